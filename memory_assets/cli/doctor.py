@@ -1,0 +1,45 @@
+"""`memory doctor`."""
+
+from dataclasses import asdict
+from typing import Any
+
+import click
+from pydantic import SecretStr
+
+from memory_assets.cli.options import common_options
+from memory_assets.cli.output import print_json
+from memory_assets.doctor import examine
+from memory_assets.tenants import Tenant
+
+_MARKS = {"ok": "ok  ", "note": "note", "fault": "FAIL"}
+_COLOURS = {"ok": "green", "note": "yellow", "fault": "red"}
+
+
+@click.command("doctor", epilog="Example: memory doctor --json")
+@common_options
+@click.pass_context
+def command(context: click.Context, tenant: Tenant, as_json: bool) -> None:
+    """Check settings and stores, and say what mends them. Exits with 1 if something is broken."""
+    from memory_assets.settings import origins
+
+    findings = examine(tenant)
+    came_from = origins(tenant.settings)
+    values: dict[str, Any] = {name: getattr(tenant.settings, name) for name in came_from}
+    if as_json:
+        settings = {name: {"value": _shown(values[name]), "from": origin} for name, origin in came_from.items()}
+        print_json({"settings": settings, "findings": [asdict(finding) for finding in findings]})
+    else:
+        click.secho("Settings", bold=True)
+        for name, origin in came_from.items():
+            click.echo(f"  {name:<20} {_shown(values[name])}  ({origin})")
+        click.secho("Findings", bold=True)
+        for finding in findings:
+            click.echo(f"  {click.style(_MARKS[finding.level], fg=_COLOURS[finding.level])} {finding.what}")
+            if finding.mend:
+                click.echo(f"       mend: {finding.mend}")
+    if any(finding.level == "fault" for finding in findings):
+        context.exit(1)
+
+
+def _shown(value: Any) -> str:
+    return "set" if isinstance(value, SecretStr) else "" if value is None else str(value)

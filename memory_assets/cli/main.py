@@ -1,0 +1,69 @@
+"""The `memory` command: a group whose commands are imported when they are called, so that a start pays only for what it uses."""
+
+import sys
+from importlib import import_module
+
+import click
+
+from memory_assets.errors import MemoryAssetsError
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "run": ("run", "Take in what changed: sources, features, memories, graph, scores."),
+    "store": ("store", "Remember a text."),
+    "search": ("search", "Find memories by meaning and by words."),
+    "recent": ("recent", "List the newest memories."),
+    "show": ("show", "Show everything about one memory."),
+    "forget": ("forget", "Take a memory out of recall, or bring it back."),
+    "relate": ("relate", "State how two memories relate."),
+    "import": ("import_", "Take in memories from a JSON Lines file."),
+    "export": ("export", "Write all memories as JSON Lines."),
+    "reembed": ("reembed", "Move the memories to the embedder of the settings."),
+    "status": ("status", "Count what is remembered, waiting and refused."),
+    "doctor": ("doctor", "Check settings and stores, and say what mends them."),
+}
+"""Command name -> module below `memory_assets.cli`, and the line that `memory --help` prints without importing it."""
+
+
+class _LazyGroup(click.Group):
+    """Imports a command's module when the command is called or asked for its own help."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        return import_module(f"memory_assets.cli.{COMMANDS[cmd_name][0]}").command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
+
+
+@click.group(
+    cls=_LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog="Example: memory search 'why did we leave MongoDB' --explain",
+)
+@click.version_option(package_name="memory_assets", prog_name="memory")
+def cli() -> None:
+    """The durable memory of an AI assistant."""
+
+
+def main() -> None:
+    """Run the command line: exit 0 if all went well, 1 with one sentence on stderr if not, 2 for wrong usage."""
+    try:
+        cli(standalone_mode=False)
+    except click.exceptions.Exit as leaving:
+        sys.exit(leaving.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except click.Abort:
+        sys.exit(130)
+    except MemoryAssetsError as error:
+        click.echo(f"memory: {error}", err=True)
+        sys.exit(1)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(1)

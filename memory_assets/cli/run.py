@@ -1,0 +1,49 @@
+"""`memory run`."""
+
+from typing import Any
+
+import click
+
+from memory_assets.cli.options import common_options
+from memory_assets.cli.output import print_json
+from memory_assets.tenants import Tenant
+
+_SHOWN = {
+    "silo_files": ("files_read", "files_unchanged", "files_vanished", "refused"),
+    "seed_entries": ("files_read", "files_unchanged", "refused"),
+    "learning_entries": ("files_read", "files_unchanged", "files_vanished", "refused"),
+    "memory_entries": ("added", "changed", "removed"),
+    "extracted_features": ("analysed",),
+    "memories": ("added", "updated", "superseded", "vanished", "returned"),
+    "graph_edges": ("memories", "entities", "written"),
+    "relevance_scores": ("below_archive_threshold",),
+}
+"""Step -> the figures of it that a person wants to see; those that are zero are left out."""
+
+
+@click.command("run", epilog="Example: memory run   (then: memory search 'what did we decide about billing')")
+@common_options
+def command(tenant: Tenant, as_json: bool) -> None:
+    """Take in what changed: sources, features, memories, graph, scores. Safe to stop and run again at any time."""
+    from rich.console import Console
+
+    reports = {}
+    with Console(stderr=True).status("Starting Dagster …") as status:
+        from memory_assets.defs.runner import StepReport, run_remember
+
+        def report(step: StepReport) -> None:
+            reports[step.asset] = step.metadata
+            if not as_json:
+                status.stop()
+                click.echo(f"{step.asset:<20}{_line(step.asset, step.metadata)}")
+                status.start()
+
+        run_remember(tenant, lambda asset, message: status.update(f"{asset}: {message}"), report)
+    if as_json:
+        print_json(reports)
+
+
+def _line(asset: str, metadata: dict[str, Any]) -> str:
+    figures = [f"{metadata[name]} {name.replace('_', ' ')}" for name in _SHOWN.get(asset, ()) if metadata.get(name)]
+    total = metadata.get("dagster/partition_row_count", 0)
+    return f"{total:>6} rows  {metadata.get('seconds', 0):>7.2f} s  {', '.join(figures) or 'nothing new'}"

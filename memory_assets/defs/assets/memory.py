@@ -1,0 +1,61 @@
+"""The memory group: what is remembered, in LanceDB, from files and from the faces."""
+
+from time import perf_counter
+
+import dagster as dg
+
+from memory_assets.defs.assets.understanding import extracted_features
+from memory_assets.defs.partitions import TENANTS
+from memory_assets.defs.resources import MemoryResource
+from memory_assets.ingest.memories import sync_memories
+
+GROUP = "memory"
+
+stored_memories = dg.AssetSpec(
+    "stored_memories",
+    partitions_def=TENANTS,
+    group_name=GROUP,
+    kinds={"lancedb"},
+    owners=["team:memory"],
+    description=(
+        "What people and agents stored over CLI, HTTP and MCP. Written outside of Dagster; a sensor observes it, and LanceDB's "
+        "version of the table is its data version."
+    ),
+)
+
+
+@dg.asset(
+    partitions_def=TENANTS,
+    group_name=GROUP,
+    kinds={"lancedb"},
+    owners=["team:memory"],
+    deps=[extracted_features],
+)
+def memories(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
+    """The `memories` table: entries embedded and stored; changed ones supersede, vanished ones rest until they return."""
+    started = perf_counter()
+    tenant = memory.open(context.partition_key)
+    outcome = sync_memories(
+        tenant.catalog,
+        tenant.memories,
+        lambda: tenant.embedder,
+        lambda done, total: context.log.info(f"embedded {done} of {total} memories"),
+    )
+    seconds = perf_counter() - started
+    preview = "\n".join(f"| `{key}` | {' '.join(text.split())} |" for key, text in outcome.preview)
+    return dg.MaterializeResult(
+        data_version=dg.DataVersion(str(outcome.version)),
+        metadata={
+            "dagster/partition_row_count": len(tenant.memories),
+            "added": outcome.added,
+            "updated": outcome.updated,
+            "superseded": outcome.superseded,
+            "vanished": outcome.vanished,
+            "returned": outcome.returned,
+            "lance_version": outcome.version,
+            "embedder": tenant.memories.embedder or "none yet",
+            "seconds": round(seconds, 3),
+            "memories_per_second": round(outcome.changed / seconds, 1),
+            "preview": dg.MarkdownMetadataValue(f"| key | text |\n|---|---|\n{preview}" if preview else "nothing new"),
+        },
+    )

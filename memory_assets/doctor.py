@@ -1,0 +1,108 @@
+"""What is misconfigured or broken, and the one act that mends it. Looks, and changes nothing but what opening a store creates."""
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from memory_assets.errors import MemoryAssetsError
+from memory_assets.tenants import Tenant
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at."""
+
+    level: Literal["ok", "note", "fault"]
+    what: str
+    mend: str = ""
+
+
+def examine(tenant: Tenant) -> list[Finding]:
+    """Look at the data folder, the sources, the language room and the stores of a tenant."""
+    findings: list[Finding] = []
+    for look in (_data_folder, _sources, _pipeline, _embedder, _tokens, _memories, _catalog):
+        findings += _faults_caught(look, tenant)
+    return findings
+
+
+def _faults_caught(look: Callable[[Tenant], Iterator[Finding]], tenant: Tenant) -> list[Finding]:
+    try:
+        return list(look(tenant))
+    except MemoryAssetsError as error:
+        what, _, mend = str(error).partition("; ")
+        return [Finding("fault", what, mend)]
+
+
+def _data_folder(tenant: Tenant) -> Iterator[Finding]:
+    folder = tenant.settings.data_dir
+    existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    if not os.access(existing, os.W_OK):
+        yield Finding("fault", f"The data folder {folder} cannot be written.", f"Give yourself write access to {existing}.")
+    else:
+        yield Finding("ok", f"data folder {folder}")
+
+
+def _sources(tenant: Tenant) -> Iterator[Finding]:
+    settings = tenant.settings
+    for path, what, variable in (
+        (settings.claude_projects_dir, "Claude Code projects", "MEMORY_CLAUDE_PROJECTS_DIR"),
+        (settings.pai_seed, "seed.json", "MEMORY_PAI_SEED"),
+        (settings.pai_learning_dir, "LEARNING store", "MEMORY_PAI_LEARNING_DIR"),
+    ):
+        if path.exists():
+            yield Finding("ok", f"{what}: {path}")
+        else:
+            yield Finding(
+                "note",
+                f"{what}: {path} does not exist, so nothing comes from it",
+                f"If it lies elsewhere, set {variable}.",
+            )
+
+
+def _pipeline(tenant: Tenant) -> Iterator[Finding]:
+    yield Finding("ok", f"language pipeline {tenant.analyzer.name}")
+
+
+def _embedder(tenant: Tenant) -> Iterator[Finding]:
+    from memory_assets.language.embedders import describe_choice
+
+    choice = describe_choice(tenant.settings.embedder)
+    if not choice.ready:
+        yield Finding("fault", f"The embedder {choice.name} is not ready: {choice.reason}", choice.command or "")
+    elif choice.reason:
+        yield Finding("note", f"embedder {choice.name}, a fallback: {choice.reason}", choice.command or "")
+    else:
+        yield Finding("ok", f"embedder {choice.name}")
+    stored = tenant.memories.embedder if tenant.exists else None
+    if stored and stored != choice.name:
+        yield Finding(
+            "fault",
+            f"The stored memories are embedded by {stored}, the settings choose {choice.name}; search refuses to mix them.",
+            f"Run `memory reembed`, or set MEMORY_EMBEDDER to what made {stored}.",
+        )
+
+
+def _tokens(_tenant: Tenant) -> Iterator[Finding]:
+    from memory_assets.language.tokens import count_tokens
+
+    count_tokens("tokens")
+    yield Finding("ok", "token counting with tiktoken")
+
+
+def _memories(tenant: Tenant) -> Iterator[Finding]:
+    if not tenant.exists:
+        yield Finding("note", f"tenant {tenant.name} has no memories yet", "Run `memory run` or `memory store TEXT`.")
+        return
+    yield Finding("ok", f"{len(tenant.memories)} memories in {tenant.memories.uri}")
+    if tenant.memories.needs_optimize():
+        yield Finding("note", "the memories' table has gathered small files", "Run `memory run`, which merges them.")
+
+
+def _catalog(tenant: Tenant) -> Iterator[Finding]:
+    if not tenant.catalog.exists:
+        yield Finding("note", "nothing is derived yet", "Run `memory run`.")
+        return
+    with tenant.catalog.read() as connection:
+        (entries,) = connection.execute("SELECT count(*) FROM memory_entries").fetchone() or (0,)
+    yield Finding("ok", f"catalog {tenant.catalog.path} with {entries} entries from files")

@@ -1,0 +1,25 @@
+"""The errors a person may meet: each message is one sentence that says what is wrong and what mends it."""
+
+
+class MemoryAssetsError(Exception):
+    """Base of every error that is shown to a person as it is, without a traceback."""
+
+
+class InvalidInputError(MemoryAssetsError):
+    """What was given cannot be accepted; the message names the field and the mend."""
+
+
+class NotFoundError(MemoryAssetsError):
+    """The memory, tenant or file that was named does not exist."""
+
+
+class StoreError(MemoryAssetsError):
+    """A store cannot be opened, read or written; nothing was written in part."""
+
+
+class StoreBusyError(StoreError):
+    """Another process holds the store's lock longer than the bounded wait."""
+
+
+class SettingsError(MemoryAssetsError):
+    """A setting has a value that cannot be used; the message names the setting and where it came from."""

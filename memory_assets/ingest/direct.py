@@ -1,0 +1,107 @@
+"""What people and agents give directly becomes memories: whole, or not at all with the step that failed."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from memory_assets.language.process import process_batch
+from memory_assets.models import Memory, NewMemory
+from memory_assets.stores.memories import content_hash, derived_id, indexed_text, new_id
+
+if TYPE_CHECKING:
+    from memory_assets.tenants import Tenant
+
+_CHUNK = 512
+"""Memories per commit of an import."""
+
+
+def store_memory(tenant: "Tenant", given: NewMemory) -> Memory:
+    """Remember one text: understood, embedded and committed, or nothing at all.
+
+    Raises:
+        ProcessingError: a step failed; the message names it.
+        StoreError: the commit failed.
+    """
+    return _store(tenant, [given], datetime.now(UTC))[0]
+
+
+@dataclass(frozen=True, slots=True)
+class ImportOutcome:
+    """What an import did."""
+
+    added: int
+    updated: int
+    unchanged: int
+
+
+def import_memories(tenant: "Tenant", given: Sequence[NewMemory], on_progress: Callable[[int, int], None]) -> ImportOutcome:
+    """Remember many; one that is already there is updated, and one that is equal is left alone, so that it can be run again.
+
+    A memory is the same if it has the same id or external id, or, without either, the same text, time, session and author.
+
+    Raises:
+        ProcessingError: a step failed; finished commits stay.
+        StoreError: a commit failed; finished commits stay.
+    """
+    existing = tenant.memories.scan(("id", "revision"))
+    revisions = dict(zip(existing["id"].to_pylist(), existing["revision"].to_pylist(), strict=True))
+    with_ids = {memory.id: memory for memory in (replace(each, id=_import_id(each)) for each in given)}
+    todo = [memory for memory in with_ids.values() if revisions.get(memory.id) != _revision(memory)]
+    now = datetime.now(UTC)
+    for start in range(0, len(todo), _CHUNK):
+        chunk = todo[start : start + _CHUNK]
+        _store(tenant, chunk, now)
+        on_progress(start + len(chunk), len(todo))
+    tenant.memories.optimize()
+    updated = sum(memory.id in revisions for memory in todo)
+    return ImportOutcome(len(todo) - updated, updated, len(given) - len(todo))
+
+
+def _store(tenant: "Tenant", given: Sequence[NewMemory], now: datetime) -> list[Memory]:
+    drafts = [_draft(each, now) for each in given]
+    processed = process_batch(
+        [(each.content, each.tags) for each in given],
+        tenant.analyzer,
+        tenant.embedder,
+        embedded_texts=[indexed_text(draft) for draft in drafts],
+    )
+    memories = [
+        replace(
+            draft,
+            content=whole.content,
+            tags=whole.tags,
+            entities=whole.entities,
+            actions=whole.actions,
+            pipeline=whole.pipeline,
+        )
+        for draft, whole in zip(drafts, processed, strict=True)
+    ]
+    embeddings = np.stack([whole.embedding for whole in processed])
+    tenant.memories.put(memories, embeddings, tenant.embedder.name)
+    return memories
+
+
+def _draft(given: NewMemory, now: datetime) -> Memory:
+    fields = asdict(given) | {
+        "id": given.id if given.id is not None else new_id(),
+        "created_at": given.created_at or now,
+    }
+    return Memory(**fields, updated_at=now, content_hash=content_hash(given.content), revision=_revision(given))
+
+
+def _import_id(given: NewMemory) -> int:
+    if given.id is not None:
+        return given.id
+    if given.external_id:
+        return derived_id(f"{given.source}:{given.external_id}", "")
+    return derived_id(f"{given.created_at}\0{given.session}\0{given.author}", content_hash(given.content))
+
+
+def _revision(given: NewMemory) -> str:
+    fields = asdict(given)
+    del fields["id"]
+    return content_hash(json.dumps(fields, ensure_ascii=False, sort_keys=True, default=str))

@@ -1,0 +1,53 @@
+"""Source items as memory entries: one text each, whoever wrote it."""
+
+from dataclasses import dataclass
+
+from memory_assets.stores.catalog import Catalog
+
+_WANTED = """
+    SELECT key, source, kind, title,
+           trim(concat_ws(E'\n\n', nullif(description, ''), nullif(body, ''))) AS content,
+           created_at, tags, links, project, session, author, importance, confidence, metadata,
+           md5(content) AS content_hash, md5(item_hash || path) AS entry_hash
+    FROM source_items
+    WHERE remember AND content <> ''
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class EntriesOutcome:
+    """What changed among the entries, and how many there are now."""
+
+    added: int
+    changed: int
+    removed: int
+    total: int
+    data_version: str
+
+
+def refresh_entries(catalog: Catalog) -> EntriesOutcome:
+    """Bring `memory_entries` to what the source items say, in one transaction, and only where something differs.
+
+    Raises:
+        StoreError: the catalog cannot be written; nothing was.
+    """
+    with catalog.read() as connection:
+        added, changed, removed = connection.execute(f"""
+            SELECT count(*) FILTER (e.key IS NULL),
+                   count(*) FILTER (e.entry_hash <> w.entry_hash),
+                   count(*) FILTER (w.key IS NULL)
+            FROM ({_WANTED}) w FULL JOIN memory_entries e USING (key)
+        """).fetchone() or (0, 0, 0)
+    if added or changed or removed:
+        with catalog.write() as connection:
+            connection.execute(f"""
+                MERGE INTO memory_entries e USING ({_WANTED}) w ON e.key = w.key
+                    WHEN MATCHED AND e.entry_hash <> w.entry_hash THEN UPDATE BY NAME
+                    WHEN NOT MATCHED THEN INSERT BY NAME
+                    WHEN NOT MATCHED BY SOURCE THEN DELETE
+            """)
+    with catalog.read() as connection:
+        total, digest = connection.execute(
+            "SELECT count(*), md5(coalesce(string_agg(key || entry_hash, ',' ORDER BY key), '')) FROM memory_entries"
+        ).fetchone() or (0, "")
+    return EntriesOutcome(added, changed, removed, total, digest)

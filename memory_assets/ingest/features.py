@@ -1,0 +1,86 @@
+"""Entities, actions and tags of the entries' texts, extracted once per text and pipeline."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from memory_assets.stores.catalog import Catalog
+
+if TYPE_CHECKING:
+    from memory_assets.language.pipeline import Analyzer
+
+_CHUNK = 512
+"""Texts per transaction: what a kill can lose of the work done."""
+
+
+@dataclass(frozen=True, slots=True)
+class FeaturesOutcome:
+    """How many texts were analysed now, how many were known already, and by which pipeline."""
+
+    analysed: int
+    total: int
+    pipeline: str
+    data_version: str
+
+
+def extract_features(catalog: Catalog, analyzer: "Analyzer", on_progress: Callable[[int, int], None]) -> FeaturesOutcome:
+    """Analyse every entry's text that this pipeline has not seen, and drop what no entry needs any more.
+
+    Args:
+        catalog: the tenant's catalog.
+        analyzer: loads its pipeline only if there is something to analyse.
+        on_progress: told (done, total) after every chunk.
+
+    Raises:
+        StoreError: the catalog cannot be written; finished chunks stay.
+    """
+    with catalog.read() as connection:
+        todo = connection.execute(
+            """
+            SELECT DISTINCT content_hash, content FROM memory_entries e
+            WHERE NOT EXISTS (SELECT 1 FROM extracted_features f WHERE f.content_hash = e.content_hash AND f.pipeline = ?)
+            ORDER BY length(content)
+            """,
+            [analyzer.name],
+        ).fetchall()
+        (unused,) = connection.execute(
+            "SELECT count(*) FROM extracted_features WHERE content_hash NOT IN (SELECT content_hash FROM memory_entries)"
+        ).fetchone() or (0,)
+    for start in range(0, len(todo), _CHUNK):
+        chunk = todo[start : start + _CHUNK]
+        found = analyzer.analyze_batch([text for _, text in chunk])
+        rows = [
+            {"content_hash": digest, "pipeline": analyzer.name, **asdict(features)}
+            for (digest, _), features in zip(chunk, found, strict=True)
+        ]
+        with catalog.write() as connection:
+            connection.register("analysed", pa.Table.from_pylist(rows, schema=_schema()))
+            connection.execute("INSERT OR REPLACE INTO extracted_features BY NAME FROM analysed")
+        on_progress(start + len(chunk), len(todo))
+    if unused:
+        with catalog.write() as connection:
+            connection.execute(
+                "DELETE FROM extracted_features WHERE content_hash NOT IN (SELECT content_hash FROM memory_entries)"
+            )
+    with catalog.read() as connection:
+        total, digest = connection.execute(
+            "SELECT count(*), md5(coalesce(string_agg(content_hash || pipeline, ',' ORDER BY content_hash), '')) "
+            "FROM extracted_features"
+        ).fetchone() or (0, "")
+    return FeaturesOutcome(len(todo), total, analyzer.name, digest)
+
+
+def _schema() -> pa.Schema:
+    strings = pa.list_(pa.string())
+    entities = pa.list_(pa.struct([("text", pa.string()), ("type", pa.string())]))
+    return pa.schema(
+        [
+            ("content_hash", pa.string()),
+            ("pipeline", pa.string()),
+            ("entities", entities),
+            ("actions", strings),
+            ("tags", strings),
+        ]
+    )

@@ -1,0 +1,169 @@
+"""Entries and their features become rows of the `memories` table: what is new, changed, superseded, vanished and back again.
+
+The table is compared with the entries set-wise in DuckDB; only what differs is embedded and written, in commits that can each
+be the last before a kill: the next run finds the rest to do.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from memory_assets.models import State
+from memory_assets.stores.catalog import Catalog
+from memory_assets.stores.memories import SCHEMA, MemoryStore, derived_id, from_arrow, indexed_text, to_arrow
+
+if TYPE_CHECKING:
+    from memory_assets.language.embedders.protocol import Embedder
+
+_CHUNK = 512
+"""Memories per commit."""
+
+_COMPARED = ("id", "source", "source_key", "state", "superseded_by", "content_hash", "revision")
+_USERS_OWN = ("state", "superseded_by", "protected", "external_id")
+"""Columns that an update from a source leaves alone: they may have changed since they were read."""
+
+
+@dataclass(slots=True)
+class MemoriesOutcome:
+    """What one synchronisation wrote."""
+
+    added: int = 0
+    updated: int = 0
+    superseded: int = 0
+    vanished: int = 0
+    returned: int = 0
+    version: int = 0
+    """LanceDB's version of the table afterwards."""
+    preview: list[tuple[str, str]] = field(default_factory=list)
+    """Source key and first words of some that were added or updated."""
+
+    @property
+    def changed(self) -> int:
+        """Rows written."""
+        return self.added + self.updated + self.superseded + self.vanished + self.returned
+
+
+def sync_memories(
+    catalog: Catalog,
+    store: MemoryStore,
+    open_embedder: "Callable[[], Embedder]",
+    on_progress: Callable[[int, int], None],
+) -> MemoriesOutcome:
+    """Bring the `memories` table to what the entries say.
+
+    A changed text becomes a new memory and the old one stays, superseded by it; a changed attribute updates its memory in
+    place; what vanished from a source that was scanned is deactivated, and activated again when it returns. What a person
+    forgot or archived stays so.
+
+    Args:
+        catalog: holds `memory_entries` and `extracted_features`.
+        store: the tenant's memories.
+        open_embedder: loads the embedder; called only if there is something to embed.
+        on_progress: told (done, total) after every commit.
+
+    Raises:
+        StoreError: a store cannot be read or written; finished commits stay.
+        EmbedderError: the embedder failed; finished commits stay.
+    """
+    existing = store.scan(_COMPARED, "source_key <> ''")
+    to_write, to_return, to_supersede, to_vanish = _plan(catalog, existing)
+    outcome = MemoriesOutcome()
+    embedder = open_embedder() if to_write.num_rows else None
+    done = 0
+    for batch in to_write.to_batches(max_chunksize=_CHUNK):
+        assert embedder is not None
+        _write_batch(store, embedder, pa.Table.from_batches([batch]), outcome)
+        done += batch.num_rows
+        on_progress(done, to_write.num_rows)
+    outcome.returned = _set_states(store, to_return)
+    outcome.superseded += _set_states(store, to_supersede)
+    outcome.vanished = _set_states(store, to_vanish)
+    store.optimize()
+    outcome.version = store.version
+    return outcome
+
+
+def _plan(catalog: Catalog, existing: pa.Table) -> tuple[pa.Table, pa.Table, pa.Table, pa.Table]:
+    """What to write (new and changed entries), and the state changes: returned, superseded and vanished rows."""
+    with catalog.read() as connection:
+        connection.register("existing", existing)
+        connection.execute("""
+            CREATE TEMP TABLE wanted AS
+            SELECT e.* EXCLUDE (entry_hash), f.entities, f.actions, f.tags AS auto_tags, f.pipeline,
+                   md5(entry_hash || f.pipeline || f::VARCHAR) AS revision
+            FROM memory_entries e JOIN extracted_features f USING (content_hash);
+            CREATE TEMP TABLE heads AS
+            SELECT w.key, any_value(x.id) FILTER (x.content_hash = w.content_hash) AS same_id,
+                   list(x.id ORDER BY x.id) FILTER (x.content_hash <> w.content_hash AND x.state <> 'superseded') AS older
+            FROM wanted w JOIN existing x ON x.source_key = w.key GROUP BY w.key;
+        """)
+        to_write = connection.execute("""
+            SELECT w.*, h.same_id, h.older
+            FROM wanted w LEFT JOIN heads h USING (key) LEFT JOIN existing x ON x.id = h.same_id
+            WHERE x.id IS NULL OR x.revision <> w.revision ORDER BY length(w.content), w.key
+        """).to_arrow_table()
+        to_return = connection.execute("""
+            SELECT x.id, 'active' AS state, NULL::BIGINT AS superseded_by
+            FROM heads h JOIN existing x ON x.id = h.same_id WHERE x.state IN ('vanished', 'superseded') ORDER BY x.id
+        """).to_arrow_table()
+        to_supersede = connection.execute("""
+            SELECT unnest(h.older) AS id, 'superseded' AS state, h.same_id AS superseded_by
+            FROM heads h WHERE h.same_id IS NOT NULL AND h.older IS NOT NULL
+        """).to_arrow_table()
+        to_vanish = connection.execute("""
+            SELECT x.id, 'vanished' AS state, NULL::BIGINT AS superseded_by
+            FROM existing x SEMI JOIN source_scans s USING (source)
+            WHERE x.state = 'active' AND x.source_key NOT IN (SELECT key FROM memory_entries) ORDER BY x.id
+        """).to_arrow_table()
+    return to_write, to_return, to_supersede, to_vanish
+
+
+def _write_batch(store: MemoryStore, embedder: "Embedder", batch: pa.Table, outcome: MemoriesOutcome) -> None:
+    now = datetime.now(UTC)
+    rows = batch.to_pylist()
+    memories = from_arrow(_memory_rows(rows, now))
+    embeddings = embedder.embed([indexed_text(memory) for memory in memories])
+    vectors = store.with_vectors(to_arrow(memories), embeddings, embedder.name)
+    known = np.array([row["same_id"] is not None for row in rows])
+    changed = vectors.filter(pa.array(known)).drop_columns(list(_USERS_OWN))
+    new = vectors.filter(pa.array(~known))
+    replaced = {
+        old: memory.id for row, memory in zip(rows, memories, strict=True) if row["same_id"] is None for old in row["older"] or ()
+    }
+    if new.num_rows:
+        store.insert_superseding(new, replaced)
+    store.update(changed)
+    outcome.added += new.num_rows
+    outcome.superseded += len(replaced)
+    outcome.updated += changed.num_rows
+    outcome.preview = (outcome.preview + [(m.source_key, m.content[:80]) for m in memories])[:10]
+
+
+def _memory_rows(rows: Sequence[dict[str, Any]], now: datetime) -> pa.Table:
+    from memory_assets.language.tags import merge_tags
+
+    fresh = {"external_id": "", "protected": False, "state": State.ACTIVE, "superseded_by": None, "updated_at": now}
+    return pa.Table.from_pylist(
+        [
+            row
+            | fresh
+            | {
+                "id": row["same_id"] or derived_id(row["key"], row["content_hash"]),
+                "source_key": row["key"],
+                "tags": list(merge_tags(row["tags"], row["auto_tags"])),
+            }
+            for row in rows
+        ],
+        schema=pa.schema([field for field in SCHEMA if field.name != "indexed_text"]),
+    )
+
+
+def _set_states(store: MemoryStore, rows: pa.Table) -> int:
+    if rows.num_rows:
+        now = pa.array([datetime.now(UTC)] * rows.num_rows, SCHEMA.field("updated_at").type)
+        store.update(rows.append_column("updated_at", now))
+    return rows.num_rows

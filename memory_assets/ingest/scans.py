@@ -1,0 +1,165 @@
+"""What the sources hold, as of the last scan, kept in the catalog.
+
+A file that cannot be read keeps its last good items; what has vanished from a file that was read, or with its file, goes.
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from hashlib import md5
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from memory_assets.models import FileScan, FileStamp, Refusal, Scan, Source, SourceItem
+from memory_assets.stores.catalog import Catalog
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+
+@dataclass(frozen=True, slots=True)
+class ScanOutcome:
+    """What one scan found."""
+
+    files_read: int
+    files_unchanged: int
+    files_vanished: int
+    items_by_kind: dict[str, int]
+    """Of all items now known from the source."""
+    refusals: tuple[Refusal, ...]
+    """All that stand now, from this scan and earlier ones."""
+    notes: tuple[str, ...]
+    data_version: str
+    """Digest of all items and refusals of the source: equal when nothing has changed."""
+
+
+def known_stamps(catalog: Catalog, source: Source) -> dict[str, FileStamp]:
+    """The stamp of every file of a source as of its last scan, by absolute path."""
+    with catalog.read() as connection:
+        rows = connection.execute("SELECT path, size, mtime_ns, inode FROM source_files WHERE source = ?", [source]).fetchall()
+    return {path: FileStamp(size, mtime_ns, inode) for path, size, mtime_ns, inode in rows}
+
+
+def record_scan(catalog: Catalog, scan: Scan, known: dict[str, FileStamp]) -> ScanOutcome:
+    """Bring the catalog to what `scan` found, in one transaction, and only where something differs.
+
+    Args:
+        catalog: the tenant's catalog.
+        scan: a pass over the source that was given `known`.
+        known: the stamps that the scan compared with.
+
+    Raises:
+        StoreError: the catalog cannot be written; nothing was.
+    """
+    seen = {file.path for file in scan.changed} | set(scan.unchanged)
+    vanished = sorted(path for path in known.keys() - seen if not _is_below(path, scan.unreadable))
+    with catalog.read() as connection:
+        before = connection.execute("SELECT root, notes FROM source_scans WHERE source = ?", [scan.source]).fetchone()
+    if scan.changed or vanished or before != (scan.root, list(scan.notes)):
+        with catalog.write() as connection:
+            _forget_files(connection, scan.source, vanished)
+            _replace_files(connection, scan.source, scan.changed)
+            connection.execute(
+                "INSERT OR REPLACE INTO source_scans VALUES (?, ?, ?, ?)",
+                [scan.source, scan.root, datetime.now(UTC), list(scan.notes)],
+            )
+    return _outcome(catalog, scan, len(vanished))
+
+
+def refusals(catalog: Catalog, source: Source | None = None) -> tuple[Refusal, ...]:
+    """Everything that is refused now, of one source or of all."""
+    with catalog.read() as connection:
+        rows = connection.execute(
+            "SELECT source, path, reason, mend, location, key FROM source_refusals "
+            "WHERE source = coalesce(?, source) ORDER BY source, path, location",
+            [source],
+        ).fetchall()
+    return tuple(Refusal(Source(row[0]), *row[1:]) for row in rows)
+
+
+def _forget_files(connection: "DuckDBPyConnection", source: Source, paths: list[str]) -> None:
+    for table in ("source_items", "source_refusals", "source_files"):
+        connection.execute(f"DELETE FROM {table} WHERE source = ? AND list_contains(?, path)", [source, paths])
+
+
+def _replace_files(connection: "DuckDBPyConnection", source: Source, files: Iterable[FileScan]) -> None:
+    files = list(files)
+    if not files:
+        return
+    stamps = pa.Table.from_pylist([{"source": source, "path": file.path, **asdict(file.stamp)} for file in files])
+    items = [_item_row(item, file) for file in files for item in file.items]
+    refused = [asdict(refusal) for file in files for refusal in file.refusals]
+    connection.register("read_files", stamps)
+    connection.execute("""
+        DELETE FROM source_files USING read_files r WHERE source_files.source = r.source AND source_files.path = r.path;
+        DELETE FROM source_refusals USING read_files r
+            WHERE source_refusals.source = r.source AND source_refusals.path = r.path;
+        INSERT INTO source_files BY NAME FROM read_files;
+    """)
+    if refused:
+        connection.register("refused", pa.Table.from_pylist(refused, schema=_refusal_schema()))
+        connection.execute("INSERT INTO source_refusals BY NAME FROM refused")
+    connection.register("read_items", pa.Table.from_pylist(items, schema=_item_schema()))
+    connection.execute(
+        """
+        DELETE FROM source_items i USING read_files f
+        WHERE i.source = f.source AND i.path = f.path
+          AND i.key NOT IN (SELECT key FROM read_items)
+          AND NOT EXISTS (SELECT 1 FROM source_refusals r
+                          WHERE r.source = i.source AND r.path = i.path AND (r.key IS NULL OR r.key = i.key));
+        MERGE INTO source_items i USING read_items r ON i.key = r.key
+            WHEN MATCHED AND (i.item_hash <> r.item_hash OR i.path <> r.path) THEN UPDATE BY NAME
+            WHEN NOT MATCHED THEN INSERT BY NAME;
+        """
+    )
+
+
+def _item_row(item: SourceItem, file: FileScan) -> dict[str, Any]:
+    row = asdict(item) | {"metadata": json.dumps(item.metadata, ensure_ascii=False, sort_keys=True, default=str)}
+    digest = md5(json.dumps(row, ensure_ascii=False, default=str).encode("utf-8", "replace"), usedforsecurity=False)
+    row["created_at"] = item.created_at or datetime.fromtimestamp(file.stamp.mtime_ns / 1e9, UTC)
+    return row | {"path": file.path, "item_hash": digest.hexdigest()}
+
+
+def _item_schema() -> pa.Schema:
+    text = ("key", "source", "path", "kind", "title", "description", "body", "project", "session", "author")
+    return pa.schema(
+        [pa.field(name, pa.string()) for name in (*text, "metadata", "item_hash")]
+        + [pa.field(name, pa.list_(pa.string())) for name in ("tags", "links")]
+        + [pa.field(name, pa.float32()) for name in ("importance", "confidence")]
+        + [pa.field("created_at", pa.timestamp("us", tz="UTC")), pa.field("remember", pa.bool_())]
+    )
+
+
+def _refusal_schema() -> pa.Schema:
+    return pa.schema([(name, pa.string()) for name in ("source", "path", "reason", "mend", "location", "key")])
+
+
+def _is_below(path: str, folders: Iterable[str]) -> bool:
+    return any(path.startswith(folder.rstrip("/") + "/") for folder in folders)
+
+
+def _outcome(catalog: Catalog, scan: Scan, vanished: int) -> ScanOutcome:
+    with catalog.read() as connection:
+        kinds = connection.execute(
+            "SELECT kind, count(*) FROM source_items WHERE source = ? GROUP BY kind ORDER BY kind", [scan.source]
+        ).fetchall()
+        (digest,) = connection.execute(
+            """
+            SELECT md5(coalesce((SELECT string_agg(key || item_hash, ',' ORDER BY key) FROM source_items WHERE source = $1), '')
+                || coalesce((SELECT string_agg(path || location || reason, ',' ORDER BY path, location, reason)
+                             FROM source_refusals WHERE source = $1), ''))
+            """,
+            [scan.source],
+        ).fetchone() or ("",)
+    return ScanOutcome(
+        len(scan.changed),
+        len(scan.unchanged),
+        vanished,
+        dict(kinds),
+        refusals(catalog, scan.source),
+        scan.notes,
+        digest,
+    )

@@ -1,0 +1,226 @@
+"""The shared vocabulary: what a memory, a source item and a relation are.
+
+Plain frozen dataclasses, because tens of thousands pass through a run; parsing and validation of what comes from outside
+happens where it comes in.
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+MAX_CONTENT_LENGTH = 7_500
+"""Characters a stored memory may hold (seed 001, section 2, step 1)."""
+
+
+class Source(StrEnum):
+    """Who wrote a memory first."""
+
+    CLAUDE_SILO = "claude_silo"
+    PAI_SEED = "pai_seed"
+    PAI_LEARNING = "pai_learning"
+    CLI = "cli"
+    HTTP = "http"
+    MCP = "mcp"
+    IMPORT = "import"
+
+
+class Kind(StrEnum):
+    """What a memory is about: Claude Code's four types, pai-seed's three, and what else is remembered."""
+
+    USER = "user"
+    FEEDBACK = "feedback"
+    PROJECT = "project"
+    REFERENCE = "reference"
+    PATTERN = "pattern"
+    INSIGHT = "insight"
+    SELF_KNOWLEDGE = "self_knowledge"
+    PROPOSAL = "proposal"
+    RATING = "rating"
+    REFLECTION = "reflection"
+    NOTE = "note"
+
+
+class State(StrEnum):
+    """Whether a memory takes part in recall, and if not, why. Every state can be left again."""
+
+    ACTIVE = "active"
+    SUPERSEDED = "superseded"
+    VANISHED = "vanished"
+    FORGOTTEN = "forgotten"
+    ARCHIVED = "archived"
+
+
+class RelationType(StrEnum):
+    """The typed edges of seed 003 section 1, and SHARES_THEME of section 2."""
+
+    RELATES_TO = "RELATES_TO"
+    LEADS_TO = "LEADS_TO"
+    OCCURRED_BEFORE = "OCCURRED_BEFORE"
+    PREFERS_OVER = "PREFERS_OVER"
+    EXEMPLIFIES = "EXEMPLIFIES"
+    CONTRADICTS = "CONTRADICTS"
+    REINFORCES = "REINFORCES"
+    INVALIDATED_BY = "INVALIDATED_BY"
+    EVOLVED_INTO = "EVOLVED_INTO"
+    DERIVED_FROM = "DERIVED_FROM"
+    PART_OF = "PART_OF"
+    SHARES_THEME = "SHARES_THEME"
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """A thing that a memory names: its text as written, its type such as PERSON, ORG, LOC, PRODUCT, PROJECT or FILE."""
+
+    text: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """What the language room finds in one text."""
+
+    entities: tuple[Entity, ...] = ()
+    actions: tuple[str, ...] = ()
+    """Lemmas of its verbs, in order of first appearance, each once."""
+    tags: tuple[str, ...] = ()
+    """Normalised auto-tags, at most five."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileStamp:
+    """What `stat` says of a file; an equal stamp means that the file need not be read again."""
+
+    size: int
+    mtime_ns: int
+    inode: int
+
+
+@dataclass(frozen=True, slots=True)
+class SourceItem:
+    """One memory-to-be as its owner wrote it, read from a source and not yet understood."""
+
+    source: Source
+    key: str
+    """Stable identity within a tenant, e.g. `claude_silo:<slug>/<file name>` or `pai_seed:<entry id>`."""
+    kind: Kind
+    body: str
+    title: str = ""
+    description: str = ""
+    created_at: datetime | None = None
+    """Aware, UTC: when the owner says it was written, modified or confirmed; None where nothing but the file's time is known."""
+    tags: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()
+    """Targets of `[[name]]` links in the body."""
+    project: str = ""
+    """Working directory, project or slug it belongs to."""
+    session: str = ""
+    author: str = ""
+    importance: float = 0.5
+    confidence: float = 1.0
+    remember: bool = True
+    """False for what is only listed (pending and rejected proposals)."""
+    metadata: dict[str, Any] = field(default_factory=dict)
+    """JSON-safe leftovers: unknown frontmatter and keys, original path."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A file, or a part of one, that is not taken in: what, why, and what its owner can do about it."""
+
+    source: Source
+    path: str
+    reason: str
+    mend: str
+    location: str = ""
+    """Field, line or JSON path within the file; empty for the whole file."""
+    key: str | None = None
+    """Key of the item that is refused, where it is known; None refuses the whole file."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileScan:
+    """A file that was read because its stamp is new."""
+
+    path: str
+    stamp: FileStamp
+    items: tuple[SourceItem, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """One pass over a source."""
+
+    source: Source
+    root: str
+    changed: tuple[FileScan, ...] = ()
+    unchanged: tuple[str, ...] = ()
+    """Paths whose stamp equals the known one; they were not read."""
+    unreadable: tuple[str, ...] = ()
+    """Folders that could not be listed: what is known from below them stays as it is."""
+    notes: tuple[str, ...] = ()
+    """Sentences for a person, such as that the source does not exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewMemory:
+    """What a person or an agent gives to be remembered, before it is understood."""
+
+    content: str
+    source: Source
+    kind: Kind = Kind.NOTE
+    title: str = ""
+    tags: tuple[str, ...] = ()
+    created_at: datetime | None = None
+    """Aware; None means now."""
+    id: int | None = None
+    """The id it must get; None lets the store choose."""
+    external_id: str = ""
+    project: str = ""
+    session: str = ""
+    author: str = ""
+    importance: float = 0.5
+    confidence: float = 1.0
+    protected: bool = False
+    state: State = State.ACTIVE
+    source_key: str = ""
+    superseded_by: int | None = None
+    links: tuple[str, ...] = ()
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """One row of the `memories` table, without its embedding."""
+
+    id: int
+    content: str
+    kind: Kind
+    source: Source
+    source_key: str
+    """Identity of what it came from; unique among the memories that are not superseded. Empty when it was stored directly."""
+    created_at: datetime
+    updated_at: datetime
+    title: str = ""
+    tags: tuple[str, ...] = ()
+    entities: tuple[Entity, ...] = ()
+    actions: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()
+    project: str = ""
+    session: str = ""
+    author: str = ""
+    external_id: str = ""
+    """The id another system gave it, where that is not an integer."""
+    importance: float = 0.5
+    confidence: float = 1.0
+    protected: bool = False
+    state: State = State.ACTIVE
+    superseded_by: int | None = None
+    """The newer version of what this memory said."""
+    content_hash: str = ""
+    revision: str = ""
+    """Digest of the source entry and its features; an equal revision needs no update."""
+    metadata: dict[str, Any] = field(default_factory=dict)
+    pipeline: str = ""
+    """Name and version of what extracted its entities, actions and tags."""

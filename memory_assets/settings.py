@@ -1,0 +1,169 @@
+"""Every path, URI, key, weight and threshold of the project, typed, from the environment or `memory.toml`.
+
+Precedence: what a command line gives, then the environment, then the file named by `MEMORY_CONFIG` (default: `memory.toml` in
+the platform's user configuration folder), then the defaults here. Nothing is read at import: call `load_settings`.
+"""
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from zoneinfo import available_timezones
+
+import platformdirs
+from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_validator
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from memory_assets.errors import SettingsError
+from memory_assets.tenants import TENANT_PATTERN
+
+Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
+
+
+def _seeds_name(memory_name: str, seeds_name: str) -> AliasChoices:
+    """A setting that is known by the name the seeds give it and by the project's own prefix."""
+    return AliasChoices(f"MEMORY_{memory_name}", seeds_name, memory_name.lower())
+
+
+class Settings(BaseSettings):
+    """The settings of one process; `memory doctor` prints each with where it came from."""
+
+    model_config = SettingsConfigDict(env_prefix="MEMORY_", extra="ignore", populate_by_name=True, frozen=True)
+
+    data_dir: Path = Field(
+        default_factory=lambda: Path(platformdirs.user_data_dir("memory_assets", appauthor=False)),
+        description="Folder of everything this project writes; one folder a tenant below it.",
+    )
+    tenant: str = Field("main", pattern=TENANT_PATTERN, description="Whose memory a command works on.")
+    vectors_uri: str | None = Field(
+        None, description="LanceDB root; default: the data folder. `<uri>/<tenant>/vectors` is one tenant's."
+    )
+    catalog_uri: str | None = Field(
+        None, description="DuckDB root; default: the data folder. `<uri>/<tenant>/catalog.duckdb` is one tenant's."
+    )
+    claude_projects_dir: Path = Field(Path("~/.claude/projects"), description="Claude Code's project folders.")
+    pai_seed: Path = Field(Path("~/.pai/seed.json"), description="pai-seed's file.")
+    pai_learning_dir: Path = Field(Path("~/.pai/MEMORY/LEARNING"), description="PAI's LEARNING store.")
+    source_max_bytes: int | None = Field(
+        None, ge=1, description="Larger source files are refused; default: each source's own limit."
+    )
+
+    embedder: str = Field("auto", description="auto, minilm, wordllama, ollama[:model], openai:model, ...")
+    openai_url: str | None = Field(None, description="Base URL of an OpenAI-compatible endpoint.")
+    openai_api_key: SecretStr | None = Field(
+        None, validation_alias=_seeds_name("OPENAI_API_KEY", "OPENAI_API_KEY"), description="Its key."
+    )
+    ollama_url: str = Field(
+        "http://localhost:11434", validation_alias=_seeds_name("OLLAMA_URL", "OLLAMA_URL"), description="Ollama's URL."
+    )
+    embedding_timeout: float = Field(
+        60.0,
+        gt=0,
+        validation_alias=_seeds_name("EMBEDDING_TIMEOUT", "EMBEDDING_TIMEOUT"),
+        description="Seconds an embedding call may take; a cold model needs long (seed 001, section 4).",
+    )
+    spacy_model: str = Field("bundled", description="The bundled English pipeline or any installed spaCy pipeline.")
+    timezone: str | None = Field(
+        None,
+        validation_alias=_seeds_name("TIMEZONE", "POND_TIMEZONE"),
+        description="Zone in which times are shown and schedules run; storage is always UTC.",
+    )
+    geoip_url: str | None = Field(None, description="Where to ask for this machine's time zone; off unless set.")
+
+    lock_timeout: float = Field(30.0, ge=0, description="Seconds to wait for another process's database lock.")
+    decay_rate: float = Field(0.1, ge=0, description="Relevance lost per day of age: exp(-rate * days) (seed 003, section 2).")
+    archive_threshold: Fraction = Field(0.2, description="Relevance below which `consolidate forget` archives.")
+
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
+        "INFO", validation_alias=_seeds_name("LOG_LEVEL", "LOG_LEVEL"), description="How much the service logs."
+    )
+
+    @field_validator("data_dir", "claude_projects_dir", "pai_seed", "pai_learning_dir")
+    @classmethod
+    def _absolute(cls, path: Path) -> Path:
+        return path.expanduser().absolute()
+
+    @field_validator("timezone")
+    @classmethod
+    def _known_zone(cls, name: str | None) -> str | None:
+        if name is not None and name not in available_timezones():
+            raise ValueError("is not a known time zone; use a name such as Europe/Berlin")
+        return name
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Command line, then environment, then `memory.toml`."""
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, config_file())
+
+    def tenant_dir(self, tenant: str | None = None) -> Path:
+        """The folder that holds all of one tenant's local files."""
+        return self.data_dir / (tenant or self.tenant)
+
+    def tenant_vectors_uri(self, tenant: str | None = None) -> str:
+        """URI of one tenant's LanceDB database."""
+        return f"{(self.vectors_uri or str(self.data_dir)).rstrip('/')}/{tenant or self.tenant}/vectors"
+
+    def tenant_catalog_uri(self, tenant: str | None = None) -> str:
+        """URI of one tenant's DuckDB catalog."""
+        return f"{(self.catalog_uri or str(self.data_dir)).rstrip('/')}/{tenant or self.tenant}/catalog.duckdb"
+
+
+def config_file() -> Path:
+    """The settings file: `MEMORY_CONFIG`, or `memory.toml` in the user's configuration folder."""
+    import os
+
+    named = os.environ.get("MEMORY_CONFIG")
+    if named:
+        return Path(named).expanduser()
+    return Path(platformdirs.user_config_dir("memory_assets", appauthor=False)) / "memory.toml"
+
+
+def load_settings(**overrides: Any) -> Settings:
+    """Read the settings; `overrides` (by field name, None is skipped) win over every other place.
+
+    Raises:
+        SettingsError: a value cannot be used, or the settings file is not TOML.
+    """
+    try:
+        return Settings(**{name: value for name, value in overrides.items() if value is not None})
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{config_file()} is not valid TOML ({error}); mend that line or remove the file.") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = str(first["loc"][0])
+        shown = name if name.isupper() else f"MEMORY_{name.upper()}"
+        raise SettingsError(
+            f"The setting {shown} cannot be used: {first['msg']} (given: {first['input']!r}); "
+            f"correct it in the environment, on the command line or in {config_file()}."
+        ) from error
+
+
+def origins(settings: Settings) -> dict[str, str]:
+    """Where each setting came from: `environment NAME`, the settings file, or `default`."""
+    import os
+
+    file = config_file()
+    in_file: dict[str, Any] = tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    found: dict[str, str] = {}
+    for name, field in type(settings).model_fields.items():
+        alias = field.validation_alias
+        names = [str(choice) for choice in alias.choices] if isinstance(alias, AliasChoices) else [f"MEMORY_{name.upper()}"]
+        variable = next((n for n in names if n in os.environ or n.lower() in os.environ), None)
+        if variable:
+            found[name] = f"environment {variable}"
+        elif any(n in in_file for n in (*names, name)):
+            found[name] = str(file)
+        else:
+            found[name] = "default" if name not in settings.model_fields_set else "command line"
+    return found

@@ -1,0 +1,127 @@
+"""Claude Code's auto memory: `<projects>/<slug>/memory/*.md`, one silo for each working directory."""
+
+import heapq
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache, partial
+from pathlib import Path
+
+from memory_assets.models import FileStamp, Scan, Source, SourceItem
+from memory_assets.sources.files import (
+    MAX_BYTES,
+    RefusedFileError,
+    read_head,
+    shown_path,
+    text_fault,
+)
+from memory_assets.sources.markdown import memory_item, scan_folder
+from memory_assets.sources.scanning import ScanBuilder
+
+INDEX_NAME = "MEMORY.md"
+"""The index of a silo: written by Claude Code for its own prompt, no memory itself."""
+
+_TRANSCRIPTS_READ = 5
+_TRANSCRIPT_HEAD_BYTES = 65_536
+_NOT_SLUG_CHARACTER = re.compile(r"[^a-zA-Z0-9]")
+
+
+def scan(root: Path, known: Mapping[str, FileStamp], *, max_bytes: int = MAX_BYTES) -> Scan:
+    """Read every memory file below `root` whose stamp is not the known one.
+
+    A `.md` file with frontmatter of a known type becomes an item; the index is passed over; everything else
+    in a silo, each subfolder counting once, is refused. Nothing is written.
+
+    Args:
+        root: Claude Code's folder of projects.
+        known: stamps of the last pass by absolute path.
+        max_bytes: refuse a larger file without reading it.
+    """
+    builder = ScanBuilder(Source.CLAUDE_SILO, root, known)
+    try:
+        slugs = builder.entries(str(builder.root))
+    except FileNotFoundError:
+        builder.notes.append(
+            f"{shown_path(str(builder.root))} does not exist, so no Claude Code memories are read; "
+            "set MEMORY_CLAUDE_PROJECTS_DIR where the projects are elsewhere."
+        )
+        return builder.scan()
+    for entry in slugs:
+        if builder.is_inside(entry.path) and entry.is_dir():
+            _scan_silo(builder, Path(entry.path), max_bytes)
+    return builder.scan()
+
+
+def slug_of(directory: str) -> str:
+    """Return the name under which Claude Code keeps a working directory.
+
+    Every UTF-16 code unit that is no ASCII letter or digit becomes a dash, as `replace(/[^a-zA-Z0-9]/g, "-")`
+    does; different directories may share a slug.
+    """
+    return _NOT_SLUG_CHARACTER.sub(lambda found: "--" if found[0] > "\uffff" else "-", directory)
+
+
+def working_directory(silo: Path, root: Path) -> str:
+    """Return the directory that the newest transcripts beside a silo's memory name, or else the silo's slug.
+
+    Only directories whose slug is the silo's count: a session may change its directory, and a slug cannot be
+    decoded.
+
+    Args:
+        silo: folder of one project, named by its slug.
+        root: folder that no link may leave.
+    """
+    try:
+        with os.scandir(silo) as listing:
+            transcripts = [
+                (entry.stat(follow_symlinks=False).st_mtime_ns, entry.name) for entry in listing if entry.name.endswith(".jsonl")
+            ]
+    except OSError:
+        return silo.name
+    for _, name in heapq.nlargest(_TRANSCRIPTS_READ, transcripts):
+        try:
+            head = read_head(silo / name, root, _TRANSCRIPT_HEAD_BYTES)
+        except (FileNotFoundError, RefusedFileError):
+            continue
+        if directory := next((cwd for cwd in _directories(head) if slug_of(cwd) == silo.name), None):
+            return directory
+    return silo.name
+
+
+def _directories(head: bytes) -> Iterator[str]:
+    """Yield the `cwd` of each whole line of a transcript that has one."""
+    for line in head.split(b"\n"):
+        if b'"cwd"' not in line:
+            continue
+        try:
+            entry = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        directory = entry.get("cwd") if isinstance(entry, dict) else None
+        if isinstance(directory, str) and not text_fault(directory):
+            yield directory
+
+
+def _scan_silo(builder: ScanBuilder, silo: Path, max_bytes: int) -> None:
+    """Visit what lies in the memory folder of one silo, if it has one."""
+    project = cache(partial(working_directory, silo, builder.root))
+
+    def to_item(data: bytes, path: str, key: str) -> SourceItem:
+        return memory_item(
+            data,
+            source=Source.CLAUDE_SILO,
+            key=key,
+            path=path,
+            project=project(),
+            metadata={"slug": silo.name},
+        )
+
+    scan_folder(
+        builder,
+        str(silo / "memory"),
+        to_item,
+        key_prefix=f"{Source.CLAUDE_SILO}:{silo.name}/",
+        passed_over=(INDEX_NAME,),
+        max_bytes=max_bytes,
+    )

@@ -1,0 +1,242 @@
+"""Reading files that other people own: bounded, never blocking, never outside the folder that was named."""
+
+import errno
+import os
+import re
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from memory_assets.errors import MemoryAssetsError
+from memory_assets.models import FileStamp, Refusal, Source
+
+MAX_BYTES = 1 << 20
+"""Largest Markdown file that is read, in bytes: a memory is a note of a few kilobytes."""
+
+NOT_LOOKED_INTO = -1
+"""Size in the stamp of what could not be opened: it equals no real stamp, so every run tries again."""
+
+_CHUNK_BYTES = 65_536
+_OPEN_FLAGS = (
+    os.O_RDONLY
+    | getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_NONBLOCK", 0)
+    | getattr(os, "O_NOCTTY", 0)
+    | getattr(os, "O_BINARY", 0)
+)
+_WIDE_BOMS = (
+    (b"\xff\xfe\x00\x00", "utf-32"),
+    (b"\x00\x00\xfe\xff", "utf-32"),
+    (b"\xff\xfe", "utf-16"),
+    (b"\xfe\xff", "utf-16"),
+)
+_NOT_TEXT = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
+_FILE_TYPES = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+class RefusedFileError(MemoryAssetsError):
+    """A file, or a part of one, is not taken in.
+
+    Attributes:
+        reason: what is wrong, as a clause without a full stop.
+        mend: what the owner can do, as a clause without a full stop.
+        location: field, line or JSON path within the file; empty for the whole file.
+        transient: True where the cause lies outside the file's content (permissions, a disk error), so that
+            an unchanged stamp does not mean an unchanged result.
+    """
+
+    def __init__(self, reason: str, mend: str, location: str = "", *, transient: bool = False) -> None:
+        super().__init__(f"{reason}; {mend}")
+        self.reason = reason
+        self.mend = mend
+        self.location = location
+        self.transient = transient
+
+    def refusal(self, source: Source, path: str, key: str | None = None) -> Refusal:
+        """Return this error as a record about `path`, or about the item `key` in it."""
+        return Refusal(source, path, self.reason, self.mend, self.location, key)
+
+
+def read_source_file(path: Path, root: Path, max_bytes: int = MAX_BYTES) -> bytes:
+    """Return the content of a regular file that lies inside `root`.
+
+    A symbolic link is followed where its target is inside `root` too.
+
+    Args:
+        path: the file.
+        root: the folder that must not be left.
+        max_bytes: refuse a larger file without reading it.
+
+    Raises:
+        FileNotFoundError: there is nothing at `path` (any more).
+        RefusedFileError: anything but a readable regular file of at most `max_bytes` without NUL bytes
+            (UTF-16 and UTF-32 with a byte order mark may hold them).
+    """
+    with _opened(path, root) as descriptor:
+        size = os.fstat(descriptor).st_size
+        data = _read_at_most(descriptor, max_bytes + 1) if size <= max_bytes else b""
+    if size > max_bytes or len(data) > max_bytes:
+        raise RefusedFileError(
+            f"the file is too large: {max(size, len(data)):,} bytes, at most {max_bytes:,} are read",
+            "split it into smaller files or move it out of this folder",
+        )
+    if b"\x00" in data and wide_encoding(data) is None:
+        raise RefusedFileError(
+            f"the file holds a NUL byte (at offset {data.index(0):,}), so it is not text",
+            "save it as UTF-8 text or move it out of this folder",
+        )
+    return data
+
+
+def read_head(path: Path, root: Path, max_bytes: int) -> bytes:
+    """Return the first `max_bytes` bytes of a regular file inside `root`, of whatever size it is.
+
+    Raises:
+        FileNotFoundError: there is nothing at `path` (any more).
+        RefusedFileError: it is not a readable regular file inside `root`.
+    """
+    with _opened(path, root) as descriptor:
+        return _read_at_most(descriptor, max_bytes)
+
+
+def decode(data: bytes, *, allow_controls: bool = False) -> tuple[str, str]:
+    r"""Return the text that `data` holds, with line ends as `\n`, and a note if its encoding was guessed.
+
+    A byte order mark decides; else UTF-8; else Windows-1252. The note is empty unless it was Windows-1252.
+
+    Args:
+        data: the whole content of a file.
+        allow_controls: leave control characters to the caller, who has a parser that rejects them more
+            precisely.
+
+    Raises:
+        RefusedFileError: it is no text in any of these, or it holds control characters other than tab and
+            line ends.
+    """
+    note = ""
+    try:
+        text = data.decode(wide_encoding(data) or "utf-8-sig")
+    except UnicodeDecodeError:
+        if wide := wide_encoding(data):
+            raise RefusedFileError(
+                f"the file begins as {wide.upper()} but is not valid {wide.upper()}", "save it as UTF-8"
+            ) from None
+        try:
+            text = data.decode("cp1252")
+        except UnicodeDecodeError as error:
+            raise RefusedFileError(
+                f"the file is neither UTF-8 nor Windows-1252 text (byte {error.start:,})", "save it as UTF-8"
+            ) from None
+        note = "read as Windows-1252, because it is not valid UTF-8"
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if not allow_controls and (fault := text_fault(text)):
+        raise RefusedFileError(fault, "remove the character")
+    return text, note
+
+
+def wide_encoding(data: bytes) -> str | None:
+    """Return the encoding that a UTF-16 or UTF-32 byte order mark announces, or None where there is none."""
+    return next((encoding for bom, encoding in _WIDE_BOMS if data.startswith(bom)), None)
+
+
+def text_fault(text: str) -> str | None:
+    """Return a clause naming the first character that is not text (control, lone surrogate) and its line."""
+    if found := _NOT_TEXT.search(text):
+        line = text.count("\n", 0, found.start()) + 1
+        return f"line {line} holds the control character U+{ord(found[0]):04X}"
+    return None
+
+
+def stamp_of(path: str, root: Path) -> FileStamp:
+    """Return the stamp of `path`, or of its target where it is a symbolic link that stays inside `root`.
+
+    A stamp is taken before its file is opened: should the file change in between, the next run reads it once
+    more.
+
+    Raises:
+        OSError: it cannot be looked at; FileNotFoundError where there is nothing.
+    """
+    status = os.lstat(path)
+    if stat.S_ISLNK(status.st_mode) and stays_inside(path, root):
+        status = os.stat(path)  # noqa: PTH116 - ten thousand of these a tick
+    return FileStamp(status.st_size, status.st_mtime_ns, status.st_ino)
+
+
+def stays_inside(path: str, root: Path) -> bool:
+    """Whether `path` exists and lies inside `root` when every symbolic link on the way is followed."""
+    try:
+        return Path(os.path.realpath(path, strict=True)).is_relative_to(os.path.realpath(root))
+    except OSError:
+        return False
+
+
+def shown_path(path: str) -> str:
+    """Return `path` as valid Unicode: bytes of a file name that are not UTF-8 become backslash escapes."""
+    return path.encode("utf-8", "backslashreplace").decode()
+
+
+def denied(error: OSError) -> RefusedFileError:
+    """Return the refusal for what the system does not let this process open or list."""
+    return RefusedFileError(
+        f"it cannot be read: {os.strerror(error.errno or errno.EIO)}",
+        "give the user who runs this read permission",
+        transient=True,
+    )
+
+
+@contextmanager
+def _opened(path: Path, root: Path) -> Iterator[int]:
+    """Open a regular file inside `root` without blocking; yield its descriptor."""
+    try:
+        real = os.path.realpath(path, strict=True)
+    except FileNotFoundError:
+        if path.is_symlink():
+            raise RefusedFileError("it is a symbolic link to nothing", "mend or remove the link") from None
+        raise
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise RefusedFileError("it is a symbolic link that leads to itself", "mend or remove the link") from None
+        raise denied(error) from error
+    if not Path(real).is_relative_to(os.path.realpath(root)):
+        raise RefusedFileError(
+            f"it is a symbolic link that leaves {shown_path(str(root))}",
+            "put a copy of the file there instead of the link",
+        )
+    try:
+        _require_regular(os.lstat(real))
+        descriptor = os.open(real, _OPEN_FLAGS)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise denied(error) from error
+    try:
+        _require_regular(os.fstat(descriptor))
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _require_regular(status: os.stat_result) -> None:
+    """Raise a refusal unless `status` is that of a regular file."""
+    if not stat.S_ISREG(status.st_mode):
+        found = _FILE_TYPES.get(stat.S_IFMT(status.st_mode), "something else")
+        raise RefusedFileError(f"it is {found}, not a regular file", "move it out of this folder")
+
+
+def _read_at_most(descriptor: int, limit: int) -> bytes:
+    """Return up to `limit` bytes from the start of an open file."""
+    chunks: list[bytes] = []
+    try:
+        while limit > 0 and (chunk := os.read(descriptor, min(limit, _CHUNK_BYTES))):
+            chunks.append(chunk)
+            limit -= len(chunk)
+    except OSError as error:
+        raise denied(error) from error
+    return b"".join(chunks)

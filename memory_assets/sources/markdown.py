@@ -1,0 +1,196 @@
+"""A memory as a Markdown file with frontmatter, as Claude Code's silos and PAI's LEARNING homes have it."""
+
+import re
+from collections.abc import Callable, Collection, Iterable
+from datetime import UTC, datetime
+from pathlib import PurePath
+from typing import Any
+
+from memory_assets.models import Kind, Source, SourceItem
+from memory_assets.sources.files import RefusedFileError, decode
+from memory_assets.sources.frontmatter import parse
+from memory_assets.sources.links import link_targets
+from memory_assets.sources.scanning import ScanBuilder
+
+MEMORY_TYPES = {kind.value: kind for kind in (Kind.USER, Kind.FEEDBACK, Kind.PROJECT, Kind.REFERENCE)}
+"""The four types of Claude Code's auto memory directive."""
+PROVENANCE = ("source_cwd", "ingested_at", "original_path")
+"""What a curated file says about where it came from."""
+
+_SUBFOLDER = ("unrecognised: memories do not lie in subfolders", "move its files up")
+_NOT_MARKDOWN = ("unrecognised: it is not a .md file", "rename it or move it out of this folder")
+_ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_TYPE_MEND = f"give it a `type:` of {', '.join(MEMORY_TYPES)}"
+
+
+def scan_folder(
+    builder: ScanBuilder,
+    folder: str,
+    to_item: Callable[[bytes, str, str], SourceItem],
+    *,
+    key_prefix: str,
+    passed_over: Collection[str],
+    max_bytes: int,
+) -> None:
+    """Visit every entry of a folder of memories; subfolders and what is no `.md` file are refused.
+
+    Args:
+        builder: collects what is found.
+        folder: absolute path; may be missing.
+        to_item: gives the item of a file from its content, path and key, or raises RefusedFileError.
+        key_prefix: what a file's name is put behind to make its key.
+        passed_over: names that are neither memories nor refused.
+        max_bytes: refuse a larger file without reading it.
+    """
+    try:
+        entries = builder.entries(folder) if builder.is_inside(folder) else []
+    except FileNotFoundError:
+        return
+    for entry in entries:
+        path, key = entry.path, f"{key_prefix}{entry.name}"
+        if entry.name in passed_over:
+            continue
+        if entry.is_dir(follow_symlinks=False):
+            builder.refuse(path, RefusedFileError(*_SUBFOLDER))
+        elif not entry.name.lower().endswith(".md"):
+            builder.refuse(path, RefusedFileError(*_NOT_MARKDOWN), key)
+        else:
+            builder.read(path, lambda data, path=path, key=key: ((to_item(data, path, key),), ()), max_bytes, key)
+
+
+def memory_item(
+    data: bytes,
+    *,
+    source: Source,
+    key: str,
+    path: str,
+    kind: Kind | None = None,
+    project: str = "",
+    metadata: dict[str, Any] | None = None,
+) -> SourceItem:
+    """Return the memory that a Markdown file holds.
+
+    `name`, `description`, `type`, `originSessionId`, `tags` and the provenance are looked for at the top
+    level of the frontmatter and under `metadata:`. The latest word of its owner on its time is taken from
+    `modified`, else `created`, else `date`, else `ingested_at`. Without a name the file's stem is the title;
+    without a body the description is the body.
+
+    Args:
+        data: content of the file.
+        source: who wrote it.
+        key: identity of the item.
+        path: absolute path of the file.
+        kind: what it is because of where it lies; None where its `type` must say so.
+        project: working directory or project; where empty, `source_cwd` from the frontmatter.
+        metadata: more to keep with the item.
+
+    Raises:
+        RefusedFileError: it is not text, is empty, or has no frontmatter that says what it is.
+    """
+    text, note = decode(data)
+    if not text.strip():
+        raise RefusedFileError("unrecognised: the file is empty", "write the memory into it or delete it")
+    mapping, body = parse(text)
+    if not mapping:
+        raise RefusedFileError(
+            "unrecognised: it has no frontmatter",
+            "begin it with `name:`, `description:` and `type:` lines between two lines of three dashes",
+            location="frontmatter",
+        )
+    nested = mapping.get("metadata")
+    nested = dict(nested) if isinstance(nested, dict) else {}
+    top = {name: value for name, value in mapping.items() if name != "metadata" or not isinstance(value, dict)}
+    written = _first(("modified", "created", "date", "ingested_at"), top, nested)
+    type_form = ""
+    if kind is None:
+        kind, type_form = _typed(top, nested)
+    elif top.get("type") == kind:
+        del top["type"]
+    name = _text("name", top, nested)
+    description = _text("description", top, nested)
+    body = body.strip() or description
+    if not body:
+        raise RefusedFileError("unrecognised: it has neither a body nor a description", "write what to remember")
+    session = _text("originSessionId", top, nested)
+    tags = _tags(_taken("tags", top, nested))
+    provenance = {name: value for name in PROVENANCE if (value := _text(name, top, nested))}
+    leftovers = top | ({"metadata": nested} if nested else {})
+    return SourceItem(
+        source=source,
+        key=key,
+        kind=kind,
+        body=body,
+        title=name or PurePath(path).stem,
+        description=description,
+        created_at=written,
+        tags=tags,
+        links=link_targets(body),
+        project=project or provenance.get("source_cwd", ""),
+        session=session,
+        metadata={
+            "path": path,
+            **(metadata or {}),
+            **provenance,
+            **({"type_form": type_form} if type_form else {}),
+            **({"decoding": note} if note else {}),
+            **({"frontmatter": leftovers} if leftovers else {}),
+        },
+    )
+
+
+def utc_time(text: object) -> datetime | None:
+    """Return an ISO 8601 date or time as aware UTC (UTC where it names no zone), or None where it is none."""
+    if not isinstance(text, str) or not _ISO_DATE.match(text.strip()):
+        return None
+    try:
+        moment = datetime.fromisoformat(text.strip())
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _first(names: Iterable[str], top: dict[str, Any], nested: dict[str, Any]) -> datetime | None:
+    """Return the time under the first of `names` that holds one; the fields stay among the leftovers."""
+    moments = (utc_time(fields.get(name)) for name in names for fields in (top, nested))
+    return next((moment for moment in moments if moment), None)
+
+
+def _taken(name: str, top: dict[str, Any], nested: dict[str, Any]) -> Any:
+    """Remove a field from the frontmatter and return it; `metadata:` counts where the top level is silent."""
+    below = nested.pop(name, "") if not top.get(name) else ""
+    return top.pop(name, "") or below
+
+
+def _text(name: str, top: dict[str, Any], nested: dict[str, Any]) -> str:
+    """Remove a field that must be text and return it, empty where it is missing."""
+    value = _taken(name, top, nested)
+    if not isinstance(value, str):
+        raise RefusedFileError(f"unrecognised: `{name}` is not text", "write it on one line", location=f"frontmatter.{name}")
+    return value.strip()
+
+
+def _typed(top: dict[str, Any], nested: dict[str, Any]) -> tuple[Kind, str]:
+    """Return the kind that the frontmatter names, and whether it stands `top-level` or `nested`."""
+    found = [
+        (form, str(value).strip())
+        for form, fields in (("top-level", top), ("nested", nested))
+        if (value := fields.pop("type", ""))
+    ]
+    if not found:
+        raise RefusedFileError("unrecognised: it has no type", _TYPE_MEND, location="frontmatter.type")
+    form, type_name = found[0]
+    if any(other.lower() != type_name.lower() for _, other in found):
+        raise RefusedFileError(
+            f"unrecognised: `type` says `{type_name[:40]}` and `metadata.type` says `{found[1][1][:40]}`",
+            "keep one of them",
+            location="frontmatter.type",
+        )
+    if type_name.lower() not in MEMORY_TYPES:
+        raise RefusedFileError(f"unrecognised: its type is `{type_name[:40]}`", _TYPE_MEND, location="frontmatter.type")
+    return MEMORY_TYPES[type_name.lower()], form
+
+
+def _tags(value: Any) -> tuple[str, ...]:
+    """Return tags written as a list or as text with commas, each once."""
+    words = value if isinstance(value, list) else str(value).split(",")
+    return tuple(dict.fromkeys(tag for word in words if isinstance(word, str) and (tag := word.strip())))

@@ -1,0 +1,200 @@
+"""PAI's LEARNING store: the four homes of curated memories, and the ratings and reflections it collects."""
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+
+from memory_assets.models import FileStamp, Kind, Refusal, Scan, Source, SourceItem
+from memory_assets.sources.files import MAX_BYTES, RefusedFileError, decode, shown_path, wide_encoding
+from memory_assets.sources.json_fields import Fields
+from memory_assets.sources.markdown import memory_item, scan_folder
+from memory_assets.sources.scanning import Parsed, ScanBuilder
+from memory_assets.sources.strict_json import loads
+
+HOMES = {
+    "FEEDBACK": Kind.FEEDBACK,
+    "PROJECT": Kind.PROJECT,
+    "REFERENCE": Kind.REFERENCE,
+    "USER": Kind.USER,
+}
+"""The folders of curated memories: a memory is of its home's kind, whatever its frontmatter says."""
+RATINGS_NAME = "ratings.jsonl"
+REFLECTIONS_NAME = "algorithm-reflections.jsonl"
+MAX_JSONL_BYTES = 32 << 20
+"""Largest JSON Lines file that is read, in bytes."""
+
+_INFERRED_CONFIDENCE = 0.5
+
+
+def scan(
+    root: Path,
+    known: Mapping[str, FileStamp],
+    *,
+    max_bytes: int = MAX_BYTES,
+    max_jsonl_bytes: int = MAX_JSONL_BYTES,
+) -> Scan:
+    """Read every file of the LEARNING store whose stamp is not the known one.
+
+    The homes hold one memory a `.md` file; `ratings.jsonl` and `algorithm-reflections.jsonl`, at the root or
+    one level below, hold one memory a line. A broken line is refused by its number and the others go on.
+    Nothing is written.
+
+    Args:
+        root: the LEARNING folder.
+        known: stamps of the last pass by absolute path.
+        max_bytes: refuse a larger Markdown file without reading it.
+        max_jsonl_bytes: refuse a larger JSON Lines file without reading it.
+    """
+    builder = ScanBuilder(Source.PAI_LEARNING, root, known)
+    try:
+        entries = [entry for entry in builder.entries(str(builder.root)) if entry.is_dir()]
+    except FileNotFoundError:
+        builder.notes.append(
+            f"{shown_path(str(builder.root))} does not exist, so no PAI learnings are read; "
+            "set MEMORY_PAI_LEARNING_DIR where they are elsewhere."
+        )
+        return builder.scan()
+    for entry in entries:
+        if kind := HOMES.get(entry.name):
+            scan_folder(
+                builder,
+                entry.path,
+                partial(_curated, kind=kind),
+                key_prefix=f"{Source.PAI_LEARNING}:{entry.name}/",
+                passed_over=(RATINGS_NAME, REFLECTIONS_NAME),
+                max_bytes=max_bytes,
+            )
+    for folder in (str(builder.root), *(entry.path for entry in entries)):
+        try:
+            for path in line_files(folder):
+                parse = partial(_parse_lines, path=path, relative=os.path.relpath(path, builder.root))
+                builder.read(path, parse, max_jsonl_bytes)
+        except OSError as error:
+            builder.cannot_list(folder, error)
+    return builder.scan()
+
+
+def line_files(folder: str) -> list[str]:
+    """Return the paths of the ratings and reflections that lie in a folder.
+
+    Raises:
+        OSError: the folder may not be looked into.
+    """
+    found: list[str] = []
+    for name in (RATINGS_NAME, REFLECTIONS_NAME):
+        path = str(Path(folder, name))
+        try:
+            os.lstat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        found.append(path)
+    return found
+
+
+def _curated(data: bytes, path: str, key: str, *, kind: Kind) -> SourceItem:
+    return memory_item(data, source=Source.PAI_LEARNING, key=key, path=path, kind=kind)
+
+
+def _parse_lines(data: bytes, *, path: str, relative: str) -> Parsed:
+    """Return one item or refusal for each line of a JSON Lines file that is not blank."""
+    to_item = _rating if Path(path).name == RATINGS_NAME else _reflection
+    if wide_encoding(data):
+        data = decode(data, allow_controls=True)[0].encode()
+    items: dict[str, SourceItem] = {}
+    refusals: list[Refusal] = []
+    seen: dict[bytes, int] = {}
+    for number, line in enumerate(data.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
+        if not (line := line.strip()):
+            continue
+        try:
+            if line in seen:
+                raise RefusedFileError(f"it repeats line {seen[line]}", "delete one of them")
+            seen[line] = number
+            text, note = decode(line, allow_controls=True)
+            value = loads(text)
+            fields = Fields(value, "$")
+            created_at = fields.optional_time("timestamp")
+            digest = hashlib.blake2b(line, digest_size=8).hexdigest()
+            key = f"{Source.PAI_LEARNING}:{relative}#{value['timestamp'].strip() if created_at else digest}"
+            key = f"{key}~{digest}" if key in items else key
+            decoding = {"decoding": note} if note else {}
+            item = to_item(fields, key, created_at)
+        except RefusedFileError as error:
+            where = f"line {number} {error.location}".removesuffix(" $").rstrip()
+            refusals.append(Refusal(Source.PAI_LEARNING, path, error.reason, error.mend, where))
+        else:
+            items[key] = replace(item, metadata={"path": path, "line": number, **decoding, "fields": value})
+    return items.values(), refusals
+
+
+def _rating(fields: Fields, key: str, created_at: datetime | None) -> SourceItem:
+    """Return what one line of ratings says.
+
+    A rating that was inferred from a conversation is a guess: it carries its own confidence, 0.5 where it
+    states none.
+    """
+    rating = fields.number("rating", 1, 10)
+    if rating is None:
+        raise RefusedFileError("`rating` is missing", "write 1 to 10", "$.rating")
+    explicit = fields.optional_text("source") == "explicit"
+    stated = fields.number("confidence", 0, 1)
+    guessed = _INFERRED_CONFIDENCE if stated is None else stated
+    words = filter(None, (fields.optional_text("sentiment_summary"), fields.optional_text("comment")))
+    said = " ".join(map(_sentence, dict.fromkeys(words)))
+    head = f"{'Explicit' if explicit else 'Inferred'} rating of {rating:g} out of 10"
+    return SourceItem(
+        source=Source.PAI_LEARNING,
+        key=key,
+        kind=Kind.RATING,
+        body=f"{head}: {said}" if said else f"{head}.",
+        created_at=created_at,
+        session=fields.optional_text("session_id"),
+        importance=_importance(rating),
+        confidence=1.0 if explicit else guessed,
+    )
+
+
+def _reflection(fields: Fields, key: str, created_at: datetime | None) -> SourceItem:
+    """Return what one line of reflections says: the task, how it came out, and the three answers."""
+    task = fields.optional_text("task_description")
+    answers = [fields.optional_text(f"reflection_q{number}") for number in (1, 2, 3)]
+    if not (task or any(answers)):
+        raise RefusedFileError(
+            "it has neither `task_description` nor any of `reflection_q1` to `reflection_q3`",
+            "write what was reflected on",
+            "$",
+        )
+    outcome: list[str] = []
+    total, passed = (fields.number(f"criteria_{name}", 0, 1e6) for name in ("count", "passed"))
+    if total and passed is not None:
+        outcome.append(f"{passed:g} of {total:g} criteria passed")
+    if fields.extra.get("within_budget") is False:
+        outcome.append("over budget")
+    sentiment = fields.number("implied_sentiment", 1, 10)
+    head = f"Reflection on {task or 'a task'}" + (f" ({', '.join(outcome)})" if outcome else "")
+    return SourceItem(
+        source=Source.PAI_LEARNING,
+        key=key,
+        kind=Kind.REFLECTION,
+        body="\n".join(map(_sentence, filter(None, (head, *answers)))),
+        title=task,
+        created_at=created_at,
+        session=fields.optional_text("session_id"),
+        importance=0.5 if sentiment is None else _importance(sentiment),
+    )
+
+
+def _importance(rating: float) -> float:
+    """Return 0.3 for the middle of the scale from 1 to 10, rising evenly to 0.9 at both ends.
+
+    What went very well or very badly is worth remembering, an average day is not.
+    """
+    return round(0.3 + 0.6 * abs(rating - 5.5) / 4.5, 3)
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith((".", "!", "?", "…")) else f"{text}."

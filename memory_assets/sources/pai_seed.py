@@ -1,0 +1,212 @@
+"""pai-seed's `seed.json`: what was learned and confirmed, and the proposals that wait for a decision."""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from memory_assets.models import FileStamp, Kind, Refusal, Scan, Source, SourceItem
+from memory_assets.sources.files import RefusedFileError, decode, shown_path
+from memory_assets.sources.json_fields import Fields
+from memory_assets.sources.scanning import Parsed, ScanBuilder
+from memory_assets.sources.strict_json import Fault, loads, member, type_name
+
+MAX_SEED_BYTES = 16 << 20
+"""Largest seed.json that is read, in bytes: some tens of thousands of learnings."""
+SUPPORTED_MAJOR = 1
+"""Major version of the schema that is read."""
+
+LEARNING_KINDS = {
+    "patterns": Kind.PATTERN,
+    "insights": Kind.INSIGHT,
+    "selfKnowledge": Kind.SELF_KNOWLEDGE,
+}
+"""The arrays of `learned`: a learning's type is the array it stands in."""
+PROPOSAL_KINDS = (Kind.PATTERN, Kind.INSIGHT, Kind.SELF_KNOWLEDGE)
+
+_UNCONFIRMED_CONFIDENCE = 0.5
+_KNOWN_KEYS = frozenset(("version", "identity", "learned", "state", "tanaIntegration"))
+
+
+def scan(path: Path, known: Mapping[str, FileStamp], *, max_bytes: int = MAX_SEED_BYTES) -> Scan:
+    """Read seed.json unless its stamp is the known one.
+
+    Learnings become items of their array's kind, with confidence 1.0 where they are confirmed and 0.5 where
+    not. Proposals become items that are only listed (`remember` is False), with their own confidence or 0.5
+    and their status in the metadata; an accepted one whose learning is missing is remembered under its type,
+    and one whose learning is there adds nothing. An entry that is broken, or whose id was used before, is
+    refused with its JSON path, and the others go on.
+
+    Args:
+        path: the file; a link may not leave its folder.
+        known: stamps of the last pass by absolute path.
+        max_bytes: refuse a larger file without reading it.
+    """
+    path = path.absolute()
+    builder = ScanBuilder(Source.PAI_SEED, path.parent, known)
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        builder.notes.append(
+            f"{shown_path(str(path))} does not exist, so no pai-seed learnings are read; "
+            "set MEMORY_PAI_SEED where the file is elsewhere."
+        )
+        return builder.scan()
+    except OSError:
+        pass
+    builder.read(str(path), lambda data: _Seed(shown_path(str(path)), builder.notes).parse(data), max_bytes)
+    return builder.scan()
+
+
+@dataclass(slots=True)
+class _Seed:
+    """What is gathered from one seed.json."""
+
+    path: str
+    notes: list[str]
+    items: list[SourceItem] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
+    taken: dict[str, str] = field(default_factory=dict)
+    """JSON path of each id that was taken in."""
+    decoding: dict[str, Any] = field(default_factory=dict)
+
+    def parse(self, data: bytes) -> Parsed:
+        """Return the items and refusals of the file's content.
+
+        Raises:
+            RefusedFileError: the file as a whole is not a seed of a version that is known.
+        """
+        text, note = decode(data, allow_controls=True)
+        if note:
+            self.decoding = {"decoding": note}
+        seed = loads(text)
+        if not isinstance(seed, dict):
+            reason = seed.reason if isinstance(seed, Fault) else f"it is {type_name(seed)}, not an object"
+            raise RefusedFileError(reason, "restore the file from git")
+        self._check_version(seed.get("version"))
+        learned = self._section(seed, "learned", dict, required=True) or {}
+        state = self._section(seed, "state", dict) or {}
+        for name, kind in LEARNING_KINDS.items():
+            where = f"$.learned.{name}"
+            for index, entry in enumerate(self._section(learned, name, list, "$.learned") or ()):
+                self._take(entry, f"{where}[{index}]", kind)
+        for index, entry in enumerate(self._section(state, "proposals", list, "$.state") or ()):
+            self._take(entry, f"$.state.proposals[{index}]", Kind.PROPOSAL)
+        unknown = [member("$", key) for key in seed if key not in _KNOWN_KEYS]
+        unknown += [member("$.learned", key) for key in learned if key not in LEARNING_KINDS]
+        if unknown:
+            shown = shown_path(", ".join(unknown)[:300])
+            self.notes.append(f"{self.path} has parts that are not known and were not read: {shown}.")
+        return self.items, self.refusals
+
+    def _check_version(self, version: Any) -> None:
+        if version is None:
+            self.notes.append(f"{self.path} has no version; it is read as version {SUPPORTED_MAJOR}.")
+            return
+        found = re.match(r"(\d{1,9})(?:\.|\Z)", version) if isinstance(version, str) else None
+        if found is None:
+            raise RefusedFileError("`version` is not a version such as 1.0.0", "write the schema's version there", "$.version")
+        if int(found[1]) != SUPPORTED_MAJOR:
+            raise RefusedFileError(
+                f"its schema has major version {int(found[1])}, and only {SUPPORTED_MAJOR} is read",
+                "update memory_assets, or convert the file with pai-seed",
+                "$.version",
+            )
+
+    def _section(self, parent: dict[str, Any], name: str, kind: type, where: str = "$", *, required: bool = False) -> Any:
+        """Return a part of the file that is a `kind`; None where it is missing or refused."""
+        value = parent.get(name)
+        if isinstance(value, kind) or (value is None and not required):
+            return value
+        wanted = "an object" if kind is dict else "an array"
+        found = "missing" if value is None else value.reason if isinstance(value, Fault) else f"{type_name(value)}, not {wanted}"
+        self.refusals.append(
+            Refusal(Source.PAI_SEED, self.path, f"`{name}` is {found}", f"make it {wanted}", member(where, name))
+        )
+        return None
+
+    def _take(self, entry: Any, where: str, kind: Kind) -> None:
+        """Take in one entry, or refuse it."""
+        known_id = entry.get("id") if isinstance(entry, dict) else None
+        key = _key(shown_path(known_id.strip())) if isinstance(known_id, str) and known_id.strip() else None
+        try:
+            fields = Fields(entry, where)
+            entry_id = fields.text("id")
+            proposed = kind is Kind.PROPOSAL
+            item = self._proposal(fields, entry_id) if proposed else self._learning(fields, entry_id, kind)
+            if item is None:
+                return
+            if entry_id in self.taken:
+                raise RefusedFileError(
+                    f"its id `{entry_id[:60]}` is that of {self.taken[entry_id]}",
+                    "give it an id of its own or delete it",
+                    f"{where}.id",
+                )
+        except RefusedFileError as error:
+            self.refusals.append(error.refusal(Source.PAI_SEED, self.path, key))
+            return
+        self.taken[entry_id] = where
+        self.items.append(item)
+
+    def _learning(self, fields: Fields, entry_id: str, kind: Kind) -> SourceItem:
+        content, origin = fields.text("content"), fields.text("source")
+        extracted = fields.time("extractedAt")
+        confirmed, confirmed_at = fields.flag("confirmed"), fields.optional_time("confirmedAt")
+        return SourceItem(
+            source=Source.PAI_SEED,
+            key=_key(entry_id),
+            kind=kind,
+            body=content,
+            created_at=confirmed_at or extracted,
+            tags=fields.texts("tags"),
+            session=_session(origin),
+            confidence=1.0 if confirmed else _UNCONFIRMED_CONFIDENCE,
+            metadata=self._metadata(fields, origin=origin, confirmed=confirmed, extracted_at=extracted.isoformat()),
+        )
+
+    def _proposal(self, fields: Fields, entry_id: str) -> SourceItem | None:
+        """Return a proposal, or None where it was accepted and its learning has been taken in."""
+        proposed = Kind(fields.choice("type", PROPOSAL_KINDS))
+        content, origin = fields.text("content"), fields.text("source")
+        extracted = fields.time("extractedAt")
+        status = fields.choice("status", ("pending", "accepted", "rejected"))
+        method, decided = fields.optional_text("method"), fields.optional_time("decidedAt")
+        confidence = fields.number("confidence", 0, 1)
+        accepted = status == "accepted"
+        if accepted and self.taken.get(entry_id, "").startswith("$.learned"):
+            return None
+        return SourceItem(
+            source=Source.PAI_SEED,
+            key=_key(entry_id),
+            kind=proposed if accepted else Kind.PROPOSAL,
+            body=content,
+            created_at=(decided if accepted else None) or extracted,
+            tags=fields.texts("tags"),
+            session=_session(origin),
+            confidence=_UNCONFIRMED_CONFIDENCE if confidence is None else confidence,
+            remember=accepted,
+            metadata=self._metadata(
+                fields,
+                origin=origin,
+                status=status,
+                proposed_kind=proposed.value,
+                extracted_at=extracted.isoformat(),
+                **({"method": method} if method else {}),
+                **({"decided_at": decided.isoformat()} if decided else {}),
+            ),
+        )
+
+    def _metadata(self, fields: Fields, **said: Any) -> dict[str, Any]:
+        extra = {"extra": fields.extra} if fields.extra else {}
+        return {"path": self.path, **said, **self.decoding, **extra}
+
+
+def _key(entry_id: str) -> str:
+    return f"{Source.PAI_SEED}:{entry_id}"
+
+
+def _session(origin: str) -> str:
+    """Return where a learning was extracted if that names a session, else nothing."""
+    return origin if origin.lower().startswith("session") else ""

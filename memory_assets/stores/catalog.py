@@ -1,0 +1,160 @@
+"""The DuckDB catalog: what is derived. Only the assets write it, each in one short transaction; it can always be rebuilt.
+
+DuckDB lets one process write a file, or several read it. So nobody keeps a connection while computing: `Catalog.read` and
+`Catalog.write` open one, wait a bounded time for another process's lock, and close it again.
+"""
+
+import random
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from memory_assets.errors import StoreBusyError, StoreError
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+MIGRATIONS: tuple[str, ...] = (
+    """
+    CREATE TABLE source_scans (
+        source VARCHAR PRIMARY KEY, root VARCHAR, finished_at TIMESTAMPTZ, notes VARCHAR[]
+    );
+    CREATE TABLE source_files (
+        source VARCHAR, path VARCHAR, size BIGINT, mtime_ns BIGINT, inode UBIGINT, PRIMARY KEY (source, path)
+    );
+    CREATE TABLE source_items (
+        key VARCHAR PRIMARY KEY, source VARCHAR, path VARCHAR, kind VARCHAR, title VARCHAR, description VARCHAR, body VARCHAR,
+        created_at TIMESTAMPTZ, tags VARCHAR[], links VARCHAR[], project VARCHAR, session VARCHAR, author VARCHAR,
+        importance FLOAT, confidence FLOAT, remember BOOLEAN, metadata VARCHAR, item_hash VARCHAR
+    );
+    CREATE TABLE source_refusals (
+        source VARCHAR, path VARCHAR, location VARCHAR, key VARCHAR, reason VARCHAR, mend VARCHAR
+    );
+    CREATE TABLE memory_entries (
+        key VARCHAR PRIMARY KEY, source VARCHAR, kind VARCHAR, title VARCHAR, content VARCHAR, created_at TIMESTAMPTZ,
+        tags VARCHAR[], links VARCHAR[], project VARCHAR, session VARCHAR, author VARCHAR, importance FLOAT, confidence FLOAT,
+        metadata VARCHAR, content_hash VARCHAR, entry_hash VARCHAR
+    );
+    CREATE TABLE extracted_features (
+        content_hash VARCHAR PRIMARY KEY, pipeline VARCHAR, entities STRUCT("text" VARCHAR, "type" VARCHAR)[],
+        actions VARCHAR[], tags VARCHAR[]
+    );
+    CREATE TABLE graph_nodes (
+        id BIGINT PRIMARY KEY, kind VARCHAR, label VARCHAR, revision VARCHAR
+    );
+    CREATE TABLE graph_mentions (
+        memory_id BIGINT, entity_id BIGINT, PRIMARY KEY (memory_id, entity_id)
+    );
+    CREATE TABLE graph_edges (
+        source_id BIGINT, target_id BIGINT, type VARCHAR, confidence FLOAT, similarity FLOAT, origin VARCHAR,
+        PRIMARY KEY (source_id, target_id, type, origin)
+    );
+    CREATE TABLE relevance_scores (
+        id BIGINT PRIMARY KEY, decay DOUBLE, access DOUBLE, density DOUBLE, importance DOUBLE, confidence DOUBLE,
+        relevance DOUBLE, fresh_at TIMESTAMPTZ, computed_at TIMESTAMPTZ
+    );
+    """,
+)
+"""One script per schema version, each run once and in one transaction."""
+
+_LOCKED = re.compile(r"Could not set lock on file.*?Conflicting lock is held in (?P<holder>.+?\(PID \d+\))", re.DOTALL)
+
+
+class Catalog:
+    """One tenant's catalog at a path; connections live only inside `read` and `write`."""
+
+    def __init__(self, uri: str, lock_timeout: float) -> None:
+        """Name the catalog's file and how many seconds to wait for its lock."""
+        self.path = Path(uri)
+        self.lock_timeout = lock_timeout
+
+    @property
+    def exists(self) -> bool:
+        """Whether anything has been derived yet."""
+        return self.path.exists()
+
+    @contextmanager
+    def read(self) -> Iterator["DuckDBPyConnection"]:
+        """A read-only connection to the catalog, created first where it does not exist.
+
+        Raises:
+            StoreBusyError: another process holds the lock longer than the timeout.
+            StoreError: the file cannot be read.
+        """
+        connection = self._connect(read_only=True) if self.exists else None
+        if connection is None or self._version(connection) < len(MIGRATIONS):
+            if connection:
+                connection.close()
+            with self.write():
+                pass
+            connection = self._connect(read_only=True)
+        try:
+            yield connection
+        finally:
+            connection.close()
+
+    @contextmanager
+    def write(self) -> Iterator["DuckDBPyConnection"]:
+        """A connection inside one transaction: committed at the end of the block, rolled back on any error.
+
+        Raises:
+            StoreBusyError: another process holds the lock longer than the timeout.
+            StoreError: the file cannot be opened.
+        """
+        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        connection = self._connect(read_only=False)
+        try:
+            connection.begin()
+            self._migrate(connection)
+            yield connection
+            connection.commit()
+        finally:
+            connection.close()
+
+    def _connect(self, *, read_only: bool) -> "DuckDBPyConnection":
+        import duckdb
+
+        deadline = time.monotonic() + self.lock_timeout
+        pause = 0.01
+        while True:
+            try:
+                connection = duckdb.connect(self.path, read_only=read_only, config={"autoinstall_known_extensions": False})
+            except duckdb.Error as error:
+                locked = _LOCKED.search(str(error))
+                if not locked:
+                    raise StoreError(
+                        f"The catalog {self.path} cannot be opened ({str(error).splitlines()[0]}); it is derived, so move it "
+                        "away and run `memory run` to rebuild it."
+                    ) from error
+                if time.monotonic() + pause > deadline:
+                    raise StoreBusyError(
+                        f"The catalog {self.path} has been locked for {self.lock_timeout:g} s by {locked['holder']}; wait for "
+                        "it to finish or stop that process."
+                    ) from error
+            else:
+                connection.execute("LOAD icu; SET TimeZone = 'UTC'")
+                return connection
+            time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311
+            pause = min(pause * 2, 0.5)
+
+    def _migrate(self, connection: "DuckDBPyConnection") -> None:
+        version = self._version(connection)
+        if version == len(MIGRATIONS):
+            return
+        for script in MIGRATIONS[version:]:
+            connection.execute(script)
+        connection.execute("CREATE OR REPLACE TABLE schema_version AS SELECT ?::INTEGER AS version", [len(MIGRATIONS)])
+
+    def _version(self, connection: "DuckDBPyConnection") -> int:
+        if not connection.execute("FROM duckdb_tables() WHERE table_name = 'schema_version'").fetchone():
+            return 0
+        (version,) = connection.execute("SELECT max(version) FROM schema_version").fetchone() or (0,)
+        if version > len(MIGRATIONS):
+            raise StoreError(
+                f"The catalog {self.path} has schema version {version} and this release knows {len(MIGRATIONS)}; "
+                "upgrade memory_assets."
+            )
+        return version

@@ -1,0 +1,182 @@
+"""LanceDB tables that know their schema version: opened or created, migrated and indexed before anybody uses them.
+
+Every write is one commit, so a table is always whole; several processes may open, create and migrate the same table at once.
+The `id` column is the table's primary key: Lance then refuses two concurrent inserts of one key and retries the later one as an
+update. Its field metadata carries the schema version and other table-wide facts, because Lance commits them atomically.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from memory_assets.errors import StoreError
+
+if TYPE_CHECKING:
+    from lancedb.db import DBConnection
+    from lancedb.table import Table
+
+PRIMARY_KEY = {b"lance-schema:unenforced-primary-key": b"true"}
+VERSION_FACT = "memory_assets:schema_version"
+
+Migration = Callable[["Table"], None]
+"""Brings a table from one schema version to the next; may run twice, or in two processes at once."""
+
+
+def open_table(uri: str, name: str, schema: pa.Schema, migrations: Sequence[Migration]) -> "Table":
+    """Open table `name` of the database at `uri`, creating and migrating it as needed.
+
+    Args:
+        uri: a folder or an object-storage URI.
+        name: the table's name.
+        schema: schema of version 1, with `id` as its primary key.
+        migrations: one function per later version, in order.
+
+    Raises:
+        StoreError: the table cannot be read, or was written by a newer release.
+    """
+    import lancedb
+
+    try:
+        if "://" not in uri:
+            Path(uri).mkdir(parents=True, exist_ok=True, mode=0o700)
+        database = lancedb.connect(uri, read_consistency_interval=timedelta(0))
+        if name not in database.list_tables().tables:
+            _create(database, name, schema)
+        table = database.open_table(name)
+        _migrate(table, uri, migrations)
+    except (RuntimeError, OSError, ValueError) as error:
+        raise StoreError(
+            f"The table {name!r} in {uri} cannot be opened ({_first_line(error)}); restore it from a backup, or move the "
+            "folder away and run `memory run` to rebuild what comes from files."
+        ) from error
+    return table
+
+
+def _create(database: "DBConnection", name: str, schema: pa.Schema) -> None:
+    try:
+        database.create_table(name, schema=schema)
+    except (RuntimeError, ValueError):
+        if name not in database.list_tables().tables:
+            raise
+
+
+def _migrate(table: "Table", uri: str, migrations: Sequence[Migration]) -> None:
+    latest = len(migrations) + 1
+    version = int(facts(table).get(VERSION_FACT, "1"))
+    if version > latest:
+        raise StoreError(
+            f"The table {table.name!r} in {uri} has schema version {version} and this release knows {latest}; "
+            "upgrade memory_assets."
+        )
+    for number in range(version, latest):
+        migrations[number - 1](table)
+        set_facts(table, {VERSION_FACT: str(number + 1)})
+
+
+def facts(table: "Table") -> dict[str, str]:
+    """The table-wide facts: field metadata of the `id` column."""
+    metadata = table.schema.field("id").metadata or {}
+    return {key.decode(): value.decode() for key, value in metadata.items()}
+
+
+def set_facts(table: "Table", changes: Mapping[str, str | None]) -> None:
+    """Change table-wide facts in one commit; None removes one."""
+    table.update_field_metadata({"path": "id", "metadata": dict(changes)})
+
+
+def ensure_indices(table: "Table", configs: Mapping[str, Any]) -> None:
+    """Create the indices that are missing; `configs` maps column to index configuration.
+
+    Raises:
+        StoreError: an index cannot be built.
+    """
+    existing = {tuple(index.columns) for index in table.list_indices()}
+    for column, config in configs.items():
+        if (column,) in existing:
+            continue
+        try:
+            table.create_index(column, config=config, replace=True)
+        except (RuntimeError, ValueError) as error:
+            table.checkout_latest()
+            if (column,) not in {tuple(index.columns) for index in table.list_indices()}:
+                raise StoreError(
+                    f"The index on {column!r} of {table.name!r} cannot be built ({_first_line(error)}); run the command again."
+                ) from error
+
+
+def append(table: "Table", rows: pa.Table) -> int:
+    """Add `rows`, whose ids are new, in one commit; appends never conflict with each other.
+
+    Returns:
+        The table's version after the commit.
+
+    Raises:
+        StoreError: the commit did not happen; nothing was written.
+    """
+    try:
+        return table.add(aligned(rows, table.schema)).version
+    except (RuntimeError, OSError, ValueError) as error:
+        raise _not_written(table, rows, error) from error
+
+
+def upsert(table: "Table", rows: pa.Table) -> int:
+    """Insert or replace `rows` by id in one commit; columns that the table has and `rows` lacks become null.
+
+    Returns:
+        The table's version after the commit.
+
+    Raises:
+        StoreError: the commit did not happen; nothing was written.
+    """
+    return _merge(table, aligned(rows, table.schema), insert=True)
+
+
+def aligned(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """`rows` with exactly the columns of `schema`; those it lacks are null."""
+    columns = [
+        rows[field.name].cast(field.type) if field.name in rows.column_names else pa.nulls(rows.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.table(columns, schema=schema)
+
+
+def update_columns(table: "Table", rows: pa.Table) -> int:
+    """Set the given columns of the rows whose id is in `rows`, in one commit; other columns and rows stay as they are.
+
+    Returns:
+        The table's version after the commit.
+
+    Raises:
+        StoreError: the commit did not happen; nothing was written.
+    """
+    schema = pa.schema([table.schema.field(name) for name in rows.column_names])
+    return _merge(table, rows.cast(schema), insert=False)
+
+
+def _merge(table: "Table", rows: pa.Table, *, insert: bool) -> int:
+    builder = table.merge_insert("id").when_matched_update_all()
+    if insert:
+        builder = builder.when_not_matched_insert_all()
+    try:
+        return builder.execute(rows).version
+    except (RuntimeError, OSError, ValueError) as error:
+        raise _not_written(table, rows, error) from error
+
+
+def _not_written(table: "Table", rows: pa.Table, error: Exception) -> StoreError:
+    return StoreError(
+        f"{rows.num_rows} row(s) of {table.name!r} could not be written ({_first_line(error)}); nothing was written, "
+        "run the command again."
+    )
+
+
+def quoted(values: Sequence[str]) -> str:
+    """SQL list of string literals for a Lance filter: `('a', 'it''s')`."""
+    return "(" + ", ".join("'" + value.replace("'", "''") + "'" for value in values) + ")"
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().splitlines()[0][:300] if str(error).strip() else type(error).__name__

@@ -1,0 +1,439 @@
+"""The `memories` table: what is remembered, one row a memory, one commit a change.
+
+Each embedder has a vector column of its own, and a fact of the table names the live one. So rows of two embedders are never
+compared, and a change of embedder is one commit after the new column has been filled.
+"""
+
+import json
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from hashlib import blake2b, md5
+from typing import TYPE_CHECKING, Any, cast
+
+import pyarrow as pa
+
+from memory_assets.errors import InvalidInputError, NotFoundError, StoreError
+from memory_assets.models import Entity, Kind, Memory, Source, State
+from memory_assets.stores import lance
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    from lancedb.query import LanceVectorQueryBuilder
+    from lancedb.table import Table
+
+TABLE = "memories"
+LIVE_COLUMN_FACT = "memory_assets:embedding_column"
+EMBEDDER_FACT = "memory_assets:embedder"
+_TIME = pa.timestamp("us", tz="UTC")
+_ENTITY = pa.struct([pa.field("text", pa.string()), pa.field("type", pa.string())])
+
+SCHEMA = pa.schema(
+    [
+        pa.field("id", pa.int64(), nullable=False, metadata={**lance.PRIMARY_KEY, lance.VERSION_FACT.encode(): b"1"}),
+        pa.field("content", pa.string()),
+        pa.field("title", pa.string()),
+        pa.field("kind", pa.string()),
+        pa.field("tags", pa.list_(pa.string())),
+        pa.field("entities", pa.list_(_ENTITY)),
+        pa.field("actions", pa.list_(pa.string())),
+        pa.field("links", pa.list_(pa.string())),
+        pa.field("source", pa.string()),
+        pa.field("source_key", pa.string()),
+        pa.field("project", pa.string()),
+        pa.field("session", pa.string()),
+        pa.field("author", pa.string()),
+        pa.field("external_id", pa.string()),
+        pa.field("created_at", _TIME),
+        pa.field("updated_at", _TIME),
+        pa.field("importance", pa.float32()),
+        pa.field("confidence", pa.float32()),
+        pa.field("protected", pa.bool_()),
+        pa.field("state", pa.string()),
+        pa.field("superseded_by", pa.int64()),
+        pa.field("content_hash", pa.string()),
+        pa.field("revision", pa.string()),
+        pa.field("metadata", pa.string()),
+        pa.field("pipeline", pa.string()),
+        pa.field("indexed_text", pa.string()),
+    ]
+)
+MIGRATIONS: tuple[lance.Migration, ...] = ()
+COLUMNS = tuple(name for name in SCHEMA.names if name != "indexed_text")
+"""What a `Memory` is made of; the vectors and the indexed text are read only where they are searched."""
+
+_VECTOR_PREFIX = "embedding_"
+_LOWEST_ID = 1 << 52
+_OPTIMIZE_AFTER = 20
+"""Unmerged fragments after which compaction pays (LanceDB's own rule of thumb)."""
+
+
+def new_id() -> int:
+    """A random id of 53 bits (seven-figure stores collide with a chance below one in ten thousand; the key refuses the rest)."""
+    return _LOWEST_ID + secrets.randbelow(_LOWEST_ID)
+
+
+def derived_id(source_key: str, content_hash: str) -> int:
+    """The id of what `source_key` said when its text had `content_hash`: the same in every process and after every rebuild."""
+    digest = blake2b(f"{source_key}\0{content_hash}".encode(), digest_size=8).digest()
+    return _LOWEST_ID + int.from_bytes(digest) % _LOWEST_ID
+
+
+def content_hash(text: str) -> str:
+    """Digest of a memory's text: MD5, which the catalog's SQL computes too."""
+    return md5(text.encode("utf-8"), usedforsecurity=False).hexdigest()
+
+
+def indexed_text(memory: Memory) -> str:
+    """What is embedded and full-text indexed: who, when and where beside what (they help recall more than any engine)."""
+    parts = [memory.author, memory.created_at.strftime("%-d %B %Y"), memory.project.rstrip("/").rpartition("/")[2]]
+    head = ", ".join(part for part in parts if part)
+    title = f"{memory.title}: " if memory.title and memory.title not in memory.content else ""
+    return f"[{head}] {title}{memory.content}" if head else f"{title}{memory.content}"
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """What narrows a reading of the table; an empty field does not narrow."""
+
+    kinds: Sequence[Kind] = ()
+    sources: Sequence[Source] = ()
+    tags: Sequence[str] = ()
+    """All of these."""
+    project: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+    """Half-open: created at or after `since` and before `until`."""
+    states: Sequence[State] = (State.ACTIVE,)
+
+    def sql(self) -> str:
+        """As a Lance filter expression."""
+        clauses = []
+        if self.states:
+            clauses.append(f"state IN {lance.quoted(self.states)}")
+        if self.kinds:
+            clauses.append(f"kind IN {lance.quoted(self.kinds)}")
+        if self.sources:
+            clauses.append(f"source IN {lance.quoted(self.sources)}")
+        clauses += [f"array_has(tags, {lance.quoted([tag])[1:-1]})" for tag in self.tags]
+        if self.project:
+            clauses.append(f"project = {lance.quoted([self.project])[1:-1]}")
+        if self.since:
+            clauses.append(f"created_at >= {_timestamp(self.since)}")
+        if self.until:
+            clauses.append(f"created_at < {_timestamp(self.until)}")
+        return " AND ".join(clauses) or "true"
+
+
+class MemoryStore:
+    """One tenant's memories. Cheap to keep open; sees what other processes commit."""
+
+    def __init__(self, table: "Table", uri: str) -> None:
+        self.table = table
+        self.uri = uri
+
+    @classmethod
+    def open(cls, uri: str) -> "MemoryStore":
+        """Open the store, creating and migrating it as needed.
+
+        Raises:
+            StoreError: it cannot be read.
+        """
+        from lancedb.index import FTS, Bitmap, BTree
+
+        table = lance.open_table(uri, TABLE, SCHEMA, MIGRATIONS)
+        lance.ensure_indices(
+            table,
+            {
+                "indexed_text": FTS(stem=True, remove_stop_words=True, ascii_folding=True, with_position=False),
+                "id": BTree(),
+                "state": Bitmap(),
+                "source_key": BTree(),
+            },
+        )
+        return cls(table, uri)
+
+    @property
+    def version(self) -> int:
+        """LanceDB's version of the table: it grows with every commit, whoever made it."""
+        return self.table.version
+
+    # Embedders
+
+    @property
+    def live_column(self) -> str | None:
+        """The vector column that is searched; None before the first embedding."""
+        return lance.facts(self.table).get(LIVE_COLUMN_FACT)
+
+    @property
+    def embedder(self) -> str | None:
+        """Name of the embedder that made the live vectors; None before the first embedding."""
+        column = self.live_column
+        return self.column_embedder(column) if column else None
+
+    def column_embedder(self, column: str) -> str | None:
+        """Name of the embedder that fills a vector column."""
+        metadata = self.table.schema.field(column).metadata or {}
+        name = metadata.get(EMBEDDER_FACT.encode())
+        return name.decode() if name else None
+
+    def use_embedder(self, name: str, dimension: int) -> str:
+        """The live vector column, made for this embedder if there is none yet.
+
+        Raises:
+            StoreError: the live vectors are another embedder's.
+        """
+        live = self.live_column
+        if live is None:
+            live = self.add_embedding_column(name, dimension)
+            lance.set_facts(self.table, {LIVE_COLUMN_FACT: live})
+        made_by = self.column_embedder(live)
+        size = self.table.schema.field(live).type.list_size
+        if (made_by, size) != (name, dimension):
+            raise StoreError(
+                f"The memories in {self.uri} are embedded by {made_by} ({size} dimensions) and the settings choose {name} "
+                f"({dimension}); run `memory reembed` to move them, or set MEMORY_EMBEDDER back."
+            )
+        return live
+
+    def add_embedding_column(self, name: str, dimension: int) -> str:
+        """The vector column of this embedder, added empty if the table lacks it."""
+        column = _VECTOR_PREFIX + blake2b(f"{name}\0{dimension}".encode(), digest_size=4).hexdigest()
+        if column not in self.table.schema.names:
+            field = pa.field(column, pa.list_(pa.float32(), dimension))
+            try:
+                self.table.add_columns(field)
+            except (RuntimeError, ValueError, OSError) as error:
+                self.table.checkout_latest()
+                if column not in self.table.schema.names:
+                    raise StoreError(f"The vector column of {name} cannot be added to {self.uri} ({error}).") from error
+        self.table.update_field_metadata({"path": column, "metadata": {EMBEDDER_FACT: name}})
+        return column
+
+    def make_live(self, column: str) -> None:
+        """Search this vector column from now on, in one commit, and drop the others."""
+        if self.live_column != column:
+            lance.set_facts(self.table, {LIVE_COLUMN_FACT: column})
+        others = [name for name in self.table.schema.names if name.startswith(_VECTOR_PREFIX) and name != column]
+        if others:
+            self.table.drop_columns(others)
+
+    # Writing
+
+    def add(self, memories: Sequence[Memory], embeddings: "npt.NDArray[np.float32]", embedder: str) -> int:
+        """Append memories whose ids are new, from `new_id`, in one commit that never waits for other writers.
+
+        Returns:
+            The version after the commit.
+
+        Raises:
+            StoreError: the live vectors are another embedder's, or the commit failed; nothing was written.
+        """
+        return lance.append(self.table, self.with_vectors(to_arrow(memories), embeddings, embedder))
+
+    def put(self, memories: Sequence[Memory], embeddings: "npt.NDArray[np.float32]", embedder: str) -> int:
+        """Insert or replace memories with their embeddings, shape (n, dimension), in one commit.
+
+        Returns:
+            The version after the commit.
+
+        Raises:
+            StoreError: the live vectors are another embedder's, or the commit failed; nothing was written.
+        """
+        if not memories:
+            return self.version
+        return lance.upsert(self.table, self.with_vectors(to_arrow(memories), embeddings, embedder))
+
+    def with_vectors(self, rows: pa.Table, embeddings: "npt.NDArray[np.float32]", embedder: str) -> pa.Table:
+        """`rows` with the live vector column filled from `embeddings`, shape (n, dimension).
+
+        Raises:
+            StoreError: the live vectors are another embedder's.
+        """
+        column = self.use_embedder(embedder, embeddings.shape[1])
+        vectors = pa.FixedSizeListArray.from_arrays(pa.array(embeddings.reshape(-1), pa.float32()), embeddings.shape[1])
+        return rows.append_column(column, vectors)
+
+    def insert_superseding(self, rows: pa.Table, replaced: Mapping[int, int]) -> int:
+        """Insert `rows`, made by `with_vectors`, and in the same commit mark what they replace as superseded.
+
+        Args:
+            rows: the new memories.
+            replaced: id of an older memory -> id of the new one that says what it said.
+        """
+        rows = lance.aligned(rows, self.table.schema)
+        if replaced:
+            old = self.scan(self.table.schema.names, f"id IN ({', '.join(map(str, replaced))})")
+            changes: dict[str, list[Any]] = {
+                "state": [State.SUPERSEDED] * old.num_rows,
+                "superseded_by": [replaced[number] for number in old["id"].to_pylist()],
+                "updated_at": [datetime.now(UTC)] * old.num_rows,
+            }
+            for name, values in changes.items():
+                place = old.schema.get_field_index(name)
+                old = old.set_column(place, name, pa.array(values, old.schema.field(name).type))
+            rows = pa.concat_tables([rows, lance.aligned(old, rows.schema)])
+        return lance.upsert(self.table, rows)
+
+    def update(self, rows: pa.Table) -> int:
+        """Set some columns of existing memories in one commit: `rows` holds `id` and the columns to set."""
+        return lance.update_columns(self.table, rows) if rows.num_rows else self.version
+
+    def set_state(self, ids: Sequence[int], state: State) -> None:
+        """Move memories into a state, in one commit.
+
+        Raises:
+            NotFoundError: one of them does not exist; nothing was changed.
+        """
+        known = {memory.id for memory in self.get(ids)}
+        missing = [number for number in ids if number not in known]
+        if missing:
+            raise NotFoundError(f"There is no memory {missing[0]}; `memory recent` lists the newest.")
+        now = datetime.now(UTC)
+        columns = {"id": list(ids), "state": [state] * len(ids), "updated_at": [now] * len(ids)}
+        self.update(pa.table(columns, schema=pa.schema([SCHEMA.field(name) for name in columns])))
+
+    def optimize(self) -> bool:
+        """Merge small files into large ones and new rows into the indices, where enough has gathered to be worth it.
+
+        Returns:
+            Whether anything was done. Versions older than a day are dropped.
+        """
+        if not self.needs_optimize():
+            return False
+        self.table.optimize(cleanup_older_than=timedelta(days=1))
+        return True
+
+    def needs_optimize(self) -> bool:
+        """Whether the table has gathered enough small fragments or unindexed rows."""
+        stats = cast("dict[str, Any]", self.table.stats())
+        if stats["fragment_stats"]["num_small_fragments"] >= _OPTIMIZE_AFTER:
+            return True
+        index = self.table.index_stats("indexed_text_idx")
+        return index is not None and index.num_unindexed_rows > max(1_000, index.num_indexed_rows // 20)
+
+    # Reading
+
+    def __len__(self) -> int:
+        return self.table.count_rows()
+
+    def count(self, filters: Filters) -> int:
+        """How many memories pass the filters."""
+        return self.table.count_rows(filters.sql())
+
+    def get(self, ids: Iterable[int]) -> list[Memory]:
+        """The memories with these ids, in the order of the ids; unknown ones are left out."""
+        wanted = list(ids)
+        if not wanted:
+            return []
+        rows = self.scan(COLUMNS, f"id IN ({', '.join(str(int(number)) for number in wanted)})")
+        found = {memory.id: memory for memory in from_arrow(rows)}
+        return [found[number] for number in wanted if number in found]
+
+    def resolve(self, reference: str) -> Memory:
+        """The memory that `reference` names: an id, or the first digits of exactly one.
+
+        Raises:
+            InvalidInputError: not digits, or the digits fit several memories.
+            NotFoundError: no memory fits.
+        """
+        if not reference.isascii() or not reference.isdigit() or len(reference) > 16:
+            raise InvalidInputError(f"{reference!r} is not a memory's id; give its digits as `memory recent` prints them.")
+        exact = self.get([int(reference)])
+        if exact:
+            return exact[0]
+        spans = [
+            f"(id >= {int(reference) * 10**zeros} AND id < {(int(reference) + 1) * 10**zeros})"
+            for zeros in range(1, 17 - len(reference))
+        ]
+        rows = self.scan(COLUMNS, " OR ".join(spans), limit=3) if spans else to_arrow([])
+        if rows.num_rows == 1:
+            return from_arrow(rows)[0]
+        if rows.num_rows:
+            raise InvalidInputError(f"{reference} is the beginning of several memories' ids; give more digits.")
+        raise NotFoundError(f"There is no memory {reference}; `memory recent` lists the newest.")
+
+    def recent(self, limit: int, filters: Filters) -> list[Memory]:
+        """The newest memories by creation, newest first."""
+        keys = self.scan(("id", "created_at"), filters.sql())
+        newest = keys.sort_by([("created_at", "descending"), ("id", "descending")]).slice(0, limit)
+        return self.get(newest["id"].to_pylist())
+
+    def scan(self, columns: Sequence[str], where: str = "true", limit: int | None = None) -> pa.Table:
+        """The given columns of all rows that pass `where`."""
+        query = self.table.search().where(where).select(list(columns))
+        return query.limit(limit).to_arrow() if limit else query.to_arrow()
+
+    def nearest(self, vector: "npt.NDArray[np.float32]", embedder: str, limit: int, filters: Filters) -> pa.Table:
+        """The memories nearest to a unit vector.
+
+        Returns:
+            Columns `id` and `similarity` (cosine, -1 to 1), best first.
+
+        Raises:
+            StoreError: the live vectors are another embedder's.
+        """
+        if self.live_column is None:
+            return pa.table({"id": pa.array([], pa.int64()), "similarity": pa.array([], pa.float32())})
+        column = self.use_embedder(embedder, len(vector))
+        found = (
+            cast("LanceVectorQueryBuilder", self.table.search(vector, vector_column_name=column))
+            .distance_type("cosine")
+            .where(filters.sql(), prefilter=True)
+            .select(["id", "_distance"])
+            .limit(limit)
+            .to_arrow()
+        )
+        return pa.table({"id": found["id"], "similarity": 1.0 - found["_distance"].to_numpy()})
+
+    def matching(self, text: str, limit: int, filters: Filters) -> pa.Table:
+        """The memories that match a text best by BM25.
+
+        Returns:
+            Columns `id` and `score` (0 upwards), best first.
+        """
+        from lancedb.query import MatchQuery
+
+        found = (
+            self.table.search(MatchQuery(text, "indexed_text"), query_type="fts")  # pyright: ignore[reportCallIssue]
+            .where(filters.sql(), prefilter=True)
+            .select(["id", "_score"])
+            .limit(limit)
+            .to_arrow()
+        )
+        return pa.table({"id": found["id"], "score": found["_score"]})
+
+
+def to_arrow(memories: Sequence[Memory]) -> pa.Table:
+    """Rows of the table without the vectors."""
+    columns: dict[str, list[Any]] = {name: [getattr(memory, name) for memory in memories] for name in COLUMNS}
+    columns["entities"] = [[{"text": e.text, "type": e.type} for e in memory.entities] for memory in memories]
+    columns["metadata"] = [json.dumps(memory.metadata, ensure_ascii=False, default=str) for memory in memories]
+    columns["indexed_text"] = [indexed_text(memory) for memory in memories]
+    return pa.table(columns, schema=SCHEMA)
+
+
+def from_arrow(rows: pa.Table) -> list[Memory]:
+    """The memories of rows that hold at least `COLUMNS`."""
+    return [
+        Memory(
+            **{
+                **row,
+                "kind": Kind(row["kind"]),
+                "source": Source(row["source"]),
+                "state": State(row["state"]),
+                "tags": tuple(row["tags"]),
+                "actions": tuple(row["actions"]),
+                "links": tuple(row["links"]),
+                "entities": tuple(Entity(**entity) for entity in row["entities"]),
+                "metadata": json.loads(row["metadata"]),
+            }
+        )
+        for row in rows.select(COLUMNS).to_pylist()
+    ]
+
+
+def _timestamp(moment: datetime) -> str:
+    return f"timestamp '{moment.astimezone(UTC).strftime('%Y-%m-%d %H:%M:%S.%f')}+00:00'"

@@ -1,0 +1,129 @@
+"""Tenants: whose memory it is. A tenant is a folder, so its name must be a safe and unmistakable folder name."""
+
+import re
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from memory_assets.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from memory_assets.language.embedders import Embedder
+    from memory_assets.language.pipeline import Analyzer
+    from memory_assets.settings import Settings
+    from memory_assets.stores.catalog import Catalog
+    from memory_assets.stores.memories import MemoryStore
+    from memory_assets.stores.relations import RelationStore
+
+TENANT_PATTERN = r"^[a-z](?:[a-z0-9_-]{0,61}[a-z0-9])?$"
+"""Lower-case ASCII, begins with a letter, at most 63 characters: no path tricks, no look-alikes, no case clashes."""
+
+RESERVED_TENANTS = frozenset({"api", "con", "aux", "nul", "prn", "com1", "lpt1", "health", "dagster", "cache", "keys", "tmp"})
+
+
+def validate_tenant(name: str) -> str:
+    """Return `name` where it can be a tenant's name.
+
+    Raises:
+        InvalidInputError: it is malformed or reserved.
+    """
+    if not re.fullmatch(TENANT_PATTERN, name) or name.endswith("\n"):
+        raise InvalidInputError(
+            f"The tenant name {name!r} cannot be used: begin with a letter a-z and use only a-z, 0-9, '-' and '_' "
+            "(at most 63, not ending in '-' or '_')."
+        )
+    if name in RESERVED_TENANTS:
+        raise InvalidInputError(f"The tenant name {name!r} is reserved; choose another.")
+    return name
+
+
+class Tenant:
+    """One tenant's stores and language tools, opened from the settings when they are first used."""
+
+    def __init__(self, settings: "Settings", name: str | None = None) -> None:
+        """Name the tenant; nothing is opened yet.
+
+        Raises:
+            InvalidInputError: the name cannot be a tenant's.
+        """
+        self.settings = settings
+        self.name = validate_tenant(name or settings.tenant)
+
+    @property
+    def folder(self) -> Path:
+        """Everything of this tenant that is a local file."""
+        return self.settings.tenant_dir(self.name)
+
+    @property
+    def exists(self) -> bool:
+        """Whether anything was ever kept for this tenant."""
+        return self.folder.is_dir()
+
+    @cached_property
+    def catalog(self) -> "Catalog":
+        """What is derived."""
+        from memory_assets.stores.catalog import Catalog
+
+        return Catalog(self.settings.tenant_catalog_uri(self.name), self.settings.lock_timeout)
+
+    @cached_property
+    def memories(self) -> "MemoryStore":
+        """What is remembered; created if it does not exist.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        from memory_assets.stores.memories import MemoryStore
+
+        return MemoryStore.open(self.settings.tenant_vectors_uri(self.name))
+
+    @cached_property
+    def relations(self) -> "RelationStore":
+        """What people and agents stated about how memories relate; created if it does not exist.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        from memory_assets.stores.relations import RelationStore
+
+        return RelationStore.open(self.settings.tenant_vectors_uri(self.name))
+
+    @cached_property
+    def embedder(self) -> "Embedder":
+        """Texts to vectors.
+
+        Raises:
+            EmbedderError: it cannot be opened here; the message says what to do.
+        """
+        from memory_assets.language.embedders import open_embedder
+
+        return open_embedder(
+            self.settings.embedder,
+            ollama_url=self.settings.ollama_url,
+            openai_url=self.settings.openai_url,
+            openai_api_key=self.settings.openai_api_key,
+            timeout=self.settings.embedding_timeout,
+            cache_dir=self.settings.data_dir / "cache",
+        )
+
+    @cached_property
+    def analyzer(self) -> "Analyzer":
+        """Texts to entities, actions and tags.
+
+        Raises:
+            SettingsError: the pipeline named in the settings is not installed.
+        """
+        from memory_assets.language.pipeline import open_analyzer
+
+        return open_analyzer(self.settings.spacy_model, gazetteer_paths=[self.folder / "gazetteer.toml"])
+
+
+def tenants_on_disk(settings: "Settings") -> list[str]:
+    """The tenants that have a folder with memories or a catalog."""
+    if not settings.data_dir.is_dir():
+        return []
+    return sorted(
+        folder.name
+        for folder in settings.data_dir.iterdir()
+        if re.fullmatch(TENANT_PATTERN, folder.name) and ((folder / "vectors").is_dir() or (folder / "catalog.duckdb").is_file())
+    )

@@ -1,0 +1,71 @@
+"""What every test gets: a home, a data folder and settings of its own, and no way to reach the real ones."""
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from memory_assets.settings import Settings, load_settings
+from memory_assets.tenants import Tenant
+
+SAMPLE = Path(__file__).parent.parent / "data" / "sample"
+
+
+@pytest.fixture(autouse=True)
+def _own_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Point every path at the test's folder: the environment that commands, sensors and child processes see."""
+    for name in list(os.environ):
+        if name.startswith(("MEMORY_", "POND_", "OLLAMA_", "OPENAI_", "DAGSTER_")):
+            monkeypatch.delenv(name)
+    home = tmp_path / "home"
+    world = {
+        "HOME": home,
+        "XDG_CONFIG_HOME": home / ".config",
+        "XDG_DATA_HOME": home / ".local/share",
+        "MEMORY_DATA_DIR": tmp_path / "data",
+        "MEMORY_CLAUDE_PROJECTS_DIR": home / ".claude/projects",
+        "MEMORY_PAI_SEED": home / ".pai/seed.json",
+        "MEMORY_PAI_LEARNING_DIR": home / ".pai/MEMORY/LEARNING",
+        "MEMORY_EMBEDDER": "wordllama",
+        "DAGSTER_DISABLE_TELEMETRY": "1",
+    }
+    for name, value in world.items():
+        monkeypatch.setenv(name, str(value))
+    home.mkdir()
+
+
+@pytest.fixture
+def settings() -> Settings:
+    """The settings that the test's environment gives."""
+    return load_settings()
+
+
+@pytest.fixture
+def tenant(settings: Settings) -> Tenant:
+    """The tenant `main` of the test's data folder."""
+    return Tenant(settings)
+
+
+@pytest.fixture
+def sample_home(tmp_path: Path) -> Path:
+    """The sample home, copied to where the settings look."""
+    shutil.copytree(SAMPLE, tmp_path / "home", dirs_exist_ok=True)
+    return tmp_path / "home"
+
+
+WriteSilo = Callable[..., Path]
+
+
+@pytest.fixture
+def write_silo(settings: Settings) -> WriteSilo:
+    """Write a well-formed silo file: `write_silo(name, body, kind="project", slug="-home-ada-atlas")`."""
+
+    def write(name: str, body: str, kind: str = "project", slug: str = "-home-ada-atlas") -> Path:
+        path = settings.claude_projects_dir / slug / "memory" / f"{name}.md"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"---\nname: {name}\ndescription: about {name}\ntype: {kind}\n---\n\n{body}\n", encoding="utf-8")
+        return path
+
+    return write

@@ -1,0 +1,232 @@
+import shutil
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_assets.errors import InvalidInputError, NotFoundError, StoreError
+from memory_assets.models import Entity, Kind, Memory, Source, State
+from memory_assets.stores import lance
+from memory_assets.stores.memories import Filters, MemoryStore, derived_id, from_arrow, indexed_text, new_id, to_arrow
+
+NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
+WRITER = """
+import sys
+import numpy as np
+from datetime import UTC, datetime
+from memory_assets.models import Kind, Memory, Source
+from memory_assets.stores.memories import MemoryStore, new_id
+store = MemoryStore.open(sys.argv[1])
+now = datetime.now(UTC)
+for number in range(int(sys.argv[2])):
+    memory = Memory(new_id(), f"writer {sys.argv[3]} note {number}", Kind.NOTE, Source.CLI, "", now, now)
+    store.add([memory], np.eye(4, dtype=np.float32)[[number % 4]], "test")
+"""
+SAME = """
+import sys
+import numpy as np
+from datetime import UTC, datetime
+from memory_assets.models import Kind, Memory, Source
+from memory_assets.stores.memories import MemoryStore, derived_id
+store = MemoryStore.open(sys.argv[1])
+now = datetime.now(UTC)
+for number in range(20):
+    memory = Memory(derived_id("key", str(number)), f"note {number}", Kind.NOTE, Source.CLI, "key", now, now)
+    store.put([memory], np.eye(4, dtype=np.float32)[[number % 4]], "test")
+"""
+
+
+def memory(content: str = "a note", **fields: object) -> Memory:
+    base = {"id": new_id(), "kind": Kind.NOTE, "source": Source.CLI, "source_key": "", "created_at": NOW, "updated_at": NOW}
+    return Memory(content=content, **(base | fields))  # type: ignore[arg-type]
+
+
+def unit(*places: int) -> np.ndarray:
+    return np.eye(4, dtype=np.float32)[list(places)]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> MemoryStore:
+    return MemoryStore.open(str(tmp_path / "vectors"))
+
+
+text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)
+
+
+@given(
+    content=text,
+    tags=st.lists(text, max_size=3),
+    entities=st.lists(st.builds(Entity, text, text), max_size=3),
+    metadata=st.dictionaries(text, st.none() | st.booleans() | st.integers(-(2**53), 2**53) | text, max_size=3),
+    kind=st.sampled_from(Kind),
+    state=st.sampled_from(State),
+    superseded_by=st.none() | st.integers(1, 2**53 - 1),
+)
+def test_a_memory_comes_back_from_its_row_as_it_was(
+    content: str, tags: list[str], entities: list[Entity], metadata: dict, kind: Kind, state: State, superseded_by: int | None
+) -> None:
+    before = memory(
+        content,
+        tags=tuple(tags),
+        entities=tuple(entities),
+        metadata=metadata,
+        kind=kind,
+        state=state,
+        superseded_by=superseded_by,
+    )
+    assert from_arrow(to_arrow([before])) == [before]
+
+
+@given(st.integers(0, 1000).map(str), text)
+def test_ids_are_json_safe_and_the_same_for_the_same_source_text(key: str, digest: str) -> None:
+    assert derived_id(key, digest) == derived_id(key, digest)
+    assert 2**52 <= derived_id(key, digest) < 2**53
+    assert 2**52 <= new_id() < 2**53
+
+
+def test_what_is_put_is_found_by_meaning_by_words_and_by_time(store: MemoryStore) -> None:
+    old = memory("Alice debugs the lock", created_at=NOW - timedelta(days=3))
+    new = memory("the billing export runs nightly")
+    store.put([old, new], unit(0, 1), "test")
+    assert store.nearest(unit(1)[0], "test", 1, Filters())["id"].to_pylist() == [new.id]
+    assert store.matching("debugging", 5, Filters())["id"].to_pylist() == [old.id]
+    assert [each.id for each in store.recent(5, Filters())] == [new.id, old.id]
+    assert store.recent(5, Filters(since=NOW - timedelta(days=1))) == [new]
+
+
+def test_forgotten_memories_leave_every_search_and_come_back(store: MemoryStore) -> None:
+    one = memory("Alice debugs the lock")
+    store.put([one], unit(0), "test")
+    store.set_state([one.id], State.FORGOTTEN)
+    assert store.nearest(unit(0)[0], "test", 5, Filters()).num_rows == 0
+    assert store.matching("lock", 5, Filters()).num_rows == 0
+    assert store.recent(5, Filters()) == []
+    store.set_state([one.id], State.ACTIVE)
+    assert store.matching("lock", 5, Filters()).num_rows == 1
+
+
+HOSTILE = ["' OR 1=1 --", "it's", '"', "a'); DROP TABLE memories; --", "%", "\\", "c++", "тест"]
+
+
+@pytest.mark.parametrize("tag", HOSTILE)
+def test_hostile_filter_values_match_only_themselves(store: MemoryStore, tag: str) -> None:
+    marked, other = memory("one", tags=(tag,), project=tag), memory("two", tags=("plain",), project="p")
+    store.put([marked, other], unit(0, 1), "test")
+    assert store.recent(5, Filters(tags=[tag])) == [marked]
+    assert store.recent(5, Filters(project=tag)) == [marked]
+
+
+def test_any_text_may_be_asked_of_the_full_text_index(store: MemoryStore) -> None:
+    store.put([memory("hello world")], unit(0), "test")
+    for query in [*HOSTILE, "", "   ", "((", 'a AND "b', "title:x", "*", "hello~"]:
+        assert store.matching(query, 5, Filters()).num_rows <= 1
+
+
+def test_an_id_is_named_by_its_first_digits_where_they_fit_one(store: MemoryStore) -> None:
+    one, two = memory("one", id=5_000_000_000_000_001), memory("two", id=5_100_000_000_000_002)
+    store.put([one, two], unit(0, 1), "test")
+    assert store.resolve("50") == one
+    assert store.resolve("5100000000000002") == two
+    with pytest.raises(InvalidInputError, match="more digits"):
+        store.resolve("5")
+    with pytest.raises(NotFoundError, match="no memory 77"):
+        store.resolve("77")
+    for wrong in ("", "x", "-1", "1 OR 1=1", "²", "9" * 40):
+        with pytest.raises(InvalidInputError, match="not a memory's id"):
+            store.resolve(wrong)
+
+
+def test_another_embedder_is_refused_with_the_command_that_moves_the_memories(store: MemoryStore) -> None:
+    store.put([memory()], unit(0), "one")
+    with pytest.raises(StoreError, match="embedded by one.*memory reembed"):
+        store.nearest(unit(0)[0], "two", 5, Filters())
+    with pytest.raises(StoreError, match="embedded by one"):
+        store.put([memory()], np.ones((1, 8), np.float32), "one")
+    assert len(store) == 1
+
+
+def test_a_superseding_insert_is_one_commit(store: MemoryStore) -> None:
+    old, new = memory("old"), memory("new")
+    store.put([old], unit(0), "test")
+    before = store.version
+    store.insert_superseding(store.with_vectors(to_arrow([new]), unit(1), "test"), {old.id: new.id})
+    assert store.version == before + 1
+    (kept,) = store.get([old.id])
+    assert (kept.state, kept.superseded_by) == (State.SUPERSEDED, new.id)
+    assert store.nearest(unit(0)[0], "test", 5, Filters(states=[State.SUPERSEDED]))["id"].to_pylist() == [old.id]
+
+
+def test_updating_some_columns_leaves_the_others(store: MemoryStore) -> None:
+    one = memory("text", tags=("a",))
+    store.put([one], unit(2), "test")
+    store.set_state([one.id], State.ARCHIVED)
+    (kept,) = store.get([one.id])
+    assert (kept.content, kept.tags, kept.state) == ("text", ("a",), State.ARCHIVED)
+    found = store.nearest(unit(2)[0], "test", 1, Filters(states=[State.ARCHIVED]))
+    assert found["similarity"].to_pylist() == pytest.approx([1.0])
+
+
+def test_four_writers_and_a_reader_at_once_lose_nothing(tmp_path: Path) -> None:
+    uri = str(tmp_path / "vectors")
+    command = [sys.executable, "-c", WRITER, uri, "250"]
+    writers = [subprocess.Popen([*command, str(number)]) for number in range(4)]
+    reader = MemoryStore.open(uri)
+    seen = 0
+    while any(writer.poll() is None for writer in writers):
+        found = reader.matching("note", 10, Filters()).num_rows
+        assert found <= 10
+        assert len(reader) >= seen
+        seen = len(reader)
+    assert [writer.wait() for writer in writers] == [0] * 4
+    ids = reader.scan(("id",))["id"].to_pylist()
+    assert len(ids) == len(set(ids)) == 1000
+    assert reader.table.count_rows("content LIKE 'writer 3 %'") == 250
+
+
+def test_processes_that_write_the_same_memories_at_once_leave_each_once(tmp_path: Path) -> None:
+    uri = str(tmp_path / "vectors")
+    writers = [subprocess.Popen([sys.executable, "-c", SAME, uri]) for _ in range(3)]
+    assert [writer.wait() for writer in writers] == [0] * 3
+    assert sorted(MemoryStore.open(uri).scan(("id",))["id"].to_pylist()) == sorted(derived_id("key", str(n)) for n in range(20))
+
+
+def test_a_handle_sees_what_another_commits(tmp_path: Path) -> None:
+    one, two = MemoryStore.open(str(tmp_path)), MemoryStore.open(str(tmp_path))
+    one.put([memory("first")], unit(0), "test")
+    assert len(two) == 1
+    two.put([memory("second")], unit(1), "test")
+    assert len(one) == 2
+
+
+def test_compaction_keeps_every_row_and_its_order_of_relevance(store: MemoryStore) -> None:
+    for number in range(25):
+        store.put([memory(f"note {number} alpha")], unit(number % 4), "test")
+    before = store.matching("alpha", 50, Filters())["id"].to_pylist()
+    assert store.optimize()
+    assert sorted(store.matching("alpha", 50, Filters())["id"].to_pylist()) == sorted(before)
+    assert not store.optimize()
+
+
+def test_a_store_of_a_newer_release_is_refused(store: MemoryStore) -> None:
+    lance.set_facts(store.table, {lance.VERSION_FACT: "99"})
+    with pytest.raises(StoreError, match="schema version 99.*upgrade"):
+        MemoryStore.open(store.uri)
+
+
+def test_a_damaged_store_is_named_with_its_mend(store: MemoryStore) -> None:
+    store.put([memory()], unit(0), "test")
+    table = Path(store.uri) / "memories.lance"
+    shutil.rmtree(table / "_versions")
+    (table / "_versions").mkdir()
+    with pytest.raises(StoreError, match="cannot be opened.*backup"):
+        MemoryStore.open(store.uri)
+
+
+def test_who_when_and_where_are_part_of_what_is_searched() -> None:
+    said = memory("the export is late", author="Priya", project="/home/ada/work/atlas", title="export-late")
+    assert indexed_text(said).startswith("[Priya, 1 November 2026, atlas] export-late: the export")
