@@ -49,12 +49,10 @@ def command(
     memory = store_memory(tenant, given)
     if as_json:
         print_json(memory_json(memory))
-        return
-    click.echo(f"Stored {memory.id}")
-    for name, values in (
-        ("tags", memory.tags),
-        ("entities", [f"{entity.text} ({entity.type})" for entity in memory.entities]),
-        ("actions", memory.actions),
-    ):
-        if values:
-            click.echo(f"  {name:<9} {', '.join(values)}")
+    else:
+        click.echo(f"Stored {memory.id}")
+        entities = [f"{entity.text} ({entity.type})" for entity in memory.entities]
+        for name, values in (("tags", memory.tags), ("entities", entities), ("actions", memory.actions)):
+            if values:
+                click.echo(f"  {name:<9} {', '.join(values)}")
+    tenant.memories.optimize()

@@ -16,7 +16,7 @@ from memory_assets.defs.assets.memory import stored_memories
 from memory_assets.defs.jobs import reflect, remember
 from memory_assets.defs.partitions import TENANTS, tenants_of
 from memory_assets.defs.resources import MemoryResource
-from memory_assets.ingest.scans import known_stamps
+from memory_assets.ingest.scans import known_stamps, vanished_paths
 from memory_assets.models import Scan, Source
 from memory_assets.settings import Settings
 from memory_assets.sources import claude_silos, pai_learning, pai_seed
@@ -52,7 +52,7 @@ def _source_sensor(
         tenant = Tenant(settings)
         known = known_stamps(tenant.catalog, source)
         found = scan(path, known)
-        if not found.changed and known.keys() <= {*found.unchanged}:
+        if not found.changed and not vanished_paths(found, known):
             return dg.SensorResult(skip_reason=f"What changed below {path} is already taken in.", cursor=cursor)
         digest = blake2b(cursor.encode(), digest_size=16).hexdigest()
         return dg.SensorResult(

@@ -8,15 +8,26 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from memory_assets.errors import ConflictError
 from memory_assets.language.process import process_batch
 from memory_assets.models import Memory, NewMemory
 from memory_assets.stores.memories import content_hash, derived_id, indexed_text, new_id
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from memory_assets.tenants import Tenant
 
 _CHUNK = 512
 """Memories per commit of an import."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A memory that was committed, and its unit vector of shape (dimension,)."""
+
+    memory: Memory
+    embedding: "npt.NDArray[np.float32]"
 
 
 def store_memory(tenant: "Tenant", given: NewMemory) -> Memory:
@@ -26,7 +37,40 @@ def store_memory(tenant: "Tenant", given: NewMemory) -> Memory:
         ProcessingError: a step failed; the message names it.
         StoreError: the commit failed.
     """
-    return _store(tenant, [given], datetime.now(UTC))[0]
+    memories, embeddings = _understand(tenant, [given], datetime.now(UTC))
+    write = tenant.memories.add if given.id is None else tenant.memories.put
+    write(memories, embeddings, tenant.embedder.name)
+    return memories[0]
+
+
+def store_memories(tenant: "Tenant", given: Sequence[NewMemory]) -> list[Stored]:
+    """Remember several texts that have no ids yet, in one commit: all of them or none.
+
+    Raises:
+        ProcessingError: a step failed for one of them; the message names it.
+        StoreError: the commit failed.
+    """
+    memories, embeddings = _understand(tenant, given, datetime.now(UTC))
+    tenant.memories.add(memories, embeddings, tenant.embedder.name)
+    return [Stored(memory, vector) for memory, vector in zip(memories, embeddings, strict=True)]
+
+
+def store_once(tenant: "Tenant", given: NewMemory) -> Stored:
+    """Remember a text under the id that it brings, however often and from however many processes it is asked for.
+
+    What is there already stays as it is, even where it was forgotten since.
+
+    Raises:
+        ConflictError: the id is taken by something else than `given`.
+        ProcessingError: a step failed; the message names it.
+        StoreError: the commit failed.
+    """
+    memories, embeddings = _understand(tenant, [given], datetime.now(UTC))
+    tenant.memories.insert(memories, embeddings, tenant.embedder.name)
+    (kept,) = tenant.memories.get([memories[0].id])
+    if kept.revision != memories[0].revision:
+        raise ConflictError("this key was used for another memory; retry with the same content or choose a new key")
+    return Stored(kept, embeddings[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +98,17 @@ def import_memories(tenant: "Tenant", given: Sequence[NewMemory], on_progress: C
     now = datetime.now(UTC)
     for start in range(0, len(todo), _CHUNK):
         chunk = todo[start : start + _CHUNK]
-        _store(tenant, chunk, now)
+        memories, embeddings = _understand(tenant, chunk, now)
+        tenant.memories.put(memories, embeddings, tenant.embedder.name)
         on_progress(start + len(chunk), len(todo))
     tenant.memories.optimize()
     updated = sum(memory.id in revisions for memory in todo)
     return ImportOutcome(len(todo) - updated, updated, len(given) - len(todo))
 
 
-def _store(tenant: "Tenant", given: Sequence[NewMemory], now: datetime) -> list[Memory]:
+def _understand(
+    tenant: "Tenant", given: Sequence[NewMemory], now: datetime
+) -> tuple[list[Memory], "npt.NDArray[np.float32]"]:
     drafts = [_draft(each, now) for each in given]
     processed = process_batch(
         [(each.content, each.tags) for each in given],
@@ -80,9 +127,7 @@ def _store(tenant: "Tenant", given: Sequence[NewMemory], now: datetime) -> list[
         )
         for draft, whole in zip(drafts, processed, strict=True)
     ]
-    embeddings = np.stack([whole.embedding for whole in processed])
-    tenant.memories.put(memories, embeddings, tenant.embedder.name)
-    return memories
+    return memories, np.stack([whole.embedding for whole in processed])
 
 
 def _draft(given: NewMemory, now: datetime) -> Memory:

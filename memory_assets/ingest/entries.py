@@ -6,7 +6,7 @@ from memory_assets.stores.catalog import Catalog
 
 _WANTED = """
     SELECT key, source, kind, title,
-           trim(concat_ws(E'\n\n', nullif(description, ''), nullif(body, ''))) AS content,
+           trim(concat_ws(E'\n\n', nullif(description, ''), nullif(nullif(body, ''), description))) AS content,
            created_at, tags, links, project, session, author, importance, confidence, metadata,
            md5(content) AS content_hash, md5(item_hash || path) AS entry_hash
     FROM source_items

@@ -53,8 +53,7 @@ def record_scan(catalog: Catalog, scan: Scan, known: dict[str, FileStamp]) -> Sc
     Raises:
         StoreError: the catalog cannot be written; nothing was.
     """
-    seen = {file.path for file in scan.changed} | set(scan.unchanged)
-    vanished = sorted(path for path in known.keys() - seen if not _is_below(path, scan.unreadable))
+    vanished = vanished_paths(scan, known)
     with catalog.read() as connection:
         before = connection.execute("SELECT root, notes FROM source_scans WHERE source = ?", [scan.source]).fetchone()
     if scan.changed or vanished or before != (scan.root, list(scan.notes)):
@@ -66,6 +65,12 @@ def record_scan(catalog: Catalog, scan: Scan, known: dict[str, FileStamp]) -> Sc
                 [scan.source, scan.root, datetime.now(UTC), list(scan.notes)],
             )
     return _outcome(catalog, scan, len(vanished))
+
+
+def vanished_paths(scan: Scan, known: Iterable[str]) -> list[str]:
+    """The known files that a scan should have met and did not; what lies below a folder it could not list is not among them."""
+    seen = {file.path for file in scan.changed} | set(scan.unchanged)
+    return sorted(path for path in known if path not in seen and not _is_below(path, scan.unreadable))
 
 
 def refusals(catalog: Catalog, source: Source | None = None) -> tuple[Refusal, ...]:

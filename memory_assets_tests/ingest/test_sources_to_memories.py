@@ -1,0 +1,235 @@
+"""From files to rows: what is added, changed, superseded, vanished, back again, refused and killed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from memory_assets.ingest.entries import refresh_entries
+from memory_assets.ingest.features import extract_features
+from memory_assets.ingest.memories import MemoriesOutcome, sync_memories
+from memory_assets.ingest.scans import known_stamps, record_scan, refusals
+from memory_assets.ingest.status import tenant_status
+from memory_assets.models import Memory, Source, State
+from memory_assets.sources import claude_silos, pai_seed
+from memory_assets.stores.memories import COLUMNS, Filters, from_arrow
+from memory_assets.tenants import Tenant
+from memory_assets_tests.conftest import WriteSilo
+
+
+def ignore(_done: int, _total: int) -> None:
+    return None
+
+
+def ingest(tenant: Tenant) -> MemoriesOutcome:
+    for source, scan, path in (
+        (Source.CLAUDE_SILO, claude_silos.scan, tenant.settings.claude_projects_dir),
+        (Source.PAI_SEED, pai_seed.scan, tenant.settings.pai_seed),
+    ):
+        known = known_stamps(tenant.catalog, source)
+        record_scan(tenant.catalog, scan(path, known), known)
+    refresh_entries(tenant.catalog)
+    extract_features(tenant.catalog, tenant.analyzer, ignore)
+    return sync_memories(tenant.catalog, tenant.memories, lambda: tenant.embedder, ignore)
+
+
+def by_title(tenant: Tenant, state: State = State.ACTIVE) -> dict[str, Memory]:
+    return {m.title: m for m in from_arrow(tenant.memories.scan(COLUMNS)) if m.state is state}
+
+
+def test_files_become_memories_with_their_provenance(tenant: Tenant, write_silo: WriteSilo) -> None:
+    path = write_silo("owner", "Priya owns the billing export. See [[deadline]].")
+    assert ingest(tenant).added == 1
+    memory = by_title(tenant)["owner"]
+    assert memory.content == "about owner\n\nPriya owns the billing export. See [[deadline]]."
+    assert memory.links == ("deadline",)
+    assert memory.source_key == f"claude_silo:-home-ada-atlas/{path.name}"
+    assert memory.metadata["path"] == str(path)
+    assert tenant.memories.matching("billing", 5, Filters())["id"].to_pylist() == [memory.id]
+
+
+def test_a_second_run_of_an_unchanged_world_writes_nothing(tenant: Tenant, write_silo: WriteSilo) -> None:
+    write_silo("owner", "Priya owns the billing export.")
+    ingest(tenant)
+    version, catalog = tenant.memories.version, tenant.catalog.path.read_bytes()
+    assert ingest(tenant).changed == 0
+    assert tenant.memories.version == version
+    assert tenant.catalog.path.read_bytes() == catalog
+
+
+def test_a_changed_text_supersedes_its_memory_and_keeps_the_old_one(tenant: Tenant, write_silo: WriteSilo) -> None:
+    write_silo("owner", "Priya owns the billing export.")
+    write_silo("other", "Nothing to do with it.")
+    ingest(tenant)
+    other = by_title(tenant)["other"]
+    write_silo("owner", "Tomasz owns the billing export.")
+    outcome = ingest(tenant)
+    assert (outcome.added, outcome.superseded, outcome.updated) == (1, 1, 0)
+    old, new = by_title(tenant, State.SUPERSEDED)["owner"], by_title(tenant)["owner"]
+    assert "Priya" in old.content
+    assert "Tomasz" in new.content
+    assert old.superseded_by == new.id
+    assert by_title(tenant)["other"] == other
+
+
+def test_a_text_that_returns_to_an_earlier_one_revives_that_memory(tenant: Tenant, write_silo: WriteSilo) -> None:
+    for name in ("Priya", "Tomasz", "Priya"):
+        write_silo("owner", f"{name} owns the billing export.")
+        ingest(tenant)
+    active, superseded = by_title(tenant)["owner"], by_title(tenant, State.SUPERSEDED)["owner"]
+    assert "Priya" in active.content
+    assert active.superseded_by is None
+    assert superseded.superseded_by == active.id
+    assert len(tenant.memories) == 2
+    assert ingest(tenant).changed == 0
+
+
+def test_a_changed_attribute_updates_its_memory_in_place(tenant: Tenant, write_silo: WriteSilo) -> None:
+    path = write_silo("owner", "Priya owns the billing export.")
+    ingest(tenant)
+    before = by_title(tenant)["owner"]
+    path.write_text(path.read_text().replace("type: project", "type: reference"))
+    outcome = ingest(tenant)
+    assert (outcome.added, outcome.updated) == (0, 1)
+    after = by_title(tenant)["owner"]
+    assert (after.id, after.kind, after.content) == (before.id, "reference", before.content)
+
+
+def test_a_touched_file_changes_nothing(tenant: Tenant, write_silo: WriteSilo) -> None:
+    path = write_silo("owner", "Priya owns the billing export.")
+    path.write_text(path.read_text().replace("type: project", "type: project\nmodified: 2026-03-01T00:00:00Z"))
+    ingest(tenant)
+    version = tenant.memories.version
+    os.utime(path, (1_700_000_000, 1_700_000_000))
+    assert ingest(tenant).changed == 0
+    assert tenant.memories.version == version
+
+
+def test_a_vanished_source_rests_and_its_return_wakes_it(tenant: Tenant, write_silo: WriteSilo) -> None:
+    path = write_silo("owner", "Priya owns the billing export.")
+    ingest(tenant)
+    before = by_title(tenant)["owner"]
+    text = path.read_text()
+    path.unlink()
+    assert ingest(tenant).vanished == 1
+    assert tenant.memories.count(Filters()) == 0
+    path.write_text(text)
+    assert ingest(tenant).returned == 1
+    assert by_title(tenant)["owner"].id == before.id
+
+
+def test_what_a_person_forgot_stays_forgotten(tenant: Tenant, write_silo: WriteSilo) -> None:
+    path = write_silo("owner", "Priya owns the billing export.")
+    ingest(tenant)
+    tenant.memories.set_state([by_title(tenant)["owner"].id], State.FORGOTTEN)
+    path.write_text(path.read_text().replace("type: project", "type: user"))
+    ingest(tenant)
+    assert by_title(tenant, State.FORGOTTEN)["owner"].kind == "user"
+
+
+def test_a_file_that_breaks_keeps_its_last_good_memory_and_is_reported(tenant: Tenant, write_silo: WriteSilo) -> None:
+    path = write_silo("owner", "Priya owns the billing export.")
+    ingest(tenant)
+    path.write_text("---\nname: owner\nno end of frontmatter")
+    assert ingest(tenant).changed == 0
+    assert "owner" in by_title(tenant)
+    (refusal,) = refusals(tenant.catalog)
+    assert refusal.path == str(path)
+    assert refusal.mend
+
+
+def test_a_broken_seed_touches_no_memory_of_it(tenant: Tenant) -> None:
+    entry = {"source": "s", "extractedAt": "2026-01-01T00:00:00Z", "confirmed": True, "tags": []}
+    patterns = [entry | {"id": f"p{n}", "content": f"pattern number {n}"} for n in range(3)]
+    seed = {"version": "1.0.0", "learned": {"patterns": patterns, "insights": [], "selfKnowledge": []}}
+    path = tenant.settings.pai_seed
+    path.parent.mkdir()
+    path.write_text(json.dumps(seed))
+    ingest(tenant)
+    path.write_text(json.dumps(seed)[:-9])
+    ingest(tenant)
+    assert tenant.memories.count(Filters()) == 3
+    del patterns[1]
+    path.write_text(json.dumps(seed))
+    ingest(tenant)
+    assert tenant.memories.count(Filters()) == 2
+
+
+def test_a_lost_catalog_is_rebuilt_without_touching_the_memories(tenant: Tenant, write_silo: WriteSilo) -> None:
+    for number in range(3):
+        write_silo(f"note-{number}", f"Something about project {number}.")
+    ingest(tenant)
+    before = by_title(tenant)
+    tenant.catalog.path.unlink()
+    sync_memories(tenant.catalog, tenant.memories, lambda: tenant.embedder, ignore)
+    assert by_title(tenant) == before
+    assert ingest(tenant).changed == 0
+    assert by_title(tenant) == before
+
+
+KILL = """
+import os, signal, sys
+from memory_assets.settings import load_settings
+from memory_assets.tenants import Tenant
+from memory_assets.stores import catalog, lance
+from memory_assets.ingest import memories, features
+from memory_assets_tests.ingest.test_sources_to_memories import ingest
+memories._CHUNK = features._CHUNK = 3
+countdown = int(sys.argv[1])
+def counting(function):
+    def call(*args, **kwargs):
+        global countdown
+        countdown -= 1
+        if countdown == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return function(*args, **kwargs)
+    return call
+catalog.Catalog._connect = counting(catalog.Catalog._connect)
+lance._merge = counting(lance._merge)
+ingest(Tenant(load_settings()))
+"""
+
+
+@pytest.mark.parametrize("step", [3, 8, 11, 14, 17, 18, 19, 20])
+def test_a_run_killed_at_any_store_access_is_completed_by_the_next(
+    tenant: Tenant, write_silo: WriteSilo, step: int, request: pytest.FixtureRequest
+) -> None:
+    for number in range(8):
+        write_silo(f"note-{number}", f"The deadline of project {number} is in May.")
+    ingest(tenant)
+    for number in range(8):
+        write_silo(f"note-{number}", f"The deadline of project {number} moved to June.")
+    write_silo("late", "One more.")
+    killed = subprocess.run([sys.executable, "-c", KILL, str(step)], cwd=request.config.rootpath, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    ingest(tenant)
+    active, superseded = by_title(tenant), by_title(tenant, State.SUPERSEDED)
+    assert len(active) == 9
+    assert all("June" in memory.content for title, memory in active.items() if title != "late")
+    assert {title: memory.superseded_by for title, memory in superseded.items()} == {
+        title: memory.id for title, memory in active.items() if title != "late"
+    }
+    assert len(tenant.memories) == 17
+    assert ingest(tenant).changed == 0
+
+
+def test_the_sample_home_is_taken_in_and_every_refusal_names_its_mend(sample_home: Path, tenant: Tenant) -> None:
+    ingest(tenant)
+    status = tenant_status(tenant)
+    assert sum(status.items_by_source["claude_silo"].values()) == 39
+    assert status.items_by_source["pai_seed"] == {"insight": 15, "pattern": 15, "proposal": 7, "self_knowledge": 8}
+    assert len(status.items_by_silo) == 6
+    assert status.waiting == {}
+    assert len(status.refusals) == 7
+    assert all(refusal.mend and refusal.reason for refusal in status.refusals)
+
+
+def test_new_silo_files_are_counted_as_waiting_until_they_are_taken_in(tenant: Tenant, write_silo: WriteSilo) -> None:
+    path = write_silo("owner", "Priya owns the billing export.")
+    assert tenant_status(tenant).waiting == {str(path.parent): 1}
+    ingest(tenant)
+    assert tenant_status(tenant).waiting == {}

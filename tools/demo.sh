@@ -1,0 +1,35 @@
+#!/bin/sh
+# Runs the main job on a copy of the sample home and shows what it found; then edits one file and runs again.
+set -eu
+. tools/demo_env.sh
+rm -rf "$DEMO"
+mkdir -p "$DEMO"
+cp -R data/sample "$DEMO/home"
+
+step() { printf '\n\033[1m%s\033[0m\n' "$1"; }
+run() { printf '\033[2m$ memory %s\033[0m\n' "$*"; memory "$@"; }
+
+step "1. Take in the sample home: Claude Code silos, seed.json and the LEARNING store"
+run run
+
+step "2. What is remembered, of which type and from which silo"
+run status
+
+step "3. What was refused, why, and what mends it"
+run status --refused
+
+step "4. Find something, and see why it was found"
+run search "why did we leave MongoDB" --explain --limit 3
+
+step "5. Edit one file; only its memory is made anew"
+file="$MEMORY_CLAUDE_PROJECTS_DIR/-home-mira-work-atlas/memory/billing-export-handover.md"
+sed -i.before 's/Second in line is Mira\./Second in line is Leila Farahmoun since November 2026./' "$file"
+rm -f "$file.before"
+run run
+run search "who is second in line for the billing export" --limit 2
+run search "who is second in line for the billing export" --limit 3 --history
+
+step "6. A second run of an unchanged world writes nothing"
+run run
+
+printf '\nEverything lies below %s; `make dev` opens the Dagster UI on it.\n' "$DEMO"
