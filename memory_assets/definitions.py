@@ -10,7 +10,7 @@ from memory_assets.defs import assets, checks, jobs, schedules, sensors
 from memory_assets.defs.resources import MemoryResource
 
 defs = dg.Definitions(
-    assets=dg.load_assets_from_package_module(assets),
+    assets=dg.load_assets_from_package_module(assets, include_specs=True),
     asset_checks=dg.load_asset_checks_from_modules([checks]),
     jobs=jobs.JOBS,
     schedules=schedules.SCHEDULES,

@@ -46,7 +46,7 @@ def _source_sensor(
         settings = memory.settings()
         path = path_of(settings)
         digests = stat_digests(source, path)
-        if digests == json.loads(context.cursor or "null"):
+        if digests == json.loads(context.cursor or "{}"):
             return dg.SkipReason(f"Nothing changed below {path}.")
         cursor = json.dumps(digests, sort_keys=True)
         tenant = Tenant(settings)
@@ -77,7 +77,7 @@ def stored_memories_sensor(context: dg.SensorEvaluationContext, memory: MemoryRe
     requests, events, waiting = [], [], []
     tenants = sorted({*tenants_on_disk(settings), *tenants_of(context.instance)})
     for tenant in (Tenant(settings, name) for name in tenants):
-        if not tenant.exists:
+        if not tenant.exists or not len(tenant.memories):
             continue
         version = f"{tenant.memories.version}.{tenant.relations.version}"
         if cursor.get(tenant.name) == version:

@@ -1,9 +1,9 @@
 """The Dagster layer: it loads, it runs, its checks can fail, its sensors ask for one run a change."""
 
-import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import dagster as dg
@@ -206,9 +206,11 @@ def test_a_tenant_that_the_settings_do_not_name_gets_no_files(write_silo: WriteS
     assert other.memories.count(Filters()) == 0
 
 
-def test_the_decay_schedule_asks_for_one_run_a_tenant(instance: dg.DagsterInstance) -> None:
+def test_the_decay_schedule_asks_for_one_run_a_tenant(tmp_path: Path) -> None:
     schedule = next(each for each in defs.schedules or [] if each.name == "decay_daily")
     assert isinstance(schedule, dg.ScheduleDefinition)
-    outcome = schedule(dg.build_schedule_context(instance=instance))
-    assert [request.partition_key for request in outcome] == ["main"]
-    assert json.dumps(schedule.cron_schedule)
+    moment = datetime(2026, 11, 1, 3, 10, tzinfo=UTC)
+    with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
+        instance.add_dynamic_partitions(PARTITION_SET, ["main"])
+        outcome = schedule(dg.build_schedule_context(instance=instance, scheduled_execution_time=moment))
+    assert [(request.partition_key, request.run_key) for request in outcome] == [("main", "decay:main:2026-11-01")]
