@@ -1,0 +1,267 @@
+"""The entities of one text: what is known, what spelling gives away, and what a model adds to that.
+
+The longest mention wins. What is certain wins over every guess that it touches, except that a guess of an
+organisation or an event may take in a known name that is a part of it ("Redis Labs", "Kafka Summit"). A
+statistical model's word on the type of a single unknown name counts only where the sentence supports it; else
+the name is a NAME, because a missing type can be mended later and a wrong one misleads everything built on
+it.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from memory_assets.language.entity_types import STATISTICAL_TYPES, EntityType, Mention
+from memory_assets.language.gazetteer import Certainty, Entry, Gazetteer
+from memory_assets.language.surface import find_surface
+from memory_assets.models import Entity
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc, Span, Token
+
+_CAPITALISED_RUN = re.compile(r"(?<![\w@#/.$-])[A-Z][\w'’-]*(?: [A-Z][\w'’-]*){1,3}(?![\w/(]|\.\w)")
+_QUOTED = re.compile(r"(?<!\w)([\"'“‘])([A-Z][^\"'“”‘’\n]{2,50})[\"'”’](?!\w)")
+_PROJECT = re.compile(
+    r"\b[Pp]roject (?P<after>[A-Z][\w-]+(?: [A-Z][\w-]+){0,2})"
+    r"|(?<![\w@#/.-])(?P<before>[A-Z][\w-]+(?: [A-Z][\w-]+){0,2})"
+    r" (?:project|repo|repository|codebase|monorepo)\b"
+)
+_PLACE_OF = re.compile(r"\b(?:in|near|from|to|at) (?P<place>[A-Z][\w.-]+(?: [A-Z][\w.-]+)?), (?=[A-Z])")
+_FAMILIES = frozenset({EntityType.TOOL, EntityType.SERVICE, EntityType.DATABASE})
+_WRITTEN_TYPES = frozenset({EntityType.FILE, EntityType.URL, EntityType.EMAIL, EntityType.ENV_VAR, EntityType.TAG})
+_CODE_NAME = re.compile(r"_|\(|=|^[a-z]+[A-Z]|\d{3,}|(?:Error|Exception|Warning)$")
+
+_HEADS = {
+    EntityType.ORG: """
+        Inc GmbH Ltd LLC Corp Corporation AG Labs Foundation University Institute Group Bank Team Department Agency
+        Association Ministry Hospital College Academy School Council Committee Studios Ventures Partners Consulting
+        Systems Technologies Logistics Insurance Energy Airlines Robotics Foods Motors Pharma Software Industries""",
+    EntityType.LOC: """
+        Street Avenue Road Square Airport Station Park Lake River Valley Island Beach Mountain County City Bay""",
+    EntityType.EVENT: "Summit Conf Conference Meetup Hackathon Congress Days Festival Workshop",
+}
+_TYPE_BY_HEAD = {word: kind for kind, words in _HEADS.items() for word in words.split()}
+"""What the last word of a capitalised name says about its kind, whatever a model thinks."""
+
+_PERSONAL_VERBS = frozenset(
+    """
+    agree answer approve argue ask believe break call choose complain confirm cover decide dislike doubt enjoy
+    explain feel find fix forget hate hear help hope insist join know laugh lead leave like love maintain
+    mention meet move need note offer own pair prefer present promise propose quit read recommend refuse
+    remember reply report request review say see sign speak start suggest take talk teach tell thank think try
+    want warn wish wonder work write """.split()  # noqa: SIM905
+)
+_PERSON_OBJECTS = frozenset("ask tell thank meet call invite hire email message ping remind help join".split())  # noqa: SIM905
+_MESSAGES = frozenset("feedback message mail email note request comment review reply call question".split())  # noqa: SIM905
+_TITLES = frozenset({"mr", "mrs", "ms", "dr", "prof", "mr.", "mrs.", "ms.", "dr.", "prof."})
+_PLACE_WORDS = re.compile(
+    r"\b(?:live[sd]?|living|moved?|moving|office|based|born|train|flight|fly|flew|trip|travel\w*|visit\w*|offsite|"
+    r"workshop|conference|meetup|hotel|city|town|weather|headquarters|relocat\w*|grew up|stay\w*|located|region)\b",
+    re.IGNORECASE,
+)
+
+
+def find_mentions(doc: "Doc", gazetteer: Gazetteer) -> list[Mention]:
+    """What `doc` names, left to right, without overlaps; one name may be mentioned several times."""
+    known = list(_known(doc, gazetteer))
+    certain = _longest(
+        [
+            *_places(doc, gazetteer),
+            *(mention for mention in known if mention.certain),
+            *find_surface(doc.text),
+            *_projects(doc, gazetteer),
+        ]
+    )
+    guesses = _longest(
+        [
+            *(mention for mention in known if not mention.certain),
+            *_statistical(doc, gazetteer),
+            *_quoted(doc, gazetteer),
+            *_capitalised(doc, gazetteer),
+        ]
+    )
+    kept = [guess for guess in guesses if _may_stand(guess, certain)]
+    stated = [mention for mention in certain if not any(_overlap(mention, guess) for guess in kept)]
+    return sorted(stated + kept, key=lambda mention: mention.start)
+
+
+def as_entities(mentions: list[Mention]) -> tuple[Entity, ...]:
+    """The mentioned names in order, each under one type: the certain one, else the first but NAME."""
+    ranked = sorted(mentions, key=lambda mention: (not mention.certain, mention.type == EntityType.NAME))
+    types: dict[str, EntityType] = {}
+    for mention in ranked:
+        types.setdefault(mention.text.casefold(), mention.type)
+    names: dict[str, str] = {}
+    for mention in mentions:
+        names.setdefault(mention.text.casefold(), mention.text)
+    return tuple(Entity(text, types[key]) for key, text in names.items())
+
+
+def _known(doc: "Doc", gazetteer: Gazetteer) -> Iterator[Mention]:
+    for hit in gazetteer.find(doc.text):
+        span = doc.char_span(hit.mention.start, hit.mention.end, alignment_mode="expand")
+        lower = hit.mention.text.islower() and hit.entry.certainty in {Certainty.KNOWN, Certainty.GIVEN}
+        if span is None or (lower and not _is_name_in_lower_case(span, hit.entry)):
+            continue
+        if not hit.opens or _opens_as_name(span):
+            yield _with_surname(hit.mention, span, gazetteer)
+
+
+def _with_surname(mention: Mention, span: "Span", gazetteer: Gazetteer) -> Mention:
+    """A software name together with the capitalised word that names its part: "Docker Desktop", "Redis Streams"."""
+    doc, end = span.doc, span.end
+    if not mention.certain or mention.type not in _FAMILIES or not mention.text[0].isupper():
+        return mention
+    if mention.end != span.end_char or end == len(doc):
+        return mention
+    word = doc[end]
+    if not (word.is_title and word.pos_ == "PROPN" and doc[end - 1].whitespace_) or word.lower_ in gazetteer.ignored:
+        return mention
+    if any(hit.entry.certainty in {Certainty.CERTAIN, Certainty.GIVEN, Certainty.KNOWN} for hit in gazetteer.find(word.text)):
+        return mention
+    whole = doc[span.start : end + 1]
+    return Mention(mention.start, whole.end_char, doc.text[mention.start : whole.end_char], mention.type)
+
+
+def _opens_as_name(span: "Span") -> bool:
+    """Whether a sentence's first word, which has a capital anyway, is the name it is spelt like."""
+    follower = span.doc[span.end] if span.end < len(span.doc) else None
+    if follower is not None and follower.pos_ in {"DET", "PRON"}:
+        return False
+    return span[0].pos_ == "PROPN" or span[0].ent_type_ != ""
+
+
+def _is_name_in_lower_case(span: "Span", entry: Entry) -> bool:
+    """Whether a name typed without capitals is used as one ("asked grace", not "with a certain grace")."""
+    if len(span) > 1:
+        return True
+    if span.start > 0 and span.doc[span.start - 1].pos_ in {"DET", "ADJ", "NUM"}:
+        return False
+    return span[0].pos_ in ({"PROPN", "NOUN"} if entry.certainty is Certainty.KNOWN else {"PROPN"})
+
+
+def _projects(doc: "Doc", gazetteer: Gazetteer) -> Iterator[Mention]:
+    """The name in "Project Atlas" and "the Atlas repository"."""
+    for match in _PROJECT.finditer(doc.text):
+        group = match.lastgroup or "after"
+        span = _trimmed(doc, doc.char_span(match.start(group), match.end(group)), gazetteer)
+        if span is not None and not gazetteer.knows(span.text):
+            yield Mention(span.start_char, span.end_char, span.text, EntityType.PROJECT)
+
+
+def _places(doc: "Doc", gazetteer: Gazetteer) -> Iterator[Mention]:
+    """The town in "in Sofia, Bulgaria"."""
+    for match in _PLACE_OF.finditer(doc.text):
+        after = next(gazetteer.find(doc.text[match.end() :]), None)
+        if after and after.mention.start == 0 and after.mention.type == EntityType.LOC:
+            yield Mention(*match.span("place"), match["place"], EntityType.LOC)
+
+
+def _statistical(doc: "Doc", gazetteer: Gazetteer) -> Iterator[Mention]:
+    for entity in doc.ents:
+        kind = STATISTICAL_TYPES.get(entity.label_)
+        span = _trimmed(doc, entity, gazetteer) if kind else None
+        if kind is None or span is None:
+            continue
+        if len(span) > 1:
+            kind = _TYPE_BY_HEAD.get(span[-1].text, kind)
+        elif span.text.isupper():  # abbreviations that no list knows are mostly jargon
+            continue
+        elif (kind == EntityType.PERSON and not _acts_as_person(span[0])) or (
+            kind == EntityType.LOC and not _PLACE_WORDS.search(doc.text)
+        ):
+            if _opens_sentence(doc, span.start):  # its capital says nothing, and nothing else speaks for it
+                continue
+            kind = EntityType.NAME
+        yield Mention(span.start_char, span.end_char, span.text, kind, certain=False)
+
+
+def _acts_as_person(token: "Token") -> bool:
+    """Whether the sentence treats a single name as a person: it says, asks, is told, is a doctor."""
+    before = token.nbor(-1) if token.i > 0 else None
+    if before is not None and (before.lower_ in _TITLES or before.lemma_.lower() in _PERSON_OBJECTS):
+        return True
+    subject = token.conjuncts[0] if token.dep_ == "conj" and token.conjuncts else token
+    if subject.dep_.startswith(("nsubj", "vocative")) and subject.head.pos_ == "VERB":
+        return subject.head.lemma_.lower() in _PERSONAL_VERBS
+    if before is None or before.lower_ not in {"with", "by", "from"}:
+        return False
+    return token.head.lemma_.lower() in (_MESSAGES if before.lower_ == "from" else _PERSONAL_VERBS)
+
+
+def _capitalised(doc: "Doc", gazetteer: Gazetteer) -> Iterator[Mention]:
+    """Two to four capitalised words in a row, other than at the mere opening of a sentence."""
+    for match in _CAPITALISED_RUN.finditer(doc.text):
+        span = _trimmed(doc, doc.char_span(*match.span(), alignment_mode="contract"), gazetteer)
+        if span is not None and " " in span.text and not span.text.isupper():
+            kind = _TYPE_BY_HEAD.get(span[-1].text, EntityType.NAME)
+            yield Mention(span.start_char, span.end_char, span.text, kind, certain=False)
+
+
+def _quoted(doc: "Doc", gazetteer: Gazetteer) -> Iterator[Mention]:
+    """Quoted titles: short, every longer word capitalised; anything else in quotes is what somebody said."""
+    for match in _QUOTED.finditer(doc.text):
+        words = match[2].split()
+        is_title = all(word[0].isupper() or len(word) < 4 for word in words) and match[2][-1] not in ".!?,"
+        if is_title and len(words) <= 5 and match[2].lower() not in gazetteer.ignored:
+            yield Mention(*match.span(2), match[2], EntityType.NAME, certain=False)
+
+
+def _trimmed(doc: "Doc", span: "Span | None", gazetteer: Gazetteer) -> "Span | None":
+    """The part of a guess that can be a name, or None.
+
+    Words without a capital go from both ends, and so do the first words of a sentence that are no names; what
+    is left must not be an ignored word, a number or an identifier in code.
+    """
+    if span is None:
+        return None
+    start, end = span.start, span.end
+    while start < end and not _may_begin(doc, start, gazetteer):
+        start += 1
+    while end > start and not (doc[end - 1].text[0].isupper() or doc[end - 1].text[0].isdigit()):
+        end -= 1
+    name = doc[start:end]
+    if start == end or _CODE_NAME.search(name.text) or name.text.lower() in gazetteer.ignored:
+        return None
+    return None if all(token.lower_ in gazetteer.ignored or token.is_digit for token in name) else name
+
+
+def _may_begin(doc: "Doc", index: int, gazetteer: Gazetteer) -> bool:
+    token = doc[index]
+    if not token.text[0].isupper():
+        return False
+    if not _opens_sentence(doc, index):
+        return True
+    follower = doc[index + 1] if index + 1 < len(doc) else None
+    if token.lower_ in gazetteer.ignored or (follower is not None and follower.pos_ == "DET"):
+        return False
+    is_first_of_two = follower is not None and follower.is_title and follower.pos_ == "PROPN"
+    return token.pos_ == "PROPN" or (is_first_of_two and token.pos_ == "NOUN")
+
+
+def _opens_sentence(doc: "Doc", index: int) -> bool:
+    return index == 0 or bool(doc[index].is_sent_start) or doc[index - 1].text[-1] in ".!?:\n-*>\"'“("
+
+
+def _longest(mentions: Iterable[Mention]) -> list[Mention]:
+    """The mentions without overlaps: the longer one is kept, the earlier in the list among equals."""
+    kept: list[Mention] = []
+    for mention in sorted(mentions, key=lambda mention: mention.start - mention.end):
+        if not any(_overlap(mention, other) for other in kept):
+            kept.append(mention)
+    return kept
+
+
+def _overlap(one: Mention, other: Mention) -> bool:
+    return one.start < other.end and other.start < one.end
+
+
+def _may_stand(guess: Mention, certain: list[Mention]) -> bool:
+    """Whether a guess touches nothing certain, or is the name of an organisation or event around it."""
+    touched = [mention for mention in certain if _overlap(guess, mention)]
+    return not touched or (
+        guess.type in {EntityType.ORG, EntityType.EVENT}
+        and all(mention.type not in _WRITTEN_TYPES for mention in touched)
+        and all(guess.start <= mention.start and mention.end <= guess.end for mention in touched)
+        and all(len(guess.text) > len(mention.text) for mention in touched)
+    )

@@ -1,0 +1,71 @@
+"""What kinds of thing a memory can name, and how the labels of spaCy pipelines map onto them."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class EntityType(StrEnum):
+    """The closed vocabulary of `Entity.type`."""
+
+    PERSON = "PERSON"
+    """A human being, by name or by @mention."""
+    ORG = "ORG"
+    """A company, institution or team."""
+    LOC = "LOC"
+    """A place: country, city, region, building."""
+    PROJECT = "PROJECT"
+    """An undertaking or code base of the user's own."""
+    TOOL = "TOOL"
+    """Software that is run or linked: library, framework, command-line program, editor, operating system."""
+    LANGUAGE = "LANGUAGE"
+    """A programming, query or markup language."""
+    DATABASE = "DATABASE"
+    """A store of data that is run as a server or linked as a library."""
+    SERVICE = "SERVICE"
+    """What someone else runs and one uses over the network."""
+    PRODUCT = "PRODUCT"
+    """A thing one buys that is none of the above, such as hardware or a model family."""
+    FILE = "FILE"
+    """A file or folder, by path or by name."""
+    ENV_VAR = "ENV_VAR"
+    """An environment variable."""
+    URL = "URL"
+    """A web address."""
+    EMAIL = "EMAIL"
+    """A mail address."""
+    TAG = "TAG"
+    """A #hashtag in the text."""
+    EVENT = "EVENT"
+    """A named happening, such as a conference."""
+    NAME = "NAME"
+    """A quoted or capitalised name of which nothing more is certain."""
+
+
+STATISTICAL_TYPES = {
+    "PERSON": EntityType.PERSON,
+    "PER": EntityType.PERSON,
+    "ORG": EntityType.ORG,
+    "LOC": EntityType.LOC,
+    "GPE": EntityType.LOC,
+    "FAC": EntityType.LOC,
+    "PRODUCT": EntityType.PRODUCT,
+    "EVENT": EntityType.EVENT,
+    "WORK_OF_ART": EntityType.NAME,
+    "MISC": EntityType.NAME,
+}
+"""Labels of pretrained pipelines; those not listed (dates, numbers, nationalities, laws) name nothing worth a
+graph node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """An entity at its place in a text, `text[start:end]`.
+
+    `certain` mentions (a known name, a path, an @mention) win over every guess that they touch.
+    """
+
+    start: int
+    end: int
+    text: str
+    type: EntityType
+    certain: bool = True

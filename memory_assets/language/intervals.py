@@ -1,0 +1,304 @@
+"""Times that a text speaks of, as intervals: "yesterday", "past 6 hours", "in March", "since Monday".
+
+A closed grammar decides what is a time at all, so that "we may march on" and "it took 6 hours" are none;
+dateparser then reads dates and says how exact they are. Times look back: "March" is the latest one that has
+begun. Weeks begin on Monday; seasons are the northern hemisphere's meteorological ones; an "hour ago" is half
+an hour wide to either side, longer units are the calendar's.
+"""
+
+import re
+from calendar import monthrange
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
+
+EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
+"""Where "before March" begins."""
+
+_DAY = timedelta(days=1)
+_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
+_QUARTERS = {"q1": 1, "q2": 4, "q3": 7, "q4": 10}
+"""First month of each."""
+_PARTS_OF_DAY = {"morning": (5, 12), "afternoon": (12, 18), "evening": (18, 24), "night": (18, 30)}
+"""Hours, counted from that day's midnight."""
+_NUMBERS = {
+    "a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10,
+    "eleven": 11, "twelve": 12, "fifteen": 15, "twenty": 20, "thirty": 30, "couple": 2, "few": 5,
+}  # fmt: skip
+_FEW = (2, 5)
+
+_COUNT = rf"(?:\d{{1,3}}|(?:a\s+)?couple\s+of|(?:a\s+)?few|{'|'.join(_NUMBERS)})"
+_UNIT = r"(?:minute|hour|day|week|month|year)s?\b"
+_YEAR = r"(?:(?:19[789]|20\d)\d\b(?!\s+\w+s\b)(?![%:.]\d|-\d))"
+_DAY_OF_MONTH = r"(?:(?:[12]\d|3[01]|0?[1-9])(?:st|nd|rd|th)?\b(?![:%/-]|\.\d))"
+_LONG = "january|february|april|june|july|august|september|october|november|december"
+_SHORT = "jan|feb|mar|apr|jun|jul|aug|sept|sep|oct|nov|dec"
+_ANY_MONTH = rf"(?:(?:{_LONG}|march|may|{_SHORT})\b\.?)"
+_MONTH = rf"(?:(?:{_LONG}|(?-i:March|May|{'|'.join(name.title() for name in _SHORT.split('|'))}))\b\.?)"
+"""Month names, with a capital where the name is also another word or part of one."""
+_WEEKDAY = rf"(?:{'|'.join(_WEEKDAYS)})\b"
+_SEASON = r"(?:(?-i:spring|fall)|summer|autumn|winter)\b"
+
+_DATE = (
+    rf"(?:\d{{4}}-\d\d-\d\d(?!\d)|\d{{4}}-(?:0[1-9]|1[0-2])(?![\d-])|\d{{1,2}}\.\d{{1,2}}\.\d{{4}}(?![\d.])"
+    rf"|{_MONTH}\s+{_DAY_OF_MONTH}(?:,?\s+{_YEAR})?|{_DAY_OF_MONTH}\s+(?:of\s+)?{_MONTH}(?:,?\s+{_YEAR})?"
+    rf"|{_ANY_MONTH},?\s+{_YEAR}|q[1-4](?:\s+|\s*/\s*){_YEAR})"
+)
+_DAY_WORD = (
+    r"(?:(?:the\s+)?day\s+before\s+yesterday|(?:yesterday|this|last)\s+(?:morning|afternoon|evening|night)|yesterday|today"
+    r"|tonight)\b"
+)
+_RELATIVE = (
+    rf"(?:the\s+)?(?:(?:last|previous|this|current)\s+(?:week(?:end)?\b|month\b|quarter\b|year\b|{_SEASON}|{_WEEKDAY}|{_MONTH})"
+    rf"|(?:last|previous)\s+{_ANY_MONTH})"
+)
+_AGO = rf"{_COUNT}\s+{_UNIT}\s+ago\b"
+_STRONG = rf"(?:{_DATE}|{_AGO}|{_DAY_WORD}|{_RELATIVE}|(?:spring|summer|autumn|fall|winter)\s+(?:of\s+)?{_YEAR})"
+"""Says by itself that a time is meant."""
+_PERIOD = rf"(?:{_STRONG}|(?:the\s+)?{_SEASON}|{_MONTH}|{_WEEKDAY}|q[1-4]\b|{_YEAR})"
+"""Says so after a word such as "since"."""
+_PART = r"(?:(?P<part>early|mid|late|(?:the\s+)?(?:start|beginning|middle|end)\s+of)[\s-]+(?:in\s+)?)"
+
+_PATTERNS = tuple(
+    re.compile(rf"(?<![\w@#/.-]){pattern}(?![\w@]|-\w|'(?!s\b))", re.IGNORECASE)
+    for pattern in (
+        rf"(?:between|from)\s+(?P<first>{_PERIOD})\s+(?:and|to|until|till|through)\s+(?P<second>{_PERIOD})",
+        rf"(?P<bound>since|before|until|till|up\s+to|prior\s+to|after)\s+{_PART}?(?P<period>{_PERIOD}|{_ANY_MONTH})",
+        rf"(?:(?:in|within|during|over|for)\s+)?(?:the\s+)?(?:(?:last|past|previous)\s+(?P<count>{_COUNT})"
+        rf"|past|last(?=\s+(?:minute|hour|day)\b))\s+(?P<unit>{_UNIT})(?!\s+ago)",
+        rf"(?:(?:in|on|during|from|of|for|around)\s+)?{_PART}?(?P<period>{_STRONG})",
+        rf"(?:in|during|throughout)\s+{_PART}?(?P<period>{_ANY_MONTH}|q[1-4]\b|(?:the\s+)?{_SEASON}|{_YEAR})",
+        rf"(?:from|of|for|around)\s+{_PART}?(?P<period>{_MONTH}|q[1-4]\b|{_YEAR})",
+        rf"{_PART}(?P<period>{_MONTH}|{_YEAR})",
+        rf"(?:on|from)\s+(?P<period>{_WEEKDAY})",
+        r"(?P<period>(?-i:Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday))(?=\s*(?:[.?!,;]|$))",
+    )
+)
+_ONLY_A_LENGTH = re.compile(rf"\s*(?P<count>{_COUNT})\s+(?P<unit>{_UNIT})\s*", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A half-open stretch of time, `start <= t < end`, both aware and in UTC, and where a text names it."""
+
+    start: datetime
+    end: datetime
+    span: tuple[int, int]
+    """Begin and end, exclusive, of the words in the text, a leading preposition among them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Clock:
+    """The moment from which a text is understood, and its wall clock there (naive)."""
+
+    now: datetime
+    zone: tzinfo
+
+    @property
+    def wall(self) -> datetime:
+        return self.now.astimezone(self.zone).replace(tzinfo=None)
+
+    @property
+    def today(self) -> datetime:
+        return self.wall.replace(hour=0, minute=0, second=0, microsecond=0)
+
+    def utc(self, wall: datetime) -> datetime:
+        return wall.replace(tzinfo=self.zone).astimezone(UTC)
+
+
+def find_interval(text: str, now: datetime, zone: tzinfo) -> Interval | None:
+    """The first time that `text` names, None where it names none or an impossible one ("February 30").
+
+    Args:
+        text: English, such as a search query.
+        now: Aware; what "ago" counts from.
+        zone: Whose calendar and clock "yesterday" is measured on.
+    """
+    clock = _Clock(now, zone)
+    if length := _ONLY_A_LENGTH.fullmatch(text):
+        return Interval(_back(clock, length["count"], length["unit"]), now.astimezone(UTC), (0, len(text)))
+    matches = [match for pattern in _PATTERNS if (match := pattern.search(text))]
+    for match in sorted(matches, key=lambda match: (match.start(), -match.end())):
+        bounds = _bounds(match.groupdict(), clock)
+        if bounds and bounds[0] < bounds[1]:
+            return Interval(*bounds, match.span())
+    return None
+
+
+def _bounds(groups: dict[str, str | None], clock: _Clock) -> tuple[datetime, datetime] | None:
+    now = clock.now.astimezone(UTC)
+    if unit := groups.get("unit"):
+        return _back(clock, groups["count"] or "one", unit), now
+    if (first := groups.get("first")) and (second := groups.get("second")):
+        ends = _period(second, clock)
+        begins = ends and _period(first, _Clock(ends[0], clock.zone))  # the latest Friday before that Monday
+        return (begins[0], ends[1]) if begins and ends else None
+    period = _period(groups["period"] or "", clock)
+    if period is None:
+        return None
+    start, end = _part(period, groups.get("part"))
+    match (groups.get("bound") or "").lower().split():
+        case ["since"]:
+            return start, now
+        case ["after"]:
+            return end, now
+        case []:
+            return start, end
+        case _:
+            return EARLIEST, start
+
+
+def _part(period: tuple[datetime, datetime], part: str | None) -> tuple[datetime, datetime]:
+    """The first, middle or last third of a period."""
+    start, end = period
+    third = (end - start) / 3
+    match (part or "").lower().split():
+        case []:
+            return period
+        case ["early"] | [*_, "start" | "beginning", "of"]:
+            return start, start + third
+        case ["mid"] | [*_, "middle", "of"]:
+            return start + third, end - third
+        case _:
+            return end - third, end
+
+
+def _back(clock: _Clock, count: str, unit: str) -> datetime:
+    """The moment so many units before now: exact up to hours, on the wall clock for days and longer ones."""
+    number = _number(count)
+    match unit.lower().rstrip("s"):
+        case "minute":
+            return clock.now.astimezone(UTC) - timedelta(minutes=number)
+        case "hour":
+            return clock.now.astimezone(UTC) - timedelta(hours=number)
+        case "day":
+            return clock.utc(clock.wall - number * _DAY)
+        case "week":
+            return clock.utc(clock.wall - 7 * number * _DAY)
+        case "month":
+            return clock.utc(_months_later(clock.wall, -number))
+        case _:
+            return clock.utc(_months_later(clock.wall, -12 * number))
+
+
+def _number(count: str) -> int:
+    word = next(part for part in count.lower().split() if part != "a" or count.lower() == "a")
+    return int(word) if word.isdigit() else _NUMBERS[word]
+
+
+def _period(expression: str, clock: _Clock) -> tuple[datetime, datetime] | None:
+    """The interval of one expression without its preposition, in UTC."""
+    words = expression.lower().replace("the ", "", 1).split()
+    match words:
+        case [*_, unit, "ago"] if "minute" in unit or "hour" in unit:
+            middle = _back(clock, " ".join(words[:-2]), unit)
+            half = timedelta(hours=1) / 2 if "hour" in unit else timedelta(minutes=1) / 2
+            return middle - half, middle + half
+        case _:
+            pass
+    walls = _wall_period(words, clock)
+    return (clock.utc(walls[0]), clock.utc(walls[1])) if walls else None
+
+
+def _wall_period(words: list[str], clock: _Clock) -> tuple[datetime, datetime] | None:
+    """The interval of an expression that the calendar decides, on the wall clock."""
+    today = clock.today
+    match words:
+        case ["today"]:
+            return today, today + _DAY
+        case ["yesterday"]:
+            return today - _DAY, today
+        case ["day", "before", "yesterday"]:
+            return today - 2 * _DAY, today - _DAY
+        case ["tonight"]:
+            return _part_of_day(today, "night")
+        case [("this" | "yesterday" | "last") as day, part] if part in _PARTS_OF_DAY:
+            return _part_of_day(today if day == "this" else today - _DAY, part)
+        case [*count, unit, "ago"]:
+            return _units_ago(count, unit, clock)
+        case [("last" | "previous" | "this" | "current") as which, name]:
+            return _named(name, clock, ended=which in {"last", "previous"})
+        case [name] if name in _SEASONS or name in _WEEKDAYS or name in _QUARTERS:
+            return _named(name, clock, ended=False)
+        case [season, *_, year] if season in _SEASONS:
+            return _months(today.replace(year=int(year), month=_SEASONS[season], day=1), 3)
+        case _:
+            return _dated(" ".join(words), clock)
+
+
+def _part_of_day(day: datetime, part: str) -> tuple[datetime, datetime]:
+    first, last = _PARTS_OF_DAY[part]
+    return day + timedelta(hours=first), day + timedelta(hours=last)
+
+
+def _units_ago(count: list[str], unit: str, clock: _Clock) -> tuple[datetime, datetime]:
+    number = _number(" ".join(count))
+    nearest, farthest = _FEW if "few" in count else (number, number)
+    match unit.rstrip("s"):
+        case "day":
+            return clock.today - farthest * _DAY, clock.today - (nearest - 1) * _DAY
+        case "week":
+            monday = clock.today - clock.today.weekday() * _DAY
+            return monday - 7 * farthest * _DAY, monday - 7 * (nearest - 1) * _DAY
+        case "month":
+            first = clock.today.replace(day=1)
+            return _months_later(first, -farthest), _months_later(first, 1 - nearest)
+        case _:
+            first = clock.today.replace(month=1, day=1)
+            return _months_later(first, -12 * farthest), _months_later(first, 12 * (1 - nearest))
+
+
+def _named(name: str, clock: _Clock, *, ended: bool) -> tuple[datetime, datetime] | None:
+    """The latest week, month, season, weekday ... of that name that has begun; that is over, if `ended`."""
+    today = clock.today
+    if name in _WEEKDAYS:
+        days = (today.weekday() - _WEEKDAYS.index(name)) % 7
+        start = today - (days or (7 if ended else 0)) * _DAY
+        return start, start + _DAY
+    if name in {"week", "weekend"}:
+        monday = today - (today.weekday() + (7 if ended else 0)) * _DAY
+        return (monday if name == "week" else monday + 5 * _DAY), monday + 7 * _DAY
+    if name in {"month", "quarter", "year"}:
+        length = {"month": 1, "quarter": 3, "year": 12}[name]
+        first = today.replace(day=1, month=(today.month - 1) // length * length + 1)
+        return _months(_months_later(first, -length) if ended else first, length)
+    if first_month := _SEASONS.get(name) or _QUARTERS.get(name):
+        period = _months(today.replace(month=first_month, day=1), 3)
+    else:
+        period = _dated(name, clock)
+    while period and (period[1] if ended else period[0]) > (today if ended else clock.wall):
+        period = _months_later(period[0], -12), _months_later(period[1], -12)
+    return period
+
+
+def _dated(expression: str, clock: _Clock) -> tuple[datetime, datetime] | None:
+    """A date, month, quarter or year, read by dateparser; one without a year is the latest that has begun."""
+    from dateparser.date import DateDataParser
+
+    parser = DateDataParser(
+        languages=["en"],
+        settings={
+            "RELATIVE_BASE": clock.wall,
+            "PREFER_DATES_FROM": "past",
+            "PREFER_DAY_OF_MONTH": "first",
+            "PREFER_MONTH_OF_YEAR": "first",
+            "DATE_ORDER": "DMY",
+            "PREFER_LOCALE_DATE_ORDER": False,
+        },
+    )
+    data = parser.get_date_data(expression)
+    if data.date_obj is None:
+        return None
+    start = data.date_obj.replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None)
+    months = {"month": 1, "quarter": 3, "year": 12}.get(data.period or "day")
+    return _months(start, months) if months else (start, start + _DAY)
+
+
+def _months(start: datetime, count: int) -> tuple[datetime, datetime]:
+    return start, _months_later(start, count)
+
+
+def _months_later(wall: datetime, months: int) -> datetime:
+    """The same day so many months later, the month's last day where it has no such day."""
+    year, month = divmod(wall.year * 12 + wall.month - 1 + months, 12)
+    return wall.replace(year=year, month=month + 1, day=min(wall.day, monthrange(year, month + 1)[1]))

@@ -1,0 +1,142 @@
+"""From text and a user's tags to a whole memory, or to one error that names the step.
+
+These are the first six of the eight steps of seed 001, section 2; storing and the splash belong to others.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from memory_assets.errors import MemoryAssetsError
+from memory_assets.language.embedders.protocol import Embedder
+from memory_assets.language.pipeline import Analyzer
+from memory_assets.language.tags import merge_tags
+from memory_assets.language.validation import validate_content, validate_tags
+from memory_assets.models import Entity
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+_UNIT_TOLERANCE = 1e-3
+"""How far a vector's length may be from 1; float32 rounding over 4,096 dimensions stays well below."""
+
+
+class Step(StrEnum):
+    """The steps of processing, in order."""
+
+    VALIDATION = "validation"
+    ENTITIES = "entities"
+    """Entities, actions and automatic tags, which come from one analysis."""
+    EMBEDDING = "embedding"
+
+
+class ProcessingError(MemoryAssetsError):
+    """A memory could not be processed, and nothing of it was kept.
+
+    Attributes:
+        step: The step that failed, which the message begins with.
+        index: Which of several texts it was, counted from 0; None where the step failed for all of them at
+            once.
+    """
+
+    def __init__(self, step: Step, reason: str, index: int | None = None) -> None:
+        super().__init__(f"{step}: {reason}")
+        self.step = step
+        self.index = index
+
+
+@dataclass(frozen=True, slots=True)
+class Processed:
+    """A memory that has passed every step and only needs storing."""
+
+    content: str
+    tags: tuple[str, ...]
+    """The user's, then the automatic ones, normalised, each once."""
+    entities: tuple[Entity, ...]
+    actions: tuple[str, ...]
+    embedding: "npt.NDArray[np.float32]"
+    """Unit vector, shape (dimension,)."""
+    embedder: str
+    pipeline: str
+
+
+def process(text: object, user_tags: object, analyzer: Analyzer, embedder: Embedder) -> Processed:
+    """Validate, analyse, tag and embed one text.
+
+    Raises:
+        ProcessingError: A step failed; `step` says which.
+    """
+    return process_batch([(text, user_tags)], analyzer, embedder)[0]
+
+
+def process_batch(
+    items: Sequence[tuple[object, object]],
+    analyzer: Analyzer,
+    embedder: Embedder,
+    *,
+    embedded_texts: Sequence[str] | None = None,
+) -> list[Processed]:
+    """Process several (text, user's tags) pairs, with the result of `process` for each, faster.
+
+    `embedded_texts` are embedded in place of the contents, where who, when and where belong into the vector
+    too.
+
+    Raises:
+        ProcessingError: A step failed for at least one of them, and none is returned.
+    """
+    contents: list[str] = []
+    user_tags: list[tuple[str, ...]] = []
+    for index, (text, tags) in enumerate(items):
+        with _step(Step.VALIDATION, index):
+            contents.append(validate_content(text))
+            user_tags.append(validate_tags(tags))
+    with _step(Step.ENTITIES):
+        features = analyzer.analyze_batch(contents)
+    with _step(Step.EMBEDDING):
+        vectors = embedder.embed(embedded_texts or contents) if contents else ()
+    _check_vectors(vectors, len(contents), embedder)
+    return [
+        Processed(
+            content=content,
+            tags=merge_tags(tags, found.tags),
+            entities=found.entities,
+            actions=found.actions,
+            embedding=vector,
+            embedder=embedder.name,
+            pipeline=analyzer.name,
+        )
+        for content, tags, found, vector in zip(contents, user_tags, features, vectors, strict=True)
+    ]
+
+
+@contextmanager
+def _step(step: Step, index: int | None = None) -> Iterator[None]:
+    """Turn what a step may raise into a `ProcessingError` that names it."""
+    try:
+        yield
+    except MemoryAssetsError as error:
+        raise ProcessingError(step, str(error), index) from error
+    except (OSError, RuntimeError, ValueError) as error:
+        raise ProcessingError(step, f"{type(error).__name__}: {error}", index) from error
+
+
+def _check_vectors(
+    vectors: "Sequence[npt.NDArray[np.float32]] | npt.NDArray[np.float32]", count: int, embedder: Embedder
+) -> None:
+    import numpy as np
+
+    if count == 0:
+        return
+    array = np.asarray(vectors)
+    if array.shape != (count, embedder.dimension) or array.dtype != np.float32:
+        raise ProcessingError(
+            Step.EMBEDDING,
+            f"embedder {embedder.name!r} gave {array.dtype} vectors of shape {array.shape}, not float32"
+            f" ({count}, {embedder.dimension}).",
+        )
+    lengths = np.linalg.norm(array, axis=1)
+    if not np.all(np.abs(lengths - 1) < _UNIT_TOLERANCE):
+        raise ProcessingError(Step.EMBEDDING, f"embedder {embedder.name!r} gave a vector that is not of unit length.")

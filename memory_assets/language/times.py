@@ -1,0 +1,112 @@
+"""The time service (seed 001, section 6): everything is stored in UTC and shown in a person's own time zone.
+
+What a text says about time is read by `memory_assets.language.intervals`.
+"""
+
+from datetime import datetime, timedelta, tzinfo
+from functools import lru_cache
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from memory_assets.errors import InvalidInputError, SettingsError
+
+GEOIP_TIMEOUT_S = 2.0
+
+_WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_MONTHS = (
+    *("January", "February", "March", "April", "May", "June", "July"),
+    *("August", "September", "October", "November", "December"),
+)
+"""In English whatever the process's locale is, unlike `strftime`."""
+_AGES = (
+    ("year", timedelta(days=365)),
+    ("month", timedelta(days=30)),
+    ("week", timedelta(days=7)),
+    ("day", timedelta(days=1)),
+    ("hour", timedelta(hours=1)),
+    ("minute", timedelta(minutes=1)),
+)
+
+
+def display_zone(param: str | None, *, configured: str | None, geoip_url: str | None = None, system: bool = True) -> ZoneInfo:
+    """The time zone in which times are shown: parameter, setting, geoip, system or UTC.
+
+    What a person wrote must be right; what is looked up (geoip, system) is passed over where it fails.
+
+    Args:
+        param: IANA name from the request or command line.
+        configured: IANA name from the settings (POND_TIMEZONE).
+        geoip_url: Address that answers with the caller's zone, as text or as JSON with `timezone` or
+            `time_zone`; asked once per process, for at most two seconds. None asks nobody.
+        system: Whether the machine's own zone counts.
+
+    Raises:
+        InvalidInputError: `param` is not an IANA time zone.
+        SettingsError: `configured` is not one.
+    """
+    if param:
+        if zone := _zone(param):
+            return zone
+        raise InvalidInputError(f"timezone {param!r} is unknown: give an IANA name such as Europe/Berlin or UTC.")
+    if configured:
+        if zone := _zone(configured):
+            return zone
+        raise SettingsError(
+            f"POND_TIMEZONE is {configured!r}, which is unknown: set an IANA name such as Europe/Berlin, or unset it."
+        )
+    looked_up = _geoip_zone(geoip_url) if geoip_url else None
+    return looked_up or (_system_zone() if system else None) or ZoneInfo("UTC")
+
+
+def _zone(name: str) -> ZoneInfo | None:
+    try:
+        return ZoneInfo(name.strip())
+    except (ZoneInfoNotFoundError, ValueError, OSError):  # a folder of the zone database is an OSError
+        return None
+
+
+@lru_cache(maxsize=8)
+def _geoip_zone(url: str) -> ZoneInfo | None:
+    import httpx
+
+    try:
+        response = httpx.get(url, timeout=GEOIP_TIMEOUT_S, follow_redirects=True).raise_for_status()
+    except (httpx.HTTPError, httpx.InvalidURL):
+        return None
+    try:
+        answer = response.json()
+    except ValueError:
+        answer = response.text
+    if isinstance(answer, dict):
+        answer = answer.get("timezone") or answer.get("time_zone")
+    return _zone(answer) if isinstance(answer, str) else None
+
+
+def _system_zone() -> ZoneInfo | None:
+    import tzlocal
+
+    try:
+        return _zone(tzlocal.get_localzone_name())
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return None
+
+
+def relative_age(then: datetime, now: datetime) -> str:
+    """How long ago `then` was, in its largest whole unit: "just now", "3 hours ago", "2 weeks ago".
+
+    Months count 30 days and years 365. What lies ahead is "in 3 hours". Both must be aware datetimes.
+    """
+    gap = abs(now - then)
+    for unit, length in _AGES:
+        if count := gap // length:
+            spoken = f"{count} {unit}{'s' if count > 1 else ''}"
+            return f"{spoken} ago" if then < now else f"in {spoken}"
+    return "just now"
+
+
+def format_local(moment: datetime, zone: tzinfo) -> str:
+    """An aware datetime for a person: "Monday, August 4, 2025, 7:03 a.m. PDT"."""
+    local = moment.astimezone(zone)
+    weekday, month = _WEEKDAYS[local.weekday()], _MONTHS[local.month - 1]
+    half = "a.m." if local.hour < 12 else "p.m."
+    clock = f"{(local.hour - 1) % 12 + 1}:{local.minute:02}"
+    return f"{weekday}, {month} {local.day}, {local.year}, {clock} {half} {local.tzname()}"

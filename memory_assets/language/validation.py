@@ -1,0 +1,90 @@
+"""What a memory's text and tags must be before any other step looks at them."""
+
+import unicodedata
+from collections.abc import Iterable
+
+from memory_assets.errors import InvalidInputError
+from memory_assets.models import MAX_CONTENT_LENGTH
+
+MAX_TAG_LENGTH = 200
+"""Characters a tag may hold; a longer one is a sentence that belongs in the content."""
+
+_ALLOWED_CONTROLS = frozenset("\n\t\r")
+_NONCHARACTERS = frozenset(range(0xFDD0, 0xFDF0)) | {plane << 16 | low for plane in range(17) for low in (0xFFFE, 0xFFFF)}
+"""The 66 code points that Unicode reserves for internal use (Unicode 16, section 23.7)."""
+
+
+def validate_content(text: object) -> str:
+    """Return `text` unchanged if it can be stored as a memory's content.
+
+    Accepted are 1 to `MAX_CONTENT_LENGTH` characters of valid Unicode that are not all blank. Line feed, tab
+    and carriage return are the only control characters allowed.
+
+    Raises:
+        InvalidInputError: `text` is not such a string; the message names the field, the position and the
+            mend.
+    """
+    if not isinstance(text, str):
+        raise InvalidInputError(f"content must be text, not {type(text).__name__}: send it as a string.")
+    if len(text) > MAX_CONTENT_LENGTH:
+        raise InvalidInputError(
+            f"content has {len(text):,} characters, and at most {MAX_CONTENT_LENGTH:,} are stored: "
+            "shorten it or split it into several memories."
+        )
+    if is_blank(text):
+        raise InvalidInputError("content is empty or blank: write at least one visible character.")
+    reject_unstorable(text, "content")
+    return text
+
+
+def validate_tags(tags: object) -> tuple[str, ...]:
+    """Return the tags stripped of surrounding white space, in order, each once.
+
+    Blank tags are refused rather than dropped, because a caller's tag never disappears silently.
+
+    Raises:
+        InvalidInputError: `tags` is not a collection of strings, or one is blank, too long or not valid
+            Unicode.
+    """
+    if isinstance(tags, str | bytes) or not isinstance(tags, Iterable):
+        raise InvalidInputError(f"tags must be a list of strings, not {type(tags).__name__}.")
+    unique: dict[str, None] = {}
+    for index, tag in enumerate(tags):
+        field = f"tags[{index}]"
+        if not isinstance(tag, str):
+            raise InvalidInputError(f"{field} must be text, not {type(tag).__name__}: send it as a string.")
+        if is_blank(tag):
+            raise InvalidInputError(f"{field} is empty or blank: leave it out or give it a name.")
+        if len(tag) > MAX_TAG_LENGTH:
+            raise InvalidInputError(f"{field} has {len(tag):,} characters, and at most {MAX_TAG_LENGTH} are stored: shorten it.")
+        reject_unstorable(tag, field)
+        unique[tag.strip()] = None
+    return tuple(unique)
+
+
+def is_blank(text: str) -> bool:
+    """Whether `text` has nothing to see: white space and invisible format characters at most."""
+    return all(char.isspace() or unicodedata.category(char) == "Cf" for char in text)
+
+
+def reject_unstorable(text: str, field: str) -> None:
+    """Raise for the first character of `text` that no store or model can be given.
+
+    Raises:
+        InvalidInputError: a lone surrogate, a control character other than line feed, tab and carriage
+            return, or a Unicode noncharacter; the message names `field`, the position (counted from 0) and
+            the mend.
+    """
+    if text.isprintable():
+        return
+    for position, char in enumerate(text):
+        code = ord(char)
+        if 0xD800 <= code <= 0xDFFF:
+            kind, mend = "a lone surrogate", "send valid Unicode"
+        elif unicodedata.category(char) == "Cc" and char not in _ALLOWED_CONTROLS:
+            kind, mend = "a control character", "remove it"
+        elif code in _NONCHARACTERS:
+            kind, mend = "a Unicode noncharacter", "remove it"
+        else:
+            continue
+        raise InvalidInputError(f"{field} has {kind} (U+{code:04X}) at position {position}: {mend}.")

@@ -1,0 +1,35 @@
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from memory_assets.language.pipeline import Analyzer
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def benchmark():
+    """`benchmarks/language.py`, so that the test and the printed figures count alike."""
+    spec = importlib.util.spec_from_file_location("language_benchmark", ROOT / "benchmarks" / "language.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_labelled_set_is_whole(benchmark):
+    rows = benchmark.read_labelled()
+    assert len(rows) == 200
+    assert len({row.text for row in rows}) == 200
+    assert all(entity.text in row.text for row in rows for entity in row.entities)
+
+
+def test_entities_actions_and_types_keep_the_measured_precision(benchmark, analyzer: Analyzer):
+    scores = benchmark.score(benchmark.read_labelled(), analyzer)
+    assert scores.typed.precision >= 0.94
+    assert scores.typed.recall >= 0.83
+    assert scores.boundaries.precision >= 0.97
+    assert scores.actions.precision >= 0.86
+    assert scores.actions.recall >= 0.77
