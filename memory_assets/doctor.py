@@ -79,7 +79,7 @@ def _embedder(tenant: Tenant) -> Iterator[Finding]:
         yield Finding(
             "fault",
             f"The stored memories are embedded by {stored}, the settings choose {choice.name}; search refuses to mix them.",
-            f"Run `memory reembed`, or set MEMORY_EMBEDDER to what made {stored}.",
+            f"Run `memory backfill`, or set MEMORY_EMBEDDER to what made {stored}.",
         )
 
 
@@ -94,7 +94,13 @@ def _memories(tenant: Tenant) -> Iterator[Finding]:
     if not tenant.exists:
         yield Finding("note", f"tenant {tenant.name} has no memories yet", "Run `memory run` or `memory store TEXT`.")
         return
+    from memory_assets.ingest.backfill import outdated
+
     yield Finding("ok", f"{len(tenant.memories)} memories in {tenant.memories.uri}")
+    older = tenant.memories.table.count_rows(outdated(tenant.analyzer))
+    if older:
+        what = f"{older} memories were analysed by another language pipeline than {tenant.analyzer.name}"
+        yield Finding("note", what, "Run `memory backfill`.")
     if tenant.memories.needs_optimize():
         yield Finding("note", "the memories' table has gathered small files", "Run `memory run`, which merges them.")
 

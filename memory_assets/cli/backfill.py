@@ -1,4 +1,4 @@
-"""`memory reembed`."""
+"""`memory backfill`."""
 
 import click
 
@@ -7,20 +7,29 @@ from memory_assets.cli.output import print_json
 from memory_assets.tenants import Tenant
 
 
-@click.command("reembed", epilog="Example: MEMORY_EMBEDDER=ollama memory reembed")
+@click.command("backfill", epilog="Example: MEMORY_EMBEDDER=ollama memory backfill")
 @common_options
 def command(tenant: Tenant, as_json: bool) -> None:
-    """Move the memories to the embedder of the settings.
+    """Move the memories to the embedder and the language pipeline of the settings.
 
-    The new vectors are made beside the live ones, in batches, and take their place in one step at the end. Search goes on
+    New vectors are made beside the live ones, in batches, and take their place in one step at the end. Search goes on
     meanwhile with the old embedder; a stopped run goes on where it was.
     """
     from memory_assets.cli.progress import progress_bar
-    from memory_assets.ingest.reembedding import reembed
+    from memory_assets.ingest.backfill import reanalyse, reembed
 
+    with progress_bar("Analysing", shown=not as_json) as advance:
+        analysed = reanalyse(tenant.memories, tenant.analyzer, advance)
     with progress_bar("Embedding", shown=not as_json) as advance:
-        outcome = reembed(tenant.memories, tenant.embedder, advance)
+        embedded = reembed(tenant.memories, tenant.embedder, advance)
     if as_json:
-        print_json({"embedder": tenant.embedder.name, "embedded": outcome})
+        print_json(
+            {
+                "pipeline": tenant.analyzer.name,
+                "analysed": analysed,
+                "embedder": tenant.embedder.name,
+                "embedded": embedded,
+            }
+        )
     else:
-        click.echo(f"{outcome} memories embedded; {tenant.embedder.name} is the live embedder.")
+        click.echo(f"{analysed} memories analysed by {tenant.analyzer.name}, {embedded} embedded by {tenant.embedder.name}.")

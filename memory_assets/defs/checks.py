@@ -41,7 +41,7 @@ def every_memory_has_a_unit_embedding(context: dg.AssetCheckExecutionContext, me
         flat = vectors.drop_null().flatten().to_numpy().reshape(-1, vectors.type.list_size)
         lengths = np.linalg.norm(flat, axis=1)
         faults[tenant.name] = vectors.null_count + int((np.abs(lengths - 1) > _LENGTH_TOLERANCE).sum())
-    return _result(faults, "Run `memory reembed` to fill the missing vectors.")
+    return _result(faults, "Run `memory backfill` to fill the missing vectors.")
 
 
 @dg.asset_check(asset=memories, description="No two memories that are not superseded come from one source key.")

@@ -1,14 +1,18 @@
-"""A change of embedder: the new vectors are made beside the live ones and take their place in one commit."""
+"""A change of embedder or pipeline: what they made is made anew, in batches, while the memories stay in use."""
 
 from collections.abc import Callable
+from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from memory_assets.stores.memories import MemoryStore
+from memory_assets.stores import lance
+from memory_assets.stores.memories import SCHEMA, MemoryStore
 
 if TYPE_CHECKING:
     from memory_assets.language.embedders import Embedder
+    from memory_assets.language.pipeline import Analyzer
 
 _CHUNK = 512
 """Memories per commit: what a kill can lose of the work done."""
@@ -38,4 +42,35 @@ def reembed(store: MemoryStore, embedder: "Embedder", on_progress: Callable[[int
             done += batch.num_rows
             on_progress(done, total)
     store.make_live(column)
+    return done
+
+
+def outdated(analyzer: "Analyzer") -> str:
+    """Lance filter for directly stored memories that another pipeline analysed; `memory run` sees to those from files."""
+    return f"source_key = '' AND pipeline <> {lance.quoted([analyzer.name])[1:-1]}"
+
+
+def reanalyse(store: MemoryStore, analyzer: "Analyzer", on_progress: Callable[[int, int], None]) -> int:
+    """Find entities and actions anew where another pipeline found them; tags stay, because a user's are among them.
+
+    Returns:
+        How many memories were analysed now.
+
+    Raises:
+        StoreError: a commit failed; finished batches stay.
+    """
+    todo = store.scan(("id", "content"), outdated(analyzer))
+    done = 0
+    for batch in todo.to_batches(max_chunksize=_CHUNK):
+        found = analyzer.analyze_batch(batch["content"].to_pylist())
+        columns = {
+            "id": batch["id"].to_pylist(),
+            "entities": [[asdict(entity) for entity in features.entities] for features in found],
+            "actions": [list(features.actions) for features in found],
+            "pipeline": [analyzer.name] * batch.num_rows,
+            "updated_at": [datetime.now(UTC)] * batch.num_rows,
+        }
+        store.update(pa.table(columns, schema=pa.schema([SCHEMA.field(name) for name in columns])))
+        done += batch.num_rows
+        on_progress(done, todo.num_rows)
     return done

@@ -194,17 +194,30 @@ def test_a_run_killed_at_any_time_is_completed_by_the_next(write_silo: WriteSilo
     assert json.loads(memory("run", "--json").stdout)["memories"]["added"] == 0
 
 
-def test_a_change_of_embedder_is_noticed_and_reembed_moves_the_memories(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_of_embedder_is_noticed_and_backfill_moves_the_memories(monkeypatch: pytest.MonkeyPatch) -> None:
     from memory_assets.stores.memories import MemoryStore
 
     stored = invoke_json("store", "Priya owns the billing export")
     store = MemoryStore.open(os.environ["MEMORY_DATA_DIR"] + "/main/vectors")
     column = store.add_embedding_column("an-older-embedder", 256)
     store.make_live(column)
-    with pytest.raises(MemoryAssetsError, match="an-older-embedder.*memory reembed"):
+    with pytest.raises(MemoryAssetsError, match="an-older-embedder.*memory backfill"):
         invoke("search", "billing")
     findings = invoke_json("doctor")["findings"]
     assert any("an-older-embedder" in finding["what"] for finding in findings)
-    assert invoke_json("reembed")["embedded"] == 1
+    assert invoke_json("backfill")["embedded"] == 1
     assert invoke_json("search", "billing")["memories"][0]["id"] == stored["id"]
-    assert invoke_json("reembed")["embedded"] == 0
+    assert invoke_json("backfill")["embedded"] == 0
+
+
+def test_a_change_of_pipeline_is_noticed_and_backfill_analyses_anew() -> None:
+    from memory_assets.stores.memories import MemoryStore
+
+    stored = invoke_json("store", "Priya owns the billing export", "--tag", "mine")
+    store = MemoryStore.open(os.environ["MEMORY_DATA_DIR"] + "/main/vectors")
+    store.table.update(where="true", values={"pipeline": "an-older-pipeline"})
+    assert any("1 memories were analysed by another" in finding["what"] for finding in invoke_json("doctor")["findings"])
+    assert invoke_json("backfill")["analysed"] == 1
+    again = invoke_json("show", str(stored["id"]))
+    assert {**again, "updated_at": ""} == {**stored, "updated_at": ""}
+    assert invoke_json("backfill")["analysed"] == 0

@@ -143,7 +143,7 @@ def test_an_id_is_named_by_its_first_digits_where_they_fit_one(store: MemoryStor
 
 def test_another_embedder_is_refused_with_the_command_that_moves_the_memories(store: MemoryStore) -> None:
     store.put([memory()], unit(0), "one")
-    with pytest.raises(StoreError, match="embedded by one.*memory reembed"):
+    with pytest.raises(StoreError, match="embedded by one.*memory backfill"):
         store.nearest(unit(0)[0], "two", 5, Filters())
     with pytest.raises(StoreError, match="embedded by one"):
         store.put([memory()], np.ones((1, 8), np.float32), "one")

@@ -1,0 +1,85 @@
+"""A change of embedder: resumable after a kill, and no memory that is stored meanwhile is missed."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+
+from memory_assets.ingest import backfill
+from memory_assets.models import Kind, Memory, Source
+from memory_assets.stores.memories import Filters, MemoryStore, new_id
+from memory_assets.tenants import Tenant
+
+NOW = datetime(2026, 11, 1, tzinfo=UTC)
+
+
+class Turned:
+    """Unit vectors of another dimension than the live ones; calls `before` ahead of each batch."""
+
+    name = "turned"
+    dimension = 3
+
+    def __init__(self, before=lambda: None) -> None:  # noqa: ANN001
+        self.before = before
+        self.embedded = 0
+
+    def embed(self, texts: Sequence[str]) -> np.ndarray:
+        self.before()
+        self.embedded += len(texts)
+        return np.eye(3, dtype=np.float32)[[len(text) % 3 for text in texts]]
+
+
+def put(store: MemoryStore, count: int) -> None:
+    memories = [Memory(new_id(), "x" * (n + 1), Kind.NOTE, Source.CLI, "", NOW, NOW) for n in range(count)]
+    store.add(memories, np.eye(4, dtype=np.float32)[[n % 4 for n in range(count)]], "old")
+
+
+@pytest.fixture
+def store(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> MemoryStore:
+    monkeypatch.setattr(backfill, "_CHUNK", 3)
+    put(tenant.memories, 10)
+    return tenant.memories
+
+
+def test_search_stays_with_the_old_embedder_until_every_vector_is_made(store: MemoryStore) -> None:
+    def still_old() -> None:
+        assert store.embedder == "old"
+        assert store.nearest(np.eye(4, dtype=np.float32)[0], "old", 20, Filters()).num_rows == 10
+
+    assert backfill.reembed(store, Turned(still_old), lambda *_: None) == 10
+    assert store.embedder == "turned"
+    assert store.nearest(np.eye(3, dtype=np.float32)[0], "turned", 20, Filters()).num_rows == 10
+    assert sum(name.startswith("embedding_") for name in store.table.schema.names) == 1
+
+
+def test_memories_stored_during_the_backfill_are_found_by_it(store: MemoryStore) -> None:
+    calls = iter(range(100))
+    embedder = Turned(lambda: put(store, 1) if next(calls) < 2 else None)
+    assert backfill.reembed(store, embedder, lambda *_: None) == 12
+    assert store.nearest(np.eye(3, dtype=np.float32)[0], "turned", 20, Filters()).num_rows == 12
+
+
+KILLED = """
+import os, signal, sys
+from memory_assets.ingest import backfill
+from memory_assets.settings import load_settings
+from memory_assets.tenants import Tenant
+from memory_assets_tests.ingest.test_backfill import Turned
+backfill._CHUNK = 3
+calls = iter(range(100))
+embedder = Turned(lambda: os.kill(os.getpid(), signal.SIGKILL) if next(calls) == 2 else None)
+backfill.reembed(Tenant(load_settings()).memories, embedder, lambda *_: None)
+"""
+
+
+def test_a_killed_backfill_goes_on_where_it_was(store: MemoryStore, request: pytest.FixtureRequest) -> None:
+    done = subprocess.run([sys.executable, "-c", KILLED], cwd=request.config.rootpath, check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert store.embedder == "old"
+    embedder = Turned()
+    assert backfill.reembed(store, embedder, lambda *_: None) == embedder.embedded == 4
+    assert store.embedder == "turned"
