@@ -6,7 +6,7 @@ so that the left edge of a head's subtree is not the start of its chunk.
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -65,7 +65,8 @@ def use_ud_noun_chunks(nlp: "Language") -> bool:
     """
     if "obl" not in nlp.pipe_labels.get("parser", ()):
         return False
-    nlp.vocab.get_noun_chunks = noun_chunks
+    vocab: Any = nlp.vocab  # spaCy's stub says that the iterator yields spans; `Doc.noun_chunks` makes them
+    vocab.get_noun_chunks = noun_chunks
     return True
 
 
@@ -91,7 +92,7 @@ def _start(head: "Token") -> int:
 def _end(head: "Token") -> int:
     end = head.i + 1
     for child in head.rights:
-        is_numbered = _base(child.dep_) == "nummod" and child.like_num
+        is_numbered = _base(child.dep_) == "nummod" and child.pos_ == "NUM"
         if child.left_edge.i != end or not (_base(child.dep_) in _AFTER_HEAD or is_numbered):
             break
         end = _end(child)
