@@ -30,7 +30,9 @@ def make_home(root: Path, files: int, seed: int = 7) -> None:
         folder = root / ".claude/projects" / f"-home-ada-project-{number // 100:03}" / "memory"
         folder.mkdir(parents=True, exist_ok=True)
         who, tool, thing, verb = (chance.choice(words) for words in (PEOPLE, TOOLS, THINGS, VERBS))
-        body = f"{who} {verb} the {thing} of {tool} in week {number % 52}. It took {chance.randint(2, 90)} minutes, ticket {number}."
+        body = (
+            f"{who} {verb} the {thing} of {tool} in week {number % 52}. It took {chance.randint(2, 90)} minutes, ticket {number}."
+        )
         text = f"---\nname: note-{number}\ndescription: {thing} of {tool}\ntype: project\n---\n\n{body}\n"
         (folder / f"note-{number}.md").write_text(text, encoding="utf-8")
 
@@ -50,15 +52,17 @@ def run(label: str) -> None:
     started = time.perf_counter()
     report = json.loads(memory("run", "--json"))
     total = time.perf_counter() - started
-    print(f"\n{label}: {total:.1f} s, of which Dagster's start and bookkeeping "
-          f"{total - sum(asset['seconds'] for asset in report.values()):.1f} s")
+    print(
+        f"\n{label}: {total:.1f} s, of which Dagster's start and bookkeeping "
+        f"{total - sum(asset['seconds'] for asset in report.values()):.1f} s"
+    )
     for name, asset in report.items():
         rows = asset["dagster/partition_row_count"]
         print(f"  {name:<20} {rows:>8} rows {asset['seconds']:>8.2f} s {rows / max(asset['seconds'], 1e-3):>10.0f} rows/s")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description="Figures of the main job.")
     parser.add_argument("--files", type=int, default=10_000)
     files = parser.parse_args().files
     with tempfile.TemporaryDirectory(prefix="memory_bench_") as folder:
@@ -103,8 +107,10 @@ def main() -> None:
             for question in questions
         )
         for label, found in (("memory search, warm", times), ("LanceDB full text alone", bare)):
-            print(f"{label:<24} p50 {found[len(found) // 2] * 1000:6.1f} ms  p99 {found[int(len(found) * 0.99)] * 1000:6.1f} ms"
-                  f"  {found[len(found) // 2] / bare[len(bare) // 2]:4.1f} x")
+            print(
+                f"{label:<24} p50 {found[len(found) // 2] * 1000:6.1f} ms  p99 {found[int(len(found) * 0.99)] * 1000:6.1f} ms"
+                f"  {found[len(found) // 2] / bare[len(bare) // 2]:4.1f} x"
+            )
 
 
 if __name__ == "__main__":

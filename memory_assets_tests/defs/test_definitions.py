@@ -10,10 +10,10 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 
+from memory_assets.definitions import defs
 from memory_assets.defs import checks, sensors
 from memory_assets.defs.partitions import PARTITION_SET
 from memory_assets.defs.resources import MemoryResource
-from memory_assets.definitions import defs
 from memory_assets.errors import MemoryAssetsError
 from memory_assets.ingest.direct import store_memory
 from memory_assets.models import NewMemory, Source
@@ -120,9 +120,7 @@ def test_checks_fail_on_what_must_never_be(write_silo: WriteSilo, tenant: Tenant
         assert outcome.description
 
 
-def test_a_failed_step_is_told_in_one_sentence(
-    write_silo: WriteSilo, monkeypatch: pytest.MonkeyPatch, tenant: Tenant
-) -> None:
+def test_a_failed_step_is_told_in_one_sentence(write_silo: WriteSilo, monkeypatch: pytest.MonkeyPatch, tenant: Tenant) -> None:
     from memory_assets.defs.runner import run_remember
     from memory_assets.settings import load_settings
 
@@ -188,9 +186,7 @@ def test_memories_stored_directly_are_reflected_once(instance: dg.DagsterInstanc
     assert not requested(tick(STORED, instance, None))
 
 
-def test_the_pipelines_own_writes_ask_for_no_run(
-    write_silo: WriteSilo, instance: dg.DagsterInstance, tenant: Tenant
-) -> None:
+def test_the_pipelines_own_writes_ask_for_no_run(write_silo: WriteSilo, instance: dg.DagsterInstance, tenant: Tenant) -> None:
     before = tick(STORED, instance, None)
     write_silo("owner", "Priya owns the billing export.")
     assert run(instance).success
@@ -213,4 +209,5 @@ def test_the_decay_schedule_asks_for_one_run_a_tenant(tmp_path: Path) -> None:
     with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
         instance.add_dynamic_partitions(PARTITION_SET, ["main"])
         outcome = schedule(dg.build_schedule_context(instance=instance, scheduled_execution_time=moment))
+    assert isinstance(outcome, list)
     assert [(request.partition_key, request.run_key) for request in outcome] == [("main", "decay:main:2026-11-01")]

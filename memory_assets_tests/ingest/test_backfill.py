@@ -23,7 +23,7 @@ class Turned:
     name = "turned"
     dimension = 3
 
-    def __init__(self, before=lambda: None) -> None:  # noqa: ANN001
+    def __init__(self, before=lambda: None) -> None:
         self.before = before
         self.embedded = 0
 

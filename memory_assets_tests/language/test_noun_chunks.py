@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 import spacy
@@ -17,7 +18,8 @@ PIPELINE = Path(module.__file__).parent / "pipeline_en"
 
 def parsed(*rows: tuple[str, str, int, str]) -> Doc:
     """A document from rows of word, part of speech, head's index and label, as a treebank would have it."""
-    vocab = Vocab(get_noun_chunks=noun_chunks)
+    iterator: Any = noun_chunks
+    vocab = Vocab(get_noun_chunks=iterator)
     words, pos, heads, deps = (list(column) for column in zip(*rows, strict=True))
     return Doc(vocab, words=words, pos=pos, heads=heads, deps=deps)
 

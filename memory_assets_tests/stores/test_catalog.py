@@ -49,7 +49,7 @@ def test_an_older_catalog_is_migrated_when_it_is_read(tmp_path: Path) -> None:
 def test_a_newer_catalog_is_refused_and_left_alone(catalog: Catalog) -> None:
     with catalog.write() as connection:
         connection.execute("UPDATE schema_version SET version = 99")
-    with pytest.raises(StoreError, match="version 99.*upgrade"), catalog.read():
+    with pytest.raises(StoreError, match=r"version 99.*upgrade"), catalog.read():
         pass
 
 
@@ -86,9 +86,10 @@ def test_a_reader_waits_for_a_writer_in_another_process(catalog: Catalog) -> Non
 def test_a_lock_held_too_long_is_reported_with_its_holder(catalog: Catalog) -> None:
     holder = _holder(catalog.path, 30)
     try:
-        with pytest.raises(StoreBusyError, match=rf"locked for 0.3 s by .*PID {holder.pid}"), Catalog(
-            str(catalog.path), lock_timeout=0.3
-        ).read():
+        with (
+            pytest.raises(StoreBusyError, match=rf"locked for 0.3 s by .*PID {holder.pid}"),
+            Catalog(str(catalog.path), lock_timeout=0.3).read(),
+        ):
             pass
     finally:
         holder.kill()

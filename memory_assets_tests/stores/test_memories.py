@@ -143,7 +143,7 @@ def test_an_id_is_named_by_its_first_digits_where_they_fit_one(store: MemoryStor
 
 def test_another_embedder_is_refused_with_the_command_that_moves_the_memories(store: MemoryStore) -> None:
     store.put([memory()], unit(0), "one")
-    with pytest.raises(StoreError, match="embedded by one.*memory backfill"):
+    with pytest.raises(StoreError, match=r"embedded by one.*memory backfill"):
         store.nearest(unit(0)[0], "two", 5, Filters())
     with pytest.raises(StoreError, match="embedded by one"):
         store.put([memory()], np.ones((1, 8), np.float32), "one")
@@ -214,7 +214,7 @@ def test_compaction_keeps_every_row_and_its_order_of_relevance(store: MemoryStor
 
 def test_a_store_of_a_newer_release_is_refused(store: MemoryStore) -> None:
     lance.set_facts(store.table, {lance.VERSION_FACT: "99"})
-    with pytest.raises(StoreError, match="schema version 99.*upgrade"):
+    with pytest.raises(StoreError, match=r"schema version 99.*upgrade"):
         MemoryStore.open(store.uri)
 
 
@@ -223,7 +223,7 @@ def test_a_damaged_store_is_named_with_its_mend(store: MemoryStore) -> None:
     table = Path(store.uri) / "memories.lance"
     shutil.rmtree(table / "_versions")
     (table / "_versions").mkdir()
-    with pytest.raises(StoreError, match="cannot be opened.*backup"):
+    with pytest.raises(StoreError, match=r"cannot be opened.*backup"):
         MemoryStore.open(store.uri)
 
 
