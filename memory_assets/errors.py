@@ -13,6 +13,10 @@ class NotFoundError(MemoryAssetsError):
     """The memory, tenant or file that was named does not exist."""
 
 
+class ConflictError(MemoryAssetsError):
+    """What was asked for contradicts what is already there; nothing was changed."""
+
+
 class StoreError(MemoryAssetsError):
     """A store cannot be opened, read or written; nothing was written in part."""
 

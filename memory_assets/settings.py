@@ -22,6 +22,7 @@ from memory_assets.errors import SettingsError
 from memory_assets.tenants import TENANT_PATTERN
 
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
+Weight = Annotated[float, Field(ge=0.0)]
 
 
 def _seeds_name(memory_name: str, seeds_name: str) -> AliasChoices:
@@ -38,48 +39,95 @@ class Settings(BaseSettings):
         default_factory=lambda: Path(platformdirs.user_data_dir("memory_assets", appauthor=False)),
         description="Folder of everything this project writes; one folder a tenant below it.",
     )
-    tenant: str = Field("main", pattern=TENANT_PATTERN, description="Whose memory a command works on.")
+    tenant: str = Field(default="main", pattern=TENANT_PATTERN, description="Whose memory a command works on.")
     vectors_uri: str | None = Field(
-        None, description="LanceDB root; default: the data folder. `<uri>/<tenant>/vectors` is one tenant's."
+        default=None, description="LanceDB root; default: the data folder. `<uri>/<tenant>/vectors` is one tenant's."
     )
     catalog_uri: str | None = Field(
-        None, description="DuckDB root; default: the data folder. `<uri>/<tenant>/catalog.duckdb` is one tenant's."
+        default=None, description="DuckDB root; default: the data folder. `<uri>/<tenant>/catalog.duckdb` is one tenant's."
     )
-    claude_projects_dir: Path = Field(Path("~/.claude/projects"), description="Claude Code's project folders.")
-    pai_seed: Path = Field(Path("~/.pai/seed.json"), description="pai-seed's file.")
-    pai_learning_dir: Path = Field(Path("~/.pai/MEMORY/LEARNING"), description="PAI's LEARNING store.")
+    claude_projects_dir: Path = Field(default=Path("~/.claude/projects"), description="Claude Code's project folders.")
+    pai_seed: Path = Field(default=Path("~/.pai/seed.json"), description="pai-seed's file.")
+    pai_learning_dir: Path = Field(default=Path("~/.pai/MEMORY/LEARNING"), description="PAI's LEARNING store.")
     source_max_bytes: int | None = Field(
-        None, ge=1, description="Larger source files are refused; default: each source's own limit."
+        default=None, ge=1, description="Larger source files are refused; default: each source's own limit."
     )
 
-    embedder: str = Field("auto", description="auto, minilm, wordllama, ollama[:model], openai:model, ...")
-    openai_url: str | None = Field(None, description="Base URL of an OpenAI-compatible endpoint.")
+    embedder: str = Field(default="auto", description="auto, minilm, wordllama, ollama[:model], openai:model, ...")
+    openai_url: str | None = Field(default=None, description="Base URL of an OpenAI-compatible endpoint.")
     openai_api_key: SecretStr | None = Field(
-        None, validation_alias=_seeds_name("OPENAI_API_KEY", "OPENAI_API_KEY"), description="Its key."
+        default=None, validation_alias=_seeds_name("OPENAI_API_KEY", "OPENAI_API_KEY"), description="Its key."
     )
     ollama_url: str = Field(
-        "http://localhost:11434", validation_alias=_seeds_name("OLLAMA_URL", "OLLAMA_URL"), description="Ollama's URL."
+        default="http://localhost:11434", validation_alias=_seeds_name("OLLAMA_URL", "OLLAMA_URL"), description="Ollama's URL."
     )
     embedding_timeout: float = Field(
-        60.0,
+        default=60.0,
         gt=0,
         validation_alias=_seeds_name("EMBEDDING_TIMEOUT", "EMBEDDING_TIMEOUT"),
         description="Seconds an embedding call may take; a cold model needs long (seed 001, section 4).",
     )
-    spacy_model: str = Field("bundled", description="The bundled English pipeline or any installed spaCy pipeline.")
+    spacy_model: str = Field(default="bundled", description="The bundled English pipeline or any installed spaCy pipeline.")
     timezone: str | None = Field(
-        None,
+        default=None,
         validation_alias=_seeds_name("TIMEZONE", "POND_TIMEZONE"),
         description="Zone in which times are shown and schedules run; storage is always UTC.",
     )
-    geoip_url: str | None = Field(None, description="Where to ask for this machine's time zone; off unless set.")
+    geoip_url: str | None = Field(default=None, description="Where to ask for this machine's time zone; off unless set.")
 
-    lock_timeout: float = Field(30.0, ge=0, description="Seconds to wait for another process's database lock.")
-    decay_rate: float = Field(0.1, ge=0, description="Relevance lost per day of age: exp(-rate * days) (seed 003, section 2).")
-    archive_threshold: Fraction = Field(0.2, description="Relevance below which `consolidate forget` archives.")
+    lock_timeout: float = Field(default=30.0, ge=0, description="Seconds to wait for another process's database lock.")
+    decay_rate: float = Field(
+        default=0.1, ge=0, description="Relevance lost per day of age: exp(-rate * days) (seed 003, section 2)."
+    )
+    archive_threshold: Fraction = Field(default=0.2, description="Relevance below which `consolidate forget` archives.")
+    delete_threshold: Fraction = Field(
+        default=0.05, description="Relevance below which `consolidate forget` deletes, if that is on."
+    )
+    forget_deletes: bool = Field(
+        default=False, description="Whether `consolidate forget` deletes; what goes is first kept in a file."
+    )
+    forget_grace_days: float = Field(
+        default=30.0, ge=0, description="Days after its last sign of life in which nothing is forgotten."
+    )
+    creative_sample: int = Field(default=500, ge=0, description="Memories that the creative cycle draws.")
+    creative_similarity: Fraction = Field(
+        default=0.75, description="Cosine that a pair must exceed to be linked (seed 003, section 2)."
+    )
+    cluster_similarity: Fraction = Field(default=0.6, description="Cosine below which memories are no neighbours in a cluster.")
+    chat_model: str | None = Field(
+        default=None,
+        pattern=r"^(?:ollama|openai):\S+$",
+        description="ollama:NAME or openai:NAME: a chat model that looks for further relations; off unless set.",
+    )
 
+    weight_vector: Weight = Field(
+        default=0.25, description="Share of meaning in a search score; weights are divided by their sum."
+    )
+    weight_keyword: Weight = Field(default=0.15, description="Share of full-text rank (BM25) in a search score.")
+    weight_relation: Weight = Field(default=0.25, description="Share of the graph's support in a search score.")
+    weight_content: Weight = Field(default=0.25, description="Share of exact words in a search score.")
+    weight_temporal: Weight = Field(default=0.15, description="Share of the time that the query names in a search score.")
+    weight_tag: Weight = Field(default=0.10, description="Share of tags that the query names in a search score.")
+    weight_importance: Weight = Field(default=0.05, description="Share of importance in a search score.")
+    weight_recency: Weight = Field(default=0.10, description="Share of recency in a search score.")
+
+    host: str = Field(
+        default="127.0.0.1", description="Address that `memory serve` listens on; any other than loopback needs keys."
+    )
+    port: int = Field(
+        default=8000, ge=0, le=65_535, validation_alias=_seeds_name("PORT", "PORT"), description="Its port; 0 takes any free one."
+    )
+    service_threads: int = Field(default=4, ge=1, le=64, description="Threads of the service for language work and the stores.")
+    max_body_bytes: int = Field(default=262_144, ge=1_024, description="Largest request body the service reads.")
+    rate_limit: int = Field(default=0, ge=0, description="Requests a minute that one key may make of the service; 0 is no limit.")
+    metrics_token: SecretStr | None = Field(
+        default=None, description="Bearer token for /metrics; without one it is served on loopback addresses only."
+    )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
-        "INFO", validation_alias=_seeds_name("LOG_LEVEL", "LOG_LEVEL"), description="How much the service logs."
+        default="INFO", validation_alias=_seeds_name("LOG_LEVEL", "LOG_LEVEL"), description="How much the service logs."
+    )
+    log_format: Literal["json", "pretty"] = Field(
+        default="json", validation_alias=_seeds_name("LOG_FORMAT", "LOG_FORMAT"), description="How the service's log lines look."
     )
 
     @field_validator("data_dir", "claude_projects_dir", "pai_seed", "pai_learning_dir")

@@ -1,11 +1,13 @@
 """Tenants: whose memory it is. A tenant is a folder, so its name must be a safe and unmistakable folder name."""
 
 import re
+import secrets
+import shutil
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memory_assets.errors import InvalidInputError
+from memory_assets.errors import ConflictError, InvalidInputError, NotFoundError
 
 if TYPE_CHECKING:
     from memory_assets.language.embedders import Embedder
@@ -19,6 +21,9 @@ TENANT_PATTERN = r"^[a-z](?:[a-z0-9_-]{0,61}[a-z0-9])?$"
 """Lower-case ASCII, begins with a letter, at most 63 characters: no path tricks, no look-alikes, no case clashes."""
 
 RESERVED_TENANTS = frozenset({"api", "con", "aux", "nul", "prn", "com1", "lpt1", "health", "dagster", "cache", "keys", "tmp"})
+
+_PARTS = ("vectors", "catalog.duckdb", "keys")
+"""What a tenant's folder holds at least one of."""
 
 
 def validate_tenant(name: str) -> str:
@@ -40,14 +45,20 @@ def validate_tenant(name: str) -> str:
 class Tenant:
     """One tenant's stores and language tools, opened from the settings when they are first used."""
 
-    def __init__(self, settings: "Settings", name: str | None = None) -> None:
+    def __init__(self, settings: "Settings", name: str | None = None, *, freshness: float = 0.0) -> None:
         """Name the tenant; nothing is opened yet.
+
+        Args:
+            settings: where everything is.
+            name: the tenant's name; the settings' unless given.
+            freshness: seconds within which a store that stays open sees commits of other processes; 0 looks at every call.
 
         Raises:
             InvalidInputError: the name cannot be a tenant's.
         """
         self.settings = settings
         self.name = validate_tenant(name or settings.tenant)
+        self._freshness = freshness
 
     @property
     def folder(self) -> Path:
@@ -75,7 +86,7 @@ class Tenant:
         """
         from memory_assets.stores.memories import MemoryStore
 
-        return MemoryStore.open(self.settings.tenant_vectors_uri(self.name))
+        return MemoryStore.open(self.settings.tenant_vectors_uri(self.name), self._freshness)
 
     @cached_property
     def relations(self) -> "RelationStore":
@@ -86,7 +97,7 @@ class Tenant:
         """
         from memory_assets.stores.relations import RelationStore
 
-        return RelationStore.open(self.settings.tenant_vectors_uri(self.name))
+        return RelationStore.open(self.settings.tenant_vectors_uri(self.name), self._freshness)
 
     @cached_property
     def embedder(self) -> "Embedder":
@@ -113,17 +124,55 @@ class Tenant:
         Raises:
             SettingsError: the pipeline named in the settings is not installed.
         """
+        from memory_assets.graph.known_names import known_names
         from memory_assets.language.pipeline import open_analyzer
 
-        return open_analyzer(self.settings.spacy_model, gazetteer_paths=[self.folder / "gazetteer.toml"])
+        return open_analyzer(
+            self.settings.spacy_model, gazetteer_paths=[self.folder / "gazetteer.toml"], known_names=known_names(self)
+        )
 
 
 def tenants_on_disk(settings: "Settings") -> list[str]:
-    """The tenants that have a folder with memories or a catalog."""
+    """The tenants that have a folder with memories, a catalog or keys."""
     if not settings.data_dir.is_dir():
         return []
     return sorted(
         folder.name
         for folder in settings.data_dir.iterdir()
-        if re.fullmatch(TENANT_PATTERN, folder.name) and ((folder / "vectors").is_dir() or (folder / "catalog.duckdb").is_file())
+        if re.fullmatch(TENANT_PATTERN, folder.name) and any((folder / part).exists() for part in _PARTS)
     )
+
+
+def create_tenant(tenant: Tenant) -> None:
+    """Make room for a tenant that does not exist yet.
+
+    Raises:
+        ConflictError: it exists.
+        StoreError: its stores cannot be made.
+    """
+    tenant.settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        tenant.folder.mkdir(mode=0o700)
+    except FileExistsError as error:
+        raise ConflictError(f"The tenant {tenant.name!r} exists already; `memory tenant list` shows all.") from error
+    _ = tenant.memories, tenant.relations
+
+
+def delete_tenant(tenant: Tenant) -> None:
+    """Delete a tenant with all that is kept for it. Its keys end at once, in a running service too.
+
+    Raises:
+        NotFoundError: it does not exist.
+    """
+    doomed = tenant.folder.with_name(f".deleted-{tenant.name}-{secrets.token_hex(4)}")
+    try:
+        tenant.folder.rename(doomed)
+    except FileNotFoundError as error:
+        raise NotFoundError(f"There is no tenant {tenant.name!r}; `memory tenant list` shows those that exist.") from error
+    shutil.rmtree(doomed)
+    if tenant.settings.vectors_uri:
+        import lancedb
+
+        lancedb.connect(tenant.settings.tenant_vectors_uri(tenant.name)).drop_all_tables()
+    if tenant.settings.catalog_uri:
+        Path(tenant.settings.tenant_catalog_uri(tenant.name)).unlink(missing_ok=True)

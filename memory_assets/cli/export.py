@@ -1,12 +1,10 @@
 """`memory export`."""
 
-import json
 from pathlib import Path
 
 import click
 
 from memory_assets.cli.options import common_options
-from memory_assets.cli.output import memory_json
 from memory_assets.tenants import Tenant
 
 
@@ -15,11 +13,12 @@ from memory_assets.tenants import Tenant
 @common_options
 def command(file: Path, tenant: Tenant, as_json: bool) -> None:  # noqa: ARG001
     """Write all memories as JSON Lines, one a line, in every state; `memory import` takes them in again."""
+    from memory_assets.stores.exchange import to_jsonl
     from memory_assets.stores.files import replace_file
     from memory_assets.stores.memories import COLUMNS, from_arrow
 
     memories = from_arrow(tenant.memories.scan(COLUMNS).sort_by([("created_at", "ascending"), ("id", "ascending")]))
-    lines = "".join(json.dumps(memory_json(memory), ensure_ascii=False, default=str) + "\n" for memory in memories)
+    lines = to_jsonl(memories)
     if str(file) == "-":
         click.echo(lines, nl=False)
         return

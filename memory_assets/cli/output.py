@@ -1,13 +1,13 @@
 """How memories look: as JSON objects for programs, as short blocks for people."""
 
 import json
-from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from memory_assets.models import Memory, State
+from memory_assets.stores.exchange import memory_json
 
 if TYPE_CHECKING:
     from memory_assets.recall.search import Hit
@@ -26,18 +26,16 @@ def _plain(value: object) -> object:
     raise TypeError(f"{type(value).__name__} is not JSON")
 
 
-def memory_json(memory: Memory) -> dict[str, Any]:
-    """A memory as the faces print it."""
-    fields = asdict(memory)
-    for internal in ("revision", "content_hash"):
-        del fields[internal]
-    return fields | {"active": memory.state is State.ACTIVE}
-
-
 def hit_json(hit: "Hit") -> dict[str, Any]:
     """A found memory with its score and the parts of it."""
     parts = {
-        part.name: {"raw": part.raw, "value": part.value, "weight": part.weight, "contribution": part.contribution}
+        part.name: {
+            "raw": part.raw,
+            "value": part.value,
+            "weight": part.weight,
+            "contribution": part.contribution,
+            "reason": part.reason,
+        }
         for part in hit.components
     }
     return memory_json(hit.memory) | {"score": hit.score, "components": parts}
@@ -57,6 +55,8 @@ def print_hit(number: int, hit: "Hit", *, explain: bool) -> None:
     print_memory(hit.memory, prefix=f"{number}. {hit.score:.2f}  ")
     if explain:
         for part in hit.components:
+            raw = "       -" if part.raw is None else f"{part.raw:8.3f}"
+            reason = f"  ({part.reason})" if part.reason else ""
             click.echo(
-                f"     {part.name:<10} {part.raw:8.3f} scaled to {part.value:.2f} x {part.weight:.2f} = {part.contribution:.3f}"
+                f"     {part.name:<10} {raw} scaled to {part.value:.2f} x {part.weight:.2f} = {part.contribution:.3f}{reason}"
             )

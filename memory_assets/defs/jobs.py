@@ -1,4 +1,4 @@
-"""Jobs: `remember` goes from the sources to the scores, `reflect` from the memories, `decay` renews the scores."""
+"""Jobs: `remember` goes from the sources to the scores, `reflect` from the memories; the others are the sleep cycles."""
 
 import dagster as dg
 
@@ -17,6 +17,21 @@ decay = dg.define_asset_job(
     selection=dg.AssetSelection.assets("relevance_scores"),
     description="The daily sleep cycle: every memory's relevance as of now.",
 )
+creative = dg.define_asset_job(
+    "creative",
+    selection=dg.AssetSelection.assets("creative_links"),
+    description="The weekly sleep cycle: what is alike and was never connected.",
+)
+cluster = dg.define_asset_job(
+    "cluster",
+    selection=dg.AssetSelection.assets("clusters"),
+    description="The monthly sleep cycle: what lies close together becomes a pattern with a summary.",
+)
+forget = dg.define_asset_job(
+    "forget",
+    selection=dg.AssetSelection.assets("archived_memories"),
+    description="The quarterly sleep cycle: what no longer matters leaves recall, reversibly.",
+)
 
 
-JOBS = [remember, reflect, decay]
+JOBS = [remember, reflect, decay, creative, cluster, forget]

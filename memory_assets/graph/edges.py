@@ -1,117 +1,260 @@
-"""The graph as rules see it: memories and entities as nodes, typed edges between memories, mentions of entities.
+"""The graph: memories, entities and clusters as nodes, mentions of entities, typed edges; brought to what the stores say.
 
-Rules hold only for what is certain: `[[name]]` links, supersession, and what somebody stated. Everything is computed set-wise and
-compared with what the catalog holds, so that a run writes only what differs.
+The new state is computed on a read-only connection from what changed (`memory_assets.graph.changes`), by the rules
+(`memory_assets.graph.rules`); only the difference is written, in one short transaction. A second run of an unchanged world writes
+nothing, and a run that another one has overtaken starts again.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from memory_assets.errors import StoreBusyError
+from memory_assets.graph import rules
+from memory_assets.graph.changes import Changes, find_changes
+from memory_assets.graph.entities import Surface, resolve
 from memory_assets.stores.catalog import Catalog
 from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.relations import RelationStore
 
-_READ = ("id", "title", "kind", "state", "superseded_by", "links", "entities", "source_key", "content", "created_at")
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
 
-LINK_CONFIDENCE = 0.9
-"""A `[[name]]` link says that its author saw a connection, not which."""
+_ATTEMPTS = 5
+_LEAST_SHARE = 0.25
+"""Share of an entity's mentions that must agree on a type before it is more than a name."""
 
+_RESOLVED = """
+CREATE TEMP VIEW now_surfaces AS
+    FROM graph_surfaces WHERE memory_id NOT IN (FROM touched) UNION ALL BY NAME FROM changed_surfaces;
+"""
+_ENTITIES = """
+CREATE TEMP TABLE now_mentions AS
+    SELECT DISTINCT memory_id, entity_id FROM now_surfaces JOIN now_aliases USING ("text", type);
+CREATE TEMP TABLE now_entities AS
+    WITH counted AS (
+        SELECT entity_id, s."text", s.type, count(*) AS memories
+        FROM now_surfaces s JOIN now_aliases USING ("text", type) GROUP BY ALL
+    ),
+    votes AS (
+        SELECT entity_id, type, sum(memories) AS votes, sum(sum(memories)) OVER (PARTITION BY entity_id) AS cast_votes
+        FROM counted GROUP BY entity_id, type
+    ),
+    projects AS (
+        SELECT DISTINCT project_name AS name FROM now_memories WHERE live AND project_name <> ''
+    ),
+    types AS (
+        SELECT entity_id,
+               CASE WHEN bool_or(entity_id IN (SELECT entity_id FROM counted WHERE lower("text") IN (FROM projects)))
+                    THEN 'PROJECT'
+                    ELSE coalesce(
+                        arg_max(type, (votes, type)) FILTER (type <> 'NAME' AND votes >= $least_share * cast_votes), 'NAME')
+               END AS type
+        FROM votes GROUP BY entity_id
+    ),
+    labels AS (
+        SELECT entity_id, t.type AS type, "text", sum(c.memories) AS memories FROM counted c JOIN types t USING (entity_id)
+        GROUP BY entity_id, t.type, "text"
+    )
+    SELECT entity_id AS id,
+           arg_max("text", (NOT contains("text", ','),
+                            CASE WHEN type = 'PERSON' THEN length("text") - length(replace("text", ' ', '')) ELSE 0 END,
+                            memories, "text")) AS label,
+           any_value(type) AS type
+    FROM labels GROUP BY entity_id;
+"""
 _NODES = """
-    CREATE TEMP TABLE wanted_nodes AS
-    SELECT id, 'memory' AS kind, coalesce(nullif(title, ''), left(content, 80)) AS label, state AS revision FROM rows
-    UNION ALL BY NAME
-    SELECT entity_id AS id, 'entity' AS kind, min(label) AS label, min(type) AS revision FROM mentioned GROUP BY entity_id;
+CREATE TEMP TABLE wanted_nodes AS
+    SELECT id, 'memory' AS kind, label, revision, kind AS type FROM changed
+    UNION ALL BY NAME SELECT id, 'entity' AS kind, label, '' AS revision, type FROM now_entities
+    UNION ALL BY NAME SELECT id, 'pattern' AS kind, label, '' AS revision, 'MetaPattern' AS type FROM clusters;
+CREATE TEMP TABLE doomed_nodes AS
+    FROM graph_nodes WHERE kind <> 'memory' OR id IN (FROM touched);
+CREATE TEMP TABLE wanted (
+    source_id BIGINT, target_id BIGINT, type VARCHAR, confidence FLOAT, similarity FLOAT, origin VARCHAR,
+    evidence_id BIGINT DEFAULT 0, note VARCHAR
+);
+CREATE TEMP TABLE doomed AS FROM graph_edges LIMIT 0;
 """
-_MENTIONED = """
-    CREATE TEMP TABLE mentioned AS
-    SELECT DISTINCT r.id AS memory_id, e.text AS label, e.type AS type,
-           ((md5_number_lower(e.type || chr(0) || lower(e.text)) >> 12) + 4503599627370496)::BIGINT AS entity_id
-    FROM rows r, unnest(r.entities) AS u(e);
-"""
-_EDGES = """
-    CREATE TEMP TABLE names AS
-    SELECT DISTINCT lower(name) AS name, id FROM (
-        SELECT id, title AS name FROM rows WHERE title <> '' AND state = 'active'
+_STATED = """
+CREATE TEMP TABLE stated AS
+    WITH RECURSIVE heads AS (
+        SELECT id, id AS head, 0 AS steps FROM now_memories
         UNION ALL
-        SELECT id, regexp_extract(source_key, '([^/]+)\\.md$', 1) AS name FROM rows WHERE state = 'active'
-    ) WHERE name <> '';
-    CREATE TEMP TABLE wanted_edges AS
-    SELECT source_id, target_id, type, max(confidence)::FLOAT AS confidence, max(similarity)::FLOAT AS similarity, origin FROM (
-        SELECT r.id AS source_id, n.id AS target_id, 'RELATES_TO' AS type, $link AS confidence, NULL AS similarity,
-               'link' AS origin
-        FROM rows r, unnest(r.links) AS u(link) JOIN names n ON n.name = lower(trim(link)) WHERE n.id <> r.id
-        UNION ALL BY NAME
-        SELECT id AS source_id, superseded_by AS target_id, 'EVOLVED_INTO' AS type, 1.0 AS confidence, NULL AS similarity,
-               'supersession' AS origin
-        FROM rows WHERE superseded_by IS NOT NULL
-        UNION ALL BY NAME
-        SELECT source_id, target_id, type, confidence, NULL AS similarity, 'stated' AS origin FROM stated
-    ) e SEMI JOIN rows s ON s.id = e.source_id SEMI JOIN rows t ON t.id = e.target_id
-    GROUP BY source_id, target_id, type, origin;
+        SELECT h.id, m.superseded_by, steps + 1 FROM heads h JOIN now_memories m ON m.id = h.head
+        WHERE m.superseded_by IS NOT NULL AND steps < 100
+    ),
+    newest AS (SELECT id, arg_max(head, steps) AS head FROM heads GROUP BY id HAVING max(steps) > 0)
+    SELECT coalesce(a.head, source_id) AS source_id, coalesce(b.head, target_id) AS target_id, type,
+           max(confidence) AS confidence, arg_max(note, (confidence, note)) AS note
+    FROM relations r LEFT JOIN newest a ON a.id = r.source_id LEFT JOIN newest b ON b.id = r.target_id
+    GROUP BY ALL;
 """
+_DIFFERENCE = """
+CREATE TEMP TABLE wanted_edges AS
+    FROM wanted w
+    WHERE source_id <> target_id
+      AND (origin = 'supersession'
+           OR (NOT EXISTS (FROM now_memories m WHERE m.id = w.source_id AND NOT m.live)
+               AND NOT EXISTS (FROM now_memories m WHERE m.id = w.target_id AND NOT m.live)))
+      AND EXISTS (FROM now_ids n WHERE n.id = w.source_id) AND EXISTS (FROM now_ids n WHERE n.id = w.target_id);
+"""
+_NOW_IDS = """
+CREATE TEMP TABLE now_ids AS
+    SELECT id FROM now_memories UNION SELECT id FROM now_entities UNION SELECT id FROM clusters;
+INSERT INTO doomed FROM graph_edges e
+    WHERE source_id NOT IN (FROM now_ids) OR target_id NOT IN (FROM now_ids)
+       OR (origin <> 'supersession'
+           AND (source_id IN (SELECT id FROM changed WHERE NOT live) OR target_id IN (SELECT id FROM changed WHERE NOT live)));
+"""
+_DIFFERENCES = {
+    "lost_edges": "SELECT DISTINCT * FROM doomed EXCEPT FROM wanted_edges",
+    "new_edges": "FROM wanted_edges EXCEPT FROM graph_edges",
+    "lost_nodes": "FROM doomed_nodes EXCEPT FROM wanted_nodes",
+    "new_nodes": "FROM wanted_nodes EXCEPT FROM graph_nodes",
+    "lost_mentions": "FROM graph_mentions EXCEPT FROM now_mentions",
+    "new_mentions": "FROM now_mentions EXCEPT FROM graph_mentions",
+    "lost_aliases": "FROM graph_aliases EXCEPT FROM now_aliases",
+    "new_aliases": "FROM now_aliases EXCEPT FROM graph_aliases",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class GraphOutcome:
     """What changed in the graph, and what it holds now."""
 
+    changed: int
+    """Memories that were looked at again."""
     written: int
     """Rows inserted, updated or deleted."""
     memories: int
     entities: int
     edges_by_type: dict[str, int]
+    edges_by_origin: dict[str, int]
     memories_version: int
     """LanceDB versions that the graph was built from."""
     relations_version: int
 
 
-def refresh_graph(catalog: Catalog, memories: MemoryStore, relations: RelationStore) -> GraphOutcome:
-    """Bring nodes, mentions and rule-made edges to what the memories and stated relations say.
+def refresh_graph(
+    catalog: Catalog, memories: MemoryStore, relations: RelationStore, spellings: Mapping[str, str] | None = None
+) -> GraphOutcome:
+    """Bring nodes, mentions and edges to what the memories, the stated relations and the sleep cycles say.
+
+    Args:
+        catalog: receives the graph.
+        memories: the tenant's memories.
+        relations: what people and agents stated; a relation of a superseded memory counts for its newest version.
+        spellings: lower-case spelling -> the name it stands for, of the language room's gazetteer.
 
     Raises:
         StoreError: a store cannot be read or written; the graph stays as it was.
     """
-    memories_version, relations_version = memories.version, relations.version
-    rows = memories.scan(_READ)
+    for _ in range(_ATTEMPTS):
+        versions = memories.version, relations.version
+        changes = find_changes(catalog, memories)
+        build, difference = _compute(catalog, changes, relations.scan(), spellings or {})
+        written = sum(rows.num_rows for rows in difference.values()) + changes.memories.num_rows + changes.gone.num_rows
+        if not written or _write(catalog, changes, difference, build):
+            return _outcome(catalog, changes.memories.num_rows, written, versions)
+    raise StoreBusyError(f"The graph in {catalog.path} was rebuilt by another process {_ATTEMPTS} times; run the command again.")
+
+
+def _compute(
+    catalog: Catalog, changes: Changes, relations: pa.Table, spellings: Mapping[str, str]
+) -> tuple[int, dict[str, pa.Table]]:
+    """The number of the build that was read, and the rows to remove from and add to each table."""
     with catalog.read() as connection:
-        connection.register("rows", rows)
-        connection.register("stated", relations.scan())
-        connection.execute(_MENTIONED)
+        (build,) = connection.execute("SELECT coalesce(max(number), 0) FROM graph_builds").fetchone() or (0,)
+        _register(connection, changes)
+        connection.register("relations", relations)
+        connection.execute(rules.NOW)
+        connection.execute(_RESOLVED)
+        connection.register("resolved", _resolve(connection, spellings))
+        connection.execute("CREATE TEMP TABLE now_aliases AS FROM resolved")
+        connection.execute(_ENTITIES.replace("$least_share", str(_LEAST_SHARE)))
         connection.execute(_NODES)
-        connection.execute(_EDGES.replace("$link", str(LINK_CONFIDENCE)))
-        wanted = {
-            "graph_nodes": connection.execute("FROM wanted_nodes").to_arrow_table(),
-            "graph_mentions": connection.execute("SELECT DISTINCT memory_id, entity_id FROM mentioned").to_arrow_table(),
-            "graph_edges": connection.execute("FROM wanted_edges").to_arrow_table(),
-        }
-        changed = {}
-        for table, rows_wanted in wanted.items():
-            connection.register("wanted", rows_wanted)
-            (count,) = connection.execute(
-                f"SELECT count(*) FROM ((FROM wanted EXCEPT FROM {table}) UNION ALL (FROM {table} EXCEPT FROM wanted))"
-            ).fetchone() or (0,)
-            if count:
-                changed[table] = count
-    if changed:
-        _write(catalog, {table: wanted[table] for table in changed})
+        connection.execute(_NOW_IDS)
+        if changes:
+            for rule in (rules.LINKS, rules.SUPERSESSION, rules.PROVENANCE, rules.SESSIONS, rules.ENTITIES, rules.SIMILARITY):
+                connection.execute(rules.script(rule))
+        connection.execute(_STATED)
+        connection.execute(rules.KEPT)
+        connection.execute(_DIFFERENCE)
+        return build, {name: connection.execute(query).to_arrow_table() for name, query in _DIFFERENCES.items()}
+
+
+def _register(connection: "DuckDBPyConnection", changes: Changes) -> None:
+    connection.register("changed", changes.memories)
+    connection.register("changed_surfaces", changes.surfaces)
+    connection.register("changed_cues", changes.cues)
+    connection.register("neighbours", changes.neighbours)
+    connection.register("gone", changes.gone)
+
+
+def _resolve(connection: "DuckDBPyConnection", spellings: Mapping[str, str]) -> pa.Table:
+    """The entity of every surface: as it is known, unless a surface came or went."""
+    known = connection.execute('SELECT "text", type, entity_id FROM graph_aliases').to_arrow_table()
+    (differs,) = connection.execute("""
+        SELECT count(*) FROM (
+            (SELECT "text", type FROM now_surfaces EXCEPT SELECT "text", type FROM graph_aliases)
+            UNION ALL (SELECT "text", type FROM graph_aliases EXCEPT SELECT "text", type FROM now_surfaces)
+        )
+    """).fetchone() or (0,)
+    if not differs:
+        return known
+    counted = connection.execute('SELECT "text", type, count(*) FROM now_surfaces GROUP BY ALL ORDER BY ALL').fetchall()
+    together = connection.execute("""
+        SELECT DISTINCT a."text", b."text" FROM now_surfaces a JOIN now_surfaces b USING (memory_id)
+        WHERE a."text" < b."text" AND contains(a."text", ' ') AND contains(b."text", ' ')
+          AND left(a."text", 1) = left(b."text", 1)
+    """).fetchall()
+    ids = {(row["text"], row["type"]): row["entity_id"] for row in known.to_pylist()}
+    found = resolve([Surface(*row) for row in counted], together=together, spellings=spellings, known=ids)
+    rows = [{"text": text, "type": kind, "entity_id": number} for (text, kind), number in found.items()]
+    return pa.Table.from_pylist(rows, schema=pa.schema([("text", pa.string()), ("type", pa.string()), ("entity_id", pa.int64())]))
+
+
+def _write(catalog: Catalog, changes: Changes, difference: dict[str, pa.Table], build: int) -> bool:
+    """Apply the difference in one transaction; False, and nothing written, if another build came in between."""
+    with catalog.write() as connection:
+        if (connection.execute("SELECT coalesce(max(number), 0) FROM graph_builds").fetchone() or (0,))[0] != build:
+            return False
+        _register(connection, changes)
+        for name, rows in difference.items():
+            connection.register(name, rows)
+        connection.execute("""
+            CREATE TEMP VIEW touched AS SELECT id FROM changed UNION SELECT id FROM gone;
+            DELETE FROM graph_edges e USING lost_edges l
+                WHERE e.source_id = l.source_id AND e.target_id = l.target_id AND e.type = l.type AND e.origin = l.origin
+                  AND e.evidence_id = l.evidence_id;
+            DELETE FROM graph_nodes USING lost_nodes l WHERE graph_nodes.id = l.id;
+            DELETE FROM graph_mentions m USING lost_mentions l WHERE m.memory_id = l.memory_id AND m.entity_id = l.entity_id;
+            DELETE FROM graph_aliases a USING lost_aliases l WHERE a."text" = l."text" AND a.type = l.type;
+            DELETE FROM graph_memories WHERE id IN (FROM touched);
+            DELETE FROM graph_surfaces WHERE memory_id IN (FROM touched);
+            DELETE FROM graph_cues WHERE memory_id IN (FROM touched);
+            DELETE FROM creative_links WHERE source_id IN (SELECT id FROM gone) OR target_id IN (SELECT id FROM gone);
+            DELETE FROM cluster_members WHERE memory_id IN (SELECT id FROM gone);
+            DELETE FROM analyzer_links WHERE memory_id IN (SELECT id FROM gone);
+            INSERT INTO graph_memories BY NAME FROM changed;
+            INSERT INTO graph_surfaces BY NAME FROM changed_surfaces;
+            INSERT INTO graph_cues BY NAME FROM changed_cues;
+            INSERT OR REPLACE INTO graph_nodes BY NAME FROM new_nodes;
+            INSERT OR REPLACE INTO graph_mentions BY NAME FROM new_mentions;
+            INSERT OR REPLACE INTO graph_aliases BY NAME FROM new_aliases;
+            INSERT OR REPLACE INTO graph_edges BY NAME FROM new_edges;
+            DELETE FROM graph_builds;
+        """)
+        connection.execute("INSERT INTO graph_builds VALUES (?)", [build + 1])
+    return True
+
+
+def _outcome(catalog: Catalog, changed: int, written: int, versions: tuple[int, int]) -> GraphOutcome:
     with catalog.read() as connection:
         kinds = dict(connection.execute("SELECT kind, count(*) FROM graph_nodes GROUP BY kind").fetchall())
         types = dict(connection.execute("SELECT type, count(*) FROM graph_edges GROUP BY type ORDER BY type").fetchall())
-    return GraphOutcome(
-        sum(changed.values()),
-        kinds.get("memory", 0),
-        kinds.get("entity", 0),
-        types,
-        memories_version,
-        relations_version,
-    )
-
-
-def _write(catalog: Catalog, tables: dict[str, pa.Table]) -> None:
-    with catalog.write() as connection:
-        for table, wanted in tables.items():
-            connection.register("wanted", wanted)
-            connection.execute(f"DELETE FROM {table} WHERE NOT EXISTS (FROM wanted w WHERE w IS NOT DISTINCT FROM {table})")
-            connection.execute(f"INSERT INTO {table} BY NAME (FROM wanted EXCEPT FROM {table})")
-            connection.unregister("wanted")
+        origins = dict(connection.execute("SELECT origin, count(*) FROM graph_edges GROUP BY origin ORDER BY origin").fetchall())
+    return GraphOutcome(changed, written, kinds.get("memory", 0), kinds.get("entity", 0), types, origins, *versions)

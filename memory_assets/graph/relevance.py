@@ -1,53 +1,86 @@
 """How much a memory matters now: the relevance score of seed 003, section 2, computed set-wise in the catalog.
 
-    relevance = decay * (0.3 + 0.3 * access) * density * (0.5 + importance) * (0.7 + 0.3 * confidence), at most 1
+    relevance = decay * (0.3 + 0.3 * access_recency) * density * (0.5 + importance) * (0.7 + 0.3 * confidence), at most 1
 
-    decay       exp(-rate * days since fresh_at); rate is 0.1 a day by default
-    fresh_at    the latest of: the memory's creation or confirmation, and the creation of the memories linked to it (contextual
-                freshness: seed 000, section "Graph-Aware Freshness"), so that what is linked to live work does not sink
-    access      exp(-0.05 * days since fresh_at): a memory that is touched often is close to 1
-    density     1 + 0.3 * ln(1 + edges of the memory, in either direction)
-    importance  0..1, 0.5 where nobody said
-    confidence  0..1, 1 where nobody doubted
+    decay           exp(-rate * age); rate is 0.1 a day by default
+    age             days since the memory last showed a sign of life (`fresh_at`): the latest of its creation or confirmation, its
+                    last recall, and the creation or last recall of a live memory it is linked to by an edge of confidence 0.5 or
+                    more, one step far. So what is linked to live work does not sink, and a hub keeps nothing alive by itself
+    access_recency  exp(-0.05 * days since it was last accessed / (1 + ln(1 + recalls))); its creation counts as an access, and
+                    what was recalled often fades more slowly
+    density         1 + 0.3 * ln(1 + n), n the memories and clusters that an edge joins it to, in either direction
+    importance      0..1, 0.5 where nobody said
+    confidence      0..1, 1 where nobody doubted
 
-A fresh memory without edges scores 0.6, well above the archive threshold of 0.2.
+Days are counted to the beginning of the UTC day, so that a second pass on one day changes nothing. A fresh memory without edges
+scores 0.6, well above the archive threshold of 0.2. Active memories have a row in `relevance_scores`; for archived ones the same
+formula says whether they come back.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from memory_assets.models import State
 from memory_assets.stores.catalog import Catalog
 from memory_assets.stores.memories import MemoryStore
 
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
 ACCESS_DECAY_PER_DAY = 0.05
+LIVELY_CONFIDENCE = 0.5
+"""Edges surer than this pass on signs of life."""
+
+_INPUT = ("id", "state", "created_at", "importance", "confidence", "protected", "updated_at")
 
 _SCORES = """
-    CREATE TEMP TABLE links AS
-    SELECT source_id AS id, target_id AS other FROM graph_edges UNION SELECT target_id, source_id FROM graph_edges;
-    CREATE TEMP TABLE wanted AS
-    WITH degrees AS (
-        SELECT l.id, count(*) AS edges, max(o.created_at) FILTER (o.state = 'active') AS activity
-        FROM links l JOIN rows o ON o.id = l.other GROUP BY l.id
+    WITH moments AS (
+        SELECT r.*, coalesce(a.accesses, 0) AS accesses, greatest(r.created_at, coalesce(a.last_at, r.created_at)) AS accessed_at
+        FROM rows r LEFT JOIN memory_access a USING (id)
+    ),
+    sides AS (
+        SELECT source_id AS id, target_id AS other, confidence FROM graph_edges
+        UNION ALL SELECT target_id, source_id, confidence FROM graph_edges
+    ),
+    links AS (SELECT id, other, max(confidence) AS confidence FROM sides GROUP BY ALL),
+    neighbourhood AS (
+        SELECT l.id, count(*) AS edges,
+               max(o.accessed_at) FILTER (o.state = 'active' AND l.confidence >= $lively) AS activity,
+               arg_max(o.id, o.accessed_at) FILTER (o.state = 'active' AND l.confidence >= $lively) AS lively_id
+        FROM links l LEFT JOIN moments o ON o.id = l.other
+        GROUP BY l.id
     ),
     ages AS (
-        SELECT r.id, r.importance, r.confidence, coalesce(d.edges, 0) AS edges,
-               greatest(r.created_at, coalesce(d.activity, r.created_at)) AS fresh_at,
-               greatest(0, date_diff('second', fresh_at, $now::TIMESTAMPTZ) / 86400.0) AS days
-        FROM rows r LEFT JOIN degrees d USING (id)
-        WHERE r.state = 'active'
+        SELECT m.id, m.state, m.protected, m.importance, m.confidence, m.accesses, m.accessed_at, coalesce(n.edges, 0) AS edges,
+               greatest(m.accessed_at, coalesce(n.activity, m.accessed_at)) AS fresh_at,
+               CASE WHEN n.activity > m.accessed_at THEN 'activity of ' || n.lively_id
+                    WHEN m.accessed_at > m.created_at THEN 'recalled' ELSE 'created or confirmed' END AS fresh_because,
+               greatest(0, date_diff('second', fresh_at, $now) / 86400.0) AS age,
+               greatest(0, date_diff('second', m.accessed_at, $now) / 86400.0) AS unread
+        FROM moments m LEFT JOIN neighbourhood n USING (id)
+        WHERE m.state IN ('active', 'archived')
     ),
     factors AS (
-        SELECT id, exp(-$rate * days) AS decay, 0.3 + 0.3 * exp(-$access_rate * days) AS access,
-               1 + 0.3 * ln(1 + edges) AS density,
-               0.5 + importance::DOUBLE AS importance, 0.7 + 0.3 * confidence::DOUBLE AS confidence, fresh_at
+        SELECT id, state, protected, exp(-$rate * age) AS decay,
+               0.3 + 0.3 * exp(-$access_rate * unread / (1 + ln(1 + accesses))) AS access,
+               1 + 0.3 * ln(1 + edges) AS density, 0.5 + importance::DOUBLE AS importance,
+               0.7 + 0.3 * confidence::DOUBLE AS confidence, fresh_at, accessed_at, accesses, edges, fresh_because
         FROM ages
     )
-    SELECT * EXCLUDE (fresh_at), least(1.0, decay * access * density * importance * confidence) AS relevance, fresh_at,
-           $now::TIMESTAMPTZ AS computed_at
-    FROM factors;
+    SELECT *, least(1.0, decay * access * density * importance * confidence) AS relevance, $now AS computed_at FROM factors
 """
+_COLUMNS = (
+    "id, decay, access, density, importance, confidence, relevance, fresh_at, accessed_at, accesses, edges, fresh_because, "
+    "computed_at"
+)
+_DIFFERS = " OR ".join(
+    f"w.{name} IS DISTINCT FROM r.{name}"
+    for name in ("relevance", "computed_at", "fresh_at", "accessed_at", "accesses", "edges", "fresh_because")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,52 +93,124 @@ class RelevanceOutcome:
     histogram: list[int]
     """How many scores lie in each tenth of 0..1."""
     written: int
+    woken: tuple[int, ...] = ()
+    """Archived memories whose score has risen to the archive threshold again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Factors:
+    """One memory's score, factor by factor."""
+
+    decay: float
+    access: float
+    """0.3 + 0.3 * access_recency."""
+    density: float
+    importance: float
+    """0.5 + importance."""
+    confidence: float
+    """0.7 + 0.3 * confidence."""
+    relevance: float
+    fresh_at: datetime
+    accessed_at: datetime
+    accesses: int
+    edges: int
+    fresh_because: str
+    """What made it fresh last."""
+    computed_at: datetime
+
+
+def compute_scores(catalog: Catalog, memories: MemoryStore, now: datetime, rate: float) -> pa.Table:
+    """Scores of all active and archived memories as of the beginning of `now`'s UTC day; nothing is written.
+
+    Returns:
+        The columns of `relevance_scores`, `state` and `protected`, in the order of the ids.
+
+    Raises:
+        StoreError: a store cannot be read.
+    """
+    with catalog.read() as connection:
+        return score_rows(connection, memories.scan(_INPUT), _day(now), rate)
+
+
+def score_rows(connection: "DuckDBPyConnection", rows: pa.Table, moment: datetime, rate: float) -> pa.Table:
+    """The formula over `rows` (id, state, created_at, importance, confidence, protected), a connection's graph and accesses."""
+    connection.register("rows", rows)
+    query = (
+        _SCORES.replace("$now", f"TIMESTAMPTZ '{moment.isoformat()}'")
+        .replace("$access_rate", str(ACCESS_DECAY_PER_DAY))
+        .replace("$rate", repr(float(rate)))
+        .replace("$lively", str(LIVELY_CONFIDENCE))
+    )
+    return connection.execute(f"SELECT {_COLUMNS}, state, protected FROM ({query}) ORDER BY id").to_arrow_table()
 
 
 def refresh_relevance(
-    catalog: Catalog, memories: MemoryStore, now: datetime, *, rate: float, archive_threshold: float
+    catalog: Catalog, memories: MemoryStore, now: datetime, *, rate: float, archive_threshold: float, dry_run: bool = False
 ) -> RelevanceOutcome:
-    """Score every active memory as of `now`, in one transaction; unchanged when asked twice for the same moment.
+    """Score every active memory as of `now`, in one transaction; unchanged when asked twice for the same day.
 
     Args:
-        catalog: holds the graph; receives the scores.
+        catalog: holds the graph and the accesses; receives the scores.
         memories: the tenant's memories.
-        now: aware; scores within the same UTC day as the last pass are written again only if the graph or a memory changed.
+        now: aware.
         rate: decay per day.
-        archive_threshold: counted, not acted on.
+        archive_threshold: what lies below is counted, and archived memories that reach it again are named.
+        dry_run: compute and compare, but write nothing.
 
     Raises:
         StoreError: a store cannot be read or written; the scores stay as they were.
     """
-    rows = memories.scan(("id", "state", "created_at", "importance", "confidence"))
-    moment = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    scores = compute_scores(catalog, memories, now, rate)
     with catalog.read() as connection:
-        wanted = _scores(connection, rows, moment, rate)
+        connection.register("scores", scores)
+        wanted = connection.execute(f"SELECT {_COLUMNS} FROM scores WHERE state = '{State.ACTIVE}'").to_arrow_table()
+        woken = connection.execute(
+            f"SELECT id FROM scores WHERE state = '{State.ARCHIVED}' AND relevance >= $1 ORDER BY id", [archive_threshold]
+        ).fetchall()
         connection.register("wanted_scores", wanted)
         (written,) = connection.execute(
-            "SELECT count(*) FROM ((FROM wanted_scores EXCEPT FROM relevance_scores) "
-            "UNION ALL (FROM relevance_scores EXCEPT FROM wanted_scores))"
+            f"SELECT count(*) FROM wanted_scores w FULL JOIN relevance_scores r USING (id) WHERE {_DIFFERS}"
         ).fetchone() or (0,)
-    if written:
+        (below,) = connection.execute(
+            "SELECT count(*) FROM wanted_scores WHERE relevance < $1", [archive_threshold]
+        ).fetchone() or (0,)
+        bins = dict(
+            connection.execute(
+                "SELECT least(9, floor(relevance * 10))::INTEGER AS bin, count(*) FROM wanted_scores GROUP BY bin"
+            ).fetchall()
+        )
+    if written and not dry_run:
         with catalog.write() as connection:
             connection.register("wanted_scores", wanted)
             connection.execute("DELETE FROM relevance_scores; INSERT INTO relevance_scores BY NAME FROM wanted_scores")
+    histogram = [bins.get(number, 0) for number in range(10)]
+    return RelevanceOutcome(wanted.num_rows, below, histogram, written, tuple(number for (number,) in woken))
+
+
+def wake(memories: MemoryStore, ids: Sequence[int]) -> None:
+    """Take archived memories back into recall: they were recalled, or linked to something live, since they were archived.
+
+    Raises:
+        StoreError: the commit failed; they stay archived.
+    """
+    if ids:
+        memories.set_state(ids, State.ACTIVE)
+
+
+def explain(catalog: Catalog, number: int) -> Factors | None:
+    """How a memory's score came about; None for one that was not scored yet.
+
+    Raises:
+        StoreError: the catalog cannot be read.
+    """
+    if not catalog.exists:
+        return None
     with catalog.read() as connection:
-        scored, below = connection.execute(
-            "SELECT count(*), count(*) FILTER (relevance < ?) FROM relevance_scores", [archive_threshold]
-        ).fetchone() or (0, 0)
-        bins = dict(
-            connection.execute(
-                "SELECT least(9, floor(relevance * 10))::INTEGER AS bin, count(*) FROM relevance_scores GROUP BY bin"
-            ).fetchall()
-        )
-    return RelevanceOutcome(scored, below, [bins.get(number, 0) for number in range(10)], written)
+        row = connection.execute(
+            f"SELECT {_COLUMNS.removeprefix('id, ')} FROM relevance_scores WHERE id = $1", [number]
+        ).fetchone()
+    return Factors(*row) if row else None
 
 
-def _scores(connection, rows: pa.Table, now: datetime, rate: float) -> pa.Table:
-    connection.register("rows", rows)
-    for statement in _SCORES.split(";\n"):
-        if statement.strip():
-            used = {"now": now, "rate": rate, "access_rate": ACCESS_DECAY_PER_DAY}
-            connection.execute(statement, {name: value for name, value in used.items() if f"${name}" in statement})
-    return connection.execute("FROM wanted").to_arrow_table()
+def _day(now: datetime) -> datetime:
+    return now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)

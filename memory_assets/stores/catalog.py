@@ -42,23 +42,69 @@ MIGRATIONS: tuple[str, ...] = (
         content_hash VARCHAR PRIMARY KEY, pipeline VARCHAR, entities STRUCT("text" VARCHAR, "type" VARCHAR)[],
         actions VARCHAR[], tags VARCHAR[]
     );
+    CREATE TABLE graph_memories (
+        id BIGINT PRIMARY KEY, revision VARCHAR, state VARCHAR, live BOOLEAN, kind VARCHAR, source VARCHAR, source_key VARCHAR,
+        title VARCHAR, label VARCHAR, session VARCHAR, author VARCHAR, project VARCHAR, project_name VARCHAR,
+        created_at TIMESTAMPTZ, superseded_by BIGINT, content_hash VARCHAR, retracts BOOLEAN, names VARCHAR[],
+        links VARCHAR[], refs VARCHAR[], origins VARCHAR[]
+    );
+    CREATE TABLE graph_surfaces (
+        memory_id BIGINT, "text" VARCHAR, type VARCHAR
+    );
+    CREATE TABLE graph_cues (
+        memory_id BIGINT, relation VARCHAR, target_kind VARCHAR, target VARCHAR, other VARCHAR, outgoing BOOLEAN,
+        confidence FLOAT, sentence VARCHAR
+    );
+    CREATE TABLE graph_aliases (
+        "text" VARCHAR, type VARCHAR, entity_id BIGINT, PRIMARY KEY ("text", type)
+    );
     CREATE TABLE graph_nodes (
-        id BIGINT PRIMARY KEY, kind VARCHAR, label VARCHAR, revision VARCHAR
+        id BIGINT PRIMARY KEY, kind VARCHAR, label VARCHAR, revision VARCHAR, type VARCHAR
     );
     CREATE TABLE graph_mentions (
         memory_id BIGINT, entity_id BIGINT, PRIMARY KEY (memory_id, entity_id)
     );
     CREATE TABLE graph_edges (
         source_id BIGINT, target_id BIGINT, type VARCHAR, confidence FLOAT, similarity FLOAT, origin VARCHAR,
-        PRIMARY KEY (source_id, target_id, type, origin)
+        evidence_id BIGINT DEFAULT 0, note VARCHAR, PRIMARY KEY (source_id, target_id, type, origin, evidence_id)
+    );
+    CREATE TABLE graph_builds (
+        number BIGINT
+    );
+    CREATE TABLE memory_access (
+        id BIGINT PRIMARY KEY, last_at TIMESTAMPTZ, accesses BIGINT
+    );
+    CREATE TABLE access_offsets (
+        segment VARCHAR PRIMARY KEY, "offset" BIGINT
     );
     CREATE TABLE relevance_scores (
-        id BIGINT PRIMARY KEY, decay DOUBLE, access DOUBLE, density DOUBLE, importance DOUBLE, confidence DOUBLE,
-        relevance DOUBLE, fresh_at TIMESTAMPTZ, computed_at TIMESTAMPTZ
+        id BIGINT, decay DOUBLE, access DOUBLE, density DOUBLE, importance DOUBLE, confidence DOUBLE,
+        relevance DOUBLE, fresh_at TIMESTAMPTZ, accessed_at TIMESTAMPTZ, accesses BIGINT, edges BIGINT, fresh_because VARCHAR,
+        computed_at TIMESTAMPTZ
+    );
+    CREATE TABLE creative_links (
+        source_id BIGINT, target_id BIGINT, type VARCHAR, similarity FLOAT, week VARCHAR, found_at TIMESTAMPTZ,
+        PRIMARY KEY (source_id, target_id)
+    );
+    CREATE TABLE clusters (
+        id BIGINT PRIMARY KEY, label VARCHAR, summary VARCHAR, size INTEGER, cohesion FLOAT, first_seen TIMESTAMPTZ,
+        updated_at TIMESTAMPTZ
+    );
+    CREATE TABLE cluster_members (
+        memory_id BIGINT PRIMARY KEY, cluster_id BIGINT, closeness FLOAT
+    );
+    CREATE TABLE analyzed_memories (
+        memory_id BIGINT PRIMARY KEY, content_hash VARCHAR, model VARCHAR
+    );
+    CREATE TABLE analyzer_links (
+        memory_id BIGINT, source_id BIGINT, target_id BIGINT, type VARCHAR, confidence FLOAT, note VARCHAR
     );
     """,
 )
 """One script per schema version, each run once and in one transaction."""
+
+_NOT_FOR_ARROW = "join_filter_pushdown"
+"""DuckDB 1.5 fails on a join whose Bloom filter it pushes into a registered Arrow table (`Pushdown Filter Type BLOOM_FILTER`)."""
 
 _LOCKED = re.compile(r"Could not set lock on file.*?Conflicting lock is held in (?P<holder>.+?\(PID \d+\))", re.DOTALL)
 
@@ -135,7 +181,7 @@ class Catalog:
                         "it to finish or stop that process."
                     ) from error
             else:
-                connection.execute("LOAD icu; SET TimeZone = 'UTC'")
+                connection.execute(f"LOAD icu; SET TimeZone = 'UTC'; SET disabled_optimizers = '{_NOT_FOR_ARROW}'")
                 return connection
             time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311
             pause = min(pause * 2, 0.5)

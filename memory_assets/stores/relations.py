@@ -48,13 +48,13 @@ class RelationStore:
         self.table = table
 
     @classmethod
-    def open(cls, uri: str) -> "RelationStore":
-        """Open the store, creating and migrating it as needed.
+    def open(cls, uri: str, freshness: float = 0.0) -> "RelationStore":
+        """Open the store, creating and migrating it as needed; `freshness` is that of `lance.open_table`.
 
         Raises:
             StoreError: it cannot be read.
         """
-        return cls(lance.open_table(uri, "relations", SCHEMA, MIGRATIONS))
+        return cls(lance.open_table(uri, "relations", SCHEMA, MIGRATIONS, freshness))
 
     @property
     def version(self) -> int:

@@ -8,8 +8,10 @@ import dagster as dg
 from memory_assets.defs.assets.memory import memories, stored_memories
 from memory_assets.defs.partitions import TENANTS
 from memory_assets.defs.resources import MemoryResource
+from memory_assets.graph.analyzer import analyze_changed
 from memory_assets.graph.edges import refresh_graph
-from memory_assets.graph.relevance import refresh_relevance
+from memory_assets.graph.known_names import refresh_known_names
+from memory_assets.graph.sleep import decay_cycle
 
 GROUP = "graph"
 
@@ -22,10 +24,17 @@ GROUP = "graph"
     deps=[memories, stored_memories],
 )
 def graph_edges(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
-    """Memories and entities as nodes, typed edges from links, supersession and statements."""
+    """Memories, entities and clusters as nodes; typed edges from links, wording, provenance, sessions and statements."""
     started = perf_counter()
     tenant = memory.open(context.partition_key)
-    outcome = refresh_graph(tenant.catalog, tenant.memories, tenant.relations)
+    spellings = tenant.analyzer.gazetteer.canonical
+    outcome = refresh_graph(tenant.catalog, tenant.memories, tenant.relations, spellings)
+    analyzed = analyze_changed(
+        tenant, lambda done, total: context.log.info(f"asked the chat model about {done} of {total} memories")
+    )
+    if analyzed.links or analyzed.withdrawn:
+        outcome = refresh_graph(tenant.catalog, tenant.memories, tenant.relations, spellings)
+    refresh_known_names(tenant)
     return dg.MaterializeResult(
         data_version=dg.DataVersion(f"{outcome.memories_version}.{outcome.relations_version}"),
         metadata={
@@ -33,7 +42,10 @@ def graph_edges(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg
             "memories": outcome.memories,
             "entities": outcome.entities,
             "edges_by_type": dg.JsonMetadataValue(outcome.edges_by_type),
+            "edges_by_origin": dg.JsonMetadataValue(outcome.edges_by_origin),
+            "changed_memories": outcome.changed,
             "written": outcome.written,
+            "analyzer": dg.JsonMetadataValue(analyzed.counts()),
             "lance_version": outcome.memories_version,
             "relations_version": outcome.relations_version,
             "seconds": round(perf_counter() - started, 3),
@@ -49,16 +61,9 @@ def graph_edges(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg
     deps=[graph_edges],
 )
 def relevance_scores(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
-    """How much each active memory matters now: decay, access, connections, importance and confidence."""
+    """How much each active memory matters now: the daily sleep cycle. Archived memories that matter again return to recall."""
     started = perf_counter()
-    tenant = memory.open(context.partition_key)
-    outcome = refresh_relevance(
-        tenant.catalog,
-        tenant.memories,
-        datetime.now(UTC),
-        rate=tenant.settings.decay_rate,
-        archive_threshold=tenant.settings.archive_threshold,
-    )
+    outcome = decay_cycle(memory.open(context.partition_key), datetime.now(UTC))
     bars = "\n".join(
         f"| {low / 10:.1f} to {(low + 1) / 10:.1f} | {count} | {'█' * round(40 * count / max(1, outcome.scored))} |"
         for low, count in enumerate(outcome.histogram)
@@ -67,6 +72,7 @@ def relevance_scores(context: dg.AssetExecutionContext, memory: MemoryResource) 
         metadata={
             "dagster/partition_row_count": outcome.scored,
             "below_archive_threshold": outcome.below_archive,
+            "woken_from_archive": len(outcome.woken),
             "written": outcome.written,
             "distribution": dg.MarkdownMetadataValue(f"| relevance | memories | |\n|---|---|---|\n{bars}"),
             "seconds": round(perf_counter() - started, 3),

@@ -1,0 +1,200 @@
+"""What 180 days do to relevance: `python benchmarks/simulate_decay.py`.
+
+Two stores are simulated day by day with the default settings: the sample home's memories (taken in into a temporary folder
+first), and 10,000 synthetic ones in stories of twenty, of which every fifth stays live work. Each day some memories are recalled
+and, where there is live work, new ones are stored that link to earlier ones of their story. The tables print which share of the
+memories of day 0 lies at or above the archive threshold (0.2) and the delete threshold (0.05): as the project counts age (from
+the last sign of life), as it would be with age counted from creation, and for memories that are linked to live work.
+"""
+
+import argparse
+import os
+import shutil
+import tempfile
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from memory_assets.graph.relevance import LIVELY_CONFIDENCE, score_rows
+from memory_assets.settings import Settings, load_settings
+from memory_assets.tenants import Tenant
+
+DAYS = 180
+PRINTED = (0, 7, 14, 30, 60, 90, 120, 180)
+STORY = 20
+LIVE_SHARE = 0.2
+SAMPLE = Path(__file__).parents[1] / "data" / "sample"
+
+
+@dataclass
+class Store:
+    """A store that grows: times in days, day 0 is the beginning of the simulation."""
+
+    start: datetime
+    created: list[float]
+    importance: list[float]
+    confidence: list[float]
+    edges: list[tuple[int, int, float]]
+    story: list[int]
+    live: set[int]
+    last_access: dict[int, float] = field(default_factory=dict)
+    accesses: dict[int, int] = field(default_factory=dict)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--memories", type=int, default=10_000)
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        simulate("the sample home, 3 recalls a day, nothing new", sample_store(Path(folder)), recalls=3, stored=0)
+    simulate(
+        f"{chosen.memories:,} synthetic memories, 40 recalls and 20 new ones a day",
+        synthetic(chosen.memories),
+        recalls=40,
+        stored=20,
+    )
+
+
+def sample_store(folder: Path) -> Store:
+    home = folder / "home"
+    shutil.copytree(SAMPLE, home)
+    os.environ |= {
+        "MEMORY_DATA_DIR": str(folder / "data"),
+        "MEMORY_CLAUDE_PROJECTS_DIR": str(home / ".claude/projects"),
+        "MEMORY_PAI_SEED": str(home / ".pai/seed.json"),
+        "MEMORY_PAI_LEARNING_DIR": str(home / ".pai/MEMORY/LEARNING"),
+    }
+    from memory_assets.defs.runner import run_remember
+
+    tenant = Tenant(load_settings())
+    run_remember(tenant, lambda *_: None, lambda *_: None)
+    rows = tenant.memories.scan(("id", "created_at", "importance", "confidence"), "state = 'active'").to_pylist()
+    start = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    place = {row["id"]: number for number, row in enumerate(rows)}
+    with tenant.catalog.read() as connection:
+        edges = connection.execute("SELECT source_id, target_id, confidence FROM graph_edges").fetchall()
+    return Store(
+        start,
+        [min(0.0, (row["created_at"] - start).total_seconds() / 86_400) for row in rows],
+        [row["importance"] for row in rows],
+        [row["confidence"] for row in rows],
+        [(place[a], place[b], confidence) for a, b, confidence in edges if a in place and b in place],
+        list(range(len(rows))),
+        set(),
+    )
+
+
+def synthetic(count: int) -> Store:
+    random = np.random.default_rng(7)
+    stories = count // STORY
+    story = [number // STORY for number in range(count)]
+    created = (-random.uniform(0, 365, count)).tolist()
+    edges = []
+    for number in range(count):
+        first = story[number] * STORY
+        edges += [(number, first + int(other), 0.9) for other in random.integers(0, STORY, 2) if first + int(other) != number]
+    live = set(random.choice(stories, int(stories * LIVE_SHARE), replace=False).tolist())
+    start = datetime(2026, 6, 1, tzinfo=UTC)
+    return Store(start, created, random.beta(2, 2, count).tolist(), [1.0] * count, edges, story, live)
+
+
+def simulate(title: str, store: Store, *, recalls: int, stored: int) -> None:
+    random = np.random.default_rng(11)
+    settings = load_settings()
+    before = len(store.created)
+    print(f"\n{title}")
+    print(f"{'':>5} | {'age from the last sign of life':^31} | {'age from creation':^21} | {'linked to live work':^31}")
+    shares = f"{'>= 0.2':>9} {'>= 0.05':>9}"
+    print(f"{'day':>5} | {shares} {'median':>11} | {shares:>21} | {'memories':>9} {shares:>21}")
+    relevance = np.ones(before)
+    for day in range(DAYS + 1):
+        if day in PRINTED or day % 7 == 0:
+            decay, scores = score(store, day, settings.decay_rate)
+            relevance = scores
+            if day in PRINTED:
+                print_day(store, day, before, decay, scores, settings)
+        weights = relevance[: len(store.created)] ** 2
+        weights = np.pad(weights, (0, len(store.created) - len(weights)), constant_values=0.36)
+        for number in random.choice(len(weights), recalls, replace=False, p=weights / weights.sum()):
+            store.last_access[int(number)] = day
+            store.accesses[int(number)] = store.accesses.get(int(number), 0) + 1
+        add_live_work(store, day, stored, random)
+
+
+def add_live_work(store: Store, day: int, stored: int, random: np.random.Generator) -> None:
+    live = sorted(store.live)
+    for _ in range(stored):
+        story = int(random.choice(live))
+        number = len(store.created)
+        store.created.append(float(day))
+        store.importance.append(0.5)
+        store.confidence.append(1.0)
+        store.story.append(story)
+        store.edges += [(number, story * STORY + int(other), 0.9) for other in random.integers(0, STORY, 2)]
+
+
+def score(store: Store, day: int, rate: float) -> tuple[np.ndarray, np.ndarray]:
+    """Decay and relevance of all memories on a day."""
+    count = len(store.created)
+    ids = np.arange(count)
+    moments = [store.start + timedelta(days=moment) for moment in store.created]
+    when = pa.timestamp("us", tz="UTC")
+    rows = pa.table(
+        {
+            "id": ids,
+            "state": ["active"] * count,
+            "created_at": pa.array(moments, when),
+            "importance": store.importance,
+            "confidence": store.confidence,
+            "protected": [False] * count,
+        }
+    )
+    accessed = list(store.last_access)
+    access = pa.table(
+        {
+            "id": pa.array(accessed, pa.int64()),
+            "last_at": pa.array([store.start + timedelta(days=store.last_access[number]) for number in accessed], when),
+            "accesses": pa.array([store.accesses[number] for number in accessed], pa.int64()),
+        }
+    )
+    columns = zip(*store.edges, strict=True) if store.edges else ((), (), ())
+    edges = pa.table(dict(zip(("source_id", "target_id", "confidence"), map(pa.array, columns), strict=True)))
+    with duckdb.connect(config={"threads": 1}) as connection:
+        connection.execute("LOAD icu; SET TimeZone = 'UTC'")
+        for name, table in (("graph_edges", edges), ("memory_access", access), ("given_rows", rows)):
+            connection.register(f"{name}_arrow", table)
+            connection.execute(f"CREATE TABLE {name} AS FROM {name}_arrow")
+        scores = score_rows(connection, rows, store.start + timedelta(days=day), rate)
+    return scores["decay"].to_numpy(), scores["relevance"].to_numpy()
+
+
+def print_day(store: Store, day: int, before: int, decay: np.ndarray, scores: np.ndarray, settings: Settings) -> None:
+    kept = scores[:before]
+    ages = day - np.array(store.created[:before])
+    from_creation = np.minimum(1, kept / np.maximum(decay[:before], 1e-300) * np.exp(-settings.decay_rate * ages))
+    fresh = {
+        number
+        for number, created in enumerate(store.created)
+        if max(created, store.last_access.get(number, -9e9)) > day - 7 and created <= day
+    }
+    linked = {b for a, b, c in store.edges if a in fresh and c >= LIVELY_CONFIDENCE}
+    linked |= {a for a, b, c in store.edges if b in fresh and c >= LIVELY_CONFIDENCE}
+    live = np.array(sorted(number for number in linked if number < before), int)
+
+    def share(values: np.ndarray, least: float) -> str:
+        return f"{100 * (values >= least).mean():.1f} %" if len(values) else "-"
+
+    archive, delete = settings.archive_threshold, settings.delete_threshold
+    print(
+        f"{day:>5} | {share(kept, archive):>9} {share(kept, delete):>9} {np.median(kept):>11.3f} "
+        f"| {share(from_creation, archive):>10} {share(from_creation, delete):>10} "
+        f"| {len(live):>9} {share(kept[live], archive):>9} {share(kept[live], delete):>11}"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+"""`memory consolidate`: the sleep cycles, now."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from memory_assets.cli.options import common_options
+from memory_assets.cli.output import print_json
+from memory_assets.tenants import Tenant
+
+_SHOWN = 20
+
+
+@click.group("consolidate", epilog="Example: memory consolidate forget --dry-run")
+def command() -> None:
+    """Run a sleep cycle now: decay, creative, cluster or forget. With --dry-run it only says what it would do."""
+
+
+def _dry_run(function: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option("--dry-run", is_flag=True, help="Say what would change, and change nothing.")(function)
+
+
+@command.command("decay", epilog="Example: memory consolidate decay --dry-run")
+@_dry_run
+@common_options
+def decay(dry_run: bool, tenant: Tenant, as_json: bool) -> None:
+    """Daily: every memory's relevance as of now; archived memories that matter again come back."""
+    from memory_assets.graph.sleep import decay_cycle
+
+    _refresh_graph(tenant, dry_run=dry_run)
+    outcome = decay_cycle(tenant, datetime.now(UTC), dry_run=dry_run)
+    if as_json:
+        fields = ("scored", "below_archive", "histogram", "written", "woken")
+        print_json({"dry_run": dry_run} | {name: getattr(outcome, name) for name in fields})
+        return
+    would = "would change" if dry_run else "changed"
+    click.echo(f"{outcome.scored} memories scored, {outcome.written} scores {would}, {len(outcome.woken)} back from the archive")
+    click.echo(f"{outcome.below_archive} lie below the archive threshold of {tenant.settings.archive_threshold:g}")
+    for low, count in enumerate(outcome.histogram):
+        click.echo(f"  {low / 10:.1f} to {(low + 1) / 10:.1f}  {count:>6}  {'█' * round(40 * count / max(1, outcome.scored))}")
+
+
+@command.command("creative", epilog="Example: memory consolidate creative --dry-run")
+@_dry_run
+@common_options
+def creative(dry_run: bool, tenant: Tenant, as_json: bool) -> None:
+    """Weekly: edges between memories that are alike and were never connected."""
+    from memory_assets.graph.sleep import creative_cycle
+
+    outcome = creative_cycle(tenant, datetime.now(UTC), dry_run=dry_run)
+    if as_json:
+        fields = ("week", "sampled", "compared", "links")
+        print_json({"dry_run": dry_run} | {name: getattr(outcome, name) for name in fields})
+        return
+    verb = "would be connected" if dry_run else "connected"
+    click.echo(
+        f"{outcome.week}: {outcome.sampled} memories drawn, {outcome.compared} close neighbours, {len(outcome.links)} {verb}"
+    )
+    for link in outcome.links[:_SHOWN]:
+        click.echo(f"  {link['similarity']:.2f}  {link['source_label']}  {link['type']}  {link['target_label']}")
+    _more(len(outcome.links))
+
+
+@command.command("cluster", epilog="Example: memory consolidate cluster --json")
+@_dry_run
+@common_options
+def cluster(dry_run: bool, tenant: Tenant, as_json: bool) -> None:
+    """Monthly: dense groups of memories become patterns with a summary."""
+    from memory_assets.graph.sleep import cluster_cycle
+
+    outcome = cluster_cycle(tenant, datetime.now(UTC), dry_run=dry_run)
+    if as_json:
+        found = [
+            {"id": c.id, "label": c.label, "summary": c.summary, "members": c.members, "cohesion": c.cohesion}
+            for c in outcome.clusters
+        ]
+        fields = ("memories", "kept", "founded", "dissolved", "written")
+        print_json({"dry_run": dry_run} | {name: getattr(outcome, name) for name in fields} | {"clusters": found})
+        return
+    click.echo(
+        f"{len(outcome.clusters)} clusters among {outcome.memories} memories: {outcome.kept} kept, {outcome.founded} new, "
+        f"{outcome.dissolved} dissolved{' (nothing written)' if dry_run else ''}"
+    )
+    for found in outcome.clusters[:_SHOWN]:
+        click.secho(f"\n{found.label}  {len(found.members)} members · {found.id}", bold=True)
+        click.echo(f"  {found.summary}")
+    _more(len(outcome.clusters))
+
+
+@command.command("forget", epilog="Example: memory consolidate forget --dry-run")
+@_dry_run
+@common_options
+def forget(dry_run: bool, tenant: Tenant, as_json: bool) -> None:
+    """Quarterly: archive what no longer matters; delete only if MEMORY_FORGET_DELETES is on."""
+    from memory_assets.graph.sleep import forget_cycle
+
+    _refresh_graph(tenant, dry_run=dry_run)
+    outcome = forget_cycle(tenant, datetime.now(UTC), dry_run=dry_run)
+    if as_json:
+        listed = {
+            name: [{"id": memory.id, "title": memory.title, "relevance": relevance} for memory, relevance in found]
+            for name, found in (("archived", outcome.archived), ("deleted", outcome.deleted))
+        }
+        print_json({"dry_run": dry_run, "scored": outcome.scored} | listed | {"file": outcome.file and str(outcome.file)})
+        return
+    would = "would be " if dry_run else ""
+    click.echo(
+        f"{outcome.scored} memories scored, {len(outcome.archived)} {would}archived, {len(outcome.deleted)} {would}deleted"
+    )
+    for memory, relevance in [*outcome.deleted, *outcome.archived][:_SHOWN]:
+        click.echo(f"  {relevance:.3f}  {memory.id}  {memory.created_at:%Y-%m-%d}  {memory.title or memory.content[:60]}")
+    _more(len(outcome.archived) + len(outcome.deleted))
+    if outcome.file:
+        click.echo(f"What was deleted is kept in {outcome.file}; `memory import` takes it back.")
+    elif outcome.archived and not dry_run:
+        click.echo("`memory forget ID --restore` brings one back, `memory search --archived` finds them.")
+
+
+def _refresh_graph(tenant: Tenant, *, dry_run: bool) -> None:
+    """What was stored since the last run must not look unconnected."""
+    from memory_assets.graph.edges import refresh_graph
+
+    if not dry_run:
+        refresh_graph(tenant.catalog, tenant.memories, tenant.relations, tenant.analyzer.gazetteer.canonical)
+
+
+def _more(total: int) -> None:
+    if total > _SHOWN:
+        click.echo(f"  and {total - _SHOWN} more; --json lists all")

@@ -1,0 +1,331 @@
+"""The cluster cycle: memories that lie close together become members of a MetaPattern with a summary.
+
+HDBSCAN runs on a sparse graph of nearest neighbours, never on all pairs: on the links between a memory and its nearest others, as
+distances 1 - cosine, cut at the least similarity. The components of that graph are clustered one by one, so a store of any size
+costs what its neighbourhoods cost. A component that HDBSCAN leaves whole is one cluster.
+
+A cluster keeps its id from month to month as members come and go: new clusters are matched with old ones by the largest share of
+common members, the best match first. A cluster whose members did not change keeps its words too.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from memory_assets.graph.neighbours import nearest_of_all, read_vectors
+from memory_assets.graph.summaries import summarise
+from memory_assets.models import State
+from memory_assets.stores.catalog import Catalog
+from memory_assets.stores.memories import MemoryStore, derived_id
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+NEIGHBOURS = 12
+LEAST_MEMBERS = 3
+LEAST_SIMILARITY = 0.6
+"""Cosine below which a neighbour is no neighbour. Lower than the creative cycle's, because a cluster is held by many."""
+LEAST_OVERLAP = 0.3
+"""Share of common members (of all members of both) from which a new cluster is the old one."""
+_MIN_SAMPLES = 2
+"""Neighbours whose distance says how dense it is around a memory."""
+_WHOLE = 12
+"""Components up to this size are one cluster; larger ones are divided where they are thin."""
+_FARTHEST = 2.0
+_TEXTS_READ = 40
+"""Members whose text the summary reads: those nearest to the middle."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A MetaPattern."""
+
+    id: int
+    label: str
+    summary: str
+    members: tuple[int, ...]
+    """In the order of their ids."""
+    cohesion: float
+    """Mean cosine of the members with their mean."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterOutcome:
+    """What a cluster cycle found."""
+
+    clusters: tuple[Cluster, ...]
+    """Largest first."""
+    memories: int
+    """Embedded active memories that were looked at."""
+    kept: int
+    """Clusters that had an id before."""
+    founded: int
+    dissolved: int
+    written: int
+    """Rows that differ from before."""
+
+
+def find_clusters(
+    catalog: Catalog,
+    memories: MemoryStore,
+    now: datetime,
+    *,
+    least_similarity: float = LEAST_SIMILARITY,
+    dry_run: bool = False,
+) -> ClusterOutcome:
+    """Cluster the active memories, and write down what differs from last time.
+
+    Args:
+        catalog: receives clusters, their members, nodes and PART_OF edges.
+        memories: the tenant's memories.
+        now: recorded for clusters that are new or changed.
+        least_similarity: cosine below which two memories are no neighbours.
+        dry_run: compute, but write nothing.
+
+    Raises:
+        StoreError: a store cannot be read or written; nothing was written.
+    """
+    ids, vectors = read_vectors(memories, (State.ACTIVE,))
+    labels = label_dense(vectors, least_similarity)
+    groups: dict[int, list[int]] = defaultdict(list)
+    for place, label in enumerate(labels.tolist()):
+        if label >= 0:
+            groups[label].append(place)
+    with catalog.read() as connection:
+        known: dict[int, set[int]] = defaultdict(set)
+        for number, cluster in connection.execute("SELECT memory_id, cluster_id FROM cluster_members").fetchall():
+            known[cluster].add(number)
+        words = {row[0]: row[1:] for row in connection.execute("SELECT id, label, summary, size FROM clusters").fetchall()}
+    members = [frozenset(ids[places].tolist()) for places in groups.values()]
+    cluster_ids = match_clusters(members, known)
+    clusters, closeness = [], {}
+    texts = _Texts(catalog, memories)
+    wanted_texts = {}
+    for places, group, number in zip(groups.values(), members, cluster_ids, strict=True):
+        mean = vectors[places].mean(axis=0)
+        near = vectors[places] @ mean / (np.linalg.norm(mean) or 1.0)
+        closeness |= dict(zip(ids[places].tolist(), np.clip(near, 0, 1).tolist(), strict=True))
+        if known.get(number) != group or number not in words:
+            wanted_texts[number] = ids[np.array(places)[np.argsort(-near, kind="stable")[:_TEXTS_READ]]].tolist()
+        clusters.append((number, group, float(near.mean())))
+    texts.read(number for chosen in wanted_texts.values() for number in chosen)
+    found = []
+    for number, group, cohesion in clusters:
+        if number in wanted_texts:
+            label, summary = texts.summary(wanted_texts[number], len(group))
+        else:
+            label, summary, _ = words[number]
+        found.append(Cluster(number, label, summary, tuple(sorted(group)), cohesion))
+    found.sort(key=lambda cluster: (-len(cluster.members), cluster.id))
+    written = _record(catalog, found, closeness, now, dry_run=dry_run)
+    kept = sum(number in known for number in cluster_ids)
+    return ClusterOutcome(tuple(found), len(ids), kept, len(found) - kept, len(known.keys() - set(cluster_ids)), written)
+
+
+def label_dense(vectors: "npt.NDArray[np.float32]", least_similarity: float = LEAST_SIMILARITY) -> "npt.NDArray[np.int64]":
+    """The cluster of every unit vector, -1 for those that lie in none.
+
+    Args:
+        vectors: shape (n, dimension).
+        least_similarity: cosine below which two are no neighbours.
+
+    Returns:
+        Shape (n,), labels from 0.
+    """
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import connected_components
+
+    total = len(vectors)
+    labels = np.full(total, -1, np.int64)
+    if total < LEAST_MEMBERS:
+        return labels
+    places, similarity = nearest_of_all(vectors, min(NEIGHBOURS, total - 1), least=least_similarity)
+    close = places >= 0
+    rows = np.repeat(np.arange(total), places.shape[1]).reshape(places.shape)[close]
+    distances = np.clip(1 - similarity[close], 1e-6, _FARTHEST).astype(np.float64)
+    graph = csr_array((distances, (rows, places[close])), shape=(total, total))
+    graph = graph.maximum(graph.T).tocsr()
+    count, component = connected_components(graph, directed=False)
+    order = np.argsort(component, kind="stable")
+    bounds = np.searchsorted(component[order], np.arange(count + 1))
+    next_label = 0
+    for number in range(count):
+        inside = order[bounds[number] : bounds[number + 1]]
+        if len(inside) < LEAST_MEMBERS:
+            continue
+        found = np.zeros(len(inside), np.int64) if len(inside) <= _WHOLE else _divide(graph[inside][:, inside])
+        labels[inside[found >= 0]] = found[found >= 0] + next_label
+        next_label += int(found.max(initial=-1)) + 1
+    return labels
+
+
+def _divide(graph: Any) -> "npt.NDArray[np.int64]":
+    """HDBSCAN on one connected component, given as a sparse symmetric matrix of distances.
+
+    HDBSCAN wants two neighbours for every point: those that hang on by a single one are taken off first, which leaves the rest
+    connected, and join the cluster of that neighbour afterwards.
+    """
+    from sklearn.cluster import HDBSCAN
+
+    total = graph.shape[0]
+    inner = np.arange(total)
+    while len(inner):
+        degrees = np.diff(graph[inner][:, inner].tocsr().indptr)
+        if degrees.min() >= _MIN_SAMPLES:
+            break
+        inner = inner[degrees >= _MIN_SAMPLES]
+    if len(inner) <= _WHOLE:
+        return np.zeros(total, np.int64)
+    model = HDBSCAN(
+        min_cluster_size=LEAST_MEMBERS + 1,
+        min_samples=_MIN_SAMPLES,
+        metric="precomputed",
+        metric_params={"max_distance": _FARTHEST},
+        cluster_selection_method="leaf",
+        copy=True,  # pyright: ignore[reportArgumentType]
+    )
+    labels = np.full(total, -1, np.int64)
+    labels[inner] = model.fit(graph[inner][:, inner].tocsr()).labels_
+    if labels.max() < 0:
+        return np.zeros(total, np.int64)
+    for place in np.setdiff1d(np.arange(total), inner):
+        neighbours = graph[[place]]
+        labels[place] = labels[neighbours.indices[np.argmin(neighbours.data)]]
+    return labels
+
+
+def match_clusters(groups: Sequence[frozenset[int]], known: Mapping[int, set[int]]) -> list[int]:
+    """The id of every group: that of the known cluster it overlaps best, else one that follows from its members.
+
+    Overlap is the share of common members among the members of both; the best pair is matched first, ties by id.
+    """
+    owner = {member: cluster for cluster, members in known.items() for member in members}
+    claims = []
+    for place, group in enumerate(groups):
+        common: dict[int, int] = defaultdict(int)
+        for member in group:
+            if member in owner:
+                common[owner[member]] += 1
+        for cluster, count in common.items():
+            overlap = count / (len(group) + len(known[cluster]) - count)
+            if overlap >= LEAST_OVERLAP:
+                claims.append((-overlap, cluster, min(group), place))
+    ids: dict[int, int] = {}
+    taken: set[int] = set()
+    for _, cluster, _, place in sorted(claims):
+        if place not in ids and cluster not in taken:
+            ids[place] = cluster
+            taken.add(cluster)
+    for place, group in enumerate(groups):
+        attempt = 0
+        while place not in ids:
+            number = derived_id(f"cluster:{','.join(map(str, sorted(group)))}", str(attempt))
+            if number not in taken and number not in known:
+                ids[place] = number
+                taken.add(number)
+            attempt += 1
+    return [ids[place] for place in range(len(groups))]
+
+
+class _Texts:
+    """What summaries read: texts, dates and entities of chosen members."""
+
+    def __init__(self, catalog: Catalog, memories: MemoryStore) -> None:
+        self.catalog = catalog
+        self.memories = memories
+        self.rows: dict[int, dict[str, Any]] = {}
+        self.names: dict[int, list[str]] = defaultdict(list)
+
+    def read(self, numbers: Iterable[int]) -> None:
+        wanted = sorted(set(numbers))
+        for start in range(0, len(wanted), 1000):
+            listed = ", ".join(map(str, wanted[start : start + 1000]))
+            rows = self.memories.scan(("id", "content", "created_at"), f"id IN ({listed})")
+            self.rows |= {row["id"]: row for row in rows.to_pylist()}
+        with self.catalog.read() as connection:
+            connection.register("chosen", pa.table({"id": pa.array(wanted, pa.int64())}))
+            mentions = connection.execute("""
+                SELECT m.memory_id, n.label FROM graph_mentions m SEMI JOIN chosen c ON c.id = m.memory_id
+                JOIN graph_nodes n ON n.id = m.entity_id
+                WHERE n.type NOT IN ('FILE', 'URL', 'EMAIL', 'ENV_VAR', 'TAG') ORDER BY ALL
+            """).fetchall()
+        for number, label in mentions:
+            self.names[number].append(label)
+
+    def summary(self, numbers: Sequence[int], size: int) -> tuple[str, str]:
+        known = [number for number in numbers if number in self.rows]
+        made = summarise(
+            [self.rows[number]["content"] for number in known],
+            [self.names[number] for number in known],
+            [self.rows[number]["created_at"] for number in known],
+        )
+        return made.label, made.text.replace(f"{len(known)} memories", f"{size} memories", 1)
+
+
+def _record(catalog: Catalog, found: Sequence[Cluster], closeness: Mapping[int, float], now: datetime, *, dry_run: bool) -> int:
+    clusters = pa.Table.from_pylist(
+        [
+            {"id": c.id, "label": c.label, "summary": c.summary, "size": len(c.members), "cohesion": round(c.cohesion, 4)}
+            for c in found
+        ],
+        schema=pa.schema(
+            [
+                ("id", pa.int64()),
+                ("label", pa.string()),
+                ("summary", pa.string()),
+                ("size", pa.int32()),
+                ("cohesion", pa.float32()),
+            ]
+        ),
+    )
+    members = pa.Table.from_pylist(
+        [
+            {"memory_id": number, "cluster_id": cluster.id, "closeness": round(closeness[number], 4)}
+            for cluster in found
+            for number in cluster.members
+        ],
+        schema=pa.schema([("memory_id", pa.int64()), ("cluster_id", pa.int64()), ("closeness", pa.float32())]),
+    )
+    with catalog.read() as connection:
+        connection.register("found", clusters)
+        connection.register("members", members)
+        (differs,) = connection.execute("""
+            SELECT count(*) FROM (
+                (FROM members EXCEPT FROM cluster_members) UNION ALL (FROM cluster_members EXCEPT FROM members) UNION ALL
+                (SELECT id, id, 0 FROM (FROM found EXCEPT SELECT id, label, summary, size, cohesion FROM clusters)) UNION ALL
+                (SELECT id, id, 0 FROM clusters ANTI JOIN found USING (id))
+            )
+        """).fetchone() or (0,)
+    if differs and not dry_run:
+        with catalog.write() as connection:
+            connection.register("found", clusters)
+            connection.register("members", members)
+            connection.execute(
+                """
+                CREATE TEMP TABLE renewed AS
+                    SELECT f.*, coalesce(c.first_seen, $1::TIMESTAMPTZ) AS first_seen, $1::TIMESTAMPTZ AS updated_at
+                    FROM (FROM found EXCEPT SELECT id, label, summary, size, cohesion FROM clusters) f
+                    LEFT JOIN clusters c USING (id)
+                """,
+                [now],
+            )
+            connection.execute("""
+                DELETE FROM graph_edges WHERE origin = 'cluster';
+                DELETE FROM graph_nodes WHERE kind = 'pattern' AND id NOT IN (SELECT id FROM found);
+                DELETE FROM clusters WHERE id NOT IN (SELECT id FROM found);
+                DELETE FROM cluster_members;
+                INSERT OR REPLACE INTO clusters BY NAME FROM renewed;
+                INSERT INTO cluster_members BY NAME FROM members;
+                INSERT OR REPLACE INTO graph_nodes BY NAME
+                    SELECT id, 'pattern' AS kind, label, '' AS revision, 'MetaPattern' AS type FROM clusters;
+                INSERT INTO graph_edges BY NAME
+                    SELECT memory_id AS source_id, cluster_id AS target_id, 'PART_OF' AS type, closeness AS confidence,
+                           closeness AS similarity, 'cluster' AS origin, 0 AS evidence_id, 'one of a cluster' AS note
+                    FROM cluster_members SEMI JOIN graph_nodes n ON n.id = memory_id;
+            """)
+    return differs

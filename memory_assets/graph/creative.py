@@ -1,0 +1,128 @@
+"""The creative cycle: what is alike and was never connected gets an edge.
+
+A sample of the memories that matter is drawn, the same one for a tenant in one ISO week. The nearest neighbours of each, by
+cosine above the threshold, to which no edge leads in either direction, are joined to it:
+
+    RELATES_TO      if both mention an entity: they speak of the same thing
+    SHARES_THEME    if they do not: they are alike without a common subject
+
+The confidence is the similarity. Edges are kept in `creative_links`, which a rebuild of the graph leaves alone.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from memory_assets.graph.neighbours import nearest_to
+from memory_assets.models import State
+from memory_assets.stores.catalog import Catalog
+from memory_assets.stores.memories import MemoryStore
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+SAMPLE = 500
+LEAST_RELEVANCE = 0.3
+LEAST_SIMILARITY = 0.75
+LINKS_PER_MEMORY = 3
+_NEIGHBOURS = 12
+"""Looked at per memory: some of the nearest are connected already."""
+
+_FRESH_LINKS = """
+    WITH pairs AS (
+        SELECT least(id, other) AS source_id, greatest(id, other) AS target_id, max(similarity) AS similarity
+        FROM neighbours WHERE similarity > $least AND id <> other GROUP BY ALL
+    ),
+    unconnected AS (
+        FROM pairs p
+        ANTI JOIN graph_edges e ON e.source_id = p.source_id AND e.target_id = p.target_id
+        ANTI JOIN graph_edges e ON e.source_id = p.target_id AND e.target_id = p.source_id
+    ),
+    sides AS (
+        SELECT *, row_number() OVER (PARTITION BY source_id ORDER BY similarity DESC, target_id) AS by_source,
+               row_number() OVER (PARTITION BY target_id ORDER BY similarity DESC, source_id) AS by_target
+        FROM unconnected
+    )
+    SELECT s.source_id, s.target_id,
+           CASE WHEN EXISTS (FROM graph_mentions a JOIN graph_mentions b USING (entity_id)
+                             WHERE a.memory_id = s.source_id AND b.memory_id = s.target_id)
+                THEN 'RELATES_TO' ELSE 'SHARES_THEME' END AS type,
+           s.similarity, a.label AS source_label, b.label AS target_label
+    FROM sides s JOIN graph_nodes a ON a.id = s.source_id JOIN graph_nodes b ON b.id = s.target_id
+    WHERE by_source <= $cap AND by_target <= $cap ORDER BY similarity DESC, source_id, target_id
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class CreativeOutcome:
+    """What a creative cycle found."""
+
+    week: str
+    sampled: int
+    compared: int
+    """Neighbours above the threshold, connected or not."""
+    links: tuple[dict[str, object], ...]
+    """New ones, the most alike first: source_id, target_id, type, similarity and both labels."""
+
+
+def find_links(
+    catalog: Catalog,
+    memories: MemoryStore,
+    now: datetime,
+    *,
+    sample: int = SAMPLE,
+    least_similarity: float = LEAST_SIMILARITY,
+    dry_run: bool = False,
+) -> CreativeOutcome:
+    """Draw this week's sample and connect what is alike; again in the same week it finds nothing new.
+
+    Args:
+        catalog: holds scores and graph; receives the links.
+        memories: the tenant's memories.
+        now: names the ISO week that seeds the sample.
+        sample: how many memories are drawn among those of a relevance above 0.3.
+        least_similarity: cosine that a pair must exceed.
+        dry_run: find, but write nothing.
+
+    Raises:
+        StoreError: a store cannot be read or written; nothing was written.
+    """
+    week = f"{now:%G-W%V}"
+    with catalog.read() as connection:
+        drawn = [
+            number
+            for (number,) in connection.execute(
+                "SELECT id FROM relevance_scores WHERE relevance > $1 ORDER BY md5($2 || id::VARCHAR) LIMIT $3",
+                [LEAST_RELEVANCE, week, sample],
+            ).fetchall()
+        ]
+    neighbours = nearest_to(memories, drawn, _NEIGHBOURS, (State.ACTIVE,), least=least_similarity)
+    with catalog.read() as connection:
+        found = _fresh_links(connection, neighbours, least_similarity)
+    if found.num_rows and not dry_run:
+        with catalog.write() as connection:
+            found = _fresh_links(connection, neighbours, least_similarity)
+            _record(connection, found, week, now)
+    return CreativeOutcome(week, len(drawn), neighbours.num_rows, tuple(found.to_pylist()))
+
+
+def _fresh_links(connection: "DuckDBPyConnection", neighbours: pa.Table, least_similarity: float) -> pa.Table:
+    connection.register("neighbours", neighbours)
+    query = _FRESH_LINKS.replace("$least", str(least_similarity)).replace("$cap", str(LINKS_PER_MEMORY))
+    return connection.execute(query).to_arrow_table()
+
+
+def _record(connection: "DuckDBPyConnection", found: pa.Table, week: str, now: datetime) -> None:
+    connection.register("found", found)
+    connection.execute(
+        "INSERT INTO creative_links BY NAME SELECT source_id, target_id, type, similarity, $1 AS week, "
+        "$2::TIMESTAMPTZ AS found_at FROM found",
+        [week, now],
+    )
+    connection.execute(
+        "INSERT INTO graph_edges BY NAME SELECT source_id, target_id, type, similarity AS confidence, similarity, "
+        "'creative' AS origin, 0 AS evidence_id, 'found in sleep, ' || $1 AS note FROM found",
+        [week],
+    )

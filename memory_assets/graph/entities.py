@@ -1,0 +1,203 @@
+"""Entity resolution: which of the names that memories mention mean the same person or thing.
+
+A surface is a name as a memory has it, with its type. Surfaces of one meaning form a group, which is one node of the graph:
+
+    exact     equal once case, accents, titles, a possessive 's and spaces are taken away, or one spelling in the gazetteer for
+              another ("postgres", "PostgreSQL"), or "Last, First" for "First Last"
+    fuzzy     full names that differ by a slip of the pen: 1 - Levenshtein / longer length, + 0.10 for the same type, + 0.05 for
+              being entities, at most 0.95, at least 0.85; every word must begin alike, one must be equal, digits must not differ,
+              the runner-up must be 0.10 behind, and names that one memory mentions side by side are two
+    partial   a first or last name alone, if exactly one full name of the tenant has it
+
+Meaning (embeddings) is not asked: names carry none, and a wrong merge does more harm than a missing one.
+"""
+
+import re
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from memory_assets.language.entity_types import EntityType
+from memory_assets.stores.memories import derived_id
+
+THRESHOLD = 0.85
+SAME_TYPE_BONUS = 0.10
+ENTITY_BONUS = 0.05
+MOST = 0.95
+GAP = 0.10
+_SHORTEST_FUZZY = 3
+_SLIP_RATIO = 3
+"""How many times as often the right spelling is mentioned, if the other one is mentioned more than once."""
+
+_TITLE = re.compile(r"^(?:mr|mrs|ms|dr|prof|herr|frau)\.?\s+")
+_OWN_SPACE = frozenset({EntityType.FILE, EntityType.URL, EntityType.EMAIL, EntityType.ENV_VAR, EntityType.TAG})
+"""Types whose names mean nothing but themselves; the others share one space, because their types are often mistaken."""
+_PERSONAL = frozenset({EntityType.PERSON, EntityType.NAME, EntityType.ORG, EntityType.LOC})
+"""Types under which a statistical model files a person's name."""
+_FUZZY = _PERSONAL | {EntityType.PROJECT, EntityType.EVENT}
+_TRANSCRIBED = str.maketrans({"ß": "ss", "ø": "o", "ł": "l", "đ": "d", "æ": "ae", "œ": "oe"})
+
+
+@dataclass(frozen=True, slots=True)
+class Surface:
+    """A name as memories have it."""
+
+    text: str
+    type: str
+    memories: int = 1
+    """How many mention it so."""
+
+
+def normalised(text: str, kind: str) -> str:
+    """What exact comparison compares: no case, accents, titles, possessive or doubled spaces; "Last, First" turned round."""
+    if kind in _OWN_SPACE:
+        return text.casefold() if kind in {EntityType.EMAIL, EntityType.TAG} else text
+    folded = unicodedata.normalize("NFKD", text.casefold().translate(_TRANSCRIBED))
+    plain = "".join(character for character in folded if not unicodedata.combining(character))
+    plain = re.sub(r"['’]s?$", "", " ".join(plain.split()).lstrip("@ "))
+    plain = _TITLE.sub("", plain)
+    if kind in _PERSONAL and (turned := re.fullmatch(r"([^,\s]+), ([^,]+)", plain)):
+        plain = f"{turned[2]} {turned[1]}"
+    return plain.strip(" .,;:") or " ".join(text.casefold().split())
+
+
+def resolve(
+    surfaces: Sequence[Surface],
+    *,
+    together: Iterable[tuple[str, str]] = (),
+    spellings: Mapping[str, str] | None = None,
+    known: Mapping[tuple[str, str], int] | None = None,
+) -> dict[tuple[str, str], int]:
+    """Give every surface the id of its entity.
+
+    Args:
+        surfaces: all that the tenant's memories mention.
+        together: pairs of texts that one memory mentions; they are not merged as slips of the pen.
+        spellings: lower-case spelling -> the name it stands for.
+        known: the ids of an earlier resolution, by (text, type). A group keeps the id that most of its mentions had; of a group
+            that falls apart the largest part keeps it.
+
+    Returns:
+        (text, type) -> entity id, 53 bits.
+    """
+    known = known or {}
+    keys = {(surface.text, surface.type): _key(surface, spellings or {}) for surface in surfaces}
+    names: dict[str, Counter[str]] = defaultdict(Counter)
+    for surface in surfaces:
+        names[keys[surface.text, surface.type]][surface.type] += surface.memories
+    apart = {frozenset((_key(Surface(a, "PERSON"), {}), _key(Surface(b, "PERSON"), {}))) for a, b in together}
+    merged = _merge_fuzzy(names, apart)
+    merged |= _merge_partial(names, merged)
+    groups: dict[str, list[Surface]] = defaultdict(list)
+    for surface in surfaces:
+        groups[_root(merged, keys[surface.text, surface.type])].append(surface)
+    return _with_ids(groups, known)
+
+
+def _key(surface: Surface, spellings: Mapping[str, str]) -> str:
+    space = surface.type if surface.type in _OWN_SPACE else "name"
+    text = surface.text if surface.type in _OWN_SPACE else spellings.get(surface.text.casefold(), surface.text)
+    return f"{space}:{normalised(text, surface.type)}"
+
+
+def _root(merged: Mapping[str, str], key: str) -> str:
+    while key in merged:
+        key = merged[key]
+    return key
+
+
+def _merge_fuzzy(names: Mapping[str, Counter[str]], apart: set[frozenset[str]]) -> dict[str, str]:
+    """Rarer spelling -> the commoner one that it is a slip of."""
+    blocks: dict[tuple[str, int, str], list[str]] = defaultdict(list)
+    for key, types in names.items():
+        words = key.removeprefix("name:").split()
+        if key.startswith("name:") and len(words) > 1 and _FUZZY & types.keys():
+            for place, word in enumerate(words):
+                blocks[f"{len(words)}", place, word].append(key)
+    candidates: dict[str, dict[str, float]] = defaultdict(dict)
+    for block in blocks.values():
+        for one in block:
+            for other in block:
+                if one != other and _may_be_slip(names, one, other):
+                    score = _similarity(one, other, names)
+                    if score >= THRESHOLD and frozenset((one, other)) not in apart:
+                        candidates[one][other] = score
+    merged = {}
+    for key, found in sorted(candidates.items()):
+        ranked = sorted(found.items(), key=lambda item: (-item[1], item[0]))
+        if len(ranked) == 1 or ranked[0][1] - ranked[1][1] >= GAP:
+            merged[key] = ranked[0][0]
+    return merged
+
+
+def _may_be_slip(names: Mapping[str, Counter[str]], one: str, other: str) -> bool:
+    """Whether the first is the rarer spelling, and rare enough: two names that are both in use mean two people."""
+    rare, common = names[one].total(), names[other].total()
+    return (rare, one) < (common, other) and (rare == 1 or rare * _SLIP_RATIO <= common)
+
+
+def _similarity(one: str, other: str, names: Mapping[str, Counter[str]]) -> float:
+    a, b = one.removeprefix("name:"), other.removeprefix("name:")
+    if len(a) < _SHORTEST_FUZZY or len(b) < _SHORTEST_FUZZY or re.findall(r"\d+", a) != re.findall(r"\d+", b):
+        return 0.0
+    if any(word[0] != twin[0] for word, twin in zip(a.split(), b.split(), strict=True)):
+        return 0.0
+    bonus = ENTITY_BONUS + (SAME_TYPE_BONUS if _type(names[one]) == _type(names[other]) else 0.0)
+    plain = 1 - _levenshtein(a, b) / max(len(a), len(b))
+    return min(MOST, plain + bonus) if plain + bonus >= THRESHOLD and plain >= THRESHOLD - SAME_TYPE_BONUS else 0.0
+
+
+def _levenshtein(a: str, b: str) -> int:
+    row = list(range(len(b) + 1))
+    for number, left in enumerate(a, start=1):
+        above, row = row, [number]
+        for place, right in enumerate(b):
+            row.append(min(above[place + 1] + 1, row[place] + 1, above[place] + (left != right)))
+    return row[-1]
+
+
+def _type(types: Counter[str]) -> str:
+    """The type most mentions give; NAME only where there is no other."""
+    return max(types, key=lambda kind: (kind != EntityType.NAME, types[kind], kind))
+
+
+def _merge_partial(names: Mapping[str, Counter[str]], merged: Mapping[str, str]) -> dict[str, str]:
+    """First or last name alone -> the one full name that has it."""
+    full: dict[str, set[str]] = defaultdict(set)
+    for key, types in names.items():
+        words = key.removeprefix("name:").split()
+        if key.startswith("name:") and 1 < len(words) <= 3 and EntityType.PERSON in types:
+            for word in (words[0], words[-1]):
+                full[word].add(_root(merged, key))
+    return {
+        key: next(iter(owners))
+        for key, types in names.items()
+        if key.startswith("name:")
+        and EntityType.PERSON in types
+        and key not in merged
+        and len(owners := full.get(key.removeprefix("name:"), set())) == 1
+    }
+
+
+def _with_ids(groups: Mapping[str, Sequence[Surface]], known: Mapping[tuple[str, str], int]) -> dict[tuple[str, str], int]:
+    claims: list[tuple[int, int, str]] = []
+    for root, members in groups.items():
+        votes: Counter[int] = Counter()
+        for surface in members:
+            if number := known.get((surface.text, surface.type)):
+                votes[number] += surface.memories
+        claims += [(-weight, number, root) for number, weight in votes.items()]
+    taken: dict[int, str] = {}
+    ids: dict[str, int] = {}
+    for _, number, root in sorted(claims):
+        if root not in ids and number not in taken:
+            taken[number], ids[root] = root, number
+    for root in sorted(groups):
+        attempt = 0
+        while root not in ids:
+            number = derived_id(f"entity:{root}", str(attempt) if attempt else "")
+            if number not in taken:
+                taken[number], ids[root] = root, number
+            attempt += 1
+    return {(surface.text, surface.type): ids[root] for root, members in groups.items() for surface in members}

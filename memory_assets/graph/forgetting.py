@@ -1,0 +1,117 @@
+"""The forget cycle: what no longer matters leaves recall, reversibly; what matters least of all goes, if that is switched on.
+
+Archiving changes a state and nothing else: the text, its entities and its edges stay, `search --archived` finds it, and it comes
+back when its source changes, when it is recalled or linked again (the decay cycle sees to that), or by `memory forget --restore`.
+Deleting is off by default. What goes is first written to a file in the tenant's folder that `memory import` takes back. What its
+source still says is archived and never deleted, because the next run would only bring it back.
+Protected memories, and those that showed a sign of life within the days of grace, are never touched; nor are memories in any
+other state than active or archived.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from memory_assets.graph.relevance import compute_scores
+from memory_assets.models import Memory, State
+from memory_assets.stores.catalog import Catalog
+from memory_assets.stores.exchange import to_jsonl
+from memory_assets.stores.files import replace_file
+from memory_assets.stores.memories import MemoryStore
+
+FOLDER = "deleted"
+_CHUNK = 500
+"""Memories per commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetRules:
+    """Whom the cycle forgets."""
+
+    archive_below: float
+    delete_below: float
+    deletes: bool
+    grace_days: float
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetOutcome:
+    """What a forget cycle did, or would do."""
+
+    scored: int
+    archived: tuple[tuple[Memory, float], ...]
+    """Memories and their relevance, least first."""
+    deleted: tuple[tuple[Memory, float], ...]
+    file: Path | None
+    """Where the deleted ones were written to."""
+
+
+def forget(
+    catalog: Catalog,
+    memories: MemoryStore,
+    folder: Path,
+    now: datetime,
+    *,
+    rate: float,
+    rules: ForgetRules,
+    dry_run: bool = False,
+) -> ForgetOutcome:
+    """Archive and, if switched on, delete; a second run finds nothing left to do.
+
+    Scores are computed for this moment, so that the cycle never acts on old ones. A kill between the writing of the file and the
+    end of the deletion leaves the file; the next run writes another one with what is still there.
+
+    Args:
+        catalog: holds the graph and the accesses.
+        memories: the tenant's memories.
+        folder: the tenant's folder; the file of deleted memories goes below it.
+        now: aware.
+        rate: decay per day.
+        rules: thresholds, grace, and whether to delete.
+        dry_run: find, but change nothing.
+
+    Raises:
+        StoreError: a store cannot be read or written; finished commits stay.
+        OSError: the file cannot be written; nothing was deleted.
+    """
+    scores = compute_scores(catalog, memories, now, rate)
+    sourced = _still_said(catalog, memories)
+    latest = now.astimezone(UTC) - timedelta(days=rules.grace_days)
+    to_archive: dict[int, float] = {}
+    to_delete: dict[int, float] = {}
+    for row in scores.select(["id", "state", "protected", "relevance", "fresh_at"]).to_pylist():
+        if row["protected"] or row["fresh_at"] > latest:
+            continue
+        if rules.deletes and row["relevance"] < rules.delete_below and row["id"] not in sourced:
+            to_delete[row["id"]] = row["relevance"]
+        elif row["state"] == State.ACTIVE and row["relevance"] < rules.archive_below:
+            to_archive[row["id"]] = row["relevance"]
+    archived, deleted = _read(memories, to_archive), _read(memories, to_delete)
+    file = None
+    if not dry_run:
+        for chunk in _chunks(list(to_archive)):
+            memories.set_state(chunk, State.ARCHIVED)
+        if deleted:
+            file = folder / FOLDER / f"{now.astimezone(UTC):%Y-%m-%dT%H%M%S%fZ}.jsonl"
+            replace_file(file, to_jsonl(memory for memory, _ in deleted))
+            for chunk in _chunks(list(to_delete)):
+                memories.delete(chunk)
+    return ForgetOutcome(scores.num_rows, archived, deleted, file)
+
+
+def _still_said(catalog: Catalog, memories: MemoryStore) -> set[int]:
+    """Ids of the memories that a file still stands behind."""
+    rows = memories.scan(("id", "source_key"), "source_key <> ''")
+    with catalog.read() as connection:
+        connection.register("rows", rows)
+        found = connection.execute("SELECT id FROM rows SEMI JOIN memory_entries e ON e.key = rows.source_key").fetchall()
+    return {number for (number,) in found}
+
+
+def _chunks(numbers: list[int]) -> list[list[int]]:
+    return [numbers[start : start + _CHUNK] for start in range(0, len(numbers), _CHUNK)]
+
+
+def _read(memories: MemoryStore, relevance: dict[int, float]) -> tuple[tuple[Memory, float], ...]:
+    found = [memory for chunk in _chunks(list(relevance)) for memory in memories.get(chunk)]
+    return tuple(sorted(((memory, relevance[memory.id]) for memory in found), key=lambda item: (item[1], item[0].id)))

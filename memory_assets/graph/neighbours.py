@@ -1,0 +1,204 @@
+"""Nearest memories by cosine, for many at once and never all pairs.
+
+By the store's index for a few, by one streamed pass over the vectors for some, by cells for all.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from memory_assets.models import State
+from memory_assets.stores import lance
+from memory_assets.stores.memories import Filters, MemoryStore
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Vectors = npt.NDArray[np.float32]
+    Ids = npt.NDArray[np.int64]
+
+LIVE = (State.ACTIVE, State.ARCHIVED)
+_FEW = 16
+"""Up to so many, the store's own search is cheaper than reading all vectors."""
+_BLOCK_BYTES = 64 << 20
+"""Most memory that one block of similarities takes."""
+_CELL = 256
+"""Vectors per cell: small enough to compare all with all, large enough that neighbours mostly share one."""
+_EXACT = 8_000
+"""Up to so many vectors all are compared."""
+_PROBES = 6
+"""Cells that a vector is compared with."""
+
+EMPTY = pa.table({"id": pa.array([], pa.int64()), "other": pa.array([], pa.int64()), "similarity": pa.array([], pa.float32())})
+
+
+def nearest_to(
+    store: MemoryStore, ids: Sequence[int], count: int, states: Sequence[State] = LIVE, *, least: float = -1.0
+) -> pa.Table:
+    """The `count` nearest memories of each of `ids`, itself left out, of a similarity above `least`.
+
+    Returns:
+        Columns `id`, `other` and `similarity` (cosine), a pair for each neighbour found. Empty before the first embedding.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
+    column, embedder = store.live_column, store.embedder
+    if column is None or embedder is None or not ids:
+        return EMPTY
+    if len(ids) > len(store) // 4 and len(ids) > _EXACT:
+        known, vectors = read_vectors(store, states)
+        found, similarity = nearest_of_all(vectors, count, least=least)
+        pairs = _pairs(known, known[found], similarity, found >= 0)
+        return pairs.filter(pa.compute.is_in(pairs["id"], pa.array(ids)))  # type: ignore[attr-defined]
+    known, vectors = read_vectors(store, (), ids)
+    if len(known) <= _FEW:
+        tables = []
+        for number, vector in zip(known.tolist(), vectors, strict=True):
+            found = store.nearest(vector, embedder, count + 1, Filters(states=states))
+            others, scores = found["id"].to_numpy(), found["similarity"].to_numpy()
+            keep = (others != number) & (scores > least)
+            tables.append(_pairs(np.array([number]), others[keep][None, :count], scores[keep][None, :count]))
+        return pa.concat_tables(tables) if tables else EMPTY
+    best_ids = np.full((len(known), count), -1, np.int64)
+    best = np.full((len(known), count), least, np.float32)
+    for others, batch in _batches(store, column, _where(states)):
+        for start in range(0, len(batch), step := max(1, _BLOCK_BYTES // (4 * len(known)))):
+            block = vectors @ batch[start : start + step].T
+            columns = others[start : start + step]
+            _, mine, same = np.intersect1d(known, columns, assume_unique=True, return_indices=True)
+            block[mine, same] = -2
+            better = np.flatnonzero(block.max(axis=1) > best[:, -1])
+            block = block[better]
+            best_ids[better], best[better] = _merge(best_ids[better], best[better], np.broadcast_to(columns, block.shape), block)
+    return _pairs(known, best_ids, best, best_ids >= 0)
+
+
+def read_vectors(store: MemoryStore, states: Sequence[State], ids: Sequence[int] = ()) -> "tuple[Ids, Vectors]":
+    """Ids and unit vectors of the embedded memories in some states (of any, if none is given), or of `ids`.
+
+    Returns:
+        Shapes (n,) and (n, dimension), in the order of the ids.
+    """
+    column = store.live_column
+    if column is None:
+        return np.empty(0, np.int64), np.empty((0, 0), np.float32)
+    numbers, parts = [], []
+    chunks = [ids[start : start + 1000] for start in range(0, len(ids), 1000)] or [()]
+    for chunk in chunks:
+        where = f"id IN ({', '.join(map(str, chunk))})" if chunk else _where(states)
+        for found, batch in _batches(store, column, where):
+            numbers.append(found)
+            parts.append(batch)
+    if not parts:
+        return np.empty(0, np.int64), np.empty((0, 0), np.float32)
+    known, vectors = np.concatenate(numbers), np.concatenate(parts)
+    order = np.argsort(known)
+    return known[order], vectors[order]
+
+
+def nearest_of_all(
+    vectors: "Vectors", count: int, *, least: float = -1.0, seed: int = 0
+) -> "tuple[npt.NDArray[np.int64], Vectors]":
+    """The nearest neighbours of every vector among all, by comparing only within cells that lie close together.
+
+    Up to some thousand vectors the answer is exact. Beyond that k-means divides them into cells of some hundreds, and each vector
+    is compared with those of its nearest cells; what lies in none of them is missed, which for the near neighbours that are
+    asked for here is rare.
+
+    Args:
+        vectors: unit vectors, shape (n, dimension).
+        count: neighbours wanted.
+        least: similarity that a neighbour must exceed.
+        seed: of the division into cells.
+
+    Returns:
+        Places and similarities, shape (n, count), best first; the place is -1 where there are fewer.
+    """
+    total = len(vectors)
+    places = np.full((total, count), -1, np.int64)
+    similarity = np.full((total, count), least, np.float32)
+    for rows, members, is_home in _cells(vectors, seed):
+        inside = vectors[members]
+        for start in range(0, len(rows), step := max(1, _BLOCK_BYTES // (4 * len(members)))):
+            part = rows[start : start + step]
+            block = vectors[part] @ inside.T
+            if is_home:
+                np.fill_diagonal(block[:, start:], -2)
+            better = np.flatnonzero(block.max(axis=1) > similarity[part, -1])
+            part, block = part[better], block[better]
+            places[part], similarity[part] = _merge(places[part], similarity[part], np.broadcast_to(members, block.shape), block)
+    return places, similarity
+
+
+def _cells(vectors: "Vectors", seed: int) -> "Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], bool]]":
+    """Triples (rows, members, is_home): compare these rows with these members, which are the same where they are at home.
+
+    No two triples bring the same row and member together.
+    """
+    total = len(vectors)
+    everything = np.arange(total)
+    if total <= _EXACT:
+        yield everything, everything, True
+        return
+    from sklearn.cluster import MiniBatchKMeans
+
+    cells = total // _CELL
+    sample = np.random.default_rng(seed).choice(total, min(total, 50 * cells), replace=False)
+    model = MiniBatchKMeans(cells, random_state=seed, batch_size=4096, n_init="auto", max_iter=5, init="random")
+    centres = np.asarray(model.fit(vectors[sample]).cluster_centers_, np.float32)
+    half = (centres**2).sum(axis=1) / 2
+    probes = np.empty((total, _PROBES), np.int32)
+    for start in range(0, total, 8192):
+        closeness = vectors[start : start + 8192] @ centres.T - half
+        best = np.argpartition(-closeness, _PROBES - 1, axis=1)[:, :_PROBES]
+        ranked = np.argsort(-np.take_along_axis(closeness, best, axis=1), axis=1)
+        probes[start : start + 8192] = np.take_along_axis(best, ranked, axis=1)
+    members_of = _grouped(probes[:, 0], cells)
+    for probe in range(_PROBES):
+        for rows, members in zip(_grouped(probes[:, probe], cells), members_of, strict=True):
+            if len(rows) and len(members):
+                yield rows, members, probe == 0
+
+
+def _grouped(labels: "npt.NDArray[np.int32]", groups: int) -> "list[npt.NDArray[np.int64]]":
+    order = np.argsort(labels, kind="stable")
+    bounds = np.searchsorted(labels[order], np.arange(groups + 1))
+    return [order[bounds[number] : bounds[number + 1]] for number in range(groups)]
+
+
+def _merge(ids: "Ids", best: "Vectors", others: "Ids", scores: "Vectors") -> "tuple[Ids, Vectors]":
+    """The best of what is kept and what is new, row by row, best first."""
+    count = best.shape[1]
+    if scores.shape[1] > count:
+        keep = np.argpartition(-scores, count - 1, axis=1)[:, :count]
+        others, scores = np.take_along_axis(others, keep, axis=1), np.take_along_axis(scores, keep, axis=1)
+    all_ids, all_scores = np.hstack([ids, others]), np.hstack([best, scores])
+    order = np.argsort(-all_scores, axis=1, kind="stable")[:, :count]
+    return np.take_along_axis(all_ids, order, axis=1), np.take_along_axis(all_scores, order, axis=1)
+
+
+def _batches(store: MemoryStore, column: str, where: str) -> "Iterator[tuple[Ids, Vectors]]":
+    dimension = store.table.schema.field(column).type.list_size
+    reader = store.table.search().where(f"({where}) AND {column} IS NOT NULL").select(["id", column]).to_batches()
+    for batch in reader:
+        flat = batch[column].flatten().to_numpy(zero_copy_only=False)
+        yield batch["id"].to_numpy(), flat.reshape(-1, dimension)
+
+
+def _where(states: Sequence[State]) -> str:
+    return f"state IN {lance.quoted(states)}" if states else "true"
+
+
+def _pairs(ids: "Ids", others: "Ids", scores: "Vectors", kept: "npt.NDArray[np.bool_] | None" = None) -> pa.Table:
+    rows = np.repeat(ids, others.shape[1]).reshape(others.shape)
+    kept = np.ones(others.shape, bool) if kept is None else kept
+    return pa.table(
+        {
+            "id": pa.array(rows[kept], pa.int64()),
+            "other": pa.array(others[kept], pa.int64()),
+            "similarity": pa.array(np.clip(scores[kept], -1, 1), pa.float32()),
+        }
+    )

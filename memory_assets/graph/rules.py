@@ -1,0 +1,227 @@
+"""The rules that make typed edges, as SQL over what the catalog knows of each memory.
+
+Every rule gives rows of one shape (source, target, type, confidence, similarity, origin, evidence, note). The evidence is the
+memory that the edge was read from, or 0 where it was stated, found in sleep or follows from a pair. When a memory changes, only
+the edges in `doomed` are computed again: those read from it, or from memories that its change touches.
+
+`now_memories`, `now_surfaces`, `now_mentions` and `now_cues` are the catalog's tables as they will be; `touched` holds the ids of
+changed and vanished memories.
+"""
+
+LINK_CONFIDENCE = 0.9
+"""A `[[name]]` link says that its author saw a connection, not which."""
+SHARED_NAME_CONFIDENCE = 0.6
+"""The same where several memories bear the name."""
+RETRACTION_CONFIDENCE = 0.75
+"""A new version whose wording says that something no longer holds may mean another part of the old one."""
+DUPLICATE_SIMILARITY = 0.9
+"""Cosine from which two memories say the same."""
+TWIN_CAP = 5
+"""Memories of the same text that one is connected with."""
+HUB = 50
+"""An entity that more memories mention connects none of them by itself."""
+ENTITY_CAP = 5
+"""RELATES_TO edges that a memory has for shared entities: the strongest ones."""
+LEAST_ENTITY_CONFIDENCE = 0.25
+
+NOW = """
+CREATE TEMP TABLE touched AS SELECT id FROM changed UNION SELECT id FROM gone;
+CREATE TEMP VIEW now_memories AS
+    FROM graph_memories ANTI JOIN touched USING (id) UNION ALL BY NAME FROM changed;
+CREATE TEMP VIEW now_cues AS
+    FROM graph_cues WHERE memory_id NOT IN (FROM touched) UNION ALL BY NAME FROM changed_cues;
+"""
+
+LINKS = """
+CREATE TEMP TABLE touched_names AS
+    SELECT DISTINCT unnest(names) AS name FROM
+        (SELECT names FROM graph_memories SEMI JOIN touched USING (id) UNION ALL SELECT names FROM changed);
+CREATE TEMP TABLE link_readers AS
+    SELECT id FROM touched UNION
+    SELECT id FROM (SELECT id, unnest(links) AS name FROM now_memories) SEMI JOIN touched_names USING (name);
+CREATE TEMP TABLE link_targets AS
+    WITH found AS (
+        SELECT r.id AS source_id, r.name, n.id AS target_id, n.project = r.project AND r.project <> '' AS at_home
+        FROM (SELECT id, project, unnest(links) AS name FROM now_memories SEMI JOIN link_readers USING (id) WHERE live) r
+        JOIN (SELECT id, project, unnest(names) AS name FROM now_memories WHERE live) n USING (name)
+        WHERE n.id <> r.id
+    )
+    SELECT source_id, name, target_id, count(*) OVER (PARTITION BY source_id, name) AS bearers FROM (
+        FROM found QUALIFY at_home = bool_or(at_home) OVER (PARTITION BY source_id, name)
+    );
+INSERT INTO doomed SELECT e.* FROM graph_edges e JOIN link_readers r ON r.id = e.evidence_id WHERE origin IN ('link', 'wording');
+INSERT INTO wanted BY NAME
+    SELECT source_id, target_id, 'RELATES_TO' AS type,
+           max(CASE WHEN bearers = 1 THEN $link ELSE $shared_name END) AS confidence, 'link' AS origin, source_id AS evidence_id,
+           'links to [[' || min(name) || ']]' AS note
+    FROM link_targets GROUP BY source_id, target_id;
+INSERT INTO wanted BY NAME
+    SELECT CASE WHEN outgoing THEN c.memory_id ELSE l.target_id END AS source_id,
+           CASE WHEN outgoing THEN l.target_id ELSE c.memory_id END AS target_id,
+           relation AS type, max(c.confidence) AS confidence, 'wording' AS origin, c.memory_id AS evidence_id,
+           arg_max(sentence, (c.confidence, sentence)) AS note
+    FROM now_cues c JOIN link_targets l ON l.source_id = c.memory_id AND l.name = lower(c.target)
+    WHERE target_kind = 'link' AND bearers = 1 GROUP BY ALL;
+"""
+
+SUPERSESSION = """
+CREATE TEMP TABLE superseded AS
+    SELECT m.id, m.superseded_by, n.retracts FROM now_memories m JOIN now_memories n ON n.id = m.superseded_by
+    WHERE m.id IN (FROM touched) OR m.superseded_by IN (FROM touched);
+INSERT INTO doomed
+    SELECT e.* FROM graph_edges e
+    WHERE origin = 'supersession' AND (source_id IN (FROM touched) OR target_id IN (FROM touched));
+INSERT INTO wanted BY NAME
+    SELECT id AS source_id, superseded_by AS target_id, 'EVOLVED_INTO' AS type, 1.0 AS confidence, 'supersession' AS origin,
+           id AS evidence_id, 'its source was rewritten' AS note
+    FROM superseded
+    UNION ALL BY NAME
+    SELECT id AS source_id, superseded_by AS target_id, 'INVALIDATED_BY' AS type, $retraction AS confidence,
+           'supersession' AS origin, id AS evidence_id, 'the new version says that something no longer holds' AS note
+    FROM superseded WHERE retracts;
+"""
+
+PROVENANCE = """
+CREATE TEMP TABLE touched_refs AS
+    SELECT DISTINCT unnest(refs) AS ref FROM
+        (SELECT refs FROM graph_memories SEMI JOIN touched USING (id) UNION ALL SELECT refs FROM changed);
+CREATE TEMP TABLE derived AS
+    SELECT id FROM touched UNION
+    SELECT id FROM (SELECT id, unnest(origins) AS ref FROM now_memories) SEMI JOIN touched_refs USING (ref);
+INSERT INTO doomed SELECT e.* FROM graph_edges e JOIN derived d ON d.id = e.evidence_id WHERE origin = 'provenance';
+INSERT INTO wanted BY NAME
+    SELECT d.id AS source_id, r.id AS target_id, 'DERIVED_FROM' AS type, 1.0 AS confidence, 'provenance' AS origin,
+           d.id AS evidence_id, 'was made from ' || min(ref) AS note
+    FROM (SELECT id, unnest(origins) AS ref FROM now_memories SEMI JOIN derived USING (id) WHERE live) d
+    JOIN (SELECT id, unnest(refs) AS ref FROM now_memories WHERE live) r USING (ref)
+    WHERE d.id <> r.id GROUP BY d.id, r.id;
+"""
+
+SESSIONS = """
+CREATE TEMP TABLE touched_sessions AS
+    SELECT session FROM graph_memories SEMI JOIN touched USING (id) WHERE session <> ''
+    UNION SELECT session FROM changed WHERE session <> '';
+CREATE TEMP TABLE steps AS
+    SELECT id, lead(id) OVER turns AS next_id, created_at < lead(created_at) OVER turns AS is_earlier, session
+    FROM now_memories SEMI JOIN touched_sessions USING (session) WHERE live
+    WINDOW turns AS (PARTITION BY session ORDER BY created_at, id);
+CREATE TEMP TABLE session_readers AS
+    SELECT id FROM touched UNION SELECT id FROM now_memories SEMI JOIN touched_sessions USING (session);
+INSERT INTO doomed
+    SELECT e.* FROM graph_edges e JOIN session_readers r ON r.id = e.evidence_id WHERE origin IN ('session', 'sequel');
+INSERT INTO wanted BY NAME
+    SELECT id AS source_id, next_id AS target_id, 'OCCURRED_BEFORE' AS type, 1.0 AS confidence, 'session' AS origin,
+           id AS evidence_id, 'next in the same session' AS note
+    FROM steps WHERE is_earlier;
+INSERT INTO wanted BY NAME
+    SELECT s.id AS source_id, s.next_id AS target_id, c.relation AS type, c.confidence, 'sequel' AS origin,
+           s.next_id AS evidence_id, c.sentence AS note
+    FROM steps s JOIN now_cues c ON c.memory_id = s.next_id WHERE c.target_kind = 'previous' AND is_earlier;
+"""
+
+ENTITIES = """
+CREATE TEMP TABLE changed_mentions AS
+    (FROM graph_mentions EXCEPT FROM now_mentions) UNION (FROM now_mentions EXCEPT FROM graph_mentions);
+CREATE TEMP TABLE frequencies AS
+    SELECT entity_id, count(*) AS memories FROM now_mentions GROUP BY entity_id;
+CREATE TEMP TABLE touched_entities AS
+    SELECT DISTINCT c.entity_id FROM changed_mentions c
+    LEFT JOIN frequencies f USING (entity_id)
+    LEFT JOIN (SELECT entity_id, count(*) AS memories FROM graph_mentions GROUP BY entity_id) b USING (entity_id)
+    WHERE least(coalesce(f.memories, 0), coalesce(b.memories, 0)) <= $hub;
+CREATE TEMP TABLE sharers AS
+    SELECT id FROM touched UNION SELECT memory_id FROM changed_mentions
+    UNION SELECT memory_id FROM now_mentions SEMI JOIN touched_entities USING (entity_id)
+    UNION SELECT memory_id FROM graph_mentions SEMI JOIN touched_entities USING (entity_id);
+INSERT INTO doomed SELECT e.* FROM graph_edges e JOIN sharers s ON s.id = e.evidence_id WHERE origin = 'entities';
+INSERT INTO wanted BY NAME
+    WITH shared AS (
+        SELECT a.memory_id, b.memory_id AS other, f.entity_id, 1 / log2(1 + f.memories) AS weight
+        FROM now_mentions a SEMI JOIN sharers s ON s.id = a.memory_id
+        JOIN (FROM frequencies WHERE memories BETWEEN 2 AND $hub) f USING (entity_id)
+        JOIN now_mentions b ON b.entity_id = a.entity_id AND b.memory_id <> a.memory_id
+    ),
+    pairs AS (
+        SELECT memory_id, other, sum(weight) / (1 + sum(weight)) AS confidence,
+               list(entity_id ORDER BY weight DESC, entity_id) AS names
+        FROM shared GROUP BY memory_id, other
+        HAVING sum(weight) / (1 + sum(weight)) >= $least_entity
+        QUALIFY row_number() OVER (PARTITION BY memory_id ORDER BY round(confidence, 9) DESC, other) <= $entity_cap
+    )
+    SELECT memory_id AS source_id, other AS target_id, 'RELATES_TO' AS type, round(confidence, 6) AS confidence,
+           'entities' AS origin, memory_id AS evidence_id,
+           'both mention ' || list_aggregate(list_transform(names[:3], name -> label_of[name]), 'string_agg', ', ') AS note
+    FROM pairs, (SELECT map(list(id ORDER BY id), list(label ORDER BY id)) AS label_of FROM now_entities);
+INSERT INTO doomed SELECT e.* FROM graph_edges e JOIN sharers s ON s.id = e.evidence_id WHERE origin = 'preference';
+INSERT INTO wanted BY NAME
+    SELECT a.entity_id AS source_id, b.entity_id AS target_id, c.relation AS type, max(c.confidence) AS confidence,
+           'preference' AS origin, c.memory_id AS evidence_id, arg_max(sentence, (c.confidence, sentence)) AS note
+    FROM now_cues c SEMI JOIN sharers s ON s.id = c.memory_id
+    JOIN now_surfaces sa ON sa.memory_id = c.memory_id AND lower(sa.text) = lower(c.target)
+    JOIN now_aliases a ON a.text = sa.text AND a.type = sa.type
+    JOIN now_surfaces sb ON sb.memory_id = c.memory_id AND lower(sb.text) = lower(c.other)
+    JOIN now_aliases b ON b.text = sb.text AND b.type = sb.type
+    WHERE c.target_kind = 'entity' AND a.entity_id <> b.entity_id GROUP BY ALL;
+"""
+
+SIMILARITY = """
+CREATE TEMP TABLE same_texts AS
+    SELECT DISTINCT least(c.id, m.id) AS one, greatest(c.id, m.id) AS two
+    FROM changed c JOIN now_memories m USING (content_hash) WHERE c.live AND m.live AND c.id <> m.id
+    QUALIFY row_number() OVER (PARTITION BY c.id ORDER BY m.id) <= $twin_cap;
+CREATE TEMP TABLE twins AS
+    SELECT least(id, other) AS one, greatest(id, other) AS two, max(similarity) AS similarity, 'similar' AS origin
+    FROM (SELECT * FROM neighbours WHERE similarity >= $duplicate)
+    ANTI JOIN same_texts ON one = least(id, other) AND two = greatest(id, other)
+    GROUP BY ALL
+    UNION ALL SELECT one, two, 1.0, 'same text' FROM same_texts;
+INSERT INTO doomed
+    SELECT e.* FROM graph_edges e WHERE origin IN ('similar', 'same text')
+       AND (source_id IN (FROM touched) OR target_id IN (FROM touched));
+INSERT INTO wanted BY NAME
+    SELECT CASE WHEN first_is_one THEN one ELSE two END AS source_id, CASE WHEN first_is_one THEN two ELSE one END AS target_id,
+           CASE WHEN independent THEN 'REINFORCES' ELSE 'RELATES_TO' END AS type, similarity AS confidence, similarity, origin,
+           0 AS evidence_id, CASE WHEN origin = 'similar' THEN 'says nearly the same' ELSE 'says the same' END AS note
+    FROM (
+        SELECT t.*, (a.created_at, a.id) < (b.created_at, b.id) AS first_is_one,
+               a.source <> b.source OR a.author <> b.author OR (a.session <> b.session AND a.session <> '' AND b.session <> '')
+                   AS independent
+        FROM twins t JOIN now_memories a ON a.id = t.one JOIN now_memories b ON b.id = t.two WHERE a.live AND b.live
+    );
+"""
+
+KEPT = """
+INSERT INTO doomed FROM graph_edges WHERE origin IN ('stated', 'creative', 'cluster', 'analyzer');
+INSERT INTO wanted BY NAME
+    SELECT source_id, target_id, type, confidence, 'stated' AS origin, nullif(note, '') AS note FROM stated;
+INSERT INTO wanted BY NAME
+    SELECT source_id, target_id, type, similarity AS confidence, similarity, 'creative' AS origin,
+           'found in sleep, ' || week AS note
+    FROM creative_links;
+INSERT INTO wanted BY NAME
+    SELECT memory_id AS source_id, cluster_id AS target_id, 'PART_OF' AS type, closeness AS confidence, closeness AS similarity,
+           'cluster' AS origin, 'one of a cluster' AS note
+    FROM cluster_members;
+INSERT INTO wanted BY NAME
+    SELECT source_id, target_id, type, max(confidence) AS confidence, 'analyzer' AS origin, memory_id AS evidence_id,
+           arg_max(note, (confidence, note)) AS note
+    FROM analyzer_links GROUP BY ALL;
+"""
+
+PARAMETERS = {
+    "link": LINK_CONFIDENCE,
+    "shared_name": SHARED_NAME_CONFIDENCE,
+    "retraction": RETRACTION_CONFIDENCE,
+    "duplicate": DUPLICATE_SIMILARITY,
+    "twin_cap": TWIN_CAP,
+    "hub": HUB,
+    "entity_cap": ENTITY_CAP,
+    "least_entity": LEAST_ENTITY_CONFIDENCE,
+}
+
+
+def script(rule: str) -> str:
+    """A rule's SQL with its constants filled in."""
+    for name in sorted(PARAMETERS, key=len, reverse=True):
+        rule = rule.replace(f"${name}", str(PARAMETERS[name]))
+    return rule

@@ -1,0 +1,82 @@
+"""The sleep cycles over one tenant, with its settings: what the schedules and `memory consolidate` run.
+
+Belongs here: which settings a cycle takes and what goes with it. The cycles themselves are in modules of their own.
+"""
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from memory_assets.graph.clusters import ClusterOutcome, find_clusters
+from memory_assets.graph.creative import CreativeOutcome, find_links
+from memory_assets.graph.forgetting import ForgetOutcome, ForgetRules, forget
+from memory_assets.graph.relevance import RelevanceOutcome, refresh_relevance, wake
+from memory_assets.stores.access_log import AccessLog, fold_accesses
+
+if TYPE_CHECKING:
+    from memory_assets.tenants import Tenant
+
+
+def decay_cycle(tenant: "Tenant", now: datetime, *, dry_run: bool = False) -> RelevanceOutcome:
+    """Fold in what was recalled, score everything, and wake archived memories that matter again.
+
+    Raises:
+        StoreError: a store cannot be read or written; finished commits stay.
+    """
+    settings = tenant.settings
+    if not dry_run:
+        fold_accesses(tenant.catalog, AccessLog(tenant.folder), now)
+    threshold = settings.archive_threshold
+
+    def score() -> RelevanceOutcome:
+        return refresh_relevance(
+            tenant.catalog, tenant.memories, now, rate=settings.decay_rate, archive_threshold=threshold, dry_run=dry_run
+        )
+
+    outcome = score()
+    if outcome.woken and not dry_run:
+        wake(tenant.memories, outcome.woken)
+        score()
+    return outcome
+
+
+def creative_cycle(tenant: "Tenant", now: datetime, *, dry_run: bool = False) -> CreativeOutcome:
+    """Connect what is alike.
+
+    Raises:
+        StoreError: a store cannot be read or written; nothing was written.
+    """
+    settings = tenant.settings
+    return find_links(
+        tenant.catalog,
+        tenant.memories,
+        now,
+        sample=settings.creative_sample,
+        least_similarity=settings.creative_similarity,
+        dry_run=dry_run,
+    )
+
+
+def cluster_cycle(tenant: "Tenant", now: datetime, *, dry_run: bool = False) -> ClusterOutcome:
+    """Cluster and summarise.
+
+    Raises:
+        StoreError: a store cannot be read or written; nothing was written.
+    """
+    least = tenant.settings.cluster_similarity
+    return find_clusters(tenant.catalog, tenant.memories, now, least_similarity=least, dry_run=dry_run)
+
+
+def forget_cycle(tenant: "Tenant", now: datetime, *, dry_run: bool = False) -> ForgetOutcome:
+    """Archive, and delete if the settings say so, by scores of this moment.
+
+    Raises:
+        StoreError: a store cannot be read or written; finished commits stay.
+        OSError: the file of deleted memories cannot be written; nothing was deleted.
+    """
+    settings = tenant.settings
+    rules = ForgetRules(
+        settings.archive_threshold, settings.delete_threshold, settings.forget_deletes, settings.forget_grace_days
+    )
+    if not dry_run:
+        fold_accesses(tenant.catalog, AccessLog(tenant.folder), now)
+    return forget(tenant.catalog, tenant.memories, tenant.folder, now, rate=settings.decay_rate, rules=rules, dry_run=dry_run)

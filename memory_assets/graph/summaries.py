@@ -1,0 +1,100 @@
+"""Extractive summaries: what a cluster of memories is about, in its own words."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+
+from memory_assets.graph.wording import sentences
+
+_SENTENCES = 3
+_REDUNDANT = 0.5
+"""Cosine of TF-IDF vectors from which a second sentence repeats the first."""
+_MOST_READ = 400
+"""Sentences that are compared, the first ones of each member first."""
+_LONGEST = 220
+_LEAST_WORDS = 5
+_LEAD_BONUS = 0.15
+"""The first sentence of a memory mostly says what it is about."""
+_NAMES_IN_LABEL = 3
+_MARKUP = re.compile(r"\*\*|__|`|^[\s>#-]+|\[\[|\]\]", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A cluster in words."""
+
+    label: str
+    """What it is about: the entities or terms that most members share."""
+    text: str
+
+
+def summarise(texts: Sequence[str], names: Sequence[Sequence[str]], dates: Sequence[datetime]) -> Summary:
+    """Summarise the members of a cluster by their most central sentences.
+
+    A sentence is central if its TF-IDF vector lies close to the mean of all; one that repeats a chosen one is passed over. The
+    chosen ones stand in the order of their memories' dates.
+
+    Args:
+        texts: one a member.
+        names: the entities that each member mentions.
+        dates: when each was created.
+    """
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    candidates = _candidates([texts[place] for place in sorted(range(len(texts)), key=lambda place: dates[place])])
+    label_names = _shared(names)
+    try:
+        matrix = TfidfVectorizer(stop_words="english", sublinear_tf=True, max_features=20_000).fit([s for s, _ in candidates])
+        vectors = matrix.transform([s for s, _ in candidates])
+    except ValueError:  # nothing but stop words
+        chosen = [candidate for candidate, _ in candidates[:1]]
+        return Summary(", ".join(label_names) or (chosen[0][:60] if chosen else "cluster"), " ".join(chosen))
+    mean = np.asarray(vectors.mean(axis=0)).ravel()
+    scores = vectors @ mean / (np.linalg.norm(mean) or 1.0) + np.array([_LEAD_BONUS * leads for _, leads in candidates])
+    picked: list[int] = []
+    for place in np.argsort(-scores, kind="stable"):
+        if all((vectors[place] @ vectors[other].T).toarray()[0, 0] < _REDUNDANT for other in picked):
+            picked.append(int(place))
+        if len(picked) == _SENTENCES:
+            break
+    if not label_names:
+        terms = matrix.get_feature_names_out()
+        label_names = [str(terms[place]) for place in np.argsort(-mean, kind="stable")[:_NAMES_IN_LABEL]]
+    said = " ".join(_ended(candidates[place][0]) for place in sorted(picked))
+    first, last = min(dates), max(dates)
+    span = f"{first:%B %Y}" if (first.year, first.month) == (last.year, last.month) else f"{first:%B %Y} to {last:%B %Y}"
+    about = ", ".join(label_names)
+    return Summary(about, f"{len(texts)} memories of {span} about {about}. {said}")
+
+
+def _candidates(texts: Sequence[str]) -> list[tuple[str, bool]]:
+    """Sentences worth quoting, and whether each leads its text."""
+    share = max(2, _MOST_READ // max(1, len(texts)))
+    found: list[tuple[str, bool]] = []
+    for text in texts:
+        plain = [" ".join(_MARKUP.sub("", sentence).split()) for sentence in sentences(text)]
+        worth = [sentence for sentence in plain if len(sentence.split()) >= _LEAST_WORDS] or plain[:1]
+        found += [(sentence, number == 0) for number, sentence in enumerate(worth[:share])]
+    distinct: dict[str, bool] = {}
+    for sentence, leads in found[:_MOST_READ]:
+        distinct.setdefault(sentence, leads)
+    return list(distinct.items())
+
+
+def _shared(names: Sequence[Sequence[str]]) -> list[str]:
+    """The names that at least a third of the members mention, and at least two of them, the commonest first."""
+    counts: dict[str, int] = {}
+    for listed in names:
+        for name in dict.fromkeys(listed):
+            counts[name] = counts.get(name, 0) + 1
+    least = max(2, len(names) / 3)
+    common = sorted((name for name, count in counts.items() if count >= least), key=lambda name: (-counts[name], name))
+    return common[:_NAMES_IN_LABEL]
+
+
+def _ended(sentence: str) -> str:
+    shown = sentence if len(sentence) <= _LONGEST else sentence[: _LONGEST - 1].rstrip() + "…"
+    return shown if shown[-1] in ".!?…" else f"{shown}."

@@ -1,0 +1,93 @@
+"""A tenant's real stores in a temporary folder, and a short way to put memories into them."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from memory_assets.graph.edges import GraphOutcome, refresh_graph
+from memory_assets.models import Entity, Kind, Memory, Source
+from memory_assets.settings import load_settings
+from memory_assets.stores.catalog import Catalog
+from memory_assets.stores.memories import MemoryStore, content_hash
+from memory_assets.stores.relations import RelationStore
+from memory_assets.tenants import Tenant
+
+DAY = datetime(2026, 6, 1, 12, tzinfo=UTC)
+DIMENSION = 16
+EMBEDDER = "test"
+
+Edge = tuple[int, int, str]
+
+
+class World:
+    """One tenant."""
+
+    def __init__(self, folder: Path) -> None:
+        self.settings = load_settings(data_dir=folder, pai_seed=folder / "none.json", embedder="wordllama")
+        self.tenant = Tenant(self.settings, "main")
+
+    @property
+    def memories(self) -> MemoryStore:
+        return self.tenant.memories
+
+    @property
+    def catalog(self) -> Catalog:
+        return self.tenant.catalog
+
+    @property
+    def relations(self) -> RelationStore:
+        return self.tenant.relations
+
+    def put(
+        self,
+        number: int,
+        content: str = "",
+        *,
+        names: Sequence[tuple[str, str]] = (),
+        vector: Sequence[float] | None = None,
+        days: float = 0,
+        **fields: Any,
+    ) -> None:
+        """Store a memory, created `days` before DAY; its vector is its own direction unless one is given."""
+        text = content or f"memory number {number}"
+        made = Memory(
+            **{
+                "id": number,
+                "content": text,
+                "kind": Kind.NOTE,
+                "source": Source.CLI,
+                "source_key": "",
+                "created_at": DAY - timedelta(days=days),
+                "updated_at": DAY,
+                "entities": tuple(Entity(name, kind) for name, kind in names),
+                "content_hash": content_hash(text),
+                "revision": content_hash(f"{text}{names}{fields}{days}"),
+                "pipeline": "test",
+                **fields,
+            }
+        )
+        direction = np.array(vector) if vector is not None else np.random.default_rng(number).normal(size=DIMENSION)
+        unit = (direction / np.linalg.norm(direction)).astype(np.float32)
+        self.memories.put([made], unit[None, :], EMBEDDER)
+
+    def refresh(self, **options: Any) -> GraphOutcome:
+        return refresh_graph(self.catalog, self.memories, self.relations, **options)
+
+    def edges(self, *origins: str) -> set[Edge]:
+        """Edges of some origins, or all."""
+        with self.catalog.read() as connection:
+            rows = connection.execute("SELECT source_id, target_id, type, origin FROM graph_edges").fetchall()
+        return {tuple(row[:3]) for row in rows if not origins or row[3] in origins}
+
+    def query(self, sql: str) -> list[tuple[Any, ...]]:
+        with self.catalog.read() as connection:
+            return connection.execute(sql).fetchall()
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)

@@ -1,0 +1,251 @@
+import numpy as np
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from memory_assets.graph.rules import ENTITY_CAP
+from memory_assets.models import RelationType, Source, State
+from memory_assets.stores.relations import StatedRelation
+from memory_assets_tests.graph.conftest import World
+
+A, B, C, D = 11, 22, 33, 44
+
+
+def test_links_by_title_and_by_file_name_become_edges_with_their_reason(world):
+    world.put(A, title="incident", content="See [[cause]].", links=("cause", "nowhere"))
+    world.put(B, source_key="claude_silo:x/cause.md")
+    world.refresh()
+    assert world.edges("link") == {(A, B, "RELATES_TO")}
+    assert world.query("SELECT note FROM graph_edges") == [("links to [[cause]]",)]
+
+
+def test_a_name_that_several_bear_means_the_one_of_the_same_project(world):
+    world.put(A, links=("role",), project="/work/atlas")
+    world.put(B, title="role", project="/work/atlas")
+    world.put(C, title="role", project="/work/other")
+    world.put(D, links=("role",), project="/work/third")
+    world.refresh()
+    assert world.edges("link") == {(A, B, "RELATES_TO"), (D, B, "RELATES_TO"), (D, C, "RELATES_TO")}
+    sure, unsure = (world.query(f"SELECT min(confidence) FROM graph_edges WHERE source_id = {number}")[0][0] for number in (A, D))
+    assert sure > unsure
+
+
+def test_wording_types_the_edge_and_says_where_it_was_read(world):
+    world.put(A, title="cause")
+    world.put(B, content="This led to [[decision]], because of [[cause]].", links=("decision", "cause"))
+    world.put(C, title="decision")
+    world.refresh()
+    assert world.edges("wording") == {(B, C, "LEADS_TO"), (A, B, "LEADS_TO")}
+    assert {row[0] for row in world.query("SELECT evidence_id FROM graph_edges WHERE origin = 'wording'")} == {B}
+
+
+def test_a_superseded_memory_evolved_and_is_invalidated_where_the_new_one_says_so(world):
+    world.put(A, state=State.SUPERSEDED, superseded_by=B)
+    world.put(B, content="The cache is no longer used.")
+    world.put(C, state=State.SUPERSEDED, superseded_by=D)
+    world.put(D, content="The cache is used a lot.")
+    world.refresh()
+    assert world.edges() == {(A, B, "EVOLVED_INTO"), (A, B, "INVALIDATED_BY"), (C, D, "EVOLVED_INTO")}
+
+
+def test_provenance_by_original_path_and_by_ids(world):
+    world.put(A, source=Source.CLAUDE_SILO, source_key="claude_silo:-home-x/rule.md")
+    world.put(B, metadata={"original_path": "/home/x/.claude/projects/-home-x/memory/rule.md"})
+    world.put(C, metadata={"derived_from": [A, "42", True]})
+    world.refresh()
+    assert world.edges("provenance") == {(B, A, "DERIVED_FROM"), (C, A, "DERIVED_FROM")}
+
+
+def test_order_within_a_session_joins_neighbours_only(world):
+    for number, days in ((A, 3), (B, 2), (C, 1)):
+        world.put(number, session="s", days=days)
+    world.put(D, session="other", days=2)
+    world.refresh()
+    assert world.edges("session") == {(A, B, "OCCURRED_BEFORE"), (B, C, "OCCURRED_BEFORE")}
+    world.memories.set_state([B], State.FORGOTTEN)
+    world.refresh()
+    assert world.edges() == {(A, C, "OCCURRED_BEFORE")}
+
+
+def test_an_opening_that_refers_back_names_the_previous_memory_as_the_cause(world):
+    world.put(A, session="s", days=2)
+    world.put(B, content="As a result we closed the port.", session="s", days=1)
+    world.refresh()
+    assert (A, B, "LEADS_TO") in world.edges("sequel")
+
+
+def test_shared_entities_relate_more_surely_the_rarer_they_are_and_hubs_do_not_explode(world):
+    for number in range(1, 41):
+        world.put(number, names=[("Hub", "TOOL")])
+    world.put(A * 10, names=[("Rare", "TOOL"), ("Odd", "TOOL")])
+    world.put(B * 10, names=[("Rare", "TOOL"), ("Odd", "TOOL")])
+    world.put(C * 10, names=[("Rare", "TOOL")])
+    world.refresh()
+    confidence = {
+        (source, target): value
+        for source, target, value in world.query("SELECT source_id, target_id, confidence FROM graph_edges")
+    }
+    assert confidence[110, 220] > confidence[110, 330]
+    assert max(row[0] for row in world.query("SELECT count(*) FROM graph_edges GROUP BY source_id")) <= ENTITY_CAP
+    assert not any(source <= 40 for source, _ in confidence)
+
+
+def test_near_duplicates_reinforce_across_sources_and_relate_within_one(world):
+    same = [1.0, *[0.0] * 15]
+    near = [1.0, 0.1, *[0.0] * 14]
+    world.put(A, days=2, vector=same)
+    world.put(B, days=1, vector=near, source=Source.HTTP)
+    world.put(C, vector=[0.0, 0.0, 1.0, *[0.0] * 13], content="told twice", days=2)
+    world.put(D, vector=[0.0, 0.0, 0.0, 1.0, *[0.0] * 12], content="told twice", days=1)
+    world.refresh()
+    assert world.edges() == {(A, B, "REINFORCES"), (C, D, "RELATES_TO")}
+    (similarity,) = world.query(f"SELECT similarity FROM graph_edges WHERE source_id = {A}")[0]
+    assert abs(similarity - 1 / np.sqrt(1.01)) < 1e-3
+
+
+def test_preferences_join_entities(world):
+    names = [("PostgreSQL", "DATABASE"), ("MongoDB", "DATABASE")]
+    world.put(A, content="The team prefers PostgreSQL over MongoDB.", names=names)
+    world.refresh()
+    found = world.query(
+        "SELECT a.label, e.type, b.label FROM graph_edges e JOIN graph_nodes a ON a.id = source_id "
+        "JOIN graph_nodes b ON b.id = target_id"
+    )
+    assert found == [("PostgreSQL", "PREFERS_OVER", "MongoDB")]
+
+
+def test_a_stated_relation_follows_its_memory_to_the_newest_version(world):
+    world.put(A)
+    world.put(B)
+    world.relations.state(StatedRelation(A, B, RelationType.CONTRADICTS, 0.8, "seen in the logs"))
+    world.relations.state(StatedRelation(A, 999, RelationType.PART_OF))
+    world.refresh()
+    assert world.edges() == {(A, B, "CONTRADICTS")}
+    world.put(A, state=State.SUPERSEDED, superseded_by=C)
+    world.put(C, content="a newer version")
+    world.refresh()
+    assert world.edges("stated") == {(C, B, "CONTRADICTS")}
+
+
+def test_one_person_is_one_node_with_one_id_over_time(world):
+    world.put(A, names=[("Priya", "PERSON")])
+    world.refresh()
+    ((before,),) = world.query("SELECT id FROM graph_nodes WHERE kind = 'entity'")
+    world.put(B, names=[("Priya Vendakar", "PERSON")])
+    world.put(C, names=[("Vendakar, Priya", "PERSON")])
+    world.refresh()
+    assert world.query("SELECT id, label, type FROM graph_nodes WHERE kind = 'entity'") == [(before, "Priya Vendakar", "PERSON")]
+    assert world.query("SELECT count(*) FROM graph_mentions") == [(3,)]
+
+
+def test_an_unchanged_world_is_not_written_again(world):
+    fill(world)
+    assert world.refresh().written > 0
+    stamp = world.catalog.path.read_bytes()
+    again = world.refresh()
+    assert (again.changed, again.written) == (0, 0)
+    assert world.catalog.path.read_bytes() == stamp
+
+
+def test_only_the_changed_memory_is_looked_at_again(world):
+    fill(world)
+    world.refresh()
+    world.put(B, content="Another text.")
+    assert world.refresh().changed == 1
+
+
+def test_no_edge_dangles_when_memories_go_or_are_forgotten(world):
+    fill(world)
+    world.refresh()
+    world.memories.delete([A])
+    world.memories.set_state([B], State.FORGOTTEN)
+    world.refresh()
+    ends = {end for edge in world.edges() for end in edge[:2]}
+    assert not ends & {A, B}
+    assert ends <= {row[0] for row in world.query("SELECT id FROM graph_nodes")}
+    assert {row[0] for row in world.query("SELECT memory_id FROM graph_mentions")} <= {C, D}
+
+
+def test_a_refresh_that_another_process_overtook_starts_again(world, monkeypatch):
+    from memory_assets.graph import edges
+
+    fill(world)
+    write, calls = edges._write, []
+
+    def overtaken(catalog, changes, difference, build):
+        calls.append(build)
+        if len(calls) == 1:
+            monkeypatch.setattr(edges, "_write", write)
+            World(world.settings.data_dir).refresh()
+            monkeypatch.setattr(edges, "_write", overtaken)
+        return write(catalog, changes, difference, build)
+
+    monkeypatch.setattr(edges, "_write", overtaken)
+    world.refresh()
+    assert world.edges("link")
+    assert world.query("SELECT number FROM graph_builds") == [(1,)]
+
+
+CHANGES = st.lists(
+    st.tuples(
+        st.sampled_from([A, B, C, D]),
+        st.sampled_from(["active", "archived", "forgotten", "gone"]),
+        st.sampled_from(["", "one", "two"]),
+        st.sets(st.sampled_from(["one", "two", "three"]), max_size=2),
+        st.sets(st.sampled_from([("Ann Lee", "PERSON"), ("Ann", "PERSON"), ("Redis", "TOOL"), ("Atlas", "NAME")]), max_size=3),
+        st.sampled_from(["", "s", "t"]),
+        st.sampled_from(["This led to [[one]].", "Because of [[two]].", "As a result it stopped.", "Plain."]),
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(CHANGES)
+def test_step_by_step_gives_the_graph_that_one_build_gives(tmp_path_factory, changes):
+    slowly = World(tmp_path_factory.mktemp("slowly"))
+    for step, (number, state, title, links, names, session, text) in enumerate(changes):
+        if state == "gone":
+            slowly.memories.delete([number])
+        else:
+            slowly.put(
+                number,
+                text + str(step),
+                title=title,
+                links=tuple(sorted(links)),
+                names=sorted(names),
+                session=session,
+                days=step,
+                state=State(state),
+            )
+        slowly.refresh()
+    at_once = World(tmp_path_factory.mktemp("at_once"))
+    rows = slowly.memories.scan(slowly.memories.table.schema.names) if slowly.memories.live_column else None
+    if rows is not None and rows.num_rows:
+        from memory_assets.stores.memories import from_arrow
+
+        column = slowly.memories.live_column
+        assert column
+        at_once.memories.put(from_arrow(rows), np.stack(rows[column].to_pylist()).astype(np.float32), "test")
+        at_once.refresh()
+        assert graph_of(slowly) == graph_of(at_once)
+
+
+def graph_of(world):
+    """Edges and mentions with entities by the texts that mean them: their ids may differ by history."""
+    edges = world.query(
+        "SELECT source_id, target_id, type, round(confidence, 4), origin, evidence_id FROM graph_edges ORDER BY ALL"
+    )
+    mentions = world.query(
+        """SELECT memory_id, list_sort(list(DISTINCT a."text")) FROM graph_mentions m JOIN graph_aliases a USING (entity_id)
+           GROUP BY memory_id, m.entity_id ORDER BY ALL"""
+    )
+    nodes = world.query("SELECT id FROM graph_nodes WHERE kind = 'memory' ORDER BY ALL")
+    return edges, mentions, nodes
+
+
+def fill(world):
+    world.put(A, "This led to [[b]].", title="a", links=("b",), names=[("Ann Lee", "PERSON")], session="s", days=3)
+    world.put(B, title="b", names=[("Ann", "PERSON"), ("Redis", "TOOL")], session="s", days=2)
+    world.put(C, names=[("Redis", "TOOL")], session="s", days=1)
+    world.put(D, "told twice", names=[("Ann Lee", "PERSON")])

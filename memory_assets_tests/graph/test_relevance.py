@@ -1,0 +1,133 @@
+import math
+from datetime import timedelta
+
+import pytest
+
+from memory_assets.graph.relevance import explain, refresh_relevance
+from memory_assets.graph.sleep import decay_cycle
+from memory_assets.models import RelationType, State
+from memory_assets.stores.access_log import AccessLog
+from memory_assets.stores.relations import StatedRelation
+from memory_assets_tests.graph.conftest import DAY
+
+MIDNIGHT = DAY.replace(hour=0)
+A, B, C = 11, 22, 33
+
+
+def score(world, number, now=DAY, **options):
+    world.refresh()
+    refresh_relevance(world.catalog, world.memories, now, **{"rate": 0.1, "archive_threshold": 0.2, **options})
+    factors = explain(world.catalog, number)
+    assert factors
+    return factors
+
+
+def test_the_score_is_the_seeds_product_factor_by_factor(world):
+    world.put(A, days=10.5, importance=0.8, confidence=0.6)
+    world.put(B, days=40)
+    world.put(C, days=40)
+    world.relations.state(StatedRelation(A, B, RelationType.RELATES_TO))
+    world.relations.state(StatedRelation(C, A, RelationType.PART_OF, 0.2))
+    factors = score(world, A)
+    assert factors.decay == pytest.approx(math.exp(-0.1 * 10))
+    assert factors.access == pytest.approx(0.3 + 0.3 * math.exp(-0.05 * 10))
+    assert factors.density == pytest.approx(1 + 0.3 * math.log(3))
+    assert factors.importance == pytest.approx(1.3)
+    assert factors.confidence == pytest.approx(0.7 + 0.3 * 0.6)
+    product = factors.decay * factors.access * factors.density * factors.importance * factors.confidence
+    assert factors.relevance == pytest.approx(product)
+    assert factors.fresh_because == "created or confirmed"
+
+
+def test_a_fresh_memory_without_edges_starts_well_above_the_archive_threshold(world):
+    world.put(A)
+    assert score(world, A).relevance == pytest.approx(0.6)
+
+
+def test_a_score_is_at_most_one(world):
+    world.put(A, importance=1)
+    for number in range(100, 130):
+        world.put(number)
+        world.relations.state(StatedRelation(A, number, RelationType.RELATES_TO))
+    assert score(world, A).relevance == 1.0
+
+
+def test_a_memory_linked_to_live_work_does_not_sink_and_a_weak_link_does_not_hold_it(world):
+    world.put(A, days=100)
+    world.put(B, days=0.5)
+    world.put(C, days=100)
+    world.relations.state(StatedRelation(B, A, RelationType.LEADS_TO, 0.9))
+    world.relations.state(StatedRelation(B, C, RelationType.RELATES_TO, 0.3))
+    held = score(world, A)
+    assert held.relevance > 0.2
+    assert held.fresh_because == f"activity of {B}"
+    assert score(world, C).relevance < 0.01
+
+
+def test_activity_is_passed_on_one_step_only(world):
+    world.put(A, days=100)
+    world.put(B, days=100)
+    world.put(C)
+    world.relations.state(StatedRelation(A, B, RelationType.RELATES_TO))
+    world.relations.state(StatedRelation(B, C, RelationType.RELATES_TO))
+    assert score(world, B).relevance > 0.2
+    assert score(world, A).relevance < 0.01
+
+
+def test_recall_makes_a_memory_and_what_it_is_linked_to_fresh_again(world):
+    world.put(A, days=100)
+    world.put(B, days=100)
+    world.relations.state(StatedRelation(A, B, RelationType.RELATES_TO))
+    world.refresh()
+    AccessLog(world.tenant.folder).record([A], DAY - timedelta(days=2))
+    AccessLog(world.tenant.folder).record([A], DAY - timedelta(days=1, hours=12))
+    decay_cycle(world.tenant, DAY)
+    recalled, linked = explain(world.catalog, A), explain(world.catalog, B)
+    assert recalled and linked
+    assert (recalled.accesses, recalled.fresh_because) == (2, "recalled")
+    assert recalled.access == pytest.approx(0.3 + 0.3 * math.exp(-0.05 / (1 + math.log(3))))
+    assert linked.fresh_at == recalled.fresh_at
+    assert linked.access < recalled.access
+
+
+def test_a_second_pass_on_the_same_day_writes_nothing(world):
+    world.put(A, days=3)
+    world.refresh()
+    assert decay_cycle(world.tenant, MIDNIGHT + timedelta(hours=1)).written == 1
+    stamp = world.catalog.path.read_bytes()
+    assert decay_cycle(world.tenant, MIDNIGHT + timedelta(hours=20)).written == 0
+    assert world.catalog.path.read_bytes() == stamp
+    assert decay_cycle(world.tenant, MIDNIGHT + timedelta(days=1)).written == 1
+
+
+def test_a_dry_run_changes_nothing(world):
+    world.put(A, days=3)
+    world.refresh()
+    AccessLog(world.tenant.folder).record([A], DAY)
+    stamp = world.catalog.path.read_bytes()
+    assert decay_cycle(world.tenant, DAY, dry_run=True).written == 1
+    assert world.catalog.path.read_bytes() == stamp
+
+
+def test_an_archived_memory_that_is_recalled_comes_back_and_an_idle_one_does_not(world):
+    for number in (A, B):
+        world.put(number, days=200, state=State.ARCHIVED)
+    world.refresh()
+    AccessLog(world.tenant.folder).record([A], DAY)
+    assert decay_cycle(world.tenant, DAY).woken == (A,)
+    assert [memory.state for memory in world.memories.get([A, B])] == [State.ACTIVE, State.ARCHIVED]
+    assert explain(world.catalog, A)
+    assert explain(world.catalog, B) is None
+
+
+def test_only_active_memories_have_a_score(world):
+    world.put(A)
+    for number, state in enumerate((State.SUPERSEDED, State.FORGOTTEN, State.VANISHED, State.ARCHIVED), start=100):
+        world.put(number, state=state, days=300)
+    score(world, A)
+    assert world.query("SELECT id FROM relevance_scores") == [(A,)]
+
+
+def test_a_memory_dated_in_the_future_has_no_negative_age(world):
+    world.put(A, days=-5)
+    assert score(world, A).decay == 1.0

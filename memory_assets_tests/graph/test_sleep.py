@@ -1,0 +1,324 @@
+import json
+from dataclasses import replace
+from datetime import timedelta
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from memory_assets.cli.import_ import command as import_command
+from memory_assets.graph import forgetting
+from memory_assets.graph.clusters import find_clusters, label_dense, match_clusters
+from memory_assets.graph.creative import find_links
+from memory_assets.graph.forgetting import ForgetRules, forget
+from memory_assets.graph.neighbours import nearest_of_all, nearest_to
+from memory_assets.graph.relevance import refresh_relevance
+from memory_assets.graph.summaries import summarise
+from memory_assets.models import RelationType, State
+from memory_assets.stores.relations import StatedRelation
+from memory_assets_tests.graph.conftest import DAY, DIMENSION
+
+RULES = ForgetRules(archive_below=0.2, delete_below=0.05, deletes=False, grace_days=30)
+
+
+def direction(*parts: float) -> list[float]:
+    return [*parts, *[0.0] * (DIMENSION - len(parts))]
+
+
+def around(centre: int, number: int, spread: float = 0.2) -> list[float]:
+    """A direction near the axis `centre`."""
+    axis = np.zeros(DIMENSION)
+    axis[centre] = 1
+    return (axis + spread * np.random.default_rng(number).normal(size=DIMENSION) / 4).tolist()
+
+
+def scored(world):
+    world.refresh()
+    refresh_relevance(world.catalog, world.memories, DAY, rate=0.1, archive_threshold=0.2)
+
+
+class TestCreative:
+    def test_alike_but_unconnected_memories_are_joined_by_theme_or_by_subject(self, world):
+        world.put(1, vector=direction(1.0))
+        world.put(2, vector=direction(1.0, 0.6))
+        world.put(3, vector=direction(0, 0, 1.0), names=[("Redis", "TOOL")])
+        world.put(4, vector=direction(0, 0, 1.0, 0.6), names=[("Redis", "TOOL")])
+        world.put(5, vector=direction(0, 0, 0, 0, 1.0))
+        for number in range(100, 160):
+            world.put(number, names=[("Redis", "TOOL")])
+        scored(world)
+        outcome = find_links(world.catalog, world.memories, DAY, least_similarity=0.8)
+        assert {(link["source_id"], link["target_id"], link["type"]) for link in outcome.links} == {
+            (1, 2, "SHARES_THEME"),
+            (3, 4, "RELATES_TO"),
+        }
+        assert {(1, 2, "SHARES_THEME"), (3, 4, "RELATES_TO")} == world.edges("creative")
+
+    def test_what_is_connected_in_either_direction_is_left_alone(self, world):
+        world.put(1, vector=direction(1.0))
+        world.put(2, vector=direction(1.0, 0.5))
+        world.relations.state(StatedRelation(2, 1, RelationType.PART_OF))
+        scored(world)
+        assert find_links(world.catalog, world.memories, DAY).links == ()
+
+    def test_the_sample_is_the_same_within_a_week_and_another_in_the_next(self, world):
+        for number in range(1, 40):
+            world.put(number, vector=around(number % 3, number))
+        scored(world)
+        once, again, later = (
+            find_links(world.catalog, world.memories, moment, sample=8, dry_run=True).links
+            for moment in (DAY, DAY + timedelta(days=2), DAY + timedelta(days=7))
+        )
+        assert once == again
+        assert once != later
+
+    def test_a_second_run_writes_nothing_and_a_dry_run_never_does(self, world):
+        world.put(1, vector=direction(1.0))
+        world.put(2, vector=direction(1.0, 0.5))
+        scored(world)
+        stamp = world.catalog.path.read_bytes()
+        assert len(find_links(world.catalog, world.memories, DAY, dry_run=True).links) == 1
+        assert world.catalog.path.read_bytes() == stamp
+        assert len(find_links(world.catalog, world.memories, DAY).links) == 1
+        stamp = world.catalog.path.read_bytes()
+        assert find_links(world.catalog, world.memories, DAY).links == ()
+        assert world.catalog.path.read_bytes() == stamp
+
+    def test_a_rebuild_of_the_graph_keeps_the_links_and_a_lost_memory_takes_its_own_along(self, world):
+        world.put(1, vector=direction(1.0))
+        world.put(2, vector=direction(1.0, 0.5))
+        scored(world)
+        find_links(world.catalog, world.memories, DAY)
+        with world.catalog.write() as connection:
+            connection.execute("DELETE FROM graph_edges; DELETE FROM graph_memories; DELETE FROM graph_nodes")
+        world.refresh()
+        assert world.edges("creative") == {(1, 2, "SHARES_THEME")}
+        world.memories.delete([2])
+        world.refresh()
+        assert world.edges() == set()
+
+    def test_memories_that_do_not_matter_are_not_drawn(self, world):
+        world.put(1, vector=direction(1.0), days=60)
+        world.put(2, vector=direction(1.0, 0.5), days=60)
+        scored(world)
+        assert find_links(world.catalog, world.memories, DAY).sampled == 0
+
+
+class TestNeighbours:
+    def test_cells_find_what_comparing_all_finds(self, monkeypatch):
+        from memory_assets.graph import neighbours
+
+        random = np.random.default_rng(3)
+        centres = random.normal(size=(60, 24))
+        vectors = (centres[random.integers(0, 60, 3_000)] + 0.4 * random.normal(size=(3_000, 24))).astype(np.float32)
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+        exact_places, exact = nearest_of_all(vectors, 5)
+        monkeypatch.setattr(neighbours, "_EXACT", 100)
+        places, similarity = nearest_of_all(vectors, 5)
+        common = sum(len(set(a) & set(b)) for a, b in zip(places.tolist(), exact_places.tolist(), strict=True))
+        assert common > 0.95 * exact_places.size
+        assert (places != np.arange(3_000)[:, None]).all()
+        assert (similarity <= exact + 1e-6).all()
+
+    def test_few_and_many_give_the_same_answer(self, world, monkeypatch):
+        from memory_assets.graph import neighbours
+
+        for number in range(1, 30):
+            world.put(number, vector=around(number % 4, number))
+        ids = list(range(1, 12))
+        few = nearest_to(world.memories, ids, 3).sort_by([("id", "ascending"), ("similarity", "descending")])
+        monkeypatch.setattr(neighbours, "_FEW", 2)
+        many = nearest_to(world.memories, ids, 3).sort_by([("id", "ascending"), ("similarity", "descending")])
+        assert few.select(["id", "other"]) == many.select(["id", "other"])
+        assert np.allclose(few["similarity"].to_numpy(), many["similarity"].to_numpy(), atol=1e-5)
+
+
+class TestClusters:
+    def fill(self, world, sizes):
+        number = 0
+        for centre, size in enumerate(sizes):
+            for _ in range(size):
+                number += 1
+                world.put(
+                    number,
+                    f"The export of area {centre} was slow again on day {number}, so the team measured it.",
+                    vector=around(centre, number),
+                    names=[(f"Tool{centre}", "TOOL")],
+                )
+        world.refresh()
+
+    def test_dense_groups_become_patterns_with_members_and_words(self, world):
+        self.fill(world, (6, 5, 1))
+        outcome = find_clusters(world.catalog, world.memories, DAY)
+        assert [len(cluster.members) for cluster in outcome.clusters] == [6, 5]
+        first = outcome.clusters[0]
+        assert first.label == "Tool0"
+        assert "area 0" in first.summary
+        assert world.query(f"SELECT kind, type FROM graph_nodes WHERE id = {first.id}") == [("pattern", "MetaPattern")]
+        assert {(number, first.id, "PART_OF") for number in range(1, 7)} <= world.edges("cluster")
+
+    def test_a_second_run_writes_nothing_and_a_rebuild_keeps_the_edges(self, world):
+        self.fill(world, (6, 5))
+        find_clusters(world.catalog, world.memories, DAY)
+        edges, stamp = world.edges("cluster"), world.catalog.path.read_bytes()
+        assert find_clusters(world.catalog, world.memories, DAY + timedelta(days=30)).written == 0
+        assert world.refresh().written == 0
+        assert world.catalog.path.read_bytes() == stamp
+        assert edges == world.edges("cluster")
+
+    def test_a_cluster_keeps_its_identity_as_members_come_and_go(self, world):
+        self.fill(world, (6, 5))
+        before = {cluster.label: cluster.id for cluster in find_clusters(world.catalog, world.memories, DAY).clusters}
+        world.memories.set_state([1, 2], State.ARCHIVED)
+        world.put(50, "The export of area 0 is slow.", vector=around(0, 50), names=[("Tool0", "TOOL")])
+        world.refresh()
+        outcome = find_clusters(world.catalog, world.memories, DAY + timedelta(days=30))
+        assert {cluster.label: cluster.id for cluster in outcome.clusters} == before
+        assert (outcome.kept, outcome.founded, outcome.dissolved) == (2, 0, 0)
+        assert 50 in next(cluster for cluster in outcome.clusters if cluster.label == "Tool0").members
+
+    def test_a_dissolved_cluster_leaves_nothing_behind(self, world):
+        self.fill(world, (4,))
+        find_clusters(world.catalog, world.memories, DAY)
+        world.memories.set_state([1, 2, 3], State.FORGOTTEN)
+        world.refresh()
+        outcome = find_clusters(world.catalog, world.memories, DAY)
+        assert (outcome.clusters, outcome.dissolved) == ((), 1)
+        assert world.query("SELECT count(*) FROM graph_nodes WHERE kind = 'pattern'") == [(0,)]
+        assert world.edges("cluster") == set()
+
+    def test_large_loose_neighbourhoods_are_divided_where_they_are_thin(self):
+        random = np.random.default_rng(0)
+        one, two = np.eye(DIMENSION)[0], np.eye(DIMENSION)[0] * 0.8 + np.eye(DIMENSION)[1] * 0.6
+        vectors = np.vstack([centre + 0.03 * random.normal(size=(40, DIMENSION)) for centre in (one, two)]).astype(np.float32)
+        bridge = np.array([one + (two - one) * step for step in np.linspace(0.1, 0.9, 5)], np.float32)
+        vectors = np.vstack([vectors, bridge]).astype(np.float32)
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+        labels = label_dense(vectors)
+        ones, twos = set(labels[:40].tolist()) - {-1}, set(labels[40:80].tolist()) - {-1}
+        assert ones
+        assert twos
+        assert not ones & twos
+
+    def test_matching_prefers_the_best_overlap_and_gives_each_id_once(self):
+        known = {7: {1, 2, 3, 4}, 8: {5, 6}}
+        groups = [frozenset({1, 2}), frozenset({1, 2, 3, 4, 9}), frozenset({5, 6, 7})]
+        ids = match_clusters(groups, known)
+        assert ids[1:] == [7, 8]
+        assert ids[0] not in {7, 8}
+
+    def test_a_summary_quotes_central_sentences_once_and_in_order(self):
+        texts = [
+            "The billing export failed at night. Coffee was good.",
+            "The billing export failed again because the disk was full.",
+            "Kontora imports invoices on Mondays since July.",
+        ]
+        made = summarise(texts, [["Kontora"], ["Kontora"], []], [DAY, DAY + timedelta(days=1), DAY + timedelta(days=40)])
+        assert made.label == "Kontora"
+        assert made.text.startswith("3 memories of June 2026 to July 2026 about Kontora.")
+        assert "Coffee" not in made.text
+        assert made.text.index("failed") < made.text.index("Mondays")
+
+    def test_texts_of_nothing_but_stop_words_are_still_summarised(self):
+        assert summarise(["it is what it is"] * 3, [[], [], []], [DAY] * 3).text
+
+
+class TestForget:
+    def run(self, world, rules=RULES, **options):
+        return forget(world.catalog, world.memories, world.tenant.folder, DAY, rate=0.1, rules=rules, **options)
+
+    def states(self, world):
+        rows = world.memories.scan(("id", "state"))
+        return dict(zip(rows["id"].to_pylist(), rows["state"].to_pylist(), strict=True))
+
+    def test_only_idle_unprotected_active_memories_are_archived(self, world):
+        world.put(1, days=200)
+        world.put(2, days=200, protected=True)
+        world.put(3, days=200, state=State.FORGOTTEN)
+        world.put(4, days=200, state=State.SUPERSEDED)
+        world.put(5, days=1)
+        world.put(6, days=20)
+        world.refresh()
+        assert [memory.id for memory, _ in self.run(world, dry_run=True).archived] == [1]
+        assert self.states(world)[1] == "active"
+        assert [memory.id for memory, _ in self.run(world).archived] == [1]
+        assert self.states(world) == {1: "archived", 2: "active", 3: "forgotten", 4: "superseded", 5: "active", 6: "active"}
+
+    def test_without_grace_the_threshold_alone_decides(self, world):
+        world.put(6, days=20)
+        world.refresh()
+        assert len(self.run(world, replace(RULES, grace_days=0)).archived) == 1
+
+    def test_a_second_run_finds_nothing_left_and_writes_nothing(self, world):
+        world.put(1, days=200)
+        world.refresh()
+        self.run(world)
+        version = world.memories.version
+        assert self.run(world).archived == ()
+        assert world.memories.version == version
+
+    def test_nothing_is_deleted_unless_it_is_switched_on(self, world):
+        world.put(1, days=2000)
+        world.refresh()
+        outcome = self.run(world)
+        assert (outcome.deleted, outcome.file) == ((), None)
+        assert len(world.memories) == 1
+
+    def test_what_is_deleted_is_in_a_file_that_import_takes_back(self, world, monkeypatch):
+        world.put(1, "An old thought about Redis.", days=200, tags=("redis",), importance=0.25)
+        world.put(2, days=200, protected=True)
+        world.refresh()
+        outcome = self.run(world, replace(RULES, deletes=True))
+        assert [memory.id for memory, _ in outcome.deleted] == [1]
+        assert set(self.states(world)) == {2}
+        assert outcome.file
+        (line,) = outcome.file.read_text(encoding="utf-8").splitlines()
+        assert json.loads(line)["content"] == "An old thought about Redis."
+        monkeypatch.setenv("MEMORY_DATA_DIR", str(world.settings.data_dir))
+        taken: list = []
+        monkeypatch.setattr(
+            "memory_assets.ingest.direct.import_memories", lambda tenant, given, advance: taken.extend(given) or _Counts()
+        )
+        result = CliRunner().invoke(import_command, [str(outcome.file)])
+        assert result.exit_code == 0, result.output
+        assert [(back.id, back.content, back.tags, back.importance) for back in taken] == [
+            (1, "An old thought about Redis.", ("redis",), 0.25)
+        ]
+
+    def test_what_its_source_still_says_is_archived_and_not_deleted(self, world):
+        world.put(1, days=200, source_key="claude_silo:x/a.md")
+        with world.catalog.write() as connection:
+            connection.execute("INSERT INTO memory_entries (key) VALUES ('claude_silo:x/a.md')")
+        world.refresh()
+        outcome = self.run(world, replace(RULES, deletes=True))
+        assert (len(outcome.archived), outcome.deleted) == (1, ())
+
+    def test_a_kill_between_file_and_deletion_loses_nothing(self, world, monkeypatch):
+        for number in (1, 2):
+            world.put(number, days=200)
+        world.refresh()
+        monkeypatch.setattr(forgetting, "_CHUNK", 1)
+        delete, calls = world.memories.delete, []
+
+        def killed(ids):
+            calls.append(ids)
+            if len(calls) == 2:
+                raise KeyboardInterrupt
+            delete(ids)
+
+        monkeypatch.setattr(world.memories, "delete", killed)
+        with pytest.raises(KeyboardInterrupt):
+            self.run(world, replace(RULES, deletes=True))
+        kept = [json.loads(line)["id"] for file in (world.tenant.folder / "deleted").iterdir() for line in file.open()]
+        assert sorted(kept) == [1, 2]
+        monkeypatch.setattr(world.memories, "delete", delete)
+        forget(
+            world.catalog, world.memories, world.tenant.folder, DAY + timedelta(seconds=1), rate=0.1,
+            rules=replace(RULES, deletes=True),
+        )  # fmt: skip
+        assert len(world.memories) == 0
+        assert len(list((world.tenant.folder / "deleted").iterdir())) == 2
+
+
+class _Counts:
+    added = updated = unchanged = 0
