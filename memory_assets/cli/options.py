@@ -12,7 +12,11 @@ from memory_assets.tenants import Tenant
 
 def common_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add `--json` (parameter `as_json`) and `--tenant` (parameter `tenant`, opened) to a command."""
-    function = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")(function)
+    return tenant_option(click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")(function))
+
+
+def tenant_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--tenant` (parameter `tenant`, opened) to a command."""
     return click.option("--tenant", callback=_open, metavar="NAME", help="Whose memory; default: MEMORY_TENANT, else main.")(
         function
     )

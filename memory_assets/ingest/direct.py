@@ -1,9 +1,10 @@
 """What people and agents give directly becomes memories: whole, or not at all with the step that failed."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -86,6 +87,8 @@ def import_memories(tenant: "Tenant", given: Sequence[NewMemory], on_progress: C
     """Remember many; one that is already there is updated, and one that is equal is left alone, so that it can be run again.
 
     A memory is the same if it has the same id or external id, or, without either, the same text, time, session and author.
+    Those of one session that have the same time, or none, are a microsecond apart in the order given, so that who follows whom is
+    not lost.
 
     Raises:
         ProcessingError: a step failed; finished commits stay.
@@ -95,10 +98,11 @@ def import_memories(tenant: "Tenant", given: Sequence[NewMemory], on_progress: C
     revisions = dict(zip(existing["id"].to_pylist(), existing["revision"].to_pylist(), strict=True))
     with_ids = {memory.id: memory for memory in (replace(each, id=_import_id(each)) for each in given)}
     todo = [memory for memory in with_ids.values() if revisions.get(memory.id) != _revision(memory)]
+    ordinals = _ordinals(with_ids.values())
     now = datetime.now(UTC)
     for start in range(0, len(todo), _CHUNK):
         chunk = todo[start : start + _CHUNK]
-        memories, embeddings = _understand(tenant, chunk, now)
+        memories, embeddings = _understand(tenant, chunk, now, [ordinals[each.id] for each in chunk])
         tenant.memories.put(memories, embeddings, tenant.embedder.name)
         on_progress(start + len(chunk), len(todo))
     tenant.memories.optimize()
@@ -106,10 +110,21 @@ def import_memories(tenant: "Tenant", given: Sequence[NewMemory], on_progress: C
     return ImportOutcome(len(todo) - updated, updated, len(given) - len(todo))
 
 
+def _ordinals(given: Iterable[NewMemory]) -> dict[int | None, int]:
+    """By id: how many of the same session and time come before."""
+    seen: Counter[tuple[str, datetime | None]] = Counter()
+    ordinals: dict[int | None, int] = {}
+    for each in given:
+        moment = (each.session, each.created_at)
+        ordinals[each.id] = seen[moment] if each.session else 0
+        seen[moment] += 1
+    return ordinals
+
+
 def _understand(
-    tenant: "Tenant", given: Sequence[NewMemory], now: datetime
+    tenant: "Tenant", given: Sequence[NewMemory], now: datetime, ordinals: Sequence[int] | None = None
 ) -> tuple[list[Memory], "npt.NDArray[np.float32]"]:
-    drafts = [_draft(each, now) for each in given]
+    drafts = [_draft(each, now, ordinal) for each, ordinal in zip(given, ordinals or [0] * len(given), strict=True)]
     processed = process_batch(
         [(each.content, each.tags) for each in given],
         tenant.analyzer,
@@ -130,10 +145,10 @@ def _understand(
     return memories, np.stack([whole.embedding for whole in processed])
 
 
-def _draft(given: NewMemory, now: datetime) -> Memory:
+def _draft(given: NewMemory, now: datetime, ordinal: int) -> Memory:
     fields = asdict(given) | {
         "id": given.id if given.id is not None else new_id(),
-        "created_at": given.created_at or now,
+        "created_at": (given.created_at or now) + timedelta(microseconds=ordinal),
     }
     return Memory(**fields, updated_at=now, content_hash=content_hash(given.content), revision=_revision(given))
 

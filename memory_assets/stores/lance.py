@@ -25,7 +25,7 @@ Migration = Callable[["Table"], None]
 """Brings a table from one schema version to the next; may run twice, or in two processes at once."""
 
 
-def open_table(uri: str, name: str, schema: pa.Schema, migrations: Sequence[Migration]) -> "Table":
+def open_table(uri: str, name: str, schema: pa.Schema, migrations: Sequence[Migration], freshness: float = 0.0) -> "Table":
     """Open table `name` of the database at `uri`, creating and migrating it as needed.
 
     Args:
@@ -33,6 +33,8 @@ def open_table(uri: str, name: str, schema: pa.Schema, migrations: Sequence[Migr
         name: the table's name.
         schema: schema of version 1, with `id` as its primary key.
         migrations: one function per later version, in order.
+        freshness: seconds within which commits of other processes are seen; 0 looks for them at every call, which costs
+            each query several milliseconds. Commits through the table itself are seen at once.
 
     Raises:
         StoreError: the table cannot be read, or was written by a newer release.
@@ -42,7 +44,7 @@ def open_table(uri: str, name: str, schema: pa.Schema, migrations: Sequence[Migr
     try:
         if "://" not in uri:
             Path(uri).mkdir(parents=True, exist_ok=True, mode=0o700)
-        database = lancedb.connect(uri, read_consistency_interval=timedelta(0))
+        database = lancedb.connect(uri, read_consistency_interval=timedelta(seconds=freshness))
         if name not in database.list_tables().tables:
             _create(database, name, schema)
         table = database.open_table(name)
@@ -118,6 +120,21 @@ def append(table: "Table", rows: pa.Table) -> int:
     """
     try:
         return table.add(aligned(rows, table.schema)).version
+    except (RuntimeError, OSError, ValueError) as error:
+        raise _not_written(table, rows, error) from error
+
+
+def insert(table: "Table", rows: pa.Table) -> int:
+    """Insert the rows of `rows` whose ids the table lacks, in one commit; those that it has stay as they are.
+
+    Returns:
+        The table's version after the commit.
+
+    Raises:
+        StoreError: the commit did not happen; nothing was written.
+    """
+    try:
+        return table.merge_insert("id").when_not_matched_insert_all().execute(aligned(rows, table.schema)).version
     except (RuntimeError, OSError, ValueError) as error:
         raise _not_written(table, rows, error) from error
 

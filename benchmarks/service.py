@@ -1,0 +1,235 @@
+"""How fast the HTTP service stores and searches, beside the bare LanceDB calls that each request makes, in one run.
+
+    python benchmarks/service.py [--memories 100000] [--seconds 10] [--embedder auto] [--folder DIR] [--json]
+
+A tenant is filled with memories of invented words and random unit vectors, `memory serve` is started over it, and clients on
+loopback connections of their own store and search: one alone for the times, eight at once for the rates. What the requests cost
+LanceDB alone is measured in this process on the same tables before the service starts: one row appended; and the two index
+look-ups of a search with the reading of ten rows. `--folder` keeps the tenant for the next run.
+"""
+
+import argparse
+import http.client
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import numpy as np
+
+from memory_assets.models import Kind, Memory, Source
+from memory_assets.settings import Settings
+from memory_assets.stores.keys import KeyStore
+from memory_assets.stores.memories import Filters, content_hash, new_id
+from memory_assets.tenants import Tenant
+
+ROOT = Path(__file__).parents[1]
+CHUNK = 10_000
+PEOPLE = ["Alice", "Bob", "Carol", "Dora", "Emil", "Farah", "Goran", "Hana"]
+VERBS = ["moved", "fixed", "reviewed", "renamed", "measured", "deployed", "reverted", "described"]
+THINGS = [
+    "billing export",
+    "session store",
+    "search index",
+    "retry loop",
+    "login page",
+    "nightly backup",
+    "rate limit",
+    "report template",
+]
+PLACES = ["Atlas", "Borealis", "Cygnus", "Delphi", "Ember", "Fjord", "Garnet", "Harbor"]
+Request = tuple[str, dict[str, object]]
+
+
+def sentence(chance: random.Random) -> str:
+    thing, place = chance.choice(THINGS), chance.choice(PLACES)
+    return (
+        f"{chance.choice(PEOPLE)} {chance.choice(VERBS)} the {thing} in {place} because of ticket {chance.randrange(100_000)}; "
+        f"{chance.choice(PEOPLE)} will check word{chance.randrange(5_000)} and word{chance.randrange(5_000)} next week."
+    )
+
+
+def fill(tenant: Tenant, count: int) -> None:
+    chance, vectors = random.Random(7), np.random.default_rng(7)
+    now = datetime.now(UTC)
+    for start in range(len(tenant.memories), count, CHUNK):
+        size = min(CHUNK, count - start)
+        texts = [sentence(chance) for _ in range(size)]
+        memories = [
+            Memory(
+                new_id(),
+                text,
+                Kind.NOTE,
+                Source.IMPORT,
+                "",
+                at,
+                at,
+                tags=("bench",),
+                content_hash=content_hash(text),
+                revision="b",
+            )
+            for number, text in enumerate(texts)
+            for at in [now - timedelta(minutes=start + number)]
+        ]
+        embeddings = vectors.standard_normal((size, tenant.embedder.dimension)).astype(np.float32)
+        embeddings /= np.linalg.norm(embeddings, axis=1, keepdims=True)
+        tenant.memories.put(memories, embeddings, tenant.embedder.name)
+        print(f"  filled {start + size:,}", file=sys.stderr)
+    tenant.memories.optimize()
+
+
+def milliseconds(work: Callable[[], object], seconds: float) -> "np.ndarray":
+    work()
+    taken, end = [], time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        begun = time.perf_counter()
+        work()
+        taken.append((time.perf_counter() - begun) * 1e3)
+    return np.array(taken)
+
+
+def bare(tenant: Tenant, seconds: float) -> dict[str, "np.ndarray"]:
+    store, chance = tenant.memories, random.Random(8)
+    now = datetime.now(UTC)
+    embedder = tenant.embedder
+
+    def append() -> None:
+        text = sentence(chance)
+        memory = Memory(new_id(), text, Kind.NOTE, Source.HTTP, "", now, now, content_hash=content_hash(text), revision="b")
+        store.add([memory], embedder.embed([text]), embedder.name)
+
+    def look_up() -> None:
+        text = sentence(chance)
+        found = store.nearest(embedder.embed([text])[0], embedder.name, 50, Filters())
+        store.matching(text, 50, Filters())
+        store.get(found["id"].to_pylist()[:10])
+
+    def understand() -> None:
+        tenant.analyzer.analyze(sentence(chance))
+
+    return {
+        "bare: two look-ups and ten rows": milliseconds(look_up, seconds),
+        "bare: one row appended": milliseconds(append, seconds),
+        "language alone": milliseconds(understand, min(seconds, 5)),
+    }
+
+
+class Client:
+    """One loopback connection with a key."""
+
+    def __init__(self, url: str, tenant: str, key: str) -> None:
+        address = urlsplit(url)
+        self.connection = http.client.HTTPConnection(str(address.hostname), address.port, timeout=120)
+        self.prefix = f"/api/v1/{tenant}"
+        self.headers = {"X-API-Key": key, "Content-Type": "application/json"}
+
+    def send(self, request: Request) -> None:
+        """Make a request, which must succeed."""
+        path, body = request
+        self.connection.request("POST", self.prefix + path, json.dumps(body), self.headers)
+        answer = self.connection.getresponse()
+        text = answer.read()
+        if answer.status != 200:
+            raise SystemExit(f"{path} answered {answer.status}: {text!r}")
+
+
+def storing(chance: random.Random) -> Request:
+    return "/store", {"content": sentence(chance)}
+
+
+def searching(chance: random.Random) -> Request:
+    return "/search", {"query": sentence(chance).partition(";")[0]}
+
+
+def rate(make_client: Callable[[], Client], make: Callable[[random.Random], Request], clients: int, seconds: float) -> float:
+    done = [0] * clients
+    end = time.perf_counter() + seconds
+
+    def work(number: int) -> None:
+        client, chance = make_client(), random.Random(1_000 + number)
+        while time.perf_counter() < end:
+            client.send(make(chance))
+            done[number] += 1
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(clients)]
+    begun = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return sum(done) / (time.perf_counter() - begun)
+
+
+def resident_megabytes(pid: int) -> float:
+    fields = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines())
+    return int(fields["VmRSS"].split()[0]) / 1024
+
+
+def measure(settings: Settings, tenant: Tenant, seconds: float) -> dict[str, object]:
+    results: dict[str, object] = {}
+    for name, times in bare(tenant, seconds).items():
+        results[name] = spread(times)
+    tenant.memories.optimize()
+    key = KeyStore(tenant.folder).create("benchmark")[1]
+    environment = os.environ | {
+        "MEMORY_DATA_DIR": str(settings.data_dir),
+        "MEMORY_EMBEDDER": settings.embedder,
+        "PYTHONPATH": str(ROOT),
+        "LOG_LEVEL": "WARNING",
+    }
+    command = [sys.executable, "-m", "memory_assets.cli", "serve", "--port", "0"]
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr
+            url = process.stderr.readline().rpartition(" ")[2].strip()
+            threading.Thread(target=process.stderr.read, daemon=True).start()
+            alone, chance = Client(url, tenant.name, key), random.Random(9)
+            for make in (storing, searching) * 5:
+                alone.send(make(chance))
+            for name, make in (("search", searching), ("store", storing)):
+                results[f"{name}, one client"] = spread(milliseconds(lambda make=make: alone.send(make(chance)), seconds))
+            for name, make in (("searches", searching), ("stores", storing)):
+                made = rate(lambda: Client(url, tenant.name, key), make, 8, seconds)
+                results[f"{name} a second, 8 clients"] = round(made, 1)
+            results["service's memory, MB"] = round(resident_megabytes(process.pid))
+        finally:
+            process.terminate()
+    return results
+
+
+def spread(times: "np.ndarray") -> dict[str, float]:
+    p50, p99 = np.percentile(times, [50, 99])
+    return {"p50_ms": round(float(p50), 1), "p99_ms": round(float(p99), 1), "calls": len(times)}
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--memories", type=int, default=100_000)
+    options.add_argument("--seconds", type=float, default=10)
+    options.add_argument("--embedder", default="auto")
+    options.add_argument("--folder", type=Path)
+    options.add_argument("--json", action="store_true")
+    given = options.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        settings = Settings(data_dir=given.folder or Path(temporary), embedder=given.embedder)
+        tenant = Tenant(settings, "bench")
+        fill(tenant, given.memories)
+        results = {"memories": len(tenant.memories), "embedder": tenant.embedder.name, **measure(settings, tenant, given.seconds)}
+    if given.json:
+        print(json.dumps(results, indent=2))
+        return
+    for name, value in results.items():
+        shown = ", ".join(f"{part} {number}" for part, number in value.items()) if isinstance(value, dict) else value
+        print(f"{name:<34} {shown}")
+
+
+if __name__ == "__main__":
+    main()

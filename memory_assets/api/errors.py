@@ -1,0 +1,91 @@
+"""Errors as the service answers them: `{"error", "request_id"}` with the status that fits, the details in the log alone."""
+
+import logging
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from memory_assets.api.context import REQUEST_ID_HEADER, request_id
+from memory_assets.errors import (
+    ConflictError,
+    InvalidInputError,
+    MemoryAssetsError,
+    NotFoundError,
+    StoreBusyError,
+    StoreError,
+)
+from memory_assets.language.embedders import EmbedderError
+from memory_assets.language.process import ProcessingError, Step
+
+_log = logging.getLogger(__name__)
+
+_BODY_FAULTS = {"json_invalid": "is not JSON", "missing": "is missing", "model_attributes_type": "is not a JSON object"}
+_INTERNAL = "An internal error occurred."
+_MOST_FAULTS = 5
+"""Faults of one request that its answer lists."""
+
+
+def install(app: FastAPI) -> None:
+    """Let `app` answer every error in the one shape."""
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(MemoryAssetsError, _known)
+    app.add_exception_handler(Exception, _unexpected)
+
+
+def error_response(status: int, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
+    """The answer to a request that failed."""
+    body = {"error": message.encode("utf-8", "backslashreplace").decode("utf-8"), "request_id": request_id()}
+    return JSONResponse(body, status, {REQUEST_ID_HEADER: request_id(), **(headers or {})})
+
+
+async def _invalid(_request: Request, error: Exception) -> JSONResponse:
+    faults = error.errors() if isinstance(error, RequestValidationError) else ()
+    return error_response(HTTPStatus.BAD_REQUEST, "; ".join(_fault(each) for each in faults[:_MOST_FAULTS]))
+
+
+def _fault(fault: dict[str, Any]) -> str:
+    where, *path = fault["loc"]
+    if where == "body" and (not path or fault["type"] == "json_invalid"):
+        what = _BODY_FAULTS.get(fault["type"], str(fault["msg"]))
+        return f"The request body {what}: send a JSON object with the header Content-Type: application/json."
+    return f"{'.'.join(str(part)[:100] for part in path)}: {fault['msg'].removeprefix('Value error, ')}"
+
+
+async def _http(_request: Request, error: Exception) -> JSONResponse:
+    if not isinstance(error, HTTPException):
+        raise error
+    return error_response(error.status_code, error.detail, dict(error.headers or {}))
+
+
+async def _known(_request: Request, error: Exception) -> JSONResponse:
+    status, message = _status_of(error), str(error)
+    if isinstance(error, StoreError):
+        message = "store: the memory store did not do this, and nothing was written; try again."
+    elif status is HTTPStatus.INTERNAL_SERVER_ERROR:
+        message = f"{error.step}: failed; nothing was kept." if isinstance(error, ProcessingError) else _INTERNAL
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        _log.error("request failed: %s", error, exc_info=error)
+    return error_response(status, message)
+
+
+def _status_of(error: Exception) -> HTTPStatus:
+    match error:
+        case InvalidInputError() | ProcessingError(step=Step.VALIDATION):
+            return HTTPStatus.BAD_REQUEST
+        case NotFoundError():
+            return HTTPStatus.NOT_FOUND
+        case ConflictError():
+            return HTTPStatus.CONFLICT
+        case StoreBusyError() | StoreError() | EmbedderError() | ProcessingError(step=Step.EMBEDDING):
+            return HTTPStatus.SERVICE_UNAVAILABLE
+        case _:
+            return HTTPStatus.INTERNAL_SERVER_ERROR
+
+
+async def _unexpected(_request: Request, _error: Exception) -> JSONResponse:
+    return error_response(HTTPStatus.INTERNAL_SERVER_ERROR, _INTERNAL)

@@ -1,0 +1,61 @@
+"""The service's log on standard error: one JSON object a line, or lines for a person; never a memory's text or a key."""
+
+import json
+import logging
+import logging.config
+from datetime import UTC, datetime
+from typing import Literal
+
+from memory_assets.api.context import request_id
+
+_PLAIN_FIELDS = {*logging.makeLogRecord({}).__dict__, "message", "asctime", "request_id", "color_message", "taskName"}
+"""What every record has; everything else was given by whoever logged it."""
+
+
+class _RequestId(logging.Filter):
+    def filter(self, record: logging.LogRecord) -> bool:
+        record.request_id = request_id()
+        return True
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a record: time, level, logger, message, request_id, and the fields that were given with it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """See `logging.Formatter.format`."""
+        fields = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+            "request_id": getattr(record, "request_id", "-"),
+            **{name: value for name, value in record.__dict__.items() if name not in _PLAIN_FIELDS},
+        }
+        if record.exc_info:
+            fields["exception"] = self.formatException(record.exc_info)
+        return json.dumps(fields, default=str)
+
+
+class PrettyFormatter(logging.Formatter):
+    """One line a record, with the fields that were given with it at the end."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """See `logging.Formatter.format`."""
+        extras = " ".join(f"{name}={value}" for name, value in record.__dict__.items() if name not in _PLAIN_FIELDS)
+        return f"{super().format(record)}  {extras}".rstrip()
+
+
+def configure_logging(level: str, style: Literal["json", "pretty"]) -> None:
+    """Send everything that this process logs, the HTTP server's lines too, to standard error in one style."""
+    pretty = {"()": PrettyFormatter, "format": "%(asctime)s %(levelname)-7s %(name)s [%(request_id)s] %(message)s"}
+    logging.config.dictConfig(
+        {
+            "version": 1,
+            "disable_existing_loggers": False,
+            "filters": {"request_id": {"()": _RequestId}},
+            "formatters": {"json": {"()": JsonFormatter}, "pretty": pretty},
+            "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": style, "filters": ["request_id"]}},
+            "root": {"handlers": ["stderr"], "level": level},
+            "loggers": {"uvicorn.access": {"level": "WARNING"}, "httpx": {"level": "WARNING"}},
+        }
+    )

@@ -1,0 +1,88 @@
+"""What happens around every request, whatever route it takes: an id, a size limit, a count and a log line."""
+
+import logging
+import time
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from starlette.exceptions import HTTPException
+
+from memory_assets.api.context import REQUEST_ID_HEADER, begin_request
+from memory_assets.api.errors import error_response
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from memory_assets.api.metrics import Metrics
+
+_log = logging.getLogger("memory_assets.api.access")
+_METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
+
+
+class RequestRecord:
+    """Gives each request its id, puts it on the answer, and counts and logs what came of it."""
+
+    def __init__(self, app: "ASGIApp", metrics: "Metrics") -> None:
+        self.app = app
+        self.metrics = metrics
+
+    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+        """Serve one connection."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        number, begun = begin_request(), time.perf_counter()
+        status = HTTPStatus.INTERNAL_SERVER_ERROR.value
+
+        async def send_with_id(message: "Message") -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                name = REQUEST_ID_HEADER.lower().encode()
+                headers = [header for header in message["headers"] if header[0].lower() != name]
+                message = {**message, "headers": [*headers, (name, number.encode())]}
+            await send(message)
+
+        self.metrics.in_flight.inc()
+        try:
+            await self.app(scope, receive, send_with_id)
+        finally:
+            seconds = time.perf_counter() - begun
+            method = scope["method"] if scope["method"] in _METHODS else "other"
+            route = getattr(scope.get("route"), "path", "unmatched")
+            self.metrics.in_flight.dec()
+            self.metrics.requests.labels(method, route, status).inc()
+            self.metrics.seconds.labels(method, route).observe(seconds)
+            fields = {"method": method, "route": route, "status": status, "milliseconds": round(seconds * 1e3, 1)}
+            _log.info("request", extra=fields)
+
+
+class BodyLimit:
+    """Refuses a request body that is too large with 413, before it is read where its length is announced."""
+
+    def __init__(self, app: "ASGIApp", most_bytes: int) -> None:
+        self.app = app
+        self.most_bytes = most_bytes
+        self._message = f"The request body is larger than {most_bytes:,} bytes; send less at once."
+
+    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+        """Serve one connection."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        announced = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
+        if not announced.isdigit() or int(announced[:20]) > self.most_bytes:
+            response = error_response(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, self._message, {"Connection": "close"})
+            await response(scope, receive, send)
+            return
+        taken = 0
+
+        async def receive_within_limit() -> "Message":
+            nonlocal taken
+            message = await receive()
+            taken += len(message.get("body", b""))
+            if taken > self.most_bytes:
+                raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, self._message, {"Connection": "close"})
+            return message
+
+        await self.app(scope, receive_within_limit, send)

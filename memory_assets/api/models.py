@@ -1,0 +1,335 @@
+"""What goes over the wire: requests, checked strictly, and answers in the shapes of seed 001.
+
+The JSON schemas say exactly what is accepted, blank texts and control characters included, so that a client generated from
+`/openapi.json` sends nothing that is refused.
+"""
+
+import re
+from datetime import UTC, datetime
+from typing import Annotated
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    PlainSerializer,
+    WithJsonSchema,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from memory_assets.api import cursors, patterns
+from memory_assets.errors import InvalidInputError
+from memory_assets.language.validation import MAX_TAG_LENGTH, is_blank, reject_unstorable
+from memory_assets.models import MAX_CONTENT_LENGTH, Kind, RelationType, Source, State
+
+MAX_QUERY_LENGTH = 500
+MAX_LIMIT = 100
+MAX_HOURS = 720
+MAX_ID = (1 << 53) - 1
+_MAX_NAME_LENGTH = 200
+_RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
+_EARLIEST = datetime(1700, 1, 1, tzinfo=UTC)
+_LATEST = datetime(2200, 1, 1, tzinfo=UTC)
+"""What the store's filters can compare; times beyond are taken as these, which no memory lies beyond."""
+
+
+def _storable(text: str) -> str:
+    try:
+        reject_unstorable(text, "it")
+    except InvalidInputError as error:
+        raise ValueError(str(error)) from error
+    return text
+
+
+def _visible(text: str) -> str:
+    if is_blank(text):
+        raise ValueError("is empty or blank; write at least one visible character")
+    return text
+
+
+def _moment(value: object) -> datetime:
+    if not isinstance(value, str) or not _RFC3339.fullmatch(value):
+        raise ValueError("is not an RFC 3339 time with an offset; write it like 2026-03-14T09:30:00+01:00")
+    leap = re.sub(r"(?<=:\d\d):60", ":59", value.upper())
+    try:
+        moment = datetime.fromisoformat(leap)
+    except ValueError as error:
+        raise ValueError(f"is not a time ({error})") from error
+    if moment.year < _EARLIEST.year:
+        return _EARLIEST
+    return _LATEST if moment.year >= _LATEST.year else moment.astimezone(UTC)
+
+
+class _TextSchema:
+    """Says in JSON schema what `_storable` and `_visible` accept; worked out when a schema is asked for."""
+
+    def __init__(self, most: int, *, visible: bool) -> None:
+        self.most = most
+        self.visible = visible
+
+    def __get_pydantic_json_schema__(self, _core: CoreSchema, _handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        if self.visible:
+            return {"type": "string", "minLength": 1, "maxLength": self.most, "pattern": patterns.visible_text()}
+        return {"type": "string", "maxLength": self.most, "pattern": patterns.storable_text()}
+
+
+def _integer(value: object) -> object:
+    """JSON has one kind of number: 16.0 is an integer."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+_Integer = BeforeValidator(_integer)
+_Storable = AfterValidator(_storable)
+_Visible = AfterValidator(_visible)
+Content = Annotated[str, Field(max_length=MAX_CONTENT_LENGTH), _Storable, _Visible, _TextSchema(MAX_CONTENT_LENGTH, visible=True)]
+Tag = Annotated[str, Field(max_length=MAX_TAG_LENGTH), _Storable, _Visible, _TextSchema(MAX_TAG_LENGTH, visible=True)]
+Name = Annotated[str, Field(max_length=_MAX_NAME_LENGTH), _Storable, _TextSchema(_MAX_NAME_LENGTH, visible=False)]
+Query = Annotated[str, Field(max_length=MAX_QUERY_LENGTH), _Storable, _TextSchema(MAX_QUERY_LENGTH, visible=False)]
+_MomentSchema = WithJsonSchema({"type": "string", "format": "date-time"}, mode="validation")
+Moment = Annotated[datetime, BeforeValidator(_moment), _MomentSchema]
+Instant = Annotated[
+    datetime,
+    PlainSerializer(lambda moment: moment.astimezone(UTC).isoformat(), return_type=str),
+    WithJsonSchema({"type": "string", "format": "date-time"}, mode="serialization"),
+]
+"""A time in an answer, in UTC with its offset written as seed 001 writes it."""
+MemoryId = Annotated[int, Field(ge=1, le=MAX_ID), _Integer]
+Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Limit = Annotated[int, Field(ge=1, le=MAX_LIMIT, description="At most so many memories."), _Integer]
+
+
+class _Request(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+
+class StoreRequest(_Request):
+    """A text to be remembered."""
+
+    content: Content = Field(description="Stored in full, as it is.", examples=["Alice moved the billing export to DuckDB."])
+    tags: list[Tag] = Field(default_factory=list, description="Yours; normalised and kept beside the automatic ones.")
+    kind: Annotated[Kind, Field(strict=False)] = Kind.NOTE
+    importance: Fraction = 0.5
+    project: Name = Field("", description="What it belongs to.")
+    session: Name = Field("", description="The conversation it came up in.")
+    author: Name = Field("", description="Who said it.")
+
+
+class _Filtered(_Request):
+    tags: list[Tag] = Field(default_factory=list, max_length=20, description="Only memories with all of these.")
+    kinds: list[Annotated[Kind, Field(strict=False)]] = Field(
+        default_factory=list, max_length=20, description="Only of one of these."
+    )
+    since: Moment | None = Field(default=None, description="Only created at or after this time.")
+    until: Moment | None = Field(default=None, description="Only created before this time.")
+
+
+class SearchRequest(_Filtered):
+    """A question, or nothing for the newest memories."""
+
+    query: Query = ""
+    limit: Limit = 10
+    bridges: int = Field(
+        default=0, ge=0, le=10, description="At most so many paths through the graph that explain the first page."
+    )
+    cursor: Annotated[str, Field(pattern=cursors.SEEN, max_length=cursors.SEEN_LENGTH)] | None = Field(
+        None, description="`next_cursor` of the page before; ask the same question with it."
+    )
+
+
+class RecentRequest(_Filtered):
+    """A span of time; `hours` count back from `until`, or from now, where `since` is not given."""
+
+    hours: float = Field(default=24, gt=0, le=MAX_HOURS, allow_inf_nan=False)
+    limit: Limit = 10
+    cursor: Annotated[str, Field(pattern=cursors.PLACE)] | None = Field(
+        default=None, description="`next_cursor` of the page before."
+    )
+
+
+class InitRequest(_Request):
+    """Nothing: a session begins."""
+
+
+class RelationRequest(_Request):
+    """How one memory relates to another."""
+
+    source_id: MemoryId
+    target_id: MemoryId
+    type: Annotated[RelationType, Field(strict=False)]
+    confidence: Fraction = 1.0
+    note: Query = Field("", description="Why.")
+
+
+class EntityOut(BaseModel):
+    """A thing that a memory names."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    text: str
+    type: str
+
+
+class MemoryOut(BaseModel):
+    """A memory as seed 001 shows it."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    id: int
+    content: str
+    created_at: Instant
+    tags: list[str]
+    entities: list[EntityOut]
+    actions: list[str]
+
+
+class MemoryDetail(MemoryOut):
+    """Everything about one memory."""
+
+    updated_at: Instant
+    kind: Kind
+    source: Source
+    state: State
+    title: str
+    project: str
+    session: str
+    author: str
+    importance: float
+    confidence: float
+    superseded_by: int | None
+
+
+class SplashMemory(MemoryOut):
+    """A memory that what was stored stirs up."""
+
+    similarity: float = Field(description="Cosine similarity, between 0.7 and 0.9.")
+
+
+class StoreResponse(BaseModel):
+    """What was stored, and what it stirs up."""
+
+    id: int
+    splash: list[SplashMemory]
+
+
+class ComponentOut(BaseModel):
+    """One part of a score."""
+
+    name: str
+    raw: float | None = Field(description="As the index or the graph gave it; null where that was nothing.")
+    value: float = Field(description="Scaled to 0..1.")
+    weight: float
+    contribution: float = Field(description="What it adds to the score.")
+    reason: str = Field(description="What it rests on, for a person; may be empty.")
+
+
+class FoundMemory(MemoryOut):
+    """A memory that was found, and why."""
+
+    kind: Kind
+    score: float
+    components: list[ComponentOut]
+
+
+class PlaceOut(BaseModel):
+    """A memory, entity or pattern on a path."""
+
+    id: int
+    label: str
+
+
+class HopOut(BaseModel):
+    """One step of a path, and why it may be taken."""
+
+    source: int
+    target: int
+    type: str
+    origin: str
+    confidence: float
+    reason: str
+
+
+class BridgeOut(BaseModel):
+    """A path from what was found to what explains it: one place more than hops."""
+
+    score: float
+    path: list[PlaceOut]
+    hops: list[HopOut]
+
+
+class SearchResponse(BaseModel):
+    """What was found, best first."""
+
+    memories: list[FoundMemory]
+    count: int
+    bridges: list[BridgeOut]
+    next_cursor: str | None = Field(description="Asks for the next page; null on the last.")
+
+
+class RecentMemory(MemoryOut):
+    """A recent memory."""
+
+    kind: Kind
+
+
+class RecentResponse(BaseModel):
+    """The newest memories, newest first."""
+
+    memories: list[RecentMemory]
+    count: int
+    next_cursor: str | None = Field(description="Asks for the next page; null on the last.")
+
+
+class InitResponse(BaseModel):
+    """What a session begins with."""
+
+    current_time: Instant
+    recent_memories: list[MemoryOut]
+
+
+class RelationOut(BaseModel):
+    """A relation as it was stated."""
+
+    id: int
+    source_id: int
+    target_id: int
+    type: RelationType
+    confidence: float
+    note: str
+
+
+class RelationsResponse(BaseModel):
+    """What was stated about one memory, from it and to it."""
+
+    relations: list[RelationOut]
+    count: int
+
+
+class TenantHealth(BaseModel):
+    """How one tenant's memory is."""
+
+    status: str
+    tenant: str
+    memory_count: int = Field(description="Active memories.")
+    embedding_count: int = Field(description="Those of them that have a vector.")
+    oldest_memory: Instant | None
+    newest_memory: Instant | None
+    embedding_provider: str
+    embedding_healthy: bool
+
+
+class ServiceHealth(BaseModel):
+    """How the service is, told to anybody."""
+
+    status: str
+    version: str
+
+
+class ErrorOut(BaseModel):
+    """Why a request failed."""
+
+    error: str
+    request_id: str

@@ -1,0 +1,152 @@
+"""The tenants that a running service keeps open, and the threads in which their work is done.
+
+The event loop only waits. Reading has threads of its own, so that a search does not queue behind the language work of stores;
+upkeep of the tables (merging small files, indexing new rows) has one, so that it does not take theirs.
+"""
+
+import asyncio
+import logging
+import os
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import suppress
+from contextvars import copy_context
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, TypeVar
+
+from memory_assets.api.writing import Writer
+from memory_assets.tenants import Tenant
+
+if TYPE_CHECKING:
+    from memory_assets.api.metrics import Metrics
+    from memory_assets.language.embedders import Embedder
+    from memory_assets.settings import Settings
+
+_log = logging.getLogger(__name__)
+Result = TypeVar("Result")
+
+_WRITING_THREADS = 2
+"""One memory's language work goes on while another's commit is under way; more would only wait for spaCy's lock."""
+_MOST_OPEN = 64
+"""Tenants kept open; beyond that the one that was idle longest is closed."""
+_FRESHNESS_SECONDS = 0.5
+"""Within which the open stores see what other processes committed."""
+_UPKEEP_SECONDS = 2.0
+
+
+class OpenTenant:
+    """One tenant of a running service: its stores, kept open, and its queue of memories to be stored."""
+
+    def __init__(self, tenant: Tenant, pool: "TenantPool") -> None:
+        self.tenant = tenant
+        self._folder = os.open(tenant.folder, os.O_RDONLY | os.O_DIRECTORY)
+        self.writer = Writer(tenant, pool.write, pool.metrics)
+        self.read = pool.read
+
+    @property
+    def current(self) -> bool:
+        """Whether the folder is still the one that was opened, and not that of a tenant of the same name created since.
+
+        The folder is kept open, so that its inode cannot be given to another meanwhile.
+        """
+        return os.fstat(self._folder).st_ino == self.tenant.folder.stat().st_ino
+
+    def close(self) -> None:
+        """Let go of the folder; requests under way are finished all the same."""
+        os.close(self._folder)
+
+
+class TenantPool:
+    """All that is shared by the requests of one service."""
+
+    def __init__(self, settings: "Settings", metrics: "Metrics") -> None:
+        self.settings = settings
+        self.metrics = metrics
+        self._readers = ThreadPoolExecutor(settings.service_threads, "memory-read")
+        self._writers = ThreadPoolExecutor(_WRITING_THREADS, "memory-write")
+        self._upkeep = ThreadPoolExecutor(1, "memory-upkeep")
+        self._open: OrderedDict[str, OpenTenant] = OrderedDict()
+        self._opening = asyncio.Lock()
+
+    async def read(self, work: Callable[..., Result], *arguments: object) -> Result:
+        """Do `work` in a thread for reading."""
+        return await _in_thread(self._readers, work, *arguments)
+
+    async def write(self, work: Callable[..., Result], *arguments: object) -> Result:
+        """Do `work` in a thread for storing."""
+        return await _in_thread(self._writers, work, *arguments)
+
+    @cached_property
+    def embedder(self) -> "Embedder":
+        """The embedder of the settings, one for all tenants.
+
+        Raises:
+            EmbedderError: it cannot be opened here.
+        """
+        return Tenant(self.settings).embedder
+
+    def warm_up(self) -> None:
+        """Load what the first request would otherwise wait for; a remote embedder is not asked.
+
+        Raises:
+            SettingsError: the spaCy pipeline of the settings cannot be used.
+            EmbedderError: the embedder of the settings cannot be opened.
+        """
+        from memory_assets.language.embedders import describe_choice
+
+        Tenant(self.settings).analyzer.analyze("Alice warmed up the service.")
+        if describe_choice(self.settings.embedder).offline:
+            self.embedder.embed(["warm"])
+
+    async def get(self, name: str) -> OpenTenant:
+        """The open tenant of that name, which must have a folder.
+
+        Raises:
+            StoreError: its stores cannot be opened.
+        """
+        tenant = Tenant(self.settings, name, freshness=_FRESHNESS_SECONDS)
+        known = self._open.get(name)
+        if known and known.current:
+            self._open.move_to_end(name)
+            return known
+        async with self._opening:
+            known = self._open.get(name)
+            if not known or not known.current:
+                await self.read(self._prepare, tenant)
+                if known:
+                    known.close()
+                known = self._open[name] = OpenTenant(tenant, self)
+        while len(self._open) > _MOST_OPEN:
+            self._open.popitem(last=False)[1].close()
+        return known
+
+    def _prepare(self, tenant: Tenant) -> None:
+        tenant.embedder = self.embedder
+        _ = tenant.memories, tenant.relations, tenant.analyzer
+
+    async def keep_up(self) -> None:
+        """Merge small files and index new rows of the tables that were written to, until cancelled."""
+        while True:
+            await asyncio.sleep(_UPKEEP_SECONDS)
+            for opened in [each for each in self._open.values() if each.writer.take_dirty()]:
+                (outcome,) = await asyncio.gather(
+                    _in_thread(self._upkeep, opened.tenant.memories.optimize), return_exceptions=True
+                )
+                if isinstance(outcome, Exception):
+                    _log.warning("upkeep put off: %s", outcome)
+
+    async def close(self, upkeep: "asyncio.Task[None]") -> None:
+        """End the upkeep and wait for the work that was begun."""
+        upkeep.cancel()
+        with suppress(asyncio.CancelledError):
+            await upkeep
+        for threads in (self._readers, self._writers, self._upkeep):
+            threads.shutdown()
+        for opened in self._open.values():
+            opened.close()
+
+
+async def _in_thread(threads: Executor, work: Callable[..., Result], *arguments: object) -> Result:
+    """Do `work` in one of `threads`, with this request's id in its log lines."""
+    return await asyncio.get_running_loop().run_in_executor(threads, partial(copy_context().run, work, *arguments))

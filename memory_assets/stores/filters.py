@@ -1,0 +1,50 @@
+"""What narrows a reading of the `memories` table, and how that is said to Lance."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from memory_assets.models import Kind, Source, State
+from memory_assets.stores import lance
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """What narrows a reading of the table; an empty field does not narrow."""
+
+    kinds: Sequence[Kind] = ()
+    sources: Sequence[Source] = ()
+    tags: Sequence[str] = ()
+    """All of these."""
+    project: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+    """Half-open: created at or after `since` and before `until`."""
+    after: tuple[datetime, int] | None = None
+    """Only what comes after the memory of this creation time and id in the order of `MemoryStore.recent`."""
+    states: Sequence[State] = (State.ACTIVE,)
+
+    def sql(self) -> str:
+        """As a Lance filter expression."""
+        clauses = []
+        if self.states:
+            clauses.append(f"state IN {lance.quoted(self.states)}")
+        if self.kinds:
+            clauses.append(f"kind IN {lance.quoted(self.kinds)}")
+        if self.sources:
+            clauses.append(f"source IN {lance.quoted(self.sources)}")
+        clauses += [f"array_has(tags, {lance.quoted([tag])[1:-1]})" for tag in self.tags]
+        if self.project:
+            clauses.append(f"project = {lance.quoted([self.project])[1:-1]}")
+        if self.since:
+            clauses.append(f"created_at >= {_timestamp(self.since)}")
+        if self.until:
+            clauses.append(f"created_at < {_timestamp(self.until)}")
+        if self.after:
+            created_at, number = _timestamp(self.after[0]), int(self.after[1])
+            clauses.append(f"(created_at < {created_at} OR (created_at = {created_at} AND id < {number}))")
+        return " AND ".join(clauses) or "true"
+
+
+def _timestamp(moment: datetime) -> str:
+    return f"timestamp '{moment.astimezone(UTC).strftime('%Y-%m-%d %H:%M:%S.%f')}+00:00'"

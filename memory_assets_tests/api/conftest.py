@@ -1,0 +1,23 @@
+"""A real service for the tests of the HTTP API: one process, on a free loopback port, over a folder of its own."""
+
+from collections.abc import Iterator
+from itertools import count
+
+import pytest
+
+from memory_assets_tests.api.service import Service, TenantClient
+
+_numbers = count(1)
+
+
+@pytest.fixture(scope="session")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """The service that most tests share; each takes tenants of its own."""
+    with Service(tmp_path_factory.mktemp("service")) as running:
+        yield running
+
+
+@pytest.fixture
+def client(service: Service) -> TenantClient:
+    """A new tenant of the shared service."""
+    return service.new_tenant(f"tenant{next(_numbers)}")

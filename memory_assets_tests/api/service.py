@@ -1,0 +1,108 @@
+"""Starting, stopping and talking to a real service."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import httpx
+
+from memory_assets.settings import Settings
+from memory_assets.stores.keys import KeyStore
+from memory_assets.tenants import Tenant, create_tenant
+
+ROOT = Path(__file__).parents[2]
+_START_SECONDS = 60
+
+
+class TenantClient:
+    """One tenant of a service, spoken to with its key."""
+
+    def __init__(self, service: "Service", name: str, key: str) -> None:
+        self.service = service
+        self.name = name
+        self.key = key
+        self.http = httpx.Client(base_url=f"{service.url}/api/v1/{name}", headers={"X-API-Key": key}, timeout=60)
+
+    @property
+    def tenant(self) -> Tenant:
+        """The tenant's stores, opened in this process."""
+        return Tenant(self.service.settings, self.name)
+
+    def post(self, path: str, body: Any = None, **headers: str) -> httpx.Response:
+        """POST a JSON body."""
+        return self.http.post(
+            path, json={} if body is None else body, headers={k.replace("_", "-"): v for k, v in headers.items()}
+        )
+
+    def store(self, content: str, **fields: Any) -> int:
+        """Store a memory, which must succeed."""
+        answer = self.post("/store", {"content": content, **fields})
+        assert answer.status_code == 200, answer.text
+        return answer.json()["id"]
+
+
+class Service:
+    """A `memory serve` process over `folder`."""
+
+    def __init__(self, folder: Path, **settings: str) -> None:
+        self.folder = folder
+        self.settings = Settings(data_dir=folder / "data", embedder="wordllama")
+        self.log = folder / "service.log"
+        self.environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith(("MEMORY_", "LOG_", "PORT"))},
+            "MEMORY_DATA_DIR": str(folder / "data"),
+            "MEMORY_CONFIG": str(folder / "none.toml"),
+            "MEMORY_EMBEDDER": "wordllama",
+            "PYTHONPATH": str(ROOT),
+            **settings,
+        }
+        self.url = ""
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> "Service":
+        self.start()
+        return self
+
+    def __exit__(self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None) -> None:
+        self.stop(signal.SIGKILL)
+
+    def start(self) -> None:
+        """Start the process and wait until it answers."""
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "memory_assets.cli", "serve", "--port", "0"], env=self.environment, stderr=log
+            )
+        deadline = time.monotonic() + _START_SECONDS
+        while not (found := re.search(r"memory: (http://\S+)", self.log_text())):
+            assert self.process.poll() is None, self.log_text()
+            assert time.monotonic() < deadline, self.log_text()
+            time.sleep(0.05)
+        self.url = found[1]
+        assert httpx.get(f"{self.url}/api/v1/health", timeout=30).status_code == 200
+
+    def stop(self, number: signal.Signals) -> int:
+        """Send a signal and wait for the end; returns the exit code."""
+        assert self.process
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        return self.process.wait(timeout=60)
+
+    def log_text(self) -> str:
+        """Everything that the process wrote to standard error."""
+        return self.log.read_text(encoding="utf-8", errors="replace")
+
+    def new_tenant(self, name: str) -> TenantClient:
+        """Create a tenant with a key."""
+        tenant = Tenant(self.settings, name)
+        create_tenant(tenant)
+        return self.client(name, KeyStore(tenant.folder).create()[1])
+
+    def client(self, name: str, key: str) -> TenantClient:
+        """Speak to a tenant that exists."""
+        return TenantClient(self, name, key)

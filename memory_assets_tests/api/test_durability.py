@@ -1,0 +1,167 @@
+"""What survives: a kill, a restart, other processes, many clients at once."""
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+
+from memory_assets.models import Memory
+from memory_assets.stores.memories import COLUMNS, content_hash, from_arrow
+from memory_assets_tests.api.service import Service, TenantClient
+
+CLIENTS = 8
+
+
+def all_memories(client: TenantClient) -> dict[int, Memory]:
+    store = client.tenant.memories
+    return {memory.id: memory for memory in from_arrow(store.scan(COLUMNS))}
+
+
+def assert_whole(client: TenantClient, memories: dict[int, Memory]) -> None:
+    store = client.tenant.memories
+    rows = store.scan(("id", str(store.live_column)))
+    vectors = dict(zip(rows["id"].to_pylist(), rows[str(store.live_column)].to_pylist(), strict=True))
+    assert rows.num_rows == len(memories)
+    for number, memory in memories.items():
+        assert memory.content_hash == content_hash(memory.content)
+        assert memory.pipeline
+        assert memory.tags
+        assert abs(sum(value * value for value in vectors[number]) - 1) < 1e-3
+
+
+@pytest.fixture
+def own_service(tmp_path: Path) -> Service:
+    return Service(tmp_path)
+
+
+def test_a_kill_during_stores_loses_nothing_acknowledged_and_leaves_nothing_in_part(own_service: Service) -> None:
+    with own_service as service:
+        client = service.new_tenant("claude")
+        acknowledged: dict[int, str] = {}
+        enough = threading.Event()
+
+        def store(number: int) -> None:
+            mine = service.client("claude", client.key)
+            for turn in range(1_000):
+                text = f"Client {number} stores note {turn} about Atlas."
+                try:
+                    acknowledged[mine.store(text)] = text
+                except httpx.HTTPError:
+                    return
+                if len(acknowledged) >= 60:
+                    enough.set()
+
+        with ThreadPoolExecutor(CLIENTS) as threads:
+            for number in range(CLIENTS):
+                threads.submit(store, number)
+            assert enough.wait(60)
+            service.stop(signal.SIGKILL)
+        memories = all_memories(client)
+        assert acknowledged.items() <= {number: memory.content for number, memory in memories.items()}.items()
+        assert len(memories) <= len(acknowledged) + CLIENTS
+        assert_whole(client, memories)
+        service.start()
+        again = service.client("claude", client.key)
+        assert again.http.get("/health").json()["memory_count"] == len(memories)
+        assert again.store("After the kill.") not in memories
+
+
+def test_a_stop_finishes_what_was_accepted_and_a_restart_knows_idempotency_keys(own_service: Service) -> None:
+    with own_service as service:
+        client = service.new_tenant("claude")
+        answers: list[httpx.Response] = []
+        clients = [service.client("claude", client.key) for _ in range(CLIENTS)]
+        for each in clients:
+            each.http.get("/health")  # connects, so that the stores below are sent at once
+
+        def store(number: int) -> None:
+            answers.append(clients[number].post("/store", {"content": f"Note {number}."}, Idempotency_Key=f"note-{number}"))
+
+        threads = [threading.Thread(target=store, args=(number,)) for number in range(CLIENTS)]
+        for thread in threads:
+            thread.start()
+        deadline = time.monotonic() + 30
+        while not answers and time.monotonic() < deadline:
+            time.sleep(0.001)
+        assert service.stop(signal.SIGTERM) in {0, -signal.SIGTERM}
+        for thread in threads:
+            thread.join()
+        assert [answer.status_code for answer in answers] == [200] * CLIENTS
+        ids = {answer.json()["id"] for answer in answers}
+        assert set(all_memories(client)) == ids
+        service.start()
+        again = service.client("claude", client.key)
+        retried = {
+            again.post("/store", {"content": f"Note {n}."}, Idempotency_Key=f"note-{n}").json()["id"] for n in range(CLIENTS)
+        }
+        assert retried == ids
+        assert set(all_memories(client)) == ids
+
+
+def test_eight_clients_at_once_store_and_search_without_error(client: TenantClient) -> None:
+    def work(number: int) -> list[int]:
+        mine = client.service.client(client.name, client.key)
+        ids = []
+        for turn in range(6):
+            ids.append(mine.store(f"Client {number} writes note {turn} on the export.", tags=[f"client {number}"]))
+            found = mine.post("/search", {"query": f"note {turn} on the export", "tags": [f"client {number}"], "limit": 50})
+            assert set(ids) == {memory["id"] for memory in found.json()["memories"]}
+        return ids
+
+    with ThreadPoolExecutor(CLIENTS) as threads:
+        stored = [number for ids in threads.map(work, range(CLIENTS)) for number in ids]
+    memories = all_memories(client)
+    assert len(stored) == len(set(stored)) == CLIENTS * 6
+    assert set(memories) == set(stored)
+    assert_whole(client, memories)
+
+
+def test_one_idempotency_key_from_eight_clients_at_once_stores_one_memory(client: TenantClient) -> None:
+    def store(number: int) -> tuple[int, int | None]:
+        mine = client.service.client(client.name, client.key)
+        answer = mine.post("/store", {"content": f"The winner is {number % 2}."}, Idempotency_Key="race")
+        return answer.status_code, answer.json().get("id")
+
+    with ThreadPoolExecutor(CLIENTS) as threads:
+        outcomes = Counter(threads.map(store, range(CLIENTS)))
+    assert len(client.tenant.memories) == 1
+    (number,) = all_memories(client)
+    assert outcomes[200, number] == CLIENTS / 2
+    assert outcomes[409, None] == CLIENTS / 2
+
+
+def test_what_another_process_commits_is_seen_within_a_second(client: TenantClient) -> None:
+    client.store("The service has its handle open.")
+    command = [
+        sys.executable,
+        "-m",
+        "memory_assets.cli",
+        "store",
+        "Zebras graze beside the data centre.",
+        "--tenant",
+        client.name,
+    ]
+    environment = {**client.service.environment}
+    subprocess.run(command, env=environment, check=True, capture_output=True)
+    time.sleep(1)
+    assert client.post("/recent").json()["memories"][0]["content"] == "Zebras graze beside the data centre."
+    found = client.post("/search", {"query": "zebras", "limit": 1}).json()["memories"]
+    assert found[0]["content"] == "Zebras graze beside the data centre."
+
+
+def test_an_embedder_that_is_away_stores_nothing_and_names_the_step(tmp_path: Path) -> None:
+    with Service(tmp_path, MEMORY_EMBEDDER="ollama", OLLAMA_URL="http://127.0.0.1:9", LOG_FORMAT="json") as service:
+        client = service.new_tenant("claude")
+        answer = client.post("/store", {"content": "This cannot be embedded."})
+        assert answer.status_code == 503
+        assert answer.json()["error"].startswith("embedding: ")
+        assert client.http.get("/health").status_code == 503
+        assert len(client.tenant.memories) == 0
+        assert answer.headers["X-Request-ID"] in service.log_text()

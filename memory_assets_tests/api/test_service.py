@@ -1,0 +1,131 @@
+"""How the service behaves as a process: its log, its counters, its limits, where it listens, and what it says of itself."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+from memory_assets.api import patterns
+from memory_assets.errors import InvalidInputError
+from memory_assets.language.validation import validate_content
+from memory_assets_tests.api.service import ROOT, Service, TenantClient
+
+
+def test_the_health_of_the_service_needs_no_key_and_says_nothing_of_tenants(service: Service, client: TenantClient) -> None:
+    answer = httpx.get(f"{service.url}/api/v1/health")
+    assert answer.json().keys() == {"status", "version"}
+    assert answer.json()["status"] == "healthy"
+    assert client.name not in answer.text
+
+
+def test_counters_are_prometheus_text_without_names_or_content(service: Service, client: TenantClient) -> None:
+    client.store("Xylophones are not mentioned anywhere.")
+    answer = httpx.get(f"{service.url}/metrics")
+    assert re.search(r'memory_requests_total\{method="POST",route="/api/v1/\{tenant\}/store",status="200"\} \d', answer.text)
+    assert "memory_request_seconds_bucket" in answer.text
+    assert "process_resident_memory_bytes" in answer.text
+    assert client.name not in answer.text
+    assert "ylophone" not in answer.text
+
+
+def test_every_log_line_is_json_with_a_request_id_and_none_holds_content_or_keys(service: Service, client: TenantClient) -> None:
+    answer = client.post("/store", {"content": "Quokkas are not logged."})
+    lines = [json.loads(line) for line in service.log_text().splitlines() if line.startswith("{")]
+    (mine,) = [line for line in lines if line["request_id"] == answer.headers["X-Request-ID"]]
+    assert (mine["route"], mine["status"], mine["method"]) == ("/api/v1/{tenant}/store", 200, "POST")
+    assert all({"time", "level", "logger", "message", "request_id"} <= line.keys() for line in lines)
+    assert "Quokka" not in service.log_text()
+    assert client.key not in service.log_text()
+
+
+def test_limits_and_tokens_hold_where_they_are_set(tmp_path: Path) -> None:
+    limits = {
+        "MEMORY_RATE_LIMIT": "5",
+        "MEMORY_METRICS_TOKEN": "open-sesame",
+        "LOG_FORMAT": "pretty",
+        "MEMORY_MAX_BODY_BYTES": "2000",
+    }
+    with Service(tmp_path, **limits) as service:
+        client, other = service.new_tenant("one"), service.new_tenant("two")
+        answers = [client.post("/recent") for _ in range(6)]
+        assert [answer.status_code for answer in answers] == [200] * 5 + [429]
+        assert int(answers[-1].headers["Retry-After"]) >= 1
+        assert other.post("/recent").status_code == 200
+        assert other.post("/store", {"content": "x" * 2_000}).status_code == 413
+        assert httpx.get(f"{service.url}/metrics").status_code == 401
+        assert httpx.get(f"{service.url}/metrics", headers={"Authorization": "Bearer open-sesame"}).status_code == 200
+        assert answers[0].headers["X-Request-ID"] in service.log_text()
+        assert not [line for line in service.log_text().splitlines() if line.startswith("{")]
+
+
+def test_it_does_not_listen_beyond_this_machine_without_a_key(tmp_path: Path) -> None:
+    environment = Service(tmp_path).environment
+    command = [sys.executable, "-m", "memory_assets.cli", "serve", "--host", "0.0.0.0", "--port", "0"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert "memory key create" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_port_that_is_taken_is_one_clear_sentence(service: Service) -> None:
+    port = service.url.rpartition(":")[2]
+    command = [sys.executable, "-m", "memory_assets.cli", "serve", "--port", port]
+    done = subprocess.run(command, env=service.environment, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert port in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_the_documentation_is_served_and_promises_400_rather_than_422(service: Service) -> None:
+    assert httpx.get(f"{service.url}/docs").status_code == 200
+    schema = httpx.get(f"{service.url}/openapi.json").json()
+    operations = [operation for path in schema["paths"].values() for operation in path.values()]
+    assert len(operations) == 11
+    assert all("422" not in operation["responses"] for operation in operations)
+    tenants = [operation for path, each in schema["paths"].items() if "{tenant}" in path for operation in each.values()]
+    for operation in tenants:
+        assert {"200", "400", "401", "413", "503"} <= operation["responses"].keys()
+        assert operation["security"] == [{"APIKeyHeader": []}]
+
+
+TEXTS = ["a", " a ", "", " ", "\u200b", "\u200ba", "\x00a", "a\n", "\ufffe", "\U0001fffea", "é", "中", "🙂", "\u3000", "a\x7f"]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_the_schema_accepts_exactly_what_validation_accepts(text: str) -> None:
+    try:
+        accepted = bool(validate_content(text))
+    except InvalidInputError:
+        accepted = False
+    assert bool(re.search(patterns.visible_text(), text)) == accepted
+
+
+def test_schemathesis_finds_nothing(service: Service, client: TenantClient, tmp_path: Path) -> None:
+    schema = httpx.get(f"{service.url}/openapi.json").json()
+    client.store("A memory to be found.")
+    paths = {}
+    for path, operations in schema["paths"].items():
+        for operation in operations.values():
+            operation["parameters"] = [each for each in operation.get("parameters", []) if each["name"] != "tenant"]
+        paths[path.replace("{tenant}", client.name)] = operations
+    file = tmp_path / "openapi.json"
+    file.write_text(json.dumps(schema | {"paths": paths}), encoding="utf-8")
+    command = [
+        *(
+            str(Path(sys.executable).with_name("schemathesis")),
+            "run",
+            str(file),
+            "--url",
+            service.url,
+            "-H",
+            f"X-API-Key: {client.key}",
+        ),
+        *("--max-examples", "8", "--phases", "examples,coverage,fuzzing", "--seed", "1", "--warnings", "off", "--max-time", "30"),
+    ]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=200, check=False)
+    assert done.returncode == 0, done.stdout[-6_000:]
+    assert str(ROOT) not in done.stdout
