@@ -157,7 +157,7 @@ def draw(picture: Picture, title: str) -> str:
         import plotly.graph_objects as go
         import plotly.io
     except ImportError as error:
-        raise SettingsError("`memory graph` draws with plotly: run `pip install 'memory_assets[graph]'`.") from error
+        raise SettingsError("`memory graph` draws with plotly: run `pip install plotly`.") from error
 
     where = layout(len(picture.ids), [(a, b, confidence) for a, b, _, confidence, _ in picture.edges])
     figure = go.Figure()

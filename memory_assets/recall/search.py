@@ -1,18 +1,23 @@
-"""Search: the memories that answer a question, by meaning and by words.
+"""Search: the memories that answer a question, by meaning, by words and by what the graph knows about them.
 
-Two lists of candidates come from LanceDB's indexes, the nearest by cosine and the best by BM25. Each list is scaled to 0..1
-by its own best and worst (min-max) and the two are added with weights that sum to 1. Measured on public sets this convex fusion
-beats reciprocal ranks, because it keeps how much better the first is than the second.
+Candidates come from LanceDB's vector and full-text indexes and from the sessions of the best of them. They are judged by the
+eight components of `memory_assets.recall.scoring`; what is needed for that beside the two indexes is kept in memory
+(`memory_assets.recall.view`), so that a search costs two index look-ups and one reading of the winners.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
-from memory_assets.models import Memory
+from memory_assets.models import Memory, State
+from memory_assets.recall.bridges import DEPTH, Bridge, find_bridges
+from memory_assets.recall.candidates import Candidates, gather
+from memory_assets.recall.judgement import Judgement, judge
+from memory_assets.recall.question import understand
+from memory_assets.recall.scoring import Weights
+from memory_assets.recall.view import View, current_view
 from memory_assets.stores.memories import Filters, MemoryStore
 
 if TYPE_CHECKING:
@@ -20,11 +25,12 @@ if TYPE_CHECKING:
 
     from memory_assets.tenants import Tenant
 
-VECTOR_WEIGHT = 0.5
-KEYWORD_WEIGHT = 0.5
-_OVERFETCH = 5
-"""Candidates asked of each index per memory wanted."""
-_FEWEST_CANDIDATES = 50
+_STRONG = 20
+"""Best of each index whose neighbours in their session become candidates too."""
+_SUCCESSOR_TYPES = ("EVOLVED_INTO", "INVALIDATED_BY")
+"""Edges that lead from what was said to what holds now."""
+_BELOW_SUCCESSOR = 0.98
+"""What is left of the score of a memory whose newer version is a candidate too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +38,14 @@ class Component:
     """One part of a score."""
 
     name: str
-    raw: float
-    """As the index gave it: cosine similarity, or BM25."""
+    raw: float | None
+    """As it was measured: cosine similarity, BM25, share of words, ...; None where the index did not find the memory."""
     value: float
-    """Scaled to 0..1 among the candidates."""
+    """Scaled to 0..1."""
     weight: float
+    """Its weight divided by the sum of the weights of the components that speak."""
+    reason: str = ""
+    """For a person: what it rests on."""
 
     @property
     def contribution(self) -> float:
@@ -53,59 +62,180 @@ class Hit:
     components: tuple[Component, ...]
 
 
-def search(tenant: "Tenant", query: str, *, limit: int = 10, filters: Filters | None = None) -> list[Hit]:
+def search(
+    tenant: "Tenant",
+    query: str,
+    *,
+    limit: int = 10,
+    filters: Filters | None = None,
+    weights: Weights | None = None,
+    now: datetime | None = None,
+) -> list[Hit]:
     """The memories that fit `query` best, best first; a blank query gives the newest ones.
+
+    Of a fact that has changed, the newest version comes first; a superseded one is found only if the filters ask for it.
 
     Args:
         tenant: whose memories.
         query: words or a question.
         limit: at most so many.
         filters: what to search among; active memories unless it says otherwise.
+        weights: of the components; the settings' unless given.
+        now: what "yesterday" and recency count from; the present unless given.
 
     Raises:
         StoreError: the store's vectors are another embedder's, or it cannot be read.
         EmbedderError: the query cannot be embedded.
     """
-    store, embedder = tenant.memories, tenant.embedder
     filters = filters or Filters()
     if not query.strip():
-        return [Hit(memory, 1.0, ()) for memory in store.recent(limit, filters)]
-    wanted = max(_FEWEST_CANDIDATES, limit * _OVERFETCH)
-    by_words = store.matching(query, wanted, filters)
-    by_meaning = store.nearest(embedder.embed([query])[0], embedder.name, wanted, filters)
-    return _fuse(store, [("vector", VECTOR_WEIGHT, by_meaning), ("keyword", KEYWORD_WEIGHT, by_words)], limit)
+        return [Hit(memory, 1.0, ()) for memory in tenant.memories.recent(limit, filters)]
+    return _hits(tenant, _ranked(tenant, query, limit, filters, weights, now), limit, filters)
 
 
-def _fuse(store: MemoryStore, lists: Sequence[tuple[str, float, pa.Table]], limit: int) -> list[Hit]:
-    ids = np.unique(np.concatenate([found["id"].to_numpy() for _, _, found in lists]))
-    if not len(ids):
-        return []
-    raw = np.zeros((len(lists), len(ids)))
-    scaled = np.zeros((len(lists), len(ids)))
-    for row, (_, _, found) in enumerate(lists):
-        places = np.searchsorted(ids, found["id"].to_numpy())
-        values = found[1].to_numpy()
-        raw[row, places] = values
-        scaled[row, places] = _min_max(values)
-    weights = np.array([weight for _, weight, _ in lists])
-    scores = weights @ scaled
-    best = np.argsort(-scores, kind="stable")[:limit]
-    return [
-        Hit(
-            memory,
-            float(scores[place]),
-            tuple(
-                Component(name, float(raw[row, place]), float(scaled[row, place]), weight)
-                for row, (name, weight, _) in enumerate(lists)
-            ),
-        )
-        for place, memory in zip(best, store.get(ids[best].tolist()), strict=True)
+def search_with_bridges(
+    tenant: "Tenant",
+    query: str,
+    *,
+    limit: int = 10,
+    filters: Filters | None = None,
+    weights: Weights | None = None,
+    now: datetime | None = None,
+    bridges: int = 5,
+    depth: int = DEPTH,
+) -> tuple[list[Hit], list[Bridge]]:
+    """What `search` finds, and the paths through the graph that explain it; see `memory_assets.recall.bridges`.
+
+    Args:
+        tenant: whose memories.
+        query: words or a question; a blank one has no bridges.
+        limit: at most so many hits.
+        filters: as for `search`.
+        weights: as for `search`.
+        now: as for `search`.
+        bridges: at most so many paths.
+        depth: at most so many hops a path.
+
+    Raises:
+        StoreError: the store's vectors are another embedder's, or it cannot be read.
+        EmbedderError: the query cannot be embedded.
+    """
+    filters = filters or Filters()
+    if not query.strip():
+        return search(tenant, query, limit=limit, filters=filters), []
+    ranked = _ranked(tenant, query, limit, filters, weights, now)
+    scores = dict(zip(ranked.found.ids.tolist(), ranked.scores.tolist(), strict=True))
+    paths = find_bridges(tenant.memories, ranked.view, scores, limit=bridges, depth=depth, states=filters.states)
+    return _hits(tenant, ranked, limit, filters), paths
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranked:
+    """Every candidate with its final score."""
+
+    found: Candidates
+    judgement: Judgement
+    scores: "npt.NDArray[np.float64]"
+    view: View
+
+
+def _ranked(tenant: "Tenant", query: str, limit: int, filters: Filters, weights: Weights | None, now: datetime | None) -> _Ranked:
+    from memory_assets.language.times import display_zone
+
+    moment = now or datetime.now(UTC)
+    weights = weights or Weights.of(tenant.settings)
+    question = understand(query, moment, display_zone(None, configured=tenant.settings.timezone))
+    view = current_view(tenant)
+    unfiltered = filters == Filters() and view.timeline.all_active
+    found = gather(tenant.memories, tenant.embedder, question, limit, Filters(states=()) if unfiltered else filters)
+    if (view.timeline.rows(found.ids) < 0).any():
+        view = current_view(tenant, fresh=True)
+    more = _further(tenant.memories, view, found, filters)
+    if len(more):
+        found = found.extended(more, view.timeline.row_ids[view.timeline.rows(more)])
+    judgement = judge(question, found, view, weights, moment)
+    return _Ranked(found, judgement, _newest_first(view, found, judgement.scores), view)
+
+
+def _hits(tenant: "Tenant", ranked: _Ranked, limit: int, filters: Filters) -> list[Hit]:
+    best = np.argsort(-ranked.scores, kind="stable")[:limit]
+    ids = ranked.found.ids[best].tolist()
+    memories = tenant.memories.take(ids, ranked.found.row_ids[best].tolist())
+    hits = [
+        Hit(memories[number], float(ranked.scores[place]), _components(ranked, place))
+        for place, number in zip(best.tolist(), ids, strict=True)
+        if number in memories and (not filters.states or memories[number].state in filters.states)
     ]
+    return _superseded_last(hits) if State.SUPERSEDED in filters.states else hits
 
 
-def _min_max(values: "npt.NDArray[np.floating]") -> "npt.NDArray[np.floating]":
-    """Scale to 0..1; the worst candidate keeps a little, so that being found counts."""
-    if not len(values):
-        return values
-    low, high = values.min(), values.max()
-    return np.ones_like(values) if high == low else 0.05 + 0.95 * (values - low) / (high - low)
+def _further(store: MemoryStore, view: View, found: Candidates, filters: Filters) -> "npt.NDArray[np.int64]":
+    """Ids of memories that neither index found and that stand next to the best in a session, or are their newer versions."""
+    strong = found.best(_STRONG)
+    rows = view.timeline.rows(strong)
+    beside = np.concatenate([view.timeline.neighbour(rows, -1), view.timeline.neighbour(rows, 1)])
+    more = np.union1d(view.timeline.ids[beside[beside >= 0]], _successors(view, strong)[1])
+    more = np.setdiff1d(more, found.ids)
+    rows = view.timeline.rows(more)
+    more, rows = more[rows >= 0], rows[rows >= 0]
+    if filters == Filters():
+        return more[view.timeline.active[rows]]
+    if not len(more):
+        return more
+    passing = store.scan(("id",), f"id IN ({', '.join(map(str, more.tolist()))}) AND {filters.sql()}")
+    return np.sort(passing["id"].to_numpy())
+
+
+def _successors(view: View, ids: "npt.NDArray[np.int64]") -> "tuple[npt.NDArray[np.intp], npt.NDArray[np.int64]]":
+    """(place in `ids`, id of a newer version of what that memory said) pairs."""
+    codes = [code for code, name in enumerate(view.graph.types) if name in _SUCCESSOR_TYPES]
+    places, edges = view.graph.outgoing.of(ids)
+    kept = np.isin(view.graph.outgoing.type[edges], codes)
+    return places[kept], view.graph.outgoing.far[edges[kept]]
+
+
+def _newest_first(view: View, found: Candidates, scores: "npt.NDArray[np.float64]") -> "npt.NDArray[np.float64]":
+    """Lift what replaced a candidate to that candidate's score, and put the replaced one right below."""
+    old, newer = _successors(view, found.ids)
+    new = found.places(newer)
+    old, new = old[new >= 0], new[new >= 0]
+    if not len(old):
+        return scores
+    scores = scores.copy()
+    for before, after in sorted(zip(old.tolist(), new.tolist(), strict=True), key=lambda pair: -scores[pair[0]]):
+        scores[after] = max(scores[after], scores[before])
+        scores[before] *= _BELOW_SUCCESSOR
+    return scores
+
+
+def _superseded_last(hits: list[Hit]) -> list[Hit]:
+    """Move each superseded memory right behind the newest of its versions among the hits."""
+    memories = {hit.memory.id: hit.memory for hit in hits}
+
+    def newest(memory: Memory) -> tuple[int, int]:
+        steps = 0
+        while memory.superseded_by in memories and steps < len(hits):
+            memory, steps = memories[memory.superseded_by], steps + 1
+        return memory.id, steps
+
+    versions = [newest(hit.memory) for hit in hits]
+    first: dict[int, int] = {}
+    for number, (head, _) in enumerate(versions):
+        first.setdefault(head, number)
+    order = sorted(range(len(hits)), key=lambda number: (first[versions[number][0]], versions[number][1]))
+    return [hits[number] for number in order]
+
+
+def _components(ranked: _Ranked, place: int) -> tuple[Component, ...]:
+    parts = [
+        Component(name, _number(raw[place]), float(value[place]), weight, ranked.judgement.reason(name, place))
+        for name, weight, raw, value in ranked.judgement.parts
+    ]
+    change = float(ranked.scores[place] - ranked.judgement.scores[place])
+    if change:
+        parts.append(Component("version", change, change, 1.0, "a newer version comes before what it replaced"))
+    return tuple(parts)
+
+
+def _number(raw: float) -> float | None:
+    return None if np.isnan(raw) else float(raw)

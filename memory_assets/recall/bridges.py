@@ -1,0 +1,265 @@
+"""Bridges: paths through the graph from what was found to what explains it (seed 003, section 3).
+
+From each of the best hits the search goes best-first along outgoing typed edges, and from one memory to another that names the
+same rare thing.
+
+    path score = score of the hit it begins at * product of (edge confidence * DAMPING)
+
+A path never visits a node twice, has at most `depth` hops and ends where its score would fall below `LEAST`. Paths that cannot be
+continued are ranked by what they explain: the product above, times the summed search scores of the memories on them, times
+`BACKWARDS` for every hop into the past, because an explanation is read in the order of events. A path that has only the places of
+a better one is not shown, and no hit begins more than two.
+"""
+
+import heapq
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from memory_assets.models import Memory, State
+
+if TYPE_CHECKING:
+    from memory_assets.recall.view import View
+    from memory_assets.stores.memories import MemoryStore
+
+DAMPING = 0.9
+"""What a hop leaves of a path's score, whatever its confidence."""
+DEPTH = 3
+LEAST = 0.05
+BACKWARDS = 0.7
+"""What a hop into the past leaves of a path's rank."""
+_SEEDS = 8
+_PER_SEED = 2
+_FAN = 6
+"""Strongest edges followed from one node."""
+_MOST_EXPANSIONS = 150
+_MOST_MENTIONS = 12
+"""An entity that more memories mention leads anywhere, so it leads nowhere."""
+_SHARED_ENTITY_CONFIDENCE = 0.5
+SHARED_ENTITY = "MENTIONS"
+"""Type of a hop over an entity that both memories mention; the eleven relation types and SHARES_THEME are the others."""
+_UNINFORMATIVE = frozenset({"session", "similar", "same text"})
+"""Origins of edges that only say that two memories stand next to each other or say the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """One step of a path, and why it may be taken."""
+
+    source_id: int
+    target_id: int
+    type: str
+    origin: str
+    confidence: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A node on a path: a memory, or an entity or pattern by its label."""
+
+    id: int
+    label: str
+    memory: Memory | None
+
+
+@dataclass(frozen=True, slots=True)
+class Bridge:
+    """A path from a hit to what it leads to: one place more than hops."""
+
+    score: float
+    places: tuple[Place, ...]
+    hops: tuple[Hop, ...]
+
+
+def bridge_json(bridge: Bridge) -> dict[str, Any]:
+    """A path as the faces give it: its score, its places and the hops between them."""
+    hops = [
+        {
+            "source": hop.source_id,
+            "target": hop.target_id,
+            "type": hop.type,
+            "origin": hop.origin,
+            "confidence": hop.confidence,
+            "reason": hop.reason,
+        }
+        for hop in bridge.hops
+    ]
+    return {"score": bridge.score, "path": [{"id": place.id, "label": place.label} for place in bridge.places], "hops": hops}
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    source: int
+    target: int
+    confidence: float
+    edge: int | None
+    """Place in the graph's outgoing edges; None where an entity joins the two."""
+    entity: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Path:
+    score: float
+    nodes: tuple[int, ...]
+    steps: tuple[_Step, ...] = ()
+
+
+def find_bridges(
+    store: "MemoryStore",
+    view: "View",
+    scores: Mapping[int, float],
+    *,
+    limit: int = 5,
+    depth: int = DEPTH,
+    states: Sequence[State] = (State.ACTIVE,),
+) -> list[Bridge]:
+    """The paths that explain a search's hits, best first.
+
+    Args:
+        store: the tenant's memories.
+        view: the graph that is walked.
+        scores: search score by memory id, of all that was judged.
+        limit: at most so many paths.
+        depth: at most so many hops a path.
+        states: memories in other states are not passed through.
+    """
+    if view.graph.empty or not scores or not limit or not len(view.timeline.ids):
+        return []
+    walk = _Walk(view, scores, depth, only_active=tuple(states) == (State.ACTIVE,))
+    chosen: list[_Path] = []
+    begun: Counter[int] = Counter()
+    for path in sorted(walk.complete_paths(), key=lambda path: -walk.rank(path)):
+        if len(chosen) == limit:
+            break
+        repeated = any(set(path.nodes) <= set(better.nodes) for better in chosen)
+        if not repeated and begun[path.nodes[0]] < _PER_SEED:
+            chosen.append(path)
+            begun[path.nodes[0]] += 1
+    return _with_memories(store, view, chosen)
+
+
+class _Walk:
+    """One walk through the graph; what leads on from a node is worked out once."""
+
+    def __init__(self, view: "View", scores: Mapping[int, float], depth: int, *, only_active: bool) -> None:
+        self._view = view
+        self._scores = scores
+        self._depth = depth
+        self._only_active = only_active
+        self._onward: dict[int, list[_Step]] = {}
+        self._times: dict[int, int] = {}
+
+    def complete_paths(self) -> list[_Path]:
+        """Paths that cannot be continued, or were not when the walk had become long enough."""
+        seeds = heapq.nlargest(_SEEDS, self._scores.items(), key=lambda item: (item[1], -item[0]))
+        queue = [(-score, number, _Path(score, (node,))) for number, (node, score) in enumerate(seeds)]
+        complete: list[_Path] = []
+        pushed = len(queue)
+        for _ in range(_MOST_EXPANSIONS):
+            if not queue:
+                break
+            path = heapq.heappop(queue)[2]
+            longer = self._continued(path)
+            for each in longer:
+                heapq.heappush(queue, (-each.score, pushed, each))
+                pushed += 1
+            if path.steps and not longer:
+                complete.append(path)
+        return complete + [path for _, _, path in queue if path.steps]
+
+    def rank(self, path: _Path) -> float:
+        """How much of what was asked a path explains."""
+        times = [self._time(node) for node in path.nodes]
+        backwards = sum(0 <= later < earlier for earlier, later in pairwise(times))
+        explained = sum(self._scores.get(node, 0.0) for node in path.nodes)
+        return path.score / self._scores[path.nodes[0]] * explained * BACKWARDS**backwards
+
+    def _time(self, node: int) -> int:
+        if node not in self._times:
+            (row,) = self._view.timeline.rows(np.array([node]))
+            self._times[node] = int(self._view.timeline.created[row]) if row >= 0 else -1
+        return self._times[node]
+
+    def _continued(self, path: _Path) -> list[_Path]:
+        if len(path.steps) == self._depth:
+            return []
+        node = path.nodes[-1]
+        if node not in self._onward:
+            self._onward[node] = self._steps_from(node)
+        return [
+            _Path(score, (*path.nodes, step.target), (*path.steps, step))
+            for step in self._onward[node]
+            if step.target not in path.nodes and (score := path.score * step.confidence * DAMPING) >= LEAST
+        ]
+
+    def _steps_from(self, node: int) -> list[_Step]:
+        best: dict[int, _Step] = {}
+        for step in sorted(self._typed(node) + self._shared_entities(node), key=lambda step: (-step.confidence, step.target)):
+            best.setdefault(step.target, step)
+        if not best:
+            return []
+        targets = np.fromiter(best, np.int64)
+        rows = self._view.timeline.rows(targets)
+        if self._only_active:
+            for target in targets[(rows >= 0) & ~self._view.timeline.active[rows]].tolist():
+                del best[target]
+        worth = sorted(best.values(), key=lambda step: -step.confidence * (0.2 + self._scores.get(step.target, 0.0)))
+        return worth[:_FAN]
+
+    def _typed(self, node: int) -> list[_Step]:
+        edges = self._view.graph.outgoing
+        start, end = np.searchsorted(edges.near, node, "left"), np.searchsorted(edges.near, node, "right")
+        return [
+            _Step(node, target, confidence, edge)
+            for edge, target, confidence, origin in zip(
+                range(int(start), int(end)),
+                edges.far[start:end].tolist(),
+                edges.confidence[start:end].tolist(),
+                edges.origin[start:end].tolist(),
+                strict=True,
+            )
+            if self._view.graph.origins[origin] not in _UNINFORMATIVE
+        ]
+
+    def _shared_entities(self, node: int) -> list[_Step]:
+        graph = self._view.graph
+        start, end = np.searchsorted(graph.mention_memory, node, "left"), np.searchsorted(graph.mention_memory, node, "right")
+        entities = graph.mention_entity[start:end]
+        return [
+            _Step(node, other, _SHARED_ENTITY_CONFIDENCE * (2 / count) ** 0.5, None, entity)
+            for entity, count in zip(entities.tolist(), graph.mention_counts(entities).tolist(), strict=True)
+            if 1 < count <= _MOST_MENTIONS
+            for other in graph.mentions_of(entity).tolist()
+            if other != node
+        ]
+
+
+def _hop(view: "View", step: _Step) -> Hop:
+    if step.edge is None:
+        reason = f"both mention {view.graph.label(step.entity)}"
+        return Hop(step.source, step.target, SHARED_ENTITY, "entity", step.confidence, reason)
+    edges = view.graph.outgoing
+    kind, origin = view.graph.types[edges.type[step.edge]], view.graph.origins[edges.origin[step.edge]]
+    return Hop(step.source, step.target, kind, origin, step.confidence, view.graph.note(step.edge) or origin)
+
+
+def _with_memories(store: "MemoryStore", view: "View", paths: Sequence[_Path]) -> list[Bridge]:
+    nodes = np.unique(np.array([node for path in paths for node in path.nodes], np.int64))
+    rows = view.timeline.rows(nodes)
+    nodes, rows = nodes[rows >= 0], rows[rows >= 0]
+    memories = store.take(nodes.tolist(), view.timeline.row_ids[rows].tolist())
+
+    def place(node: int) -> Place:
+        memory = memories.get(node)
+        label = (memory.title or " ".join(memory.content.split())[:80]) if memory else view.graph.label(node)
+        return Place(node, label, memory)
+
+    return [
+        Bridge(path.score, tuple(place(node) for node in path.nodes), tuple(_hop(view, step) for step in path.steps))
+        for path in paths
+    ]

@@ -1,0 +1,122 @@
+"""The candidates of a search: what LanceDB's indexes find for a question, with what is needed to judge them."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from memory_assets.language.embedders import Embedder
+    from memory_assets.recall.question import Question
+    from memory_assets.stores.memories import Filters, MemoryStore
+
+FEWEST = 200
+"""Candidates asked of each index: enough that what is second in both lists is seen, cheap enough for every search."""
+_OVERFETCH = 5
+
+
+@dataclass(slots=True)
+class Candidates:
+    """What was found, one entry a memory, sorted by id."""
+
+    ids: "npt.NDArray[np.int64]"
+    cosine: "npt.NDArray[np.float64]"
+    """NaN where the memory is not among the nearest."""
+    bm25: "npt.NDArray[np.float64]"
+    """NaN where it is not among the best matches."""
+    texts: list[str]
+    """Indexed text; empty where it did not match."""
+    tags: list[tuple[str, ...]]
+    """None where the text did not match."""
+    row_ids: "npt.NDArray[np.int64]"
+    """Where LanceDB keeps the row; -1 where that is not known."""
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def places(self, ids: "npt.NDArray[np.int64]") -> "npt.NDArray[np.intp]":
+        """Where each id stands among the candidates; -1 where it does not."""
+        if not len(self.ids):
+            return np.full(len(ids), -1, np.intp)
+        places = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
+        return np.where(self.ids[places] == ids, places, -1)
+
+    def best(self, count: int) -> "npt.NDArray[np.int64]":
+        """Ids of the best `count` of each index."""
+        return np.union1d(self.ids[_top(self.cosine, count)], self.ids[_top(self.bm25, count)])
+
+    def extended(self, more: "npt.NDArray[np.int64]", row_ids: "npt.NDArray[np.int64]") -> "Candidates":
+        """These and further memories that neither index found; `more` holds none of these."""
+        order = np.argsort(np.concatenate([self.ids, more]), kind="stable")
+        unknown = np.full(len(more), np.nan)
+        texts, tags = self.texts + [""] * len(more), self.tags + [()] * len(more)
+        return Candidates(
+            np.concatenate([self.ids, more])[order],
+            np.concatenate([self.cosine, unknown])[order],
+            np.concatenate([self.bm25, unknown])[order],
+            [texts[place] for place in order],
+            [tags[place] for place in order],
+            np.concatenate([self.row_ids, row_ids])[order],
+        )
+
+
+def _top(values: "npt.NDArray[np.float64]", count: int) -> "npt.NDArray[np.intp]":
+    known = np.flatnonzero(~np.isnan(values))
+    return known[np.argsort(-values[known], kind="stable")[:count]]
+
+
+@lru_cache(maxsize=1)
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(max_workers=8, thread_name_prefix="recall")
+
+
+def gather(store: "MemoryStore", embedder: "Embedder", question: "Question", limit: int, filters: "Filters") -> Candidates:
+    """Ask the vector index and the full-text index at the same time; within the time that the question names, both once more.
+
+    Raises:
+        StoreError: the store's vectors are another embedder's, or it cannot be read.
+        EmbedderError: the question cannot be embedded.
+    """
+    wanted = max(FEWEST, limit * _OVERFETCH)
+    scopes = [filters]
+    if question.interval:
+        scopes.append(_within(filters, question.interval.start, question.interval.end))
+    by_words = [_threads().submit(store.matching, question.keywords, wanted, scope, ("indexed_text", "tags")) for scope in scopes]
+    vector = embedder.embed([question.text])[0]
+    by_meaning = [store.nearest(vector, embedder.name, wanted, scope) for scope in scopes]
+    return _joined(by_meaning, [found.result() for found in by_words])
+
+
+def _within(filters: "Filters", start, end) -> "Filters":
+    return replace(
+        filters,
+        since=max(start, filters.since) if filters.since else start,
+        until=min(end, filters.until) if filters.until else end,
+    )
+
+
+def _joined(by_meaning: list[pa.Table], by_words: list[pa.Table]) -> Candidates:
+    tables = [table for table in (*by_meaning, *by_words) if table.num_rows]
+    if not tables:
+        return Candidates(np.array([], np.int64), np.array([]), np.array([]), [], [], np.array([], np.int64))
+    ids = np.unique(np.concatenate([table["id"].to_numpy() for table in tables]))
+    count = len(ids)
+    unknown, nowhere = np.full(count, np.nan), np.full(count, -1, np.int64)
+    found = Candidates(ids, unknown, unknown.copy(), [""] * count, [()] * count, nowhere)
+    for table in tables:
+        places = np.searchsorted(ids, table["id"].to_numpy())
+        found.row_ids[places] = table["_rowid"].to_numpy()
+        if "similarity" in table.column_names:
+            found.cosine[places] = table["similarity"].to_numpy()
+        else:
+            found.bm25[places] = table["score"].to_numpy()
+            for place, text in zip(places.tolist(), table["indexed_text"].to_pylist(), strict=True):
+                found.texts[place] = text
+            for place, tags in zip(places.tolist(), table["tags"].to_pylist(), strict=True):
+                found.tags[place] = tuple(tags or ())
+    return found

@@ -1,0 +1,108 @@
+"""What a question says besides its words: the terms that matter, the time it speaks of, and who speaks in it."""
+
+import re
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from memory_assets.language.intervals import Interval
+
+_WORD = re.compile(r"[^\W_]+(?:[.+#'’_-]*[^\W_]+)*[+#]*")
+
+_FUNCTION_WORDS = frozenset(
+    """
+    a about after again all also am an and any anybody anyone anything are aren't as at be because been before being but by can
+    can't could couldn't did didn't do does doesn't doing don't during each ever every for from get gets getting give go going got
+    had hadn't has hasn't have haven't having he he's her here hers herself him himself his how i i'd i'll i'm i've if in into is
+    isn't it it's its itself just know let let's like made make many may me might mine more most much must my myself no not of off
+    on once one only or other our ours ourselves out over own please quite rather really said same say says she she's should
+    shouldn't so some somebody someone something still such tell than that that's the their theirs them themselves then there
+    there's these they they're this those through to too up upon us very want was wasn't we we're we've were weren't what what's
+    whatever when when's where where's whether which while who who's whom whose why will with won't would wouldn't you you'd
+    you'll you're you've your yours yourself remind remember recall mention mentioned
+    """.split()  # noqa: SIM905
+)
+"""English words that carry no topic: function words and the words that turn a statement into a question."""
+
+_POLITE = re.compile(r"\b(?:can|could|would|will)\s+you\b|\bdo\s+you\s+(?:know|remember|recall|think|have)\b", re.IGNORECASE)
+"""Asks for an answer, not about what the one addressed said."""
+_FIRST_PERSON = frozenset({"i", "i'm", "i've", "i'd", "i'll", "me", "my", "mine", "myself", "we", "our", "ours", "us", "we've"})
+_SECOND_PERSON = frozenset({"you", "your", "yours", "you've", "you'd", "you're", "yourself"})
+
+_MAYBE_TIME = re.compile(
+    r"\d|\b(?:yesterday|today|tonight|ago|last|past|previous|this|current|since|before|until|till|prior|early|late|mid|recent\w*"
+    r"|(?:mon|tues|wednes|thurs|fri|satur|sun)day|jan\w*|feb\w*|mar(?:ch)?|apr\w*|may|june?|july?|aug\w*|sep\w*|oct\w*|nov\w*|dec\w*"
+    r"|spring|summer|autumn|fall|winter)\b",
+    re.IGNORECASE,
+)
+"""Every time expression contains one of these, so that a question without them need not be read for times."""
+
+
+_AT_PRESENT = re.compile(
+    r"^(?!.*\b(?:did|was|were|had|happened)\b).*\b(?:do|does|is|are|am|should|may|can)\b.*\btoday\b", re.IGNORECASE | re.DOTALL
+)
+""""What do I use today": the present, not something that was said on this day."""
+
+
+def words(text: str) -> list[str]:
+    """The words of a text, lower-case, without a possessive ending."""
+    return [word[:-2] if word.endswith(("'s", "’s")) else word for word in _WORD.findall(text.lower())]
+
+
+def topic_words(text: str) -> list[str]:
+    """The words of a text that carry its topic, in order, repetitions kept."""
+    return [word for word in words(text) if word not in _FUNCTION_WORDS]
+
+
+@dataclass(frozen=True)
+class Question:
+    """A query as recall understands it."""
+
+    text: str
+    terms: tuple[str, ...]
+    """Topic words, each once; empty where the query has function words alone."""
+    interval: "Interval | None"
+    """The time it names, if it names one."""
+    first_person: bool
+    """It asks about what its speaker said or did ("where did I park")."""
+    second_person: bool
+    """It asks about what the one addressed said ("what did you recommend")."""
+
+    def terms_in(self, text: str) -> set[str]:
+        """Which of the terms occur in a text as whole words."""
+        return set(self._term_pattern.findall(text.lower())) if self.terms else set()
+
+    @cached_property
+    def _term_pattern(self) -> re.Pattern[str]:
+        longest_first = sorted(self.terms, key=len, reverse=True)
+        return re.compile(rf"(?<![^\W_])(?:{'|'.join(map(re.escape, longest_first))})(?![^\W_])")
+
+    @property
+    def keywords(self) -> str:
+        """The query without question and function words: what full text looks for; the whole query if nothing else is left."""
+        return " ".join(self.terms) or self.text
+
+
+def understand(text: str, now: datetime, zone: tzinfo) -> Question:
+    """Read a query.
+
+    Args:
+        text: words or a question, not blank.
+        now: aware; what "yesterday" counts from.
+        zone: whose calendar "yesterday" is measured on.
+    """
+    interval = None
+    if _MAYBE_TIME.search(text) and not _AT_PRESENT.search(text):
+        from memory_assets.language.intervals import find_interval
+
+        interval = find_interval(text, now, zone)
+    spoken = set(words(_POLITE.sub(" ", text)))
+    return Question(
+        text=text,
+        terms=tuple(dict.fromkeys(topic_words(text))),
+        interval=interval,
+        first_person=bool(spoken & _FIRST_PERSON),
+        second_person=bool(spoken & _SECOND_PERSON),
+    )

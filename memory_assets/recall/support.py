@@ -1,0 +1,143 @@
+"""The relation component: how much the graph speaks for a candidate, given which others match.
+
+A plain count of edges would lift whatever is well connected, whoever asks. So support flows from the match of the memories that a
+candidate stands next to: the one before and after it in its session, those a typed edge joins it with, those that name the
+same rare thing; and from who and what the question names.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from memory_assets.recall.question import words
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from memory_assets.recall.candidates import Candidates
+    from memory_assets.recall.question import Question
+    from memory_assets.recall.view import View
+
+    Values = npt.NDArray[np.float64]
+
+SESSION = 1.5
+"""Share of the mean match of the two neighbours in the session."""
+NAMED = 0.3
+"""What a memory gets that the one named in the question wrote, times its own match."""
+EDGE = 0.5
+"""Share of the match at the other end of the best typed edge, times its confidence."""
+ENTITY = 0.3
+"""Share of the match of the best memory that names the same thing, times how rare that thing is."""
+_SUPPORTERS = 25
+"""So many of the best candidates pass support on."""
+_REDUNDANT_ORIGINS = frozenset({"session", "similar", "same text", "entities", "creative"})
+"""Edges that say again what the session and the vectors say: they are not counted twice."""
+_USER_ROLES = frozenset({"user", "human", "me"})
+_ASSISTANT_ROLES = frozenset({"assistant", "ai", "bot", "agent", "model", "system"})
+
+
+@dataclass(slots=True)
+class Support:
+    """The value of the relation component and the four parts it is the sum of, all capped at 1."""
+
+    value: "Values"
+    session: "Values"
+    named: "Values"
+    edge: "Values"
+    entity: "Values"
+
+    def reason(self, place: int) -> str:
+        """Which parts a candidate's support consists of."""
+        parts = [
+            (self.session[place], "next to matches in its session"),
+            (self.named[place], "by the one the question names"),
+            (self.edge[place], "linked to a match"),
+            (self.entity[place], "names what a match names"),
+        ]
+        return ", ".join(f"{text} {value:.2f}" for value, text in parts if value > 0.005)
+
+
+def support(question: "Question", found: "Candidates", rows: "npt.NDArray[np.intp]", match: "Values", view: "View") -> Support:
+    """Support of each candidate; `rows` are their rows in the timeline, `match` how well their own texts fit."""
+    strength = _strength(match)
+    session = SESSION * _from_session(found, rows, strength, view)
+    named = NAMED * _named(question, rows, view) * match
+    edge = EDGE * _from_edges(found, strength, view)
+    entity = ENTITY * _from_entities(found, strength, view)
+    return Support(np.minimum(1.0, session + named + edge + entity), session, named, edge, entity)
+
+
+def _strength(match: "Values") -> "Values":
+    """What a match passes on: nothing outside the best `_SUPPORTERS`, all of it at the top, so that weak matches stay alone."""
+    top = match.max(initial=0.0)
+    bar = np.partition(match, -_SUPPORTERS)[-_SUPPORTERS] if len(match) >= _SUPPORTERS else 0.0
+    return np.clip((match - bar) / (top - bar), 0.0, 1.0) * top if top > bar else np.zeros_like(match)
+
+
+def _from_session(found: "Candidates", rows: "npt.NDArray[np.intp]", strength: "Values", view: "View") -> "Values":
+    total = np.zeros(len(found))
+    for step in (-1, 1):
+        beside = view.timeline.neighbour(rows, step)
+        places = np.where(beside >= 0, found.places(view.timeline.ids[beside]) if len(view.timeline.ids) else -1, -1)
+        total += np.where(places >= 0, strength[places], 0.0)
+    return total / 2
+
+
+def _named(question: "Question", rows: "npt.NDArray[np.intp]", view: "View") -> "Values":
+    """1 for memories of an author whom the question names or, in a chat with an assistant, addresses."""
+    authors = view.timeline.authors
+    if not authors or not len(rows):
+        return np.zeros(len(rows))
+    spoken = set(words(question.text))
+    folded = [author.lower() for author in authors]
+    named = np.array([bool(spoken & {word for word in words(name) if len(word) > 2}) for name in folded])
+    if any(name in _ASSISTANT_ROLES for name in folded):
+        roles = _ASSISTANT_ROLES if question.second_person and not question.first_person else _USER_ROLES
+        named |= np.array([name in roles for name in folded])
+    by = np.where(rows >= 0, view.timeline.author[rows], -1)
+    return np.where(by >= 0, named[by], False).astype(float)
+
+
+def _from_edges(found: "Candidates", strength: "Values", view: "View") -> "Values":
+    best = np.zeros(len(found))
+    if not len(view.graph.outgoing.near):
+        return best
+    redundant = np.array([origin in _REDUNDANT_ORIGINS for origin in view.graph.origins])
+    for edges in (view.graph.outgoing, view.graph.incoming):
+        places, at = edges.of(found.ids)
+        others = found.places(edges.far[at])
+        counted = (others >= 0) & ~redundant[edges.origin[at]]
+        np.maximum.at(best, places, np.where(counted, strength[others] * edges.confidence[at], 0.0))
+    return best
+
+
+def _from_entities(found: "Candidates", strength: "Values", view: "View") -> "Values":
+    graph = view.graph
+    best = np.zeros(len(found))
+    if not len(graph.mention_memory) or not len(found):
+        return best
+    places, at = _mentions(found.ids, view)
+    entities = graph.mention_entity[at]
+    total = max(2, len(view.timeline.ids))
+    strengths: dict[int, list[tuple[float, int]]] = {}
+    for place, entity in zip(places.tolist(), entities.tolist(), strict=True):
+        if strength[place] > 0:
+            strengths.setdefault(entity, []).append((float(strength[place]), place))
+    if not strengths:
+        return best
+    named = np.array(sorted(strengths))
+    rarity = np.clip(1.0 - np.log(np.maximum(1, graph.mention_counts(named))) / np.log(total), 0.0, 1.0)
+    rarity_of = dict(zip(named.tolist(), rarity.tolist(), strict=True))
+    for place, entity in zip(places.tolist(), entities.tolist(), strict=True):
+        if entity in strengths:
+            others = [value for value, leader in strengths[entity] if leader != place]
+            if others:
+                best[place] = max(best[place], max(others) * rarity_of[entity])
+    return best
+
+
+def _mentions(ids: "npt.NDArray[np.int64]", view: "View") -> "tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]":
+    from memory_assets.recall.graph_view import ranges
+
+    return ranges(view.graph.mention_memory, ids)

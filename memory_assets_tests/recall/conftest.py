@@ -1,0 +1,94 @@
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from memory_assets.models import Kind, Memory, Source
+from memory_assets.recall.question import topic_words
+from memory_assets.settings import load_settings
+from memory_assets.stores.memories import content_hash, indexed_text
+from memory_assets.tenants import Tenant
+
+START = datetime(2026, 3, 2, 9, tzinfo=UTC)
+
+
+class HashedWords:
+    """A real, small embedder for tests: the sum of one fixed random direction a word."""
+
+    name = "hashed-words"
+    dimension = 64
+
+    def embed(self, texts: Sequence[str]) -> np.ndarray:
+        return np.stack([self._vector(text) for text in texts])
+
+    def _vector(self, text: str) -> np.ndarray:
+        total = np.full(self.dimension, 1e-3)
+        for word in topic_words(text):
+            seed = int.from_bytes(blake2b(word.encode(), digest_size=8).digest())
+            total += np.random.default_rng(seed).normal(size=self.dimension)
+        return (total / np.linalg.norm(total)).astype(np.float32)
+
+
+@pytest.fixture
+def tenant(tmp_path: Path) -> Tenant:
+    tenant = Tenant(load_settings(data_dir=tmp_path, timezone="UTC"), "test")
+    tenant.__dict__["embedder"] = HashedWords()
+    return tenant
+
+
+Remember = Callable[..., Memory]
+
+
+@pytest.fixture
+def remember(tenant: Tenant) -> Remember:
+    """Store one memory; ids count from 1, and times go on by a minute, unless they are given."""
+    numbers = iter(range(1, 1_000_000))
+
+    def store(content: str, **fields) -> Memory:
+        number = next(numbers)
+        moment = START + timedelta(minutes=number)
+        defaults = {"id": number, "created_at": moment, "updated_at": datetime.now(UTC)}
+        memory = Memory(
+            **defaults
+            | {
+                "content": content,
+                "kind": Kind.NOTE,
+                "source": Source.CLI,
+                "source_key": "",
+                "content_hash": content_hash(content),
+            }
+            | fields
+        )
+        tenant.memories.put([memory], tenant.embedder.embed([indexed_text(memory)]), tenant.embedder.name)
+        return memory
+
+    return store
+
+
+@pytest.fixture
+def connect(tenant: Tenant) -> Callable[..., None]:
+    """Write edges (source, target, type, confidence, note) into the catalog."""
+
+    def write(*edges: tuple[int, int, str, float, str], origin: str = "stated") -> None:
+        with tenant.catalog.write() as connection:
+            connection.executemany(
+                "INSERT INTO graph_edges (source_id, target_id, type, confidence, origin, note) VALUES (?, ?, ?, ?, ?, ?)",
+                [(source, target, kind, confidence, origin, note) for source, target, kind, confidence, note in edges],
+            )
+
+    return write
+
+
+@pytest.fixture
+def mention(tenant: Tenant) -> Callable[..., None]:
+    """Write an entity and the memories that mention it into the catalog."""
+
+    def write(entity: int, label: str, *memories: int) -> None:
+        with tenant.catalog.write() as connection:
+            connection.execute("INSERT INTO graph_nodes (id, kind, label) VALUES (?, 'entity', ?)", [entity, label])
+            connection.executemany("INSERT INTO graph_mentions VALUES (?, ?)", [(memory, entity) for memory in memories])
+
+    return write

@@ -1,0 +1,72 @@
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from memory_assets.recall.question import topic_words, understand, words
+
+NOW = datetime(2026, 6, 17, 12, tzinfo=UTC)
+
+
+def ask(text: str):
+    return understand(text, NOW, ZoneInfo("UTC"))
+
+
+def test_question_and_function_words_are_not_what_is_looked_for():
+    assert ask("Why did we leave MongoDB?").keywords == "leave mongodb"
+
+
+def test_a_query_of_function_words_alone_is_looked_for_as_it_is():
+    assert ask("who are you").keywords == "who are you"
+
+
+def test_names_lose_their_possessive_ending():
+    assert topic_words("Which breed is Ann's dog?") == ["breed", "ann", "dog"]
+
+
+def test_technical_words_stay_whole():
+    assert words("C++ and node.js in feature_flag_x, isn't it") == [
+        "c++",
+        "and",
+        "node.js",
+        "in",
+        "feature_flag_x",
+        "isn't",
+        "it",
+    ]
+
+
+def test_terms_are_found_as_whole_words_only():
+    question = ask("What about the cat and c++?")
+    assert question.terms_in("The category of C++ books") == {"c++"}
+    assert question.terms_in("Ann's cat.") == {"cat"}
+
+
+def test_a_time_in_the_query_is_understood():
+    interval = ask("What broke in March 2026?").interval
+    assert interval is not None
+    assert (interval.start, interval.end) == (datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 4, 1, tzinfo=UTC))
+
+
+@pytest.mark.parametrize("text", ["What does the harbour look like?", "We may march on", "What do I use today?"])
+def test_a_query_without_a_time_has_no_interval(text: str):
+    assert ask(text).interval is None
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "second"),
+    [
+        ("Where did I park?", True, False),
+        ("What did you recommend?", False, True),
+        ("Can you tell me where I parked?", True, False),
+        ("Could you recommend a book?", False, False),
+        ("Who owns the export?", False, False),
+    ],
+)
+def test_who_speaks_in_a_question_is_heard(text: str, first: bool, second: bool):
+    question = ask(text)
+    assert (question.first_person, question.second_person) == (first, second)
+
+
+def test_today_is_a_time_where_something_past_is_asked_for():
+    assert ask("What did I store today?").interval is not None

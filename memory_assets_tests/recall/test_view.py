@@ -1,0 +1,151 @@
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memory_assets.errors import StoreBusyError
+from memory_assets.models import State
+from memory_assets.recall.graph_view import ranges, read_graph
+from memory_assets.recall.scoring import Weights, closeness, recency, scaled_bm25, scaled_cosine, trust_in_words
+from memory_assets.recall.timeline import read_timeline
+from memory_assets.recall.view import current_view
+from memory_assets.settings import load_settings
+from memory_assets.stores.catalog import Catalog
+from memory_assets.tenants import Tenant
+
+FRACTIONS = st.lists(st.one_of(st.floats(-1, 1), st.just(float("nan"))), max_size=30)
+
+
+def test_neighbours_are_those_before_and_after_in_the_same_session(tenant: Tenant, remember):
+    remember("b", session="one", created_at=datetime(2026, 1, 2, tzinfo=UTC))
+    remember("a", session="one", created_at=datetime(2026, 1, 1, tzinfo=UTC))
+    remember("c", session="two", created_at=datetime(2026, 1, 1, tzinfo=UTC))
+    remember("d", created_at=datetime(2026, 1, 1, tzinfo=UTC))
+    remember("e", created_at=datetime(2026, 1, 2, tzinfo=UTC))
+    timeline = read_timeline(tenant.memories, None)
+    rows = timeline.rows(np.array([1, 2, 3, 4, 5, 77]))
+    before, after = timeline.neighbour(rows, -1), timeline.neighbour(rows, 1)
+    assert [int(timeline.ids[row]) if row >= 0 else None for row in before] == [2, None, None, None, None, None]
+    assert [int(timeline.ids[row]) if row >= 0 else None for row in after] == [None, 1, None, None, None, None]
+
+
+def test_what_changed_is_taken_in_without_reading_everything_again(tenant: Tenant, remember):
+    remember("a", session="one", author="Ann")
+    first = read_timeline(tenant.memories, None)
+    remember("b", session="one", author="Bela")
+    tenant.memories.set_state([1], State.ARCHIVED)
+    second = read_timeline(tenant.memories, first)
+    whole = read_timeline(tenant.memories, None)
+    for name in ("ids", "created", "importance", "active"):
+        assert getattr(second, name).tolist() == getattr(whole, name).tolist()
+    assert [second.authors[code] for code in second.author] == ["Ann", "Bela"]
+    assert second.active.tolist() == [False, True]
+    assert read_timeline(tenant.memories, second) is second
+
+
+def test_deleted_rows_leave_the_timeline(tenant: Tenant, remember):
+    remember("a")
+    remember("b")
+    known = read_timeline(tenant.memories, None)
+    tenant.memories.table.delete("id = 1")
+    assert read_timeline(tenant.memories, known).ids.tolist() == [2]
+
+
+def test_rows_written_with_an_old_time_are_not_missed(tenant: Tenant, remember):
+    remember("a")
+    known = read_timeline(tenant.memories, None)
+    remember("b", updated_at=datetime.now(UTC) - timedelta(days=300))
+    assert read_timeline(tenant.memories, known).ids.tolist() == [1, 2]
+
+
+def test_the_graph_is_read_again_when_the_catalog_has_changed(tenant: Tenant, remember, connect):
+    remember("a")
+    remember("b")
+    assert read_graph(tenant.catalog, None).empty
+    connect((1, 2, "LEADS_TO", 0.5, "why"))
+    graph = read_graph(tenant.catalog, None)
+    assert graph.types == ("LEADS_TO",)
+    assert graph.note(0) == "why"
+    assert read_graph(tenant.catalog, graph) is graph
+    connect((2, 1, "RELATES_TO", 0.5, ""))
+    assert len(read_graph(tenant.catalog, graph).outgoing.near) == 2
+
+
+def test_a_locked_catalog_leaves_the_graph_that_was_last_read(tenant: Tenant, connect, monkeypatch):
+    connect((1, 2, "LEADS_TO", 0.5, "why"))
+    graph = read_graph(tenant.catalog, None)
+
+    def locked(*_args, **_kwargs):
+        raise StoreBusyError("another process writes")
+
+    monkeypatch.setattr(Catalog, "_connect", locked)
+    stale = replace(graph, stamp=())
+    assert read_graph(tenant.catalog, stale) is stale
+    assert read_graph(tenant.catalog, None).empty
+
+
+def test_two_tenants_have_views_of_their_own(tenant: Tenant, remember):
+    remember("a")
+    other = Tenant(tenant.settings, "other")
+    assert current_view(tenant, fresh=True).timeline.ids.tolist() == [1]
+    assert current_view(other, fresh=True).timeline.ids.tolist() == []
+
+
+def test_rare_words_weigh_more(tenant: Tenant, remember):
+    for number in range(20):
+        remember("common words" + (" rare" if number == 3 else ""))
+    terms = current_view(tenant, fresh=True).terms
+    assert terms.idf("never") > terms.idf("rare") > terms.idf("common") > 0
+
+
+@given(st.lists(st.integers(0, 9), max_size=40), st.lists(st.integers(0, 9), max_size=10))
+def test_ranges_gives_every_place_of_every_wanted_key(keys: list[int], wanted: list[int]):
+    keys.sort()
+    places, found = ranges(np.array(keys, np.int64), np.array(wanted, np.int64))
+    expected = [(place, at) for place, key in enumerate(wanted) for at, each in enumerate(keys) if each == key]
+    assert list(zip(places.tolist(), found.tolist(), strict=True)) == expected
+
+
+@given(FRACTIONS)
+def test_scaled_cosines_lie_within_0_and_1_and_keep_their_order(values: list[float]):
+    cosine = np.array(values, float)
+    scaled = scaled_cosine(cosine)
+    assert ((scaled >= 0) & (scaled <= 1 + 1e-12)).all()
+    known = ~np.isnan(cosine)
+    assert (np.diff(scaled[known][np.argsort(cosine[known])]) >= -1e-12).all()
+    assert (scaled[~known] == 0).all()
+
+
+def test_almost_equal_cosines_are_not_stretched_apart():
+    assert scaled_cosine(np.array([0.50, 0.51])).tolist() == pytest.approx([1 - 0.95 * 0.05, 1.0])
+
+
+def test_bm25_is_relative_to_the_best():
+    assert scaled_bm25(np.array([2.0, 8.0, np.nan])).tolist() == [0.25, 1.0, 0.0]
+    assert scaled_bm25(np.array([np.nan])).tolist() == [0.0]
+
+
+def test_full_text_counts_little_where_no_text_covers_the_question():
+    assert trust_in_words(np.array([0.1, 0.5])) == 0.25
+    assert trust_in_words(np.array([])) == 0.0
+
+
+def test_closeness_is_1_within_an_interval_and_falls_outside():
+    day = 86_400_000_000
+    values = closeness(np.array([0, 5 * day, 10 * day - 1, 10 * day, 30 * day]), 0, 10 * day)
+    assert values[:3].tolist() == [1.0, 1.0, 1.0]
+    assert 1.0 > values[3] > values[4] > 0.0
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 10**16), st.integers(0, 10**16))
+def test_recency_never_leaves_0_and_1(created: int, now: int):
+    assert 0.0 <= float(recency(np.array([created]), now)[0]) <= 1.0
+
+
+def test_weights_come_from_the_settings(tmp_path):
+    assert Weights.of(load_settings(data_dir=tmp_path)) == Weights()
+    assert Weights.of(load_settings(data_dir=tmp_path, weight_tag=0.7)).tag == 0.7
