@@ -18,8 +18,8 @@ run status
 step "3. What was refused, why, and what mends it"
 run status --refused
 
-step "4. Find something, and see why it was found"
-run search "why did we leave MongoDB" --explain --limit 3
+step "4. Find something, see why it was found, and the path through the graph that explains it"
+run search "why did we leave MongoDB" --explain --bridges --limit 3
 
 step "5. Edit one file; only its memory is made anew"
 file="$MEMORY_CLAUDE_PROJECTS_DIR/-home-mira-work-atlas/memory/billing-export-handover.md"

@@ -50,6 +50,8 @@ def _source_sensor(
             return dg.SkipReason(f"Nothing changed below {path}.")
         cursor = json.dumps(digests, sort_keys=True)
         tenant = Tenant(settings)
+        if _is_under_way(context.instance, tenant.name):
+            return dg.SkipReason(f"A run for {tenant.name} is under way; what it leaves is looked at next time.")
         known = known_stamps(tenant.catalog, source)
         found = scan(path, known)
         if not found.changed and not vanished_paths(found, known):

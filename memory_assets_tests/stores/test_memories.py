@@ -204,11 +204,11 @@ def test_a_handle_sees_what_another_commits(tmp_path: Path) -> None:
 
 
 def test_compaction_keeps_every_row_and_its_order_of_relevance(store: MemoryStore) -> None:
-    for number in range(25):
+    for number in range(55):
         store.put([memory(f"note {number} alpha")], unit(number % 4), "test")
-    before = store.matching("alpha", 50, Filters())["id"].to_pylist()
+    before = store.matching("alpha", 60, Filters())["id"].to_pylist()
     assert store.optimize()
-    assert sorted(store.matching("alpha", 50, Filters())["id"].to_pylist()) == sorted(before)
+    assert sorted(store.matching("alpha", 60, Filters())["id"].to_pylist()) == sorted(before)
     assert not store.optimize()
 
 
