@@ -101,6 +101,8 @@ MemoryId = Annotated[int, Field(ge=1, le=MAX_ID), _Integer]
 Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Limit = Annotated[int, Field(ge=1, le=MAX_LIMIT, description="At most so many memories."), _Integer]
 
+Bridges = Annotated[int, Field(ge=0, le=10, description="At most so many paths that explain the first page."), _Integer]
+
 
 class _Request(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid")
@@ -132,9 +134,7 @@ class SearchRequest(_Filtered):
 
     query: Query = ""
     limit: Limit = 10
-    bridges: int = Field(
-        default=0, ge=0, le=10, description="At most so many paths through the graph that explain the first page."
-    )
+    bridges: Bridges = 0
     cursor: Annotated[str, Field(pattern=cursors.SEEN, max_length=cursors.SEEN_LENGTH)] | None = Field(
         None, description="`next_cursor` of the page before; ask the same question with it."
     )
