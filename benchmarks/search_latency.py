@@ -196,7 +196,7 @@ def main() -> None:
     arguments = parser.parse_args()
     home = arguments.home or Path(tempfile.mkdtemp(prefix="search_latency_"))
     try:
-        tenant = Tenant(load_settings(data_dir=home), "large")
+        tenant = Tenant(load_settings(data_dir=home), "large", freshness=0.5)
         embedder = SyntheticEmbedder(tenant.embedder)
         tenant.__dict__["embedder"] = embedder
         result: dict[str, object] = {"memories": arguments.memories, "edges": arguments.edges}

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from memory_assets.recall.question import Question
     from memory_assets.stores.memories import Filters, MemoryStore
 
-FEWEST = 200
+FEWEST = 100
 """Candidates asked of each index: enough that what is second in both lists is seen, cheap enough for every search."""
 _OVERFETCH = 5
 
