@@ -41,18 +41,33 @@ def hit_json(hit: "Hit") -> dict[str, Any]:
     return memory_json(hit.memory) | {"score": hit.score, "components": parts}
 
 
-def print_memory(memory: Memory, prefix: str = "") -> None:
-    """Two lines: what it is called, of which kind and when; and how it begins."""
-    words = " ".join(memory.content.split())
-    heading = click.style(memory.title or words[:60], bold=True)
+def passage(content: str, query: str) -> str:
+    """A stretch of at most 100 characters that holds most of the query's words, the earliest of such; without any, the beginning."""
+    words = content.split()
+    asked = {word.strip(".,;:!?'\"()").casefold() for word in query.split()}
+    starts = [number for number, word in enumerate(words) if word.strip(".,;:!?'\"()[]").casefold() in asked] or [0]
+    best, most = 0, -1
+    for start in [0, *(max(0, number - 2) for number in starts)]:
+        shown = " ".join(words[start:])[:_WIDTH].casefold()
+        held = sum(f" {word} " in f" {shown} " for word in asked)
+        if held > most:
+            best, most = start, held
+    cut = " ".join(words[best:])
+    tail = cut if len(cut) <= _WIDTH else f"{cut[: _WIDTH - 1]}…"
+    return f"… {tail}" if best else tail
+
+
+def print_memory(memory: Memory, prefix: str = "", query: str = "") -> None:
+    """Two lines: what it is called, of which kind and when; and its passage that fits the query, or how it begins."""
+    heading = click.style(memory.title or " ".join(memory.content.split())[:60], bold=True)
     state = "" if memory.state is State.ACTIVE else f" · {memory.state}"
     click.echo(f"{prefix}{heading}  {memory.kind} · {memory.created_at:%Y-%m-%d} · {memory.id}{state}")
-    click.echo(f"   {words if len(words) <= _WIDTH else words[: _WIDTH - 1] + '…'}")
+    click.echo(f"   {passage(memory.content, query)}")
 
 
-def print_hit(number: int, hit: "Hit", *, explain: bool) -> None:
-    """A found memory, and on demand how its score came about."""
-    print_memory(hit.memory, prefix=f"{number}. {hit.score:.2f}  ")
+def print_hit(number: int, hit: "Hit", query: str, *, explain: bool) -> None:
+    """A found memory with the passage that fits the query, and on demand how its score came about."""
+    print_memory(hit.memory, prefix=f"{number}. {hit.score:.2f}  ", query=query)
     if explain:
         for part in hit.components:
             raw = "       -" if part.raw is None else f"{part.raw:8.3f}"

@@ -63,7 +63,7 @@ def command(
         print_json(found | ({"bridges": [bridge_json(path) for path in paths]} if bridges else {}))
         return
     for number, hit in enumerate(hits, start=1):
-        print_hit(number, hit, explain=explain)
+        print_hit(number, hit, text, explain=explain)
     if not hits:
         click.echo("Nothing found; `memory status` says what is remembered.")
     if bridges and hits:

@@ -10,8 +10,11 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from hypothesis import given
+from hypothesis import strategies as st
 
 from memory_assets.cli.main import COMMANDS, cli
+from memory_assets.cli.output import passage
 from memory_assets.errors import MemoryAssetsError
 from memory_assets_tests.conftest import WriteSilo
 
@@ -67,6 +70,21 @@ def test_a_memory_is_stored_found_shown_forgotten_and_restored() -> None:
     assert invoke_json("search", "database lock")["memories"] == []
     assert invoke_json("forget", number, "--restore")["state"] == "active"
     assert invoke_json("recent")["count"] == 1
+
+
+def test_search_shows_the_passage_that_holds_what_was_asked() -> None:
+    filler = "The weekly meeting took place as usual and nothing else was decided there. " * 3
+    invoke("store", f"{filler}Leila is second in line for the export since November.")
+    shown = invoke("search", "who is second in line for the export").output
+    assert "Leila is second in line for the export" in shown
+    assert all(len(line) < 130 for line in shown.splitlines())
+
+
+@given(st.text(max_size=400), st.text(max_size=60))
+def test_a_passage_is_short_and_comes_from_the_text(content: str, query: str) -> None:
+    found = passage(content, query)
+    assert len(found) <= 102
+    assert found.removeprefix("… ").removesuffix("…") in " ".join(content.split())
 
 
 def test_tenants_do_not_see_each_other() -> None:
