@@ -11,6 +11,8 @@ from typing import Any
 
 MAX_CONTENT_LENGTH = 7_500
 """Characters a stored memory may hold (seed 001, section 2, step 1)."""
+MAX_IMPORTED_LENGTH = 1 << 20
+"""Characters an imported memory may hold: as many as a source file, so that every export can be taken in again."""
 
 
 class Source(StrEnum):

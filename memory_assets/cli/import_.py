@@ -10,7 +10,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from memory_assets.cli.options import common_options
 from memory_assets.cli.output import print_json
 from memory_assets.errors import InvalidInputError
-from memory_assets.models import Kind, NewMemory, Source, State
+from memory_assets.language.validation import validate_content, validate_tags
+from memory_assets.models import MAX_IMPORTED_LENGTH, Kind, NewMemory, Source, State
 from memory_assets.tenants import Tenant
 
 _MOST_SHOWN = 10
@@ -53,6 +54,8 @@ class _Line(BaseModel):
         numbered = isinstance(self.id, int)
         if numbered and not 0 < self.id < 1 << 53:  # type: ignore[operator]
             raise InvalidInputError("id: an integer must lie within 1 and 2^53 - 1; give it as a string to keep it as it is")
+        validate_content(self.content, MAX_IMPORTED_LENGTH)
+        validate_tags(self.tags)
         created = self.created_at
         if created and created.tzinfo is None:
             created = created.replace(tzinfo=UTC)

@@ -11,7 +11,7 @@ import numpy as np
 
 from memory_assets.errors import ConflictError
 from memory_assets.language.process import process_batch
-from memory_assets.models import Memory, NewMemory
+from memory_assets.models import MAX_CONTENT_LENGTH, MAX_IMPORTED_LENGTH, Memory, NewMemory
 from memory_assets.stores.memories import content_hash, derived_id, indexed_text, new_id
 
 if TYPE_CHECKING:
@@ -32,16 +32,13 @@ class Stored:
 
 
 def store_memory(tenant: "Tenant", given: NewMemory) -> Memory:
-    """Remember one text: understood, embedded and committed, or nothing at all.
+    """Remember one text that has no id yet: understood, embedded and committed, or nothing at all.
 
     Raises:
         ProcessingError: a step failed; the message names it.
         StoreError: the commit failed.
     """
-    memories, embeddings = _understand(tenant, [given], datetime.now(UTC))
-    write = tenant.memories.add if given.id is None else tenant.memories.put
-    write(memories, embeddings, tenant.embedder.name)
-    return memories[0]
+    return store_memories(tenant, [given])[0].memory
 
 
 def store_memories(tenant: "Tenant", given: Sequence[NewMemory]) -> list[Stored]:
@@ -102,7 +99,7 @@ def import_memories(tenant: "Tenant", given: Sequence[NewMemory], on_progress: C
     now = datetime.now(UTC)
     for start in range(0, len(todo), _CHUNK):
         chunk = todo[start : start + _CHUNK]
-        memories, embeddings = _understand(tenant, chunk, now, [ordinals[each.id] for each in chunk])
+        memories, embeddings = _understand(tenant, chunk, now, [ordinals[each.id] for each in chunk], MAX_IMPORTED_LENGTH)
         tenant.memories.put(memories, embeddings, tenant.embedder.name)
         on_progress(start + len(chunk), len(todo))
     tenant.memories.optimize()
@@ -122,7 +119,11 @@ def _ordinals(given: Iterable[NewMemory]) -> dict[int | None, int]:
 
 
 def _understand(
-    tenant: "Tenant", given: Sequence[NewMemory], now: datetime, ordinals: Sequence[int] | None = None
+    tenant: "Tenant",
+    given: Sequence[NewMemory],
+    now: datetime,
+    ordinals: Sequence[int] | None = None,
+    longest: int = MAX_CONTENT_LENGTH,
 ) -> tuple[list[Memory], "npt.NDArray[np.float32]"]:
     drafts = [_draft(each, now, ordinal) for each, ordinal in zip(given, ordinals or [0] * len(given), strict=True)]
     processed = process_batch(
@@ -130,6 +131,7 @@ def _understand(
         tenant.analyzer,
         tenant.embedder,
         embedded_texts=[indexed_text(draft) for draft in drafts],
+        longest=longest,
     )
     memories = [
         replace(

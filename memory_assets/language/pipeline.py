@@ -14,7 +14,7 @@ from memory_assets.errors import SettingsError
 from memory_assets.language.entities import as_entities, find_mentions
 from memory_assets.language.features import find_actions, find_tags
 from memory_assets.language.gazetteer import Gazetteer, load_gazetteer
-from memory_assets.models import Features
+from memory_assets.models import MAX_IMPORTED_LENGTH, Features
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -142,6 +142,7 @@ def _load_pipeline(location: str) -> "Language":
     except (OSError, ValueError, ImportError) as error:
         raise SettingsError(f"spaCy pipeline {location!r} cannot be loaded ({error}): reinstall it.") from error
     use_ud_noun_chunks(nlp)
+    nlp.max_length = 2 * MAX_IMPORTED_LENGTH
     probe = nlp("Alice read the old books in Paris.")
     if missing := [part for annotation, part in _NEEDED.items() if not probe.has_annotation(annotation)]:
         raise SettingsError(f"spaCy pipeline {location!r} lacks {' and '.join(missing)}: choose a complete one.")

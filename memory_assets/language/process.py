@@ -14,7 +14,7 @@ from memory_assets.language.embedders.protocol import Embedder
 from memory_assets.language.pipeline import Analyzer
 from memory_assets.language.tags import merge_tags
 from memory_assets.language.validation import validate_content, validate_tags
-from memory_assets.models import Entity
+from memory_assets.models import MAX_CONTENT_LENGTH, Entity
 
 if TYPE_CHECKING:
     import numpy as np
@@ -78,11 +78,12 @@ def process_batch(
     embedder: Embedder,
     *,
     embedded_texts: Sequence[str] | None = None,
+    longest: int = MAX_CONTENT_LENGTH,
 ) -> list[Processed]:
     """Process several (text, user's tags) pairs, with the result of `process` for each, faster.
 
     `embedded_texts` are embedded in place of the contents, where who, when and where belong into the vector
-    too.
+    too; `longest` is the most characters of a content.
 
     Raises:
         ProcessingError: A step failed for at least one of them, and none is returned.
@@ -91,7 +92,7 @@ def process_batch(
     user_tags: list[tuple[str, ...]] = []
     for index, (text, tags) in enumerate(items):
         with _step(Step.VALIDATION, index):
-            contents.append(validate_content(text))
+            contents.append(validate_content(text, longest))
             user_tags.append(validate_tags(tags))
     with _step(Step.ENTITIES):
         features = analyzer.analyze_batch(contents)

@@ -14,10 +14,10 @@ _NONCHARACTERS = frozenset(range(0xFDD0, 0xFDF0)) | {plane << 16 | low for plane
 """The 66 code points that Unicode reserves for internal use (Unicode 16, section 23.7)."""
 
 
-def validate_content(text: object) -> str:
+def validate_content(text: object, longest: int = MAX_CONTENT_LENGTH) -> str:
     """Return `text` unchanged if it can be stored as a memory's content.
 
-    Accepted are 1 to `MAX_CONTENT_LENGTH` characters of valid Unicode that are not all blank. Line feed, tab
+    Accepted are 1 to `longest` characters of valid Unicode that are not all blank. Line feed, tab
     and carriage return are the only control characters allowed.
 
     Raises:
@@ -26,9 +26,9 @@ def validate_content(text: object) -> str:
     """
     if not isinstance(text, str):
         raise InvalidInputError(f"content must be text, not {type(text).__name__}: send it as a string.")
-    if len(text) > MAX_CONTENT_LENGTH:
+    if len(text) > longest:
         raise InvalidInputError(
-            f"content has {len(text):,} characters, and at most {MAX_CONTENT_LENGTH:,} are stored: "
+            f"content has {len(text):,} characters, and at most {longest:,} are stored: "
             "shorten it or split it into several memories."
         )
     if is_blank(text):

@@ -178,6 +178,26 @@ def test_an_import_with_a_bad_line_takes_nothing_and_names_line_and_field(tmp_pa
     assert invoke_json("import", str(file), "--skip-invalid")["added"] == 1
 
 
+def test_an_export_with_a_memory_from_a_long_file_restores(tmp_path: Path, write_silo: WriteSilo) -> None:
+    write_silo("long", "The billing export runs nightly. " * 400)
+    assert memory("run").returncode == 0
+    file = tmp_path / "backup.jsonl"
+    invoke("export", str(file))
+    assert invoke_json("import", str(file), "--tenant", "copy")["added"] == 1
+    (kept,) = invoke_json("recent", "--tenant", "copy")["memories"]
+    assert len(kept["content"]) > 7_500
+
+
+def test_an_import_names_the_line_of_a_text_that_cannot_be_stored(tmp_path: Path) -> None:
+    file = tmp_path / "memories.jsonl"
+    file.write_text('{"content": "good"}\n{"content": "   "}\n{"content": "x", "tags": [" "]}\n')
+    done = memory("import", str(file))
+    assert done.returncode == 1
+    assert "line 2, content" in done.stderr
+    assert "line 3, tags" in done.stderr
+    assert invoke_json("recent")["count"] == 0
+
+
 def test_an_export_restores_into_an_empty_tenant(tmp_path: Path) -> None:
     first = invoke_json("store", "Priya owns the export", "--tag", "x", "--author", "Mira")
     second = invoke_json("store", "to be forgotten")
