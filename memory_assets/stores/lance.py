@@ -5,10 +5,12 @@ The `id` column is the table's primary key: Lance then refuses two concurrent in
 update. Its field metadata carries the schema version and other table-wide facts, because Lance commits them atomically.
 """
 
+import random
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from time import monotonic, sleep
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
@@ -20,7 +22,11 @@ if TYPE_CHECKING:
 
 PRIMARY_KEY = {b"lance-schema:unenforced-primary-key": b"true"}
 VERSION_FACT = "memory_assets:schema_version"
+_PATIENCE_SECONDS = 60.0
+"""How long a commit is tried while other writers come first."""
+_LONGEST_PAUSE_SECONDS = 0.25
 
+Result = TypeVar("Result")
 Migration = Callable[["Table"], None]
 """Brings a table from one schema version to the next; may run twice, or in two processes at once."""
 
@@ -85,8 +91,13 @@ def facts(table: "Table") -> dict[str, str]:
 
 
 def set_facts(table: "Table", changes: Mapping[str, str | None]) -> None:
-    """Change table-wide facts in one commit; None removes one."""
-    table.update_field_metadata({"path": "id", "metadata": dict(changes)})
+    """Change table-wide facts in one commit; None removes one.
+
+    Raises:
+        StoreError: the commit did not happen; nothing was changed.
+    """
+    change = {"path": "id", "metadata": dict(changes)}
+    commit(lambda: table.update_field_metadata(change), f"The facts of {table.name!r} could not be set")
 
 
 def ensure_indices(table: "Table", configs: Mapping[str, Any]) -> None:
@@ -109,8 +120,33 @@ def ensure_indices(table: "Table", configs: Mapping[str, Any]) -> None:
                 ) from error
 
 
+def commit(work: Callable[[], Result], failure: str) -> Result:
+    """Do `work`, which is one commit; when other writers were faster too often for Lance's own retries, do it again.
+
+    Args:
+        work: fails without a trace, or is done.
+        failure: what to say then, as the beginning of a sentence.
+
+    Raises:
+        StoreError: the commit did not happen; nothing was written.
+    """
+    deadline = monotonic() + _PATIENCE_SECONDS
+    while True:
+        try:
+            return work()
+        except (RuntimeError, OSError, ValueError) as error:
+            if not is_conflict(error) or monotonic() > deadline:
+                raise StoreError(f"{failure} ({_first_line(error)}); nothing was written, run the command again.") from error
+        sleep(random.uniform(0.0, _LONGEST_PAUSE_SECONDS))  # noqa: S311
+
+
+def is_conflict(error: BaseException) -> bool:
+    """Whether a commit failed only because other writers were faster."""
+    return any(words in str(error) for words in ("ommit conflict", "concurrent writers"))
+
+
 def append(table: "Table", rows: pa.Table) -> int:
-    """Add `rows`, whose ids are new, in one commit; appends never conflict with each other.
+    """Add `rows`, whose ids are new, in one commit.
 
     Returns:
         The table's version after the commit.
@@ -118,10 +154,7 @@ def append(table: "Table", rows: pa.Table) -> int:
     Raises:
         StoreError: the commit did not happen; nothing was written.
     """
-    try:
-        return table.add(aligned(rows, table.schema)).version
-    except (RuntimeError, OSError, ValueError) as error:
-        raise _not_written(table, rows, error) from error
+    return commit(lambda: table.add(aligned(rows, table.schema)).version, _not_written(table, rows))
 
 
 def insert(table: "Table", rows: pa.Table) -> int:
@@ -133,10 +166,8 @@ def insert(table: "Table", rows: pa.Table) -> int:
     Raises:
         StoreError: the commit did not happen; nothing was written.
     """
-    try:
-        return table.merge_insert("id").when_not_matched_insert_all().execute(aligned(rows, table.schema)).version
-    except (RuntimeError, OSError, ValueError) as error:
-        raise _not_written(table, rows, error) from error
+    builder = table.merge_insert("id").when_not_matched_insert_all()
+    return commit(lambda: builder.execute(aligned(rows, table.schema)).version, _not_written(table, rows))
 
 
 def upsert(table: "Table", rows: pa.Table) -> int:
@@ -177,17 +208,11 @@ def _merge(table: "Table", rows: pa.Table, *, insert: bool) -> int:
     builder = table.merge_insert("id").when_matched_update_all()
     if insert:
         builder = builder.when_not_matched_insert_all()
-    try:
-        return builder.execute(rows).version
-    except (RuntimeError, OSError, ValueError) as error:
-        raise _not_written(table, rows, error) from error
+    return commit(lambda: builder.execute(rows).version, _not_written(table, rows))
 
 
-def _not_written(table: "Table", rows: pa.Table, error: Exception) -> StoreError:
-    return StoreError(
-        f"{rows.num_rows} row(s) of {table.name!r} could not be written ({_first_line(error)}); nothing was written, "
-        "run the command again."
-    )
+def _not_written(table: "Table", rows: pa.Table) -> str:
+    return f"{rows.num_rows} row(s) of {table.name!r} could not be written"
 
 
 def quoted(values: Sequence[str]) -> str:

@@ -301,22 +301,27 @@ class MemoryStore:
         """
         if not ids:
             return
-        try:
-            self.table.delete(f"id IN ({', '.join(str(int(number)) for number in ids)})")
-        except (RuntimeError, OSError, ValueError) as error:
-            raise StoreError(
-                f"{len(ids)} memories in {self.uri} could not be deleted ({error}); run the command again."
-            ) from error
+        where = f"id IN ({', '.join(str(int(number)) for number in ids)})"
+        lance.commit(lambda: self.table.delete(where), f"{len(ids)} memories in {self.uri} could not be deleted")
 
     def optimize(self) -> bool:
         """Merge small files into large ones and new rows into the indices, where enough has gathered to be worth it.
 
         Returns:
-            Whether anything was done. Versions older than a day are dropped.
+            Whether anything was done; it is left to the next time where another process is at it. Versions older than a day
+            are dropped.
+
+        Raises:
+            StoreError: it cannot be done; what is stored stays as it was.
         """
         if not self.needs_optimize():
             return False
-        self.table.optimize(cleanup_older_than=timedelta(days=1))
+        try:
+            self.table.optimize(cleanup_older_than=timedelta(days=1))
+        except (RuntimeError, OSError) as error:
+            if lance.is_conflict(error):
+                return False
+            raise StoreError(f"The table in {self.uri} cannot be compacted ({error}); run the command again.") from error
         rows, column = len(self), self.live_column
         if column and vector_index.is_due(self.table, column, rows):
             vector_index.build(self.table, column, rows)

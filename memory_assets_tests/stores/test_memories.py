@@ -188,6 +188,20 @@ def test_four_writers_and_a_reader_at_once_lose_nothing(tmp_path: Path) -> None:
     assert reader.table.count_rows("content LIKE 'writer 3 %'") == 250
 
 
+def test_a_writer_that_others_beat_to_twenty_commits_tries_again(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.put([memory("first")], unit(0), "test")
+    add, beaten = store.table.add, iter(range(3))
+
+    def conflicting(rows: object) -> object:
+        if next(beaten, None) is not None:
+            raise RuntimeError("lance error: Commit conflict for version 724: Failed to commit the transaction after 20 retries.")
+        return add(rows)
+
+    monkeypatch.setattr(store.table, "add", conflicting)
+    store.add([memory("second")], unit(1), "test")
+    assert len(store) == 2
+
+
 def test_processes_that_write_the_same_memories_at_once_leave_each_once(tmp_path: Path) -> None:
     uri = str(tmp_path / "vectors")
     writers = [subprocess.Popen([sys.executable, "-c", SAME, uri]) for _ in range(3)]
