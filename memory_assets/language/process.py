@@ -4,9 +4,11 @@ These are the first six of the eight steps of seed 001, section 2; storing and t
 """
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from memory_assets.errors import MemoryAssetsError
@@ -94,10 +96,11 @@ def process_batch(
         with _step(Step.VALIDATION, index):
             contents.append(validate_content(text, longest))
             user_tags.append(validate_tags(tags))
+    embedding = _embedding_threads().submit(embedder.embed, embedded_texts or contents) if contents else None
     with _step(Step.ENTITIES):
         features = analyzer.analyze_batch(contents)
     with _step(Step.EMBEDDING):
-        vectors = embedder.embed(embedded_texts or contents) if contents else ()
+        vectors = embedding.result() if embedding else ()
     _check_vectors(vectors, len(contents), embedder)
     return [
         Processed(
@@ -111,6 +114,12 @@ def process_batch(
         )
         for content, tags, found, vector in zip(contents, user_tags, features, vectors, strict=True)
     ]
+
+
+@lru_cache(maxsize=1)
+def _embedding_threads() -> ThreadPoolExecutor:
+    """Embedders leave the interpreter to others while they compute or wait, and spaCy needs it: so both go on at once."""
+    return ThreadPoolExecutor(max_workers=2, thread_name_prefix="embedding")
 
 
 @contextmanager
