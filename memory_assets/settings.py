@@ -117,7 +117,14 @@ class Settings(BaseSettings):
     port: int = Field(
         default=8000, ge=0, le=65_535, validation_alias=_seeds_name("PORT", "PORT"), description="Its port; 0 takes any free one."
     )
-    service_threads: int = Field(default=4, ge=1, le=64, description="Threads of the service for language work and the stores.")
+    service_threads: int = Field(
+        default=2, ge=1, le=64, description="Searches that the service does at once; more help where the embedder is remote."
+    )
+    resident_memories: int = Field(
+        default=250_000,
+        ge=0,
+        description="Memories that `memory serve` keeps in memory, 2 kB each, to search without the disk; 0 keeps none.",
+    )
     max_body_bytes: int = Field(default=262_144, ge=1_024, description="Largest request body the service reads.")
     rate_limit: int = Field(default=0, ge=0, description="Requests a minute that one key may make of the service; 0 is no limit.")
     metrics_token: SecretStr | None = Field(

@@ -218,6 +218,8 @@ class StoreResponse(BaseModel):
 class ComponentOut(BaseModel):
     """One part of a score."""
 
+    model_config = ConfigDict(from_attributes=True)
+
     name: str
     raw: float | None = Field(description="As the index or the graph gave it; null where that was nothing.")
     value: float = Field(description="Scaled to 0..1.")

@@ -5,8 +5,11 @@ upkeep of the tables (merging small files, indexing new rows) has one, so that i
 """
 
 import asyncio
+import ctypes
 import logging
+import math
 import os
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -16,6 +19,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, TypeVar
 
 from memory_assets.api.writing import Writer
+from memory_assets.stores.resident.memories import Allowance
 from memory_assets.tenants import Tenant
 
 if TYPE_CHECKING:
@@ -26,13 +30,15 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
-_WRITING_THREADS = 2
+_WRITING_THREADS = 1
 """One memory's language work goes on while another's commit is under way; more would only wait for spaCy's lock."""
 _MOST_OPEN = 64
 """Tenants kept open; beyond that the one that was idle longest is closed."""
 _FRESHNESS_SECONDS = 0.5
 """Within which the open stores see what other processes committed."""
 _UPKEEP_SECONDS = 2.0
+_UPKEEP_SHARE = 0.1
+"""Share of the time that the upkeep of one tenant may take; under steady writing it waits the longer the longer it takes."""
 
 
 class OpenTenant:
@@ -43,6 +49,7 @@ class OpenTenant:
         self._folder = os.open(tenant.folder, os.O_RDONLY | os.O_DIRECTORY)
         self.writer = Writer(tenant, pool.write, pool.metrics)
         self.read = pool.read
+        self._tended_at, self._tending_took = -math.inf, 0.0
 
     @property
     def current(self) -> bool:
@@ -51,6 +58,24 @@ class OpenTenant:
         The folder is kept open, so that its inode cannot be given to another meanwhile.
         """
         return os.fstat(self._folder).st_ino == self.tenant.folder.stat().st_ino
+
+    @property
+    def needs_upkeep(self) -> bool:
+        """Whether `tend` has something to do and has not just taken long."""
+        rested = time.monotonic() - self._tended_at > self._tending_took / _UPKEEP_SHARE
+        return rested and (self.writer.written or not self.tenant.memories.is_resident)
+
+    def tend(self) -> None:
+        """Load the tenant's memories, or merge small files and index new rows; blocks for seconds."""
+        begun = time.monotonic()
+        try:
+            if self.writer.take_written():
+                self.tenant.memories.optimize()
+            self.tenant.memories.tend_resident()
+        finally:
+            _return_freed_memory()
+            self._tended_at = time.monotonic()
+            self._tending_took = self._tended_at - begun
 
     def close(self) -> None:
         """Let go of the folder; requests under way are finished all the same."""
@@ -68,6 +93,7 @@ class TenantPool:
         self._upkeep = ThreadPoolExecutor(1, "memory-upkeep")
         self._open: OrderedDict[str, OpenTenant] = OrderedDict()
         self._opening = asyncio.Lock()
+        self._resident = Allowance(settings.resident_memories)
 
     async def read(self, work: Callable[..., Result], *arguments: object) -> Result:
         """Do `work` in a thread for reading."""
@@ -124,15 +150,14 @@ class TenantPool:
     def _prepare(self, tenant: Tenant) -> None:
         tenant.embedder = self.embedder
         _ = tenant.memories, tenant.relations, tenant.analyzer
+        tenant.memories.keep_resident(self._resident)
 
     async def keep_up(self) -> None:
-        """Merge small files and index new rows of the tables that were written to, until cancelled."""
+        """Tend the open tenants that need it, one after the other, until cancelled."""
         while True:
             await asyncio.sleep(_UPKEEP_SECONDS)
-            for opened in [each for each in self._open.values() if each.writer.take_dirty()]:
-                (outcome,) = await asyncio.gather(
-                    _in_thread(self._upkeep, opened.tenant.memories.optimize), return_exceptions=True
-                )
+            for opened in [each for each in self._open.values() if each.needs_upkeep]:
+                (outcome,) = await asyncio.gather(_in_thread(self._upkeep, opened.tend), return_exceptions=True)
                 if isinstance(outcome, Exception):
                     _log.warning("upkeep put off: %s", outcome)
 
@@ -150,3 +175,13 @@ class TenantPool:
 async def _in_thread(threads: Executor, work: Callable[..., Result], *arguments: object) -> Result:
     """Do `work` in one of `threads`, with this request's id in its log lines."""
     return await asyncio.get_running_loop().run_in_executor(threads, partial(copy_context().run, work, *arguments))
+
+
+def _return_freed_memory() -> None:
+    """Hand back to the system what loading and merging leaves in the allocators: more than what is kept."""
+    import pyarrow as pa
+
+    pa.default_memory_pool().release_unused()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim:
+        trim(0)

@@ -1,7 +1,7 @@
 """The routes of one tenant, `/api/v1/{tenant}/...`: seed 001's five, and those for single memories and relations."""
 
-from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,14 +19,12 @@ from memory_assets.language.tags import normalise_tag
 from memory_assets.models import Memory, NewMemory, Source, State
 from memory_assets.recall.bridges import bridge_json
 from memory_assets.recall.search import search_with_bridges
-from memory_assets.recall.splash import splash
 from memory_assets.stores.access_log import AccessLog
 from memory_assets.stores.memories import Filters, derived_id
 from memory_assets.stores.relations import StatedRelation
 from memory_assets.tenants import TENANT_PATTERN
 
 if TYPE_CHECKING:
-    from memory_assets.recall.bridges import Bridge
     from memory_assets.recall.search import Hit
 
 _INIT_LIMIT = 10
@@ -49,7 +47,7 @@ class TenantRoute(APIRoute):
         return handle_authorised
 
 
-def _opened(request: Request, tenant: Annotated[str, Path(pattern=TENANT_PATTERN, max_length=63)]) -> OpenTenant:  # noqa: ARG001
+async def _opened(request: Request, tenant: Annotated[str, Path(pattern=TENANT_PATTERN, max_length=63)]) -> OpenTenant:  # noqa: ARG001
     return request.state.opened
 
 
@@ -100,36 +98,20 @@ async def store(opened: Opened, body: models.StoreRequest, idempotency_key: Idem
         author=body.author,
         importance=body.importance,
     )
-    stored = await opened.writer.store(given)
-    tenant, number = opened.tenant, stored.memory.id
-    ripples = await opened.read(splash, tenant.memories, number, stored.embedding, tenant.embedder.name)
+    remembered = await opened.writer.store(given)
     return models.StoreResponse(
-        id=number,
-        splash=[models.SplashMemory(**_shown(ripple.memory), similarity=ripple.similarity) for ripple in ripples],
+        id=remembered.id,
+        splash=[
+            models.SplashMemory.model_validate(_shown(ripple.memory) | {"similarity": ripple.similarity})
+            for ripple in remembered.splash
+        ],
     )
 
 
 @router.post("/search")
 async def search(opened: Opened, body: models.SearchRequest) -> models.SearchResponse:
     """Find memories by meaning, words and what else speaks for them; an empty query finds the newest."""
-    asked_at, shown = cursors.read_seen(body.cursor) if body.cursor else (datetime.now(UTC), [])
-    filters = _filters(body)
-    if body.cursor:
-        filters = replace(filters, until=min(asked_at, filters.until) if filters.until else asked_at)
-    known = set(shown)
-    bridges = 0 if body.cursor else body.bridges
-    hits, paths = await opened.read(_search, opened, body.query, len(known) + body.limit + 1, filters, bridges)
-    new = [hit for hit in hits if hit.memory.id not in known]
-    page = new[: body.limit]
-    await opened.read(AccessLog(opened.tenant.folder).record, [hit.memory.id for hit in page], datetime.now(UTC))
-    shown += [hit.memory.id for hit in page]
-    more = len(new) > len(page) and len(shown) < cursors.MOST_SEEN
-    return models.SearchResponse(
-        memories=[_found(hit) for hit in page],
-        count=len(page),
-        bridges=[models.BridgeOut(**bridge_json(path)) for path in paths],
-        next_cursor=cursors.seen(asked_at, shown) if more else None,
-    )
+    return await opened.read(_search, opened, body)
 
 
 @router.post("/recent")
@@ -146,7 +128,7 @@ async def recent(
     page = memories[: body.limit]
     more = len(memories) > len(page)
     return models.RecentResponse(
-        memories=[models.RecentMemory(**_shown(memory), kind=memory.kind) for memory in page],
+        memories=[models.RecentMemory.model_validate(memory) for memory in page],
         count=len(page),
         next_cursor=cursors.place(page[-1].created_at, page[-1].id) if more else None,
     )
@@ -161,7 +143,7 @@ async def init(
     now = datetime.now(UTC)
     filters = Filters(since=now - timedelta(hours=_INIT_HOURS))
     memories = await opened.read(opened.tenant.memories.recent, _INIT_LIMIT, filters)
-    return models.InitResponse(current_time=now, recent_memories=[models.MemoryOut(**_shown(memory)) for memory in memories])
+    return models.InitResponse(current_time=now, recent_memories=[models.MemoryOut.model_validate(memory) for memory in memories])
 
 
 @router.get("/health")
@@ -210,7 +192,7 @@ def _filters(body: models.SearchRequest | models.RecentRequest) -> Filters:
 
 
 def _shown(memory: Memory) -> dict[str, Any]:
-    return models.MemoryOut.model_validate(memory).model_dump()
+    return {name: getattr(memory, name) for name in models.MemoryOut.model_fields}
 
 
 def _detail(memory: Memory) -> models.MemoryDetail:
@@ -218,17 +200,32 @@ def _detail(memory: Memory) -> models.MemoryDetail:
 
 
 def _found(hit: "Hit") -> models.FoundMemory:
-    components = [models.ComponentOut(**asdict(part), contribution=part.contribution) for part in hit.components]
-    return models.FoundMemory(**_shown(hit.memory), kind=hit.memory.kind, score=hit.score, components=components)
+    fields = _shown(hit.memory) | {"kind": hit.memory.kind, "score": hit.score, "components": hit.components}
+    return models.FoundMemory.model_validate(fields)
 
 
 # In a thread
 
 
-def _search(
-    opened: OpenTenant, query: str, limit: int, filters: Filters, bridges: int
-) -> "tuple[Sequence[Hit], Sequence[Bridge]]":
-    return search_with_bridges(opened.tenant, query, limit=limit, filters=filters, bridges=bridges)
+def _search(opened: OpenTenant, body: models.SearchRequest) -> models.SearchResponse:
+    asked_at, shown = cursors.read_seen(body.cursor) if body.cursor else (datetime.now(UTC), [])
+    filters = _filters(body)
+    if body.cursor:
+        filters = replace(filters, until=min(asked_at, filters.until) if filters.until else asked_at)
+    known = set(shown)
+    limit, bridges = len(known) + body.limit + 1, 0 if body.cursor else body.bridges
+    hits, paths = search_with_bridges(opened.tenant, body.query, limit=limit, filters=filters, bridges=bridges)
+    new = [hit for hit in hits if hit.memory.id not in known]
+    page = new[: body.limit]
+    AccessLog(opened.tenant.folder).record([hit.memory.id for hit in page], datetime.now(UTC))
+    shown += [hit.memory.id for hit in page]
+    more = len(new) > len(page) and len(shown) < cursors.MOST_SEEN
+    return models.SearchResponse(
+        memories=[_found(hit) for hit in page],
+        count=len(page),
+        bridges=[models.BridgeOut(**bridge_json(path)) for path in paths],
+        next_cursor=cursors.seen(asked_at, shown) if more else None,
+    )
 
 
 def _get(opened: OpenTenant, number: int) -> Memory:

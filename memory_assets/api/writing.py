@@ -5,23 +5,36 @@ one commit is under way, what arrives waits and then goes as one; nothing waits 
 """
 
 import asyncio
+import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
+from memory_assets.errors import MemoryAssetsError
 from memory_assets.ingest.direct import Stored, store_memories, store_once
 from memory_assets.models import NewMemory
+from memory_assets.recall.splash import Ripple, splash
 
 if TYPE_CHECKING:
     from memory_assets.api.metrics import Metrics
     from memory_assets.tenants import Tenant
 
+_log = logging.getLogger(__name__)
 _MOST_PER_COMMIT = 16
-_COMMITS_AT_ONCE = 2
+_COMMITS_AT_ONCE = 1
 
 Run = Callable[..., Awaitable[Any]]
 """Does blocking work in a thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """The id of a memory that was committed, and what it stirred up."""
+
+    id: int
+    splash: "Sequence[Ripple]"
 
 
 class Writer:
@@ -31,13 +44,14 @@ class Writer:
         self._tenant = tenant
         self._run = run
         self._metrics = metrics
-        self._waiting: deque[tuple[NewMemory, asyncio.Future[Stored]]] = deque()
+        self._waiting: deque[tuple[NewMemory, asyncio.Future[Remembered]]] = deque()
         self._committing: set[asyncio.Task[None]] = set()
         self._once: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
         """Retries that arrive while the first try is under way wait for it."""
-        self._dirty = False
+        self.written = False
+        """Whether anything was stored since `take_written` was last called."""
 
-    async def store(self, given: NewMemory) -> Stored:
+    async def store(self, given: NewMemory) -> Remembered:
         """Remember a text; returns after the commit.
 
         Raises:
@@ -45,11 +59,11 @@ class Writer:
             ProcessingError: a step failed; nothing was kept.
             StoreError: the commit failed; nothing was kept.
         """
-        self._dirty = True
+        self.written = True
         if given.id is not None:
             async with self._once.setdefault(given.id, asyncio.Lock()):
-                return await self._run(store_once, self._tenant, given)
-        future: asyncio.Future[Stored] = asyncio.get_running_loop().create_future()
+                return await self._run(_store_once, self._tenant, given)
+        future: asyncio.Future[Remembered] = asyncio.get_running_loop().create_future()
         self._waiting.append((given, future))
         if len(self._committing) < _COMMITS_AT_ONCE:
             task = asyncio.create_task(self._commit_waiting())
@@ -57,10 +71,10 @@ class Writer:
             task.add_done_callback(self._committing.discard)
         return await future
 
-    def take_dirty(self) -> bool:
+    def take_written(self) -> bool:
         """Whether anything was stored since this was last asked."""
-        dirty, self._dirty = self._dirty, False
-        return dirty
+        written, self.written = self.written, False
+        return written
 
     async def _commit_waiting(self) -> None:
         while self._waiting:
@@ -75,12 +89,30 @@ class Writer:
                 else:
                     future.set_result(outcome)
 
-    async def _attempt(self, batch: list[NewMemory]) -> list[Stored | BaseException]:
+    async def _attempt(self, batch: list[NewMemory]) -> list[Remembered | BaseException]:
         """Store a batch; where that fails, each of it by itself, so that nobody pays for another's fault."""
-        (stored,) = await asyncio.gather(self._run(store_memories, self._tenant, batch), return_exceptions=True)
+        (stored,) = await asyncio.gather(self._run(_store, self._tenant, batch), return_exceptions=True)
         if not isinstance(stored, BaseException):
             return stored
         if len(batch) == 1:
             return [stored]
         alone = [self._attempt([given]) for given in batch]
         return [outcome for outcomes in await asyncio.gather(*alone) for outcome in outcomes]
+
+
+def _store(tenant: "Tenant", given: Sequence[NewMemory]) -> list[Remembered]:
+    return [_remembered(tenant, stored) for stored in store_memories(tenant, given)]
+
+
+def _store_once(tenant: "Tenant", given: NewMemory) -> Remembered:
+    return _remembered(tenant, store_once(tenant, given))
+
+
+def _remembered(tenant: "Tenant", stored: Stored) -> Remembered:
+    """What is answered; a splash that cannot be had is none, because the memory is committed and must not be sent again."""
+    try:
+        ripples = splash(tenant.memories, stored.memory.id, stored.embedding, tenant.embedder.name)
+    except MemoryAssetsError as error:
+        _log.warning("no splash for memory %s: %s", stored.memory.id, error)
+        ripples = []
+    return Remembered(stored.memory.id, ripples)

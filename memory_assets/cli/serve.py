@@ -1,5 +1,7 @@
 """`memory serve`."""
 
+import os
+
 import click
 
 
@@ -8,6 +10,7 @@ import click
 @click.option("--port", type=click.IntRange(0, 65_535), help="Port; default: PORT, else 8000. 0 takes any free one.")
 def command(host: str | None, port: int | None) -> None:
     """Serve the memory over HTTP to every tenant that has a key, until interrupted."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # requests are the unit of work; threads of one would only spin
     from memory_assets.api.server import serve
     from memory_assets.settings import load_settings
 

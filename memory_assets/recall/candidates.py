@@ -2,7 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -76,7 +76,9 @@ def _threads() -> ThreadPoolExecutor:
 
 
 def gather(store: "MemoryStore", embedder: "Embedder", question: "Question", limit: int, filters: "Filters") -> Candidates:
-    """Ask the vector index and the full-text index at the same time; within the time that the question names, both once more.
+    """Ask the vector index and the full-text index; within the time that the question names, both once more.
+
+    On disk they are asked at the same time; in memory they answer sooner than a thread would begin.
 
     Raises:
         StoreError: the store's vectors are another embedder's, or it cannot be read.
@@ -86,10 +88,12 @@ def gather(store: "MemoryStore", embedder: "Embedder", question: "Question", lim
     scopes = [filters]
     if question.interval:
         scopes.append(_within(filters, question.interval.start, question.interval.end))
-    by_words = [_threads().submit(store.matching, question.keywords, wanted, scope, ("indexed_text", "tags")) for scope in scopes]
+    look_up = partial(store.matching, question.keywords, wanted, columns=("indexed_text", "tags"))
+    waiting = [] if store.is_resident else [_threads().submit(look_up, scope) for scope in scopes]
     vector = embedder.embed([question.text])[0]
     by_meaning = [store.nearest(vector, embedder.name, wanted, scope) for scope in scopes]
-    return _joined(by_meaning, [found.result() for found in by_words])
+    by_words = [found.result() for found in waiting] or [look_up(scope) for scope in scopes]
+    return _joined(by_meaning, by_words)
 
 
 def _within(filters: "Filters", start, end) -> "Filters":

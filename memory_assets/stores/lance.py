@@ -45,12 +45,10 @@ def open_table(uri: str, name: str, schema: pa.Schema, migrations: Sequence[Migr
     Raises:
         StoreError: the table cannot be read, or was written by a newer release.
     """
-    import lancedb
-
     try:
         if "://" not in uri:
             Path(uri).mkdir(parents=True, exist_ok=True, mode=0o700)
-        database = lancedb.connect(uri, read_consistency_interval=timedelta(seconds=freshness))
+        database = _connected(uri, freshness)
         if name not in database.list_tables().tables:
             _create(database, name, schema)
         table = database.open_table(name)
@@ -61,6 +59,17 @@ def open_table(uri: str, name: str, schema: pa.Schema, migrations: Sequence[Migr
             "folder away and run `memory run` to rebuild what comes from files."
         ) from error
     return table
+
+
+def reopened(table: "Table", uri: str, freshness: float) -> "Table":
+    """Another handle on a table, with caches of its own, which are empty."""
+    return _connected(uri, freshness).open_table(table.name)
+
+
+def _connected(uri: str, freshness: float) -> "DBConnection":
+    import lancedb
+
+    return lancedb.connect(uri, read_consistency_interval=timedelta(seconds=freshness))
 
 
 def _create(database: "DBConnection", name: str, schema: pa.Schema) -> None:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from lancedb.query import LanceQueryBuilder, LanceVectorQueryBuilder
     from lancedb.table import Table
 
+    from memory_assets.stores.resident.memories import Allowance, ResidentMemories
+
 TABLE = "memories"
 LIVE_COLUMN_FACT = "memory_assets:embedding_column"
 EMBEDDER_FACT = "memory_assets:embedder"
@@ -67,8 +69,12 @@ MIGRATIONS: tuple[lance.Migration, ...] = ()
 COLUMNS = tuple(name for name in SCHEMA.names if name != "indexed_text")
 """What a `Memory` is made of; the vectors and the indexed text are read only where they are searched."""
 
+EVERYWHERE = (-math.inf, math.inf)
+"""Bounds that pass every similarity."""
 _VECTOR_PREFIX = "embedding_"
 _LOWEST_ID = 1 << 52
+_KEPT = timedelta(minutes=10)
+"""How long versions of the table are kept for readers that are in the midst of one; every compaction looks at all that are."""
 _OPTIMIZE_AFTER = 50
 """Unmerged fragments after which compaction pays (LanceDB's own rule of thumb)."""
 
@@ -111,6 +117,7 @@ class MemoryStore:
         """Small fragments that the last `optimize` could not merge, because the vector index has them in several segments."""
         self._counted = -math.inf, 0
         """When the rows were last counted, and how many there were."""
+        self._resident: ResidentMemories | None = None
 
     @classmethod
     def open(cls, uri: str, freshness: float = 0.0) -> "MemoryStore":
@@ -137,6 +144,31 @@ class MemoryStore:
     def version(self) -> int:
         """LanceDB's version of the table: it grows with every commit, whoever made it."""
         return self.table.version
+
+    def keep_resident(self, allowance: "Allowance") -> None:
+        """Answer searches from memory once `tend_resident` has loaded the table, as far as the allowance goes."""
+        from memory_assets.stores.resident.memories import ResidentMemories
+
+        self._resident = ResidentMemories(self.table, allowance, self._freshness)
+
+    @property
+    def is_resident(self) -> bool:
+        """Whether searches are answered from memory."""
+        return self._resident is not None and self._resident.loaded
+
+    def tend_resident(self) -> None:
+        """Load what is kept in memory, or put it in order; takes its time, so do it in the background after commits."""
+        if self._resident is None:
+            return
+        loaded = self._resident.loaded
+        self._resident.tend(self.live_column)
+        if self._resident.loaded and not loaded:
+            # A new handle begins without the indexes that searches on disk have left in LanceDB's caches.
+            self.table = self._resident.table = lance.reopened(self.table, self.uri, self._freshness)
+
+    def _changed(self) -> None:
+        if self._resident:
+            self._resident.changed()
 
     # Embedders
 
@@ -206,6 +238,7 @@ class MemoryStore:
         others = [name for name in self.table.schema.names if name.startswith(_VECTOR_PREFIX) and name != column]
         if others:
             self.table.drop_columns(others)
+        self._changed()
 
     # Writing
 
@@ -218,7 +251,11 @@ class MemoryStore:
         Raises:
             StoreError: the live vectors are another embedder's, or the commit failed; nothing was written.
         """
-        return lance.append(self.table, self.with_vectors(to_arrow(memories), embeddings, embedder))
+        rows = self.with_vectors(to_arrow(memories), embeddings, embedder)
+        version = lance.append(self.table, rows)
+        if self._resident:
+            self._resident.appended(rows, rows.column_names[-1], version)
+        return version
 
     def insert(self, memories: Sequence[Memory], embeddings: "npt.NDArray[np.float32]", embedder: str) -> int:
         """Insert memories whose ids are not taken, in one commit; what has one of the ids already stays as it is.
@@ -229,7 +266,9 @@ class MemoryStore:
         Raises:
             StoreError: the live vectors are another embedder's, or the commit failed; nothing was written.
         """
-        return lance.insert(self.table, self.with_vectors(to_arrow(memories), embeddings, embedder))
+        version = lance.insert(self.table, self.with_vectors(to_arrow(memories), embeddings, embedder))
+        self._changed()
+        return version
 
     def put(self, memories: Sequence[Memory], embeddings: "npt.NDArray[np.float32]", embedder: str) -> int:
         """Insert or replace memories with their embeddings, shape (n, dimension), in one commit.
@@ -242,7 +281,9 @@ class MemoryStore:
         """
         if not memories:
             return self.version
-        return lance.upsert(self.table, self.with_vectors(to_arrow(memories), embeddings, embedder))
+        version = lance.upsert(self.table, self.with_vectors(to_arrow(memories), embeddings, embedder))
+        self._changed()
+        return version
 
     def with_vectors(self, rows: pa.Table, embeddings: "npt.NDArray[np.float32]", embedder: str) -> pa.Table:
         """`rows` with the live vector column filled from `embeddings`, shape (n, dimension).
@@ -273,11 +314,20 @@ class MemoryStore:
                 place = old.schema.get_field_index(name)
                 old = old.set_column(place, name, pa.array(values, old.schema.field(name).type))
             rows = pa.concat_tables([rows, lance.aligned(old, rows.schema)])
-        return lance.upsert(self.table, rows)
+        version = lance.upsert(self.table, rows)
+        self._changed()
+        return version
 
     def update(self, rows: pa.Table) -> int:
-        """Set some columns of existing memories in one commit: `rows` holds `id` and the columns to set."""
-        return lance.update_columns(self.table, rows) if rows.num_rows else self.version
+        """Set some columns of existing memories in one commit: `rows` holds `id` and the columns to set.
+
+        One of them is `updated_at`, from which other readers learn of the change, unless only vectors are set that are not live.
+        """
+        if not rows.num_rows:
+            return self.version
+        version = lance.update_columns(self.table, rows)
+        self._changed()
+        return version
 
     def set_state(self, ids: Sequence[int], state: State) -> None:
         """Move memories into a state, in one commit.
@@ -303,13 +353,13 @@ class MemoryStore:
             return
         where = f"id IN ({', '.join(str(int(number)) for number in ids)})"
         lance.commit(lambda: self.table.delete(where), f"{len(ids)} memories in {self.uri} could not be deleted")
+        self._changed()
 
     def optimize(self) -> bool:
         """Merge small files into large ones and new rows into the indices, where enough has gathered to be worth it.
 
         Returns:
-            Whether anything was done; it is left to the next time where another process is at it. Versions older than a day
-            are dropped.
+            Whether anything was done; it is left to the next time where another process is at it. Old versions are dropped.
 
         Raises:
             StoreError: it cannot be done; what is stored stays as it was.
@@ -317,7 +367,7 @@ class MemoryStore:
         if not self.needs_optimize():
             return False
         try:
-            self.table.optimize(cleanup_older_than=timedelta(days=1))
+            self.table.optimize(cleanup_older_than=_KEPT)
         except (RuntimeError, OSError) as error:
             if lance.is_conflict(error):
                 return False
@@ -371,12 +421,17 @@ class MemoryStore:
             ids: the memories.
             row_ids: LanceDB's `_rowid` of each, -1 where it is not known. A row that was moved since is looked up by its id.
         """
-        known = [number for number in row_ids if number >= 0]
-        rows = self.table.take_row_ids(known).select(list(COLUMNS)).to_arrow() if known else to_arrow([])
+        rows = self._resident.take(ids, COLUMNS) if self._resident else None
+        if rows is None:
+            rows = self._take(row_ids)
         wanted = set(ids)
         found = {memory.id: memory for memory in from_arrow(rows) if memory.id in wanted}
         missing = wanted - found.keys()
         return found | {memory.id: memory for memory in self.get(missing)} if missing else found
+
+    def _take(self, row_ids: Sequence[int]) -> pa.Table:
+        known = [number for number in row_ids if number >= 0]
+        return self.table.take_row_ids(known).select(list(COLUMNS)).to_arrow() if known else to_arrow([])
 
     def resolve(self, reference: str) -> Memory:
         """The memory that `reference` names: an id, or the first digits of exactly one.
@@ -403,6 +458,8 @@ class MemoryStore:
 
     def recent(self, limit: int, filters: Filters) -> list[Memory]:
         """The newest memories by creation, newest first."""
+        if self._resident and (rows := self._resident.newest(limit, filters, COLUMNS)) is not None:
+            return from_arrow(rows)
         keys = self.scan(("id", "created_at"), filters.sql())
         newest = keys.sort_by([("created_at", "descending"), ("id", "descending")]).slice(0, limit)
         return self.get(newest["id"].to_pylist())
@@ -419,7 +476,7 @@ class MemoryStore:
         limit: int,
         filters: Filters,
         columns: Sequence[str] = (),
-        between: tuple[float, float] = (-1.0, 1.0),
+        between: tuple[float, float] = EVERYWHERE,
     ) -> pa.Table:
         """The memories nearest to a unit vector: exact in a small table, by the vector index in a large one.
 
@@ -429,7 +486,7 @@ class MemoryStore:
             limit: at most so many.
             filters: what to search among.
             columns: to be read beside the ids.
-            between: lowest and highest similarity, as exact as the index, which is off by about 0.01.
+            between: similarities, both exclusive, between which a memory counts.
 
         Returns:
             Columns `id`, `similarity` (cosine, -1 to 1), `_rowid` and those asked for, best first.
@@ -440,17 +497,42 @@ class MemoryStore:
         if not self._in_use and self.live_column is None:
             return pa.table({"id": pa.array([], pa.int64()), "similarity": pa.array([], pa.float32())})
         column = self.use_embedder(embedder, len(vector))
-        query = (
-            cast("LanceVectorQueryBuilder", self.table.search(vector, vector_column_name=column))
-            .distance_type("cosine")
-            .nprobes(vector_index.probes(len(self)))
-        )
-        lowest, highest = between
-        if lowest > -1.0 or highest < 1.0:
-            query = query.distance_range(1.0 - highest, 1.0 - lowest)
-        found = _bounded(query, ["id", *columns, "_distance"], limit, filters)
+        if self._resident and (found := self._resident.nearest(vector, column, limit, filters, columns, between)) is not None:
+            return found
+        if between != EVERYWHERE:
+            return self._between(vector, column, limit, filters, columns, between)
+        found = _bounded(self._near(vector, column), ["id", *columns, "_distance"], limit, filters)
         similarity = pa.array(1.0 - found["_distance"].to_numpy())
         return found.drop_columns("_distance").append_column("similarity", similarity)
+
+    def _near(self, vector: "npt.NDArray[np.float32]", column: str) -> "LanceVectorQueryBuilder":
+        query = cast("LanceVectorQueryBuilder", self.table.search(vector, vector_column_name=column))
+        return query.distance_type("cosine").nprobes(vector_index.probes(len(self)))
+
+    def _between(
+        self,
+        vector: "npt.NDArray[np.float32]",
+        column: str,
+        limit: int,
+        filters: Filters,
+        columns: Sequence[str],
+        between: tuple[float, float],
+    ) -> pa.Table:
+        """`nearest` within bounds: the index is asked a little beyond them, and what it finds is measured again."""
+        import numpy as np
+
+        lowest, highest = between
+        query = self._near(vector, column).distance_range(1.0 - highest - vector_index.BLUR, 1.0 - lowest + vector_index.BLUR)
+        wanted = max(16, limit)
+        while True:
+            found = _bounded(query, ["id", *columns, column], wanted, filters)
+            vectors = found[column].combine_chunks().flatten().to_numpy().reshape(-1, len(vector))
+            similarity = vectors @ vector / np.linalg.norm(vectors, axis=1)
+            inside = np.flatnonzero((lowest < similarity) & (similarity < highest))
+            if len(inside) >= limit or found.num_rows < wanted:
+                best = inside[np.argsort(-similarity[inside], kind="stable")][:limit]
+                return found.drop_columns(column).take(best).append_column("similarity", pa.array(similarity[best]))
+            wanted *= 8
 
     def matching(self, text: str, limit: int, filters: Filters, columns: Sequence[str] = ()) -> pa.Table:
         """The memories that match a text best by BM25.
@@ -458,6 +540,8 @@ class MemoryStore:
         Returns:
             Columns `id`, `score` (0 upwards), `_rowid` and those asked for, best first.
         """
+        if self._resident and (found := self._resident.matching(text, limit, filters, columns)) is not None:
+            return found
         from lancedb.query import MatchQuery
 
         query = self.table.search(MatchQuery(text, "indexed_text"), query_type="fts")  # pyright: ignore[reportCallIssue]

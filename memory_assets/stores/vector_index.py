@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 SMALLEST = 20_000
 """Rows below which every search scans all vectors."""
+BLUR = 0.02
+"""How far off the similarities that the index gives may be."""
 TRAINED_FACT = "memory_assets:vector_index_rows"
 _GROWTH = 4
 _MOST_SEGMENTS = 12

@@ -1,0 +1,371 @@
+"""The resident memories of one table: immutable segments, and what happens to them when the table changes.
+
+Appends of this process are handed over as they are committed. Everything else (changes, deletions, other processes' commits) is
+found by comparing ids and times of the last change with the table's, which reads sixteen bytes a row. New rows form small
+segments that are merged as they grow, so that each is merged some ten times on its way into the large one (a log-structured merge
+tree).
+"""
+
+import re
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from time import monotonic
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import pyarrow as pa
+
+from memory_assets.stores.filters import Filters
+from memory_assets.stores.resident.segment import Segment
+from memory_assets.stores.resident.words import inverse_frequency, words_of
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    from lancedb.table import Table
+
+    Mask = npt.NDArray[np.bool_]
+    Rows = npt.NDArray[np.intp]
+    Found = tuple["_Part", Rows, npt.NDArray[np.floating]]
+    """Rows of a part and what was measured of each."""
+
+_INLINE = 2_000
+"""Rows up to which segments are merged as they come; larger ones wait for `tend`."""
+_OUTSIDE = 0.1
+"""Share of the rows outside of the largest segment, or no longer current, from which all are merged."""
+_MOST_SEGMENTS = 8
+"""Large segments from which all but the largest are merged."""
+_MOST_CHANGED = 20_000
+"""Changed rows from which it is cheaper to read everything anew."""
+_STEMS_KEPT = 50_000
+_WORDS_AT_ONCE = 4_096
+_NOT_INFLECTED = re.compile(r"[a-z0-9]{0,39}[0-9]")
+"""Ticket numbers and the like, which stemming leaves alone."""
+_LAST_WORD = "sentinel"
+"""Stands behind each batch of words; its position tells that the tokenizer took each of them for one word."""
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A segment, and which of its rows still are what the table holds."""
+
+    segment: Segment
+    current: "Mask"
+
+    @classmethod
+    def whole(cls, segment: Segment) -> "_Part":
+        return cls(segment, np.ones(len(segment), bool))
+
+    @cached_property
+    def _active(self) -> "Mask":
+        return self.current & self.segment.active
+
+    def passing(self, filters: Filters) -> "Mask":
+        return self._active if filters == Filters() else self.current & self.segment.passing(filters)
+
+    def without(self, ids: "npt.NDArray[np.int64]") -> "_Part":
+        places = self.segment.places(ids)
+        places = places[places >= 0]
+        if not self.current[places].any():
+            return self
+        current = self.current.copy()
+        current[places] = False
+        return _Part(self.segment, current)
+
+
+@dataclass(frozen=True)
+class _Snapshot:
+    """What one version of the table holds."""
+
+    version: int
+    column: str
+    parts: tuple[_Part, ...]
+
+    @cached_property
+    def texts(self) -> int:
+        return sum(len(part.segment) for part in self.parts)
+
+    @cached_property
+    def mean_length(self) -> float | None:
+        return sum(part.segment.words.length for part in self.parts) / self.texts if self.texts else None
+
+
+class Allowance:
+    """So many memories may be resident in this process, over all tables."""
+
+    def __init__(self, rows: int) -> None:
+        self.rows = rows
+        self._taken: WeakKeyDictionary[ResidentMemories, int] = WeakKeyDictionary()
+
+    def grant(self, asking: "ResidentMemories", rows: int) -> bool:
+        """Whether one table may have so many rows, instead of what it had; who came first goes on."""
+        self._taken.pop(asking, None)
+        if sum(self._taken.values()) + rows > self.rows:
+            return False
+        self._taken[asking] = rows
+        return True
+
+
+class ResidentMemories:
+    """The rows of a `memories` table in memory. Any thread may ask; None is the answer while they are not loaded."""
+
+    def __init__(self, table: "Table", allowance: Allowance, freshness: float) -> None:
+        """Keep nothing yet.
+
+        Args:
+            table: the table, with its full-text index.
+            allowance: a table that it does not grant is not kept.
+            freshness: seconds within which commits of other processes are seen.
+        """
+        self.table = table
+        self._allowance = allowance
+        self._freshness = freshness
+        self._snapshot: _Snapshot | None = None
+        self._writing = threading.Lock()
+        self._looked_at = 0.0
+        self._stale = False
+        self._ahead: set[int] = set()
+        """Versions of appends that were handed over while an earlier one was not."""
+        self._stems: dict[str, str | None] = {}
+
+    @property
+    def loaded(self) -> bool:
+        """Whether questions are answered."""
+        return self._snapshot is not None
+
+    # Keeping up with the table
+
+    def tend(self, column: str | None) -> None:
+        """Load the table where that has not been done, or merge what is worth it; takes its time, so do it in the background.
+
+        Args:
+            column: the live vector column.
+        """
+        snapshot = self._snapshot
+        if snapshot is None or snapshot.column != column or not self._allowance.grant(self, snapshot.texts):
+            self._load(column)
+        else:
+            self._merge(snapshot)
+
+    def appended(self, rows: pa.Table, column: str, version: int) -> None:
+        """Take over rows that this process appended in the commit that made `version`."""
+        with self._writing:
+            snapshot = self._snapshot
+            if snapshot is None or version <= snapshot.version:
+                return
+            if column != snapshot.column:
+                self._snapshot = None
+                return
+            added = Segment.of(rows.to_batches(), rows.schema, column, self._terms, snapshot.mean_length)
+            self._ahead.add(version)
+            reached = snapshot.version
+            while reached + 1 in self._ahead:
+                reached += 1
+            self._ahead = {ahead for ahead in self._ahead if ahead > reached}
+            self._snapshot = _Snapshot(reached, column, self._with(snapshot.parts, added))
+
+    def changed(self) -> None:
+        """Compare with the table before the next answer, because this process changed it otherwise than by appending."""
+        self._stale = True
+
+    def _load(self, column: str | None) -> None:
+        with self._writing:
+            self._snapshot = None
+            version = self.table.version
+            if column is None or not self._allowance.grant(self, self.table.count_rows()):
+                return
+            self._looked_at, self._stale = monotonic(), False
+            self._snapshot = _Snapshot(version, column, (_Part.whole(self._read(column, "true", None)),))
+
+    def _latest(self) -> _Snapshot | None:
+        if self._snapshot is not None and self._is_due():
+            with self._writing:
+                if self._snapshot is not None and self._is_due():
+                    self._looked_at, self._stale = monotonic(), False
+                    version = self.table.version
+                    if version != self._snapshot.version:
+                        self._snapshot = self._compared(self._snapshot, version)
+        return self._snapshot
+
+    def _is_due(self) -> bool:
+        return self._stale or monotonic() - self._looked_at > self._freshness
+
+    def _compared(self, known: _Snapshot, version: int) -> _Snapshot | None:
+        """The snapshot after the commits up to `version`; None where so much has changed that it is better loaded anew."""
+        table = self.table.search().select(["id", "updated_at"]).to_arrow().sort_by("id")
+        ids, updated = table["id"].to_numpy(), table["updated_at"].cast(pa.int64()).to_numpy()
+        unchanged = np.zeros(len(ids), bool)
+        parts: list[_Part] = []
+        for part in known.parts:
+            place = np.minimum(np.searchsorted(ids, part.segment.ids), max(0, len(ids) - 1))
+            same = part.current.copy()
+            if len(ids):
+                same &= (ids[place] == part.segment.ids) & (updated[place] == part.segment.updated)
+                unchanged[place[same]] = True
+            else:
+                same[:] = False
+            parts.append(part if same.sum() == part.current.sum() else _Part(part.segment, same))
+        missing = ids[~unchanged]
+        if len(missing) > _MOST_CHANGED:
+            return None
+        if len(missing):
+            added = self._read(known.column, f"id IN ({', '.join(map(str, missing.tolist()))})", known.mean_length)
+            return _Snapshot(version, known.column, self._with(parts, added))
+        return _Snapshot(version, known.column, tuple(parts))
+
+    def _with(self, parts: Sequence[_Part], added: Segment) -> tuple[_Part, ...]:
+        """The parts with another segment, of which small ones are merged; where both have a row, the new one counts."""
+        changed = [*(part.without(added.ids) for part in parts), _Part.whole(added)]
+        while len(changed) > 1:
+            last, before = len(changed[-1].segment), len(changed[-2].segment)
+            if 2 * last <= before or last + before > _INLINE:
+                break
+            changed[-2:] = [_Part.whole(self._joined(changed[-2:]))]
+        return tuple(changed)
+
+    def _merge(self, snapshot: _Snapshot) -> None:
+        """Merge large segments where that is worth it, while answers and appends go on."""
+        large = [part for part in snapshot.parts if len(part.segment) > _INLINE // 2]
+        if len(large) < 2 and not any(part.current.mean() < 1 - _OUTSIDE for part in large):
+            return
+        largest = max(large, key=lambda part: len(part.segment))
+        outside = sum(len(part.segment) for part in large if part is not largest) + int((~largest.current).sum())
+        if outside < _OUTSIDE * len(largest.segment):
+            if len(large) <= _MOST_SEGMENTS:
+                return
+            large.remove(largest)
+        joined = _Part.whole(self._joined(large))
+        with self._writing:
+            present = self._snapshot
+            if present is None:
+                return
+            now = {id(part.segment): part for part in present.parts}
+            if not all(id(part.segment) in now for part in large):
+                return
+            for part in large:
+                lost = part.current & ~now.pop(id(part.segment)).current
+                joined = joined.without(part.segment.ids[lost])
+            parts = sorted([joined, *now.values()], key=lambda part: -len(part.segment))
+            self._snapshot = _Snapshot(present.version, present.column, tuple(parts))
+
+    def _joined(self, parts: Sequence[_Part]) -> Segment:
+        kept = [(part.segment, part.current) for part in parts]
+        return Segment.joined(kept, self._terms, self._snapshot.mean_length if self._snapshot else None)
+
+    def _read(self, column: str, where: str, mean_length: float | None) -> Segment:
+        schema = self.table.schema
+        others = [field.name for field in schema if pa.types.is_fixed_size_list(field.type) and field.name != column]
+        names = [name for name in schema.names if name not in others]
+        batches = self.table.search().where(where).select(names).to_batches()
+        return Segment.of(batches, batches.schema, column, self._terms, mean_length)
+
+    def _terms(self, words: Sequence[str]) -> list[str | None]:
+        """The term that the table's full-text index makes of each word."""
+        known = self._stems
+        found: dict[str, str | None] = {word: word for word in words if _NOT_INFLECTED.fullmatch(word)}
+        unknown = [word for word in words if word and word not in known and word not in found]
+        for start in range(0, len(unknown), _WORDS_AT_ONCE):
+            found |= self._tokenized(unknown[start : start + _WORDS_AT_ONCE])
+        if len(known) + len(found) > _STEMS_KEPT:
+            self._stems = {}
+        else:
+            known.update(found)
+        return [found[word] if word in found else known.get(word) for word in words]
+
+    def _tokenized(self, words: Sequence[str]) -> dict[str, str | None]:
+        tokens = list(self.table.tokenize(" ".join([*words, _LAST_WORD]), column="indexed_text"))
+        if tokens[-1].position == len(words):
+            terms: dict[str, str | None] = dict.fromkeys(words)
+            return terms | {words[token.position]: token.text for token in tokens[:-1]}
+        if len(words) == 1:
+            return {words[0]: tokens[0].text}
+        half = len(words) // 2
+        return self._tokenized(words[:half]) | self._tokenized(words[half:])
+
+    # Answers
+
+    def nearest(
+        self,
+        vector: "npt.NDArray[np.float32]",
+        column: str,
+        limit: int,
+        filters: Filters,
+        columns: Sequence[str],
+        between: tuple[float, float],
+    ) -> pa.Table | None:
+        """As `MemoryStore.nearest`, among the vectors of `column`."""
+        snapshot = self._latest()
+        if snapshot is None or snapshot.column != column:
+            return None
+        found: list[Found] = []
+        for part in snapshot.parts:
+            allowed = part.passing(filters) & part.segment.embedded
+            found.append((part, *part.segment.vectors.nearest(vector, allowed, limit, between)))
+        return _answer(found, limit, columns, "similarity")
+
+    def matching(self, text: str, limit: int, filters: Filters, columns: Sequence[str]) -> pa.Table | None:
+        """As `MemoryStore.matching`."""
+        snapshot = self._latest()
+        if snapshot is None:
+            return None
+        terms = {term for term in self._terms(words_of(text)) if term is not None}
+        holding = {term: sum(part.segment.words.frequency(term) for part in snapshot.parts) for term in terms}
+        weights = {term: inverse_frequency(snapshot.texts, count) for term, count in holding.items() if count}
+        found: list[Found] = []
+        for part in snapshot.parts:
+            scores = part.segment.words.scores(weights, len(part.segment))
+            scores *= part.passing(filters)
+            rows = np.argpartition(scores, -limit)[-limit:] if len(scores) > limit else np.arange(len(scores))
+            rows = rows[scores[rows] > 0.0]
+            found.append((part, rows, scores[rows]))
+        return _answer(found, limit, columns, "score")
+
+    def take(self, ids: Sequence[int], columns: Sequence[str]) -> pa.Table | None:
+        """The given columns of the memories with these ids, in any order; those that are not there are left out."""
+        snapshot = self._latest()
+        if snapshot is None:
+            return None
+        wanted = np.array(ids, np.int64)
+        found = []
+        for part in snapshot.parts:
+            places = part.segment.places(wanted)
+            places = places[places >= 0]
+            found.append((part, places[part.current[places]]))
+        return _taken(found, columns)
+
+    def newest(self, limit: int, filters: Filters, columns: Sequence[str]) -> pa.Table | None:
+        """The given columns of the memories that were created last, newest first; of those of one time, by falling id."""
+        snapshot = self._latest()
+        if snapshot is None:
+            return None
+        found = []
+        for part in snapshot.parts:
+            rows = np.flatnonzero(part.passing(filters))
+            if len(rows) > limit:
+                created = part.segment.created[rows]
+                rows = rows[created >= np.partition(created, -limit)[-limit]]
+            found.append((part, rows))
+        newest = _taken(found, columns).sort_by([("created_at", "descending"), ("id", "descending")])
+        return newest.slice(0, limit)
+
+
+def _answer(found: "Sequence[Found]", limit: int, columns: Sequence[str], measure: str) -> pa.Table:
+    """A table of the best `limit` of all parts: `id`, what was measured, `_rowid` (unknown, -1) and the columns asked for."""
+    measured = np.concatenate([values for _, _, values in found])
+    best = np.argsort(-measured, kind="stable")[:limit]
+    ids = np.concatenate([part.segment.ids[rows] for part, rows, _ in found])
+    answer = pa.table({"id": ids[best], measure: measured[best], "_rowid": np.full(len(best), -1)})
+    if not columns:
+        return answer
+    others = _taken([(part, rows) for part, rows, _ in found], columns).take(pa.array(best))
+    for name in columns:
+        answer = answer.append_column(name, others[name])
+    return answer
+
+
+def _taken(found: "Sequence[tuple[_Part, Rows]]", columns: Sequence[str]) -> pa.Table:
+    """Columns of the rows of several parts, part by part."""
+    tables = [part.segment.take(rows, columns) for part, rows in found if len(rows)]
+    return pa.concat_tables(tables or [part.segment.take(rows, columns) for part, rows in found[:1]])

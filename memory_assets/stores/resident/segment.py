@@ -1,0 +1,162 @@
+"""Rows of the `memories` table with their vectors and words, made once and never changed."""
+
+# pyarrow.compute makes its functions when it is imported.
+# pyright: reportAttributeAccessIssue=false
+
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from memory_assets.models import State
+from memory_assets.stores.filters import Filters
+from memory_assets.stores.resident.vectors import Vectors
+from memory_assets.stores.resident.words import Words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import numpy.typing as npt
+
+    from memory_assets.stores.resident.words import Stem
+
+    Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Some memories, in any order."""
+
+    rows: pa.RecordBatch
+    """Every column but the vectors."""
+    column: str
+    """Name of the vectors' column."""
+    vectors: Vectors
+    embedded: "Mask"
+    """Whether a row has a vector."""
+    words: Words
+
+    @classmethod
+    def of(
+        cls, batches: "Iterable[pa.RecordBatch]", schema: pa.Schema, column: str, stem: "Stem", mean_length: float | None = None
+    ) -> "Segment":
+        """A segment of rows as the table has them.
+
+        Args:
+            batches: the rows.
+            schema: their columns.
+            column: the vector column.
+            stem: makes terms of words.
+            mean_length: terms of a text on average, in the whole table; these texts' own unless given.
+        """
+        vectors = [Vectors.of(np.zeros((0, schema.field(column).type.list_size), np.float32))]
+        rows = []
+        for batch in batches:
+            vectors.append(Vectors.of(_matrix(batch.column(column))))
+            rows.append(batch.drop_columns([column]))
+        others = schema.remove(schema.get_field_index(column))
+        return cls._of(pa.Table.from_batches(rows, others), column, Vectors.joined(vectors), stem, mean_length)
+
+    @classmethod
+    def joined(cls, kept: "Sequence[tuple[Segment, Mask]]", stem: "Stem", mean_length: float | None) -> "Segment":
+        """One segment of those rows of others that are kept."""
+        rows = pa.Table.from_batches([segment.rows.filter(pa.array(mask)) for segment, mask in kept])
+        vectors = Vectors.joined([segment.vectors.where(mask) for segment, mask in kept])
+        return cls._of(rows, kept[0][0].column, vectors, stem, mean_length)
+
+    @classmethod
+    def _of(cls, rows: pa.Table, column: str, vectors: Vectors, stem: "Stem", mean_length: float | None) -> "Segment":
+        (batch,) = rows.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], schema=rows.schema)]
+        texts = pc.fill_null(batch.column("indexed_text"), "")
+        return cls(batch, column, vectors, np.asarray(vectors.fixed.any(axis=1)), Words.of(texts, stem, mean_length))
+
+    def take(self, places: "npt.NDArray[np.intp]", columns: "Sequence[str]") -> pa.Table:
+        """Columns of some rows; the vectors, if they are asked for, in length 1."""
+        taken = self.rows.select([name for name in columns if name != self.column]).take(pa.array(places))
+        table = pa.Table.from_batches([taken])
+        if self.column not in columns:
+            return table
+        unit = self.vectors.unit(places)
+        return table.append_column(self.column, pa.FixedSizeListArray.from_arrays(pa.array(unit.ravel()), unit.shape[1]))
+
+    def __len__(self) -> int:
+        return self.rows.num_rows
+
+    @cached_property
+    def ids(self) -> "npt.NDArray[np.int64]":
+        """Id of each row."""
+        return self.rows.column("id").to_numpy()
+
+    @cached_property
+    def created(self) -> "npt.NDArray[np.int64]":
+        """When each row was created, in microseconds since 1970."""
+        return self.rows.column("created_at").cast(pa.int64()).to_numpy()
+
+    @cached_property
+    def updated(self) -> "npt.NDArray[np.int64]":
+        """When each row was updated last, in microseconds since 1970."""
+        return self.rows.column("updated_at").cast(pa.int64()).to_numpy()
+
+    @cached_property
+    def active(self) -> "Mask":
+        """Whether each memory is active."""
+        return _is_in(self.rows.column("state"), [State.ACTIVE])
+
+    @cached_property
+    def _by_id(self) -> "npt.NDArray[np.intp]":
+        return np.argsort(self.ids, kind="stable")
+
+    def places(self, ids: "npt.NDArray[np.int64]") -> "npt.NDArray[np.intp]":
+        """Row of each id; -1 where it is not here."""
+        if not len(self):
+            return np.full(len(ids), -1, np.intp)
+        found = self._by_id[np.minimum(np.searchsorted(self.ids, ids, sorter=self._by_id), len(self) - 1)]
+        return np.where(self.ids[found] == ids, found, -1)
+
+    def passing(self, filters: Filters) -> "Mask":
+        """Which rows pass, as `Filters.sql` means it."""
+        passing = np.ones(len(self), bool)
+        if filters.states:
+            passing &= (
+                self.active if tuple(filters.states) == (State.ACTIVE,) else _is_in(self.rows.column("state"), filters.states)
+            )
+        if filters.kinds:
+            passing &= _is_in(self.rows.column("kind"), filters.kinds)
+        if filters.sources:
+            passing &= _is_in(self.rows.column("source"), filters.sources)
+        if filters.project:
+            passing &= _is_in(self.rows.column("project"), [filters.project])
+        for tag in filters.tags:
+            tags = self.rows.column("tags")
+            tagged = np.zeros(len(self), bool)
+            tagged[pc.list_parent_indices(tags).to_numpy()[_is_in(tags.flatten(), [tag])]] = True
+            passing &= tagged
+        if filters.since:
+            passing &= self.created >= _microseconds(filters.since)
+        if filters.until:
+            passing &= self.created < _microseconds(filters.until)
+        if filters.after:
+            moment, number = _microseconds(filters.after[0]), filters.after[1]
+            passing &= (self.created < moment) | ((self.created == moment) & (self.ids < number))
+        return passing
+
+
+def _is_in(values: pa.Array, wanted: "Iterable[str]") -> "Mask":
+    accepted = pa.array([str(value) for value in wanted], pa.string())
+    return pc.is_in(values, value_set=accepted).to_numpy(zero_copy_only=False)
+
+
+def _microseconds(moment: datetime) -> int:
+    return pa.scalar(moment, pa.timestamp("us", tz="UTC")).value
+
+
+def _matrix(vectors: pa.FixedSizeListArray) -> "npt.NDArray[np.float32]":
+    """The vectors as a matrix; zeros for those that are null."""
+    size = vectors.type.list_size
+    values = vectors.values.slice(vectors.offset * size, len(vectors) * size).fill_null(0.0)
+    matrix = values.to_numpy(zero_copy_only=False).reshape(-1, size)
+    return np.where(vectors.is_valid().to_numpy(zero_copy_only=False)[:, None], matrix, 0.0) if vectors.null_count else matrix

@@ -1,0 +1,102 @@
+"""An inverted index in memory: which rows hold a term, and how much that says, by BM25.
+
+Texts are cut at whatever is neither letter nor digit and every word becomes the term that LanceDB's full-text index of the same
+column makes of it (stemmed, folded to ASCII, stop words dropped), so that both find the same.
+BM25 after Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009, with LanceDB's constants.
+"""
+
+# pyarrow.compute makes its functions when it is imported.
+# pyright: reportAttributeAccessIssue=false
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+Stem = Callable[[Sequence[str]], "list[str | None]"]
+"""The term of each word; None for a word that is not indexed."""
+
+_K1 = 1.2
+_B = 0.75
+_FEW = 200
+_WORD = re.compile(r"[^\W_]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The terms of one segment's texts."""
+
+    codes: dict[str, int]
+    """Term -> its number."""
+    starts: "npt.NDArray[np.int64]"
+    """Where the postings of each term begin, and where the last end."""
+    rows: "npt.NDArray[np.intp]"
+    """The row of each posting."""
+    weights: "npt.NDArray[np.float32]"
+    """BM25 of each posting without the inverse document frequency."""
+    length: int
+    """Terms of all texts together."""
+
+    @classmethod
+    def of(cls, texts: pa.StringArray, stem: Stem, mean_length: float | None = None) -> "Words":
+        """Index some texts.
+
+        Args:
+            texts: one a row, without nulls.
+            stem: makes terms of words.
+            mean_length: terms of a text on average; these texts' own unless given.
+        """
+        split = _split(texts)
+        words = split.flatten().dictionary_encode()
+        codes: dict[str, int] = {}
+        terms = stem(words.dictionary.to_pylist())
+        code_of_word = np.array([-1 if term is None else codes.setdefault(term, len(codes)) for term in terms], np.int64)
+        code, row = code_of_word[words.indices.to_numpy()], pc.list_parent_indices(split).to_numpy()
+        code, row = code[code >= 0], row[code >= 0]
+        lengths = np.bincount(row, minlength=len(texts))
+        pairs, counts = np.unique(code * len(texts) + row, return_counts=True)
+        terms_in_order, rows = np.divmod(pairs, max(1, len(texts)))
+        relative = lengths[rows] / (mean_length or lengths.mean() or 1)
+        weights = counts * (_K1 + 1) / (counts + _K1 * (1 - _B + _B * relative))
+        starts = np.searchsorted(terms_in_order, np.arange(len(codes) + 1))
+        return cls(codes, starts, rows, weights.astype(np.float32), len(row))
+
+    def frequency(self, term: str) -> int:
+        """How many rows hold a term."""
+        code = self.codes.get(term)
+        return 0 if code is None else int(self.starts[code + 1] - self.starts[code])
+
+    def scores(self, weights: "dict[str, float]", size: int) -> "npt.NDArray[np.float32]":
+        """BM25 of each of the `size` rows for terms of the given inverse document frequencies; 0 where none occurs."""
+        total = np.zeros(size, np.float32)
+        for term, weight in weights.items():
+            code = self.codes.get(term)
+            if code is not None:
+                span = slice(self.starts[code], self.starts[code + 1])
+                total[self.rows[span]] += weight * self.weights[span]
+        return total
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text, in order."""
+    return _WORD.findall(text.lower())
+
+
+def _split(texts: pa.StringArray) -> pa.ListArray:
+    """The words of each text; a few texts are split in Python, because compiling Arrow's pattern takes longer than that."""
+    if len(texts) < _FEW:
+        return pa.array([words_of(text) for text in texts.to_pylist()], pa.list_(pa.string()))
+    return pc.split_pattern_regex(pc.utf8_lower(texts), r"[^\p{L}\p{N}]+")
+
+
+def inverse_frequency(texts: int, holding: int) -> float:
+    """BM25's ln(1 + (N - n + 0.5) / (n + 0.5))."""
+    return math.log1p((texts - holding + 0.5) / (holding + 0.5))

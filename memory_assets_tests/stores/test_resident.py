@@ -1,0 +1,311 @@
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from memory_assets.models import Kind, Memory, Source, State
+from memory_assets.stores.memories import EVERYWHERE, Filters, MemoryStore, new_id
+from memory_assets.stores.resident.memories import Allowance
+from memory_assets.stores.resident.vectors import Vectors
+
+START = datetime(2026, 11, 1, 12, tzinfo=UTC)
+WORDS = [
+    "running",
+    "runs",
+    "café",
+    "the",
+    "DuckDB",
+    "word12",
+    "naïve",
+    "机器学习",
+    "migration",
+    "x" * 41,
+    "not",
+    "snake_case",
+    "8080",
+]
+ACTIVE = Filters()
+TAGS = ["red", "green", "it's"]
+
+
+def memory(text: str = "something", hours: float = 0.0, **fields: object) -> Memory:
+    moment = START + timedelta(hours=hours)
+    values: dict[str, object] = {"id": new_id(), "kind": Kind.NOTE, "source": Source.CLI, "source_key": ""}
+    return Memory(**(values | {"content": text, "created_at": moment, "updated_at": moment} | fields))  # pyright: ignore[reportArgumentType]
+
+
+def vectors(count: int, seed: int = 0, dimension: int = 70) -> np.ndarray:
+    made = np.random.default_rng(seed).normal(size=(count, dimension)).astype(np.float32)
+    return made / np.linalg.norm(made, axis=1, keepdims=True)
+
+
+def resident(uri: Path, most: int = 10_000) -> MemoryStore:
+    store = MemoryStore.open(str(uri))
+    store.keep_resident(Allowance(most))
+    store.tend_resident()
+    return store
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> MemoryStore:
+    """A resident store of forty memories."""
+    filled = MemoryStore.open(str(tmp_path / "vectors"))
+    filled.put([memory(f"note {n} {WORDS[n % 13]}", n) for n in range(40)], vectors(40), "test")
+    return resident(tmp_path / "vectors")
+
+
+def on_disk(store: MemoryStore) -> MemoryStore:
+    return MemoryStore.open(store.uri)
+
+
+def assert_same_answers(store: MemoryStore, filters: Filters = ACTIVE) -> None:
+    disk = on_disk(store)
+    assert store.is_resident
+    assert not disk.is_resident
+    question = vectors(1, seed=99)[0]
+    for between in (EVERYWHERE, (-0.1, 0.2)):
+        near, expected = (each.nearest(question, "test", 500, filters, ("kind",), between) for each in (store, disk))
+        assert set(near["id"].to_pylist()) == set(expected["id"].to_pylist())
+        assert near["similarity"].to_pylist() == sorted(near["similarity"].to_pylist(), reverse=True)
+        measured = dict(zip(expected["id"].to_pylist(), expected["similarity"].to_pylist(), strict=True))
+        assert near["similarity"].to_pylist() == pytest.approx([measured[n] for n in near["id"].to_pylist()], abs=2e-4)
+    found, expected = (each.matching(" ".join(WORDS), 500, filters, ("indexed_text", "tags")) for each in (store, disk))
+    assert set(found["id"].to_pylist()) == set(expected["id"].to_pylist())
+    assert store.recent(7, filters) == disk.recent(7, filters)
+    ids = [*disk.scan(("id",))["id"].to_pylist(), 5]
+    assert store.take(ids, [-1] * len(ids)) == {each.id: each for each in disk.get(ids)}
+
+
+@st.composite
+def some_filters(draw: st.DrawFn) -> Filters:
+    moments = st.integers(-1, 41).map(lambda hours: START + timedelta(hours=hours))
+    return Filters(
+        kinds=draw(st.lists(st.sampled_from(Kind), max_size=2)),
+        sources=draw(st.lists(st.sampled_from(Source), max_size=2)),
+        tags=draw(st.lists(st.sampled_from(TAGS), max_size=2)),
+        project=draw(st.sampled_from(["", "atlas", "o'hara"])),
+        since=draw(st.none() | moments),
+        until=draw(st.none() | moments),
+        after=draw(st.none() | st.tuples(moments, st.integers(0, 1 << 53))),
+        states=draw(st.lists(st.sampled_from(State), max_size=2)),
+    )
+
+
+@pytest.fixture(scope="module")
+def varied(tmp_path_factory: pytest.TempPathFactory) -> MemoryStore:
+    """A resident store of memories that differ in everything a filter asks for."""
+    folder = tmp_path_factory.mktemp("varied")
+    chance = np.random.default_rng(1)
+    memories = [
+        memory(
+            " ".join(chance.choice(WORDS, 3)),
+            float(chance.integers(0, 40)),
+            kind=chance.choice([Kind.NOTE, Kind.USER]),
+            source=chance.choice([Source.CLI, Source.HTTP]),
+            tags=tuple(chance.choice(TAGS, chance.integers(0, 3), replace=False).tolist()),
+            project=str(chance.choice(["", "atlas", "o'hara"])),
+            state=chance.choice([State.ACTIVE, State.ARCHIVED, State.FORGOTTEN]),
+        )
+        for _ in range(120)
+    ]
+    MemoryStore.open(str(folder)).put(memories, vectors(120), "test")
+    return resident(folder)
+
+
+@given(filters=some_filters())
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_every_filter_means_in_memory_what_it_means_on_disk(varied: MemoryStore, filters: Filters) -> None:
+    assert_same_answers(varied, filters)
+
+
+SCRIPTS = st.characters(codec="utf-8", categories=["Lu", "Ll", "Lo", "Nd", "No", "Po", "Pd", "Zs"])
+
+
+@given(texts=st.lists(st.text(SCRIPTS, max_size=30), min_size=1, max_size=6))
+@settings(max_examples=60, deadline=None)
+def test_any_text_is_cut_into_the_words_of_the_index_on_disk(texts: list[str]) -> None:
+    with TemporaryDirectory() as folder:
+        disk = MemoryStore.open(folder)
+        disk.put([memory(text) for text in texts], vectors(len(texts)), "test")
+        store = resident(Path(folder))
+        for text in texts:
+            found, expected = (each.matching(text, 10, Filters())["id"].to_pylist() for each in (store, disk))
+            assert set(found) == set(expected)
+
+
+def test_scores_in_memory_are_those_of_the_index_on_disk(store: MemoryStore) -> None:
+    for text in ("running migration", "café 8080 WORD12", "the note 7"):
+        found, expected = (each.matching(text, 50, Filters()).to_pydict() for each in (store, on_disk(store)))
+        scores = dict(zip(expected["id"], expected["score"], strict=True))
+        assert found["score"] == pytest.approx([scores[number] for number in found["id"]], rel=1e-4)
+
+
+def _adds(store: MemoryStore) -> None:
+    store.add([memory("a migration that ran", 50)], vectors(1, seed=5), "test")
+
+
+def _replaces(store: MemoryStore) -> None:
+    changed = memory("replaced café", 3, id=store.recent(1, Filters())[0].id, updated_at=START + timedelta(days=9))
+    store.put([changed], vectors(1, seed=6), "test")
+
+
+def _forgets(store: MemoryStore) -> None:
+    store.set_state([each.id for each in store.recent(3, Filters())], State.FORGOTTEN)
+
+
+def _deletes(store: MemoryStore) -> None:
+    store.delete([each.id for each in store.recent(3, Filters())])
+
+
+def _deletes_all(store: MemoryStore) -> None:
+    store.delete([each.id for each in store.recent(100, Filters())])
+
+
+def _compacts(store: MemoryStore) -> None:
+    for _ in range(55):
+        _adds(store)
+    assert store.optimize()
+
+
+CHANGES = [_adds, _replaces, _forgets, _deletes, _deletes_all, _compacts]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_this_process_changes_is_seen_by_the_next_question(
+    store: MemoryStore, change: Callable[[MemoryStore], None]
+) -> None:
+    change(store)
+    assert_same_answers(store)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_another_process_changes_is_seen_too(store: MemoryStore, change: Callable[[MemoryStore], None]) -> None:
+    store.matching("note", 5, Filters())
+    change(on_disk(store))
+    assert_same_answers(store)
+
+
+def test_changes_of_several_processes_in_turn_leave_nothing_behind(store: MemoryStore) -> None:
+    for change in (_adds, _forgets, _adds, _replaces, _adds, _deletes, _adds):
+        change(on_disk(store))
+        change(store)
+    assert_same_answers(store)
+
+
+def test_threads_that_append_at_once_and_a_reader_miss_nothing(store: MemoryStore) -> None:
+    def write(number: int) -> None:
+        for n in range(15):
+            store.add([memory(f"thread{number} note{n}", 60 + n)], vectors(1, seed=n), "test")
+            assert store.matching(f"thread{number} note{n}", 1, Filters(), ("content",))["content"].to_pylist() == [
+                f"thread{number} note{n}"
+            ]
+
+    failures: list[BaseException] = []
+    threads = [threading.Thread(target=_noting(write, number, failures)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    assert len(on_disk(store)) == 100
+    assert_same_answers(store)
+
+
+def _noting(work: Callable[[int], None], number: int, failures: list[BaseException]) -> Callable[[], None]:
+    def noting() -> None:
+        try:
+            work(number)
+        except BaseException as error:
+            failures.append(error)
+            raise
+
+    return noting
+
+
+def test_merging_in_the_background_changes_no_answer(tmp_path: Path) -> None:
+    MemoryStore.open(str(tmp_path)).put([memory(f"base {n}", n) for n in range(1_500)], vectors(1_500), "test")
+    store = resident(tmp_path)
+    for batch in range(3):
+        store.add([memory(f"batch{batch} item{n}", n) for n in range(1_200)], vectors(1_200, seed=batch), "test")
+    store.set_state([each.id for each in store.recent(10, Filters())], State.ARCHIVED)
+    before = store.matching("batch1 item7", 20, Filters())["id"].to_pylist()
+    assert store.is_resident
+    store.tend_resident()
+    assert store.matching("batch1 item7", 20, Filters())["id"].to_pylist()[0] == before[0]
+    ids = store.scan(("id",), Filters().sql())["id"].to_pylist()
+    assert {each.id for each in store.recent(10_000, Filters())} == set(ids)
+
+
+def test_a_table_beyond_the_allowance_is_answered_from_disk(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        MemoryStore.open(str(tmp_path / name)).put([memory(f"{name} {n}") for n in range(6)], vectors(6), "test")
+    allowance = Allowance(10)
+    stores = [MemoryStore.open(str(tmp_path / name)) for name in ("one", "two")]
+    for each in stores:
+        each.keep_resident(allowance)
+        each.tend_resident()
+    assert [each.is_resident for each in stores] == [True, False]
+    assert stores[1].matching("two", 10, Filters()).num_rows == 6
+
+
+def test_another_live_embedder_is_loaded_anew(store: MemoryStore) -> None:
+    other = on_disk(store)
+    column = other.add_embedding_column("other", 3)
+    ids = other.scan(("id",))["id"].to_pylist()
+    other.make_live(column)
+    assert other.embedder == "other"
+    store.tend_resident()
+    assert not store.nearest(np.eye(3, dtype=np.float32)[0], "other", 5, Filters()).num_rows
+    assert store.is_resident
+    assert len(store.take(ids, [-1] * len(ids))) == 40
+
+
+def test_memories_without_a_vector_are_found_by_words_alone(tmp_path: Path) -> None:
+    plain = MemoryStore.open(str(tmp_path))
+    plain.put([memory("with a vector")], vectors(1), "test")
+    column = plain.live_column
+    assert column
+    plain.table.add([{"id": new_id(), "indexed_text": "without one", "state": "active", **_blank()}])
+    store = resident(tmp_path)
+    assert store.nearest(vectors(1)[0], "test", 5, Filters()).num_rows == 1
+    assert store.matching("without", 5, Filters()).num_rows == 1
+
+
+def _blank() -> dict[str, object]:
+    fields: dict[str, object] = dict.fromkeys(("content", "title", "kind", "source", "project"), "")
+    fields |= {name: [] for name in ("tags", "entities", "actions", "links")}
+    return fields | dict.fromkeys(("created_at", "updated_at"), START)
+
+
+@pytest.mark.parametrize("dimension", [100, 256, 384])
+def test_the_nearest_of_many_vectors_are_found(dimension: int) -> None:
+    topics = np.repeat(vectors(60, seed=2, dimension=dimension), 100, axis=0)
+    many = topics + 0.8 * vectors(6_000, seed=3, dimension=dimension)
+    many /= np.linalg.norm(many, axis=1, keepdims=True)
+    kept, allowed = Vectors.of(many), np.arange(6_000) % 3 > 0
+    hits = 0
+    for question in many[::600]:
+        rows, similarity = kept.nearest(question, allowed, 10, EVERYWHERE)
+        assert allowed[rows].all()
+        assert similarity == pytest.approx(many[rows] @ question, abs=2e-4)
+        best = np.flatnonzero(allowed)[np.argsort(-(many[allowed] @ question))[:10]]
+        hits += len(np.intersect1d(best, rows))
+    assert hits >= 95
+
+
+def test_thousands_of_near_copies_do_not_hide_what_lies_further_off() -> None:
+    point = vectors(1, seed=4, dimension=384)[0]
+    copies = point + 0.001 * vectors(4_000, seed=5, dimension=384)
+    aside = vectors(3, seed=6, dimension=384) + 1.2 * point
+    far = vectors(2_000, seed=7, dimension=384)
+    everything = np.concatenate([far, copies, aside])
+    everything /= np.linalg.norm(everything, axis=1, keepdims=True)
+    rows, similarity = Vectors.of(everything).nearest(point, np.ones(len(everything), bool), 4, (0.7, 0.9))
+    assert sorted(rows) == [6_000, 6_001, 6_002]
+    assert ((similarity > 0.7) & (similarity < 0.9)).all()
