@@ -33,6 +33,8 @@ from memory_assets.tenants import Tenant
 
 ROOT = Path(__file__).parents[1]
 CHUNK = 10_000
+WARM_SECONDS = 6.0
+"""After the first request the service loads the tenant into memory; searches are answered from disk meanwhile."""
 PEOPLE = ["Alice", "Bob", "Carol", "Dora", "Emil", "Farah", "Goran", "Hana"]
 VERBS = ["moved", "fixed", "reviewed", "renamed", "measured", "deployed", "reverted", "described"]
 THINGS = [
@@ -192,8 +194,10 @@ def measure(settings: Settings, tenant: Tenant, seconds: float) -> dict[str, obj
             url = process.stderr.readline().rpartition(" ")[2].strip()
             threading.Thread(target=process.stderr.read, daemon=True).start()
             alone, chance = Client(url, tenant.name, key), random.Random(9)
-            for make in (storing, searching) * 5:
-                alone.send(make(chance))
+            warm = time.monotonic() + WARM_SECONDS
+            while time.monotonic() < warm:
+                alone.send(searching(chance))
+            alone.send(storing(chance))
             for name, make in (("search", searching), ("store", storing)):
                 results[f"{name}, one client"] = spread(milliseconds(lambda make=make: alone.send(make(chance)), seconds))
             for name, make in (("searches", searching), ("stores", storing)):

@@ -5,7 +5,6 @@ upkeep of the tables (merging small files, indexing new rows) has one, so that i
 """
 
 import asyncio
-import ctypes
 import logging
 import math
 import os
@@ -18,6 +17,7 @@ from contextvars import copy_context
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, TypeVar
 
+from memory_assets.api.allocator import return_freed_memory
 from memory_assets.api.writing import Writer
 from memory_assets.stores.resident.memories import Allowance
 from memory_assets.tenants import Tenant
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
-_WRITING_THREADS = 1
-"""One memory's language work goes on while another's commit is under way; more would only wait for spaCy's lock."""
+_WRITING_THREADS = 2
+"""One tenant's language work goes on while another's commit is under way; more would only wait for spaCy's lock."""
 _MOST_OPEN = 64
 """Tenants kept open; beyond that the one that was idle longest is closed."""
 _FRESHNESS_SECONDS = 0.5
@@ -73,7 +73,7 @@ class OpenTenant:
                 self.tenant.memories.optimize()
             self.tenant.memories.tend_resident()
         finally:
-            _return_freed_memory()
+            return_freed_memory()
             self._tended_at = time.monotonic()
             self._tending_took = self._tended_at - begun
 
@@ -175,13 +175,3 @@ class TenantPool:
 async def _in_thread(threads: Executor, work: Callable[..., Result], *arguments: object) -> Result:
     """Do `work` in one of `threads`, with this request's id in its log lines."""
     return await asyncio.get_running_loop().run_in_executor(threads, partial(copy_context().run, work, *arguments))
-
-
-def _return_freed_memory() -> None:
-    """Hand back to the system what loading and merging leaves in the allocators: more than what is kept."""
-    import pyarrow as pa
-
-    pa.default_memory_pool().release_unused()
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim:
-        trim(0)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import uvicorn
 
 from memory_assets.api.access import is_loopback
+from memory_assets.api.allocator import limit_arenas
 from memory_assets.api.app import create_app
 from memory_assets.api.logs import configure_logging
 from memory_assets.errors import SettingsError
@@ -45,6 +46,7 @@ def serve(settings: "Settings", announce: "Callable[[str], None]") -> None:
             f"The service does not listen on {settings.host} while no tenant has a key; run `memory key create` first, or set "
             "MEMORY_HOST to 127.0.0.1."
         )
+    limit_arenas()
     configure_logging(settings.log_level, settings.log_format)
     settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     app = create_app(settings)

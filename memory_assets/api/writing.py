@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from memory_assets.errors import MemoryAssetsError
 from memory_assets.ingest.direct import Stored, store_memories, store_once
 from memory_assets.models import NewMemory
 from memory_assets.recall.splash import Ripple, splash
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _MOST_PER_COMMIT = 16
-_COMMITS_AT_ONCE = 1
 
 Run = Callable[..., Awaitable[Any]]
 """Does blocking work in a thread."""
@@ -45,7 +43,7 @@ class Writer:
         self._run = run
         self._metrics = metrics
         self._waiting: deque[tuple[NewMemory, asyncio.Future[Remembered]]] = deque()
-        self._committing: set[asyncio.Task[None]] = set()
+        self._committing: asyncio.Task[None] | None = None
         self._once: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
         """Retries that arrive while the first try is under way wait for it."""
         self.written = False
@@ -62,13 +60,12 @@ class Writer:
         self.written = True
         if given.id is not None:
             async with self._once.setdefault(given.id, asyncio.Lock()):
-                return await self._run(_store_once, self._tenant, given)
+                stored = await self._run(store_once, self._tenant, given)
+            return (await self._splashed([stored]))[0]
         future: asyncio.Future[Remembered] = asyncio.get_running_loop().create_future()
         self._waiting.append((given, future))
-        if len(self._committing) < _COMMITS_AT_ONCE:
-            task = asyncio.create_task(self._commit_waiting())
-            self._committing.add(task)
-            task.add_done_callback(self._committing.discard)
+        if self._committing is None or self._committing.done():
+            self._committing = asyncio.create_task(self._commit_waiting())
         return await future
 
     def take_written(self) -> bool:
@@ -89,30 +86,24 @@ class Writer:
                 else:
                     future.set_result(outcome)
 
-    async def _attempt(self, batch: list[NewMemory]) -> list[Remembered | BaseException]:
+    async def _attempt(self, batch: list[NewMemory]) -> Sequence[Remembered | BaseException]:
         """Store a batch; where that fails, each of it by itself, so that nobody pays for another's fault."""
-        (stored,) = await asyncio.gather(self._run(_store, self._tenant, batch), return_exceptions=True)
+        (stored,) = await asyncio.gather(self._run(store_memories, self._tenant, batch), return_exceptions=True)
         if not isinstance(stored, BaseException):
-            return stored
+            return await self._splashed(stored)
         if len(batch) == 1:
             return [stored]
         alone = [self._attempt([given]) for given in batch]
         return [outcome for outcomes in await asyncio.gather(*alone) for outcome in outcomes]
 
+    async def _splashed(self, stored: Sequence[Stored]) -> list[Remembered]:
+        """What is answered. A splash that cannot be had is empty: the memories are committed and must not be sent again."""
+        (found,) = await asyncio.gather(self._run(_splashes, self._tenant, stored), return_exceptions=True)
+        if isinstance(found, BaseException):
+            _log.error("no splash: %s", found, exc_info=found)
+            found = [()] * len(stored)
+        return [Remembered(each.memory.id, ripples) for each, ripples in zip(stored, found, strict=True)]
 
-def _store(tenant: "Tenant", given: Sequence[NewMemory]) -> list[Remembered]:
-    return [_remembered(tenant, stored) for stored in store_memories(tenant, given)]
 
-
-def _store_once(tenant: "Tenant", given: NewMemory) -> Remembered:
-    return _remembered(tenant, store_once(tenant, given))
-
-
-def _remembered(tenant: "Tenant", stored: Stored) -> Remembered:
-    """What is answered; a splash that cannot be had is none, because the memory is committed and must not be sent again."""
-    try:
-        ripples = splash(tenant.memories, stored.memory.id, stored.embedding, tenant.embedder.name)
-    except MemoryAssetsError as error:
-        _log.warning("no splash for memory %s: %s", stored.memory.id, error)
-        ripples = []
-    return Remembered(stored.memory.id, ripples)
+def _splashes(tenant: "Tenant", stored: Sequence[Stored]) -> list[list[Ripple]]:
+    return [splash(tenant.memories, each.memory.id, each.embedding, tenant.embedder.name) for each in stored]

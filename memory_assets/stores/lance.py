@@ -17,6 +17,7 @@ import pyarrow as pa
 from memory_assets.errors import StoreError
 
 if TYPE_CHECKING:
+    from lancedb import Session
     from lancedb.db import DBConnection
     from lancedb.table import Table
 
@@ -55,21 +56,23 @@ def open_table(uri: str, name: str, schema: pa.Schema, migrations: Sequence[Migr
         _migrate(table, uri, migrations)
     except (RuntimeError, OSError, ValueError) as error:
         raise StoreError(
-            f"The table {name!r} in {uri} cannot be opened ({_first_line(error)}); restore it from a backup, or move the "
+            f"The table {name!r} in {uri} cannot be opened ({first_line(error)}); restore it from a backup, or move the "
             "folder away and run `memory run` to rebuild what comes from files."
         ) from error
     return table
 
 
-def reopened(table: "Table", uri: str, freshness: float) -> "Table":
-    """Another handle on a table, with caches of its own, which are empty."""
-    return _connected(uri, freshness).open_table(table.name)
+def reopened(table: "Table", uri: str, freshness: float, cache_bytes: int) -> "Table":
+    """Another handle on a table, whose caches of indexes and of metadata begin empty and keep to `cache_bytes` each."""
+    from lancedb import Session
+
+    return _connected(uri, freshness, Session(cache_bytes, cache_bytes)).open_table(table.name)
 
 
-def _connected(uri: str, freshness: float) -> "DBConnection":
+def _connected(uri: str, freshness: float, session: "Session | None" = None) -> "DBConnection":
     import lancedb
 
-    return lancedb.connect(uri, read_consistency_interval=timedelta(seconds=freshness))
+    return lancedb.connect(uri, read_consistency_interval=timedelta(seconds=freshness), session=session)
 
 
 def _create(database: "DBConnection", name: str, schema: pa.Schema) -> None:
@@ -125,7 +128,7 @@ def ensure_indices(table: "Table", configs: Mapping[str, Any]) -> None:
             table.checkout_latest()
             if (column,) not in {tuple(index.columns) for index in table.list_indices()}:
                 raise StoreError(
-                    f"The index on {column!r} of {table.name!r} cannot be built ({_first_line(error)}); run the command again."
+                    f"The index on {column!r} of {table.name!r} cannot be built ({first_line(error)}); run the command again."
                 ) from error
 
 
@@ -145,7 +148,7 @@ def commit(work: Callable[[], Result], failure: str) -> Result:
             return work()
         except (RuntimeError, OSError, ValueError) as error:
             if not is_conflict(error) or monotonic() > deadline:
-                raise StoreError(f"{failure} ({_first_line(error)}); nothing was written, run the command again.") from error
+                raise StoreError(f"{failure} ({first_line(error)}); nothing was written, run the command again.") from error
         sleep(random.uniform(0.0, _LONGEST_PAUSE_SECONDS))  # noqa: S311
 
 
@@ -229,5 +232,6 @@ def quoted(values: Sequence[str]) -> str:
     return "(" + ", ".join("'" + value.replace("'", "''") + "'" for value in values) + ")"
 
 
-def _first_line(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
+    """What LanceDB says of an error, without the trace that it adds."""
     return str(error).strip().splitlines()[0][:300] if str(error).strip() else type(error).__name__

@@ -7,12 +7,13 @@ compared, and a change of embedder is one commit after the new column has been f
 import json
 import math
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import wraps
 from hashlib import blake2b, md5
 from threading import Lock
 from time import monotonic
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
 import pyarrow as pa
 
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from lancedb.table import Table
 
     from memory_assets.stores.resident.memories import Allowance, ResidentMemories
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
 
 TABLE = "memories"
 LIVE_COLUMN_FACT = "memory_assets:embedding_column"
@@ -75,6 +79,7 @@ _VECTOR_PREFIX = "embedding_"
 _LOWEST_ID = 1 << 52
 _KEPT = timedelta(minutes=10)
 """How long versions of the table are kept for readers that are in the midst of one; every compaction looks at all that are."""
+_CACHE_BYTES = 16 << 20
 _OPTIMIZE_AFTER = 50
 """Unmerged fragments after which compaction pays (LanceDB's own rule of thumb)."""
 
@@ -101,6 +106,22 @@ def indexed_text(memory: Memory) -> str:
     head = ", ".join(part for part in parts if part)
     title = f"{memory.title}: " if memory.title and memory.title not in memory.content else ""
     return f"[{head}] {title}{memory.content}" if head else f"{title}{memory.content}"
+
+
+def _reading(read: "Callable[Concatenate[MemoryStore, Given], Result]") -> "Callable[Concatenate[MemoryStore, Given], Result]":
+    """Turn what LanceDB raises where a table cannot be read into one sentence."""
+
+    @wraps(read)
+    def reading(self: "MemoryStore", *given: "Given.args", **named: "Given.kwargs") -> Result:
+        try:
+            return read(self, *given, **named)
+        except (RuntimeError, OSError) as error:
+            raise StoreError(
+                f"The memories in {self.uri} cannot be read ({lance.first_line(error)}); run the command again, and if that does "
+                "not help, restore them from a backup."
+            ) from error
+
+    return reading
 
 
 class MemoryStore:
@@ -163,8 +184,8 @@ class MemoryStore:
         loaded = self._resident.loaded
         self._resident.tend(self.live_column)
         if self._resident.loaded and not loaded:
-            # A new handle begins without the indexes that searches on disk have left in LanceDB's caches.
-            self.table = self._resident.table = lance.reopened(self.table, self.uri, self._freshness)
+            # What searches on disk have left in LanceDB's caches is not needed any more, nor what compaction would leave.
+            self.table = self._resident.table = lance.reopened(self.table, self.uri, self._freshness, _CACHE_BYTES)
 
     def _changed(self) -> None:
         if self._resident:
@@ -392,6 +413,7 @@ class MemoryStore:
 
     # Reading
 
+    @_reading
     def __len__(self) -> int:
         return self.table.count_rows()
 
@@ -401,6 +423,7 @@ class MemoryStore:
             self._counted = monotonic(), len(self)
         return self._counted[1]
 
+    @_reading
     def count(self, filters: Filters) -> int:
         """How many memories pass the filters."""
         return self.table.count_rows(filters.sql())
@@ -429,6 +452,7 @@ class MemoryStore:
         missing = wanted - found.keys()
         return found | {memory.id: memory for memory in self.get(missing)} if missing else found
 
+    @_reading
     def _take(self, row_ids: Sequence[int]) -> pa.Table:
         known = [number for number in row_ids if number >= 0]
         return self.table.take_row_ids(known).select(list(COLUMNS)).to_arrow() if known else to_arrow([])
@@ -464,11 +488,13 @@ class MemoryStore:
         newest = keys.sort_by([("created_at", "descending"), ("id", "descending")]).slice(0, limit)
         return self.get(newest["id"].to_pylist())
 
+    @_reading
     def scan(self, columns: Sequence[str], where: str = "true", limit: int | None = None, *, row_ids: bool = False) -> pa.Table:
         """The given columns of all rows that pass `where`, with LanceDB's `_rowid` if asked for."""
         query = self.table.search().where(where).select(list(columns)).with_row_id(row_ids)
         return query.limit(limit).to_arrow() if limit else query.to_arrow()
 
+    @_reading
     def nearest(
         self,
         vector: "npt.NDArray[np.float32]",
@@ -534,6 +560,7 @@ class MemoryStore:
                 return found.drop_columns(column).take(best).append_column("similarity", pa.array(similarity[best]))
             wanted *= 8
 
+    @_reading
     def matching(self, text: str, limit: int, filters: Filters, columns: Sequence[str] = ()) -> pa.Table:
         """The memories that match a text best by BM25.
 

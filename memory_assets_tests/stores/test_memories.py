@@ -13,6 +13,7 @@ from memory_assets.errors import InvalidInputError, NotFoundError, StoreError
 from memory_assets.models import Entity, Kind, Memory, Source, State
 from memory_assets.stores import lance
 from memory_assets.stores.memories import Filters, MemoryStore, derived_id, from_arrow, indexed_text, new_id, to_arrow
+from memory_assets.stores.resident.memories import Allowance
 
 NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
 WRITER = """
@@ -239,6 +240,18 @@ def test_a_damaged_store_is_named_with_its_mend(store: MemoryStore) -> None:
     (table / "_versions").mkdir()
     with pytest.raises(StoreError, match=r"cannot be opened.*backup"):
         MemoryStore.open(store.uri)
+
+
+@pytest.mark.parametrize("resident", [False, True])
+def test_a_store_that_loses_its_files_while_it_is_open_is_named(store: MemoryStore, resident: bool) -> None:
+    store.put([memory()], unit(0), "test")
+    if resident:
+        store.keep_resident(Allowance(10))
+        store.tend_resident()
+    shutil.rmtree(Path(store.uri) / "memories.lance")
+    for read in (len, lambda store: store.scan(("content",)), lambda store: store.matching("text", 5, Filters())):
+        with pytest.raises(StoreError, match=r"cannot be read.*backup"):
+            read(store)
 
 
 def test_who_when_and_where_are_part_of_what_is_searched() -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from memory_assets.models import Kind, Memory, Source, State
 from memory_assets.stores.memories import EVERYWHERE, Filters, MemoryStore, new_id
 from memory_assets.stores.resident.memories import Allowance
+from memory_assets.stores.resident.segment import Segment
 from memory_assets.stores.resident.vectors import Vectors
 
 START = datetime(2026, 11, 1, 12, tzinfo=UTC)
@@ -240,6 +241,21 @@ def test_merging_in_the_background_changes_no_answer(tmp_path: Path) -> None:
     assert store.matching("batch1 item7", 20, Filters())["id"].to_pylist()[0] == before[0]
     ids = store.scan(("id",), Filters().sql())["id"].to_pylist()
     assert {each.id for each in store.recent(10_000, Filters())} == set(ids)
+
+
+def test_a_store_that_is_committed_is_done_whatever_happens_in_memory(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def breaking(*_: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Segment, "of", breaking)
+        _adds(store)
+    assert not store.is_resident
+    store.tend_resident()
+    assert len(store) == 41
+    assert_same_answers(store)
 
 
 def test_a_table_beyond_the_allowance_is_answered_from_disk(tmp_path: Path) -> None:

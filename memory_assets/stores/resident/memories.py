@@ -6,6 +6,7 @@ segments that are merged as they grow, so that each is merged some ten times on 
 tree).
 """
 
+import logging
 import re
 import threading
 from collections.abc import Sequence
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     Found = tuple["_Part", Rows, npt.NDArray[np.floating]]
     """Rows of a part and what was measured of each."""
 
+_log = logging.getLogger(__name__)
 _INLINE = 2_000
 """Rows up to which segments are merged as they come; larger ones wait for `tend`."""
 _OUTSIDE = 0.1
@@ -150,21 +152,30 @@ class ResidentMemories:
             self._merge(snapshot)
 
     def appended(self, rows: pa.Table, column: str, version: int) -> None:
-        """Take over rows that this process appended in the commit that made `version`."""
+        """Take over rows that this process appended in the commit that made `version`; never fails, as that is done."""
+        if self._snapshot is None:
+            self._stale = True
+            return
         with self._writing:
             snapshot = self._snapshot
             if snapshot is None or version <= snapshot.version:
                 return
-            if column != snapshot.column:
+            try:
+                self._snapshot = self._grown(snapshot, rows, column, version)
+            except Exception:  # noqa: BLE001  whatever is wrong here must not look like a store that failed
                 self._snapshot = None
-                return
-            added = Segment.of(rows.to_batches(), rows.schema, column, self._terms, snapshot.mean_length)
-            self._ahead.add(version)
-            reached = snapshot.version
-            while reached + 1 in self._ahead:
-                reached += 1
-            self._ahead = {ahead for ahead in self._ahead if ahead > reached}
-            self._snapshot = _Snapshot(reached, column, self._with(snapshot.parts, added))
+                _log.exception("the memories of %s are loaded anew", self.table.name)
+
+    def _grown(self, snapshot: _Snapshot, rows: pa.Table, column: str, version: int) -> _Snapshot | None:
+        if column != snapshot.column:
+            return None
+        added = Segment.of(rows.to_batches(), rows.schema, column, self._terms, snapshot.mean_length)
+        self._ahead.add(version)
+        reached = snapshot.version
+        while reached + 1 in self._ahead:
+            reached += 1
+        self._ahead = {ahead for ahead in self._ahead if ahead > reached}
+        return _Snapshot(reached, column, self._with(snapshot.parts, added))
 
     def changed(self) -> None:
         """Compare with the table before the next answer, because this process changed it otherwise than by appending."""
@@ -173,21 +184,28 @@ class ResidentMemories:
     def _load(self, column: str | None) -> None:
         with self._writing:
             self._snapshot = None
+            self._looked_at, self._stale = monotonic(), False
             version = self.table.version
             if column is None or not self._allowance.grant(self, self.table.count_rows()):
                 return
-            self._looked_at, self._stale = monotonic(), False
             self._snapshot = _Snapshot(version, column, (_Part.whole(self._read(column, "true", None)),))
 
     def _latest(self) -> _Snapshot | None:
         if self._snapshot is not None and self._is_due():
             with self._writing:
                 if self._snapshot is not None and self._is_due():
-                    self._looked_at, self._stale = monotonic(), False
-                    version = self.table.version
-                    if version != self._snapshot.version:
-                        self._snapshot = self._compared(self._snapshot, version)
+                    self._look(self._snapshot)
         return self._snapshot
+
+    def _look(self, known: _Snapshot) -> None:
+        self._looked_at, self._stale = monotonic(), False
+        try:
+            version = self.table.version
+            if version != known.version:
+                self._snapshot = self._compared(known, version)
+        except (RuntimeError, OSError, ValueError):
+            self._stale = True
+            raise
 
     def _is_due(self) -> bool:
         return self._stale or monotonic() - self._looked_at > self._freshness

@@ -78,9 +78,7 @@ class Vectors:
         if len(self.fixed) <= wanted:
             return np.flatnonzero(allowed)
         asked = _signs(vector[None])[:, 0]
-        differing = np.zeros(len(self.fixed), np.uint16)
-        for signs, bits in zip(self.signs, asked, strict=True):
-            differing += np.bitwise_count(signs ^ bits)
+        differing = np.bitwise_count(self.signs ^ asked[:, None]).sum(axis=0, dtype=np.uint16)
         differing[~allowed] = len(vector) + 1
         most = min(int(np.partition(differing, wanted)[wanted]), len(vector))
         return np.flatnonzero(differing <= most)
