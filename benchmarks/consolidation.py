@@ -22,8 +22,9 @@ from memory_assets.graph.forgetting import ForgetRules, forget
 from memory_assets.graph.relevance import refresh_relevance
 from memory_assets.models import Entity, Kind, Memory, Source, State
 from memory_assets.stores.catalog import Catalog
-from memory_assets.stores.memories import MemoryStore, content_hash
+from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.relations import RelationStore
+from memory_assets.stores.rows import content_hash
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 DIMENSION = 256

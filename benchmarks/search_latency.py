@@ -30,8 +30,9 @@ from memory_assets.models import Kind, Memory, RelationType, Source
 from memory_assets.recall.candidates import FEWEST
 from memory_assets.recall.search import search, search_with_bridges
 from memory_assets.settings import load_settings
-from memory_assets.stores.memories import Filters, content_hash
+from memory_assets.stores.memories import Filters
 from memory_assets.stores.resident.memories import Allowance
+from memory_assets.stores.rows import content_hash
 from memory_assets.tenants import Tenant
 
 DIMENSIONS = 384

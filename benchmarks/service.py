@@ -28,7 +28,8 @@ import numpy as np
 from memory_assets.models import Kind, Memory, Source
 from memory_assets.settings import Settings
 from memory_assets.stores.keys import KeyStore
-from memory_assets.stores.memories import Filters, content_hash, new_id
+from memory_assets.stores.memories import Filters
+from memory_assets.stores.rows import content_hash, new_id
 from memory_assets.tenants import Tenant
 
 ROOT = Path(__file__).parents[1]

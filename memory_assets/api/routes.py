@@ -20,8 +20,9 @@ from memory_assets.models import Memory, NewMemory, Source, State
 from memory_assets.recall.bridges import bridge_json
 from memory_assets.recall.search import search_with_bridges
 from memory_assets.stores.access_log import AccessLog
-from memory_assets.stores.memories import Filters, derived_id
+from memory_assets.stores.memories import Filters
 from memory_assets.stores.relations import StatedRelation
+from memory_assets.stores.rows import derived_id
 from memory_assets.tenants import TENANT_PATTERN
 
 if TYPE_CHECKING:

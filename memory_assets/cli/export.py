@@ -15,7 +15,7 @@ def command(file: Path, tenant: Tenant, as_json: bool) -> None:  # noqa: ARG001
     """Write all memories as JSON Lines, one a line, in every state; `memory import` takes them in again."""
     from memory_assets.stores.exchange import to_jsonl
     from memory_assets.stores.files import replace_file
-    from memory_assets.stores.memories import COLUMNS, from_arrow
+    from memory_assets.stores.rows import COLUMNS, from_arrow
 
     memories = from_arrow(tenant.memories.scan(COLUMNS).sort_by([("created_at", "ascending"), ("id", "ascending")]))
     lines = to_jsonl(memories)

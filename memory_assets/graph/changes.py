@@ -16,7 +16,8 @@ from memory_assets.graph.rules import DUPLICATE_SIMILARITY
 from memory_assets.graph.wording import find_cues, retracts
 from memory_assets.models import Memory
 from memory_assets.stores.catalog import Catalog
-from memory_assets.stores.memories import COLUMNS, MemoryStore, from_arrow
+from memory_assets.stores.memories import MemoryStore
+from memory_assets.stores.rows import COLUMNS, from_arrow
 
 RULES_VERSION = 1
 """Counts up whenever a rule may give an unchanged memory other edges."""

@@ -21,7 +21,8 @@ from memory_assets.graph.neighbours import nearest_of_all, read_vectors
 from memory_assets.graph.summaries import summarise
 from memory_assets.models import State
 from memory_assets.stores.catalog import Catalog
-from memory_assets.stores.memories import MemoryStore, derived_id
+from memory_assets.stores.memories import MemoryStore
+from memory_assets.stores.rows import derived_id
 
 if TYPE_CHECKING:
     import numpy.typing as npt

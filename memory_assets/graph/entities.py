@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from memory_assets.language.entity_types import EntityType
-from memory_assets.stores.memories import derived_id
+from memory_assets.stores.rows import derived_id
 
 THRESHOLD = 0.85
 SAME_TYPE_BONUS = 0.10

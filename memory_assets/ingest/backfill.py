@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from memory_assets.stores import lance
-from memory_assets.stores.memories import SCHEMA, MemoryStore
+from memory_assets.stores.memories import MemoryStore
+from memory_assets.stores.rows import SCHEMA
 
 if TYPE_CHECKING:
     from memory_assets.language.embedders import Embedder

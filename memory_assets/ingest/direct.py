@@ -12,7 +12,7 @@ import numpy as np
 from memory_assets.errors import ConflictError
 from memory_assets.language.process import process_batch
 from memory_assets.models import MAX_CONTENT_LENGTH, MAX_IMPORTED_LENGTH, Memory, NewMemory
-from memory_assets.stores.memories import content_hash, derived_id, indexed_text, new_id
+from memory_assets.stores.rows import content_hash, derived_id, indexed_text, new_id
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from memory_assets.models import State
 from memory_assets.stores.catalog import Catalog
-from memory_assets.stores.memories import SCHEMA, MemoryStore, derived_id, from_arrow, indexed_text, to_arrow
+from memory_assets.stores.memories import MemoryStore
+from memory_assets.stores.rows import SCHEMA, derived_id, from_arrow, indexed_text, to_arrow
 
 if TYPE_CHECKING:
     from memory_assets.language.embedders.protocol import Embedder

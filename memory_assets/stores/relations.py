@@ -9,7 +9,7 @@ import pyarrow as pa
 from memory_assets.errors import InvalidInputError
 from memory_assets.models import RelationType
 from memory_assets.stores import lance
-from memory_assets.stores.memories import derived_id
+from memory_assets.stores.rows import derived_id
 
 if TYPE_CHECKING:
     from lancedb.table import Table

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from memory_assets.models import Memory
-from memory_assets.stores.memories import COLUMNS, content_hash, from_arrow
+from memory_assets.stores.rows import COLUMNS, content_hash, from_arrow
 from memory_assets_tests.api.service import Service, TenantClient
 
 CLIENTS = 8

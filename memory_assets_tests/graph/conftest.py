@@ -12,8 +12,9 @@ from memory_assets.graph.edges import GraphOutcome, refresh_graph
 from memory_assets.models import Entity, Kind, Memory, Source
 from memory_assets.settings import load_settings
 from memory_assets.stores.catalog import Catalog
-from memory_assets.stores.memories import MemoryStore, content_hash
+from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.relations import RelationStore
+from memory_assets.stores.rows import content_hash
 from memory_assets.tenants import Tenant
 
 DAY = datetime(2026, 6, 1, 12, tzinfo=UTC)

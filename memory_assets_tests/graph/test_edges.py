@@ -222,7 +222,7 @@ def test_step_by_step_gives_the_graph_that_one_build_gives(tmp_path_factory, cha
     at_once = World(tmp_path_factory.mktemp("at_once"))
     rows = slowly.memories.scan(slowly.memories.table.schema.names) if slowly.memories.live_column else None
     if rows is not None and rows.num_rows:
-        from memory_assets.stores.memories import from_arrow
+        from memory_assets.stores.rows import from_arrow
 
         column = slowly.memories.live_column
         assert column

@@ -11,7 +11,8 @@ import pytest
 
 from memory_assets.ingest import backfill
 from memory_assets.models import Kind, Memory, Source
-from memory_assets.stores.memories import Filters, MemoryStore, new_id
+from memory_assets.stores.memories import Filters, MemoryStore
+from memory_assets.stores.rows import new_id
 from memory_assets.tenants import Tenant
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)

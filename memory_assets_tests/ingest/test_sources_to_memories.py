@@ -16,7 +16,8 @@ from memory_assets.ingest.scans import known_stamps, record_scan, refusals
 from memory_assets.ingest.status import tenant_status
 from memory_assets.models import Memory, Source, State
 from memory_assets.sources import claude_silos, pai_seed
-from memory_assets.stores.memories import COLUMNS, Filters, from_arrow
+from memory_assets.stores.memories import Filters
+from memory_assets.stores.rows import COLUMNS, from_arrow
 from memory_assets.tenants import Tenant
 from memory_assets_tests.conftest import WriteSilo
 

@@ -9,7 +9,7 @@ import pytest
 from memory_assets.models import Kind, Memory, Source
 from memory_assets.recall.question import topic_words
 from memory_assets.settings import load_settings
-from memory_assets.stores.memories import content_hash, indexed_text
+from memory_assets.stores.rows import content_hash, indexed_text
 from memory_assets.tenants import Tenant
 
 START = datetime(2026, 3, 2, 9, tzinfo=UTC)

@@ -6,7 +6,7 @@ from memory_assets.ingest.direct import import_memories
 from memory_assets.language.pipeline import open_analyzer
 from memory_assets.models import NewMemory, Source
 from memory_assets.recall.view import current_view
-from memory_assets.stores.memories import derived_id
+from memory_assets.stores.rows import derived_id
 from memory_assets.tenants import Tenant
 
 SAID = ("Where is it?", "Behind the shed", "Thanks a lot")

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from memory_assets.errors import InvalidInputError, NotFoundError, StoreError
 from memory_assets.models import Entity, Kind, Memory, Source, State
 from memory_assets.stores import lance
-from memory_assets.stores.memories import Filters, MemoryStore, derived_id, from_arrow, indexed_text, new_id, to_arrow
+from memory_assets.stores.memories import Filters, MemoryStore
 from memory_assets.stores.resident.memories import Allowance
+from memory_assets.stores.rows import derived_id, from_arrow, indexed_text, new_id, to_arrow
 
 NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
 WRITER = """
@@ -21,7 +22,8 @@ import sys
 import numpy as np
 from datetime import UTC, datetime
 from memory_assets.models import Kind, Memory, Source
-from memory_assets.stores.memories import MemoryStore, new_id
+from memory_assets.stores.memories import MemoryStore
+from memory_assets.stores.rows import new_id
 store = MemoryStore.open(sys.argv[1])
 now = datetime.now(UTC)
 for number in range(int(sys.argv[2])):
@@ -33,7 +35,8 @@ import sys
 import numpy as np
 from datetime import UTC, datetime
 from memory_assets.models import Kind, Memory, Source
-from memory_assets.stores.memories import MemoryStore, derived_id
+from memory_assets.stores.memories import MemoryStore
+from memory_assets.stores.rows import derived_id
 store = MemoryStore.open(sys.argv[1])
 now = datetime.now(UTC)
 for number in range(20):

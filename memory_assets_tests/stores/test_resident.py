@@ -10,10 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memory_assets.models import Kind, Memory, Source, State
-from memory_assets.stores.memories import EVERYWHERE, Filters, MemoryStore, new_id
+from memory_assets.stores.memories import EVERYWHERE, Filters, MemoryStore
 from memory_assets.stores.resident.memories import Allowance
 from memory_assets.stores.resident.segment import Segment
 from memory_assets.stores.resident.vectors import Vectors
+from memory_assets.stores.rows import new_id
 
 START = datetime(2026, 11, 1, 12, tzinfo=UTC)
 WORDS = [

@@ -1,0 +1,103 @@
+"""Rows of the `memories` table: their columns, their ids, and what lies between them and `Memory`."""
+
+import json
+import secrets
+from collections.abc import Sequence
+from hashlib import blake2b, md5
+from typing import Any
+
+import pyarrow as pa
+
+from memory_assets.models import Entity, Kind, Memory, Source, State
+from memory_assets.stores import lance
+
+_TIME = pa.timestamp("us", tz="UTC")
+_ENTITY = pa.struct([pa.field("text", pa.string()), pa.field("type", pa.string())])
+
+SCHEMA = pa.schema(
+    [
+        pa.field("id", pa.int64(), nullable=False, metadata={**lance.PRIMARY_KEY, lance.VERSION_FACT.encode(): b"1"}),
+        pa.field("content", pa.string()),
+        pa.field("title", pa.string()),
+        pa.field("kind", pa.string()),
+        pa.field("tags", pa.list_(pa.string())),
+        pa.field("entities", pa.list_(_ENTITY)),
+        pa.field("actions", pa.list_(pa.string())),
+        pa.field("links", pa.list_(pa.string())),
+        pa.field("source", pa.string()),
+        pa.field("source_key", pa.string()),
+        pa.field("project", pa.string()),
+        pa.field("session", pa.string()),
+        pa.field("author", pa.string()),
+        pa.field("external_id", pa.string()),
+        pa.field("created_at", _TIME),
+        pa.field("updated_at", _TIME),
+        pa.field("importance", pa.float32()),
+        pa.field("confidence", pa.float32()),
+        pa.field("protected", pa.bool_()),
+        pa.field("state", pa.string()),
+        pa.field("superseded_by", pa.int64()),
+        pa.field("content_hash", pa.string()),
+        pa.field("revision", pa.string()),
+        pa.field("metadata", pa.string()),
+        pa.field("pipeline", pa.string()),
+        pa.field("indexed_text", pa.string()),
+    ]
+)
+COLUMNS = tuple(name for name in SCHEMA.names if name != "indexed_text")
+"""What a `Memory` is made of; the vectors and the indexed text are read only where they are searched."""
+
+_LOWEST_ID = 1 << 52
+
+
+def new_id() -> int:
+    """A random id of 53 bits (seven-figure stores collide with a chance below one in ten thousand; the key refuses the rest)."""
+    return _LOWEST_ID + secrets.randbelow(_LOWEST_ID)
+
+
+def derived_id(source_key: str, content_hash: str) -> int:
+    """The id of what `source_key` said when its text had `content_hash`: the same in every process and after every rebuild."""
+    digest = blake2b(f"{source_key}\0{content_hash}".encode(), digest_size=8).digest()
+    return _LOWEST_ID + int.from_bytes(digest) % _LOWEST_ID
+
+
+def content_hash(text: str) -> str:
+    """Digest of a memory's text: MD5, which the catalog's SQL computes too."""
+    return md5(text.encode("utf-8"), usedforsecurity=False).hexdigest()
+
+
+def indexed_text(memory: Memory) -> str:
+    """What is embedded and full-text indexed: who, when and where beside what (they help recall more than any engine)."""
+    parts = [memory.author, memory.created_at.strftime("%-d %B %Y"), memory.project.rstrip("/").rpartition("/")[2]]
+    head = ", ".join(part for part in parts if part)
+    title = f"{memory.title}: " if memory.title and memory.title not in memory.content else ""
+    return f"[{head}] {title}{memory.content}" if head else f"{title}{memory.content}"
+
+
+def to_arrow(memories: Sequence[Memory]) -> pa.Table:
+    """Rows of the table without the vectors."""
+    columns: dict[str, list[Any]] = {name: [getattr(memory, name) for memory in memories] for name in COLUMNS}
+    columns["entities"] = [[{"text": e.text, "type": e.type} for e in memory.entities] for memory in memories]
+    columns["metadata"] = [json.dumps(memory.metadata, ensure_ascii=False, default=str) for memory in memories]
+    columns["indexed_text"] = [indexed_text(memory) for memory in memories]
+    return pa.table(columns, schema=SCHEMA)
+
+
+def from_arrow(rows: pa.Table) -> list[Memory]:
+    """The memories of rows that hold at least `COLUMNS`."""
+    return [
+        Memory(
+            **{
+                **row,
+                "kind": Kind(row["kind"]),
+                "source": Source(row["source"]),
+                "state": State(row["state"]),
+                "tags": tuple(row["tags"]),
+                "actions": tuple(row["actions"]),
+                "links": tuple(row["links"]),
+                "entities": tuple(Entity(**entity) for entity in row["entities"]),
+                "metadata": json.loads(row["metadata"]),
+            }
+        )
+        for row in rows.select(COLUMNS).to_pylist()
+    ]
