@@ -21,6 +21,7 @@ from evaluation import evaluate, print_scores
 from lemma_data import inflected_forms
 from spacy.cli.train import train
 from spacy.language import Language
+from spacy.lookups import load_lookups
 from spacy.tokens import Doc, DocBin
 from tokenizer import tune_tokenizer
 
@@ -43,6 +44,11 @@ def main() -> int:
     absent = [name for name in DATA_FILES if not (arguments.data / name).is_file()]
     if absent:
         print(f"{arguments.data}: no {', '.join(absent)}; README.md names the files it must hold", file=sys.stderr)
+        return 2
+    try:
+        load_lookups("en", ["lemma_exc", "lemma_index"])
+    except ValueError:
+        print("the lists of irregular forms are missing; run `pip install spacy-lookups-data==1.0.5`", file=sys.stderr)
         return 2
     with tempfile.TemporaryDirectory() as temporary:
         work = arguments.work or Path(temporary)
