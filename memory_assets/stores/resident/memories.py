@@ -200,8 +200,9 @@ class ResidentMemories:
     def _look(self, known: _Snapshot) -> None:
         self._looked_at, self._stale = monotonic(), False
         try:
+            self.table.checkout_latest()
             version = self.table.version
-            if version != known.version:
+            if version > known.version:
                 self._snapshot = self._compared(known, version)
         except (RuntimeError, OSError, ValueError):
             self._stale = True
