@@ -63,7 +63,7 @@ class OpenTenant:
     def needs_upkeep(self) -> bool:
         """Whether `tend` has something to do and has not just taken long."""
         rested = time.monotonic() - self._tended_at > self._tending_took / _UPKEEP_SHARE
-        return rested and (self.writer.written or not self.tenant.memories.is_resident)
+        return rested and (self.writer.written or self.tenant.memories.needs_tending)
 
     def tend(self) -> None:
         """Load the tenant's memories, or merge small files and index new rows; blocks for seconds."""

@@ -236,9 +236,7 @@ def _get(opened: OpenTenant, number: int) -> Memory:
 
 
 def _set_state(opened: OpenTenant, number: int, state: State) -> Memory:
-    memory = _get(opened, number)
-    if memory.state is not state:
-        opened.tenant.memories.set_state([number], state)
+    opened.tenant.memories.set_state([number], state)
     return _get(opened, number)
 
 

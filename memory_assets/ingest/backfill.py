@@ -39,7 +39,8 @@ def reembed(store: MemoryStore, embedder: "Embedder", on_progress: Callable[[int
         for batch in missing.to_batches(max_chunksize=_CHUNK):
             vectors = embedder.embed(batch["indexed_text"].to_pylist())
             filled = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1), pa.float32()), vectors.shape[1])
-            store.update(pa.table({"id": batch["id"], column: filled}))
+            now = pa.array([datetime.now(UTC)] * batch.num_rows, SCHEMA.field("updated_at").type)
+            store.update(pa.table({"id": batch["id"], column: filled, "updated_at": now}))
             done += batch.num_rows
             on_progress(done, total)
     store.make_live(column)

@@ -3,6 +3,7 @@
 These are the first six of the eight steps of seed 001, section 2; storing and the splash belong to others.
 """
 
+import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -120,6 +121,10 @@ def process_batch(
 def _embedding_threads() -> ThreadPoolExecutor:
     """Embedders leave the interpreter to others while they compute or wait, and spaCy needs it: so both go on at once."""
     return ThreadPoolExecutor(max_workers=2, thread_name_prefix="embedding")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_embedding_threads.cache_clear)
 
 
 @contextmanager

@@ -140,7 +140,7 @@ def find_bridges(
         if not repeated and begun[path.nodes[0]] < _PER_SEED:
             chosen.append(path)
             begun[path.nodes[0]] += 1
-    return _with_memories(store, view, chosen)
+    return _with_memories(store, view, chosen, states)
 
 
 class _Walk:
@@ -248,11 +248,13 @@ def _hop(view: "View", step: _Step) -> Hop:
     return Hop(step.source, step.target, kind, origin, step.confidence, view.graph.note(step.edge) or origin)
 
 
-def _with_memories(store: "MemoryStore", view: "View", paths: Sequence[_Path]) -> list[Bridge]:
+def _with_memories(store: "MemoryStore", view: "View", paths: Sequence[_Path], states: Sequence[State]) -> list[Bridge]:
+    """The paths with what they lead over; without those over a memory that has been forgotten or deleted this moment."""
     nodes = np.unique(np.array([node for path in paths for node in path.nodes], np.int64))
     rows = view.timeline.rows(nodes)
     nodes, rows = nodes[rows >= 0], rows[rows >= 0]
     memories = store.take(nodes.tolist(), view.timeline.row_ids[rows].tolist())
+    gone = {node for node in nodes.tolist() if node not in memories or (states and memories[node].state not in states)}
 
     def place(node: int) -> Place:
         memory = memories.get(node)
@@ -262,4 +264,5 @@ def _with_memories(store: "MemoryStore", view: "View", paths: Sequence[_Path]) -
     return [
         Bridge(path.score, tuple(place(node) for node in path.nodes), tuple(_hop(view, step) for step in path.steps))
         for path in paths
+        if gone.isdisjoint(path.nodes)
     ]

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from memory_assets.models import Memory
+from memory_assets.models import Memory, State
 from memory_assets.stores.memories import Filters
 
 if TYPE_CHECKING:
@@ -36,4 +36,4 @@ def splash(store: "MemoryStore", number: int, vector: "npt.NDArray[np.float32]",
     near = dict(zip(found["id"].to_pylist(), found["similarity"].to_pylist(), strict=True))
     memories = store.take(list(near), found["_rowid"].to_pylist())
     ripples = [Ripple(memories[other], similarity) for other, similarity in near.items() if other in memories and other != number]
-    return ripples[:MOST]
+    return [ripple for ripple in ripples if ripple.memory.state is State.ACTIVE][:MOST]

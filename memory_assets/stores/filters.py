@@ -24,6 +24,11 @@ class Filters:
     """Only what comes after the memory of this creation time and id in the order of `MemoryStore.recent`."""
     states: Sequence[State] = (State.ACTIVE,)
 
+    def __post_init__(self) -> None:
+        """Make filters that mean the same equal, however they were given."""
+        for name in ("kinds", "sources", "tags", "states"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+
     def sql(self) -> str:
         """As a Lance filter expression."""
         clauses = []

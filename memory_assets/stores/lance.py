@@ -195,7 +195,14 @@ def upsert(table: "Table", rows: pa.Table) -> int:
 
 
 def aligned(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """`rows` with exactly the columns of `schema`; those it lacks are null."""
+    """`rows` with exactly the columns of `schema`; those it lacks are null.
+
+    Raises:
+        StoreError: `schema` lacks one of them, because another process has changed the table meanwhile.
+    """
+    unknown = set(rows.column_names) - set(schema.names)
+    if unknown:
+        raise StoreError(f"The table has no column {min(unknown)!r} any more; nothing was written, run the command again.")
     columns = [
         rows[field.name].cast(field.type) if field.name in rows.column_names else pa.nulls(rows.num_rows, field.type)
         for field in schema

@@ -6,6 +6,7 @@ compared, and a change of embedder is one commit after the new column has been f
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import wraps
 from hashlib import blake2b
@@ -115,6 +116,11 @@ class MemoryStore:
         """Whether searches are answered from memory."""
         return self._resident is not None and self._resident.loaded
 
+    @property
+    def needs_tending(self) -> bool:
+        """Whether `tend_resident` has something to do."""
+        return self._resident is not None and self._resident.needs_tending
+
     def tend_resident(self) -> None:
         """Load what is kept in memory, or put it in order; takes its time, so do it in the background after commits."""
         if self._resident is None:
@@ -123,11 +129,15 @@ class MemoryStore:
         self._resident.tend(self.live_column)
         if self._resident.loaded and not loaded:
             # What searches on disk have left in LanceDB's caches is not needed any more, nor what compaction would leave.
-            self.table = self._resident.table = lance.reopened(self.table, self.uri, self._freshness, _CACHE_BYTES)
+            self.table = lance.reopened(self.table, self.uri, self._freshness, _CACHE_BYTES)
+            self._resident.use(self.table)
 
     def _changed(self) -> None:
+        """After a commit that was no append: the next reading sees it, also where it was made through an earlier handle."""
         if self._resident:
             self._resident.changed()
+        with suppress(RuntimeError, OSError):
+            self.table.checkout_latest()
 
     # Embedders
 
@@ -375,6 +385,7 @@ class MemoryStore:
         found = {memory.id: memory for memory in from_arrow(rows)}
         return [found[number] for number in wanted if number in found]
 
+    @_reading
     def take(self, ids: Sequence[int], row_ids: Sequence[int]) -> dict[int, Memory]:
         """Memories by id, read from where a search that has just run saw them: half the time of `get`.
 
@@ -390,7 +401,6 @@ class MemoryStore:
         missing = wanted - found.keys()
         return found | {memory.id: memory for memory in self.get(missing)} if missing else found
 
-    @_reading
     def _take(self, row_ids: Sequence[int]) -> pa.Table:
         known = [number for number in row_ids if number >= 0]
         return self.table.take_row_ids(known).select(list(COLUMNS)).to_arrow() if known else to_arrow([])
@@ -418,6 +428,7 @@ class MemoryStore:
             raise InvalidInputError(f"{reference} is the beginning of several memories' ids; give more digits.")
         raise NotFoundError(f"There is no memory {reference}; `memory recent` lists the newest.")
 
+    @_reading
     def recent(self, limit: int, filters: Filters) -> list[Memory]:
         """The newest memories by creation, newest first."""
         if self._resident and (rows := self._resident.newest(limit, filters, COLUMNS)) is not None:

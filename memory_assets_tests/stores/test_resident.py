@@ -1,5 +1,6 @@
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -9,12 +10,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from memory_assets.errors import StoreError
 from memory_assets.models import Kind, Memory, Source, State
+from memory_assets.stores import lance
 from memory_assets.stores.memories import EVERYWHERE, Filters, MemoryStore
 from memory_assets.stores.resident.memories import Allowance
 from memory_assets.stores.resident.segment import Segment
 from memory_assets.stores.resident.vectors import Vectors
-from memory_assets.stores.rows import new_id
+from memory_assets.stores.rows import new_id, to_arrow
 
 START = datetime(2026, 11, 1, 12, tzinfo=UTC)
 WORDS = [
@@ -273,14 +276,60 @@ def test_a_table_beyond_the_allowance_is_answered_from_disk(tmp_path: Path) -> N
 
 def test_another_live_embedder_is_loaded_anew(store: MemoryStore) -> None:
     other = on_disk(store)
-    column = other.add_embedding_column("other", 3)
-    ids = other.scan(("id",))["id"].to_pylist()
-    other.make_live(column)
-    assert other.embedder == "other"
+    other.make_live(other.add_embedding_column("other", 3))
+    forgotten = other.recent(1, ACTIVE)[0].id
+    other.set_state([forgotten], State.FORGOTTEN)
+    assert forgotten not in [each.id for each in store.recent(50, ACTIVE)]
+    assert store.needs_tending
     store.tend_resident()
-    assert not store.nearest(np.eye(3, dtype=np.float32)[0], "other", 5, Filters()).num_rows
     assert store.is_resident
-    assert len(store.take(ids, [-1] * len(ids))) == 40
+    assert not store.nearest(np.eye(3, dtype=np.float32)[0], "other", 5, ACTIVE).num_rows
+    assert len(store.recent(50, ACTIVE)) == 39
+
+
+def test_a_store_beside_a_change_of_embedder_is_refused_and_not_stored_without_its_vector(store: MemoryStore) -> None:
+    rows = store.with_vectors(to_arrow([memory("late")]), vectors(1), "test")
+    other = on_disk(store)
+    other.make_live(other.add_embedding_column("other", 3))
+    with pytest.raises(StoreError, match="no column"):
+        lance.append(store.table, rows)
+    assert len(other) == 40
+
+
+def test_an_append_whose_version_is_told_too_late_hides_no_commit_between(store: MemoryStore) -> None:
+    added = memory("told late", 50)
+    rows = store.with_vectors(to_arrow([added]), vectors(1), "test")
+    version = lance.append(store.table, rows)
+    resident_memories = store._resident
+    assert resident_memories
+    assert store.recent(1, ACTIVE)[0].id == added.id
+    on_disk(store).set_state([added.id], State.FORGOTTEN)
+    resident_memories.appended(rows, rows.column_names[-1], version + 1)
+    assert added.id not in [each.id for each in store.recent(50, ACTIVE)]
+    assert_same_answers(store)
+
+
+def test_words_that_are_not_indexed_find_nothing_wherever_they_stand(store: MemoryStore) -> None:
+    store.add([memory(f"The {'a' * 64}", 50)], vectors(1), "test")
+    store.add([memory("The deployment", 51)], vectors(1), "test")
+    for text in ("redis sentinel", "the", "a" * 64, "the the"):
+        assert store.matching(text, 10, ACTIVE).num_rows == on_disk(store).matching(text, 10, ACTIVE).num_rows == 0
+
+
+def test_rewritten_rows_are_given_back(tmp_path: Path) -> None:
+    disk = MemoryStore.open(str(tmp_path))
+    memories = [memory(f"note {n}", n) for n in range(1_200)]
+    disk.put(memories, vectors(1_200), "test")
+    store = resident(tmp_path)
+    assert not store.needs_tending
+    for day in range(3):
+        later = START + timedelta(days=60 + day)
+        disk.put([replace(each, updated_at=later) for each in memories], vectors(1_200), "test")
+        assert len(store.recent(2_000, ACTIVE)) == 1_200
+    assert store.needs_tending
+    store.tend_resident()
+    assert not store.needs_tending
+    assert len(store.recent(2_000, ACTIVE)) == 1_200
 
 
 def test_memories_without_a_vector_are_found_by_words_alone(tmp_path: Path) -> None:

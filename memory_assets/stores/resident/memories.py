@@ -45,8 +45,8 @@ _STEMS_KEPT = 50_000
 _WORDS_AT_ONCE = 4_096
 _NOT_INFLECTED = re.compile(r"[a-z0-9]{0,39}[0-9]")
 """Ticket numbers and the like, which stemming leaves alone."""
-_LAST_WORD = "sentinel"
-"""Stands behind each batch of words; its position tells that the tokenizer took each of them for one word."""
+_MARK = "sentinel"
+"""Stands before and behind each batch of words; how far apart the two are tells that the tokenizer took each for one word."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +94,17 @@ class _Snapshot:
         return sum(part.segment.words.length for part in self.parts) / self.texts if self.texts else None
 
 
+def _worth_merging(snapshot: _Snapshot) -> list[_Part]:
+    large = [part for part in snapshot.parts if len(part.segment) > _INLINE // 2]
+    if not large:
+        return []
+    largest = max(large, key=lambda part: len(part.segment))
+    rows = sum(len(part.segment) for part in large)
+    if rows - int(largest.current.sum()) > _OUTSIDE * rows:
+        return large
+    return [part for part in large if part is not largest] if len(large) > _MOST_SEGMENTS else []
+
+
 class Allowance:
     """So many memories may be resident in this process, over all tables."""
 
@@ -128,8 +139,6 @@ class ResidentMemories:
         self._writing = threading.Lock()
         self._looked_at = 0.0
         self._stale = False
-        self._ahead: set[int] = set()
-        """Versions of appends that were handed over while an earlier one was not."""
         self._stems: dict[str, str | None] = {}
 
     @property
@@ -152,7 +161,13 @@ class ResidentMemories:
             self._merge(snapshot)
 
     def appended(self, rows: pa.Table, column: str, version: int) -> None:
-        """Take over rows that this process appended in the commit that made `version`; never fails, as that is done."""
+        """Take over rows with new ids that this process appended; never fails, as that is done.
+
+        Args:
+            rows: what was appended.
+            column: the vector column.
+            version: of the table, at or after the commit. The snapshot keeps its own, because other commits may lie between.
+        """
         if self._snapshot is None:
             self._stale = True
             return
@@ -161,21 +176,21 @@ class ResidentMemories:
             if snapshot is None or version <= snapshot.version:
                 return
             try:
-                self._snapshot = self._grown(snapshot, rows, column, version)
+                self._snapshot = self._grown(snapshot, rows, column)
             except Exception:  # noqa: BLE001  whatever is wrong here must not look like a store that failed
                 self._snapshot = None
                 _log.exception("the memories of %s are loaded anew", self.table.name)
 
-    def _grown(self, snapshot: _Snapshot, rows: pa.Table, column: str, version: int) -> _Snapshot | None:
+    def _grown(self, snapshot: _Snapshot, rows: pa.Table, column: str) -> _Snapshot | None:
         if column != snapshot.column:
             return None
+        ids = rows["id"].to_numpy()
+        new = np.all([part.segment.places(ids) < 0 for part in snapshot.parts], axis=0)
+        rows = rows.filter(pa.array(new))
+        if not rows.num_rows:
+            return snapshot
         added = Segment.of(rows.to_batches(), rows.schema, column, self._terms, snapshot.mean_length)
-        self._ahead.add(version)
-        reached = snapshot.version
-        while reached + 1 in self._ahead:
-            reached += 1
-        self._ahead = {ahead for ahead in self._ahead if ahead > reached}
-        return _Snapshot(reached, column, self._with(snapshot.parts, added))
+        return _Snapshot(snapshot.version, column, self._with(snapshot.parts, added))
 
     def changed(self) -> None:
         """Compare with the table before the next answer, because this process changed it otherwise than by appending."""
@@ -204,9 +219,9 @@ class ResidentMemories:
             version = self.table.version
             if version > known.version:
                 self._snapshot = self._compared(known, version)
-        except (RuntimeError, OSError, ValueError):
-            self._stale = True
-            raise
+        except Exception:  # noqa: BLE001  whatever is wrong here, the table on disk can be asked
+            self._snapshot = None
+            _log.exception("the memories of %s are loaded anew", self.table.name)
 
     def _is_due(self) -> bool:
         return self._stale or monotonic() - self._looked_at > self._freshness
@@ -244,17 +259,22 @@ class ResidentMemories:
             changed[-2:] = [_Part.whole(self._joined(changed[-2:]))]
         return tuple(changed)
 
+    @property
+    def needs_tending(self) -> bool:
+        """Whether `tend` has something to do."""
+        snapshot = self._snapshot
+        return snapshot is None or bool(_worth_merging(snapshot))
+
+    def use(self, table: "Table") -> None:
+        """Go on with another handle on the same table."""
+        with self._writing:
+            self.table = table
+
     def _merge(self, snapshot: _Snapshot) -> None:
         """Merge large segments where that is worth it, while answers and appends go on."""
-        large = [part for part in snapshot.parts if len(part.segment) > _INLINE // 2]
-        if len(large) < 2 and not any(part.current.mean() < 1 - _OUTSIDE for part in large):
+        large = _worth_merging(snapshot)
+        if not large:
             return
-        largest = max(large, key=lambda part: len(part.segment))
-        outside = sum(len(part.segment) for part in large if part is not largest) + int((~largest.current).sum())
-        if outside < _OUTSIDE * len(largest.segment):
-            if len(large) <= _MOST_SEGMENTS:
-                return
-            large.remove(largest)
         joined = _Part.whole(self._joined(large))
         with self._writing:
             present = self._snapshot
@@ -294,12 +314,12 @@ class ResidentMemories:
         return [found[word] if word in found else known.get(word) for word in words]
 
     def _tokenized(self, words: Sequence[str]) -> dict[str, str | None]:
-        tokens = list(self.table.tokenize(" ".join([*words, _LAST_WORD]), column="indexed_text"))
-        if tokens[-1].position == len(words):
+        first, *tokens, last = self.table.tokenize(" ".join([_MARK, *words, _MARK]), column="indexed_text")
+        if last.position - first.position == len(words) + 1:
             terms: dict[str, str | None] = dict.fromkeys(words)
-            return terms | {words[token.position]: token.text for token in tokens[:-1]}
+            return terms | {words[token.position - first.position - 1]: token.text for token in tokens}
         if len(words) == 1:
-            return {words[0]: tokens[0].text}
+            return {words[0]: tokens[0].text if tokens else None}
         half = len(words) // 2
         return self._tokenized(words[:half]) | self._tokenized(words[half:])
 
