@@ -10,7 +10,7 @@ import logging
 import re
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -41,6 +41,8 @@ _MOST_SEGMENTS = 8
 """Large segments from which all but the largest are merged."""
 _MOST_CHANGED = 20_000
 """Changed rows from which it is cheaper to read everything anew."""
+_COMPARED_AGAIN_SECONDS = 30.0
+"""After which the table is compared even where the number of versions says that nobody else has written."""
 _STEMS_KEPT = 50_000
 _WORDS_AT_ONCE = 4_096
 _NOT_INFLECTED = re.compile(r"[a-z0-9]{0,39}[0-9]")
@@ -84,6 +86,8 @@ class _Snapshot:
     version: int
     column: str
     parts: tuple[_Part, ...]
+    appends: int = 0
+    """Commits since then that this process made by appending, and that the parts hold."""
 
     @cached_property
     def texts(self) -> int:
@@ -137,7 +141,7 @@ class ResidentMemories:
         self._freshness = freshness
         self._snapshot: _Snapshot | None = None
         self._writing = threading.Lock()
-        self._looked_at = 0.0
+        self._looked_at = self._compared_at = 0.0
         self._stale = False
         self._stems: dict[str, str | None] = {}
 
@@ -166,7 +170,7 @@ class ResidentMemories:
         Args:
             rows: what was appended.
             column: the vector column.
-            version: of the table, at or after the commit. The snapshot keeps its own, because other commits may lie between.
+            version: of the table, at or after the commit.
         """
         if self._snapshot is None:
             self._stale = True
@@ -190,7 +194,7 @@ class ResidentMemories:
         if not rows.num_rows:
             return snapshot
         added = Segment.of(rows.to_batches(), rows.schema, column, self._terms, snapshot.mean_length)
-        return _Snapshot(snapshot.version, column, self._with(snapshot.parts, added))
+        return _Snapshot(snapshot.version, column, self._with(snapshot.parts, added), snapshot.appends + 1)
 
     def changed(self) -> None:
         """Compare with the table before the next answer, because this process changed it otherwise than by appending."""
@@ -217,7 +221,10 @@ class ResidentMemories:
         try:
             self.table.checkout_latest()
             version = self.table.version
-            if version > known.version:
+            if version == known.version + known.appends and monotonic() - self._compared_at < _COMPARED_AGAIN_SECONDS:
+                self._snapshot = replace(known, version=version, appends=0)
+            elif version > known.version:
+                self._compared_at = monotonic()
                 self._snapshot = self._compared(known, version)
         except Exception:  # noqa: BLE001  whatever is wrong here, the table on disk can be asked
             self._snapshot = None
@@ -287,7 +294,7 @@ class ResidentMemories:
                 lost = part.current & ~now.pop(id(part.segment)).current
                 joined = joined.without(part.segment.ids[lost])
             parts = sorted([joined, *now.values()], key=lambda part: -len(part.segment))
-            self._snapshot = _Snapshot(present.version, present.column, tuple(parts))
+            self._snapshot = replace(present, parts=tuple(parts))
 
     def _joined(self, parts: Sequence[_Part]) -> Segment:
         kept = [(part.segment, part.current) for part in parts]
