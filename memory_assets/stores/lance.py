@@ -8,6 +8,7 @@ update. Its field metadata carries the schema version and other table-wide facts
 import random
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -26,6 +27,7 @@ VERSION_FACT = "memory_assets:schema_version"
 _PATIENCE_SECONDS = 60.0
 """How long a commit is tried while other writers come first."""
 _LONGEST_PAUSE_SECONDS = 0.25
+_CREATION_SECONDS = 2.0
 
 Result = TypeVar("Result")
 Migration = Callable[["Table"], None]
@@ -52,7 +54,7 @@ def open_table(uri: str, name: str, schema: pa.Schema, migrations: Sequence[Migr
         database = _connected(uri, freshness)
         if name not in database.list_tables().tables:
             _create(database, name, schema)
-        table = database.open_table(name)
+        table = _opened(database, name)
         _migrate(table, uri, migrations)
     except (RuntimeError, OSError, ValueError) as error:
         raise StoreError(
@@ -83,6 +85,18 @@ def _create(database: "DBConnection", name: str, schema: pa.Schema) -> None:
             raise
 
 
+def _opened(database: "DBConnection", name: str) -> "Table":
+    """The table; one that another process is just creating is listed a moment before it can be opened."""
+    deadline = monotonic() + _CREATION_SECONDS
+    while True:
+        try:
+            return database.open_table(name)
+        except (RuntimeError, ValueError):
+            if monotonic() > deadline:
+                raise
+        sleep(0.05)
+
+
 def _migrate(table: "Table", uri: str, migrations: Sequence[Migration]) -> None:
     latest = len(migrations) + 1
     version = int(facts(table).get(VERSION_FACT, "1"))
@@ -109,7 +123,7 @@ def set_facts(table: "Table", changes: Mapping[str, str | None]) -> None:
         StoreError: the commit did not happen; nothing was changed.
     """
     change = {"path": "id", "metadata": dict(changes)}
-    commit(lambda: table.update_field_metadata(change), f"The facts of {table.name!r} could not be set")
+    commit(table, lambda: table.update_field_metadata(change), f"The facts of {table.name!r} could not be set")
 
 
 def ensure_indices(table: "Table", configs: Mapping[str, Any]) -> None:
@@ -118,24 +132,44 @@ def ensure_indices(table: "Table", configs: Mapping[str, Any]) -> None:
     Raises:
         StoreError: an index cannot be built.
     """
-    existing = {tuple(index.columns) for index in table.list_indices()}
     for column, config in configs.items():
-        if (column,) in existing:
-            continue
+        ensure(
+            table,
+            partial(_has_index, table, column),
+            partial(table.create_index, column, config=config, replace=True),
+            f"The index on {column!r} of {table.name!r} cannot be built",
+        )
+
+
+def _has_index(table: "Table", column: str) -> bool:
+    return (column,) in {tuple(index.columns) for index in table.list_indices()}
+
+
+def ensure(table: "Table", is_done: Callable[[], bool], work: Callable[[], object], failure: str) -> None:
+    """Do `work`, which is one commit, unless it is done already; several processes may want it at once.
+
+    Raises:
+        StoreError: it is not done.
+    """
+
+    def attempt() -> None:
+        if is_done():
+            return
         try:
-            table.create_index(column, config=config, replace=True)
-        except (RuntimeError, ValueError) as error:
+            work()
+        except (RuntimeError, OSError, ValueError):
             table.checkout_latest()
-            if (column,) not in {tuple(index.columns) for index in table.list_indices()}:
-                raise StoreError(
-                    f"The index on {column!r} of {table.name!r} cannot be built ({first_line(error)}); run the command again."
-                ) from error
+            if not is_done():
+                raise
+
+    commit(table, attempt, failure)
 
 
-def commit(work: Callable[[], Result], failure: str) -> Result:
+def commit(table: "Table", work: Callable[[], Result], failure: str) -> Result:
     """Do `work`, which is one commit; when other writers were faster too often for Lance's own retries, do it again.
 
     Args:
+        table: what is written to; before another try it is brought to its newest version.
         work: fails without a trace, or is done.
         failure: what to say then, as the beginning of a sentence.
 
@@ -150,11 +184,12 @@ def commit(work: Callable[[], Result], failure: str) -> Result:
             if not is_conflict(error) or monotonic() > deadline:
                 raise StoreError(f"{failure} ({first_line(error)}); nothing was written, run the command again.") from error
         sleep(random.uniform(0.0, _LONGEST_PAUSE_SECONDS))  # noqa: S311
+        table.checkout_latest()
 
 
 def is_conflict(error: BaseException) -> bool:
     """Whether a commit failed only because other writers were faster."""
-    return any(words in str(error) for words in ("ommit conflict", "concurrent writers"))
+    return any(words in str(error) for words in ("ommit conflict", "concurrent writers", "concurrent transaction"))
 
 
 def append(table: "Table", rows: pa.Table) -> int:
@@ -166,7 +201,7 @@ def append(table: "Table", rows: pa.Table) -> int:
     Raises:
         StoreError: the commit did not happen; nothing was written.
     """
-    return commit(lambda: table.add(aligned(rows, table.schema)).version, _not_written(table, rows))
+    return commit(table, lambda: table.add(aligned(rows, table.schema)).version, _not_written(table, rows))
 
 
 def insert(table: "Table", rows: pa.Table) -> int:
@@ -179,7 +214,7 @@ def insert(table: "Table", rows: pa.Table) -> int:
         StoreError: the commit did not happen; nothing was written.
     """
     builder = table.merge_insert("id").when_not_matched_insert_all()
-    return commit(lambda: builder.execute(aligned(rows, table.schema)).version, _not_written(table, rows))
+    return commit(table, lambda: builder.execute(aligned(rows, table.schema)).version, _not_written(table, rows))
 
 
 def upsert(table: "Table", rows: pa.Table) -> int:
@@ -227,7 +262,7 @@ def _merge(table: "Table", rows: pa.Table, *, insert: bool) -> int:
     builder = table.merge_insert("id").when_matched_update_all()
     if insert:
         builder = builder.when_not_matched_insert_all()
-    return commit(lambda: builder.execute(rows).version, _not_written(table, rows))
+    return commit(table, lambda: builder.execute(rows).version, _not_written(table, rows))
 
 
 def _not_written(table: "Table", rows: pa.Table) -> str:

@@ -188,15 +188,11 @@ class MemoryStore:
     def add_embedding_column(self, name: str, dimension: int) -> str:
         """The vector column of this embedder, added empty if the table lacks it."""
         column = _VECTOR_PREFIX + blake2b(f"{name}\0{dimension}".encode(), digest_size=4).hexdigest()
-        if column not in self.table.schema.names:
-            field = pa.field(column, pa.list_(pa.float32(), dimension))
-            try:
-                self.table.add_columns(field)
-            except (RuntimeError, ValueError, OSError) as error:
-                self.table.checkout_latest()
-                if column not in self.table.schema.names:
-                    raise StoreError(f"The vector column of {name} cannot be added to {self.uri} ({error}).") from error
-        self.table.update_field_metadata({"path": column, "metadata": {EMBEDDER_FACT: name}})
+        field = pa.field(column, pa.list_(pa.float32(), dimension))
+        failure = f"The vector column of {name} cannot be added to {self.uri}"
+        lance.ensure(self.table, lambda: column in self.table.schema.names, lambda: self.table.add_columns(field), failure)
+        made_by = {"path": column, "metadata": {EMBEDDER_FACT: name}}
+        lance.commit(self.table, lambda: self.table.update_field_metadata(made_by), failure)
         return column
 
     def make_live(self, column: str) -> None:
@@ -321,7 +317,7 @@ class MemoryStore:
         if not ids:
             return
         where = f"id IN ({', '.join(str(int(number)) for number in ids)})"
-        lance.commit(lambda: self.table.delete(where), f"{len(ids)} memories in {self.uri} could not be deleted")
+        lance.commit(self.table, lambda: self.table.delete(where), f"{len(ids)} memories in {self.uri} could not be deleted")
         self._changed()
 
     def optimize(self) -> bool:
