@@ -496,13 +496,15 @@ class MemoryStore:
         query = self._near(vector, column).distance_range(1.0 - highest - vector_index.BLUR, 1.0 - lowest + vector_index.BLUR)
         wanted = max(16, limit)
         while True:
-            found = _bounded(query, ["id", *columns, column], wanted, filters)
+            found = _bounded(query, ["id", *columns, column, "_distance"], wanted, filters)
             vectors = found[column].combine_chunks().flatten().to_numpy().reshape(-1, len(vector))
             similarity = vectors @ vector / np.linalg.norm(vectors, axis=1)
             inside = np.flatnonzero((lowest < similarity) & (similarity < highest))
             if len(inside) >= limit or found.num_rows < wanted:
                 best = inside[np.argsort(-similarity[inside], kind="stable")][:limit]
-                return found.drop_columns(column).take(best).append_column("similarity", pa.array(similarity[best]))
+                return (
+                    found.drop_columns([column, "_distance"]).take(best).append_column("similarity", pa.array(similarity[best]))
+                )
             wanted *= 8
 
     @_reading
