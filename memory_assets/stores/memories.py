@@ -478,7 +478,7 @@ class MemoryStore:
 
     def _near(self, vector: "npt.NDArray[np.float32]", column: str) -> "LanceVectorQueryBuilder":
         query = cast("LanceVectorQueryBuilder", self.table.search(vector, vector_column_name=column))
-        return query.distance_type("cosine").nprobes(vector_index.probes(len(self)))
+        return query.distance_type("cosine").nprobes(vector_index.probes(self._rows()))
 
     def _between(
         self,
