@@ -90,6 +90,8 @@ class MiniLMEmbedder:
         options.intra_op_num_threads = 1
         options.inter_op_num_threads = 1
         options.enable_mem_pattern = False
+        # All runs share one arena and wait for its lock: with it, two threads embed hardly more than one.
+        options.enable_cpu_mem_arena = False
         # The session reads these arrays where they are, so they live as long as it does.
         options.add_external_initializers(
             list(self._weights), [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in self._weights.values()]

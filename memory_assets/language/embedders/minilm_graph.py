@@ -72,6 +72,7 @@ def build_graph() -> "onnx.ModelProto":
     real = TensorProto.FLOAT
     words = graph.add("Gather", [graph.weight("words", real, _VOCABULARY, HIDDEN), "ids"], "word_states")
     length = graph.add("Shape", ["ids"], "length")
+    graph.add("Expand", ["zero_point", length], "zero_points")
     all_positions = graph.weight("positions", real, _POSITIONS, HIDDEN)
     positions = graph.add("Slice", [all_positions, "axis_0", length], "position_states")
     states = graph.add(
@@ -133,8 +134,7 @@ def _add_product(graph: _Graph, states: str, name: str, inputs: int, outputs: in
     largest = graph.add("ReduceMax", [magnitude, "axis_last"], f"{name}.largest", keepdims=1)
     step = graph.add("Mul", [largest, "per_step"], f"{name}.step")
     steps = graph.add("Reshape", [step, "axis_last"], f"{name}.steps")
-    zero_points = graph.add("Expand", ["zero_point", graph.add("Shape", [steps], f"{name}.tokens")], f"{name}.zero_points")
-    integers = graph.add("QuantizeLinear", [states, steps, zero_points], f"{name}.integers", axis=0)
+    integers = graph.add("QuantizeLinear", [states, steps, "zero_points"], f"{name}.integers", axis=0)
     product = graph.add(
         "MatMulIntegerToFloat",
         [
@@ -154,14 +154,12 @@ def _add_residual_norm(graph: _Graph, output: str, states: str, name: str) -> st
     """Add the normalised sum of a part's output, its bias and the states that went into it."""
     from onnx import TensorProto
 
-    weights = [graph.weight(f"{name}.{weight}", TensorProto.FLOAT, HIDDEN) for weight in ("norm.gain", "norm.bias", "bias")]
-    return graph.add(
-        "SkipLayerNormalization",
-        [output, states, *weights],
-        f"{name}.normalised",
-        domain=_RUNTIME_OPS,
-        epsilon=_LAYER_NORM_EPSILON,
+    gain, shift, bias = (
+        graph.weight(f"{name}.{weight}", TensorProto.FLOAT, HIDDEN) for weight in ("norm.gain", "norm.bias", "bias")
     )
+    biased = graph.add("Add", [output, bias], f"{name}.biased")
+    summed = graph.add("Add", [biased, states], f"{name}.summed")
+    return graph.add("LayerNormalization", [summed, gain, shift], f"{name}.normalised", axis=-1, epsilon=_LAYER_NORM_EPSILON)
 
 
 if __name__ == "__main__":
