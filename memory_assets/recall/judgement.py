@@ -79,7 +79,7 @@ def _coverage(question: "Question", found: "Candidates", view: "View") -> "Value
     total = sum(idf.values())
     if not total:
         return np.zeros(len(found))
-    return np.array([sum(idf[term] for term in question.terms_in(text)) / total if text else 0.0 for text in found.texts])
+    return np.array([sum(map(idf.__getitem__, question.terms_in(text))) if text else 0.0 for text in found.texts]) / total
 
 
 def _tagged(question: "Question", found: "Candidates", view: "View") -> "Values":

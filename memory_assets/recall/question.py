@@ -56,6 +56,17 @@ def topic_words(text: str) -> list[str]:
     return [word for word in words(text) if word not in _FUNCTION_WORDS]
 
 
+def _occurs(term: str, text: str) -> bool:
+    """Whether a term stands in a text with neither letter nor digit beside it; faster than a regular expression."""
+    start = text.find(term)
+    while start >= 0:
+        end = start + len(term)
+        if not text[max(0, start - 1) : start].isalnum() and not text[end : end + 1].isalnum():
+            return True
+        start = text.find(term, start + 1)
+    return False
+
+
 @dataclass(frozen=True)
 class Question:
     """A query as recall understands it."""
@@ -71,13 +82,18 @@ class Question:
     """It asks about what the one addressed said ("what did you recommend")."""
 
     def terms_in(self, text: str) -> set[str]:
-        """Which of the terms occur in a text as whole words."""
-        return set(self._term_pattern.findall(text.lower())) if self.terms else set()
+        """Which of the terms occur in a text as whole words; "C" does not where only "C++" does."""
+        text = text.lower()
+        found: set[str] = set()
+        for term in self._longest_first:
+            if _occurs(term, text):
+                found.add(term)
+                text = text.replace(term, "\0")
+        return found
 
     @cached_property
-    def _term_pattern(self) -> re.Pattern[str]:
-        longest_first = sorted(self.terms, key=len, reverse=True)
-        return re.compile(rf"(?<![^\W_])(?:{'|'.join(map(re.escape, longest_first))})(?![^\W_])")
+    def _longest_first(self) -> list[str]:
+        return sorted(self.terms, key=len, reverse=True)
 
     @property
     def keywords(self) -> str:

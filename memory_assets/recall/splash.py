@@ -33,6 +33,8 @@ def splash(store: "MemoryStore", number: int, vector: "npt.NDArray[np.float32]",
         StoreError: the live vectors are another embedder's, or the store cannot be read.
     """
     found = store.nearest(vector, embedder, MOST + 1, Filters(), between=(FARTHEST, NEAREST))
+    if not found.num_rows:
+        return []
     near = dict(zip(found["id"].to_pylist(), found["similarity"].to_pylist(), strict=True))
     memories = store.take(list(near), found["_rowid"].to_pylist())
     ripples = [Ripple(memories[other], similarity) for other, similarity in near.items() if other in memories and other != number]

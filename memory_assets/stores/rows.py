@@ -2,7 +2,9 @@
 
 import json
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from datetime import UTC
 from hashlib import blake2b, md5
 from typing import Any
 
@@ -47,6 +49,19 @@ SCHEMA = pa.schema(
 COLUMNS = tuple(name for name in SCHEMA.names if name != "indexed_text")
 """What a `Memory` is made of; the vectors and the indexed text are read only where they are searched."""
 
+_FIELDS = tuple(field.name for field in fields(Memory))
+_READ: dict[str, Callable[[Any], Any]] = {
+    "kind": Kind,
+    "source": Source,
+    "state": State,
+    "tags": tuple,
+    "actions": tuple,
+    "links": tuple,
+    "entities": lambda entities: tuple(Entity(**entity) for entity in entities),
+    "metadata": json.loads,
+}
+"""What makes a field's value of the row's."""
+
 _LOWEST_ID = 1 << 52
 
 
@@ -85,19 +100,16 @@ def to_arrow(memories: Sequence[Memory]) -> pa.Table:
 
 def from_arrow(rows: pa.Table) -> list[Memory]:
     """The memories of rows that hold at least `COLUMNS`."""
-    return [
-        Memory(
-            **{
-                **row,
-                "kind": Kind(row["kind"]),
-                "source": Source(row["source"]),
-                "state": State(row["state"]),
-                "tags": tuple(row["tags"]),
-                "actions": tuple(row["actions"]),
-                "links": tuple(row["links"]),
-                "entities": tuple(Entity(**entity) for entity in row["entities"]),
-                "metadata": json.loads(row["metadata"]),
-            }
-        )
-        for row in rows.select(COLUMNS).to_pylist()
-    ]
+    columns = {name: rows[name] for name in _FIELDS}
+    values = {
+        name: [_READ[name](value) for value in column.to_pylist()] if name in _READ else _pylist(column)
+        for name, column in columns.items()
+    }
+    return [Memory(*each) for each in zip(*values.values(), strict=True)]
+
+
+def _pylist(column: pa.ChunkedArray) -> list[Any]:
+    """`to_pylist`, in a third of the time for times."""
+    if column.type != _TIME:
+        return column.to_pylist()
+    return [moment.replace(tzinfo=UTC) for moment in column.to_numpy().tolist()]

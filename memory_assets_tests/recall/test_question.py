@@ -39,7 +39,16 @@ def test_technical_words_stay_whole():
 def test_terms_are_found_as_whole_words_only():
     question = ask("What about the cat and c++?")
     assert question.terms_in("The category of C++ books") == {"c++"}
-    assert question.terms_in("Ann's cat.") == {"cat"}
+    assert question.terms_in("Ann's cat, or the cat of Ann") == {"cat"}
+    assert question.terms_in("libc++ concatenates") == set()
+
+
+def test_a_term_is_not_found_where_only_a_longer_one_stands():
+    question = ask("c or c++ or feature-flag or flag?")
+    assert question.terms_in("C++ alone") == {"c++"}
+    assert question.terms_in("C and C++") == {"c", "c++"}
+    assert question.terms_in("the feature-flag") == {"feature-flag"}
+    assert question.terms_in("a flag for the feature-flag") == {"feature-flag", "flag"}
 
 
 def test_a_time_in_the_query_is_understood():

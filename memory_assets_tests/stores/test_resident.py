@@ -17,6 +17,7 @@ from memory_assets.stores.memories import EVERYWHERE, Filters, MemoryStore
 from memory_assets.stores.resident.memories import Allowance
 from memory_assets.stores.resident.segment import Segment
 from memory_assets.stores.resident.vectors import Vectors
+from memory_assets.stores.resident.words import best_rows
 from memory_assets.stores.rows import new_id, to_arrow
 
 START = datetime(2026, 11, 1, 12, tzinfo=UTC)
@@ -375,3 +376,28 @@ def test_thousands_of_near_copies_do_not_hide_what_lies_further_off() -> None:
     rows, similarity = Vectors.of(everything).nearest(point, np.ones(len(everything), bool), 4, (0.7, 0.9))
     assert sorted(rows) == [6_000, 6_001, 6_002]
     assert ((similarity > 0.7) & (similarity < 0.9)).all()
+
+
+@given(seed=st.integers(0, 2**32 - 1), size=st.integers(0, 5_000), zeros=st.floats(0, 1), count=st.integers(1, 1_500))
+def test_the_best_rows_hold_the_largest_scores_and_none_of_zero(seed: int, size: int, zeros: float, count: int) -> None:
+    chance = np.random.default_rng(seed)
+    scores = np.where(chance.random(size) < zeros, 0, chance.integers(0, 50, size)).astype(np.float32)
+    rows = best_rows(scores, count)
+    assert (scores[rows] > 0).all()
+    assert len(np.unique(rows)) == len(rows)
+    wanted = np.sort(scores[scores > 0])[::-1][:count]
+    assert np.array_equal(np.sort(scores[rows])[::-1][: len(wanted)], wanted)
+
+
+@given(seed=st.integers(0, 2**32 - 1), limit=st.integers(1, 120), lowest=st.sampled_from([-2.0, 0.0, 0.1]))
+def test_the_nearest_vectors_are_measured_exactly_and_come_in_order(seed: int, limit: int, lowest: float) -> None:
+    chance = np.random.default_rng(seed)
+    matrix = chance.standard_normal((1_500, 20)).astype(np.float32)
+    vectors, allowed = Vectors.of(matrix), chance.random(1_500) < 0.8
+    unit = matrix / np.linalg.norm(matrix, axis=1, keepdims=True)
+    rows, similarity = vectors.nearest(unit[7], allowed, limit, (lowest, 0.999))
+    assert np.allclose(similarity, unit[rows] @ unit[7], atol=2e-4)
+    assert (np.diff(similarity) <= 0).all()
+    assert allowed[rows].all()
+    assert ((similarity > lowest) & (similarity < 0.999)).all()
+    assert len(rows) == limit

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from memory_assets.stores.filters import Filters
 from memory_assets.stores.resident.segment import Segment
-from memory_assets.stores.resident.words import inverse_frequency, words_of
+from memory_assets.stores.resident.words import best_rows, inverse_frequency, words_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -363,8 +363,7 @@ class ResidentMemories:
         for part in snapshot.parts:
             scores = part.segment.words.scores(weights, len(part.segment))
             scores *= part.passing(filters)
-            rows = np.argpartition(scores, -limit)[-limit:] if len(scores) > limit else np.arange(len(scores))
-            rows = rows[scores[rows] > 0.0]
+            rows = best_rows(scores, limit)
             found.append((part, rows, scores[rows]))
         return _answer(found, limit, columns, "score")
 
@@ -402,13 +401,10 @@ def _answer(found: "Sequence[Found]", limit: int, columns: Sequence[str], measur
     measured = np.concatenate([values for _, _, values in found])
     best = np.argsort(-measured, kind="stable")[:limit]
     ids = np.concatenate([part.segment.ids[rows] for part, rows, _ in found])
-    answer = pa.table({"id": ids[best], measure: measured[best], "_rowid": np.full(len(best), -1)})
-    if not columns:
-        return answer
-    others = _taken([(part, rows) for part, rows, _ in found], columns).take(pa.array(best))
-    for name in columns:
-        answer = answer.append_column(name, others[name])
-    return answer
+    arrays = [pa.chunked_array([values]) for values in (ids[best], measured[best], np.full(len(best), -1))]
+    if columns:
+        arrays += _taken([(part, rows) for part, rows, _ in found], columns).take(pa.array(best)).columns
+    return pa.Table.from_arrays(arrays, ["id", measure, "_rowid", *columns])
 
 
 def _taken(found: "Sequence[tuple[_Part, Rows]]", columns: Sequence[str]) -> pa.Table:

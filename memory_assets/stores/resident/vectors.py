@@ -19,6 +19,7 @@ _OVERSAMPLING = 20
 """Likely vectors measured for each one that is wanted."""
 _FEWEST = 500
 _ONE = 32_767
+_AT_ONCE = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,20 +66,31 @@ class Vectors:
         scaled = (vector / _ONE).astype(np.float32)
         while True:
             rows = self._likely(vector, allowed, wanted)
-            similarity = self.fixed[rows].astype(np.float32) @ scaled
+            similarity = self._measured(rows, scaled)
             inside = np.flatnonzero((between[0] < similarity) & (similarity < between[1]))
             beyond = np.count_nonzero(similarity <= between[0])
             if len(inside) >= limit or wanted >= len(self.fixed) or 2 * beyond > len(rows):
-                best = inside[np.argsort(-similarity[inside], kind="stable")[:limit]]
+                if len(inside) > limit:
+                    inside = np.sort(inside[np.argpartition(similarity[inside], -limit)[-limit:]])
+                best = inside[np.argsort(-similarity[inside], kind="stable")]
                 return rows[best], similarity[best]
             wanted *= 8
+
+    def _measured(self, rows: "npt.NDArray[np.intp]", vector: "npt.NDArray[np.float32]") -> "npt.NDArray[np.float32]":
+        """Product of some rows and a vector; a few rows at once stay in the processor's cache."""
+        product = np.empty(len(rows), np.float32)
+        for start in range(0, len(rows), _AT_ONCE):
+            span = slice(start, start + _AT_ONCE)
+            np.matmul(self.fixed.take(rows[span], axis=0).astype(np.float32), vector, out=product[span])
+        return product
 
     def _likely(self, vector: "npt.NDArray[np.float32]", allowed: "npt.NDArray[np.bool_]", wanted: int) -> "npt.NDArray[np.intp]":
         """About `wanted` allowed rows whose signs differ least from the vector's; all where there are no more."""
         if len(self.fixed) <= wanted:
             return np.flatnonzero(allowed)
-        asked = _signs(vector[None])[:, 0]
-        differing = np.bitwise_count(self.signs ^ asked[:, None]).sum(axis=0, dtype=np.uint16)
+        differing = np.zeros(len(self.fixed), np.uint16)
+        for signs, asked in zip(self.signs, _signs(vector[None])[:, 0], strict=True):
+            differing += np.bitwise_count(signs ^ asked)
         differing[~allowed] = len(vector) + 1
         most = min(int(np.partition(differing, wanted)[wanted]), len(vector))
         return np.flatnonzero(differing <= most)
@@ -86,5 +98,6 @@ class Vectors:
 
 def _signs(matrix: "npt.NDArray[np.floating]") -> "npt.NDArray[np.uint64]":
     bits = np.packbits(matrix > 0, axis=1)
-    padded = np.pad(bits, ((0, 0), (0, -bits.shape[1] % 8)))
+    padded = np.zeros((len(bits), bits.shape[1] + -bits.shape[1] % 8), np.uint8)
+    padded[:, : bits.shape[1]] = bits
     return np.ascontiguousarray(padded.view(np.uint64).T)

@@ -27,6 +27,7 @@ Stem = Callable[[Sequence[str]], "list[str | None]"]
 _K1 = 1.2
 _B = 0.75
 _FEW = 200
+_PILES = 1_024
 _WORD = re.compile(r"[^\W_]+")
 
 
@@ -81,8 +82,22 @@ class Words:
             code = self.codes.get(term)
             if code is not None:
                 span = slice(self.starts[code], self.starts[code + 1])
-                total[self.rows[span]] += weight * self.weights[span]
+                np.add.at(total, self.rows[span], np.float32(weight) * self.weights[span])
         return total
+
+
+def best_rows(scores: "npt.NDArray[np.float32]", count: int) -> "npt.NDArray[np.intp]":
+    """The rows of the `count` largest scores above 0 in any order, and perhaps of some smaller ones.
+
+    The rows are dealt out to `_PILES` piles. As many piles as are wanted have each a best score of at least the bound, so that
+    many rows have; partitioning all scores, most of them 0, takes twenty times as long.
+    """
+    dealt = len(scores) // _PILES * _PILES
+    if count > _PILES or not dealt:
+        return np.flatnonzero(scores)
+    best = scores[:dealt].reshape(-1, _PILES).max(axis=0)
+    bound = np.partition(best, -count)[-count]
+    return np.flatnonzero(scores >= bound if bound > 0.0 else scores)
 
 
 def words_of(text: str) -> list[str]:
