@@ -161,18 +161,24 @@ def create_tenant(tenant: Tenant) -> None:
 def delete_tenant(tenant: Tenant) -> None:
     """Delete a tenant with all that is kept for it. Its keys end at once, in a running service too.
 
+    What is being committed is finished before, and nothing is committed afterwards.
+
     Raises:
         NotFoundError: it does not exist.
     """
-    doomed = tenant.folder.with_name(f".deleted-{tenant.name}-{secrets.token_hex(4)}")
-    try:
-        tenant.folder.rename(doomed)
-    except FileNotFoundError as error:
-        raise NotFoundError(f"There is no tenant {tenant.name!r}; `memory tenant list` shows those that exist.") from error
-    shutil.rmtree(doomed)
-    if tenant.settings.vectors_uri:
-        import lancedb
+    from memory_assets.stores.lance import sealed
 
-        lancedb.connect(tenant.settings.tenant_vectors_uri(tenant.name)).drop_all_tables()
+    doomed = tenant.folder.with_name(f".deleted-{tenant.name}-{secrets.token_hex(4)}")
+    vectors_uri = tenant.settings.tenant_vectors_uri(tenant.name)
+    with sealed(Path(vectors_uri)):
+        try:
+            tenant.folder.rename(doomed)
+        except FileNotFoundError as error:
+            raise NotFoundError(f"There is no tenant {tenant.name!r}; `memory tenant list` shows those that exist.") from error
+        if tenant.settings.vectors_uri:
+            import lancedb
+
+            lancedb.connect(vectors_uri).drop_all_tables()
+    shutil.rmtree(doomed)
     if tenant.settings.catalog_uri:
         Path(tenant.settings.tenant_catalog_uri(tenant.name)).unlink(missing_ok=True)

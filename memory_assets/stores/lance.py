@@ -5,13 +5,17 @@ The `id` column is the table's primary key: Lance then refuses two concurrent in
 update. Its field metadata carries the schema version and other table-wide facts, because Lance commits them atomically.
 """
 
+import fcntl
+import os
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from time import monotonic, sleep
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 
@@ -28,6 +32,8 @@ _PATIENCE_SECONDS = 60.0
 """How long a commit is tried while other writers come first."""
 _LONGEST_PAUSE_SECONDS = 0.25
 _CREATION_SECONDS = 2.0
+_uris: "WeakKeyDictionary[Table, str]" = WeakKeyDictionary()
+"""Asking a table for its URI takes half a millisecond."""
 
 Result = TypeVar("Result")
 Migration = Callable[["Table"], None]
@@ -179,12 +185,56 @@ def commit(table: "Table", work: Callable[[], Result], failure: str) -> Result:
     deadline = monotonic() + _PATIENCE_SECONDS
     while True:
         try:
-            return work()
+            with kept(table):
+                return work()
         except (RuntimeError, OSError, ValueError) as error:
             if not is_conflict(error) or monotonic() > deadline:
                 raise StoreError(f"{failure} ({first_line(error)}); nothing was written, run the command again.") from error
         sleep(random.uniform(0.0, _LONGEST_PAUSE_SECONDS))  # noqa: S311
         table.checkout_latest()
+
+
+@contextmanager
+def kept(table: "Table") -> Iterator[None]:
+    """Let nobody delete a table meanwhile; Lance would write the rest of a commit into a new folder of the old name.
+
+    A table in object storage is not guarded.
+
+    Raises:
+        StoreError: it has been deleted.
+    """
+    uri = _uris.get(table) or _uris.setdefault(table, cast("Any", table).uri)
+    if "://" in uri:
+        yield
+        return
+    with _locked(Path(uri), fcntl.LOCK_SH) as there:
+        if not there:
+            raise StoreError(f"The table {uri} has been deleted; nothing was written.")
+        yield
+
+
+@contextmanager
+def sealed(database: Path) -> Iterator[None]:
+    """Begin no commit to the tables of a folder, and wait for those that are under way."""
+    with ExitStack() as locks:
+        for table in sorted(database.glob("*.lance")):
+            locks.enter_context(_locked(table, fcntl.LOCK_EX))
+        yield
+
+
+@contextmanager
+def _locked(folder: Path, kind: int) -> Iterator[bool]:
+    """Hold a lock on a folder; False where it is not there, or no longer when the lock has been got."""
+    try:
+        held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except FileNotFoundError:
+        yield False
+        return
+    try:
+        fcntl.flock(held, kind)
+        yield folder.exists() and os.path.samestat(os.fstat(held), folder.stat())
+    finally:
+        os.close(held)
 
 
 def is_conflict(error: BaseException) -> bool:
@@ -201,7 +251,21 @@ def append(table: "Table", rows: pa.Table) -> int:
     Raises:
         StoreError: the commit did not happen; nothing was written.
     """
-    return commit(table, lambda: table.add(aligned(rows, table.schema)).version, _not_written(table, rows))
+    try:
+        return commit(table, lambda: table.add(aligned(rows, table.schema)).version, _not_written(table, rows))
+    except StoreError:
+        if not _was_committed(table, rows):
+            raise
+        return table.version
+
+
+def _was_committed(table: "Table", rows: pa.Table) -> bool:
+    """Whether rows with new ids are there, although something failed: what comes after a commit can fail too."""
+    try:
+        table.checkout_latest()
+        return table.count_rows(f"id = {rows['id'][0].as_py()}") > 0
+    except (RuntimeError, OSError):
+        return False
 
 
 def insert(table: "Table", rows: pa.Table) -> int:

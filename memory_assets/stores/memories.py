@@ -158,6 +158,7 @@ class MemoryStore:
         name = metadata.get(EMBEDDER_FACT.encode())
         return name.decode() if name else None
 
+    @_reading
     def use_embedder(self, name: str, dimension: int) -> str:
         """The live vector column, made for this embedder if there is none yet.
 
@@ -331,18 +332,20 @@ class MemoryStore:
         """
         if not self.needs_optimize():
             return False
-        try:
-            self.table.optimize(cleanup_older_than=_KEPT)
-        except (RuntimeError, OSError) as error:
-            if lance.is_conflict(error):
-                return False
-            raise StoreError(f"The table in {self.uri} cannot be compacted ({error}); run the command again.") from error
-        rows, column = len(self), self.live_column
-        if column and vector_index.is_due(self.table, column, rows):
-            vector_index.build(self.table, column, rows)
+        with lance.kept(self.table):
+            try:
+                self.table.optimize(cleanup_older_than=_KEPT)
+            except (RuntimeError, OSError) as error:
+                if lance.is_conflict(error):
+                    return False
+                raise StoreError(f"The table in {self.uri} cannot be compacted ({error}); run the command again.") from error
+            rows, column = len(self), self.live_column
+            if column and vector_index.is_due(self.table, column, rows):
+                vector_index.build(self.table, column, rows)
         self._left_small = self._small_fragments()
         return True
 
+    @_reading
     def needs_optimize(self) -> bool:
         """Whether the table has gathered enough small fragments or unindexed rows, or has outgrown its vector index."""
         if self._small_fragments() - self._left_small >= _OPTIMIZE_AFTER:

@@ -206,6 +206,19 @@ def test_a_writer_that_others_beat_to_twenty_commits_tries_again(store: MemorySt
     assert len(store) == 2
 
 
+def test_a_commit_after_which_something_fails_is_no_failed_commit(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.add([memory("the first")], unit(0), "test")
+    commit = store.table.add
+
+    def failing_afterwards(rows: object) -> None:
+        commit(rows)  # type: ignore[arg-type]
+        raise RuntimeError("too many open files")
+
+    monkeypatch.setattr(store.table, "add", failing_afterwards)
+    assert store.add([memory("the second")], unit(1), "test") == store.version
+    assert len(store) == 2
+
+
 def test_processes_that_write_the_same_memories_at_once_leave_each_once(tmp_path: Path) -> None:
     uri = str(tmp_path / "vectors")
     writers = [subprocess.Popen([sys.executable, "-c", SAME, uri]) for _ in range(3)]
