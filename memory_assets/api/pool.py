@@ -33,7 +33,7 @@ Result = TypeVar("Result")
 _WRITING_THREADS = 2
 """One tenant's language work goes on while another's commit is under way; more would only wait for spaCy's lock."""
 _MOST_OPEN = 64
-"""Tenants kept open; beyond that the one that was idle longest is closed."""
+"""Tenants kept open; beyond that those that have been idle longest are closed."""
 _FRESHNESS_SECONDS = 0.5
 """Within which the open stores see what other processes committed."""
 _UPKEEP_SECONDS = 2.0
@@ -49,6 +49,8 @@ class OpenTenant:
         self._folder = os.open(tenant.folder, os.O_RDONLY | os.O_DIRECTORY)
         self.writer = Writer(tenant, pool.write, pool.metrics)
         self.read = pool.read
+        self.requests = 0
+        """Requests under way; the tenant stays open until they are answered."""
         self._tended_at, self._tending_took = -math.inf, 0.0
 
     @property
@@ -143,8 +145,9 @@ class TenantPool:
                 if known:
                     known.close()
                 known = self._open[name] = OpenTenant(tenant, self)
-        while len(self._open) > _MOST_OPEN:
-            self._open.popitem(last=False)[1].close()
+        idle = [name for name, opened in self._open.items() if not opened.requests and opened is not known]
+        for name in idle[: max(0, len(self._open) - _MOST_OPEN)]:
+            self._open.pop(name).close()
         return known
 
     def _prepare(self, tenant: Tenant) -> None:

@@ -42,8 +42,12 @@ class TenantRoute(APIRoute):
         async def handle_authorised(request: Request) -> Response:
             state, name = request.app.state, request.path_params["tenant"]
             state.rate_limit.take(authorised(state.settings, name, request.headers.get(KEY_HEADER, "")))
-            request.state.opened = await state.pool.get(name)
-            return await handle(request)
+            opened = request.state.opened = await state.pool.get(name)
+            opened.requests += 1
+            try:
+                return await handle(request)
+            finally:
+                opened.requests -= 1
 
         return handle_authorised
 
