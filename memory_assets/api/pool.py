@@ -10,9 +10,9 @@ import math
 import os
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, TypeVar
@@ -39,6 +39,9 @@ _FRESHNESS_SECONDS = 0.5
 _UPKEEP_SECONDS = 2.0
 _UPKEEP_SHARE = 0.1
 """Share of the time that the upkeep of one tenant may take; under steady writing it waits the longer the longer it takes."""
+_QUIET_SECONDS = 2.0
+_POSTPONED_SECONDS = 30.0
+"""How long small files may wait for a quiet moment; other processes, which search on disk, feel them."""
 
 
 class OpenTenant:
@@ -51,7 +54,18 @@ class OpenTenant:
         self.read = pool.read
         self.requests = 0
         """Requests under way; the tenant stays open until they are answered."""
-        self._tended_at, self._tending_took = -math.inf, 0.0
+        self._served_at = self._tended_at = -math.inf
+        self._tending_took = 0.0
+
+    @contextmanager
+    def serving(self) -> Iterator[None]:
+        """A request of this tenant is under way."""
+        self.requests += 1
+        try:
+            yield
+        finally:
+            self.requests -= 1
+            self._served_at = time.monotonic()
 
     @property
     def current(self) -> bool:
@@ -65,13 +79,27 @@ class OpenTenant:
     def needs_upkeep(self) -> bool:
         """Whether `tend` has something to do and has not just taken long."""
         rested = time.monotonic() - self._tended_at > self._tending_took / _UPKEEP_SHARE
-        return rested and (self.writer.written or self.tenant.memories.needs_tending)
+        return rested and (self.may_merge or self.tenant.memories.needs_tending)
+
+    @property
+    def may_merge(self) -> bool:
+        """Whether something was stored that is merged now: in a quiet moment, or when none has come for long.
+
+        That searches are answered from memory meanwhile is what makes it worth waiting: LanceDB merges by writing the whole of
+        a table of up to a million rows anew.
+        """
+        since, now = self.writer.unmerged_since, time.monotonic()
+        if since is None:
+            return False
+        quiet = not self.requests and now - self._served_at > _QUIET_SECONDS
+        return quiet or now - since > _POSTPONED_SECONDS or not self.tenant.memories.is_resident
 
     def tend(self) -> None:
         """Load the tenant's memories, or merge small files and index new rows; blocks for seconds."""
         begun = time.monotonic()
         try:
-            if self.writer.take_written():
+            if self.may_merge:
+                self.writer.take_unmerged()
                 self.tenant.memories.optimize()
             self.tenant.memories.tend_resident()
         finally:

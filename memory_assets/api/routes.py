@@ -43,11 +43,8 @@ class TenantRoute(APIRoute):
             state, name = request.app.state, request.path_params["tenant"]
             state.rate_limit.take(authorised(state.settings, name, request.headers.get(KEY_HEADER, "")))
             opened = request.state.opened = await state.pool.get(name)
-            opened.requests += 1
-            try:
+            with opened.serving():
                 return await handle(request)
-            finally:
-                opened.requests -= 1
 
         return handle_authorised
 

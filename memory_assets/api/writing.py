@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
@@ -52,8 +53,8 @@ class Writer:
         """How many clients seem to be storing, and whether as many wait now."""
         self._once: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
         """Retries that arrive while the first try is under way wait for it."""
-        self.written = False
-        """Whether anything was stored since `take_written` was last called."""
+        self.unmerged_since: float | None = None
+        """When the first of the memories was stored that `take_unmerged` has not been told of."""
 
     async def store(self, given: NewMemory) -> Remembered:
         """Remember a text; returns after the commit.
@@ -63,7 +64,8 @@ class Writer:
             ProcessingError: a step failed; nothing was kept.
             StoreError: the commit failed; nothing was kept.
         """
-        self.written = True
+        if self.unmerged_since is None:
+            self.unmerged_since = monotonic()
         if given.id is not None:
             async with self._once.setdefault(given.id, asyncio.Lock()):
                 stored = await self._run(store_once, self._tenant, given)
@@ -76,10 +78,9 @@ class Writer:
             self._committing = asyncio.create_task(self._commit_waiting())
         return await future
 
-    def take_written(self) -> bool:
-        """Whether anything was stored since this was last asked."""
-        written, self.written = self.written, False
-        return written
+    def take_unmerged(self) -> None:
+        """What has been stored is about to be merged."""
+        self.unmerged_since = None
 
     async def _commit_waiting(self) -> None:
         while self._waiting:

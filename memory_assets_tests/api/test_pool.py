@@ -7,6 +7,7 @@ import pytest
 from memory_assets.api import pool as pool_module
 from memory_assets.api.metrics import Metrics
 from memory_assets.api.pool import TenantPool
+from memory_assets.models import NewMemory, Source
 from memory_assets.settings import Settings
 from memory_assets.tenants import Tenant, create_tenant
 
@@ -19,13 +20,50 @@ def test_a_tenant_is_not_closed_while_a_request_is_under_way(settings: Settings,
     async def visits() -> None:
         pool = TenantPool(settings, Metrics())
         one = await pool.get("one")
-        one.requests += 1
-        await pool.get("two")
-        await pool.get("three")
-        assert await pool.get("one") is one
-        one.requests -= 1
+        with one.serving():
+            await pool.get("two")
+            await pool.get("three")
+            assert await pool.get("one") is one
         await pool.get("two")
         assert await pool.get("one") is not one
+        await pool.close(asyncio.create_task(asyncio.sleep(0)))
+
+    asyncio.run(visits())
+
+
+def test_what_was_stored_is_merged_in_a_quiet_moment_or_when_none_comes(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_tenant(Tenant(settings, "one"))
+    clock = [1_000.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("memory_assets.api.writing.monotonic", lambda: clock[0])
+
+    async def visits() -> None:
+        pool = TenantPool(settings, Metrics())
+        one = await pool.get("one")
+
+        async def store() -> None:
+            with one.serving():
+                await one.writer.store(NewMemory("Alice wrote a note.", Source.HTTP))
+
+        await store()
+        assert one.may_merge, "searches go to disk as long as the tenant is not in memory"
+        one.tend()
+        clock[0] += 100
+        assert not one.may_merge
+        for seconds, merged in ((1, False), (1, False), (28, False), (1, True)):
+            await store()
+            clock[0] += seconds - 1
+            with one.serving():
+                clock[0] += 1
+            assert one.may_merge == merged
+        one.tend()
+        await store()
+        clock[0] += 1
+        assert not one.may_merge
+        clock[0] += 2
+        assert one.may_merge
         await pool.close(asyncio.create_task(asyncio.sleep(0)))
 
     asyncio.run(visits())

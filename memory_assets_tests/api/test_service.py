@@ -124,7 +124,18 @@ def test_schemathesis_finds_nothing(service: Service, client: TenantClient, tmp_
             "-H",
             f"X-API-Key: {client.key}",
         ),
-        *("--max-examples", "8", "--phases", "examples,coverage,fuzzing,stateful", "--seed", "1", "--warnings", "off", "--max-time", "60"),
+        *(
+            "--max-examples",
+            "8",
+            "--phases",
+            "examples,coverage,fuzzing,stateful",
+            "--seed",
+            "1",
+            "--warnings",
+            "off",
+            "--max-time",
+            "60",
+        ),
     ]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 0, done.stdout[-6_000:]
