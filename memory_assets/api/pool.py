@@ -40,7 +40,7 @@ _UPKEEP_SECONDS = 2.0
 _UPKEEP_SHARE = 0.1
 """Share of the time that the upkeep of one tenant may take; under steady writing it waits the longer the longer it takes."""
 _QUIET_SECONDS = 2.0
-_POSTPONED_SECONDS = 30.0
+_POSTPONED_SECONDS = 60.0
 """How long small files may wait for a quiet moment; other processes, which search on disk, feel them."""
 
 

@@ -52,7 +52,7 @@ def test_what_was_stored_is_merged_in_a_quiet_moment_or_when_none_comes(
         one.tend()
         clock[0] += 100
         assert not one.may_merge
-        for seconds, merged in ((1, False), (1, False), (28, False), (1, True)):
+        for seconds, merged in ((1, False), (1, False), (58, False), (1, True)):
             await store()
             clock[0] += seconds - 1
             with one.serving():
