@@ -161,10 +161,11 @@ def create_tenant(tenant: Tenant) -> None:
 def delete_tenant(tenant: Tenant) -> None:
     """Delete a tenant with all that is kept for it. Its keys end at once, in a running service too.
 
-    What is being committed is finished before, and nothing is committed afterwards.
+    What is being committed is finished before, and nothing is committed to its tables afterwards.
 
     Raises:
         NotFoundError: it does not exist.
+        StoreError: it is being deleted already.
     """
     from memory_assets.stores.lance import sealed
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from memory_assets.api.allocator import return_freed_memory
 from memory_assets.api.writing import Writer
+from memory_assets.errors import StoreError
 from memory_assets.stores.resident.memories import Allowance
 from memory_assets.tenants import Tenant
 
@@ -99,8 +100,12 @@ class OpenTenant:
         begun = time.monotonic()
         try:
             if self.may_merge:
-                self.writer.take_unmerged()
-                self.tenant.memories.optimize()
+                since, self.writer.unmerged_since = self.writer.unmerged_since, None
+                try:
+                    self.tenant.memories.optimize()
+                except StoreError:
+                    self.writer.unmerged_since = since
+                    raise
             self.tenant.memories.tend_resident()
         finally:
             return_freed_memory()

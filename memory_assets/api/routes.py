@@ -219,7 +219,8 @@ def _search(opened: OpenTenant, body: models.SearchRequest) -> models.SearchResp
     hits, paths = search_with_bridges(opened.tenant, body.query, limit=limit, filters=filters, bridges=bridges)
     new = [hit for hit in hits if hit.memory.id not in known]
     page = new[: body.limit]
-    AccessLog(opened.tenant.folder).record([hit.memory.id for hit in page], datetime.now(UTC))
+    if opened.tenant.folder.exists():
+        AccessLog(opened.tenant.folder).record([hit.memory.id for hit in page], datetime.now(UTC))
     shown += [hit.memory.id for hit in page]
     more = len(new) > len(page) and len(shown) < cursors.MOST_SEEN
     return models.SearchResponse(

@@ -27,6 +27,8 @@ _log = logging.getLogger(__name__)
 _MOST_PER_COMMIT = 16
 _GATHERING_SECONDS = 0.01
 """Less than a commit takes. Without it, of eight clients the first to come back is committed alone, and seven wait for it."""
+_TOGETHER_SECONDS = 1.0
+"""Clients that have not come back by then are not waited for any more."""
 
 Run = Callable[..., Awaitable[Any]]
 """Does blocking work in a thread."""
@@ -51,10 +53,11 @@ class Writer:
         self._committing: asyncio.Task[None] | None = None
         self._expected, self._gathered = 1, asyncio.Event()
         """How many clients seem to be storing, and whether as many wait now."""
+        self._answered_at = 0.0
         self._once: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
         """Retries that arrive while the first try is under way wait for it."""
-        self.unmerged_since: float | None = None
-        """When the first of the memories was stored that `take_unmerged` has not been told of."""
+        self.unmerged_since: float | None = monotonic()
+        """Since when there may be small files to be merged; None when nothing was stored after the last merge."""
 
     async def store(self, given: NewMemory) -> Remembered:
         """Remember a text; returns after the commit.
@@ -78,11 +81,9 @@ class Writer:
             self._committing = asyncio.create_task(self._commit_waiting())
         return await future
 
-    def take_unmerged(self) -> None:
-        """What has been stored is about to be merged."""
-        self.unmerged_since = None
-
     async def _commit_waiting(self) -> None:
+        if monotonic() - self._answered_at > _TOGETHER_SECONDS:
+            self._expected = 1
         while self._waiting:
             if len(self._waiting) < self._expected:
                 with suppress(TimeoutError):
@@ -92,6 +93,8 @@ class Writer:
             self._metrics.commit_size.observe(len(batch))
             stored = await self._attempt([given for given, _ in batch])
             self._expected = min(len(batch) + len(self._waiting), _MOST_PER_COMMIT)
+            self._gathered.clear()
+            self._answered_at = monotonic()
             for (_, future), outcome in zip(batch, stored, strict=True):
                 if future.done():
                     continue

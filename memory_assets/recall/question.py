@@ -88,12 +88,18 @@ class Question:
         for term in self._longest_first:
             if _occurs(term, text):
                 found.add(term)
-                text = text.replace(term, "\0")
+                if term in self._longer:
+                    text = re.sub(rf"(?<![^\W_]){re.escape(term)}(?![^\W_])", "\0", text)
         return found
 
     @cached_property
     def _longest_first(self) -> list[str]:
         return sorted(self.terms, key=len, reverse=True)
+
+    @cached_property
+    def _longer(self) -> set[str]:
+        """Terms that hold another one."""
+        return {term for term in self.terms if any(other in term and other != term for other in self.terms)}
 
     @property
     def keywords(self) -> str:

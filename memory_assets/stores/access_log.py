@@ -42,7 +42,7 @@ class AccessLog:
         self.folder = folder / "access"
 
     def record(self, ids: Iterable[int], at: datetime) -> None:
-        """Append one recall of some memories: one small write, whatever the log's size; nothing where the tenant is gone.
+        """Append one recall of some memories: one small write, whatever the log's size.
 
         Args:
             ids: the memories that were recalled; none writes nothing.
@@ -57,9 +57,7 @@ class AccessLog:
         try:
             descriptor = os.open(path, flags, 0o600)
         except FileNotFoundError:
-            if not self.folder.parent.exists():
-                return
-            self.folder.mkdir(exist_ok=True, mode=0o700)
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             descriptor = os.open(path, flags, 0o600)
         try:
             os.write(descriptor, line)

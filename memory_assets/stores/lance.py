@@ -215,10 +215,15 @@ def kept(table: "Table") -> Iterator[None]:
 
 @contextmanager
 def sealed(database: Path) -> Iterator[None]:
-    """Begin no commit to the tables of a folder, and wait for those that are under way."""
+    """Wait until no commit to the tables of a folder is under way, and let none begin as long as this lasts.
+
+    Raises:
+        StoreError: somebody else is deleting them.
+    """
     with ExitStack() as locks:
         for table in sorted(database.glob("*.lance")):
-            locks.enter_context(_locked(table, fcntl.LOCK_EX))
+            if not locks.enter_context(_locked(table, fcntl.LOCK_EX)):
+                raise StoreError(f"The table {table} is being deleted already.")
         yield
 
 
@@ -264,7 +269,7 @@ def _was_committed(table: "Table", rows: pa.Table) -> bool:
     try:
         table.checkout_latest()
         return table.count_rows(f"id = {rows['id'][0].as_py()}") > 0
-    except (RuntimeError, OSError):
+    except (RuntimeError, OSError, ValueError):
         return False
 
 

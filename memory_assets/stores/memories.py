@@ -203,7 +203,8 @@ class MemoryStore:
             lance.set_facts(self.table, {LIVE_COLUMN_FACT: column})
         others = [name for name in self.table.schema.names if name.startswith(_VECTOR_PREFIX) and name != column]
         if others:
-            self.table.drop_columns(others)
+            failure = f"The old vectors in {self.uri} could not be dropped"
+            lance.commit(self.table, lambda: self.table.drop_columns(others), failure)
         self._changed()
 
     # Writing

@@ -47,7 +47,9 @@ def test_a_term_is_not_found_where_only_a_longer_one_stands():
     question = ask("c or c++ or feature-flag or flag?")
     assert question.terms_in("C++ alone") == {"c++"}
     assert question.terms_in("C and C++") == {"c", "c++"}
+    assert question.terms_in("the feature-flag, subfeature-flag") == {"feature-flag", "flag"}
     assert question.terms_in("the feature-flag") == {"feature-flag"}
+    assert ask("data or base?").terms_in("the data of the database") == {"data"}
     assert question.terms_in("a flag for the feature-flag") == {"feature-flag", "flag"}
 
 

@@ -12,7 +12,6 @@ from memory_assets.errors import StoreError
 from memory_assets.models import Kind, Memory, Source, State
 from memory_assets.settings import Settings
 from memory_assets.stores import lance
-from memory_assets.stores.access_log import AccessLog
 from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.rows import new_id
 from memory_assets.tenants import Tenant, create_tenant, delete_tenant
@@ -53,7 +52,6 @@ def test_nothing_is_written_to_a_tenant_that_was_deleted(written: Tenant, change
     delete_tenant(Tenant(written.settings, "ann"))
     with pytest.raises(StoreError):
         change(store)
-    AccessLog(written.folder).record([1], datetime.now(UTC))
     assert not written.folder.exists()
 
 
