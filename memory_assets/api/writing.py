@@ -89,7 +89,6 @@ class Writer:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._gathered.wait(), _GATHERING_SECONDS)
             batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), _MOST_PER_COMMIT))]
-            self._gathered.clear()
             self._metrics.commit_size.observe(len(batch))
             stored = await self._attempt([given for given, _ in batch])
             self._expected = min(len(batch) + len(self._waiting), _MOST_PER_COMMIT)

@@ -59,6 +59,8 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "links": tuple,
     "entities": lambda entities: tuple(Entity(**entity) for entity in entities),
     "metadata": json.loads,
+    "created_at": lambda moment: moment.replace(tzinfo=UTC),
+    "updated_at": lambda moment: moment.replace(tzinfo=UTC),
 }
 """What makes a field's value of the row's."""
 
@@ -99,17 +101,10 @@ def to_arrow(memories: Sequence[Memory]) -> pa.Table:
 
 
 def from_arrow(rows: pa.Table) -> list[Memory]:
-    """The memories of rows that hold at least `COLUMNS`."""
-    columns = {name: rows[name] for name in _FIELDS}
-    values = {
-        name: [_READ[name](value) for value in column.to_pylist()] if name in _READ else _pylist(column)
-        for name, column in columns.items()
-    }
-    return [Memory(*each) for each in zip(*values.values(), strict=True)]
-
-
-def _pylist(column: pa.ChunkedArray) -> list[Any]:
-    """`to_pylist`, in a third of the time for times."""
-    if column.type != _TIME:
-        return column.to_pylist()
-    return [moment.replace(tzinfo=UTC) for moment in column.to_numpy().tolist()]
+    """The memories of rows that hold at least `COLUMNS`; times come by way of NumPy, in a third of the time of `to_pylist`."""
+    columns: list[list[Any]] = []
+    for name in _FIELDS:
+        column = rows[name]
+        values = column.to_numpy().tolist() if column.type == _TIME else column.to_pylist()
+        columns.append([_READ[name](value) for value in values] if name in _READ else values)
+    return [Memory(*each) for each in zip(*columns, strict=True)]
