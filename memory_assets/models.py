@@ -160,7 +160,7 @@ class Scan:
     unchanged: tuple[str, ...] = ()
     """Paths whose stamp equals the known one; they were not read."""
     unreadable: tuple[str, ...] = ()
-    """Folders that could not be listed: what is known from below them stays as it is."""
+    """Folders that are gone or could not be listed: what is known from below them stays as it is."""
     notes: tuple[str, ...] = ()
     """Sentences for a person, such as that the source does not exist."""
 

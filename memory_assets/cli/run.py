@@ -1,11 +1,13 @@
 """`memory run`."""
 
+from pathlib import Path
 from typing import Any
 
 import click
 
 from memory_assets.cli.options import common_options
 from memory_assets.cli.output import print_json
+from memory_assets.ingest.scans import let_go
 from memory_assets.tenants import Tenant
 
 _SHOWN = {
@@ -22,10 +24,19 @@ _SHOWN = {
 
 
 @click.command("run", epilog="Example: memory run   (then: memory search 'what did we decide about billing')")
+@click.option(
+    "--gone",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="A source folder or file that is gone for good: its memories rest. Without it they stay, and `status` names it.",
+)
 @common_options
-def command(tenant: Tenant, as_json: bool) -> None:
+def command(gone: tuple[Path, ...], tenant: Tenant, as_json: bool) -> None:
     """Take in what changed: sources, features, memories, graph, scores. Safe to stop and run again at any time."""
     from rich.console import Console
+
+    for path in gone:
+        let_go(tenant.catalog, path)
 
     reports = {}
     with Console(stderr=True).status("Starting Dagster …") as status:

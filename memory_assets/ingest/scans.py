@@ -1,6 +1,7 @@
 """What the sources hold, as of the last scan, kept in the catalog.
 
-A file that cannot be read keeps its last good items; what has vanished from a file that was read, or with its file, goes.
+A file that cannot be read keeps its last good items, and so does a source or folder that is gone as a whole; what has vanished
+from a file that was read, or with its file, goes.
 """
 
 import json
@@ -8,11 +9,14 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from hashlib import md5
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from memory_assets.errors import NotFoundError
 from memory_assets.models import FileScan, FileStamp, Refusal, Scan, Source, SourceItem
+from memory_assets.sources.files import shown_path
 from memory_assets.stores.catalog import Catalog
 
 if TYPE_CHECKING:
@@ -68,9 +72,26 @@ def record_scan(catalog: Catalog, scan: Scan, known: dict[str, FileStamp]) -> Sc
 
 
 def vanished_paths(scan: Scan, known: Iterable[str]) -> list[str]:
-    """The known files that a scan should have met and did not; what lies below a folder it could not list is not among them."""
+    """The known files that a scan should have met and did not; what lies below a folder it could not look into is not among them."""
     seen = {file.path for file in scan.changed} | set(scan.unchanged)
-    return sorted(path for path in known if path not in seen and not _is_below(path, scan.unreadable))
+    unreadable = {PurePath(folder) for folder in scan.unreadable}
+    return sorted(path for path in known if path not in seen and unreadable.isdisjoint(PurePath(path).parents))
+
+
+def let_go(catalog: Catalog, path: Path) -> None:
+    """Drop what was read from a file, or from below a folder, that is gone for good; the next run lets its memories rest.
+
+    Raises:
+        NotFoundError: nothing is known from there.
+        StoreError: the catalog cannot be written; nothing was.
+    """
+    shown = shown_path(str(path.absolute()))
+    below = "path = $1 OR starts_with(path, rtrim($1, '/') || '/')"
+    with catalog.write() as connection:
+        if not connection.execute(f"FROM source_files WHERE {below} LIMIT 1", [shown]).fetchone():
+            raise NotFoundError(f"Nothing is known from {shown}; `memory status --refused` names what is gone.")
+        for table in ("source_items", "source_refusals", "source_files"):
+            connection.execute(f"DELETE FROM {table} WHERE {below}", [shown])
 
 
 def refusals(catalog: Catalog, source: Source | None = None) -> tuple[Refusal, ...]:
@@ -140,10 +161,6 @@ def _item_schema() -> pa.Schema:
 
 def _refusal_schema() -> pa.Schema:
     return pa.schema([(name, pa.string()) for name in ("source", "path", "reason", "mend", "location", "key")])
-
-
-def _is_below(path: str, folders: Iterable[str]) -> bool:
-    return any(path.startswith(folder.rstrip("/") + "/") for folder in folders)
 
 
 def _outcome(catalog: Catalog, scan: Scan, vanished: int) -> ScanOutcome:

@@ -39,15 +39,11 @@ def scan(root: Path, known: Mapping[str, FileStamp], *, max_bytes: int = MAX_BYT
         max_bytes: refuse a larger file without reading it.
     """
     builder = ScanBuilder(Source.CLAUDE_SILO, root, known)
-    try:
-        slugs = builder.entries(str(builder.root))
-    except FileNotFoundError:
-        builder.notes.append(
-            f"{shown_path(str(builder.root))} does not exist, so no Claude Code memories are read; "
-            "set MEMORY_CLAUDE_PROJECTS_DIR where the projects are elsewhere."
-        )
-        return builder.scan()
-    for entry in slugs:
+    absent = (
+        f"{shown_path(str(builder.root))} does not exist, so no Claude Code memories are read; "
+        "set MEMORY_CLAUDE_PROJECTS_DIR where the projects are elsewhere."
+    )
+    for entry in builder.top_folders(absent):
         if builder.is_inside(entry.path) and entry.is_dir():
             _scan_silo(builder, Path(entry.path), max_bytes)
     return builder.scan()

@@ -5,7 +5,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from memory_assets.errors import MemoryAssetsError
@@ -32,6 +32,10 @@ _WIDE_BOMS = (
     (b"\xfe\xff", "utf-16"),
 )
 _NOT_TEXT = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
+_REPLACEMENT = "\ufffd"
+_BEYOND_ASCII = re.compile(r"[^\x00-\x7f\ufffd]+")
+_CHARACTERS_PER_FAULT = 20
+"""Fewest characters of a text for each that stands for bytes that could not be read, after the first."""
 _FILE_TYPES = {
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a named pipe",
@@ -107,9 +111,10 @@ def read_head(path: Path, root: Path, max_bytes: int) -> bytes:
 
 
 def decode(data: bytes, *, allow_controls: bool = False) -> tuple[str, str]:
-    r"""Return the text that `data` holds, with line ends as `\n`, and a note if its encoding was guessed.
+    r"""Return the text that `data` holds, with line ends as `\n`, and a note if it is not what the bytes say.
 
-    A byte order mark decides; else UTF-8; else Windows-1252. The note is empty unless it was Windows-1252.
+    A byte order mark decides; else UTF-8. A text that is UTF-8 but for some bytes has U+FFFD in their place; one with more of them
+    than UTF-8 characters is Windows-1252.
 
     Args:
         data: the whole content of a file.
@@ -123,22 +128,29 @@ def decode(data: bytes, *, allow_controls: bool = False) -> tuple[str, str]:
     note = ""
     try:
         text = data.decode(wide_encoding(data) or "utf-8-sig")
-    except UnicodeDecodeError:
+    except UnicodeDecodeError as error:
         if wide := wide_encoding(data):
             raise RefusedFileError(
                 f"the file begins as {wide.upper()} but is not valid {wide.upper()}", "save it as UTF-8"
             ) from None
-        try:
-            text = data.decode("cp1252")
-        except UnicodeDecodeError as error:
-            raise RefusedFileError(
-                f"the file is neither UTF-8 nor Windows-1252 text (byte {error.start:,})", "save it as UTF-8"
-            ) from None
-        note = "read as Windows-1252, because it is not valid UTF-8"
+        text, note = _mended(data, error.start)
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if not allow_controls and (fault := text_fault(text)):
         raise RefusedFileError(fault, "remove the character")
     return text, note
+
+
+def _mended(data: bytes, first: int) -> tuple[str, str]:
+    """Return the text and the note for bytes that are not valid UTF-8 from offset `first` on."""
+    text = data.decode("utf-8-sig", "replace")
+    faults = text.count(_REPLACEMENT) - data.count(_REPLACEMENT.encode())
+    if faults > sum(map(len, _BEYOND_ASCII.findall(text))):
+        with suppress(UnicodeDecodeError):
+            return data.decode("cp1252"), "read as Windows-1252, because it is not valid UTF-8"
+    if faults > 1 + len(text) // _CHARACTERS_PER_FAULT:
+        raise RefusedFileError(f"the file is neither UTF-8 nor Windows-1252 text (byte {first:,})", "save it as UTF-8")
+    line = data.count(b"\n", 0, first) + 1
+    return text, f"{faults} {'byte that is' if faults == 1 else 'bytes that are'} not UTF-8 replaced, the first in line {line}"
 
 
 def wide_encoding(data: bytes) -> str | None:

@@ -50,14 +50,11 @@ def scan(
         max_jsonl_bytes: refuse a larger JSON Lines file without reading it.
     """
     builder = ScanBuilder(Source.PAI_LEARNING, root, known)
-    try:
-        entries = [entry for entry in builder.entries(str(builder.root)) if entry.is_dir()]
-    except FileNotFoundError:
-        builder.notes.append(
-            f"{shown_path(str(builder.root))} does not exist, so no PAI learnings are read; "
-            "set MEMORY_PAI_LEARNING_DIR where they are elsewhere."
-        )
-        return builder.scan()
+    absent = (
+        f"{shown_path(str(builder.root))} does not exist, so no PAI learnings are read; "
+        "set MEMORY_PAI_LEARNING_DIR where they are elsewhere."
+    )
+    entries = builder.top_folders(absent)
     for entry in entries:
         if kind := HOMES.get(entry.name):
             scan_folder(

@@ -49,9 +49,10 @@ def scan(path: Path, known: Mapping[str, FileStamp], *, max_bytes: int = MAX_SEE
     try:
         os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
-        builder.notes.append(
+        builder.absent(
             f"{shown_path(str(path))} does not exist, so no pai-seed learnings are read; "
-            "set MEMORY_PAI_SEED where the file is elsewhere."
+            "set MEMORY_PAI_SEED where the file is elsewhere.",
+            str(path),
         )
         return builder.scan()
     except OSError:

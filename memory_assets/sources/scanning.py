@@ -19,6 +19,9 @@ from memory_assets.sources.files import (
 
 Parsed = tuple[Iterable[SourceItem], Iterable[Refusal]]
 
+_GONE = "it was there at an earlier run and is gone, or not mounted; what is remembered from it stays"
+_GONE_MEND = "put it back, or let its memories rest with `memory run --gone {}`"
+
 
 @dataclass(slots=True)
 class ScanBuilder:
@@ -29,7 +32,7 @@ class ScanBuilder:
     known: Mapping[str, FileStamp]
     changed: list[FileScan] = field(default_factory=list)
     unchanged: list[str] = field(default_factory=list)
-    unreadable: list[str] = field(default_factory=list)
+    unreadable: set[str] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -52,16 +55,57 @@ class ScanBuilder:
             self.cannot_list(folder, error)
         return []
 
+    def top_folders(self, absent: str) -> list[os.DirEntry[str]]:
+        """Return the folders directly below the root, and the links, by name.
+
+        A root that is gone, or holds nothing where files of it are known (as the folder of a file system that is not mounted), and
+        a folder of it that is gone, keep what is known from them and are refused.
+
+        Args:
+            absent: note for a person where there is no root and nothing is known of it.
+        """
+        try:
+            entries = self.entries(str(self.root))
+        except FileNotFoundError:
+            self.absent(absent)
+            return []
+        folders = [entry for entry in entries if entry.is_dir() or entry.is_symlink()]
+        below = f"{shown_path(str(self.root))}/"
+        known = {
+            path[: path.index("/", len(below))] for path in self.known if path.startswith(below) and "/" in path[len(below) :]
+        }
+        if known and not entries:
+            self._gone(shown_path(str(self.root)))
+        else:
+            for folder in known.difference(shown_path(entry.path) for entry in folders):
+                self._gone(folder)
+        return folders
+
+    def absent(self, note: str, path: str | None = None) -> None:
+        """Record that the source is not there: with a note if nothing is known of it, else all that is known stays."""
+        if self.known:
+            self.unreadable.update(str(Path(known).parent) for known in self.known)
+            self._gone(shown_path(path or str(self.root)))
+        else:
+            self.notes.append(note)
+
+    def _gone(self, shown: str) -> None:
+        self.unreadable.add(shown)
+        self._add_refusal(
+            shown, FileStamp(NOT_LOOKED_INTO, 0, 0), RefusedFileError(_GONE, _GONE_MEND.format(shown), transient=True)
+        )
+
     def cannot_list(self, folder: str, error: OSError) -> None:
         """Record that what lies in a folder is not known in this pass."""
         if (shown := shown_path(folder)) not in self.unreadable:
-            self.unreadable.append(shown)
+            self.unreadable.add(shown)
             self.refuse(folder, denied(error))
 
     def is_inside(self, folder: str) -> bool:
-        """Whether a folder may be entered; one that is a link to nothing or out of the root is refused."""
+        """Whether a folder may be entered; one that is a link to nothing or out of the root is refused, and keeps what is known."""
         if not Path(folder).is_symlink() or stays_inside(folder, self.root):
             return True
+        self.unreadable.add(shown_path(folder))
         reason = f"it is a symbolic link that leads to nothing or leaves {shown_path(str(self.root))}"
         self.refuse(folder, RefusedFileError(reason, "put the folder there instead of the link"))
         return False
@@ -120,7 +164,7 @@ class ScanBuilder:
         except OSError as error:
             self._add_refusal(shown, stamp, denied(error), key)
 
-    def _add_refusal(self, shown: str, stamp: FileStamp, error: RefusedFileError, key: str | None) -> None:
+    def _add_refusal(self, shown: str, stamp: FileStamp, error: RefusedFileError, key: str | None = None) -> None:
         if error.transient:
             stamp = replace(stamp, size=NOT_LOOKED_INTO)
             if self.known.get(shown) == stamp:

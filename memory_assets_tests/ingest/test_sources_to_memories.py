@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -9,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from memory_assets.errors import NotFoundError
 from memory_assets.ingest.entries import refresh_entries
 from memory_assets.ingest.features import extract_features
 from memory_assets.ingest.memories import MemoriesOutcome, sync_memories
-from memory_assets.ingest.scans import known_stamps, record_scan, refusals
+from memory_assets.ingest.scans import known_stamps, let_go, record_scan, refusals
 from memory_assets.ingest.status import tenant_status
 from memory_assets.models import Memory, Source, State
 from memory_assets.sources import claude_silos, pai_seed
@@ -158,6 +160,27 @@ def test_a_broken_seed_touches_no_memory_of_it(tenant: Tenant) -> None:
     path.write_text(json.dumps(seed))
     ingest(tenant)
     assert tenant.memories.count(Filters()) == 2
+
+
+def test_a_source_that_is_gone_keeps_its_memories_until_a_person_lets_them_go(tenant: Tenant, write_silo: WriteSilo) -> None:
+    write_silo("owner", "Priya owns the billing export.")
+    other = write_silo("other", "Nothing to do with it.", slug="-home-ada-other")
+    ingest(tenant)
+    projects = tenant.settings.claude_projects_dir
+    projects.rename(projects.with_name("away"))
+    assert ingest(tenant).changed == 0
+    assert [refusal.path for refusal in refusals(tenant.catalog)] == [str(projects)]
+    projects.with_name("away").rename(projects)
+    assert ingest(tenant).changed == 0
+    assert refusals(tenant.catalog) == ()
+    shutil.rmtree(other.parents[1])
+    assert ingest(tenant).changed == 0
+    let_go(tenant.catalog, other.parents[1])
+    assert ingest(tenant).vanished == 1
+    assert list(by_title(tenant)) == ["owner"]
+    assert refusals(tenant.catalog) == ()
+    with pytest.raises(NotFoundError):
+        let_go(tenant.catalog, other.parents[1])
 
 
 def test_a_lost_catalog_is_rebuilt_without_touching_the_memories(tenant: Tenant, write_silo: WriteSilo) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from memory_assets.ingest.scans import vanished_paths
 from memory_assets.models import Kind, Source, SourceItem
 from memory_assets.sources.claude_silos import scan, slug_of
 from memory_assets_tests.sources.conftest import Write, items_of, refusals_of, stamps_of
@@ -188,6 +189,53 @@ def test_a_missing_folder_is_an_empty_source_and_one_sentence(tmp_path: Path) ->
     (note,) = result.notes
     assert str(tmp_path / "nowhere") in note
     assert "MEMORY_CLAUDE_PROJECTS_DIR" in note
+
+
+@pytest.mark.parametrize("lost", ["", "-a"])
+@pytest.mark.parametrize("unmounted", [False, True])
+def test_a_folder_that_is_gone_after_it_was_there_lets_nothing_vanish(
+    write: Write, tmp_path: Path, lost: str, unmounted: bool
+) -> None:
+    for slug in ("-a", "-b"):
+        write(f"{slug}/memory/note.md", PLAIN.format(name="note"))
+    known = stamps_of(scan(tmp_path / "root", {}))
+    gone = tmp_path / "root" / lost
+    gone.rename(tmp_path / "away")
+    if unmounted and not lost:
+        gone.mkdir()
+    result = scan(tmp_path / "root", known)
+    assert vanished_paths(result, known) == []
+    (refusal,) = refusals_of(result)
+    assert (refusal.path, result.notes) == (str(gone), ())
+    assert f"memory run --gone {gone}" in refusal.mend
+    known |= stamps_of(result)
+    again = scan(tmp_path / "root", known)
+    assert (again.changed, vanished_paths(again, known)) == ((), [])
+    if unmounted and not lost:
+        gone.rmdir()
+    (tmp_path / "away").rename(gone)
+    back = scan(tmp_path / "root", known)
+    assert (back.changed, vanished_paths(back, known)) == ((), [str(gone)])
+
+
+def test_what_is_known_from_another_folder_stays_while_the_new_one_is_absent(write: Write, tmp_path: Path) -> None:
+    write("-a/memory/note.md", PLAIN.format(name="note"))
+    known = stamps_of(scan(tmp_path / "root", {}))
+    assert vanished_paths(scan(tmp_path / "nowhere", known), known) == []
+    (tmp_path / "elsewhere").mkdir()
+    assert vanished_paths(scan(tmp_path / "elsewhere", known), known) == list(known)
+
+
+def test_files_deleted_one_by_one_vanish_and_a_silo_whose_link_is_broken_does_not(write: Write, tmp_path: Path) -> None:
+    deleted = write("-a/memory/note.md", PLAIN.format(name="note"))
+    write("-real/memory/note.md", PLAIN.format(name="note"))
+    (tmp_path / "root" / "-linked").symlink_to("-real")
+    known = stamps_of(scan(tmp_path / "root", {}))
+    assert len(known) == 3
+    deleted.unlink()
+    (tmp_path / "root" / "-linked").unlink()
+    (tmp_path / "root" / "-linked").symlink_to("-nowhere")
+    assert vanished_paths(scan(tmp_path / "root", known), known) == [str(deleted)]
 
 
 def test_one_bad_file_does_not_keep_the_others_out(write: Write, tmp_path: Path) -> None:

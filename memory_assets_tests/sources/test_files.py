@@ -150,12 +150,35 @@ def test_windows_1252_is_read_and_noted() -> None:
     assert "Windows-1252" in note
 
 
+def test_a_wrong_byte_in_utf_8_is_replaced_and_noted_and_the_rest_stays() -> None:
+    text, note = decode("Größe „Zwölf“\n".encode() + b"caf\xe9\n")
+    assert text == "Größe „Zwölf“\ncaf\ufffd\n"
+    assert note == "1 byte that is not UTF-8 replaced, the first in line 2"
+
+
+def test_a_replacement_character_that_was_written_is_no_fault() -> None:
+    assert decode("was \ufffd here, größer".encode()) == ("was \ufffd here, größer", "")
+    assert decode("\ufffd ä é ü".encode() + b" \x81" + b" padding that is long enough")[1].startswith("1 byte ")
+
+
+@given(st.text(st.characters(exclude_categories=("Cc", "Cs")), min_size=30), st.integers(0), st.sampled_from([0x80, 0xC3, 0xFF]))
+def test_one_wrong_byte_costs_one_character_where_there_are_others(text: str, where: int, byte: int) -> None:
+    text = text.replace("\ufffd", "") + "ßß" + "." * 30
+    whole = text.encode()
+    where %= len(text)
+    damaged = text[:where].encode() + bytes([byte]) + b"|" + text[where:].encode()
+    decoded, note = decode(damaged)
+    assert decoded == text[:where].removeprefix("\ufeff") + "\ufffd|" + text[where:]
+    assert note
+    assert decode(whole) == (text.removeprefix("\ufeff"), "")
+
+
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
         (b"\xff\xfea", "not valid UTF-16"),
         (b"\xff\xfe\x00\xd8", "not valid UTF-16"),
-        (b"bad \x81", "neither UTF-8 nor Windows-1252"),
+        (b"bad \x81 \x81", "neither UTF-8 nor Windows-1252"),
         (b"one\ntwo \x1b[31m", "line 2 holds the control character U+001B"),
         (b"\x7f", "U+007F"),
         ("\x85".encode(), "U+0085"),

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from memory_assets.ingest.scans import vanished_paths
 from memory_assets.models import Kind, Source, SourceItem
 from memory_assets.sources.pai_learning import scan
 from memory_assets_tests.sources.conftest import Write, items_of, refusals_of, stamps_of
@@ -240,9 +241,8 @@ def test_one_line_in_another_encoding_does_not_garble_the_rest(write: Write, tmp
     cp1252 = json.dumps(rating(comment="Maß", rating=1), ensure_ascii=False).encode("cp1252")
     write(RATINGS, utf8 + b"\n" + cp1252 + b"\n" + b'{"rating": 5, "comment": "\x81"}')
     result = scan(tmp_path / "root", {})
-    assert [item.metadata["fields"]["comment"] for item in items_of(result).values()] == ["Größe", "Maß"]
-    assert ["decoding" in item.metadata for item in items_of(result).values()] == [False, True]
-    assert [refusal.location for refusal in refusals_of(result)] == ["line 3"]
+    assert [item.metadata["fields"]["comment"] for item in items_of(result).values()] == ["Größe", "Maß", "\ufffd"]
+    assert ["decoding" in item.metadata for item in items_of(result).values()] == [False, True, True]
 
 
 def test_a_missing_folder_is_an_empty_source_and_one_sentence(tmp_path: Path) -> None:
@@ -251,6 +251,18 @@ def test_a_missing_folder_is_an_empty_source_and_one_sentence(tmp_path: Path) ->
     (note,) = result.notes
     assert str(tmp_path / "nowhere") in note
     assert "MEMORY_PAI_LEARNING_DIR" in note
+
+
+@pytest.mark.parametrize("lost", ["", "USER", "SIGNALS"])
+def test_a_folder_that_is_gone_after_it_was_there_lets_nothing_vanish(write: Write, tmp_path: Path, lost: str) -> None:
+    write("USER/a.md", "---\nname: a\n---\nbody")
+    write("FEEDBACK/a.md", "---\nname: a\n---\nbody")
+    write("SIGNALS/ratings.jsonl", '{"rating": 9, "timestamp": "2026-01-01T00:00:00Z"}\n')
+    known = stamps_of(scan(tmp_path / "root", {}))
+    (tmp_path / "root" / lost).rename(tmp_path / "away")
+    result = scan(tmp_path / "root", known)
+    assert vanished_paths(result, known) == []
+    assert [refusal.path for refusal in refusals_of(result)] == [str(tmp_path / "root" / lost)]
 
 
 def test_a_root_that_is_a_file_is_refused_once(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memory_assets.models import Kind, Scan, Source, SourceItem
+from memory_assets.ingest.scans import vanished_paths
+from memory_assets.models import FileStamp, Kind, Scan, Source, SourceItem
 from memory_assets.sources.pai_seed import scan
 from memory_assets_tests.sources.conftest import items_of, refusals_of, stamps_of
 
@@ -298,6 +299,16 @@ def test_a_missing_file_is_an_empty_source_and_one_sentence(tmp_path: Path) -> N
     (note,) = result.notes
     assert str(tmp_path / "no" / "seed.json") in note
     assert "MEMORY_PAI_SEED" in note
+
+
+def test_a_file_that_is_gone_after_it_was_there_lets_nothing_vanish(tmp_path: Path) -> None:
+    path = tmp_path / "seed.json"
+    known = {str(path): FileStamp(10, 1, 1)}
+    result = scan(path, known)
+    assert vanished_paths(result, known) == []
+    (refusal,) = refusals_of(result)
+    assert (refusal.path, refusal.key, result.notes) == (str(path), None, ())
+    assert "gone" in refusal.reason
 
 
 def test_a_file_with_the_known_stamp_is_not_read_again(scanned: Scanned, tmp_path: Path) -> None:
