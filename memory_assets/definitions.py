@@ -8,7 +8,9 @@ import dagster as dg
 
 from memory_assets.defs import assets, checks, jobs, schedules, sensors
 from memory_assets.defs.resources import MemoryResource
+from memory_assets.privacy import keep_private
 
+keep_private()
 defs = dg.Definitions(
     assets=dg.load_assets_from_package_module(assets, include_specs=True),
     asset_checks=dg.load_asset_checks_from_modules([checks]),

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memory_assets.errors import ConflictError, InvalidInputError, NotFoundError
+from memory_assets.privacy import keep_temporary_files
 
 if TYPE_CHECKING:
     from memory_assets.language.embedders import Embedder
@@ -86,6 +87,7 @@ class Tenant:
         """
         from memory_assets.stores.memories import MemoryStore
 
+        keep_temporary_files(self.settings.data_dir)
         return MemoryStore.open(self.settings.tenant_vectors_uri(self.name), self._freshness)
 
     @cached_property
@@ -97,6 +99,7 @@ class Tenant:
         """
         from memory_assets.stores.relations import RelationStore
 
+        keep_temporary_files(self.settings.data_dir)
         return RelationStore.open(self.settings.tenant_vectors_uri(self.name), self._freshness)
 
     @cached_property

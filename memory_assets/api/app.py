@@ -10,6 +10,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI, Request, Response
+from fastapi_offline import FastAPIOffline
 from starlette.exceptions import HTTPException
 
 from memory_assets.api import errors, models
@@ -30,13 +31,16 @@ Every route of a tenant needs one of its keys in the header `X-API-Key`. Every a
 
 def create_app(settings: "Settings") -> FastAPI:
     """The service over the data folder of `settings`; nothing is opened before the first request."""
-    app = FastAPI(
+    app = FastAPIOffline(
         title="Memory",
         description=_DESCRIPTION,
         version=version("memory_assets"),
         lifespan=_lifespan,
         redoc_url=None,
+        static_url="/docs/static",
+        swagger_ui_parameters={"validatorUrl": None},
         redirect_slashes=False,
+        telemetry={"auto_configure": False, "tracing": False, "metrics": False, "logs": False},
     )
     app.state.settings = settings
     app.state.metrics = Metrics()

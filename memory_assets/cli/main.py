@@ -6,6 +6,7 @@ from importlib import import_module
 import click
 
 from memory_assets.errors import MemoryAssetsError
+from memory_assets.privacy import keep_private
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("run", "Take in what changed: sources, features, memories, graph, scores."),
@@ -58,6 +59,7 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command line: exit 0 if all went well, 1 with one sentence on stderr if not, 2 for wrong usage."""
+    keep_private()
     try:
         cli(standalone_mode=False)
     except click.exceptions.Exit as leaving:

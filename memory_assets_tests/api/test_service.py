@@ -81,7 +81,11 @@ def test_a_port_that_is_taken_is_one_clear_sentence(service: Service) -> None:
 
 
 def test_the_documentation_is_served_and_promises_400_rather_than_422(service: Service) -> None:
-    assert httpx.get(f"{service.url}/docs").status_code == 200
+    page = httpx.get(f"{service.url}/docs").text
+    loaded = re.findall(r'(?:src|href)="([^"]+)"', page)
+    assert len(loaded) >= 3
+    for path in loaded:
+        assert httpx.get(f"{service.url}{path}").status_code == 200, "the page loads what this service has, and nothing else"
     schema = httpx.get(f"{service.url}/openapi.json").json()
     operations = [operation for path in schema["paths"].values() for operation in path.values()]
     assert len(operations) == 11

@@ -1,0 +1,99 @@
+"""Runs every command, the service and the MCP server, one after the other, for `test_privacy` to watch.
+
+    python -m memory_assets_tests.every_command FOLDER
+
+Settings come from the environment; files that a command is told to write go to FOLDER. `store`, `run`, `serve` and `mcp` are real
+processes; the others share this one. Ends with a traceback where one of them fails.
+"""
+
+import asyncio
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import httpx
+from mcp import Client, StdioServerParameters
+
+from memory_assets.cli.main import COMMANDS, cli
+
+_MEMORY = [sys.executable, "-m", "memory_assets.cli"]
+
+
+def main(folder: Path) -> None:
+    """Run them all; raises where one was left out."""
+    subprocess.run([*_MEMORY, "store", "Alice moved the billing export to DuckDB.", "--json"], check=True)
+    subprocess.run([*_MEMORY, "run"], check=True)
+    lines = folder / "lines.jsonl"
+    lines.write_text(
+        '{"content": "Bob keeps the keys.", "id": 7}\n{"content": "Bob lost the keys.", "id": 8}\n', encoding="utf-8"
+    )
+    called = {"store", "run", "serve", "mcp"}
+    for line in (
+        f"import {lines}",
+        "search export --explain --bridges",
+        "recent",
+        "show 7",
+        "relate 7 LEADS_TO 8",
+        "forget 8",
+        "consolidate decay",
+        "consolidate creative",
+        "consolidate cluster",
+        "consolidate forget --dry-run",
+        "backfill",
+        f"graph {folder / 'graph.html'}",
+        f"export {folder / 'all.jsonl'}",
+        "status",
+        "doctor",
+        "tenant create other",
+        "tenant list",
+        "tenant delete other --yes",
+        "key list",
+    ):
+        arguments = line.split()
+        called.add(arguments[0])
+        click.echo(f"$ memory {line}")
+        try:
+            cli(arguments, standalone_mode=False)
+        except click.exceptions.Exit as leaving:
+            assert leaving.exit_code == 0, line
+    assert called == set(COMMANDS), f"give an example of {set(COMMANDS) - called}"
+    _serve()
+    asyncio.run(_mcp())
+
+
+def _serve() -> None:
+    key = subprocess.run([*_MEMORY, "key", "create"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+    service = subprocess.Popen([*_MEMORY, "serve", "--port", "0"], stderr=subprocess.PIPE, text=True)
+    assert service.stderr
+    try:
+        address = next(found[1] for line in service.stderr if (found := re.search(r"memory: (http://\S+)", line)))
+        with httpx.Client(base_url=address, headers={"X-API-Key": key}, timeout=60, trust_env=False) as client:
+            for path in ("/api/v1/health", "/metrics", "/docs", "/docs/static/swagger-ui.css", "/api/v1/main/health"):
+                client.get(path).raise_for_status()
+            client.post("/api/v1/main/store", json={"content": "Carol keeps the export."}).raise_for_status()
+            client.post("/api/v1/main/search", json={"query": "export", "bridges": 3}).raise_for_status()
+            client.post("/api/v1/main/init").raise_for_status()
+    finally:
+        service.send_signal(signal.SIGTERM)
+        service.wait()
+
+
+async def _mcp() -> None:
+    server = StdioServerParameters(command=sys.executable, args=["-m", "memory_assets.cli", "mcp"], env=dict(os.environ))
+    async with Client(server, read_timeout_seconds=60) as client:
+        for name, arguments in (
+            ("init", {}),
+            ("store", {"content": "Dora sails."}),
+            ("search", {"query": "export"}),
+            ("health", {}),
+        ):
+            answer = await client.call_tool(name, arguments)
+            assert not answer.is_error, answer.content
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
