@@ -5,8 +5,8 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -36,6 +36,8 @@ class Answer:
     body: object
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
+    trickling: float = 0
+    """Seconds before each byte of the body."""
 
 
 @dataclass
@@ -60,9 +62,14 @@ def serve(answer: Callable[[Asked], Answer]) -> Iterator[StandIn]:
             self.send_response(reply.status)
             for name, value in reply.headers.items():
                 self.send_header(name, value)
+            if not isinstance(reply.body, bytes):
+                self.send_header("Content-Type", "application/json; charset=utf-8")
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
-            self.wfile.write(content)
+            with suppress(OSError):
+                for byte in [bytes([each]) for each in content] if reply.trickling else [content]:
+                    time.sleep(reply.trickling)
+                    self.wfile.write(byte)
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
             pass
@@ -189,6 +196,23 @@ def test_an_answer_that_takes_too_long_names_the_setting(open_ollama):
 
     with serve(slow) as server, pytest.raises(EmbedderError, match=r"within 0.2 s; .* EMBEDDING_TIMEOUT"):
         open_ollama(server.url, timeout=0.2).embed(["a"])
+
+
+@pytest.mark.parametrize("opened", ["ollama", "openai"])
+def test_an_answer_that_trickles_is_bounded_as_a_whole(open_ollama, opened):
+    def trickle(asked: Asked) -> Answer:
+        return replace(ollama_answer(asked) if opened == "ollama" else openai_answer(asked), trickling=0.1)
+
+    with serve(trickle) as server:
+        embedder = open_ollama(server.url, timeout=0.4) if opened == "ollama" else openai_embedder(server.url, timeout=0.4)
+        with pytest.raises(EmbedderError, match=r"within 0.4 s; .* EMBEDDING_TIMEOUT"):
+            embedder.embed(["a"])
+
+
+def test_an_ollama_too_old_for_the_path_is_told_from_a_missing_model(open_ollama):
+    unknown_path = Answer(b"404 page not found", status=404, headers={"Content-Type": "text/plain"})
+    with serve(in_turn(unknown_path)) as server, pytest.raises(EmbedderError, match=r"update Ollama to 0\.3"):
+        open_ollama(server.url).embed(["a"])
 
 
 def test_a_proxy_in_the_environment_does_not_stand_before_this_machine(open_ollama, monkeypatch, refused_url):

@@ -1,7 +1,12 @@
 """Ollama's embedding endpoint (`POST /api/embed`), by default with `nomic-embed-text`."""
 
+from typing import TYPE_CHECKING
+
 from memory_assets.language.embedders.protocol import EmbedderError
 from memory_assets.language.embedders.remote import RemoteEmbedder
+
+if TYPE_CHECKING:
+    import httpx
 
 OLLAMA_DEFAULT_MODEL = "nomic-embed-text"
 _BATCH_SIZE = 32
@@ -22,20 +27,25 @@ class OllamaEmbedder(RemoteEmbedder):
         import httpx
 
         try:
-            response = self._client.post("/api/embed", json={"model": self._model, "input": batch})
-        except httpx.ConnectTimeout:
-            raise self._away() from None
-        except httpx.TimeoutException:
-            raise self._timeout_error() from None
+            response = self._post("/api/embed", {"model": self._model, "input": batch})
         except httpx.TransportError:
             raise self._away() from None
         if response.status_code == httpx.codes.NOT_FOUND:
-            raise EmbedderError(
-                f"Ollama at {self._shown_url} does not have the model {self._model!r}; run `ollama pull {self._model}`."
-            )
+            raise self._not_found(response)
         if response.status_code != httpx.codes.OK:
             raise self._refused(response)
         return self._decoded(response).get("embeddings")
+
+    def _not_found(self, response: "httpx.Response") -> EmbedderError:
+        """A missing model is told in JSON; an Ollama before 0.3 does not know the path, and says so in plain text."""
+        if response.headers.get("Content-Type", "").startswith("application/json"):
+            return EmbedderError(
+                f"Ollama at {self._shown_url} does not have the model {self._model!r}; run `ollama pull {self._model}`."
+            )
+        return EmbedderError(
+            f"What answers at {self._shown_url} does not know /api/embed; update Ollama to 0.3 or later, or set OLLAMA_URL to"
+            " where it runs."
+        )
 
     def _away(self) -> EmbedderError:
         return EmbedderError(

@@ -88,7 +88,7 @@ class OpenAIEmbedder(RemoteEmbedder):
         attempt = 0
         while True:
             attempt += 1
-            response = self._post(payload)
+            response = self._try(payload)
             if response is not None and response.status_code == httpx.codes.OK:
                 return response
             transient = response is None or response.status_code == httpx.codes.TOO_MANY_REQUESTS or response.is_server_error
@@ -101,18 +101,16 @@ class OpenAIEmbedder(RemoteEmbedder):
                     f"Embedder {self.name!r}: {self._shown_url} broke off the connection {attempt} times; try again later."
                 )
 
-    def _post(self, payload: dict[str, object]) -> "httpx.Response | None":
+    def _try(self, payload: dict[str, object]) -> "httpx.Response | None":
         """Ask once; None if the connection broke, as then it may be asked again."""
         import httpx
 
         try:
-            return self._client.post("/embeddings", json=payload)
+            return self._post("/embeddings", payload)
         except (httpx.ConnectError, httpx.ConnectTimeout):
             raise EmbedderError(
                 f"Embedder {self.name!r}: {self._shown_url} does not accept connections; check the URL and that the service runs."
             ) from None
-        except httpx.TimeoutException:
-            raise self._timeout_error() from None
         except httpx.TransportError:
             return None
 

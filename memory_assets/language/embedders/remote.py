@@ -1,8 +1,12 @@
 """What the embedders behind HTTP share: the client, batches, the learned dimension, readable failures."""
 
+import asyncio
 import ipaddress
+import os
 import weakref
 from abc import ABC, abstractmethod
+from functools import lru_cache
+from threading import Thread
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,7 +28,7 @@ class RemoteEmbedder(ABC):
     Args:
         name: Recorded in rows and used in messages.
         base_url: Where the service lives, without the path of the embedding call.
-        timeout: Seconds that one request may take.
+        timeout: Seconds that one request may take, from connecting to the last byte of the answer.
         batch_size: Most texts in one request.
         headers: Sent with every request.
     """
@@ -57,14 +61,14 @@ class RemoteEmbedder(ABC):
         url = url.copy_with(userinfo=b"")
         self._shown_url = str(url).rstrip("/")
         # A proxy from the environment must not stand between this process and its own machine.
-        self._client = httpx.Client(
+        self._client = httpx.AsyncClient(
             base_url=url,
             auth=credentials,
-            timeout=httpx.Timeout(timeout, connect=min(timeout, _CONNECT_TIMEOUT_S)),
+            timeout=httpx.Timeout(None, connect=_CONNECT_TIMEOUT_S),
             headers=headers,
             trust_env=not _is_loopback(url.host),
         )
-        weakref.finalize(self, self._client.close)
+        weakref.finalize(self, _close, self._client)
 
     def __repr__(self) -> str:
         """Name and address, never a credential."""
@@ -99,6 +103,22 @@ class RemoteEmbedder(ABC):
     def _request_vectors(self, batch: list[str]) -> object:
         """Ask the service for one batch; what it returns goes through `unit_rows`."""
 
+    def _post(self, path: str, payload: dict[str, object]) -> "httpx.Response":
+        """Ask once.
+
+        Raises:
+            EmbedderError: the answer was not there as a whole within the timeout, however it trickled.
+            httpx.TransportError: there is no connection, or it broke.
+        """
+        try:
+            return asyncio.run_coroutine_threadsafe(self._asked(path, payload), _event_loop()).result()
+        except TimeoutError:
+            raise self._timeout_error() from None
+
+    async def _asked(self, path: str, payload: dict[str, object]) -> "httpx.Response":
+        async with asyncio.timeout(self._timeout):
+            return await self._client.post(path, json=payload)
+
     def _timeout_error(self) -> EmbedderError:
         return EmbedderError(
             f"Embedder {self.name!r}: {self._shown_url} did not answer within {self._timeout:g} s; try again once"
@@ -127,6 +147,22 @@ class RemoteEmbedder(ABC):
                 " check that the URL is that of an embedding service."
             )
         return decoded
+
+
+@lru_cache(maxsize=1)
+def _event_loop() -> asyncio.AbstractEventLoop:
+    """Where the requests of all remote embedders run: httpx's own timeouts bound each read, and only a loop bounds them together."""
+    loop = asyncio.new_event_loop()
+    Thread(target=loop.run_forever, name="remote-embedders", daemon=True).start()
+    return loop
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_event_loop.cache_clear)
+
+
+def _close(client: "httpx.AsyncClient") -> None:
+    asyncio.run_coroutine_threadsafe(client.aclose(), _event_loop())
 
 
 def _is_loopback(host: str) -> bool:
