@@ -128,7 +128,7 @@ def find_bridges(
         depth: at most so many hops a path.
         states: memories in other states are not passed through.
     """
-    if view.graph.empty or not scores or not limit or not len(view.timeline.ids):
+    if view.graph.empty or not scores or not limit or not len(view.timeline):
         return []
     walk = _Walk(view, scores, depth, only_active=tuple(states) == (State.ACTIVE,))
     chosen: list[_Path] = []

@@ -50,7 +50,7 @@ def judge(question: "Question", found: "Candidates", view: "View", weights: Weig
     backing = support(question, found, rows, match, view)
     if backing.value.any():
         parts.append(("relation", weights.relation, backing.value, backing.value))
-    created = np.where(known, view.timeline.created[rows] if len(view.timeline.ids) else 0, 0)
+    created = np.where(known, view.timeline.created[rows] if len(view.timeline) else 0, 0)
     notes = {}
     if question.interval:
         start, end = (_microseconds(bound) for bound in (question.interval.start, question.interval.end))
@@ -61,7 +61,7 @@ def judge(question: "Question", found: "Candidates", view: "View", weights: Weig
     tagged = _tagged(question, found, view)
     if tagged.any():
         parts.append(("tag", weights.tag, tagged, tagged * match))
-    importance = np.where(known, view.timeline.importance[rows] if len(view.timeline.ids) else 0.5, 0.5)
+    importance = np.where(known, view.timeline.importance[rows] if len(view.timeline) else 0.5, 0.5)
     if len(found) and importance.min() != importance.max():
         parts.append(("importance", weights.importance, importance, importance * match))
     fresh = np.where(known, scoring.recency(created, _microseconds(now)), 1.0)

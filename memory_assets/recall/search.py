@@ -174,7 +174,7 @@ def _further(store: MemoryStore, view: View, found: Candidates, filters: Filters
     strong = found.best(_STRONG)
     rows = view.timeline.rows(strong)
     beside = np.concatenate([view.timeline.neighbour(rows, -1), view.timeline.neighbour(rows, 1)])
-    more = np.union1d(view.timeline.ids[beside[beside >= 0]], _successors(view, strong)[1])
+    more = np.union1d(view.timeline.memory[beside[beside >= 0]], _successors(view, strong)[1])
     more = np.setdiff1d(more, found.ids)
     rows = view.timeline.rows(more)
     more, rows = more[rows >= 0], rows[rows >= 0]

@@ -79,7 +79,7 @@ def _from_session(found: "Candidates", rows: "npt.NDArray[np.intp]", strength: "
     total = np.zeros(len(found))
     for step in (-1, 1):
         beside = view.timeline.neighbour(rows, step)
-        places = np.where(beside >= 0, found.places(view.timeline.ids[beside]) if len(view.timeline.ids) else -1, -1)
+        places = np.where(beside >= 0, found.places(view.timeline.memory[beside]) if len(view.timeline) else -1, -1)
         total += np.where(places >= 0, strength[places], 0.0)
     return total / 2
 
@@ -87,16 +87,18 @@ def _from_session(found: "Candidates", rows: "npt.NDArray[np.intp]", strength: "
 def _named(question: "Question", rows: "npt.NDArray[np.intp]", view: "View") -> "Values":
     """1 for memories of an author whom the question names or, in a chat with an assistant, addresses."""
     authors = view.timeline.authors
-    if not authors or not len(rows):
+    if not authors.names or not len(rows):
         return np.zeros(len(rows))
     spoken = set(words(question.text))
-    folded = [author.lower() for author in authors]
-    named = np.array([bool(spoken & {word for word in words(name) if len(word) > 2}) for name in folded])
-    if any(name in _ASSISTANT_ROLES for name in folded):
+    roles = frozenset()
+    if authors.has_any(_ASSISTANT_ROLES):
         roles = _ASSISTANT_ROLES if question.second_person and not question.first_person else _USER_ROLES
-        named |= np.array([name in roles for name in folded])
     by = np.where(rows >= 0, view.timeline.author[rows], -1)
-    return np.where(by >= 0, named[by], False).astype(float)
+    named = np.zeros(len(rows))
+    for code in np.unique(by[by >= 0]).tolist():
+        name = authors.names[code].lower()
+        named[by == code] = name in roles or bool(spoken & {word for word in words(name) if len(word) > 2})
+    return named
 
 
 def _from_edges(found: "Candidates", strength: "Values", view: "View") -> "Values":
@@ -119,7 +121,7 @@ def _from_entities(found: "Candidates", strength: "Values", view: "View") -> "Va
         return best
     places, at = _mentions(found.ids, view)
     entities = graph.mention_entity[at]
-    total = max(2, len(view.timeline.ids))
+    total = max(2, len(view.timeline))
     strengths: dict[int, list[tuple[float, int]]] = {}
     for place, entity in zip(places.tolist(), entities.tolist(), strict=True):
         if strength[place] > 0:

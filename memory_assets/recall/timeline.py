@@ -1,79 +1,155 @@
 """What recall keeps in memory of every row: when, in which session, by whom, how important. One small array a column.
 
 Searching LanceDB for a memory's neighbours in its session, or for its time, would cost a query each; these arrays answer in
-microseconds. They are read once, and after a commit only what changed since is read.
+microseconds. They are read once; after a commit only what changed since is read, appended and merged into the order of its session.
 """
 
+from collections import defaultdict
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from functools import cached_property
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from memory_assets.models import State
+from memory_assets.recall.columns import Codes, Columns
+from memory_assets.recall.grouping import Grouping
+from memory_assets.stores.feed import UNKNOWN, Changes, Position
+from memory_assets.stores.rows import to_arrow
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from memory_assets.stores.memories import MemoryStore
 
+    Ids = npt.NDArray[np.int64]
+    Rows = npt.NDArray[np.intp]
+
 _COLUMNS = ("id", "created_at", "updated_at", "importance", "session", "author", "state")
-_CLOCK_SLACK = timedelta(minutes=10)
-"""How far the clocks of two writers may differ, and how long one commit may take after its time was read."""
+_MOST = 1_000
+"""Outdated rows that are carried along in a small store, and new ones that are merged one by one."""
+_SHARE = 0.25
+"""The same as a share of the memories, where that is more; beyond it everything is sorted anew."""
+_NONE = np.array([], np.intp)
+_NEVER = datetime(1970, 1, 1, tzinfo=UTC)
+_NO_ROWS = to_arrow([]).select(list(_COLUMNS))
 
 
 @dataclass(frozen=True)
 class Timeline:
-    """The rows of one version of the `memories` table, sorted by id."""
+    """The rows of the `memories` table as of a position of its change feed. A memory that changes gets another row."""
 
-    version: int
-    ids: "npt.NDArray[np.int64]"
-    row_ids: "npt.NDArray[np.int64]"
-    """Where LanceDB kept the rows when they were read; a row that was moved since is no longer there."""
-    created: "npt.NDArray[np.int64]"
-    """Microseconds since 1970, UTC."""
-    importance: "npt.NDArray[np.float32]"
-    active: "npt.NDArray[np.bool_]"
-    session: "npt.NDArray[np.int32]"
-    """Code of the session; -1 for none."""
-    author: "npt.NDArray[np.int32]"
-    """Code of the author; -1 for none."""
-    sessions: tuple[str, ...]
-    authors: tuple[str, ...]
-    updated_until: datetime
-    """The newest `updated_at` among the rows."""
+    position: Position
+    sessions: Codes
+    authors: Codes
+    _columns: Columns
+    _by_id: Grouping
+    _by_session: Grouping
+    """Rows in the order of time and id."""
+    _memories: int
+    _inactive: int
 
-    def rows(self, ids: "npt.NDArray[np.int64]") -> "npt.NDArray[np.intp]":
+    def __len__(self) -> int:
+        """How many memories there are; there may be more rows."""
+        return self._memories
+
+    @property
+    def row_ids(self) -> "Ids":
+        """Where LanceDB kept each row when it was read, -1 where that is not known; a row that was moved is no longer there."""
+        return self._columns["row_id"]
+
+    @property
+    def memory(self) -> "Ids":
+        """Id of each row's memory."""
+        return self._columns["id"]
+
+    @property
+    def created(self) -> "npt.NDArray[np.int64]":
+        """Microseconds since 1970, UTC."""
+        return self._columns["created"]
+
+    @property
+    def importance(self) -> "npt.NDArray[np.float32]":
+        """0..1."""
+        return self._columns["importance"]
+
+    @property
+    def active(self) -> "npt.NDArray[np.bool_]":
+        """Whether the memory takes part in recall."""
+        return self._columns["active"]
+
+    @property
+    def author(self) -> "npt.NDArray[np.int32]":
+        """Code of the author; -1 for none."""
+        return self._columns["author"]
+
+    def ids(self) -> "Ids":
+        """Ids of all memories, in any order."""
+        return self._by_id.keys()
+
+    def rows(self, ids: "Ids") -> "Rows":
         """Row of each id; -1 where it is unknown."""
-        if not len(self.ids):
-            return np.full(len(ids), -1, np.intp)
-        places = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
-        return np.where(self.ids[places] == ids, places, -1)
+        places, rows = self._by_id.of(ids)
+        found = np.full(len(ids), -1, np.intp)
+        found[places] = rows
+        return found
 
-    @cached_property
+    def updated(self, ids: "Ids") -> "npt.NDArray[np.int64]":
+        """When each memory was updated last, in microseconds since 1970; `UNKNOWN` for those that are not here."""
+        rows = self.rows(ids)
+        return np.where(rows >= 0, self._columns["updated"][rows], UNKNOWN) if len(self._columns) else rows
+
+    @property
     def all_active(self) -> bool:
         """Whether every memory is active, so that no search needs to look at the state of each."""
-        return bool(self.active.all())
+        return not self._inactive
 
-    @cached_property
-    def _session_order(self) -> "tuple[npt.NDArray[np.intp], npt.NDArray[np.int32]]":
-        """Rows ordered by session, time and id; and the place of each row in that order."""
-        order = np.lexsort((self.ids, self.created, self.session))
-        place = np.empty(len(order), np.int32)
-        place[order] = np.arange(len(order), dtype=np.int32)
-        return order, place
-
-    def neighbour(self, rows: "npt.NDArray[np.intp]", step: int) -> "npt.NDArray[np.intp]":
+    def neighbour(self, rows: "Rows", step: int) -> "Rows":
         """The row that lies `step` places later in the same session; -1 where there is none or the row itself is -1."""
-        if not len(self.ids):
-            return np.full(len(rows), -1, np.intp)
-        order, place = self._session_order
-        wanted = place[rows] + step
-        found = order[np.clip(wanted, 0, len(order) - 1)]
-        valid = (rows >= 0) & (wanted >= 0) & (wanted < len(order)) & (self.session[found] == self.session[rows])
-        return np.where(valid & (self.session[rows] >= 0), found, -1)
+        found = np.full(len(rows), -1, np.intp)
+        valid = np.flatnonzero(rows >= 0)
+        sessions = self._columns["session"][rows[valid]]
+        valid, sessions = valid[sessions >= 0], sessions[sessions >= 0]
+        found[valid] = self._by_session.beside(sessions, rows[valid], step)
+        return found
+
+    def following(self, changes: Changes) -> "Timeline":
+        """The timeline after some changes, at a cost that follows them."""
+        added = _arrays(changes.rows, self.sessions, self.authors)
+        replaced = self.rows(np.union1d(added["id"], changes.gone))
+        replaced = replaced[replaced >= 0]
+        columns = self._columns.grown(added)
+        memories = self._memories - len(replaced) + len(added["id"])
+        new = np.arange(len(self._columns), len(columns))
+        if max(len(columns) - memories, len(new)) > max(_MOST, _SHARE * memories):
+            current = np.concatenate([np.setdiff1d(self.rows(self.ids()), replaced), new])
+            arrays = {name: columns[name][current] for name in added}
+            return _sorted(changes.position, self.sessions, self.authors, arrays)
+        ids = {int(number): _NONE for number in changes.gone} | {
+            number: np.array([row]) for number, row in zip(added["id"].tolist(), new.tolist(), strict=True)
+        }
+        inactive = self._inactive - int((~self.active[replaced]).sum()) + int((~added["active"]).sum())
+        by_session = self._by_session.changed(self._sessions_after(columns, replaced, new))
+        return Timeline(
+            changes.position, self.sessions, self.authors, columns, self._by_id.changed(ids), by_session, memories, inactive
+        )
+
+    def _sessions_after(self, columns: Columns, replaced: "Rows", new: "Rows") -> "dict[int, Rows]":
+        """The rows of the sessions that some rows leave and others join."""
+        session, created, ids = columns["session"], columns["created"], columns["id"]
+        joining: dict[int, list[int]] = defaultdict(list)
+        for row in new.tolist():
+            joining[int(session[row])].append(row)
+        after = {}
+        for code in (joining.keys() | set(session[replaced].tolist())) - {-1}:
+            rows = self._by_session.rows_of(code)
+            rows = rows[~np.isin(rows, replaced)]
+            for row in joining[code]:
+                first, last = np.searchsorted(created[rows], [created[row], created[row] + 1])
+                rows = np.insert(rows, first + np.searchsorted(ids[rows[first:last]], ids[row]), row)
+            after[code] = rows
+        return after
 
 
 def read_timeline(store: "MemoryStore", known: Timeline | None) -> Timeline:
@@ -82,58 +158,41 @@ def read_timeline(store: "MemoryStore", known: Timeline | None) -> Timeline:
     Raises:
         StoreError: the store cannot be read.
     """
-    version = store.version
-    if known is not None:
-        if known.version == version:
-            return known
-        since = known.updated_until - _CLOCK_SLACK
-        changed = store.scan(_COLUMNS, f"updated_at >= timestamp '{since.strftime('%Y-%m-%d %H:%M:%S.%f')}+00:00'", row_ids=True)
-        merged = _merged(known, changed, version)
-        if len(merged.ids) == len(store):
-            return merged
-    return _merged(None, store.scan(_COLUMNS, row_ids=True), version)
+    if known is None:
+        codes = Codes(), Codes()
+        nothing = _sorted(Position(0, _NEVER), *codes, _arrays(_NO_ROWS, *codes))
+        return nothing.following(store.changes(None, nothing, _COLUMNS))
+    if known.position.version == store.version:
+        return known
+    return known.following(store.changes(known.position, known, _COLUMNS))
 
 
-def _merged(known: Timeline | None, rows: pa.Table, version: int) -> Timeline:
-    rows = rows.sort_by("id")
-    ids = rows["id"].to_numpy()
-    columns = {
-        "row_ids": rows["_rowid"].cast(pa.int64()).to_numpy(),
+def _arrays(rows: pa.Table, sessions: Codes, authors: Codes) -> "dict[str, npt.NDArray[Any]]":
+    row_ids = rows["_rowid"].cast(pa.int64()).to_numpy() if "_rowid" in rows.column_names else np.full(rows.num_rows, -1)
+    return {
+        "id": rows["id"].to_numpy(),
+        "row_id": row_ids,
         "created": rows["created_at"].cast(pa.int64()).to_numpy(),
+        "updated": rows["updated_at"].cast(pa.int64()).to_numpy(),
         "importance": rows["importance"].to_numpy(),
         "active": rows["state"].to_numpy() == State.ACTIVE.value,
+        "session": sessions.encoded(rows["session"]),
+        "author": authors.encoded(rows["author"]),
     }
-    codes: dict[str, tuple[str, ...]] = {}
-    for name, names in (("session", known.sessions if known else ()), ("author", known.authors if known else ())):
-        columns[name], codes[name] = _encoded(rows[name], names)
-    micros = int(rows["updated_at"].cast(pa.int64()).to_numpy().max(initial=0))
-    newest = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)
-    if known is not None:
-        kept = ~np.isin(known.ids, ids)
-        order = np.argsort(np.concatenate([known.ids[kept], ids]), kind="stable")
-        columns = {name: np.concatenate([getattr(known, name)[kept], values])[order] for name, values in columns.items()}
-        ids = np.concatenate([known.ids[kept], ids])[order]
-        newest = max(newest, known.updated_until)
+
+
+def _sorted(position: Position, sessions: Codes, authors: Codes, arrays: "dict[str, npt.NDArray[Any]]") -> Timeline:
+    ids, session = arrays["id"], arrays["session"]
+    by_id = np.argsort(ids)
+    within = np.flatnonzero(session >= 0)
+    by_session = within[np.lexsort((ids[within], arrays["created"][within], session[within]))]
     return Timeline(
-        version=version,
-        ids=ids,
-        row_ids=columns["row_ids"],
-        created=columns["created"],
-        importance=columns["importance"],
-        active=columns["active"],
-        session=columns["session"],
-        author=columns["author"],
-        sessions=codes["session"],
-        authors=codes["author"],
-        updated_until=newest,
+        position,
+        sessions,
+        authors,
+        Columns(arrays),
+        Grouping.of_sorted(ids[by_id], by_id),
+        Grouping.of_sorted(session[by_session].astype(np.int64), by_session),
+        len(ids),
+        int((~arrays["active"]).sum()),
     )
-
-
-def _encoded(values: pa.ChunkedArray, names: tuple[str, ...]) -> "tuple[npt.NDArray[np.int32], tuple[str, ...]]":
-    """Codes of the values, continuing the codes of `names`; -1 for an empty value."""
-    encoded = values.combine_chunks().dictionary_encode()
-    code_of = {name: code for code, name in enumerate(names)}
-    local = [-1 if not name else code_of.setdefault(name, len(code_of)) for name in encoded.dictionary.to_pylist()]
-    if not local:
-        return np.full(len(values), -1, np.int32), names
-    return np.array(local, np.int32)[encoded.indices.to_numpy()], tuple(code_of)

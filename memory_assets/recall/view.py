@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from memory_assets.tenants import Tenant
 
 _REFRESH_SECONDS = 1.0
-"""A search sees what other processes committed within this time, and what LanceDB itself finds at once."""
+"""After it a search looks for what other processes committed; those that come while it looks go on with what is known."""
 _SAMPLE = 2_000
 """Texts from which the frequency of words is estimated."""
 _GROWTH = 1.25
@@ -61,12 +61,14 @@ class _Keeper:
         known = self._view
         if known is not None and not fresh and time.monotonic() - self._checked < _REFRESH_SECONDS:
             return known
+        if known is not None and not fresh and self._lock.locked():
+            return known
         with self._lock:
             known = self._view
             timeline = read_timeline(tenant.memories, known.timeline if known else None)
             graph = read_graph(tenant.catalog, known.graph if known else None)
             terms = known.terms if known else None
-            size = len(timeline.ids)
+            size = len(timeline)
             if terms is None or not terms.store_size / _GROWTH <= size <= terms.store_size * _GROWTH:
                 terms = _count_terms(tenant.memories, size)
             self._view = View(timeline, graph, terms)

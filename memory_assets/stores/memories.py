@@ -19,6 +19,7 @@ import pyarrow as pa
 from memory_assets.errors import InvalidInputError, NotFoundError, StoreError
 from memory_assets.models import Memory, State
 from memory_assets.stores import lance, vector_index
+from memory_assets.stores.feed import Changes, Known, Position, Rows, read_changes
 from memory_assets.stores.filters import Filters
 from memory_assets.stores.rows import COLUMNS, SCHEMA, from_arrow, to_arrow
 
@@ -96,6 +97,7 @@ class MemoryStore:
                 "id": BTree(),
                 "state": Bitmap(),
                 "source_key": BTree(),
+                "updated_at": BTree(),
             },
         )
         return cls(table, uri, freshness)
@@ -239,6 +241,8 @@ class MemoryStore:
 
     def put(self, memories: Sequence[Memory], embeddings: "npt.NDArray[np.float32]", embedder: str) -> int:
         """Insert or replace memories with their embeddings, shape (n, dimension), in one commit.
+
+        What is replaced by an older `updated_at` than the present is not noticed by readers of the change feed.
 
         Returns:
             The version after the commit.
@@ -442,6 +446,12 @@ class MemoryStore:
         """The given columns of all rows that pass `where`, with LanceDB's `_rowid` if asked for."""
         query = self.table.search().where(where).select(list(columns)).with_row_id(row_ids)
         return query.limit(limit).to_arrow() if limit else query.to_arrow()
+
+    @_reading
+    def changes(self, since: Position | None, known: Known, columns: Sequence[str]) -> Changes:
+        """What changed since a position, as `read_changes` says; read on disk, rows come with LanceDB's `_rowid`."""
+        held = self._resident.held() if self._resident else None
+        return read_changes(held if held is not None else Rows(self.table, row_ids=True), since, known, columns)
 
     @_reading
     def nearest(

@@ -3,20 +3,33 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memory_assets.errors import StoreBusyError
-from memory_assets.models import State
-from memory_assets.recall.graph_view import ranges, read_graph
+from memory_assets.models import Kind, Memory, Source, State
+from memory_assets.recall.graph_view import read_graph
 from memory_assets.recall.scoring import Weights, closeness, recency, scaled_bm25, scaled_cosine, trust_in_words
-from memory_assets.recall.timeline import read_timeline
+from memory_assets.recall.timeline import Timeline, read_timeline
 from memory_assets.recall.view import current_view
 from memory_assets.settings import load_settings
 from memory_assets.stores.catalog import Catalog
+from memory_assets.stores.resident.memories import Allowance
 from memory_assets.tenants import Tenant
+from memory_assets_tests.recall.conftest import START
 
 FRACTIONS = st.lists(st.one_of(st.floats(-1, 1), st.just(float("nan"))), max_size=30)
+
+
+def contents(timeline: Timeline) -> list[tuple[object, ...]]:
+    """What a timeline says of each memory, by id, with the ids of its neighbours."""
+    ids = np.sort(timeline.ids())
+    rows = timeline.rows(ids)
+    beside = [np.where(found >= 0, timeline.memory[found], -1) for step in (-1, 1) for found in [timeline.neighbour(rows, step)]]
+    columns = (timeline.created, timeline.importance, timeline.active)
+    said = [column[rows].tolist() for column in columns] + [found.tolist() for found in beside]
+    names = [timeline.authors.names[code] if code >= 0 else "" for code in timeline.author[rows].tolist()]
+    return [(len(timeline), timeline.all_active), *zip(ids.tolist(), names, *said, strict=True)]
 
 
 def test_neighbours_are_those_before_and_after_in_the_same_session(tenant: Tenant, remember):
@@ -28,8 +41,8 @@ def test_neighbours_are_those_before_and_after_in_the_same_session(tenant: Tenan
     timeline = read_timeline(tenant.memories, None)
     rows = timeline.rows(np.array([1, 2, 3, 4, 5, 77]))
     before, after = timeline.neighbour(rows, -1), timeline.neighbour(rows, 1)
-    assert [int(timeline.ids[row]) if row >= 0 else None for row in before] == [2, None, None, None, None, None]
-    assert [int(timeline.ids[row]) if row >= 0 else None for row in after] == [None, 1, None, None, None, None]
+    assert [int(timeline.memory[row]) if row >= 0 else None for row in before] == [2, None, None, None, None, None]
+    assert [int(timeline.memory[row]) if row >= 0 else None for row in after] == [None, 1, None, None, None, None]
 
 
 def test_what_changed_is_taken_in_without_reading_everything_again(tenant: Tenant, remember):
@@ -39,10 +52,9 @@ def test_what_changed_is_taken_in_without_reading_everything_again(tenant: Tenan
     tenant.memories.set_state([1], State.ARCHIVED)
     second = read_timeline(tenant.memories, first)
     whole = read_timeline(tenant.memories, None)
-    for name in ("ids", "created", "importance", "active"):
-        assert getattr(second, name).tolist() == getattr(whole, name).tolist()
-    assert [second.authors[code] for code in second.author] == ["Ann", "Bela"]
-    assert second.active.tolist() == [False, True]
+    assert contents(second) == contents(whole)
+    assert [second.authors.names[code] for code in second.author[second.rows(np.array([1, 2]))]] == ["Ann", "Bela"]
+    assert second.active[second.rows(np.array([1, 2]))].tolist() == [False, True]
     assert read_timeline(tenant.memories, second) is second
 
 
@@ -51,14 +63,54 @@ def test_deleted_rows_leave_the_timeline(tenant: Tenant, remember):
     remember("b")
     known = read_timeline(tenant.memories, None)
     tenant.memories.table.delete("id = 1")
-    assert read_timeline(tenant.memories, known).ids.tolist() == [2]
+    assert read_timeline(tenant.memories, known).ids().tolist() == [2]
 
 
 def test_rows_written_with_an_old_time_are_not_missed(tenant: Tenant, remember):
     remember("a")
     known = read_timeline(tenant.memories, None)
     remember("b", updated_at=datetime.now(UTC) - timedelta(days=300))
-    assert read_timeline(tenant.memories, known).ids.tolist() == [1, 2]
+    assert sorted(read_timeline(tenant.memories, known).ids().tolist()) == [1, 2]
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.integers(1, 6),
+        st.sampled_from(["put", "put", "put old", "archive", "delete"]),
+        st.sampled_from(["", "one", "two"]),
+        st.integers(0, 4),
+        st.booleans(),
+    ),
+    max_size=12,
+)
+
+
+@pytest.mark.parametrize("in_memory", [False, True])
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=STEPS)
+def test_a_timeline_that_follows_the_feed_is_the_one_that_is_read_at_once(tmp_path_factory, in_memory, steps):
+    tenant = Tenant(load_settings(data_dir=tmp_path_factory.mktemp("followed")), "test")
+    store, elsewhere = tenant.memories, Tenant(tenant.settings, "test").memories
+    vector = np.ones((1, 8), np.float32) / np.sqrt(8)
+    if in_memory:
+        store.keep_resident(Allowance(1_000))
+    followed = read_timeline(store, None)
+    for number, work, session, minute, here in steps:
+        writer = store if here else elsewhere
+        if work == "delete":
+            writer.delete([number])
+        elif work == "archive" and writer.get([number]):
+            writer.set_state([number], State.ARCHIVED)
+        elif work.startswith("put"):
+            moment = datetime.now(UTC) - timedelta(days=300 * (work == "put old" and not writer.get([number])))
+            created = START + timedelta(minutes=minute)
+            made = Memory(number, "text", Kind.NOTE, Source.CLI, "", created, moment, session=session, author=f"author {minute}")
+            writer.put([made], vector, "test")
+        if in_memory:
+            store.tend_resident()
+        followed = read_timeline(store, followed)
+        assert contents(followed) == contents(read_timeline(elsewhere, None))
+    assert read_timeline(store, followed) is followed
 
 
 def test_the_graph_is_read_again_when_the_catalog_has_changed(tenant: Tenant, remember, connect):
@@ -90,8 +142,8 @@ def test_a_locked_catalog_leaves_the_graph_that_was_last_read(tenant: Tenant, co
 def test_two_tenants_have_views_of_their_own(tenant: Tenant, remember):
     remember("a")
     other = Tenant(tenant.settings, "other")
-    assert current_view(tenant, fresh=True).timeline.ids.tolist() == [1]
-    assert current_view(other, fresh=True).timeline.ids.tolist() == []
+    assert current_view(tenant, fresh=True).timeline.ids().tolist() == [1]
+    assert current_view(other, fresh=True).timeline.ids().tolist() == []
 
 
 def test_rare_words_weigh_more(tenant: Tenant, remember):
@@ -99,14 +151,6 @@ def test_rare_words_weigh_more(tenant: Tenant, remember):
         remember("common words" + (" rare" if number == 3 else ""))
     terms = current_view(tenant, fresh=True).terms
     assert terms.idf("never") > terms.idf("rare") > terms.idf("common") > 0
-
-
-@given(st.lists(st.integers(0, 9), max_size=40), st.lists(st.integers(0, 9), max_size=10))
-def test_ranges_gives_every_place_of_every_wanted_key(keys: list[int], wanted: list[int]):
-    keys.sort()
-    places, found = ranges(np.array(keys, np.int64), np.array(wanted, np.int64))
-    expected = [(place, at) for place, key in enumerate(wanted) for at, each in enumerate(keys) if each == key]
-    assert list(zip(places.tolist(), found.tolist(), strict=True)) == expected
 
 
 @given(FRACTIONS)

@@ -157,7 +157,7 @@ def _adds(store: MemoryStore) -> None:
 
 
 def _replaces(store: MemoryStore) -> None:
-    changed = memory("replaced café", 3, id=store.recent(1, Filters())[0].id, updated_at=START + timedelta(days=9))
+    changed = memory("replaced café", 3, id=store.recent(1, Filters())[0].id, updated_at=datetime.now(UTC))
     store.put([changed], vectors(1, seed=6), "test")
 
 

@@ -1,7 +1,7 @@
 """The resident memories of one table: immutable segments, and what happens to them when the table changes.
 
-Appends of this process are handed over as they are committed. Everything else (changes, deletions, other processes' commits) is
-found by comparing ids and times of the last change with the table's, which reads sixteen bytes a row. New rows form small
+Appends of this process are handed over as they are committed. Everything else (changes, deletions, other processes' commits) comes
+from the table's change feed, of which the copy is a reader, and in turn the source for what is kept beside it. New rows form small
 segments that are merged as they grow, so that each is merged some ten times on its way into the large one (a log-structured merge
 tree).
 """
@@ -11,6 +11,7 @@ import re
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import cached_property
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -19,8 +20,10 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import pyarrow as pa
 
+from memory_assets.stores import feed
+from memory_assets.stores.feed import UNKNOWN, Position, read_changes
 from memory_assets.stores.filters import Filters
-from memory_assets.stores.resident.segment import Segment
+from memory_assets.stores.resident.segment import Segment, microseconds
 from memory_assets.stores.resident.words import best_rows, inverse_frequency, words_of
 
 if TYPE_CHECKING:
@@ -66,6 +69,15 @@ class _Part:
     def _active(self) -> "Mask":
         return self.current & self.segment.active
 
+    @cached_property
+    def rows(self) -> int:
+        return int(self.current.sum())
+
+    def places(self, ids: "npt.NDArray[np.int64]") -> "Rows":
+        """Row of each id; -1 where it is not here, or no longer current."""
+        places = self.segment.places(ids)
+        return np.where((places >= 0) & self.current[places], places, -1) if len(self.segment) else places
+
     def passing(self, filters: Filters) -> "Mask":
         return self._active if filters == Filters() else self.current & self.segment.passing(filters)
 
@@ -81,13 +93,49 @@ class _Part:
 
 @dataclass(frozen=True)
 class _Snapshot:
-    """What one version of the table holds."""
+    """What one version of the table holds: a reader of its change feed, and what that feed can be read from in its stead."""
 
-    version: int
+    position: Position
     column: str
     parts: tuple[_Part, ...]
     appends: int = 0
     """Commits since then that this process made by appending, and that the parts hold."""
+
+    @property
+    def version(self) -> int:
+        """The table's, where nobody else has written since."""
+        return self.position.version + self.appends
+
+    def __len__(self) -> int:
+        return sum(part.rows for part in self.parts)
+
+    def ids(self) -> "npt.NDArray[np.int64]":
+        """Of all rows."""
+        return np.concatenate([part.segment.ids[part.current] for part in self.parts])
+
+    def updated(self, ids: "npt.NDArray[np.int64]") -> "npt.NDArray[np.int64]":
+        """When each row was updated last, in microseconds since 1970; `UNKNOWN` where it is not here."""
+        times = np.full(len(ids), UNKNOWN, np.int64)
+        for part in self.parts:
+            places = part.places(ids)
+            times[places >= 0] = part.segment.updated[places[places >= 0]]
+        return times
+
+    def rows(self, columns: Sequence[str]) -> pa.Table:
+        """Columns of all rows."""
+        return _taken([(part, np.flatnonzero(part.current)) for part in self.parts], columns)
+
+    def updated_since(self, moment: datetime, columns: Sequence[str]) -> pa.Table:
+        """Columns of the rows that were updated then or later."""
+        since = microseconds(moment)
+        recent = [part for part in self.parts if part.segment.updated_until >= since]
+        found = [(part, np.flatnonzero(part.current & (part.segment.updated >= since))) for part in recent]
+        return _taken(found or [(self.parts[0], np.array([], np.intp))], columns)
+
+    def rows_of(self, ids: "npt.NDArray[np.int64]", columns: Sequence[str]) -> pa.Table:
+        """Columns of the rows with these ids, in any order."""
+        places = [(part, part.places(ids)) for part in self.parts]
+        return _taken([(part, found[found >= 0]) for part, found in places], columns)
 
     @cached_property
     def texts(self) -> int:
@@ -104,7 +152,7 @@ def _worth_merging(snapshot: _Snapshot) -> list[_Part]:
         return []
     largest = max(large, key=lambda part: len(part.segment))
     rows = sum(len(part.segment) for part in large)
-    if rows - int(largest.current.sum()) > _OUTSIDE * rows:
+    if rows - largest.rows > _OUTSIDE * rows:
         return large
     return [part for part in large if part is not largest] if len(large) > _MOST_SEGMENTS else []
 
@@ -177,7 +225,7 @@ class ResidentMemories:
             return
         with self._writing:
             snapshot = self._snapshot
-            if snapshot is None or version <= snapshot.version:
+            if snapshot is None or version <= snapshot.position.version:
                 return
             try:
                 self._snapshot = self._grown(snapshot, rows, column)
@@ -194,7 +242,7 @@ class ResidentMemories:
         if not rows.num_rows:
             return snapshot
         added = Segment.of(rows.to_batches(), rows.schema, column, self._terms, snapshot.mean_length)
-        return _Snapshot(snapshot.version, column, self._with(snapshot.parts, added), snapshot.appends + 1)
+        return _Snapshot(snapshot.position, column, self._with(snapshot.parts, added), snapshot.appends + 1)
 
     def changed(self) -> None:
         """Compare with the table before the next answer, because this process changed it otherwise than by appending."""
@@ -204,10 +252,14 @@ class ResidentMemories:
         with self._writing:
             self._snapshot = None
             self._looked_at, self._stale = monotonic(), False
-            version = self.table.version
+            here = Position(self.table.version, datetime.now(UTC))
             if column is None or not self._allowance.grant(self, self.table.count_rows()):
                 return
-            self._snapshot = _Snapshot(version, column, (_Part.whole(self._read(column, "true", None)),))
+            self._snapshot = _Snapshot(here, column, (_Part.whole(self._read(column, "true", None)),))
+
+    def held(self) -> "_Snapshot | None":
+        """What the change feed can be read from instead of the table; None while that is not loaded."""
+        return self._latest()
 
     def _latest(self) -> _Snapshot | None:
         if self._snapshot is not None and self._is_due():
@@ -221,11 +273,11 @@ class ResidentMemories:
         try:
             self.table.checkout_latest()
             version = self.table.version
-            if version == known.version + known.appends and monotonic() - self._compared_at < _COMPARED_AGAIN_SECONDS:
-                self._snapshot = replace(known, version=version, appends=0)
-            elif version > known.version:
+            if version == known.version and monotonic() - self._compared_at < _COMPARED_AGAIN_SECONDS:
+                self._snapshot = replace(known, position=replace(known.position, version=version), appends=0)
+            elif version > known.position.version:
                 self._compared_at = monotonic()
-                self._snapshot = self._compared(known, version)
+                self._snapshot = self._compared(known)
         except Exception:  # noqa: BLE001  whatever is wrong here, the table on disk can be asked
             self._snapshot = None
             _log.exception("the memories of %s are loaded anew", self.table.name)
@@ -233,28 +285,17 @@ class ResidentMemories:
     def _is_due(self) -> bool:
         return self._stale or monotonic() - self._looked_at > self._freshness
 
-    def _compared(self, known: _Snapshot, version: int) -> _Snapshot | None:
-        """The snapshot after the commits up to `version`; None where so much has changed that it is better loaded anew."""
-        table = self.table.search().select(["id", "updated_at"]).to_arrow().sort_by("id")
-        ids, updated = table["id"].to_numpy(), table["updated_at"].cast(pa.int64()).to_numpy()
-        unchanged = np.zeros(len(ids), bool)
-        parts: list[_Part] = []
-        for part in known.parts:
-            place = np.minimum(np.searchsorted(ids, part.segment.ids), max(0, len(ids) - 1))
-            same = part.current.copy()
-            if len(ids):
-                same &= (ids[place] == part.segment.ids) & (updated[place] == part.segment.updated)
-                unchanged[place[same]] = True
-            else:
-                same[:] = False
-            parts.append(part if same.sum() == part.current.sum() else _Part(part.segment, same))
-        missing = ids[~unchanged]
+    def _compared(self, known: _Snapshot) -> _Snapshot | None:
+        """The snapshot after the commits until now; None where so much has changed that it is better loaded anew."""
+        changes = read_changes(feed.Rows(self.table), known.position, known, ("id",))
+        missing = changes.rows["id"].to_numpy()
         if len(missing) > _MOST_CHANGED:
             return None
+        parts = tuple(part.without(changes.gone) for part in known.parts)
         if len(missing):
             added = self._read(known.column, f"id IN ({', '.join(map(str, missing.tolist()))})", known.mean_length)
-            return _Snapshot(version, known.column, self._with(parts, added))
-        return _Snapshot(version, known.column, tuple(parts))
+            parts = self._with(parts, added)
+        return _Snapshot(changes.position, known.column, parts)
 
     def _with(self, parts: Sequence[_Part], added: Segment) -> tuple[_Part, ...]:
         """The parts with another segment, of which small ones are merged; where both have a row, the new one counts."""
@@ -372,13 +413,7 @@ class ResidentMemories:
         snapshot = self._latest()
         if snapshot is None:
             return None
-        wanted = np.array(ids, np.int64)
-        found = []
-        for part in snapshot.parts:
-            places = part.segment.places(wanted)
-            places = places[places >= 0]
-            found.append((part, places[part.current[places]]))
-        return _taken(found, columns)
+        return snapshot.rows_of(np.array(ids, np.int64), columns)
 
     def newest(self, limit: int, filters: Filters, columns: Sequence[str]) -> pa.Table | None:
         """The given columns of the memories that were created last, newest first; of those of one time, by falling id."""

@@ -102,6 +102,11 @@ class Segment:
         return self.rows.column("updated_at").cast(pa.int64()).to_numpy()
 
     @cached_property
+    def updated_until(self) -> int:
+        """The last time at which a row was updated."""
+        return int(self.updated.max(initial=0))
+
+    @cached_property
     def active(self) -> "Mask":
         """Whether each memory is active."""
         return _is_in(self.rows.column("state"), [State.ACTIVE])
@@ -136,11 +141,11 @@ class Segment:
             tagged[pc.list_parent_indices(tags).to_numpy()[_is_in(tags.flatten(), [tag])]] = True
             passing &= tagged
         if filters.since:
-            passing &= self.created >= _microseconds(filters.since)
+            passing &= self.created >= microseconds(filters.since)
         if filters.until:
-            passing &= self.created < _microseconds(filters.until)
+            passing &= self.created < microseconds(filters.until)
         if filters.after:
-            moment, number = _microseconds(filters.after[0]), filters.after[1]
+            moment, number = microseconds(filters.after[0]), filters.after[1]
             passing &= (self.created < moment) | ((self.created == moment) & (self.ids < number))
         return passing
 
@@ -150,7 +155,8 @@ def _is_in(values: pa.Array, wanted: "Iterable[str]") -> "Mask":
     return pc.is_in(values, value_set=accepted).to_numpy(zero_copy_only=False)
 
 
-def _microseconds(moment: datetime) -> int:
+def microseconds(moment: datetime) -> int:
+    """Since 1970."""
     return pa.scalar(moment, pa.timestamp("us", tz="UTC")).value
 
 

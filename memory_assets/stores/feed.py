@@ -1,0 +1,169 @@
+"""The change feed of a table: what changed since it was last read, at a cost that follows the change.
+
+Every writer sets a row's `updated_at` in the commit that changes it, and a B-tree over that column finds what is new. Deletions
+show in the number of rows, and only then are all ids compared. LanceDB's own row versions are not used
+(docs/decisions/change-feed.md says why).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    from lancedb.table import Table as LanceTable
+
+    Ids = npt.NDArray[np.int64]
+
+CLOCK_SLACK = timedelta(minutes=10)
+"""How far the clocks of two writers may differ, and how long one commit may take after its time was read."""
+UNKNOWN = -1
+"""Stands for the time of a row that is not known."""
+_ATTEMPTS = 3
+"""How often recent rows and their number are read until no commit came between."""
+_MANY = 20_000
+"""Rows from which it is cheaper to read all than to look each up."""
+_NONE = np.array([], np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """How far a table has been read."""
+
+    version: int
+    """Every commit up to this version of the table is included."""
+    read_at: datetime
+    """The reader's clock just before."""
+
+
+class Table(Protocol):
+    """What is read, on disk or in memory: rows with the columns `id` and `updated_at`."""
+
+    @property
+    def version(self) -> int:
+        """Grows with every commit."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def ids(self) -> "Ids":
+        """Of all rows, in any order."""
+        ...
+
+    def rows(self, columns: Sequence[str]) -> pa.Table:
+        """Columns of all rows."""
+        ...
+
+    def updated_since(self, moment: datetime, columns: Sequence[str]) -> pa.Table:
+        """Columns of the rows whose `updated_at` is `moment` or later."""
+        ...
+
+    def rows_of(self, ids: "Ids", columns: Sequence[str]) -> pa.Table:
+        """Columns of the rows with these ids."""
+        ...
+
+
+class Known(Protocol):
+    """What a reader of the feed holds already."""
+
+    def __len__(self) -> int: ...
+
+    def ids(self) -> "Ids":
+        """Of all rows it holds, in any order."""
+        ...
+
+    def updated(self, ids: "Ids") -> "npt.NDArray[np.int64]":
+        """The `updated_at` with which it holds each row, in microseconds since 1970; `UNKNOWN` where it does not."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What a reader lacks."""
+
+    position: Position
+    rows: pa.Table
+    """The columns asked for, of rows that are new or changed."""
+    gone: "Ids"
+    """Rows that it holds and that are no more."""
+
+    def __bool__(self) -> bool:
+        return bool(self.rows.num_rows or len(self.gone))
+
+
+def read_changes(table: Table, since: Position | None, known: Known, columns: Sequence[str]) -> Changes:
+    """What changed in a table since a position.
+
+    Args:
+        table: what is read.
+        since: where an earlier reading ended; None, or a version that is not reached yet because the table was replaced, reads all.
+        known: what was read until then.
+        columns: to be read of the changed rows; `id` among them.
+    """
+    here = Position(table.version, datetime.now(UTC))
+    if since is None or here.version < since.version:
+        rows = table.rows(columns)
+        return Changes(here, rows, np.setdiff1d(known.ids(), rows["id"].to_numpy()))
+    attempts = _ATTEMPTS
+    while True:
+        recent = table.updated_since(since.read_at - CLOCK_SLACK, ("id", "updated_at"))
+        ids, times = recent["id"].to_numpy(), _microseconds(recent["updated_at"])
+        held = known.updated(ids)
+        balanced = len(table) == len(known) + int((held == UNKNOWN).sum())
+        attempts -= 1
+        if balanced or not attempts or table.version == here.version:
+            break
+        here = Position(table.version, datetime.now(UTC))
+    wanted, gone = ids[held != times], _NONE
+    if not balanced:
+        present, kept = table.ids(), known.ids()
+        gone = np.setdiff1d(kept, present)
+        wanted = np.union1d(np.setdiff1d(wanted, gone), np.setdiff1d(present, kept))
+    return Changes(here, table.rows_of(wanted, columns), gone)
+
+
+def _microseconds(times: pa.ChunkedArray) -> "npt.NDArray[np.int64]":
+    return times.cast(pa.int64()).fill_null(0).to_numpy()
+
+
+class Rows:
+    """A LanceDB table as the feed reads it."""
+
+    def __init__(self, table: "LanceTable", *, row_ids: bool = False) -> None:
+        """Read a table, with LanceDB's `_rowid` beside the columns if asked for."""
+        self._table = table
+        self._row_ids = row_ids
+
+    @property
+    def version(self) -> int:
+        """LanceDB's."""
+        return self._table.version
+
+    def __len__(self) -> int:
+        return self._table.count_rows()
+
+    def ids(self) -> "Ids":
+        """Of all rows."""
+        return self._read(("id",), "true", row_ids=False)["id"].to_numpy()
+
+    def rows(self, columns: Sequence[str]) -> pa.Table:
+        """Columns of all rows."""
+        return self._read(columns, "true", row_ids=self._row_ids)
+
+    def updated_since(self, moment: datetime, columns: Sequence[str]) -> pa.Table:
+        """Columns of the rows whose `updated_at` is `moment` or later; found by the index on it."""
+        return self._read(columns, f"updated_at >= timestamp '{moment:%Y-%m-%d %H:%M:%S.%f}+00:00'", row_ids=False)
+
+    def rows_of(self, ids: "Ids", columns: Sequence[str]) -> pa.Table:
+        """Columns of the rows with these ids."""
+        if len(ids) > _MANY:
+            rows = self.rows(columns)
+            return rows.filter(pa.array(np.isin(rows["id"].to_numpy(), ids)))
+        return self._read(columns, f"id IN ({', '.join(map(str, ids.tolist()))})" if len(ids) else "false", row_ids=self._row_ids)
+
+    def _read(self, columns: Sequence[str], where: str, *, row_ids: bool) -> pa.Table:
+        return self._table.search().where(where).select(list(columns)).with_row_id(row_ids).to_arrow()
