@@ -1,0 +1,305 @@
+"""Keys and passwords in texts: found by the shape of known tokens, by what they are called, and by how random they look.
+
+Every pattern is bounded, and none can begin again within what it has read, so the cost of a text grows with its length alone.
+"""
+
+import base64
+import binascii
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+_SHAPES = {
+    "aws access key": r"(?:AKIA|ASIA)[A-Z0-9]{16}",
+    "github token": r"gh[oprsu]_[A-Za-z0-9]{36,255}|github_pat_\w{60,255}",
+    "gitlab token": r"gl(?:pat|dt|rt|cbt|ptt|soat|agent|imt|ft)-[\w-]{20,100}",
+    "slack token": r"xox[abeoprs]-[A-Za-z0-9-]{10,250}|xapp-\d-[A-Za-z0-9-]{20,250}",
+    "slack webhook": r"hooks\.slack\.com/(?:services|workflows|triggers)/[\w/]{30,120}",
+    "discord webhook": r"discord(?:app)?\.com/api/webhooks/\d{15,22}/[\w-]{60,80}",
+    "teams webhook": r"[\w-]{1,60}\.webhook\.office\.com/webhookb2/[\w@/-]{60,300}",
+    "discord token": r"[MNO][\w-]{23,28}\.[\w-]{6}\.[\w-]{27,45}",
+    "telegram token": r"\d{8,10}:AA[\w-]{33}",
+    "stripe key": r"(?:[rs]k_(?:live|test|prod)|whsec)_[A-Za-z0-9+/=]{16,250}",
+    "anthropic key": r"sk-ant-[\w-]{30,200}",
+    "openai key": r"sk-(?:proj|svcacct|admin|None)-[\w-]{40,200}|sk-[A-Za-z0-9]{20}T3BlbkFJ[A-Za-z0-9]{20}",
+    "openrouter key": r"sk-or-v1-[0-9a-f]{64}",
+    "google key": r"AIza[\w-]{35}|GOCSPX-[\w-]{28}|ya29\.[\w-]{30,500}|1//0[\w-]{40,200}",
+    "hugging face token": r"(?:hf|api_org)_[A-Za-z]{34}",
+    "groq key": r"gsk_[A-Za-z0-9]{40,60}",
+    "replicate token": r"r8_[\w-]{37}",
+    "perplexity key": r"pplx-[A-Za-z0-9]{40,64}",
+    "xai key": r"xai-[A-Za-z0-9]{70,90}",
+    "npm token": r"npm_[A-Za-z0-9]{36}",
+    "pypi token": r"pypi-AgE[\w-]{50,500}",
+    "rubygems key": r"rubygems_[0-9a-f]{48}",
+    "sendgrid key": r"SG\.[\w-]{16,32}\.[\w-]{32,64}",
+    "mailchimp key": r"[0-9a-f]{32}-us\d{1,2}",
+    "mailgun key": r"key-[0-9a-f]{32}",
+    "twilio key": r"SK[0-9a-f]{32}",
+    "digitalocean token": r"do[opr]_v1_[0-9a-f]{64}",
+    "azure secret": r"[A-Za-z0-9_~.-]{3}\dQ~[A-Za-z0-9_~.-]{31,34}",
+    "json web token": r"eyJ[\w-]{8,500}\.eyJ[\w-]{8,4000}\.[\w-]{16,1000}",
+    "age key": r"AGE-SECRET-KEY-1[A-Z0-9]{58}",
+    "vault token": r"hv[bsr]\.[\w-]{24,200}",
+    "terraform token": r"[A-Za-z0-9]{14}\.atlasv1\.[\w-]{60,70}",
+    "databricks token": r"dapi[0-9a-f]{32}(?:-\d)?",
+    "linear key": r"lin_(?:api|oauth)_[A-Za-z0-9]{32,64}",
+    "notion token": r"ntn_\d{11}[A-Za-z0-9]{35}|secret_[A-Za-z0-9]{43}",
+    "figma token": r"fig[dru]_[\w-]{38,50}",
+    "postman key": r"PMAK-[0-9a-f]{24}-[0-9a-f]{34}",
+    "shopify token": r"shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}",
+    "square token": r"sq0[a-z]{3}-[\w-]{22,60}|EAAA[\w-]{60}",
+    "airtable token": r"pat[A-Za-z0-9]{14}\.[0-9a-f]{64}",
+    "doppler token": r"dp\.(?:pt|ct|st|sa|scim|audit)\.(?:[\w-]{2,35}\.)?[A-Za-z0-9]{40,44}",
+    "grafana token": r"glsa_[A-Za-z0-9]{32}_[0-9a-fA-F]{8}|glc_[A-Za-z0-9+/=]{32,400}",
+    "new relic key": r"NRA[AK]-[A-Z0-9]{27}|NRJS-[0-9a-f]{19}|NRI[IQ]-[\w-]{32}",
+    "supabase token": r"sb[ps]_[0-9a-f]{40}|sb_secret_[\w-]{20,60}",
+    "tailscale key": r"tskey-[a-z]{3,8}-[\w-]{16,80}",
+    "pulumi token": r"pul-[0-9a-f]{40}",
+    "docker token": r"dckr_(?:pat|oat)_[\w-]{27,40}",
+    "atlassian token": r"AT(?:ATT|CTT|BB)[\w=+/-]{20,250}",
+    "sentry token": r"sntry[su]_[\w+/=-]{40,300}",
+    "artifactory key": r"AKCp[A-Za-z0-9]{66,70}|cmVmd[A-Za-z0-9]{59}",
+    "dropbox token": r"sl\.(?:u\.)?[\w-]{100,1500}",
+    "fly token": r"fo1_[\w-]{43}|fm[12][ar]?_[A-Za-z0-9+/=]{60,800}",
+    "1password token": r"ops_eyJ[\w+/=-]{200,2000}",
+    "facebook token": r"EAA[MC][A-Za-z0-9]{80,250}",
+    "alibaba key": r"LTAI[A-Za-z0-9]{17,21}",
+    "bedrock key": r"ABSK[A-Za-z0-9+/=]{100,140}",
+    "buildkite token": r"bk(?:ua|aj|at|ct)_[A-Za-z0-9]{40,150}",
+    "circleci token": r"CCI(?:PAT|PRJ)_[A-Za-z0-9]{20,24}_[0-9a-f]{40}",
+    "docker swarm token": r"SWM(?:TKN|KEY)-1-[\w-]{30,120}",
+    "dynatrace token": r"dt0[a-z]\d\d\.[A-Z0-9]{24}\.[A-Z0-9]{64}",
+    "elevenlabs key": r"sk_[0-9a-f]{48}",
+    "heroku key": r"HRKU-[\w-]{36,70}",
+    "nvidia key": r"nvapi-[\w-]{60,80}",
+    "openshift token": r"sha256~[\w-]{43}",
+    "planetscale token": r"pscale_(?:pw|tkn|oauth)_[\w.=-]{32,64}",
+    "resend key": r"re_[A-Za-z0-9]{8}_[A-Za-z0-9]{24}",
+    "sendinblue key": r"xkeysib-[0-9a-f]{64}-[A-Za-z0-9]{16}",
+    "sourcegraph token": r"sgp_(?:[0-9a-f]{16}_|local_)?[0-9a-f]{40}",
+    "together key": r"tgp_v1_[\w-]{43}",
+    "vercel token": r"vc[acikpr]_[\w-]{50,80}",
+    "wandb key": r"wandb_v1_[\w-]{60,90}",
+    "chat model key": r"c?sk-[A-Za-z0-9]{32,64}",
+    "azure storage key": r"(?:Account|SharedAccess)Key=[A-Za-z0-9+/]{42,86}={0,2}",
+}
+"""Kind -> what a token of it looks like."""
+
+_TOKEN = re.compile(
+    r"(?<![A-Za-z0-9_])(?=[A-Za-z0-9])(?:" + "|".join(f"({shape})" for shape in _SHAPES.values()) + r")(?![A-Za-z0-9])", re.ASCII
+)
+_KINDS = ("", *_SHAPES)
+_RUN = re.compile(r"[A-Za-z0-9_.~+/=:@-]{18,}", re.ASCII)
+"""Where alone a token can be."""
+_UNKNOWN_TOKEN = re.compile(
+    r"(?<![\w/.+-])[A-Za-z]{2,12}(?:[_-][A-Za-z0-9]{1,8}){0,2}[_-](?P<value>[A-Za-z0-9]{30,200})(?![\w/+=-])", re.ASCII
+)
+"""A prefix that names somebody, and something random: how tokens are made today."""
+
+_KEY_BLOCK = re.compile(
+    r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+    r"(?:(?:[^-]|-(?!----)){16,20000}-----END [A-Z0-9 ]{0,60}-----|(?:(?:\s|\\[nr]){0,4}[A-Za-z0-9+/=]{32,100}){1,400})"
+)
+
+_CALLED = re.compile(
+    r"""
+    (?P<name> (?P<password> pass(?:word|wd|phrase|code|wort) | kennwort | (?<![a-z])pwd? )
+            | (?: api | access | secret | private | encryption | signing | master | auth | deploy | license | storage | account
+                | service )[ _-]?(?:access[ _-]?)?key(?:[ _-]?id)?
+            | client[ _-]?secret | secret | token | credentials? | (?<![a-z])auth )
+    [0-9]{0,3}
+    (?: [ \t]+ (?:for|of|at|on|to|in|von|für|im) [ \t] [^\n:=]{1,40}? )?
+    ["'`*_)\]]{0,4} [ \t]{0,3}
+    (?P<sign> :=? | =>? | -> | → | (?:[ \t](?:is|was|ist|lautet)(?:[ \t]+now)?(?=[\s:])) )
+    [:\s"'`*(]{0,6}
+    (?P<value> [^\s"'`<>\\]{6,400} )
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+_HEADER = re.compile(r"(?i)(?<![a-z])(?P<scheme>bearer|basic)[ \t]{1,3}(?P<value>[A-Za-z0-9._~+/=-]{12,2000})", re.ASCII)
+_IN_ADDRESS = re.compile(r"://[^\s:@/\"'<>]{0,64}:(?P<value>[^\s@/\"'<>]{3,200})@")
+_ON_COMMAND_LINE = re.compile(
+    r"(?:\b(?:mysql|mysqldump|mariadb)\b[^\n]{0,80}?\s-p|\bsshpass\s+-p\s{0,3}"
+    r"|\bcurl\b[^\n]{0,120}?\s(?:-u|--user)\s{0,3}[\"']?[^\s:\"']{1,64}:)[\"']?(?P<value>[^\s\"'`]{6,200})"
+)
+_PAIR = re.compile(
+    r"(?i)\b(?:logins?|credentials|account|zugang)\b[^\n:/]{0,40}?(?::|\bis\b|\bare\b|\bist\b)[ \t]{1,3}[`\"']?[\w.@+-]{2,60}[`\"']?"
+    r"[ \t]{0,2}/[ \t]{0,2}[`\"']?(?P<value>[^\s\"'`/]{6,64})"
+)
+_CLUES = (
+    "pass",
+    "pw",
+    "kennwort",
+    "secret",
+    "token",
+    "key",
+    "auth",
+    "credential",
+    "bearer",
+    "basic",
+    "://",
+    "login",
+    "account",
+    "zugang",
+    "-p",
+    "-u",
+)
+"""One of these stands in every text that the patterns above can fit, in lower case."""
+
+_PLACEHOLDER = re.compile(
+    r"(?i)[$<{%\[(*&|#…]|x{3,}|\.{3}|y?our[-_. ]|(?:my|the|some|any|test|dummy|fake|sample|example|change|replace|insert|redacted|hidden"
+    r"|placeholder|undefined|optional|required|1password|bitwarden|keepass|lastpass)(?![a-z]*\d)"
+    r"|(?:sha|md|base|argon|bcrypt|pbkdf|aes|rsa|utf|oauth|v)[-_]?\d+(?![a-z0-9])"
+    r"|(?:pass(?:word|wd)?|pwd?|secret|token|user(?:name)?|none|null|true|false|string|str|env)\b"
+)
+"""What stands where a secret would, and is none."""
+_CODE = re.compile(r"[A-Za-z_][A-Za-z_]*(?:\d?\.[A-Za-z_]\w*)+|[A-Za-z_][\w.]*[(\[].*|[a-z]+(?:[_-][a-z]+)+", re.ASCII)
+"""A name, a call or hyphenated words."""
+_HEX = re.compile(r"[0-9a-fA-F]+")
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_MARK = re.compile(r"\[secret: ([a-z0-9 ]{1,30})\]")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Secret:
+    """Where a text holds a secret, and what kind it is."""
+
+    start: int
+    end: int
+    kind: str
+
+
+def find_secrets(text: str) -> list[Secret]:
+    """The keys and passwords in a text, in order, none overlapping another."""
+    found = [*_tokens(text)]
+    lowered = text.lower()
+    if any(clue in lowered for clue in _CLUES):
+        found += _named(text)
+    if "PRIVATE KEY" in text:
+        found += (Secret(*match.span(), "private key") for match in _KEY_BLOCK.finditer(text))
+    return _apart(found)
+
+
+def mask(text: str) -> str:
+    """`text` with `[secret: kind]` in place of every secret; the same object where there is none."""
+    found = find_secrets(text)
+    for secret in reversed(found):
+        text = f"{text[: secret.start]}[secret: {secret.kind}]{text[secret.end :]}"
+    return text
+
+
+def marks(text: str) -> list[str]:
+    """The kinds of what was masked in a text, in order."""
+    return _MARK.findall(text)
+
+
+def _tokens(text: str) -> Iterator[Secret]:
+    for run in _RUN.finditer(text):
+        for match in _TOKEN.finditer(text, run.start(), run.end()):
+            yield Secret(*match.span(), _KINDS[match.lastindex or 0])
+        for match in _UNKNOWN_TOKEN.finditer(text, run.start(), run.end()):
+            if _is_random(match["value"]):
+                yield Secret(*match.span(), "token")
+
+
+def _named(text: str) -> Iterator[Secret]:
+    for match in _CALLED.finditer(text):
+        value = _without_end(match["value"])
+        if match["password"]:
+            is_secret = _is_password(value, environment=match["sign"] == "=" and match["name"].isupper())
+        else:
+            is_secret = _is_key(value) or (bool(_UUID.fullmatch(value)) and match["name"].lower() != "token")
+        if is_secret:
+            start = match.start("value")
+            yield Secret(start, start + len(value), "password" if match["password"] else _key_kind(match["name"]))
+    for pattern, is_secret, kind in _PATTERNS:
+        for match in pattern.finditer(text):
+            value = _without_end(match["value"])
+            if is_secret(value):
+                yield Secret(match.start("value"), match.start("value") + len(value), kind)
+
+
+def _key_kind(name: str) -> str:
+    name = re.sub(r"[ _-]+", " ", name.lower())
+    return "api key" if name.replace(" ", "") == "apikey" else name.removesuffix(" id").removesuffix("s")
+
+
+def _without_end(value: str) -> str:
+    """A value without the punctuation of the sentence that it ends."""
+    return value.rstrip(".,;:)]}*")
+
+
+def _is_password(value: str, *, environment: bool = False) -> bool:
+    """Whether a value that is called a password is one; in `NAME=value` of an environment a plain word is."""
+    if len(value) < 6 or _PLACEHOLDER.match(value) or "://" in value or _CODE.fullmatch(value):
+        return False
+    if environment or value.isdecimal():
+        return True
+    letters = any(char.isalpha() for char in value)
+    strange = any(char.isdecimal() or char in "!#$%^&*@+=~?" for char in value)
+    return letters and strange and not ("/" in value and not re.search(r"[!#$%^&*@]", value))
+
+
+def _is_key(value: str) -> bool:
+    """Whether a value that is called a key or a token is one: long, and as random as no name is."""
+    if len(value) < 16 or _PLACEHOLDER.match(value) or "://" in value or _UUID.fullmatch(value):
+        return False
+    longest = max(re.split(r"[^A-Za-z0-9]+", value), key=len)
+    return _is_random(value) or (len(longest) >= 16 and _digits(longest) >= 2 and _entropy(longest) >= 3.0)
+
+
+def _is_basic(value: str) -> bool:
+    try:
+        return b":" in base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError):
+        return False
+
+
+def _is_authorization(value: str) -> bool:
+    return _is_basic(value) or _is_key(value)
+
+
+def _in_address(value: str) -> bool:
+    return not _PLACEHOLDER.match(value)
+
+
+def _is_random(value: str) -> bool:
+    """Whether letters of both sizes and digits mix as in no name, or digits and small letters do and it is no hexadecimal digest."""
+    letters, large = sum(char.isalpha() for char in value), sum(char.isupper() for char in value)
+    if _entropy(value) < 3.5:
+        return False
+    if 0.2 * letters <= large <= 0.8 * letters:
+        return _digits(value) >= 2 or len(value) >= 24
+    return _digits(value) * 8 >= len(value) >= 32 and not _HEX.fullmatch(value)
+
+
+def _digits(value: str) -> int:
+    return sum(char.isdecimal() for char in value)
+
+
+def _entropy(value: str) -> float:
+    """Shannon's, in bits a character."""
+    counts = Counter(value).values()
+    return -sum(count / len(value) * math.log2(count / len(value)) for count in counts)
+
+
+_PATTERNS: tuple[tuple[re.Pattern[str], Callable[[str], bool], str], ...] = (
+    (_HEADER, _is_authorization, "authorization"),
+    (_IN_ADDRESS, _in_address, "password"),
+    (_ON_COMMAND_LINE, _is_password, "password"),
+    (_PAIR, _is_password, "password"),
+)
+
+
+def _apart(found: list[Secret]) -> list[Secret]:
+    """The secrets without those that begin within another; of two that begin together the longer stays."""
+    kept: list[Secret] = []
+    for secret in sorted(found, key=lambda each: (each.start, -each.end)):
+        if not kept or secret.start >= kept[-1].end:
+            kept.append(secret)
+        elif secret.end > kept[-1].end:
+            kept[-1] = Secret(kept[-1].start, secret.end, kept[-1].kind)
+    return kept
