@@ -53,6 +53,16 @@ class State(StrEnum):
     ARCHIVED = "archived"
 
 
+class SecretPolicy(StrEnum):
+    """What is done with a text that holds keys or passwords."""
+
+    MASK = "mask"
+    """Kept, with the kind of each secret in its place."""
+    REFUSE = "refuse"
+    ALLOW = "allow"
+    """Kept as it is."""
+
+
 class RelationType(StrEnum):
     """The typed edges of seed 003 section 1, and SHARES_THEME of section 2."""
 

@@ -19,6 +19,7 @@ from pydantic_settings import (
 )
 
 from memory_assets.errors import SettingsError
+from memory_assets.models import SecretPolicy
 from memory_assets.tenants import TENANT_PATTERN
 
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
@@ -51,6 +52,11 @@ class Settings(BaseSettings):
     pai_learning_dir: Path = Field(default=Path("~/.pai/MEMORY/LEARNING"), description="PAI's LEARNING store.")
     source_max_bytes: int | None = Field(
         default=None, ge=1, description="Larger source files are refused; default: each source's own limit."
+    )
+
+    secrets: SecretPolicy = Field(
+        default=SecretPolicy.MASK,
+        description="What is done with keys and passwords in texts: mask, refuse or allow; files stay as they are.",
     )
 
     embedder: str = Field(default="auto", description="auto, minilm, wordllama, ollama[:model], openai:model, ...")

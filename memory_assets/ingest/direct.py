@@ -1,6 +1,7 @@
 """What people and agents give directly becomes memories: whole, or not at all with the step that failed."""
 
 import json
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -9,9 +10,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memory_assets.errors import ConflictError
-from memory_assets.language.process import process_batch
-from memory_assets.models import MAX_CONTENT_LENGTH, MAX_IMPORTED_LENGTH, Memory, NewMemory
+from memory_assets.errors import ConflictError, InvalidInputError
+from memory_assets.ingest.secrets import refusal_of, without_secrets
+from memory_assets.language.process import ProcessingError, Step, process_batch
+from memory_assets.language.secrets import mask
+from memory_assets.language.validation import validate_content
+from memory_assets.models import MAX_CONTENT_LENGTH, MAX_IMPORTED_LENGTH, Memory, NewMemory, SecretPolicy
 from memory_assets.stores.rows import content_hash, derived_id, indexed_text, new_id
 
 if TYPE_CHECKING:
@@ -21,6 +25,8 @@ if TYPE_CHECKING:
 
 _CHUNK = 512
 """Memories per commit of an import."""
+_SHOWN = 80
+"""Characters of a refused text that its error shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +54,7 @@ def store_memories(tenant: "Tenant", given: Sequence[NewMemory]) -> list[Stored]
         ProcessingError: a step failed for one of them; the message names it.
         StoreError: the commit failed.
     """
-    memories, embeddings = _understand(tenant, given, datetime.now(UTC))
+    memories, embeddings = _understand(tenant, _guarded(tenant, given), datetime.now(UTC))
     tenant.memories.add(memories, embeddings, tenant.embedder.name)
     return [Stored(memory, vector) for memory, vector in zip(memories, embeddings, strict=True)]
 
@@ -63,7 +69,7 @@ def store_once(tenant: "Tenant", given: NewMemory) -> Stored:
         ProcessingError: a step failed; the message names it.
         StoreError: the commit failed.
     """
-    memories, embeddings = _understand(tenant, [given], datetime.now(UTC))
+    memories, embeddings = _understand(tenant, _guarded(tenant, [given]), datetime.now(UTC))
     tenant.memories.insert(memories, embeddings, tenant.embedder.name)
     (kept,) = tenant.memories.get([memories[0].id])
     if kept.revision != memories[0].revision:
@@ -91,6 +97,7 @@ def import_memories(tenant: "Tenant", given: Sequence[NewMemory], on_progress: C
         ProcessingError: a step failed; finished commits stay.
         StoreError: a commit failed; finished commits stay.
     """
+    given = _guarded(tenant, given, MAX_IMPORTED_LENGTH)
     existing = tenant.memories.scan(("id", "revision"))
     revisions = dict(zip(existing["id"].to_pylist(), existing["revision"].to_pylist(), strict=True))
     with_ids = {memory.id: memory for memory in (replace(each, id=_import_id(each)) for each in given)}
@@ -99,7 +106,7 @@ def import_memories(tenant: "Tenant", given: Sequence[NewMemory], on_progress: C
     now = datetime.now(UTC)
     for start in range(0, len(todo), _CHUNK):
         chunk = todo[start : start + _CHUNK]
-        memories, embeddings = _understand(tenant, chunk, now, [ordinals[each.id] for each in chunk], MAX_IMPORTED_LENGTH)
+        memories, embeddings = _understand(tenant, chunk, now, [ordinals[each.id] for each in chunk])
         tenant.memories.put(memories, embeddings, tenant.embedder.name)
         on_progress(start + len(chunk), len(todo))
     tenant.memories.optimize()
@@ -118,12 +125,26 @@ def _ordinals(given: Iterable[NewMemory]) -> dict[int | None, int]:
     return ordinals
 
 
+def _guarded(tenant: "Tenant", given: Sequence[NewMemory], longest: int = MAX_CONTENT_LENGTH) -> list[NewMemory]:
+    """Valid memories as they may be kept: without secrets, unless the settings allow them. No step comes before this one.
+
+    Raises:
+        ProcessingError: one of them is not valid, or holds a secret and the settings refuse that.
+    """
+    policy = tenant.settings.secrets
+    for index, each in enumerate(given):
+        try:
+            validate_content(each.content, longest)
+        except InvalidInputError as error:
+            raise ProcessingError(Step.VALIDATION, str(error), index) from error
+        if policy is SecretPolicy.REFUSE and (reason := refusal_of(each)):
+            shown = mask(each.content)[:_SHOWN]
+            raise ProcessingError(Step.VALIDATION, f"{reason}: {shown!r}; take it out, or set MEMORY_SECRETS to mask.", index)
+    return list(given) if policy is SecretPolicy.ALLOW else [without_secrets(each) for each in given]
+
+
 def _understand(
-    tenant: "Tenant",
-    given: Sequence[NewMemory],
-    now: datetime,
-    ordinals: Sequence[int] | None = None,
-    longest: int = MAX_CONTENT_LENGTH,
+    tenant: "Tenant", given: Sequence[NewMemory], now: datetime, ordinals: Sequence[int] | None = None
 ) -> tuple[list[Memory], "npt.NDArray[np.float32]"]:
     drafts = [_draft(each, now, ordinal) for each, ordinal in zip(given, ordinals or [0] * len(given), strict=True)]
     processed = process_batch(
@@ -131,7 +152,7 @@ def _understand(
         tenant.analyzer,
         tenant.embedder,
         embedded_texts=[indexed_text(draft) for draft in drafts],
-        longest=longest,
+        longest=sys.maxsize,
     )
     memories = [
         replace(

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from memory_assets.errors import NotFoundError
-from memory_assets.models import FileScan, FileStamp, Refusal, Scan, Source, SourceItem
+from memory_assets.ingest.secrets import guarded
+from memory_assets.models import FileScan, FileStamp, Refusal, Scan, SecretPolicy, Source, SourceItem
 from memory_assets.sources.files import shown_path
 from memory_assets.stores.catalog import Catalog
 
@@ -46,17 +47,21 @@ def known_stamps(catalog: Catalog, source: Source) -> dict[str, FileStamp]:
     return {path: FileStamp(size, mtime_ns, inode) for path, size, mtime_ns, inode in rows}
 
 
-def record_scan(catalog: Catalog, scan: Scan, known: dict[str, FileStamp]) -> ScanOutcome:
+def record_scan(
+    catalog: Catalog, scan: Scan, known: dict[str, FileStamp], policy: SecretPolicy = SecretPolicy.MASK
+) -> ScanOutcome:
     """Bring the catalog to what `scan` found, in one transaction, and only where something differs.
 
     Args:
         catalog: the tenant's catalog.
         scan: a pass over the source that was given `known`.
         known: the stamps that the scan compared with.
+        policy: what is done with items that hold secrets.
 
     Raises:
         StoreError: the catalog cannot be written; nothing was.
     """
+    scan = guarded(scan, policy)
     vanished = vanished_paths(scan, known)
     with catalog.read() as connection:
         before = connection.execute("SELECT root, notes FROM source_scans WHERE source = ?", [scan.source]).fetchone()

@@ -183,17 +183,37 @@ def find_secrets(text: str) -> list[Secret]:
     return _apart(found)
 
 
-def mask(text: str) -> str:
-    """`text` with `[secret: kind]` in place of every secret; the same object where there is none."""
-    found = find_secrets(text)
-    for secret in reversed(found):
+def mask(text: str, name: str = "") -> str:
+    """`text` with `[secret: kind]` in place of every secret; the same object where there is none.
+
+    Args:
+        text: what somebody wrote.
+        name: what it is called where it stands, such as the key of a JSON object.
+    """
+    for secret in reversed(_found_under(name, text)):
         text = f"{text[: secret.start]}[secret: {secret.kind}]{text[secret.end :]}"
     return text
+
+
+def kinds_of(text: str, name: str = "") -> list[str]:
+    """The kinds of the secrets that `mask` would mask, in order."""
+    return [secret.kind for secret in _found_under(name, text)]
 
 
 def marks(text: str) -> list[str]:
     """The kinds of what was masked in a text, in order."""
     return _MARK.findall(text)
+
+
+def _found_under(name: str, text: str) -> list[Secret]:
+    if not name:
+        return find_secrets(text)
+    before = len(name) + 2
+    return [
+        Secret(max(0, secret.start - before), secret.end - before, secret.kind)
+        for secret in find_secrets(f"{name}: {text}")
+        if secret.end > before
+    ]
 
 
 def _tokens(text: str) -> Iterator[Secret]:

@@ -53,7 +53,7 @@ def _materialize(tenant: Tenant, source: Source, root: Path, scan: Callable[...,
         found = scan(root, known, max_bytes=limit) if limit else scan(root, known)
     else:
         found = Scan(source, "", notes=(f"The files belong to the tenant {tenant.settings.tenant!r}.",))
-    outcome = record_scan(tenant.catalog, found, known)
+    outcome = record_scan(tenant.catalog, found, known, tenant.settings.secrets)
     return dg.MaterializeResult(data_version=dg.DataVersion(outcome.data_version), metadata=_metadata(outcome, root, started))
 
 
