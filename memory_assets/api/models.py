@@ -213,6 +213,11 @@ class StoreResponse(BaseModel):
 
     id: int
     splash: list[SplashMemory]
+    masked: list[str] = Field(
+        default=[],
+        description="Kinds of keys and passwords that were masked in it; left out where there are none.",
+        exclude_if=lambda kinds: not kinds,
+    )
 
 
 class ComponentOut(BaseModel):

@@ -107,6 +107,7 @@ async def store(opened: Opened, body: models.StoreRequest, idempotency_key: Idem
             models.SplashMemory.model_validate(_shown(ripple.memory) | {"similarity": ripple.similarity})
             for ripple in remembered.splash
         ],
+        masked=list(remembered.masked),
     )
 
 

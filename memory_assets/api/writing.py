@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from memory_assets.ingest.direct import Stored, store_memories, store_once
+from memory_assets.language.secrets import marks
 from memory_assets.models import NewMemory
 from memory_assets.recall.splash import Ripple, splash
 
@@ -36,10 +37,11 @@ Run = Callable[..., Awaitable[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """The id of a memory that was committed, and what it stirred up."""
+    """The id of a memory that was committed, what it stirred up, and the kinds of secrets that were masked in it."""
 
     id: int
     splash: "Sequence[Ripple]"
+    masked: Sequence[str]
 
 
 class Writer:
@@ -118,7 +120,9 @@ class Writer:
         if isinstance(found, BaseException):
             _log.error("no splash: %s", found, exc_info=found)
             found = [()] * len(stored)
-        return [Remembered(each.memory.id, ripples) for each, ripples in zip(stored, found, strict=True)]
+        return [
+            Remembered(each.memory.id, ripples, marks(each.memory.content)) for each, ripples in zip(stored, found, strict=True)
+        ]
 
 
 def _splashes(tenant: "Tenant", stored: Sequence[Stored]) -> list[list[Ripple]]:

@@ -39,6 +39,8 @@ def command(refused: bool, tenant: Tenant, as_json: bool) -> None:
     if status.refusals:
         reasons = Counter(refusal.reason.partition(":")[0] for refusal in status.refusals)
         click.echo(f"  refused    {len(status.refusals)} ({_counts(dict(reasons))}); `memory status --refused` lists them")
+    for path, kinds in status.masked.items():
+        click.echo(f"  masked     {_counts(kinds)} in {path}: take it out of that file, and change it where it is used")
 
 
 def _print_refusals(refusals: Any) -> None:

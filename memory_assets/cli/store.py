@@ -34,6 +34,7 @@ def command(
 ) -> None:
     """Remember a text; `-` reads it from standard input."""
     from memory_assets.ingest.direct import store_memory
+    from memory_assets.language.secrets import marks
 
     given = NewMemory(
         sys.stdin.read() if text == "-" else text,
@@ -51,6 +52,8 @@ def command(
         print_json(memory_json(memory))
     else:
         click.echo(f"Stored {memory.id}")
+        if kinds := marks(memory.content):
+            click.echo(f"  masked    {', '.join(kinds)}: its place holds the kind alone (MEMORY_SECRETS)")
         entities = [f"{entity.text} ({entity.type})" for entity in memory.entities]
         for name, values in (("tags", memory.tags), ("entities", entities), ("actions", memory.actions)):
             if values:

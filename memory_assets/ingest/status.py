@@ -21,6 +21,12 @@ _SILOS = """
     FROM source_refusals WHERE source = 'claude_silo' GROUP BY ALL
     ORDER BY ALL
 """
+_MASKED = r"""
+    SELECT path, kind, count(*)
+    FROM (SELECT path, unnest(regexp_extract_all(i::VARCHAR, '\[secret: ([a-z0-9 ]{1,30})\]', 1)) AS kind
+          FROM source_items i WHERE contains(i::VARCHAR, '[secret: '))
+    GROUP BY ALL ORDER BY ALL
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +46,8 @@ class TenantStatus:
     waiting: dict[str, int]
     """Silo folder -> files that are new or changed since the last run."""
     refusals: tuple[Refusal, ...]
+    masked: dict[str, dict[str, int]]
+    """Source file -> kind -> keys and passwords in it that were masked; the file still holds them."""
 
 
 def tenant_status(tenant: "Tenant") -> TenantStatus:
@@ -62,11 +70,23 @@ def tenant_status(tenant: "Tenant") -> TenantStatus:
         silos: dict[str, dict[str, int]] = {}
         for slug, kind, count in connection.execute(_SILOS).fetchall():
             silos.setdefault(slug, {})[kind] = count
+        masked: dict[str, dict[str, int]] = {}
+        for path, kind, count in connection.execute(_MASKED).fetchall():
+            masked.setdefault(path, {})[kind] = count
         entities, edges = connection.execute(
             "SELECT (SELECT count(*) FROM graph_nodes WHERE kind = 'entity'), (SELECT count(*) FROM graph_edges)"
         ).fetchone() or (0, 0)
     return TenantStatus(
-        tenant.name, dict(states), dict(kinds), items, silos, entities, edges, _waiting(tenant), refusals(tenant.catalog)
+        tenant.name,
+        dict(states),
+        dict(kinds),
+        items,
+        silos,
+        entities,
+        edges,
+        _waiting(tenant),
+        refusals(tenant.catalog),
+        masked,
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from memory_assets.language.secrets import marks
 from memory_assets.language.times import relative_age
 from memory_assets.models import Memory
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 def stored(memory: Memory, ripples: "Sequence[Ripple]", now: datetime) -> str:
     """A memory that was just stored, and what it stirs up."""
     lines = [f"Stored memory {memory.id}."]
+    if kinds := marks(memory.content):
+        lines.append(f"Masked, because secrets are not kept: {', '.join(kinds)}.")
     for name, values in (
         ("Tags", memory.tags),
         ("Entities", [f"{entity.text} ({entity.type})" for entity in memory.entities]),

@@ -41,6 +41,15 @@ def test_a_stored_memory_is_understood_and_shown_as_the_seed_shows_it(client: Te
         assert abs(datetime.now(UTC) - datetime.fromisoformat(moment)) < timedelta(minutes=1)
 
 
+def test_a_password_is_masked_and_the_answer_says_so(client: TenantClient) -> None:
+    content = {"content": "The admin password is " + "kestrel" + "-4711!"}
+    answer = client.post("/store", content, Idempotency_Key="once").json()
+    assert answer["masked"] == ["password"]
+    assert client.post("/store", content, Idempotency_Key="once").json()["id"] == answer["id"]
+    shown = client.post("/search", {"query": "admin password"}).json()["memories"]
+    assert [memory["content"] for memory in shown if memory["id"] == answer["id"]] == ["The admin password is [secret: password]"]
+
+
 def test_the_splash_is_what_lies_between_0_7_and_0_9_and_nothing_else(client: TenantClient) -> None:
     forgotten = client.store(DUCKDB_NOTES[4])
     client.post(f"/memories/{forgotten}/forget")

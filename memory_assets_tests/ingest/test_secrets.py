@@ -1,0 +1,90 @@
+"""What is kept holds no keys and passwords, wherever they came in."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from memory_assets.ingest.direct import import_memories, store_memory, store_once
+from memory_assets.ingest.scans import known_stamps, record_scan
+from memory_assets.ingest.secrets import without_secrets
+from memory_assets.ingest.status import tenant_status
+from memory_assets.language.process import ProcessingError
+from memory_assets.models import MAX_CONTENT_LENGTH, NewMemory, SecretPolicy, Source
+from memory_assets.sources import claude_silos
+from memory_assets.stores.exchange import to_jsonl
+from memory_assets.stores.rows import COLUMNS, from_arrow
+from memory_assets.tenants import Tenant
+from memory_assets_tests.conftest import WriteSilo
+from memory_assets_tests.ingest.test_sources_to_memories import ignore, ingest
+
+TOKEN = "AK" + "IA" + "QX7T" * 4
+PASSWORD = "kestrel" + "-4711!"
+
+
+def files_with(folder: Path, *secrets: str) -> list[Path]:
+    found = [secret.encode() for secret in secrets]
+    return [path for path in folder.rglob("*") if path.is_file() and any(secret in path.read_bytes() for secret in found)]
+
+
+def use(tenant: Tenant, policy: SecretPolicy) -> Tenant:
+    return Tenant(tenant.settings.model_copy(update={"secrets": policy}))
+
+
+def test_no_byte_of_a_secret_is_kept_however_it_came_in(tenant: Tenant, write_silo: WriteSilo, settings):
+    text = f"Staging runs with {TOKEN}, and the admin password is {PASSWORD}"
+    store_memory(tenant, NewMemory(text, Source.CLI, tags=(TOKEN,), metadata={"login": {"password": PASSWORD}}))
+    once = NewMemory(text, Source.HTTP, id=1 << 52, author=f"mira {TOKEN}")
+    assert store_once(tenant, once).memory == store_once(tenant, once).memory
+    imported = NewMemory(text, Source.IMPORT, title=TOKEN)
+    assert import_memories(tenant, [imported], ignore).added == 1
+    assert import_memories(tenant, [imported], ignore).unchanged == 1
+    path = write_silo("staging", text)
+    ingest(tenant)
+    memories = from_arrow(tenant.memories.scan(COLUMNS))
+    assert [memory.content.count("[secret: ") for memory in memories] == [2, 2, 2, 2]
+    assert memories[0].metadata == {"login": {"password": "[secret: password]"}}
+    assert files_with(settings.data_dir, TOKEN, PASSWORD) == []
+    assert TOKEN not in to_jsonl(memories)
+    assert text in path.read_text()
+
+
+def test_status_names_the_file_that_still_holds_a_secret(tenant: Tenant, write_silo: WriteSilo):
+    path = write_silo("staging", f"The admin password is {PASSWORD}")
+    write_silo("other", "Nothing to hide.")
+    ingest(tenant)
+    assert tenant_status(tenant).masked == {str(path): {"password": 1}}
+
+
+def test_a_text_with_a_secret_is_refused_where_the_settings_say_so(tenant: Tenant, write_silo: WriteSilo):
+    strict = use(tenant, SecretPolicy.REFUSE)
+    with pytest.raises(ProcessingError, match=r"holds a secret \(password\).*MEMORY_SECRETS") as refused:
+        store_memory(strict, NewMemory(f"The admin password is {PASSWORD}", Source.CLI))
+    assert PASSWORD not in str(refused.value)
+    path = write_silo("staging", f"The admin password is {PASSWORD}")
+    write_silo("other", "Nothing to hide.")
+    known = known_stamps(strict.catalog, Source.CLAUDE_SILO)
+    found = claude_silos.scan(strict.settings.claude_projects_dir, known)
+    outcome = record_scan(strict.catalog, found, known, SecretPolicy.REFUSE)
+    assert [(refusal.path, refusal.reason) for refusal in outcome.refusals] == [(str(path), "it holds a secret (password)")]
+    assert sum(outcome.items_by_kind.values()) == 1
+    assert len(strict.memories) == 0
+
+
+def test_secrets_are_kept_where_the_settings_allow_them(tenant: Tenant):
+    text = f"The admin password is {PASSWORD}"
+    assert store_memory(use(tenant, SecretPolicy.ALLOW), NewMemory(text, Source.CLI)).content == text
+
+
+def test_a_text_of_the_greatest_length_may_grow_by_its_masks(tenant: Tenant):
+    text = "pw: k7!aaa ".ljust(MAX_CONTENT_LENGTH, ".")
+    assert len(store_memory(tenant, NewMemory(text, Source.CLI)).content) > MAX_CONTENT_LENGTH
+    with pytest.raises(ProcessingError, match="7,501 characters"):
+        store_memory(tenant, NewMemory(text + ".", Source.CLI))
+
+
+def test_a_record_without_secrets_stays_the_same_object():
+    plain = NewMemory("The password policy asks for twelve characters.", Source.CLI, metadata=json.loads('{"a": [1, null, "b"]}'))
+    assert without_secrets(plain) is plain
+    assert without_secrets(replace(plain, title=TOKEN)) == replace(plain, title="[secret: aws access key]")
