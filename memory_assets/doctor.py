@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from memory_assets.errors import MemoryAssetsError
+from memory_assets.privacy import close_to_others, open_to_others
 from memory_assets.tenants import Tenant
 
 
@@ -16,12 +17,14 @@ class Finding:
     level: Literal["ok", "note", "fault"]
     what: str
     mend: str = ""
+    repair: Callable[[], None] | None = None
+    """Does what `mend` says, where the program can; `memory doctor --mend` calls it."""
 
 
 def examine(tenant: Tenant) -> list[Finding]:
     """Look at the data folder, the sources, the language room and the stores of a tenant."""
     findings: list[Finding] = []
-    for look in (_data_folder, _sources, _pipeline, _embedder, _tokens, _memories, _catalog):
+    for look in (_data_folder, _permissions, _sources, _pipeline, _embedder, _tokens, _memories, _catalog):
         findings += _faults_caught(look, tenant)
     return findings
 
@@ -41,6 +44,13 @@ def _data_folder(tenant: Tenant) -> Iterator[Finding]:
         yield Finding("fault", f"The data folder {folder} cannot be written.", f"Give yourself write access to {existing}.")
     else:
         yield Finding("ok", f"data folder {folder}")
+
+
+def _permissions(tenant: Tenant) -> Iterator[Finding]:
+    folder = tenant.settings.data_dir
+    if opened := open_to_others(folder):
+        what = f"{len(opened)} folders and files in {folder} can be read by other users of this machine, {opened[0]} among them."
+        yield Finding("fault", what, "Run `memory doctor --mend`.", lambda: close_to_others(folder))
 
 
 def _sources(tenant: Tenant) -> Iterator[Finding]:

@@ -1,13 +1,18 @@
 """What a process writes is for its owner alone."""
 
 import os
+import stat
 from contextlib import suppress
 from pathlib import Path
+
+from memory_assets.errors import StoreError
+
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def keep_private() -> None:
     """Let this process make folders of mode 0700 and files of mode 0600, the libraries it uses too; for the start of a face."""
-    os.umask(0o077)
+    os.umask(_OTHERS)
 
 
 def keep_temporary_files(data_dir: Path) -> None:
@@ -21,3 +26,34 @@ def keep_temporary_files(data_dir: Path) -> None:
         with suppress(OSError):
             folder.mkdir(mode=0o700, exist_ok=True)
             os.environ["TMPDIR"] = str(folder)
+
+
+def open_to_others(folder: Path) -> list[Path]:
+    """What lies at or below a folder and lets anybody but its owner read, write or enter it; links are not followed."""
+    found: list[Path] = []
+    for parent, folders, files in os.walk(folder):
+        for path in (Path(parent), *(Path(parent, name) for name in (*folders, *files))):
+            with suppress(FileNotFoundError):  # stores replace their files at any time
+                mode = path.lstat().st_mode
+                if stat.S_IMODE(mode) & _OTHERS and not stat.S_ISLNK(mode):
+                    found.append(path)
+    return list(dict.fromkeys(found))
+
+
+def close_to_others(folder: Path) -> None:
+    """Take from others what they may do at and below a folder."""
+    for path in open_to_others(folder):
+        with suppress(FileNotFoundError):
+            path.chmod(stat.S_IMODE(path.lstat().st_mode) & ~_OTHERS)
+
+
+def refuse_link(path: Path) -> None:
+    """Let a tenant's folder, and what lies in it, be the tenant's own, and not a way into another's.
+
+    Raises:
+        StoreError: `path` is a symbolic link.
+    """
+    if path.is_symlink():
+        raise StoreError(
+            f"{path} is a link, and what it leads to may be somebody else's; move the real folder there, or set MEMORY_DATA_DIR to it."
+        )

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memory_assets.errors import ConflictError, InvalidInputError, NotFoundError
-from memory_assets.privacy import keep_temporary_files
+from memory_assets.privacy import keep_temporary_files, refuse_link
 
 if TYPE_CHECKING:
     from memory_assets.language.embedders import Embedder
@@ -25,6 +25,7 @@ RESERVED_TENANTS = frozenset({"api", "con", "aux", "nul", "prn", "com1", "lpt1",
 
 _PARTS = ("vectors", "catalog.duckdb", "keys")
 """What a tenant's folder holds at least one of."""
+_ALL_PARTS = (*_PARTS, "access")
 
 
 def validate_tenant(name: str) -> str:
@@ -56,10 +57,13 @@ class Tenant:
 
         Raises:
             InvalidInputError: the name cannot be a tenant's.
+            StoreError: its folder, or a store in it, is a link.
         """
         self.settings = settings
         self.name = validate_tenant(name or settings.tenant)
         self._freshness = freshness
+        for path in (self.folder, *(self.folder / part for part in _ALL_PARTS)):
+            refuse_link(path)
 
     @property
     def folder(self) -> Path:
@@ -142,7 +146,9 @@ def tenants_on_disk(settings: "Settings") -> list[str]:
     return sorted(
         folder.name
         for folder in settings.data_dir.iterdir()
-        if re.fullmatch(TENANT_PATTERN, folder.name) and any((folder / part).exists() for part in _PARTS)
+        if re.fullmatch(TENANT_PATTERN, folder.name)
+        and not folder.is_symlink()
+        and any((folder / part).exists() for part in _PARTS)
     )
 
 

@@ -19,6 +19,7 @@ import httpx
 from mcp import Client, StdioServerParameters
 
 from memory_assets.cli.main import COMMANDS, cli
+from memory_assets.privacy import keep_private
 
 _MEMORY = [sys.executable, "-m", "memory_assets.cli"]
 
@@ -32,6 +33,8 @@ def main(folder: Path) -> None:
         '{"content": "Bob keeps the keys.", "id": 7}\n{"content": "Bob lost the keys.", "id": 8}\n', encoding="utf-8"
     )
     called = {"store", "run", "serve", "mcp"}
+    before = os.umask(0)
+    keep_private()  # as `memory` does before it calls one of these
     for line in (
         f"import {lines}",
         "search export --explain --bridges",
@@ -56,10 +59,8 @@ def main(folder: Path) -> None:
         arguments = line.split()
         called.add(arguments[0])
         click.echo(f"$ memory {line}")
-        try:
-            cli(arguments, standalone_mode=False)
-        except click.exceptions.Exit as leaving:
-            assert leaving.exit_code == 0, line
+        assert not cli(arguments, standalone_mode=False), line
+    os.umask(before)
     assert called == set(COMMANDS), f"give an example of {set(COMMANDS) - called}"
     _serve()
     asyncio.run(_mcp())

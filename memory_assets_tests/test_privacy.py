@@ -11,6 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from memory_assets.api.access import authorised
+from memory_assets.errors import StoreError
+from memory_assets.ingest.direct import store_memories
+from memory_assets.models import NewMemory, Source
+from memory_assets.settings import Settings
+from memory_assets.stores.keys import KeyStore
+from memory_assets.tenants import Tenant, tenants_on_disk
+
 ROOT = Path(__file__).parents[1]
 _NETWORK = ("connect", "bind", "sendto", "sendmsg", "sendmmsg")
 _FILES = (
@@ -79,7 +87,7 @@ def test_no_command_and_no_face_reaches_beyond_this_machine_or_writes_elsewhere(
     calls_watched = f"trace={','.join((*_NETWORK, *_FILES))}"
     watch = ["strace", "-f", "--seccomp-bpf", "-qq", "-y", "-s", "4096", "-e", calls_watched, "-o", str(trace)]
     command = [*alone, *watch, sys.executable, "-m", "memory_assets_tests.every_command", str(given)]
-    done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, timeout=280, check=False)
+    done = subprocess.run(command, env=environment, cwd=folder, umask=0, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 0, done.stdout[-3_000:] + done.stderr[-3_000:]
     calls = trace.read_text(encoding="utf-8", errors="replace")
     assert len(calls.splitlines()) > 1_000
@@ -87,3 +95,54 @@ def test_no_command_and_no_face_reaches_beyond_this_machine_or_writes_elsewhere(
     allowed = [tmp_path / "data", given, Path("/dev"), Path("/proc/self")]
     elsewhere = {path for path in _written(calls) if not any(path.is_relative_to(each) for each in allowed)}
     assert elsewhere == set()
+    assert _modes(tmp_path / "data") == {}
+
+
+def _modes(folder: Path) -> dict[str, str]:
+    """The permissions of what lies at and below a folder that are not those of an owner alone."""
+    return {
+        str(path): oct(path.stat().st_mode & 0o7777)
+        for path in (folder, *folder.rglob("*"))
+        if path.stat().st_mode & 0o7777 != (0o700 if path.is_dir() else 0o600)
+    }
+
+
+def _memory(*arguments: str, umask: int = 0o000) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "memory_assets.cli", *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(command, env=environment, umask=umask, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_what_is_written_under_any_umask_is_for_its_owner_alone(settings: Settings) -> None:
+    assert _memory("store", "Alice moved the billing export to DuckDB.").returncode == 0
+    assert _memory("key", "create").returncode == 0
+    assert _memory("search", "export").returncode == 0
+    assert _modes(settings.data_dir) == {}
+
+
+def test_the_doctor_finds_what_others_may_read_and_mends_it(settings: Settings, tenant: Tenant) -> None:
+    store_memories(tenant, [NewMemory("Alice moved the billing export to DuckDB.", Source.CLI)])
+    for path in (settings.data_dir, *settings.data_dir.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    found = _memory("doctor")
+    assert found.returncode == 1
+    assert "can be read by other users" in found.stdout
+    assert "memory doctor --mend" in found.stdout
+    mended = _memory("doctor", "--mend")
+    assert (mended.returncode, _modes(settings.data_dir)) == (0, {}), mended.stdout
+
+
+@pytest.mark.parametrize("part", ["", "vectors", "keys", "access", "catalog.duckdb"])
+def test_a_tenant_whose_folder_or_a_part_of_it_is_a_link_is_refused(settings: Settings, tmp_path: Path, part: str) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    link = settings.data_dir / "other" / part
+    link.parent.mkdir(parents=True)
+    link.symlink_to(elsewhere)
+    with pytest.raises(StoreError, match="is a link"):
+        Tenant(settings, "other")
+    if not part:
+        _, key = KeyStore(elsewhere).create()
+        with pytest.raises(StoreError, match="is a link"):
+            authorised(settings, "other", key)
+        assert tenants_on_disk(settings) == []

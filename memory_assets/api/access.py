@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from starlette.exceptions import HTTPException
 
 from memory_assets.errors import InvalidInputError
+from memory_assets.privacy import refuse_link
 from memory_assets.stores.keys import KeyStore
 from memory_assets.tenants import validate_tenant
 
@@ -29,13 +30,15 @@ def authorised(settings: "Settings", tenant: str, key: str) -> "Key":
 
     Raises:
         HTTPException: 401, it does not.
-        StoreError: the key's file cannot be read.
+        StoreError: the key's file cannot be read, or the tenant's folder is a link.
     """
     try:
         name = validate_tenant(tenant)
     except InvalidInputError:
         name = _NOBODY
-    found = KeyStore(settings.data_dir / name).find(key)
+    folder = settings.tenant_dir(name)
+    refuse_link(folder)
+    found = KeyStore(folder).find(key)
     if found is None:
         raise HTTPException(
             HTTPStatus.UNAUTHORIZED,

@@ -1,6 +1,5 @@
 """`memory doctor`."""
 
-from dataclasses import asdict
 from typing import Any
 
 import click
@@ -8,7 +7,7 @@ from pydantic import SecretStr
 
 from memory_assets.cli.options import common_options
 from memory_assets.cli.output import print_json
-from memory_assets.doctor import examine
+from memory_assets.doctor import Finding, examine
 from memory_assets.tenants import Tenant
 
 _MARKS = {"ok": "ok  ", "note": "note", "fault": "FAIL"}
@@ -16,18 +15,23 @@ _COLOURS = {"ok": "green", "note": "yellow", "fault": "red"}
 
 
 @click.command("doctor", epilog="Example: memory doctor --json")
+@click.option("--mend", is_flag=True, help="Repair what can be repaired without a choice of yours, then look again.")
 @common_options
 @click.pass_context
-def command(context: click.Context, tenant: Tenant, as_json: bool) -> None:
+def command(context: click.Context, mend: bool, tenant: Tenant, as_json: bool) -> None:
     """Check settings and stores, and say what mends them. Exits with 1 if something is broken."""
     from memory_assets.settings import origins
 
     findings = examine(tenant)
+    if mend and (repairs := [finding.repair for finding in findings if finding.repair]):
+        for repair in repairs:
+            repair()
+        findings = examine(tenant)
     came_from = origins(tenant.settings)
     values: dict[str, Any] = {name: getattr(tenant.settings, name) for name in came_from}
     if as_json:
         settings = {name: {"value": _shown(values[name]), "from": origin} for name, origin in came_from.items()}
-        print_json({"settings": settings, "findings": [asdict(finding) for finding in findings]})
+        print_json({"settings": settings, "findings": [_finding_json(finding) for finding in findings]})
     else:
         click.secho("Settings", bold=True)
         for name, origin in came_from.items():
@@ -39,6 +43,10 @@ def command(context: click.Context, tenant: Tenant, as_json: bool) -> None:
                 click.echo(f"       mend: {finding.mend}")
     if any(finding.level == "fault" for finding in findings):
         context.exit(1)
+
+
+def _finding_json(finding: Finding) -> dict[str, str]:
+    return {"level": finding.level, "what": finding.what, "mend": finding.mend}
 
 
 def _shown(value: Any) -> str:

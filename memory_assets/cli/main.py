@@ -61,9 +61,7 @@ def main() -> None:
     """Run the command line: exit 0 if all went well, 1 with one sentence on stderr if not, 2 for wrong usage."""
     keep_private()
     try:
-        cli(standalone_mode=False)
-    except click.exceptions.Exit as leaving:
-        sys.exit(leaving.exit_code)
+        sys.exit(cli(standalone_mode=False))
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
