@@ -133,7 +133,7 @@ class SourceItem:
     remember: bool = True
     """False for what is only listed (pending and rejected proposals)."""
     metadata: dict[str, Any] = field(default_factory=dict)
-    """JSON-safe leftovers: unknown frontmatter and keys, original path."""
+    """JSON-safe leftovers: unknown frontmatter and keys, original path; `guessed` lists the fields that its owner did not state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +144,25 @@ class Refusal:
     path: str
     reason: str
     mend: str
+    """Empty where nothing needs doing and the file is passed over."""
     location: str = ""
     """Field, line or JSON path within the file; empty for the whole file."""
     key: str | None = None
     """Key of the item that is refused, where it is known; None refuses the whole file."""
+
+    @property
+    def passed_over(self) -> bool:
+        """Whether there is nothing in it and nothing to mend: what was known from it goes, where a refusal would keep it."""
+        return not self.mend
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """What an index says of one of its files, in a line."""
+
+    target: str
+    """Key of the file's item, whether there is such a file or not."""
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +173,7 @@ class FileScan:
     stamp: FileStamp
     items: tuple[SourceItem, ...] = ()
     refusals: tuple[Refusal, ...] = ()
+    hooks: tuple[Hook, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

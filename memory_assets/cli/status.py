@@ -48,8 +48,8 @@ def _print_refusals(refusals: Any) -> None:
         where = f" ({refusal.location})" if refusal.location else ""
         click.echo(f"{refusal.path}{where}")
         click.echo(f"    {refusal.reason}")
-        click.echo(f"    mend: {refusal.mend}")
-    click.echo(f"{len(refusals)} refused; everything else is taken in.")
+        click.echo(f"    mend: {refusal.mend}" if refusal.mend else "    passed over: nothing needs mending")
+    click.echo(f"{len(refusals)} refused or passed over; everything else is taken in.")
 
 
 def _counts(counts: dict[str, int]) -> str:

@@ -6,12 +6,19 @@ from memory_assets.stores.catalog import Catalog
 
 _WANTED = """
     SELECT key, source, kind, title,
-           trim(concat_ws(E'\n\n', nullif(description, ''), nullif(nullif(body, ''), description))) AS content,
+           trim(concat_ws(E'\n\n', nullif(concat_ws(E'\n', nullif(description, ''), hooks), ''),
+                          nullif(nullif(body, ''), description))) AS content,
            created_at, tags, links, project, session, author, importance, confidence, metadata,
-           md5(content) AS content_hash, md5(item_hash || path) AS entry_hash
-    FROM source_items
+           md5(content) AS content_hash, md5(concat(item_hash, path, hooks)) AS entry_hash
+    FROM source_items LEFT JOIN (
+        SELECT key, string_agg(DISTINCT hook, E'\n' ORDER BY hook) AS hooks
+        FROM source_hooks JOIN source_items ON key = target
+        WHERE NOT contains(lower(concat_ws(' ', title, description, body)), lower(rtrim(hook, '.…')))
+        GROUP BY key
+    ) USING (key)
     WHERE remember AND content <> ''
 """
+"""What an index says of a file adds to the file's description, unless the file says so itself."""
 
 
 @dataclass(frozen=True, slots=True)

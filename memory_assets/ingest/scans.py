@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 
+_TABLES = ("source_items", "source_refusals", "source_hooks", "source_files")
+"""What is known of a source's files; each has the columns `source` and `path`."""
+
+
 @dataclass(frozen=True, slots=True)
 class ScanOutcome:
     """What one scan found."""
@@ -95,12 +99,12 @@ def let_go(catalog: Catalog, path: Path) -> None:
     with catalog.write() as connection:
         if not connection.execute(f"FROM source_files WHERE {below} LIMIT 1", [shown]).fetchone():
             raise NotFoundError(f"Nothing is known from {shown}; `memory status --refused` names what is gone.")
-        for table in ("source_items", "source_refusals", "source_files"):
+        for table in _TABLES:
             connection.execute(f"DELETE FROM {table} WHERE {below}", [shown])
 
 
 def refusals(catalog: Catalog, source: Source | None = None) -> tuple[Refusal, ...]:
-    """Everything that is refused now, of one source or of all."""
+    """Everything that is refused or passed over now, of one source or of all."""
     with catalog.read() as connection:
         rows = connection.execute(
             "SELECT source, path, reason, mend, location, key FROM source_refusals "
@@ -111,7 +115,7 @@ def refusals(catalog: Catalog, source: Source | None = None) -> tuple[Refusal, .
 
 
 def _forget_files(connection: "DuckDBPyConnection", source: Source, paths: list[str]) -> None:
-    for table in ("source_items", "source_refusals", "source_files"):
+    for table in _TABLES:
         connection.execute(f"DELETE FROM {table} WHERE source = ? AND list_contains(?, path)", [source, paths])
 
 
@@ -122,16 +126,23 @@ def _replace_files(connection: "DuckDBPyConnection", source: Source, files: Iter
     stamps = pa.Table.from_pylist([{"source": source, "path": file.path, **asdict(file.stamp)} for file in files])
     items = [_item_row(item, file) for file in files for item in file.items]
     refused = [asdict(refusal) for file in files for refusal in file.refusals]
+    hooks = [
+        {"source": source, "path": file.path, "target": hook.target, "hook": hook.text} for file in files for hook in file.hooks
+    ]
     connection.register("read_files", stamps)
     connection.execute("""
         DELETE FROM source_files USING read_files r WHERE source_files.source = r.source AND source_files.path = r.path;
         DELETE FROM source_refusals USING read_files r
             WHERE source_refusals.source = r.source AND source_refusals.path = r.path;
+        DELETE FROM source_hooks USING read_files r WHERE source_hooks.source = r.source AND source_hooks.path = r.path;
         INSERT INTO source_files BY NAME FROM read_files;
     """)
     if refused:
         connection.register("refused", pa.Table.from_pylist(refused, schema=_refusal_schema()))
         connection.execute("INSERT INTO source_refusals BY NAME FROM refused")
+    if hooks:
+        connection.register("hooks", pa.Table.from_pylist(hooks))
+        connection.execute("INSERT INTO source_hooks BY NAME FROM hooks")
     connection.register("read_items", pa.Table.from_pylist(items, schema=_item_schema()))
     connection.execute(
         """
@@ -139,7 +150,8 @@ def _replace_files(connection: "DuckDBPyConnection", source: Source, files: Iter
         WHERE i.source = f.source AND i.path = f.path
           AND i.key NOT IN (SELECT key FROM read_items)
           AND NOT EXISTS (SELECT 1 FROM source_refusals r
-                          WHERE r.source = i.source AND r.path = i.path AND (r.key IS NULL OR r.key = i.key));
+                          WHERE r.source = i.source AND r.path = i.path AND r.mend <> ''
+                            AND (r.key IS NULL OR r.key = i.key));
         MERGE INTO source_items i USING read_items r ON i.key = r.key
             WHEN MATCHED AND (i.item_hash <> r.item_hash OR i.path <> r.path) THEN UPDATE BY NAME
             WHEN NOT MATCHED THEN INSERT BY NAME;
@@ -177,7 +189,8 @@ def _outcome(catalog: Catalog, scan: Scan, vanished: int) -> ScanOutcome:
             """
             SELECT md5(coalesce((SELECT string_agg(key || item_hash, ',' ORDER BY key) FROM source_items WHERE source = $1), '')
                 || coalesce((SELECT string_agg(path || location || reason, ',' ORDER BY path, location, reason)
-                             FROM source_refusals WHERE source = $1), ''))
+                             FROM source_refusals WHERE source = $1), '')
+                || coalesce((SELECT string_agg(target || hook, ',' ORDER BY target, hook) FROM source_hooks WHERE source = $1), ''))
             """,
             [scan.source],
         ).fetchone() or ("",)
@@ -186,7 +199,7 @@ def _outcome(catalog: Catalog, scan: Scan, vanished: int) -> ScanOutcome:
         len(scan.unchanged),
         vanished,
         dict(kinds),
-        refusals(catalog, scan.source),
+        tuple(refusal for refusal in refusals(catalog, scan.source) if not refusal.passed_over),
         scan.notes,
         digest,
     )

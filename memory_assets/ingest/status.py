@@ -17,7 +17,7 @@ _SILOS = """
     SELECT split_part(split_part(key, ':', 2), '/', 1) AS slug, kind, count(*)
     FROM source_items WHERE source = 'claude_silo' GROUP BY ALL
     UNION ALL
-    SELECT regexp_extract(path, '([^/]+)/memory(/|$)', 1) AS slug, 'refused', count(*)
+    SELECT regexp_extract(path, '([^/]+)/memory(/|$)', 1) AS slug, if(mend = '', 'passed over', 'refused'), count(*)
     FROM source_refusals WHERE source = 'claude_silo' GROUP BY ALL
     ORDER BY ALL
 """

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache, partial
 from pathlib import Path
 
-from memory_assets.models import FileStamp, Scan, Source, SourceItem
+from memory_assets.models import FileStamp, Scan, Source
 from memory_assets.sources.files import (
     MAX_BYTES,
     RefusedFileError,
@@ -17,10 +17,8 @@ from memory_assets.sources.files import (
     text_fault,
 )
 from memory_assets.sources.markdown import memory_item, scan_folder
-from memory_assets.sources.scanning import ScanBuilder
-
-INDEX_NAME = "MEMORY.md"
-"""The index of a silo: written by Claude Code for its own prompt, no memory itself."""
+from memory_assets.sources.memory_index import INDEX_NAME, parse_index
+from memory_assets.sources.scanning import Parsed, ScanBuilder
 
 _TRANSCRIPTS_READ = 5
 _TRANSCRIPT_HEAD_BYTES = 65_536
@@ -30,8 +28,9 @@ _NOT_SLUG_CHARACTER = re.compile(r"[^a-zA-Z0-9]")
 def scan(root: Path, known: Mapping[str, FileStamp], *, max_bytes: int = MAX_BYTES) -> Scan:
     """Read every memory file below `root` whose stamp is not the known one.
 
-    A `.md` file with frontmatter of a known type becomes an item; the index is passed over; everything else
-    in a silo, each subfolder counting once, is refused. Nothing is written.
+    A `.md` file becomes an item, of a kind that is guessed where it names none; the sections of the index that say more than where
+    to look become items too. Empty and temporary files are passed over; everything else in a silo, each subfolder counting once,
+    is refused. Nothing is written.
 
     Args:
         root: Claude Code's folder of projects.
@@ -102,22 +101,13 @@ def _directories(head: bytes) -> Iterator[str]:
 def _scan_silo(builder: ScanBuilder, silo: Path, max_bytes: int) -> None:
     """Visit what lies in the memory folder of one silo, if it has one."""
     project = cache(partial(working_directory, silo, builder.root))
+    prefix = f"{Source.CLAUDE_SILO}:{silo.name}/"
+    metadata = {"slug": silo.name}
 
-    def to_item(data: bytes, path: str, key: str) -> SourceItem:
-        return memory_item(
-            data,
-            source=Source.CLAUDE_SILO,
-            key=key,
-            path=path,
-            project=project(),
-            metadata={"slug": silo.name},
-        )
+    def parse_file(data: bytes, path: str, key: str) -> Parsed:
+        if key == prefix + INDEX_NAME:
+            return parse_index(data, prefix=prefix, path=path, project=project(), metadata=metadata)
+        item = memory_item(data, source=Source.CLAUDE_SILO, key=key, path=path, project=project(), metadata=metadata)
+        return Parsed([item])
 
-    scan_folder(
-        builder,
-        str(silo / "memory"),
-        to_item,
-        key_prefix=f"{Source.CLAUDE_SILO}:{silo.name}/",
-        passed_over=(INDEX_NAME,),
-        max_bytes=max_bytes,
-    )
+    scan_folder(builder, str(silo / "memory"), parse_file, key_prefix=prefix, passed_over=(), max_bytes=max_bytes)

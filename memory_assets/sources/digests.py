@@ -5,7 +5,6 @@ import os
 from pathlib import Path
 
 from memory_assets.models import Source
-from memory_assets.sources.claude_silos import INDEX_NAME
 from memory_assets.sources.files import stamp_of, stays_inside
 from memory_assets.sources.pai_learning import HOMES, line_files
 
@@ -16,9 +15,8 @@ def stat_digests(source: Source, path: Path) -> dict[str, str]:
     """Return a digest for each part of a source; it changes as files in it are added, removed or written.
 
     The parts are the silos by slug, the folders of the LEARNING store by name (`.` for its root), and
-    seed.json by its name. A digest covers path, size, modification time and inode of each entry; a silo's
-    index is left out, as nothing is read from it. A folder that cannot be listed has the digest of that fact;
-    a source that is missing has no parts.
+    seed.json by its name. A digest covers path, size, modification time and inode of each entry. A folder that
+    cannot be listed has the digest of that fact; a source that is missing has no parts.
 
     Args:
         source: one of the three that are read from files.
@@ -64,7 +62,7 @@ def _listed(folder: Path, root: Path) -> list[str] | None:
         return []
     try:
         with os.scandir(folder) as listing:
-            return [entry.path for entry in listing if entry.name != INDEX_NAME]
+            return [entry.path for entry in listing]
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError:

@@ -50,14 +50,14 @@ class RefusedFileError(MemoryAssetsError):
 
     Attributes:
         reason: what is wrong, as a clause without a full stop.
-        mend: what the owner can do, as a clause without a full stop.
+        mend: what the owner can do, as a clause without a full stop; empty where nothing needs doing.
         location: field, line or JSON path within the file; empty for the whole file.
         transient: True where the cause lies outside the file's content (permissions, a disk error), so that
             an unchanged stamp does not mean an unchanged result.
     """
 
     def __init__(self, reason: str, mend: str, location: str = "", *, transient: bool = False) -> None:
-        super().__init__(f"{reason}; {mend}")
+        super().__init__("; ".join(filter(None, (reason, mend))))
         self.reason = reason
         self.mend = mend
         self.location = location

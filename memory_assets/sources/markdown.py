@@ -9,8 +9,9 @@ from typing import Any
 from memory_assets.models import Kind, Source, SourceItem
 from memory_assets.sources.files import RefusedFileError, decode
 from memory_assets.sources.frontmatter import parse
+from memory_assets.sources.guessing import guess_kind
 from memory_assets.sources.links import link_targets
-from memory_assets.sources.scanning import ScanBuilder
+from memory_assets.sources.scanning import Parsed, ScanBuilder
 
 MEMORY_TYPES = {kind.value: kind for kind in (Kind.USER, Kind.FEEDBACK, Kind.PROJECT, Kind.REFERENCE)}
 """The four types of Claude Code's auto memory directive."""
@@ -19,6 +20,8 @@ PROVENANCE = ("source_cwd", "ingested_at", "original_path")
 
 _SUBFOLDER = ("unrecognised: memories do not lie in subfolders", "move its files up")
 _NOT_MARKDOWN = ("unrecognised: it is not a .md file", "rename it or move it out of this folder")
+_TEMPORARY_NAME = re.compile(r"^(?:\.|~\$|#)|(?:~|#|\.tmp|\.temp|\.sw[a-z]|\.bak|\.orig)$", re.IGNORECASE)
+_TEMPORARY_FILE = ("it is a hidden or temporary file", "")
 _ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _TYPE_MEND = f"give it a `type:` of {', '.join(MEMORY_TYPES)}"
 
@@ -26,20 +29,20 @@ _TYPE_MEND = f"give it a `type:` of {', '.join(MEMORY_TYPES)}"
 def scan_folder(
     builder: ScanBuilder,
     folder: str,
-    to_item: Callable[[bytes, str, str], SourceItem],
+    parse_file: Callable[[bytes, str, str], Parsed],
     *,
     key_prefix: str,
     passed_over: Collection[str],
     max_bytes: int,
 ) -> None:
-    """Visit every entry of a folder of memories; subfolders and what is no `.md` file are refused.
+    """Visit every entry of a folder of memories; subfolders and what is no `.md` file are refused, temporary files passed over.
 
     Args:
         builder: collects what is found.
         folder: absolute path; may be missing.
-        to_item: gives the item of a file from its content, path and key, or raises RefusedFileError.
+        parse_file: gives what a file holds from its content, path and key, or raises RefusedFileError.
         key_prefix: what a file's name is put behind to make its key.
-        passed_over: names that are neither memories nor refused.
+        passed_over: names that another reader visits.
         max_bytes: refuse a larger file without reading it.
     """
     try:
@@ -47,15 +50,18 @@ def scan_folder(
     except FileNotFoundError:
         return
     for entry in entries:
-        path, key = entry.path, f"{key_prefix}{entry.name}"
+        path = entry.path
         if entry.name in passed_over:
             continue
         if entry.is_dir(follow_symlinks=False):
             builder.refuse(path, RefusedFileError(*_SUBFOLDER))
+        elif _TEMPORARY_NAME.search(entry.name):
+            builder.refuse(path, RefusedFileError(*_TEMPORARY_FILE))
         elif not entry.name.lower().endswith(".md"):
-            builder.refuse(path, RefusedFileError(*_NOT_MARKDOWN), key)
+            builder.refuse(path, RefusedFileError(*_NOT_MARKDOWN))
         else:
-            builder.read(path, lambda data, path=path, key=key: ((to_item(data, path, key),), ()), max_bytes, key)
+            key = f"{key_prefix}{entry.name}"
+            builder.read(path, lambda data, path=path, key=key: parse_file(data, path, key), max_bytes)
 
 
 def memory_item(
@@ -73,30 +79,24 @@ def memory_item(
     `name`, `description`, `type`, `originSessionId`, `tags` and the provenance are looked for at the top
     level of the frontmatter and under `metadata:`. The latest word of its owner on its time is taken from
     `modified`, else `created`, else `date`, else `ingested_at`. Without a name the file's stem is the title;
-    without a body the description is the body.
+    without a body the description is the body; without a type, or any frontmatter, the kind is guessed.
 
     Args:
         data: content of the file.
         source: who wrote it.
         key: identity of the item.
         path: absolute path of the file.
-        kind: what it is because of where it lies; None where its `type` must say so.
+        kind: what it is because of where it lies; None where its `type` says so.
         project: working directory or project; where empty, `source_cwd` from the frontmatter.
         metadata: more to keep with the item.
 
     Raises:
-        RefusedFileError: it is not text, is empty, or has no frontmatter that says what it is.
+        RefusedFileError: it is not text, says nothing, or its frontmatter is broken or names another type.
     """
     text, note = decode(data)
     if not text.strip():
-        raise RefusedFileError("unrecognised: the file is empty", "write the memory into it or delete it")
+        raise RefusedFileError("the file is empty", "")
     mapping, body = parse(text)
-    if not mapping:
-        raise RefusedFileError(
-            "unrecognised: it has no frontmatter",
-            "begin it with `name:`, `description:` and `type:` lines between two lines of three dashes",
-            location="frontmatter",
-        )
     nested = mapping.get("metadata")
     nested = dict(nested) if isinstance(nested, dict) else {}
     top = {name: value for name, value in mapping.items() if name != "metadata" or not isinstance(value, dict)}
@@ -108,6 +108,8 @@ def memory_item(
         del top["type"]
     name = _text("name", top, nested)
     description = _text("description", top, nested)
+    stem = PurePath(path).stem
+    guessed = [] if kind else ["kind"]
     body = body.strip() or description
     if not body:
         raise RefusedFileError("unrecognised: it has neither a body nor a description", "write what to remember")
@@ -118,9 +120,9 @@ def memory_item(
     return SourceItem(
         source=source,
         key=key,
-        kind=kind,
+        kind=kind or guess_kind(f"{stem} {name} {_first_heading(body)}", f"{description}\n{body}"),
         body=body,
-        title=name or PurePath(path).stem,
+        title=name or stem,
         description=description,
         created_at=written,
         tags=tags,
@@ -132,6 +134,7 @@ def memory_item(
             **(metadata or {}),
             **provenance,
             **({"type_form": type_form} if type_form else {}),
+            **({"guessed": guessed} if guessed else {}),
             **({"decoding": note} if note else {}),
             **({"frontmatter": leftovers} if leftovers else {}),
         },
@@ -169,15 +172,21 @@ def _text(name: str, top: dict[str, Any], nested: dict[str, Any]) -> str:
     return value.strip()
 
 
-def _typed(top: dict[str, Any], nested: dict[str, Any]) -> tuple[Kind, str]:
-    """Return the kind that the frontmatter names, and whether it stands `top-level` or `nested`."""
+def _first_heading(body: str) -> str:
+    """Return the heading that a text begins with, empty where it begins otherwise."""
+    first = body.partition("\n")[0]
+    return first.lstrip("#").strip() if first.startswith("#") else ""
+
+
+def _typed(top: dict[str, Any], nested: dict[str, Any]) -> tuple[Kind | None, str]:
+    """Return the kind that the frontmatter names, if it does, and whether it stands `top-level` or `nested`."""
     found = [
         (form, str(value).strip())
         for form, fields in (("top-level", top), ("nested", nested))
         if (value := fields.pop("type", ""))
     ]
     if not found:
-        raise RefusedFileError("unrecognised: it has no type", _TYPE_MEND, location="frontmatter.type")
+        return None, ""
     form, type_name = found[0]
     if any(other.lower() != type_name.lower() for _, other in found):
         raise RefusedFileError(

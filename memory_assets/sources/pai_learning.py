@@ -92,8 +92,8 @@ def line_files(folder: str) -> list[str]:
     return found
 
 
-def _curated(data: bytes, path: str, key: str, *, kind: Kind) -> SourceItem:
-    return memory_item(data, source=Source.PAI_LEARNING, key=key, path=path, kind=kind)
+def _curated(data: bytes, path: str, key: str, *, kind: Kind) -> Parsed:
+    return Parsed([memory_item(data, source=Source.PAI_LEARNING, key=key, path=path, kind=kind)])
 
 
 def _parse_lines(data: bytes, *, path: str, relative: str) -> Parsed:
@@ -125,7 +125,7 @@ def _parse_lines(data: bytes, *, path: str, relative: str) -> Parsed:
             refusals.append(Refusal(Source.PAI_LEARNING, path, error.reason, error.mend, where))
         else:
             items[key] = replace(item, metadata={"path": path, "line": number, **decoding, "fields": value})
-    return items.values(), refusals
+    return Parsed(items.values(), refusals)
 
 
 def _rating(fields: Fields, key: str, created_at: datetime | None) -> SourceItem:

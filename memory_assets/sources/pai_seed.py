@@ -100,7 +100,7 @@ class _Seed:
         if unknown:
             shown = shown_path(", ".join(unknown)[:300])
             self.notes.append(f"{self.path} has parts that are not known and were not read: {shown}.")
-        return self.items, self.refusals
+        return Parsed(self.items, self.refusals)
 
     def _check_version(self, version: Any) -> None:
         if version is None:

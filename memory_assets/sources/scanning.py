@@ -4,8 +4,9 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
-from memory_assets.models import FileScan, FileStamp, Refusal, Scan, Source, SourceItem
+from memory_assets.models import FileScan, FileStamp, Hook, Refusal, Scan, Source, SourceItem
 from memory_assets.sources.files import (
     NOT_LOOKED_INTO,
     RefusedFileError,
@@ -17,7 +18,14 @@ from memory_assets.sources.files import (
     text_fault,
 )
 
-Parsed = tuple[Iterable[SourceItem], Iterable[Refusal]]
+
+class Parsed(NamedTuple):
+    """What one file holds."""
+
+    items: Iterable[SourceItem]
+    refusals: Iterable[Refusal] = ()
+    hooks: Iterable[Hook] = ()
+
 
 _GONE = "it was there at an earlier run and is gone, or not mounted; what is remembered from it stays"
 _GONE_MEND = "put it back, or let its memories rest with `memory run --gone {}`"
@@ -110,7 +118,7 @@ class ScanBuilder:
         self.refuse(folder, RefusedFileError(reason, "put the folder there instead of the link"))
         return False
 
-    def read(self, path: str, parse: Callable[[bytes], Parsed], max_bytes: int, key: str | None = None) -> None:
+    def read(self, path: str, parse: Callable[[bytes], Parsed], max_bytes: int) -> None:
         """Read and parse a file whose stamp is new.
 
         A file that vanished since it was listed is left out.
@@ -119,21 +127,20 @@ class ScanBuilder:
             path: absolute path of the file.
             parse: gives the items and refusals of its content, or raises RefusedFileError for all of it.
             max_bytes: refuse a larger file.
-            key: of the one item that the file holds, if it holds one.
         """
 
         def read_and_parse() -> Parsed:
             return parse(read_source_file(Path(path), self.root, max_bytes))
 
-        self._visit(path, read_and_parse, key)
+        self._visit(path, read_and_parse)
 
-    def refuse(self, path: str, error: RefusedFileError, key: str | None = None) -> None:
+    def refuse(self, path: str, error: RefusedFileError) -> None:
         """Record that a file or folder whose stamp is new is refused, without opening it."""
 
         def refused() -> Parsed:
             raise error
 
-        self._visit(path, refused, key)
+        self._visit(path, refused)
 
     def scan(self) -> Scan:
         """Return what was collected, sorted by path."""
@@ -146,7 +153,7 @@ class ScanBuilder:
             tuple(self.notes),
         )
 
-    def _visit(self, path: str, look: Callable[[], Parsed], key: str | None) -> None:
+    def _visit(self, path: str, look: Callable[[], Parsed]) -> None:
         shown = shown_path(path)
         stamp = FileStamp(NOT_LOOKED_INTO, 0, 0)
         try:
@@ -155,23 +162,22 @@ class ScanBuilder:
                 self.unchanged.append(shown)
                 return
             _require_text_name(path)
-            items, refusals = look()
-            self.changed.append(FileScan(shown, stamp, tuple(items), tuple(refusals)))
+            parsed = look()
+            self.changed.append(FileScan(shown, stamp, tuple(parsed.items), tuple(parsed.refusals), tuple(parsed.hooks)))
         except FileNotFoundError:
             return
         except RefusedFileError as error:
-            self._add_refusal(shown, stamp, error, key)
+            self._add_refusal(shown, stamp, error)
         except OSError as error:
-            self._add_refusal(shown, stamp, denied(error), key)
+            self._add_refusal(shown, stamp, denied(error))
 
-    def _add_refusal(self, shown: str, stamp: FileStamp, error: RefusedFileError, key: str | None = None) -> None:
+    def _add_refusal(self, shown: str, stamp: FileStamp, error: RefusedFileError) -> None:
         if error.transient:
             stamp = replace(stamp, size=NOT_LOOKED_INTO)
             if self.known.get(shown) == stamp:
                 self.unchanged.append(shown)
                 return
-        key = shown_path(key) if key else None
-        self.changed.append(FileScan(shown, stamp, (), (error.refusal(self.source, shown, key),)))
+        self.changed.append(FileScan(shown, stamp, (), (error.refusal(self.source, shown),)))
 
 
 def _require_text_name(path: str) -> None:

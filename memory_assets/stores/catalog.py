@@ -100,6 +100,13 @@ MIGRATIONS: tuple[str, ...] = (
         memory_id BIGINT, source_id BIGINT, target_id BIGINT, type VARCHAR, confidence FLOAT, note VARCHAR
     );
     """,
+    """
+    CREATE TABLE source_hooks (
+        source VARCHAR, path VARCHAR, target VARCHAR, hook VARCHAR
+    );
+    ALTER TABLE extracted_features ADD COLUMN fault VARCHAR;
+    UPDATE source_files SET size = -1;
+    """,
 )
 """One script per schema version, each run once and in one transaction."""
 

@@ -76,7 +76,7 @@ def test_a_run_of_the_sample_home_passes_every_check_and_reports_what_was_refuse
     result = run(instance)
     assert result.success
     silos = metadata(result, "silo_files")
-    assert silos["refused"] == 6
+    assert silos["refused"] == 4
     assert "weekly-report-2026-w38.md" in silos["refusals"]
     evaluations = result.get_asset_check_evaluations()
     assert {each.check_name for each in evaluations} >= {check.name for check in checks_of(checks)}

@@ -4,11 +4,14 @@ import json
 import os
 from datetime import UTC, datetime
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from memory_assets.ingest.scans import vanished_paths
-from memory_assets.models import Kind, Source, SourceItem
+from memory_assets.models import FileScan, Kind, Source, SourceItem
 from memory_assets.sources.claude_silos import scan, slug_of
 from memory_assets_tests.sources.conftest import Write, items_of, refusals_of, stamps_of
 
@@ -31,8 +34,8 @@ def reason(write: Write, tmp_path: Path, content: str | bytes, name: str = "note
     assert items_of(result) == {}
     (refusal,) = refusals_of(result)
     assert refusal.path == str(path)
-    assert refusal.key == f"claude_silo:{SLUG}/{name}"
-    assert refusal.mend
+    assert refusal.key is None
+    assert refusal.mend or refusal.passed_over
     return refusal.reason
 
 
@@ -128,24 +131,21 @@ def test_the_time_is_what_the_owner_says_or_unknown(write: Write, tmp_path: Path
     ("content", "why"),
     [
         ("---\nname: n\ntype: report\n---\nbody", "unrecognised: its type is `report`"),
-        ("---\nname: n\n---\nbody", "unrecognised: it has no type"),
-        ("---\nname: n\nmetadata:\n  node_type: memory\n---\nbody", "unrecognised: it has no type"),
         (
             "---\ntype: user\nmetadata:\n  type: project\n---\nx",
             "unrecognised: `type` says `user` and `metadata.type`",
         ),
         ("---\ntype: [user]\n---\nbody", "unrecognised: its type is"),
         ("---\ntype: user\nname:\n  a: b\n---\nbody", "unrecognised: `name` is not text"),
-        ("# Notes\nno frontmatter\n", "unrecognised: it has no frontmatter"),
         ("---\nname: n\ntype: user\nbody", "unrecognised: the frontmatter is opened but never closed"),
         (
             "---\nprose and prose\n---\nbody",
             "unrecognised: the frontmatter has a line that belongs to no key",
         ),
         ("---\ntype: user\n---\n\n", "unrecognised: it has neither a body nor a description"),
-        ("", "unrecognised: the file is empty"),
-        (" \r\n\n", "unrecognised: the file is empty"),
-        (b"\xef\xbb\xbf", "unrecognised: the file is empty"),
+        ("", "the file is empty"),
+        (" \r\n\n", "the file is empty"),
+        (b"\xef\xbb\xbf", "the file is empty"),
         (b"---\ntype: user\n---\nbo\x00dy", "the file holds a NUL byte"),
         (b"---\ntype: user\n---\nbo\x07dy", "line 4 holds the control character U+0007"),
     ],
@@ -154,15 +154,113 @@ def test_what_is_no_memory_is_refused_with_the_reason(write: Write, tmp_path: Pa
     assert reason(write, tmp_path, content).startswith(why)
 
 
-@pytest.mark.parametrize("name", ["data.json", ".DS_Store", "note.md.swp", "README"])
+@pytest.mark.parametrize("name", ["data.json", "README"])
 def test_a_file_that_is_not_markdown_is_refused(write: Write, tmp_path: Path, name: str) -> None:
     assert reason(write, tmp_path, PLAIN, name) == "unrecognised: it is not a .md file"
 
 
-def test_the_index_is_neither_memory_nor_refused(write: Write, tmp_path: Path) -> None:
-    write(f"{SLUG}/memory/MEMORY.md", "# Memory\n" + "- [Title](file.md) - hook\n" * 249)
-    result = scan(tmp_path / "root", {})
-    assert (result.changed, result.unchanged, result.notes) == ((), (), ())
+@pytest.mark.parametrize("name", [".DS_Store", "note.md.swp", ".note.md", "note.md~", "#note.md#", "note.md.tmp"])
+def test_a_hidden_or_temporary_file_is_passed_over_and_said(write: Write, tmp_path: Path, name: str) -> None:
+    assert reason(write, tmp_path, PLAIN, name) == "it is a hidden or temporary file"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "kind"),
+    [
+        ("debugging.md", "# Debugging\n\nThe flaky test hangs on Redis.", Kind.PROJECT),
+        ("user_prefs.md", "Likes tea.", Kind.USER),
+        ("conventions.md", "Two spaces.", Kind.FEEDBACK),
+        ("notes.md", "# Where things are\nBoards are at Grafana.", Kind.REFERENCE),
+        ("notes.md", "- Never force-push\n- Always run `make check`\n- Tea is fine", Kind.FEEDBACK),
+        ("notes.md", "- logs: /var/log/app\n- https://grafana.example/d/1", Kind.REFERENCE),
+        ("notes.md", "---\nname: n\nmetadata:\n  node_type: memory\n---\nbody", Kind.PROJECT),
+        ("team.md", "---\ndescription: who is who\n---\nMira, Jonas", Kind.USER),
+    ],
+)
+def test_a_file_that_names_no_type_is_taken_in_with_a_guessed_kind(
+    write: Write, tmp_path: Path, name: str, content: str, kind: Kind
+) -> None:
+    item = one(write, tmp_path, content, name)
+    assert (item.kind, item.metadata["guessed"]) == (kind, ["kind"])
+    assert "type_form" not in item.metadata
+
+
+INDEX = """\
+# Memory
+
+- [Deploy](deploy.md) — Mondays only
+- **[Odd name](odd%20name.md)**: spaces
+
+---
+## Gotchas
+- Tests need `REDIS_URL`, else they hang
+- [Hosts](hosts.md)
+  - never restart heron
+
+```bash
+# not a heading
+```
+
+## Links
+1. `debugging.md` - how the flaky test was found
+Grafana lives at https://grafana.example, see [boards](boards.md).
+
+### Gotchas
+Always log in twice.
+"""
+
+
+def parsed_index(write: Write, tmp_path: Path, content: str) -> FileScan:
+    path = write(f"{SLUG}/memory/MEMORY.md", content)
+    return next(file for file in scan(tmp_path / "root", {}).changed if file.path == str(path))
+
+
+def test_what_the_index_says_itself_is_taken_in_by_section_and_its_pointers_are_hooks(write: Write, tmp_path: Path) -> None:
+    write(f"{SLUG}/9.jsonl", line(CWD))
+    found = parsed_index(write, tmp_path, INDEX)
+    prefix = f"claude_silo:{SLUG}/"
+    assert [(item.key.removeprefix(prefix), item.title, item.kind, item.body) for item in found.items] == [
+        (
+            "MEMORY.md#gotchas",
+            "Gotchas",
+            Kind.FEEDBACK,
+            "- Tests need `REDIS_URL`, else they hang\n  - never restart heron\n\n```bash\n# not a heading\n```",
+        ),
+        (
+            "MEMORY.md#links",
+            "Links",
+            Kind.REFERENCE,
+            "Grafana lives at https://grafana.example, see [boards](boards.md).",
+        ),
+        ("MEMORY.md#gotchas~2", "Links: Gotchas", Kind.FEEDBACK, "Always log in twice."),
+    ]
+    assert {(item.project, *item.metadata["guessed"]) for item in found.items} == {(CWD, "kind")}
+    assert [(hook.target.removeprefix(prefix), hook.text) for hook in found.hooks] == [
+        ("deploy.md", "Mondays only"),
+        ("odd name.md", "spaces"),
+        ("hosts.md", ""),
+        ("debugging.md", "how the flaky test was found"),
+    ]
+
+
+def test_an_index_of_pointers_alone_holds_no_memory_and_one_of_prose_is_one(write: Write, tmp_path: Path) -> None:
+    pointers = parsed_index(write, tmp_path, "# Memory\n" + "- [Title](file.md) - hook\n" * 249)
+    assert (pointers.items, len(pointers.hooks)) == ((), 249)
+    assert [refusal.passed_over for refusal in pointers.refusals] == [True]
+    prose = parsed_index(write, tmp_path, "Uses pnpm.\n\nNode 22.")
+    assert [(item.key, item.title, item.body) for item in prose.items] == [
+        (f"claude_silo:{SLUG}/MEMORY.md#", "", "Uses pnpm.\n\nNode 22.")
+    ]
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.sampled_from([*INDEX.split("\n"), "[[", "- ", "> [[x]]", "=====", "[a](b.md", "    code", "#", "***"])))
+def test_no_line_of_an_index_is_lost(write: Write, tmp_path: Path, lines: list[str]) -> None:
+    found = parsed_index(write, tmp_path, "start\n" + "\n".join(lines))
+    said = "\n".join(item.body + "\n" + item.metadata["section"] + "\n" + item.title for item in found.items)
+    for text in lines:
+        if (words := text.strip(" #=*->")) and not any(hook.target.rpartition("/")[2] in unquote(text) for hook in found.hooks):
+            assert words in said or text.startswith("#") or "```" in text
 
 
 def test_a_subfolder_is_refused_once(write: Write, tmp_path: Path) -> None:
@@ -250,10 +348,12 @@ def test_one_bad_file_does_not_keep_the_others_out(write: Write, tmp_path: Path)
 def test_a_file_with_the_known_stamp_is_not_opened(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("a", "b"):
         write(f"{SLUG}/memory/{name}.md", PLAIN.format(name=name))
-    write(f"{SLUG}/memory/bad.md", "no frontmatter")
+    write(f"{SLUG}/memory/bad.md", "---\nnever closed")
+    write(f"{SLUG}/memory/MEMORY.md", "- [a](a.md)\n- a fact\n")
+    write(f"{SLUG}/memory/empty.md", "")
     write(f"{SLUG}/memory/sub/x.md", PLAIN)
     first = scan(tmp_path / "root", {})
-    assert len(first.changed) == 4
+    assert len(first.changed) == 6
     opened: list[str] = []
     real_open = os.open
 
@@ -314,8 +414,8 @@ def test_links_are_followed_inside_the_projects_and_refused_outside(write: Write
     (memory / "loop.md").symlink_to("loop.md")
     result = scan(tmp_path / "root", {})
     assert sorted(items_of(result)) == ["claude_silo:-home-mira-src-app/in.md", "claude_silo:-other/a.md"]
-    assert {Path(refusal.path).name for refusal in refusals_of(result)} == {"out.md", "loop.md"}
-    assert len(scan(tmp_path / "root", stamps_of(result)).unchanged) == 4
+    assert {Path(r.path).name for r in refusals_of(result) if not r.passed_over} == {"out.md", "loop.md"}
+    assert len(scan(tmp_path / "root", stamps_of(result)).unchanged) == 5
 
 
 def test_a_silo_that_is_a_link_out_of_the_projects_is_refused(write: Write, tmp_path: Path) -> None:
@@ -327,7 +427,7 @@ def test_a_silo_that_is_a_link_out_of_the_projects_is_refused(write: Write, tmp_
     (tmp_path / "root" / "-half" / "memory").symlink_to(tmp_path / "elsewhere" / "memory")
     result = scan(tmp_path / "root", {})
     assert items_of(result) == {}
-    assert [refusal.path for refusal in refusals_of(result)] == [
+    assert [refusal.path for refusal in refusals_of(result) if not refusal.passed_over] == [
         str(tmp_path / "root" / "-half" / "memory"),
         str(tmp_path / "root" / "-linked"),
     ]

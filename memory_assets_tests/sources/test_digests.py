@@ -43,12 +43,13 @@ def test_adding_removing_touching_and_replacing_are_all_seen(write: Write, tmp_p
     assert len(set(seen)) == len(seen)
 
 
-def test_the_index_and_the_transcripts_do_not_count(write: Write, tmp_path: Path) -> None:
+def test_the_index_counts_and_the_transcripts_do_not(write: Write, tmp_path: Path) -> None:
     write("-a/memory/a.md", "a")
     before = stat_digests(Source.CLAUDE_SILO, tmp_path / "root")
-    write("-a/memory/MEMORY.md", "- [a](a.md)")
     write("-a/session.jsonl", "{}")
     assert stat_digests(Source.CLAUDE_SILO, tmp_path / "root") == before
+    write("-a/memory/MEMORY.md", "- [a](a.md)")
+    assert stat_digests(Source.CLAUDE_SILO, tmp_path / "root") != before
 
 
 def test_seed_and_learning_files_have_digests_of_their_own(write: Write, tmp_path: Path) -> None:

@@ -86,16 +86,15 @@ def test_a_home_says_what_kind_its_memories_are(write: Write, tmp_path: Path, ho
     assert refusals_of(result) == []
 
 
-def test_what_is_no_memory_in_a_home_is_refused(write: Write, tmp_path: Path) -> None:
+def test_a_home_says_the_kind_of_a_bare_text_and_what_is_no_memory_is_refused(write: Write, tmp_path: Path) -> None:
     write("FEEDBACK/bare.md", "no frontmatter")
     write("FEEDBACK/data.json", "{}")
     write("FEEDBACK/sub/a.md", "---\nname: a\n---\nx")
     write("OTHER/ignored.md", "---\nname: a\n---\nx")
     write("ignored.md", "---\nname: a\n---\nx")
     result = scan(tmp_path / "root", {})
-    assert items_of(result) == {}
+    assert [(item.title, item.kind) for item in items_of(result).values()] == [("bare", Kind.FEEDBACK)]
     assert [(Path(r.path).name, r.reason.startswith("unrecognised: ")) for r in refusals_of(result)] == [
-        ("bare.md", True),
         ("data.json", True),
         ("sub", True),
     ]

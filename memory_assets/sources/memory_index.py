@@ -1,0 +1,114 @@
+"""A silo's `MEMORY.md`: which lines point to a file of the silo, and what else it says, section by section.
+
+Claude Code asks for an index of pointers with one-line hooks; what is really in it is half of the time facts that stand nowhere
+else.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+from urllib.parse import unquote
+
+from memory_assets.models import Hook, Refusal, Source, SourceItem
+from memory_assets.sources.files import decode
+from memory_assets.sources.frontmatter import parse
+from memory_assets.sources.guessing import guess_kind
+from memory_assets.sources.links import link_targets
+from memory_assets.sources.scanning import Parsed
+
+INDEX_NAME = "MEMORY.md"
+
+_POINTER = re.compile(
+    r"\s*(?:(?:[-*+]|\d{1,9}[.)])\s+)?\*{0,3}"
+    r"(?:\[[^\[\]]*\]\(<?(?:\./)?(?P<linked>[^()\[\]<>/\\]+\.md)>?\)|(?P<ticks>`?)(?P<bare>[\w.-]+\.md)(?P=ticks))"
+    r"\*{0,3}(?:\s*[-–—:]+\*{0,3}\s+(?P<hook>\S.*))?\s*",
+    re.IGNORECASE,
+)
+_NOTHING_SAID = re.compile(r"\s*(?:[-*_=]{3,}|(?:[-*_]\s+){2,}[-*_]|<!--[^<>]*-->|[-*+]|)\s*")
+_OF_THE_INDEX = frozenset(("", "memory", "memory index", "memories", "index", "auto memory", "memory.md", "project memory"))
+"""Headings that name the index and not what stands below it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Section:
+    title: str
+    """Its heading, behind the one above it."""
+    heading: str
+    lines: list[str]
+
+
+def parse_index(data: bytes, *, prefix: str, path: str, project: str, metadata: dict[str, Any]) -> Parsed:
+    """Return the sections of an index as items, and its pointers as hooks.
+
+    The key of a section is its heading, so that an edit below it changes one item. Blank lines, rules and headings say nothing.
+
+    Args:
+        data: content of the index.
+        prefix: of the keys of the silo's files.
+        path: absolute path of the index.
+        project: working directory of the silo, or its slug.
+        metadata: to keep with every item.
+
+    Raises:
+        RefusedFileError: it is not text.
+    """
+    text, note = decode(data)
+    items: list[SourceItem] = []
+    hooks: list[Hook] = []
+    seen: Counter[str] = Counter()
+    for section in _sections(parse(text)[1]):
+        said: list[str] = []
+        for line in section.lines:
+            if found := _POINTER.fullmatch(line):
+                hooks.append(Hook(prefix + unquote(found["linked"] or found["bare"]), (found["hook"] or "").strip()))
+            elif said or not _NOTHING_SAID.fullmatch(line):
+                said.append(line)
+        while said and _NOTHING_SAID.fullmatch(said[-1]):
+            said.pop()
+        if not said:
+            continue
+        body = "\n".join(said)
+        name = " ".join(section.heading.casefold().split())[:120]
+        seen[name] += 1
+        items.append(
+            SourceItem(
+                source=Source.CLAUDE_SILO,
+                key=f"{prefix}{INDEX_NAME}#{name}" + (f"~{seen[name]}" if seen[name] > 1 else ""),
+                kind=guess_kind(section.title, body),
+                body=body,
+                title=section.title,
+                links=link_targets(body),
+                project=project,
+                metadata={
+                    "path": path,
+                    **metadata,
+                    "section": section.heading,
+                    "guessed": ["kind"],
+                    **({"decoding": note} if note else {}),
+                },
+            )
+        )
+    nothing_said = Refusal(Source.CLAUDE_SILO, path, "it says nothing but where to look", "")
+    return Parsed(items, () if items else [nothing_said], hooks)
+
+
+def _sections(text: str) -> Iterator[_Section]:
+    """Yield what stands before the first heading and below each heading, without what stands below a deeper one."""
+    from markdown_it import MarkdownIt
+
+    lines = text.split("\n")
+    tokens = MarkdownIt("commonmark").disable("inline").parse(text)
+    headings = [(0, 0, 0, "")] + [
+        (token.map[0], token.map[1], int(token.tag[1:]), " ".join(content.content.split()))
+        for token, content in pairwise(tokens)
+        if token.type == "heading_open" and token.level == 0 and token.map
+    ]
+    ends = [start for start, *_ in headings[1:]] + [len(lines)]
+    above: dict[int, str] = {}
+    for (_, begin, depth, heading), end in zip(headings, ends, strict=True):
+        above = {level: name for level, name in above.items() if level < depth and name.casefold() not in _OF_THE_INDEX}
+        yield _Section(": ".join([*list(above.values())[-1:], heading]), heading, lines[begin:end])
+        above[depth] = heading
