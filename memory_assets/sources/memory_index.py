@@ -96,11 +96,14 @@ def parse_index(data: bytes, *, prefix: str, path: str, project: str, metadata: 
 
 
 def _sections(text: str) -> Iterator[_Section]:
-    """Yield what stands before the first heading and below each heading, without what stands below a deeper one."""
+    """Yield what stands before the first heading and below each heading, without what stands below a deeper one.
+
+    Headings are those with `#`: an underline is more often a rule below a paragraph.
+    """
     from markdown_it import MarkdownIt
 
     lines = text.split("\n")
-    tokens = MarkdownIt("commonmark").disable("inline").parse(text)
+    tokens = MarkdownIt("commonmark").disable(["inline", "lheading"]).parse(text)
     headings = [(0, 0, 0, "")] + [
         (token.map[0], token.map[1], int(token.tag[1:]), " ".join(content.content.split()))
         for token, content in pairwise(tokens)
