@@ -8,11 +8,13 @@ it.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from memory_assets.language.entity_types import STATISTICAL_TYPES, EntityType, Mention
 from memory_assets.language.gazetteer import Certainty, Entry, Gazetteer
+from memory_assets.language.reading import Form, Inset
 from memory_assets.language.surface import find_surface
 from memory_assets.models import Entity
 
@@ -61,14 +63,17 @@ _PLACE_WORDS = re.compile(
 )
 
 
-def find_mentions(doc: "Doc", gazetteer: Gazetteer) -> list[Mention]:
-    """What `doc` names, left to right, without overlaps; one name may be mentioned several times."""
+def find_mentions(doc: "Doc", gazetteer: Gazetteer, insets: Sequence[Inset] = ()) -> list[Mention]:
+    """What `doc` names, left to right; one name may be mentioned several times.
+
+    Prose gives mentions that do not overlap; all names within one piece of code stand at its place.
+    """
     known = list(_known(doc, gazetteer))
     certain = _longest(
         [
             *_places(doc, gazetteer),
             *(mention for mention in known if mention.certain),
-            *find_surface(doc.text),
+            *(inset.mention for inset in insets if inset.mention),
             *_projects(doc, gazetteer),
         ]
     )
@@ -80,12 +85,29 @@ def find_mentions(doc: "Doc", gazetteer: Gazetteer) -> list[Mention]:
             *_capitalised(doc, gazetteer),
         ]
     )
-    kept = [guess for guess in guesses if _may_stand(guess, certain)]
+    opaque = [inset for inset in insets if inset.opaque]
+    kept = [guess for guess in guesses if _may_stand(guess, certain) and not any(_overlap(guess, inset) for inset in opaque)]
     stated = [mention for mention in certain if not any(_overlap(mention, guess) for guess in kept)]
-    return sorted(stated + kept, key=lambda mention: mention.start)
+    coded = [
+        replace(mention, start=inset.start, end=inset.end)
+        for inset in insets
+        if inset.form is Form.CODE
+        for mention in find_in_code(inset.written, gazetteer)
+    ]
+    return sorted(stated + kept + coded, key=lambda mention: mention.start)
 
 
-def as_entities(mentions: list[Mention]) -> tuple[Entity, ...]:
+def find_in_code(code: str, gazetteer: Gazetteer) -> Iterator[Mention]:
+    """What code names beyond doubt: software and the graph's names, files, variables and addresses."""
+    for hit in gazetteer.find(code):
+        if hit.entry.certainty in {Certainty.CERTAIN, Certainty.KNOWN}:
+            yield hit.mention
+    for mention in find_surface(code):
+        if mention.type in _WRITTEN_TYPES - {EntityType.TAG}:
+            yield mention
+
+
+def as_entities(mentions: Sequence[Mention]) -> tuple[Entity, ...]:
     """The mentioned names in order, each under one type: the certain one, else the first but NAME."""
     ranked = sorted(mentions, key=lambda mention: (not mention.certain, mention.type == EntityType.NAME))
     types: dict[str, EntityType] = {}
@@ -252,7 +274,7 @@ def _longest(mentions: Iterable[Mention]) -> list[Mention]:
     return kept
 
 
-def _overlap(one: Mention, other: Mention) -> bool:
+def _overlap(one: Mention, other: Mention | Inset) -> bool:
     return one.start < other.end and other.start < one.end
 
 

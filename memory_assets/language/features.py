@@ -1,12 +1,16 @@
-"""Actions and automatic tags of one analysed text."""
+"""Actions and automatic tags: what is found in each part of a text, and how that becomes the text's features."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
+from memory_assets.language.entities import as_entities, find_mentions
 from memory_assets.language.entity_types import EntityType, Mention
 from memory_assets.language.gazetteer import Gazetteer
+from memory_assets.language.reading import Part
 from memory_assets.language.tags import normalise_tag
-from memory_assets.models import Entity
+from memory_assets.models import Features
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc, Token
@@ -43,55 +47,77 @@ _VAGUE_ADJECTIVES = frozenset(
 """Words that a tag may not be made of: they would put unlike memories together."""
 
 
-def find_actions(doc: "Doc", mentions: Sequence[Mention]) -> tuple[str, ...]:
-    """Lemmas of the full verbs of `doc` in order of first appearance, each once.
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What one part of a text gives; plain data, which outlives the pipeline's document."""
 
-    Auxiliaries and modals are no actions, nor are words inside a name ("pytest", "docker compose").
+    mentions: tuple[Mention, ...] = ()
+    actions: tuple[str, ...] = ()
+    phrases: tuple[str, ...] = ()
+    """Tags made of noun chunks."""
+    nouns: tuple[str, ...] = ()
+    """Tags made of single nouns."""
+
+
+def find(doc: "Doc", part: Part, gazetteer: Gazetteer) -> Findings:
+    """What the analysed document of a part gives."""
+    mentions = find_mentions(doc, gazetteer, part.insets)
+    named = _tokens_within(doc, ((mention.start, mention.end) for mention in mentions))
+    opaque = _tokens_within(doc, ((inset.start, inset.end) for inset in part.insets if inset.opaque))
+    taken = named | opaque
+    return Findings(
+        tuple(mentions),
+        tuple(_actions(doc, taken)),
+        tuple(_phrases(doc, named, opaque)),
+        tuple(normalise_tag(token.text) for token in doc if token.pos_ == "NOUN" and token.i not in taken and _is_telling(token)),
+    )
+
+
+def combine(findings: Sequence[Findings], aside: Iterable[Mention], gazetteer: Gazetteer) -> Features:
+    """The features of a text: of its parts in order, and of the names in what stands aside from its prose.
+
+    Each entity and action comes once. Tags are at most five: up to three entities, then noun chunks, then single nouns while
+    there are fewer than three tags; a text that gives fewer has fewer.
     """
-    named = _tokens_within(doc, mentions)
-    verbs = (token for token in doc if token.pos_ == "VERB" and token.is_alpha and token.i not in named)
-    return tuple(dict.fromkeys(token.lemma_.lower() for token in verbs if len(token.lemma_) > 1))
-
-
-def find_tags(doc: "Doc", entities: Sequence[Entity], mentions: Sequence[Mention], gazetteer: Gazetteer) -> tuple[str, ...]:
-    """At most five normalised tags: up to three entities, then noun chunks, then single nouns.
-
-    Nouns are added only while there are fewer than three tags; a text that gives fewer has fewer.
-    """
+    entities = as_entities([*chain.from_iterable(found.mentions for found in findings), *aside])
     tags: dict[str, None] = {}
     tagged = [entity for entity in entities if entity.type not in _UNTAGGED_TYPES]
     for entity in sorted(tagged, key=lambda entity: entity.type != EntityType.TAG)[:MAX_ENTITY_TAGS]:
         tags[normalise_tag(gazetteer.canonical.get(entity.text.lower(), entity.text), inflect=False)] = None
-    named = _tokens_within(doc, mentions)
-    unnameable = _tokens_within(doc, [mention for mention in mentions if mention.type in _UNTAGGED_TYPES])
-    for tag in _chunk_tags(doc, named, unnameable):
+    for tag in chain.from_iterable(found.phrases for found in findings):
         if len(tags) < MAX_AUTO_TAGS:
             tags[tag] = None
-    for token in doc:
+    for tag in chain.from_iterable(found.nouns for found in findings):
         if len(tags) >= ENOUGH_TAGS:
             break
-        if token.pos_ == "NOUN" and token.i not in named and _is_telling(token):
-            tag = normalise_tag(token.text)
-            if not any(tag in other.split("-") for other in tags):
-                tags[tag] = None
-    return tuple(tags)
+        if not any(tag in other.split("-") for other in tags):
+            tags[tag] = None
+    actions = dict.fromkeys(chain.from_iterable(found.actions for found in findings))
+    return Features(entities, tuple(actions), tuple(tags))
 
 
-def _chunk_tags(doc: "Doc", named: set[int], unnameable: set[int]) -> Iterator[str]:
+def _actions(doc: "Doc", taken: set[int]) -> Iterator[str]:
+    """Lemmas of the full verbs, none of them an auxiliary, a modal or a word inside a name ("docker compose")."""
+    for token in doc:
+        if token.pos_ == "VERB" and token.is_alpha and token.i not in taken and len(token.lemma_) > 1:
+            yield token.lemma_.lower()
+
+
+def _phrases(doc: "Doc", named: set[int], opaque: set[int]) -> Iterator[str]:
     """Tags of the noun chunks of two or three words that say more than the entities already do."""
     for chunk in doc.noun_chunks:
         words = [token for token in chunk if token.pos_ in _CHUNK_PARTS and _is_telling(token)]
         if not 2 <= len(words) <= 3 or words[-1].i != chunk.root.i or chunk.root.pos_ not in {"NOUN", "PROPN"}:
             continue
-        if words[-1].i - words[0].i != len(words) - 1 or any(token.i in unnameable for token in words):
+        if words[-1].i - words[0].i != len(words) - 1 or any(token.i in opaque for token in words):
             continue
         if any(token.i not in named and token.lower_ not in _KIND_NOUNS for token in words):
             yield normalise_tag(doc[words[0].i : words[-1].i + 1].text)
 
 
-def _tokens_within(doc: "Doc", mentions: Sequence[Mention]) -> set[int]:
-    """Positions of the tokens that lie in one of the mentions, wholly or in part."""
-    spans = (doc.char_span(mention.start, mention.end, alignment_mode="expand") for mention in mentions)
+def _tokens_within(doc: "Doc", places: Iterable[tuple[int, int]]) -> set[int]:
+    """Positions of the tokens that lie at one of the places, wholly or in part."""
+    spans = (doc.char_span(start, end, alignment_mode="expand") for start, end in places)
     return {token.i for span in spans if span is not None for token in span}
 
 

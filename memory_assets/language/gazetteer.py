@@ -36,6 +36,7 @@ BUNDLED = Path(__file__).with_name("gazetteer.toml")
 
 _WORD = re.compile(r"[^\W_]+")
 _SENTENCE_START = re.compile(r"(?:^|[.!?:…]['\"”’)]*\s+|\n\s*)(?:[-*>#]+\s+|\d+[.)]\s+)?['\"“‘(*_`]*$")
+_CONTRACTED = re.compile(r"['’](?!s\b)[^\W\d_]")
 _PACKAGE_SCOPE = re.compile(r"@[\w.-]+/$")
 _VERSION = r"v?\d+(?:\.\d+)*(?![\w%]|\.\d|\s+(?:%|\w+s\b))"
 _SURNAMES = re.compile(
@@ -248,8 +249,8 @@ def _stands_alone(text: str, start: int, end: int) -> bool:
     before, after = text[start - 1 : start], text[end : end + 2]
     if before and (before.isalnum() or before in "_.@$#\\-" or _PACKAGE_SCOPE.search(text[max(0, start - 40) : start])):
         return False
-    if not after:
-        return True
+    if not after or _CONTRACTED.match(text, end):
+        return not after
     if after[0].isalnum() or after[0] in "_+#@\\(=":
         return False
     return not (after[0] in ".:" and len(after) > 1 and (after[1].isalnum() or after[1] in "_:"))

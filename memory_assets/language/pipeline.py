@@ -1,29 +1,33 @@
 """The spaCy pipeline behind one small interface: text in, features out."""
 
 import json
-import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
+from threading import Lock
+from time import perf_counter
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from memory_assets.errors import SettingsError
-from memory_assets.language.entities import as_entities, find_mentions
-from memory_assets.language.features import find_actions, find_tags
+from memory_assets.errors import MemoryAssetsError, SettingsError
+from memory_assets.language.entities import find_in_code
+from memory_assets.language.features import Findings, combine, find
 from memory_assets.language.gazetteer import Gazetteer, load_gazetteer
-from memory_assets.models import MAX_IMPORTED_LENGTH, Features
+from memory_assets.language.reading import Part, Reading, read
+from memory_assets.models import Features
 
 if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc
+    from threadpoolctl import ThreadpoolController
 
 BUNDLED_MODEL = "bundled"
 BUNDLED_PATH = Path(__file__).with_name("pipeline_en")
 
-RULES_VERSION = 1
+RULES_VERSION = 2
 """Counts up whenever entities, actions or automatic tags of an unchanged text may come out differently."""
 
 _NEEDED = {
@@ -32,10 +36,52 @@ _NEEDED = {
     "DEP": "a parser",
     "ENT_IOB": "an entity recogniser",
 }
-_BATCH = 64
-_PIPELINE_LOCK = threading.Lock()
-"""spaCy's shared vocabulary is not promised to be safe under threads; one text at a time per process is as
-fast."""
+_SLICE_LENGTH = 2_500
+"""Characters that are analysed in one turn: the most that still takes less than a commit (a tenth of a second)."""
+_TIME_LIMIT = 300.0
+"""Seconds of work on one text, waiting not counted; a megabyte of prose takes a minute of an idle core."""
+
+
+class AnalysisError(MemoryAssetsError):
+    """One text cannot be analysed; the others of its batch are not touched by that.
+
+    Attributes:
+        index: Which of the given texts it is, counted from 0.
+    """
+
+    def __init__(self, index: int, reason: str) -> None:
+        super().__init__(f"the text cannot be analysed: {reason}; shorten it, or report this as a fault of the program.")
+        self.index = index
+
+
+class Turns:
+    """A lock that goes to whoever has waited longest, so that no thread that comes back at once keeps another out."""
+
+    def __init__(self) -> None:
+        self._mutex = Lock()
+        self._waiting: deque[Lock] = deque()
+        self._taken = False
+
+    def __enter__(self) -> None:
+        with self._mutex:
+            if not self._taken:
+                self._taken = True
+                return
+            turn = Lock()
+            turn.acquire()
+            self._waiting.append(turn)
+        turn.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        with self._mutex:
+            if self._waiting:
+                self._waiting.popleft().release()
+            else:
+                self._taken = False
+
+
+_PIPELINE_TURNS = Turns()
+"""spaCy's vocabulary, and its memory zones above all, belong to one thread at a time; a turn is one slice of one batch."""
 
 
 class Analyzer:
@@ -74,23 +120,83 @@ class Analyzer:
         """Features of each text, the same as one at a time, several times faster.
 
         Raises:
+            AnalysisError: One text cannot be analysed; `outcomes` gives the others all the same.
             SettingsError: The pipeline cannot be loaded or lacks a component.
             InvalidInputError: The user's gazetteer or the known names are not usable.
         """
-        with _PIPELINE_LOCK:
-            nlp = _load_pipeline(self._location)
-            return [self._features(doc) for doc in nlp.pipe(texts, batch_size=_BATCH)]
+        found = list(self.outcomes(texts))
+        for outcome in found:
+            if isinstance(outcome, AnalysisError):
+                raise outcome
+        return [outcome for outcome in found if isinstance(outcome, Features)]
+
+    def outcomes(self, texts: Iterable[str]) -> Iterator[Features | AnalysisError]:
+        """In the order of the texts: the features of each, or the error of one that cannot be analysed.
+
+        Texts are read from `texts` a few at a time, and their outcomes come as soon as they are there. Between slices of some
+        2,500 characters other threads have their turn, however long a text is.
+
+        Raises:
+            SettingsError: The pipeline cannot be loaded or lacks a component.
+            InvalidInputError: The user's gazetteer or the known names are not usable.
+        """
+        group: list[Reading] = []
+        index = length = 0
+        for text in texts:
+            if group and length + len(text) > _SLICE_LENGTH:
+                yield from self._understand(group, index - len(group))
+                group, length = [], 0
+            group.append(read(text))
+            length += len(text)
+            index += 1
+        if group:
+            yield from self._understand(group, index - len(group))
+
+    def _understand(self, readings: Sequence[Reading], first: int) -> Iterator[Features | AnalysisError]:
+        """The outcomes of a few texts; `first` is the number of the first of them."""
+        if len(readings) > 1:
+            try:
+                findings = iter(self._find([part for reading in readings for part in reading.parts]))
+                found = [[next(findings) for _ in reading.parts] for reading in readings]
+            except Exception:  # noqa: BLE001  # whatever a library stumbles over is laid at one text's door
+                for index, reading in enumerate(readings, first):
+                    yield from self._understand([reading], index)
+                return
+            yield from map(self._features, readings, found)
+            return
+        try:
+            yield self._features(readings[0], self._find(readings[0].parts))
+        except MemoryAssetsError:
+            raise
+        except Exception as error:  # noqa: BLE001
+            yield AnalysisError(first, f"{type(error).__name__}: {error}")
+
+    def _find(self, parts: Sequence[Part]) -> list[Findings]:
+        nlp, gazetteer, threads = _load_pipeline(self._location), self.gazetteer, _native_threads()
+        found: list[Findings] = []
+        spent, start = 0.0, 0
+        while start < len(parts):
+            end, length = start + 1, len(parts[start].text)
+            while end < len(parts) and (length := length + len(parts[end].text)) <= _SLICE_LENGTH:
+                end += 1
+            with _PIPELINE_TURNS, threads.limit(limits=1, user_api="blas"), nlp.memory_zone():
+                began = perf_counter()
+                docs = nlp.pipe([_document(nlp, part) for part in parts[start:end]], batch_size=end - start)
+                found += map(find, docs, parts[start:end], [gazetteer] * (end - start))
+                spent += perf_counter() - began
+            if spent > _TIME_LIMIT:
+                raise TimeoutError(f"it takes more than {_TIME_LIMIT:.0f} seconds")
+            start = end
+        return found
+
+    def _features(self, reading: Reading, findings: Sequence[Findings]) -> Features:
+        aside = (mention for code in reading.asides for mention in find_in_code(code, self.gazetteer))
+        return combine(findings, aside, self.gazetteer)
 
     @cached_property
     def gazetteer(self) -> Gazetteer:
         """The bundled gazetteer, the user's own and the known names, as one."""
         return load_gazetteer(self._gazetteer_paths, self._known_names)
-
-    def _features(self, doc: "Doc") -> Features:
-        mentions = find_mentions(doc, self.gazetteer)
-        entities = as_entities(mentions)
-        tags = find_tags(doc, entities, mentions, self.gazetteer)
-        return Features(entities, find_actions(doc, mentions), tags)
 
 
 def open_analyzer(
@@ -131,6 +237,23 @@ def _version(model: str) -> str | None:
         return None
 
 
+def _document(nlp: "Language", part: Part) -> "Doc":
+    """A part cut into words, with a sentence beginning on each line."""
+    doc = nlp.make_doc(part.text)
+    for token in doc[:-1]:
+        if "\n" in token.text:
+            doc[token.i + 1].is_sent_start = True
+    return doc
+
+
+@lru_cache(maxsize=1)
+def _native_threads() -> "ThreadpoolController":
+    """Texts are too short for a matrix product of several threads, which would wait for each other with a busy loop."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
 @lru_cache(maxsize=2)
 def _load_pipeline(location: str) -> "Language":
     import spacy
@@ -145,7 +268,6 @@ def _load_pipeline(location: str) -> "Language":
     except (OSError, ValueError, ImportError) as error:
         raise SettingsError(f"spaCy pipeline {location!r} cannot be loaded ({error}): reinstall it.") from error
     use_ud_noun_chunks(nlp)
-    nlp.max_length = 2 * MAX_IMPORTED_LENGTH
     probe = nlp("Alice read the old books in Paris.")
     if missing := [part for annotation, part in _NEEDED.items() if not probe.has_annotation(annotation)]:
         raise SettingsError(f"spaCy pipeline {location!r} lacks {' and '.join(missing)}: choose a complete one.")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from memory_assets.errors import MemoryAssetsError
 from memory_assets.language.embedders.protocol import Embedder
-from memory_assets.language.pipeline import Analyzer
+from memory_assets.language.pipeline import AnalysisError, Analyzer
 from memory_assets.language.tags import merge_tags
 from memory_assets.language.validation import validate_content, validate_tags
 from memory_assets.models import MAX_CONTENT_LENGTH, Entity
@@ -99,7 +99,10 @@ def process_batch(
             user_tags.append(validate_tags(tags))
     embedding = _embedding_threads().submit(embedder.embed, embedded_texts or contents) if contents else None
     with _step(Step.ENTITIES):
-        features = analyzer.analyze_batch(contents)
+        try:
+            features = analyzer.analyze_batch(contents)
+        except AnalysisError as error:
+            raise ProcessingError(Step.ENTITIES, str(error), error.index) from error
     with _step(Step.EMBEDDING):
         vectors = embedding.result() if embedding else ()
     _check_vectors(vectors, len(contents), embedder)

@@ -116,7 +116,8 @@ def find_surface(text: str) -> Iterator[Mention]:
             kind, name = EntityType.TAG, match["tag"]
             if name in _DIRECTIVES or _COLOUR.fullmatch(name):
                 continue
-        yield Mention(start, start + len(found), name, kind)
+        end = start + len(name) if found.startswith(name) else match.end()
+        yield Mention(start, end, name, kind)
 
 
 def _is_path(path: str, *, anchored: bool) -> bool:

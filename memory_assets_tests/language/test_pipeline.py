@@ -1,16 +1,19 @@
 import json
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_assets.errors import SettingsError
+from memory_assets.language import pipeline
 from memory_assets.language.entity_types import EntityType
-from memory_assets.language.pipeline import Analyzer, open_analyzer
+from memory_assets.language.pipeline import AnalysisError, Analyzer, open_analyzer
 from memory_assets.language.tags import normalise_tag
 
 SENTENCES = [row["text"] for row in map(json.loads, (Path(__file__).parents[1] / "data/entity_sentences.jsonl").open())][:60]
@@ -181,3 +184,56 @@ def test_importing_and_opening_load_no_heavy_library():
         "print(sorted(heavy))"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_one_bad_text_of_a_batch_fails_alone(analyzer: Analyzer, monkeypatch: pytest.MonkeyPatch):
+    whole = pipeline.find
+
+    def stumble(doc, part, gazetteer):
+        if "poison" in part.text:
+            raise IndexError("out of words")
+        return whole(doc, part, gazetteer)
+
+    monkeypatch.setattr(pipeline, "find", stumble)
+    texts = [SENTENCES[0], "This is poison.", SENTENCES[1]]
+    good, bad, also_good = analyzer.outcomes(texts)
+    assert [good, also_good] == analyzer.analyze_batch([SENTENCES[0], SENTENCES[1]])
+    assert isinstance(bad, AnalysisError)
+    assert bad.index == 1
+    with pytest.raises(AnalysisError, match="out of words"):
+        analyzer.analyze_batch(texts)
+
+
+def test_a_text_that_takes_too_long_is_given_up_alone(analyzer: Analyzer, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(pipeline, "_TIME_LIMIT", 0.0)
+    (outcome,) = analyzer.outcomes(["Alice wrote it."])
+    assert isinstance(outcome, AnalysisError)
+
+
+def test_a_long_text_lets_a_short_one_go_before_its_end(analyzer: Analyzer):
+    analyzer.analyze("Warm.")
+    done: list[str] = []
+
+    def work(name: str, text: str) -> None:
+        analyzer.analyze(text)
+        done.append(name)
+
+    long = Thread(target=work, args=("long", " ".join(SENTENCES) * 12))
+    long.start()
+    time.sleep(0.3)
+    work("short", "Alice wrote it.")
+    long.join()
+    assert done == ["short", "long"]
+
+
+def test_words_of_texts_long_gone_are_not_kept(analyzer: Analyzer):
+    analyzer.analyze("Warm.")
+    strings = pipeline._load_pipeline(str(pipeline.BUNDLED_PATH)).vocab.strings
+    before = len(strings)
+    analyzer.analyze(" ".join(f"unheard{number} of{number}" for number in range(200)))
+    assert len(strings) == before
+
+
+def test_what_a_text_gives_does_not_depend_on_its_neighbours_in_the_batch(analyzer: Analyzer):
+    long = "\n\n".join(SENTENCES)
+    assert analyzer.analyze_batch([*SENTENCES[:5], long, *SENTENCES[5:8]])[5] == analyzer.analyze(long)
