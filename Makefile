@@ -22,6 +22,7 @@ test: .venv/ready  ## Run every test.
 check: .venv/ready  ## Lint, formatting and types.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-logo --no-cache
 	$(BIN)/basedpyright --pythonpath $(BIN)/python
 
 dev: .venv/ready  ## Dagster's UI on the demo's data at http://localhost:3000, with sensors and schedules running.

@@ -9,6 +9,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+TENANT_PATTERN = r"^[a-z](?:[a-z0-9_-]{0,61}[a-z0-9])?$"
+"""Lower-case ASCII, begins with a letter, at most 63 characters: no path tricks, no look-alikes, no case clashes."""
 MAX_CONTENT_LENGTH = 7_500
 """Characters a stored memory may hold (seed 001, section 2, step 1)."""
 MAX_IMPORTED_LENGTH = 1 << 20

@@ -19,8 +19,7 @@ from pydantic_settings import (
 )
 
 from memory_assets.errors import SettingsError
-from memory_assets.models import SecretPolicy
-from memory_assets.tenants import TENANT_PATTERN
+from memory_assets.models import TENANT_PATTERN, SecretPolicy
 
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 Weight = Annotated[float, Field(ge=0.0)]

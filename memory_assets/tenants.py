@@ -3,11 +3,14 @@
 import re
 import secrets
 import shutil
+from collections.abc import Iterator
+from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memory_assets.errors import ConflictError, InvalidInputError, NotFoundError
+from memory_assets.models import TENANT_PATTERN
 from memory_assets.privacy import keep_temporary_files, refuse_link
 
 if TYPE_CHECKING:
@@ -17,9 +20,6 @@ if TYPE_CHECKING:
     from memory_assets.stores.catalog import Catalog
     from memory_assets.stores.memories import MemoryStore
     from memory_assets.stores.relations import RelationStore
-
-TENANT_PATTERN = r"^[a-z](?:[a-z0-9_-]{0,61}[a-z0-9])?$"
-"""Lower-case ASCII, begins with a letter, at most 63 characters: no path tricks, no look-alikes, no case clashes."""
 
 RESERVED_TENANTS = frozenset({"api", "con", "aux", "nul", "prn", "com1", "lpt1", "health", "dagster", "cache", "keys", "tmp"})
 
@@ -72,8 +72,22 @@ class Tenant:
 
     @property
     def exists(self) -> bool:
-        """Whether anything was ever kept for this tenant."""
-        return self.folder.is_dir()
+        """Whether anything is kept for this tenant, wherever its stores lie."""
+        if any((self.folder / part).exists() for part in _PARTS):
+            return True
+        return any(name == self.name for name in _stored_elsewhere(self.settings))
+
+    def must_exist(self) -> None:
+        """Refuse to go on with a name that was perhaps mistyped.
+
+        Raises:
+            NotFoundError: there is no such tenant; the message names the one that was perhaps meant.
+        """
+        if self.exists:
+            return
+        close = get_close_matches(self.name, tenant_names(self.settings), n=1)
+        meant = f" Did you mean {close[0]!r}?" if close else ""
+        raise NotFoundError(f"There is no tenant {self.name!r}; `memory tenant create {self.name}` makes it.{meant}")
 
     @cached_property
     def catalog(self) -> "Catalog":
@@ -131,25 +145,41 @@ class Tenant:
         Raises:
             SettingsError: the pipeline named in the settings is not installed.
         """
-        from memory_assets.graph.known_names import known_names
         from memory_assets.language.pipeline import open_analyzer
+        from memory_assets.stores.known_names import read_known_names
 
         return open_analyzer(
-            self.settings.spacy_model, gazetteer_paths=[self.folder / "gazetteer.toml"], known_names=known_names(self)
+            self.settings.spacy_model,
+            gazetteer_paths=[self.folder / "gazetteer.toml"],
+            known_names=read_known_names(self.folder),
         )
 
 
-def tenants_on_disk(settings: "Settings") -> list[str]:
-    """The tenants that have a folder with memories, a catalog or keys."""
-    if not settings.data_dir.is_dir():
-        return []
-    return sorted(
+def tenant_names(settings: "Settings") -> list[str]:
+    """The names of all tenants that exist, in order."""
+    folders = settings.data_dir.iterdir() if settings.data_dir.is_dir() else ()
+    here = {
         folder.name
-        for folder in settings.data_dir.iterdir()
+        for folder in folders
         if re.fullmatch(TENANT_PATTERN, folder.name)
         and not folder.is_symlink()
         and any((folder / part).exists() for part in _PARTS)
-    )
+    }
+    return sorted(here.union(_stored_elsewhere(settings)))
+
+
+def _stored_elsewhere(settings: "Settings") -> Iterator[str]:
+    """Names of the tenants whose vectors lie at another URI than the data folder."""
+    if not settings.vectors_uri:
+        return
+    from pyarrow import fs
+
+    remote = "://" in settings.vectors_uri
+    system, root = fs.FileSystem.from_uri(settings.vectors_uri) if remote else (fs.LocalFileSystem(), settings.vectors_uri)
+    for entry in system.get_file_info(fs.FileSelector(root, allow_not_found=True)):
+        vectors = system.get_file_info(f"{entry.path}/vectors")
+        if re.fullmatch(TENANT_PATTERN, entry.base_name) and vectors.type is not fs.FileType.NotFound:
+            yield entry.base_name
 
 
 def create_tenant(tenant: Tenant) -> None:

@@ -17,7 +17,7 @@ from memory_assets.ingest.direct import store_memories
 from memory_assets.models import NewMemory, Source
 from memory_assets.settings import Settings
 from memory_assets.stores.keys import KeyStore
-from memory_assets.tenants import Tenant, tenants_on_disk
+from memory_assets.tenants import Tenant, tenant_names
 
 ROOT = Path(__file__).parents[1]
 _NETWORK = ("connect", "bind", "sendto", "sendmsg", "sendmmsg")
@@ -145,4 +145,4 @@ def test_a_tenant_whose_folder_or_a_part_of_it_is_a_link_is_refused(settings: Se
         _, key = KeyStore(elsewhere).create()
         with pytest.raises(StoreError, match="is a link"):
             authorised(settings, "other", key)
-        assert tenants_on_disk(settings) == []
+        assert tenant_names(settings) == []

@@ -1,4 +1,4 @@
-"""What goes over the wire: requests, checked strictly, and answers in the shapes of seed 001.
+"""What requests may hold, checked strictly; what is answered are the answers of `memory_assets.operations`.
 
 The JSON schemas say exactly what is accepted, blank texts and control characters included, so that a client generated from
 `/openapi.json` sends nothing that is refused.
@@ -15,16 +15,16 @@ from pydantic import (
     ConfigDict,
     Field,
     GetJsonSchemaHandler,
-    PlainSerializer,
     WithJsonSchema,
 )
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from memory_assets.api import cursors, patterns
+from memory_assets.api import patterns
 from memory_assets.errors import InvalidInputError
 from memory_assets.language.validation import MAX_TAG_LENGTH, is_blank, reject_unstorable
-from memory_assets.models import MAX_CONTENT_LENGTH, Kind, RelationType, Source, State
+from memory_assets.models import MAX_CONTENT_LENGTH, Kind, RelationType
+from memory_assets.operations import cursors
 
 MAX_QUERY_LENGTH = 500
 MAX_LIMIT = 100
@@ -91,12 +91,6 @@ Name = Annotated[str, Field(max_length=_MAX_NAME_LENGTH), _Storable, _TextSchema
 Query = Annotated[str, Field(max_length=MAX_QUERY_LENGTH), _Storable, _TextSchema(MAX_QUERY_LENGTH, visible=False)]
 _MomentSchema = WithJsonSchema({"type": "string", "format": "date-time"}, mode="validation")
 Moment = Annotated[datetime, BeforeValidator(_moment), _MomentSchema]
-Instant = Annotated[
-    datetime,
-    PlainSerializer(lambda moment: moment.astimezone(UTC).isoformat(), return_type=str),
-    WithJsonSchema({"type": "string", "format": "date-time"}, mode="serialization"),
-]
-"""A time in an answer, in UTC with its offset written as seed 001 writes it."""
 MemoryId = Annotated[int, Field(ge=1, le=MAX_ID), _Integer]
 Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Limit = Annotated[int, Field(ge=1, le=MAX_LIMIT, description="At most so many memories."), _Integer]
@@ -162,170 +156,6 @@ class RelationRequest(_Request):
     type: Annotated[RelationType, Field(strict=False)]
     confidence: Fraction = 1.0
     note: Query = Field("", description="Why.")
-
-
-class EntityOut(BaseModel):
-    """A thing that a memory names."""
-
-    model_config = ConfigDict(from_attributes=True)
-
-    text: str
-    type: str
-
-
-class MemoryOut(BaseModel):
-    """A memory as seed 001 shows it."""
-
-    model_config = ConfigDict(from_attributes=True)
-
-    id: int
-    content: str
-    created_at: Instant
-    tags: list[str]
-    entities: list[EntityOut]
-    actions: list[str]
-
-
-class MemoryDetail(MemoryOut):
-    """Everything about one memory."""
-
-    updated_at: Instant
-    kind: Kind
-    source: Source
-    state: State
-    title: str
-    project: str
-    session: str
-    author: str
-    importance: float
-    confidence: float
-    superseded_by: int | None
-
-
-class SplashMemory(MemoryOut):
-    """A memory that what was stored stirs up."""
-
-    similarity: float = Field(description="Cosine similarity, between 0.7 and 0.9.")
-
-
-class StoreResponse(BaseModel):
-    """What was stored, and what it stirs up."""
-
-    id: int
-    splash: list[SplashMemory]
-    masked: list[str] = Field(
-        default=[],
-        description="Kinds of keys and passwords that were masked in it; left out where there are none.",
-        exclude_if=lambda kinds: not kinds,
-    )
-
-
-class ComponentOut(BaseModel):
-    """One part of a score."""
-
-    model_config = ConfigDict(from_attributes=True)
-
-    name: str
-    raw: float | None = Field(description="As the index or the graph gave it; null where that was nothing.")
-    value: float = Field(description="Scaled to 0..1.")
-    weight: float
-    contribution: float = Field(description="What it adds to the score.")
-    reason: str = Field(description="What it rests on, for a person; may be empty.")
-
-
-class FoundMemory(MemoryOut):
-    """A memory that was found, and why."""
-
-    kind: Kind
-    score: float
-    components: list[ComponentOut]
-
-
-class PlaceOut(BaseModel):
-    """A memory, entity or pattern on a path."""
-
-    id: int
-    label: str
-
-
-class HopOut(BaseModel):
-    """One step of a path, and why it may be taken."""
-
-    source: int
-    target: int
-    type: str
-    origin: str
-    confidence: float
-    reason: str
-
-
-class BridgeOut(BaseModel):
-    """A path from what was found to what explains it: one place more than hops."""
-
-    score: float
-    path: list[PlaceOut]
-    hops: list[HopOut]
-
-
-class SearchResponse(BaseModel):
-    """What was found, best first."""
-
-    memories: list[FoundMemory]
-    count: int
-    bridges: list[BridgeOut]
-    next_cursor: str | None = Field(description="Asks for the next page; null on the last.")
-
-
-class RecentMemory(MemoryOut):
-    """A recent memory."""
-
-    kind: Kind
-
-
-class RecentResponse(BaseModel):
-    """The newest memories, newest first."""
-
-    memories: list[RecentMemory]
-    count: int
-    next_cursor: str | None = Field(description="Asks for the next page; null on the last.")
-
-
-class InitResponse(BaseModel):
-    """What a session begins with."""
-
-    current_time: Instant
-    recent_memories: list[MemoryOut]
-
-
-class RelationOut(BaseModel):
-    """A relation as it was stated."""
-
-    id: int
-    source_id: int
-    target_id: int
-    type: RelationType
-    confidence: float
-    note: str
-
-
-class RelationsResponse(BaseModel):
-    """What was stated about one memory, from it and to it."""
-
-    relations: list[RelationOut]
-    count: int
-
-
-class TenantHealth(BaseModel):
-    """How one tenant's memory is."""
-
-    status: str
-    tenant: str
-    memory_count: int = Field(description="Active memories.")
-    embedding_count: int = Field(description="Those of them that have a vector.")
-    oldest_memory: Instant | None
-    newest_memory: Instant | None
-    embedding_provider: str
-    embedding_healthy: bool
 
 
 class ServiceHealth(BaseModel):

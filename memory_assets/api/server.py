@@ -12,7 +12,7 @@ from memory_assets.api.app import create_app
 from memory_assets.api.logs import configure_logging
 from memory_assets.errors import SettingsError
 from memory_assets.stores.keys import KeyStore
-from memory_assets.tenants import tenants_on_disk
+from memory_assets.tenants import tenant_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +37,7 @@ def serve(settings: "Settings", announce: "Callable[[str], None]") -> None:
         SettingsError: the address cannot be listened on, or is not loopback while no tenant has a key.
         EmbedderError: the embedder of the settings cannot be opened.
     """
-    keyed = any(key.active for name in tenants_on_disk(settings) for key in KeyStore(settings.tenant_dir(name)).list())
+    keyed = any(key.active for name in tenant_names(settings) for key in KeyStore(settings.tenant_dir(name)).list())
     listener = _listen(settings)
     host, port = listener.getsockname()[:2]
     if not keyed and not is_loopback(host):

@@ -10,15 +10,13 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from memory_assets.ingest.direct import Stored, store_memories, store_once
-from memory_assets.language.secrets import marks
 from memory_assets.models import NewMemory
-from memory_assets.recall.splash import Ripple, splash
+from memory_assets.operations.store import StoredMemory, with_splash
 
 if TYPE_CHECKING:
     from memory_assets.api.metrics import Metrics
@@ -35,15 +33,6 @@ Run = Callable[..., Awaitable[Any]]
 """Does blocking work in a thread."""
 
 
-@dataclass(frozen=True, slots=True)
-class Remembered:
-    """The id of a memory that was committed, what it stirred up, and the kinds of secrets that were masked in it."""
-
-    id: int
-    splash: "Sequence[Ripple]"
-    masked: Sequence[str]
-
-
 class Writer:
     """Stores memories of one tenant."""
 
@@ -51,7 +40,7 @@ class Writer:
         self._tenant = tenant
         self._run = run
         self._metrics = metrics
-        self._waiting: deque[tuple[NewMemory, asyncio.Future[Remembered]]] = deque()
+        self._waiting: deque[tuple[NewMemory, asyncio.Future[StoredMemory]]] = deque()
         self._committing: asyncio.Task[None] | None = None
         self._expected, self._gathered = 1, asyncio.Event()
         """How many clients seem to be storing, and whether as many wait now."""
@@ -61,7 +50,7 @@ class Writer:
         self.unmerged_since: float | None = monotonic()
         """Since when there may be small files to be merged; None when nothing was stored after the last merge."""
 
-    async def store(self, given: NewMemory) -> Remembered:
+    async def store(self, given: NewMemory) -> StoredMemory:
         """Remember a text; returns after the commit.
 
         Raises:
@@ -75,7 +64,7 @@ class Writer:
             async with self._once.setdefault(given.id, asyncio.Lock()):
                 stored = await self._run(store_once, self._tenant, given)
             return (await self._splashed([stored]))[0]
-        future: asyncio.Future[Remembered] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[StoredMemory] = asyncio.get_running_loop().create_future()
         self._waiting.append((given, future))
         if len(self._waiting) >= self._expected:
             self._gathered.set()
@@ -104,7 +93,7 @@ class Writer:
                 else:
                     future.set_result(outcome)
 
-    async def _attempt(self, batch: list[NewMemory]) -> Sequence[Remembered | BaseException]:
+    async def _attempt(self, batch: list[NewMemory]) -> Sequence[StoredMemory | BaseException]:
         """Store a batch; where that fails, each of it by itself, so that nobody pays for another's fault."""
         (stored,) = await asyncio.gather(self._run(store_memories, self._tenant, batch), return_exceptions=True)
         if not isinstance(stored, BaseException):
@@ -114,16 +103,10 @@ class Writer:
         alone = [self._attempt([given]) for given in batch]
         return [outcome for outcomes in await asyncio.gather(*alone) for outcome in outcomes]
 
-    async def _splashed(self, stored: Sequence[Stored]) -> list[Remembered]:
-        """What is answered. A splash that cannot be had is empty: the memories are committed and must not be sent again."""
-        (found,) = await asyncio.gather(self._run(_splashes, self._tenant, stored), return_exceptions=True)
-        if isinstance(found, BaseException):
-            _log.error("no splash: %s", found, exc_info=found)
-            found = [()] * len(stored)
-        return [
-            Remembered(each.memory.id, ripples, marks(each.memory.content)) for each, ripples in zip(stored, found, strict=True)
-        ]
-
-
-def _splashes(tenant: "Tenant", stored: Sequence[Stored]) -> list[list[Ripple]]:
-    return [splash(tenant.memories, each.memory.id, each.embedding, tenant.embedder.name) for each in stored]
+    async def _splashed(self, stored: Sequence[Stored]) -> list[StoredMemory]:
+        """What is answered, whatever becomes of the splash: the memories are committed and must not be sent again."""
+        (answers,) = await asyncio.gather(self._run(with_splash, self._tenant, stored), return_exceptions=True)
+        if isinstance(answers, BaseException):
+            _log.error("no splash: %s", answers, exc_info=answers)
+            return [StoredMemory.of(each, ()) for each in stored]
+        return answers

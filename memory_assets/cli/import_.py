@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import click
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from memory_assets.cli.options import common_options
+from memory_assets.cli.options import creating_options
 from memory_assets.cli.output import print_json
 from memory_assets.errors import InvalidInputError
 from memory_assets.language.validation import validate_content, validate_tags
@@ -90,7 +90,7 @@ class _Line(BaseModel):
 @click.command("import", epilog='Example: memory import memories.jsonl   (lines like {"content": "...", "tags": ["a"]})')
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path, allow_dash=True))
 @click.option("--skip-invalid", is_flag=True, help="Take in the good lines of a file that has bad ones.")
-@common_options
+@creating_options
 def command(file: Path, skip_invalid: bool, tenant: Tenant, as_json: bool) -> None:
     """Take in memories from a JSON Lines file. An id that is already there is updated, so an import can be run again."""
     from memory_assets.cli.progress import progress_bar

@@ -13,6 +13,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "store": ("store", "Remember a text."),
     "search": ("search", "Find memories by meaning and by words."),
     "recent": ("recent", "List the newest memories."),
+    "init": ("init", "Begin a session: the time, and what was remembered in the last day."),
     "show": ("show", "Show everything about one memory."),
     "forget": ("forget", "Take a memory out of recall, or bring it back."),
     "relate": ("relate", "State how two memories relate."),
@@ -25,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "mcp": ("mcp", "Serve the memory to an assistant over MCP."),
     "tenant": ("tenant", "Create, list and delete tenants."),
     "key": ("key", "Create, list and revoke the keys of a tenant."),
+    "health": ("health", "Tell whether the memory works and how much it holds."),
     "status": ("status", "Count what is remembered, waiting and refused."),
     "doctor": ("doctor", "Check settings and stores, and say what mends them."),
 }

@@ -1,4 +1,4 @@
-"""What all commands share: `--json`, `--tenant`, and opening the tenant they name."""
+"""What commands share: `--json`, `--tenant`, `--timezone`, and how times are written on the command line."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -9,23 +9,52 @@ import click
 from memory_assets.errors import InvalidInputError
 from memory_assets.tenants import Tenant
 
+_CREATE = "memory_assets.create"
+"""Where a command's context keeps `--create`."""
+
 
 def common_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--json` (parameter `as_json`) and `--tenant` (parameter `tenant`, opened) to a command."""
+    """Add `--json` (parameter `as_json`) and `--tenant` (parameter `tenant`, which exists if it was named) to a command."""
     return tenant_option(click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")(function))
 
 
 def tenant_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--tenant` (parameter `tenant`, opened) to a command."""
-    return click.option("--tenant", callback=_open, metavar="NAME", help="Whose memory; default: MEMORY_TENANT, else main.")(
+    """Add `--tenant` (parameter `tenant`, which exists if it was named) to a command."""
+    return click.option("--tenant", callback=_named, metavar="NAME", help="Whose memory; default: MEMORY_TENANT, else main.")(
         function
     )
 
 
-def _open(_context: click.Context, _parameter: click.Parameter, name: str | None) -> Tenant:
+def creating_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`common_options`, and `--create` for a tenant that does not exist yet, on a command that writes."""
+    return click.option(
+        "--create",
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_may_create,
+        help="Make the tenant if there is none.",
+    )(common_options(function))
+
+
+def timezone_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--timezone` (parameter `timezone`) to a command that shows times."""
+    return click.option("--timezone", metavar="ZONE", help="Show times in it, such as Europe/Berlin; default: POND_TIMEZONE.")(
+        function
+    )
+
+
+def _may_create(context: click.Context, _parameter: click.Parameter, given: bool) -> None:
+    context.meta[_CREATE] = given
+
+
+def _named(context: click.Context, _parameter: click.Parameter, name: str | None) -> Tenant:
     from memory_assets.settings import load_settings
 
-    return Tenant(load_settings(), name)
+    tenant = Tenant(load_settings(), name)
+    if name is not None and not context.meta.get(_CREATE):
+        tenant.must_exist()
+    return tenant
 
 
 def parse_time(text: str | None, option: str) -> datetime | None:

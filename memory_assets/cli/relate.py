@@ -1,16 +1,18 @@
 """`memory relate`."""
 
-from dataclasses import asdict
-
 import click
 
 from memory_assets.cli.options import common_options
-from memory_assets.cli.output import print_json
-from memory_assets.models import RelationType
+from memory_assets.cli.output import print_answer
+from memory_assets.models import RelationType, Source
 from memory_assets.tenants import Tenant
 
 
-@click.command("relate", epilog="Example: memory relate 6557 LEADS_TO 7342 --confidence 0.9")
+@click.command(
+    "relate",
+    help=f"State how two memories relate. TYPE is one of {', '.join(RelationType)}.",
+    epilog="Example: memory relate 6557 LEADS_TO 7342 --confidence 0.9",
+)
 @click.argument("source", metavar="A")
 @click.argument("relation", metavar="TYPE", type=click.Choice([kind.value for kind in RelationType], case_sensitive=False))
 @click.argument("target", metavar="B")
@@ -18,18 +20,10 @@ from memory_assets.tenants import Tenant
 @click.option("--note", default="", help="Why.")
 @common_options
 def command(source: str, relation: str, target: str, confidence: float, note: str, tenant: Tenant, as_json: bool) -> None:
-    """State how two memories relate. TYPE is one of the twelve relation types."""
-    from memory_assets.stores.relations import StatedRelation
+    """State how two memories relate."""
+    from memory_assets.operations.relate import relate
 
-    stated = StatedRelation(
-        tenant.memories.resolve(source).id,
-        tenant.memories.resolve(target).id,
-        RelationType(relation.upper()),
-        confidence,
-        note,
+    stated = relate(
+        tenant, source, RelationType(relation.upper()), target, confidence=confidence, note=note, stated_by=Source.CLI
     )
-    number = tenant.relations.state(stated)
-    if as_json:
-        print_json({"id": number} | asdict(stated))
-    else:
-        click.echo(f"{stated.source_id} {stated.type} {stated.target_id}")
+    print_answer(stated, tenant, as_json=as_json)

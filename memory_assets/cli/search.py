@@ -1,17 +1,13 @@
 """`memory search`."""
 
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
-
 import click
 
-from memory_assets.cli.options import common_options, parse_time
-from memory_assets.cli.output import hit_json, print_hit, print_json
+from memory_assets.cli.options import common_options, parse_time, timezone_option
+from memory_assets.cli.output import print_answer
 from memory_assets.models import Kind, State
 from memory_assets.tenants import Tenant
 
-if TYPE_CHECKING:
-    from memory_assets.recall.bridges import Bridge
+_BRIDGES = 5
 
 
 @click.command("search", epilog="Example: memory search 'why did we leave MongoDB' --explain --bridges")
@@ -25,6 +21,7 @@ if TYPE_CHECKING:
 @click.option("--until", help="Only created before this ISO date.")
 @click.option("--history", is_flag=True, help="Superseded memories too.")
 @click.option("--archived", is_flag=True, help="Archived memories too.")
+@timezone_option
 @common_options
 def command(
     query: tuple[str, ...],
@@ -37,43 +34,20 @@ def command(
     until: str | None,
     history: bool,
     archived: bool,
+    timezone: str | None,
     tenant: Tenant,
     as_json: bool,
 ) -> None:
     """Find memories by meaning, by words and by what the graph knows of them."""
-    from memory_assets.language.tags import normalise_tag
-    from memory_assets.recall.bridges import bridge_json
-    from memory_assets.recall.search import search_with_bridges
-    from memory_assets.stores.access_log import AccessLog
-    from memory_assets.stores.memories import Filters
+    from memory_assets.operations.search import search
+    from memory_assets.stores.filters import Filters
 
-    text = " ".join(query)
-    states = [State.ACTIVE, *([State.SUPERSEDED] if history else []), *([State.ARCHIVED] if archived else [])]
     filters = Filters(
         kinds=[Kind(kind) for kind in kinds],
-        tags=[normalise_tag(tag) for tag in tags],
+        tags=tags,
         since=parse_time(since, "--since"),
         until=parse_time(until, "--until"),
-        states=states,
+        states=[State.ACTIVE, *([State.SUPERSEDED] if history else []), *([State.ARCHIVED] if archived else [])],
     )
-    hits, paths = search_with_bridges(tenant, text, limit=limit, filters=filters, bridges=5 if bridges else 0)
-    AccessLog(tenant.folder).record([hit.memory.id for hit in hits], datetime.now(UTC))
-    if as_json:
-        found: dict[str, Any] = {"query": text, "memories": [hit_json(hit) for hit in hits]}
-        print_json(found | ({"bridges": [bridge_json(path) for path in paths]} if bridges else {}))
-        return
-    for number, hit in enumerate(hits, start=1):
-        print_hit(number, hit, text, explain=explain)
-    if not hits:
-        click.echo("Nothing found; `memory status` says what is remembered.")
-    if bridges and hits:
-        click.echo("\nBridges" if paths else "\nNo bridges: nothing that was found leads on.")
-        for path in paths:
-            _print_bridge(path)
-
-
-def _print_bridge(bridge: "Bridge") -> None:
-    click.echo(f"{bridge.score:.2f}  {click.style(bridge.places[0].label, bold=True)}  {bridge.places[0].id}")
-    for hop, place in zip(bridge.hops, bridge.places[1:], strict=True):
-        click.echo(f"      {hop.type} ({hop.confidence:.2f}, {hop.reason})")
-        click.echo(f"   -> {click.style(place.label, bold=True)}  {place.id}")
+    found = search(tenant, " ".join(query), limit=limit, filters=filters, bridges=_BRIDGES if bridges else 0)
+    print_answer(found, tenant, timezone, as_json=as_json, explain=explain)

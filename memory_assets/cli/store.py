@@ -4,8 +4,8 @@ import sys
 
 import click
 
-from memory_assets.cli.options import common_options, parse_time
-from memory_assets.cli.output import memory_json, print_json
+from memory_assets.cli.options import creating_options, parse_time, timezone_option
+from memory_assets.cli.output import print_answer
 from memory_assets.models import Kind, NewMemory, Source
 from memory_assets.tenants import Tenant
 
@@ -19,7 +19,8 @@ from memory_assets.tenants import Tenant
 @click.option("--author", default="", help="Who said it.")
 @click.option("--session", default="", help="The conversation it came up in.")
 @click.option("--created-at", help="When, as an ISO time; default: now.")
-@common_options
+@timezone_option
+@creating_options
 def command(
     text: str,
     tags: tuple[str, ...],
@@ -29,12 +30,12 @@ def command(
     author: str,
     session: str,
     created_at: str | None,
+    timezone: str | None,
     tenant: Tenant,
     as_json: bool,
 ) -> None:
     """Remember a text; `-` reads it from standard input."""
-    from memory_assets.ingest.direct import store_memory
-    from memory_assets.language.secrets import marks
+    from memory_assets.operations.store import store
 
     given = NewMemory(
         sys.stdin.read() if text == "-" else text,
@@ -47,15 +48,4 @@ def command(
         author=author,
         importance=importance,
     )
-    memory = store_memory(tenant, given)
-    if as_json:
-        print_json(memory_json(memory))
-    else:
-        click.echo(f"Stored {memory.id}")
-        if kinds := marks(memory.content):
-            click.echo(f"  masked    {', '.join(kinds)}: its place holds the kind alone (MEMORY_SECRETS)")
-        entities = [f"{entity.text} ({entity.type})" for entity in memory.entities]
-        for name, values in (("tags", memory.tags), ("entities", entities), ("actions", memory.actions)):
-            if values:
-                click.echo(f"  {name:<9} {', '.join(values)}")
-    tenant.memories.optimize()
+    print_answer(store(tenant, given), tenant, timezone, as_json=as_json)

@@ -37,7 +37,7 @@ def list_tenants(as_json: bool) -> None:
     """List the tenants."""
     from memory_assets.settings import load_settings
     from memory_assets.stores.keys import KeyStore
-    from memory_assets.tenants import Tenant, tenants_on_disk
+    from memory_assets.tenants import Tenant, tenant_names
 
     settings = load_settings()
     found = [
@@ -46,7 +46,7 @@ def list_tenants(as_json: bool) -> None:
             "memories": len(Tenant(settings, name).memories),
             "keys": sum(key.active for key in KeyStore(settings.tenant_dir(name)).list()),
         }
-        for name in tenants_on_disk(settings)
+        for name in tenant_names(settings)
     ]
     if as_json:
         print_json({"tenants": found})

@@ -21,7 +21,7 @@ from memory_assets.models import Scan, Source
 from memory_assets.settings import Settings
 from memory_assets.sources import claude_silos, pai_learning, pai_seed
 from memory_assets.sources.digests import stat_digests
-from memory_assets.tenants import Tenant, tenants_on_disk
+from memory_assets.tenants import Tenant, tenant_names
 
 _INTERVAL_SECONDS = 10
 _UNDER_WAY = [
@@ -77,7 +77,7 @@ def stored_memories_sensor(context: dg.SensorEvaluationContext, memory: MemoryRe
     settings = memory.settings()
     cursor: dict[str, str] = json.loads(context.cursor or "{}")
     requests, events, waiting = [], [], []
-    tenants = sorted({*tenants_on_disk(settings), *tenants_of(context.instance)})
+    tenants = sorted({*tenant_names(settings), *tenants_of(context.instance)})
     for tenant in (Tenant(settings, name) for name in tenants):
         if not tenant.exists or not len(tenant.memories):
             continue

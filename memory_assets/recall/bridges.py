@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -74,22 +74,6 @@ class Bridge:
     score: float
     places: tuple[Place, ...]
     hops: tuple[Hop, ...]
-
-
-def bridge_json(bridge: Bridge) -> dict[str, Any]:
-    """A path as the faces give it: its score, its places and the hops between them."""
-    hops = [
-        {
-            "source": hop.source_id,
-            "target": hop.target_id,
-            "type": hop.type,
-            "origin": hop.origin,
-            "confidence": hop.confidence,
-            "reason": hop.reason,
-        }
-        for hop in bridge.hops
-    ]
-    return {"score": bridge.score, "path": [{"id": place.id, "label": place.label} for place in bridge.places], "hops": hops}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """pai-seed's `seed.json`: what was learned and confirmed, and the proposals that wait for a decision."""
 
+import json
 import os
 import re
 from collections.abc import Mapping
@@ -28,6 +29,18 @@ PROPOSAL_KINDS = (Kind.PATTERN, Kind.INSIGHT, Kind.SELF_KNOWLEDGE)
 
 _UNCONFIRMED_CONFIDENCE = 0.5
 _KNOWN_KEYS = frozenset(("version", "identity", "learned", "state", "tanaIntegration"))
+
+
+def active_projects(path: Path) -> list[str]:
+    """`state.activeProjects` of seed.json; none where it cannot be read."""
+    try:
+        if path.stat().st_size > MAX_SEED_BYTES:
+            return []
+        state = json.loads(path.read_text(encoding="utf-8-sig")).get("state")
+    except (OSError, ValueError, AttributeError):
+        return []
+    active = state.get("activeProjects") if isinstance(state, dict) else None
+    return [name.strip() for name in active if isinstance(name, str) and name.strip()] if isinstance(active, list) else []
 
 
 def scan(path: Path, known: Mapping[str, FileStamp], *, max_bytes: int = MAX_SEED_BYTES) -> Scan:

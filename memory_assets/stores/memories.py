@@ -410,14 +410,12 @@ class MemoryStore:
         return self.table.take_row_ids(known).select(list(COLUMNS)).to_arrow() if known else to_arrow([])
 
     def resolve(self, reference: str) -> Memory:
-        """The memory that `reference` names: an id, or the first digits of exactly one.
+        """The memory that 1 to 16 digits name: an id, or the first digits of exactly one.
 
         Raises:
-            InvalidInputError: not digits, or the digits fit several memories.
+            InvalidInputError: the digits fit several memories.
             NotFoundError: no memory fits.
         """
-        if not reference.isascii() or not reference.isdigit() or len(reference) > 16:
-            raise InvalidInputError(f"{reference!r} is not a memory's id; give its digits as `memory recent` prints them.")
         exact = self.get([int(reference)])
         if exact:
             return exact[0]

@@ -83,3 +83,7 @@ class RelationStore:
     def scan(self) -> pa.Table:
         """All stated relations."""
         return self.table.search().to_arrow()
+
+    def of(self, number: int) -> pa.Table:
+        """What was stated from and to one memory."""
+        return self.table.search().where(f"source_id = {number} OR target_id = {number}").to_arrow()

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from memory_assets.cli.main import cli
 from memory_assets.errors import MemoryAssetsError, NotFoundError, StoreError
 from memory_assets.stores.keys import KeyStore
-from memory_assets.tenants import Tenant, tenants_on_disk
+from memory_assets.tenants import Tenant, tenant_names
 
 
 def run(*arguments: str) -> str:
@@ -66,7 +66,7 @@ def test_tenants_are_created_listed_and_deleted(settings: object) -> None:
 def test_a_name_that_cannot_be_a_tenants_is_refused(tenant: Tenant, name: str) -> None:
     with pytest.raises(MemoryAssetsError):
         run("tenant", "create", name) if name else Tenant(tenant.settings, "/")
-    assert tenants_on_disk(tenant.settings) == []
+    assert tenant_names(tenant.settings) == []
 
 
 def test_two_processes_that_create_keys_at_once_lose_none(tenant: Tenant) -> None:

@@ -29,7 +29,7 @@ def test_a_stored_memory_is_understood_and_shown_as_the_seed_shows_it(client: Te
     begun = client.post("/init").json()
     assert begun.keys() == {"current_time", "recent_memories"}
     (memory,) = begun["recent_memories"]
-    assert memory.keys() == SEED_FIELDS
+    assert memory.keys() >= SEED_FIELDS
     assert memory["id"] == number
     assert memory["content"] == "Alice moved Atlas to DuckDB."
     assert memory["tags"][0] == "machine-learning"
@@ -56,7 +56,7 @@ def test_the_splash_is_what_lies_between_0_7_and_0_9_and_nothing_else(client: Te
     sizes = set()
     for note in [*DUCKDB_NOTES, DUCKDB_NOTES[0]]:
         answer = client.post("/store", {"content": note}).json()
-        assert answer.keys() == {"id", "splash"}
+        assert answer.keys() >= {"id", "splash"}
         memories = client.tenant.memories
         rows = memories.scan(("id", "state", str(memories.live_column)))
         vectors = np.stack(rows[str(memories.live_column)].to_numpy())
@@ -180,7 +180,7 @@ def test_relations_are_stated_shown_and_replaced(client: TenantClient) -> None:
     assert stated["id"] == again["id"]
     for number in (cause, effect):
         shown = client.http.get(f"/memories/{number}/relations").json()
-        assert shown == {"relations": [{"id": stated["id"], **relation, "confidence": 0.75}], "count": 1}
+        assert shown == {"relations": [{"id": stated["id"], **relation, "confidence": 0.75, "stated_by": "http"}], "count": 1}
     assert client.post("/relations", relation | {"target_id": 17}).status_code == 404
     assert client.post("/relations", relation | {"target_id": cause}).status_code == 400
     assert client.post("/relations", relation | {"type": "RESEMBLES"}).status_code == 400

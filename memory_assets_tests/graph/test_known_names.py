@@ -2,7 +2,8 @@ import json
 
 import pytest
 
-from memory_assets.graph.known_names import known_names, project_name, refresh_known_names
+from memory_assets.graph.known_names import project_name, refresh_known_names
+from memory_assets.stores.known_names import read_known_names
 
 
 @pytest.mark.parametrize(
@@ -24,12 +25,12 @@ def test_a_project_is_named_by_the_last_part_of_its_folder(project, name):
 def test_projects_active_projects_and_people_that_two_memories_mention_are_known(world):
     world.settings.pai_seed.parent.mkdir(parents=True, exist_ok=True)
     world.settings.pai_seed.write_text(json.dumps({"state": {"activeProjects": ["Kaiklang", 3, " "]}}), encoding="utf-8")
-    assert known_names(world.tenant) == {}
+    assert read_known_names(world.tenant.folder) == {}
     world.put(1, names=[("Priya Vendakar", "PERSON"), ("Once Seen", "PERSON")], project="/home/mira/work/atlas")
     world.put(2, names=[("Priya", "PERSON")])
     world.refresh()
     assert refresh_known_names(world.tenant)
-    assert known_names(world.tenant) == {"Priya Vendakar": "PERSON", "atlas": "PROJECT", "Kaiklang": "PROJECT"}
+    assert read_known_names(world.tenant.folder) == {"Priya Vendakar": "PERSON", "atlas": "PROJECT", "Kaiklang": "PROJECT"}
     assert not refresh_known_names(world.tenant)
 
 
@@ -41,6 +42,6 @@ def test_a_damaged_file_or_seed_is_no_obstacle(world):
     refresh_known_names(world.tenant)
     path = world.tenant.folder / "known_names.json"
     path.write_text("{", encoding="utf-8")
-    assert known_names(world.tenant) == {}
+    assert read_known_names(world.tenant.folder) == {}
     assert refresh_known_names(world.tenant)
-    assert known_names(world.tenant) == {"atlas": "PROJECT"}
+    assert read_known_names(world.tenant.folder) == {"atlas": "PROJECT"}

@@ -7,8 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from mcp import Client, StdioServerParameters
 
+from memory_assets.cli.main import cli
 from memory_assets.graph.edges import refresh_graph
 from memory_assets.tenants import Tenant
 
@@ -49,13 +51,12 @@ def test_an_assistant_stores_searches_and_begins_sessions_in_readable_text(tmp_p
     empty, stored, second, found, recent, begun, health, _ = [text for _, text in texts]
     assert re.match(r"It is \w+day, \w+ \d+, \d{4}, \d+:\d\d [ap]\.m\. CES?T\.", empty)
     assert "Nothing was remembered in the last 24 hours." in empty
-    number = re.match(r"Stored memory (\d+)\.", stored)
+    number = re.match(r"Stored (\d+)\n", stored)
     assert number
     assert "release-plan" in stored
-    assert second.startswith("Stored memory ")
-    assert "1 memory for 'who moved the billing export':" in found
-    assert "- just now: " in found
-    assert recent.startswith("2 memories of the last hour:")
+    assert second.startswith("Stored ")
+    assert re.match(r"1\. note · just now · score \d\.\d\d · id \d+\n   \w+ moved the billing export to DuckDB\.", found)
+    assert recent.count("- note · just now · id ") == 2
     assert f"id {number[1]}" in recent
     assert "2 memories of the last 24 hours:" in begun
     assert "2 memories" in health
@@ -94,12 +95,28 @@ def test_an_assistant_states_relations_and_is_shown_the_paths_they_make(tmp_path
         ("relate", {"source": cause, "relation": "LEADS_TO", "target": cause}),
     )
     assert not failed
-    assert stated == f"Stated: {cause} LEADS_TO {decision}."
+    assert stated == f"Stated: {cause} LEADS_TO {decision} (too slow)"
     assert refused
     assert "cannot relate to itself" in why
     refresh_graph(tenant.catalog, tenant.memories, tenant.relations)
     _, [(_, found)] = converse(tmp_path, ("search", {"query": "settlement run slow", "limit": 1, "bridges": 3}))
-    assert "How they hang together:" in found
-    assert f"LEADS_TO (too slow) -> Jonas decided to move shipments to PostgreSQL. (id {decision})" in found
+    assert "Bridges" in found
+    assert f"LEADS_TO (1.00, too slow) -> Jonas decided to move shipments to PostgreSQL. · id {decision}" in found
     log = "".join(path.read_text() for path in (tenant.folder / "access").iterdir())
     assert cause in log
+
+
+def test_a_tool_answers_with_what_its_command_prints(tmp_path: Path, tenant: Tenant) -> None:
+    converse(tmp_path, ("store", {"content": "Alice moved the billing export to DuckDB.", "kind": "project"}))
+    converse(tmp_path, ("store", {"content": "Bob pays the bills."}))
+    _, texts = converse(
+        tmp_path,
+        ("search", {"query": "billing export"}),
+        ("recent", {"hours": 24}),
+        ("init", {"timezone": "Asia/Tokyo"}),
+        ("health", {}),
+    )
+    commands = (("search", "billing export"), ("recent", "--hours", "24"), ("init", "--timezone", "Asia/Tokyo"), ("health",))
+    for (_, told), arguments in zip(texts, commands, strict=True):
+        printed = CliRunner().invoke(cli, arguments).output
+        assert re.sub(r"\d+:\d\d|score \S+", "", told + "\n") == re.sub(r"\d+:\d\d|score \S+", "", printed)

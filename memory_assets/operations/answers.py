@@ -1,0 +1,185 @@
+"""What operations answer with: one JSON form for programs, one text form for people and assistants."""
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, tzinfo
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, PlainSerializer, WithJsonSchema, computed_field
+
+from memory_assets.language.times import display_zone, relative_age
+from memory_assets.models import Kind, Memory, Source, State
+
+if TYPE_CHECKING:
+    from memory_assets.settings import Settings
+
+PASSAGE_LENGTH = 280
+"""Characters that a list shows of a memory; `show` has the rest."""
+_SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|\s*\n+\s*")
+
+Instant = Annotated[
+    datetime,
+    PlainSerializer(lambda moment: moment.astimezone(UTC).isoformat(), return_type=str),
+    WithJsonSchema({"type": "string", "format": "date-time"}, mode="serialization"),
+]
+"""A time in an answer, in UTC with its offset, as seed 001 writes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalTime:
+    """A person's clock: what ages count from, and the zone in which times are shown."""
+
+    zone: tzinfo
+    now: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    @classmethod
+    def of(cls, settings: "Settings", timezone: str | None = None) -> "LocalTime":
+        """The clock of a request's `timezone`, else of the settings, else of this machine.
+
+        Raises:
+            InvalidInputError: `timezone` is not an IANA zone.
+        """
+        return cls(display_zone(timezone, configured=settings.timezone, geoip_url=settings.geoip_url))
+
+    def age(self, moment: datetime) -> str:
+        """How long ago, and the day where that is more than a day: "3 hours ago", "8 months ago (2026-03-14)"."""
+        spoken = relative_age(moment, self.now)
+        day = moment.astimezone(self.zone).date()
+        return spoken if abs((self.now - moment).total_seconds()) < 86_400 else f"{spoken} ({day})"
+
+
+class Answer(BaseModel, ABC):
+    """What an operation answers."""
+
+    model_config = ConfigDict(from_attributes=True, frozen=True)
+
+    @abstractmethod
+    def text(self, local: LocalTime) -> str:
+        """The answer for a person or an assistant; without a line break at its end."""
+
+
+class EntityView(BaseModel):
+    """A thing that a memory names."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    text: str
+    type: str
+
+
+class MemoryView(Answer):
+    """A memory as every face shows it."""
+
+    id: int
+    content: str
+    created_at: Instant
+    tags: list[str]
+    entities: list[EntityView]
+    actions: list[str]
+    kind: Kind
+    source: Source
+    state: State
+    title: str
+    updated_at: Instant
+    project: str
+    session: str
+    author: str
+    importance: float
+    confidence: float
+    protected: bool
+    links: list[str]
+    superseded_by: int | None
+    source_key: str
+    external_id: str
+    pipeline: str
+    metadata: dict[str, Any]
+
+    @computed_field
+    @property
+    def active(self) -> bool:
+        """Whether it takes part in recall."""
+        return self.state is State.ACTIVE
+
+    @classmethod
+    def fields_of(cls, memory: Memory) -> dict[str, Any]:
+        """What a view of `memory` is made of, for answers that add to it."""
+        return {name: getattr(memory, name) for name in MemoryView.model_fields}
+
+    @property
+    def name(self) -> str:
+        """What it is called: its title, or how it begins."""
+        return self.title or shortened(self.content, 60)
+
+    def text(self, local: LocalTime) -> str:
+        """Two lines: what it is, and how it begins."""
+        return self.entry(local)
+
+    def entry(self, local: LocalTime, lead: str = "", query: str = "", note: str = "") -> str:
+        """An entry of a list: `lead`, what it is and `note` in one line; below it the passage that fits `query`."""
+        state = "" if self.active else self.state.value
+        facts = [self.title, self.kind.value, local.age(self.created_at), note, state, f"id {self.id}"]
+        return f"{lead}{' · '.join(fact for fact in facts if fact)}\n{' ' * len(lead)}{passage(self.content, query)}"
+
+
+def counted(number: int, noun: str = "memory", plural: str = "memories") -> str:
+    """`number` with its noun."""
+    return f"{number} {noun if number == 1 else plural}"
+
+
+def shortened(text: str, most: int) -> str:
+    """`text` in one line of at most `most` characters, cut between words."""
+    line = " ".join(text.split())
+    if len(line) <= most:
+        return line
+    cut = line[: most - 1]
+    return f"{cut[: cut.rfind(' ')] if ' ' in cut[most // 2 :] else cut}…"
+
+
+def passage(content: str, query: str = "", most: int = PASSAGE_LENGTH) -> str:
+    """The stretch of at most `most` characters that holds most of the query's words and begins where a sentence does.
+
+    Of equal stretches the earliest; without any of the words, the beginning.
+    """
+    sentences = [" ".join(sentence.split()) for sentence in _SENTENCE_END.split(content) if sentence.strip()]
+    asked = _words(query)
+    best, most_held = 0, 0
+    for start, sentence in enumerate(sentences if asked else ()):
+        if not asked.isdisjoint(_words(sentence)):
+            held = len(asked & _words(_joined(sentences[start:], most)))
+            if held > most_held:
+                best, most_held = start, held
+    shown = _joined(sentences[best:], most)
+    if asked and len(sentences[best : best + 1]) and len(sentences[best]) > most:
+        shown = _around(sentences[best], asked, most)
+    return f"… {shown}" if best and not shown.startswith("…") else shown
+
+
+def _joined(sentences: list[str], most: int) -> str:
+    kept: list[str] = []
+    length = 0
+    for sentence in sentences:
+        kept.append(sentence)
+        length += len(sentence) + 1
+        if length > most:
+            break
+    return shortened(" ".join(kept), most)
+
+
+def _around(sentence: str, asked: set[str], most: int) -> str:
+    """The part of an over-long sentence that begins shortly before the first word that was asked for."""
+    words = sentence.split()
+    first = next((number for number, word in enumerate(words) if not asked.isdisjoint(_words(word))), 0)
+    begin = max(0, first - 5)
+    rest = shortened(" ".join(words[begin:]), most)
+    return f"… {rest}" if begin else rest
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"\w+", text.casefold()))
+
+
+def listed(entries: Iterable[str]) -> str:
+    """Entries of a list, one below the other."""
+    return "\n".join(entries)

@@ -1,0 +1,96 @@
+"""The newest memories, and what a session begins with (seed 001, sections 3 and 5)."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from memory_assets.language.times import format_local
+from memory_assets.operations import cursors
+from memory_assets.operations.answers import Answer, Instant, LocalTime, MemoryView, counted, listed
+from memory_assets.operations.given import as_stored
+
+if TYPE_CHECKING:
+    from memory_assets.stores.filters import Filters
+    from memory_assets.tenants import Tenant
+
+INIT_LIMIT = 10
+INIT_HOURS = 24
+
+
+class RecentMemories(Answer):
+    """The newest memories, newest first."""
+
+    memories: tuple[MemoryView, ...] = ()
+    count: int = 0
+    next_cursor: str | None = Field(default=None, description="Asks for the next page; null on the last.")
+
+    def text(self, local: LocalTime) -> str:
+        """An entry a memory."""
+        if not self.memories:
+            return "Nothing was remembered in that time."
+        return listed(memory.entry(local, "- ") for memory in self.memories)
+
+
+class SessionStart(Answer):
+    """The time, and what was remembered in the last day."""
+
+    current_time: Instant
+    recent_memories: tuple[MemoryView, ...]
+
+    def text(self, local: LocalTime) -> str:
+        """The time in words, and an entry a memory."""
+        begin = f"It is {format_local(self.current_time, local.zone)}."
+        if not self.recent_memories:
+            return f"{begin}\nNothing was remembered in the last {INIT_HOURS} hours."
+        heading = f"{begin}\n{counted(len(self.recent_memories))} of the last {INIT_HOURS} hours:"
+        return listed([heading, *(memory.entry(local, "- ") for memory in self.recent_memories)])
+
+
+def recent(
+    tenant: "Tenant",
+    *,
+    limit: int = 10,
+    hours: float | None = None,
+    filters: "Filters | None" = None,
+    cursor: str | None = None,
+) -> RecentMemories:
+    """The newest memories by the time they are of.
+
+    Args:
+        tenant: whose memories.
+        limit: at most so many.
+        hours: only of so many hours before `filters.until`, or before now; `filters.since` goes before it.
+        filters: what to list; active memories unless it says otherwise.
+        cursor: `next_cursor` of the page before, with otherwise the same arguments.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
+    from memory_assets.stores.filters import Filters
+
+    if not tenant.exists:
+        return RecentMemories()
+    filters = as_stored(filters or Filters())
+    if hours is not None and not filters.since:
+        filters = replace(filters, since=(filters.until or datetime.now(UTC)) - timedelta(hours=hours))
+    if cursor:
+        filters = replace(filters, after=cursors.read_place(cursor))
+    memories = tenant.memories.recent(limit + 1, filters)
+    page = memories[:limit]
+    return RecentMemories(
+        memories=tuple(MemoryView.model_validate(memory) for memory in page),
+        count=len(page),
+        next_cursor=cursors.place(page[-1].created_at, page[-1].id) if len(memories) > limit else None,
+    )
+
+
+def init(tenant: "Tenant") -> SessionStart:
+    """Begin a session.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
+    now = datetime.now(UTC)
+    return SessionStart(current_time=now, recent_memories=recent(tenant, limit=INIT_LIMIT, hours=INIT_HOURS).memories)

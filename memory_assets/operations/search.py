@@ -1,0 +1,166 @@
+"""Find memories by meaning, by words and by what the graph knows of them; what was found first counts as recalled."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from memory_assets.operations import cursors
+from memory_assets.operations.answers import Answer, LocalTime, MemoryView, listed
+from memory_assets.operations.given import as_stored
+
+if TYPE_CHECKING:
+    from memory_assets.recall.search import Hit
+    from memory_assets.stores.filters import Filters
+    from memory_assets.tenants import Tenant
+
+_RECALLED = 3
+"""Of a list so many count as recalled; those further down were passed over, not used."""
+
+
+class ComponentView(BaseModel):
+    """One part of a score."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    name: str
+    raw: float | None = Field(description="As the index or the graph gave it; null where that was nothing.")
+    value: float = Field(description="Scaled to 0..1.")
+    weight: float
+    contribution: float = Field(description="What it adds to the score.")
+    reason: str = Field(description="What it rests on, for a person; may be empty.")
+
+    def line(self) -> str:
+        """The part as a line of an explanation."""
+        raw = "       -" if self.raw is None else f"{self.raw:8.3f}"
+        reason = f"  ({self.reason})" if self.reason else ""
+        return f"     {self.name:<10} {raw} scaled to {self.value:.2f} x {self.weight:.2f} = {self.contribution:.3f}{reason}"
+
+
+class FoundMemory(MemoryView):
+    """A memory that was found, and why."""
+
+    score: float
+    components: list[ComponentView]
+
+    @classmethod
+    def of(cls, hit: "Hit") -> "FoundMemory":
+        """A hit of the search."""
+        parts = [ComponentView.model_validate(part) for part in hit.components]
+        return cls(**MemoryView.fields_of(hit.memory), score=hit.score, components=parts)
+
+
+class PlaceView(BaseModel):
+    """A memory, entity or pattern on a path."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    id: int
+    label: str
+
+
+class HopView(BaseModel):
+    """One step of a path, and why it may be taken."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    source: int = Field(validation_alias="source_id")
+    target: int = Field(validation_alias="target_id")
+    type: str
+    origin: str
+    confidence: float
+    reason: str
+
+
+class BridgeView(BaseModel):
+    """A path from what was found to what explains it: one place more than hops."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    score: float
+    path: list[PlaceView] = Field(validation_alias="places")
+    hops: list[HopView]
+
+    def text(self) -> str:
+        """The path, a hop a line."""
+        steps = [
+            f"\n   {hop.type} ({hop.confidence:.2f}, {hop.reason}) -> {place.label} · id {place.id}"
+            for hop, place in zip(self.hops, self.path[1:], strict=True)
+        ]
+        return f"{self.score:.2f}  {self.path[0].label} · id {self.path[0].id}{''.join(steps)}"
+
+
+class Found(Answer):
+    """What was found, best first."""
+
+    query: str
+    memories: tuple[FoundMemory, ...] = ()
+    count: int = 0
+    bridges: tuple[BridgeView, ...] = ()
+    next_cursor: str | None = Field(default=None, description="Asks for the next page; null on the last.")
+
+    def text(self, local: LocalTime, *, explain: bool = False) -> str:
+        """An entry a memory with the passage that fits, and the paths; `explain` adds the parts of each score."""
+        if not self.memories:
+            return f"Nothing is remembered about {self.query!r}." if self.query.strip() else "Nothing is remembered yet."
+        lines: list[str] = []
+        for number, memory in enumerate(self.memories, start=1):
+            note = f"score {memory.score:.2f}" if memory.components else ""
+            lines.append(memory.entry(local, f"{number}. ", self.query, note))
+            lines += [part.line() for part in memory.components if explain]
+        if self.bridges:
+            lines += ["", "Bridges", *(bridge.text() for bridge in self.bridges)]
+        return listed(lines)
+
+
+def search(
+    tenant: "Tenant",
+    query: str,
+    *,
+    limit: int = 10,
+    filters: "Filters | None" = None,
+    bridges: int = 0,
+    cursor: str | None = None,
+) -> Found:
+    """The memories that fit `query` best; a blank query gives the newest.
+
+    Args:
+        tenant: whose memories.
+        query: words or a question.
+        limit: at most so many.
+        filters: what to search among; active memories unless it says otherwise. Tags may be as a person writes them.
+        bridges: at most so many paths that explain the first page.
+        cursor: `next_cursor` of the page before, with otherwise the same arguments: what is stored meanwhile does not push in.
+
+    Raises:
+        StoreError: the store's vectors are another embedder's, or it cannot be read.
+        EmbedderError: the query cannot be embedded.
+    """
+    from memory_assets.recall.search import search_with_bridges
+    from memory_assets.stores.access_log import AccessLog
+    from memory_assets.stores.filters import Filters
+
+    if not tenant.exists:
+        return Found(query=query)
+    now = datetime.now(UTC)
+    asked_at, shown = cursors.read_seen(cursor) if cursor else (now, [])
+    filters = as_stored(filters or Filters())
+    if cursor:
+        filters = replace(filters, until=min(asked_at, filters.until) if filters.until else asked_at)
+    known = set(shown)
+    wanted = len(known) + limit + 1
+    hits, paths = search_with_bridges(tenant, query, limit=wanted, filters=filters, bridges=0 if cursor else bridges)
+    new = [hit for hit in hits if hit.memory.id not in known]
+    page = new[:limit]
+    if query.strip():
+        AccessLog(tenant.folder).record([hit.memory.id for hit in page[:_RECALLED]], now)
+    shown += [hit.memory.id for hit in page]
+    more = len(new) > len(page) and len(shown) < cursors.MOST_SEEN
+    return Found(
+        query=query,
+        memories=tuple(FoundMemory.of(hit) for hit in page),
+        count=len(page),
+        bridges=tuple(BridgeView.model_validate(path) for path in paths),
+        next_cursor=cursors.seen(asked_at, shown) if more else None,
+    )
