@@ -10,9 +10,10 @@ from typing import Annotated, Any, Literal
 from zoneinfo import available_timezones
 
 import platformdirs
-from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_validator
+from pydantic import AliasChoices, BeforeValidator, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import (
     BaseSettings,
+    NoDecode,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
     TomlConfigSettingsSource,
@@ -23,6 +24,11 @@ from memory_assets.models import TENANT_PATTERN, SecretPolicy
 
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 Weight = Annotated[float, Field(ge=0.0)]
+
+
+def _listed(value: object) -> object:
+    """The names in a text with commas; what a settings file gives as a list stays one."""
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
 
 def _seeds_name(memory_name: str, seeds_name: str) -> AliasChoices:
@@ -129,6 +135,13 @@ class Settings(BaseSettings):
         default=250_000,
         ge=0,
         description="Memories that `memory serve` keeps in memory, 2 kB each, to search without the disk; 0 keeps none.",
+    )
+    allowed_hosts: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_listed)] = Field(
+        default=(), description="Names, with commas between, under which clients may ask for the service besides its own address."
+    )
+    max_connections: int = Field(default=256, ge=2, description="Connections that the service keeps open at once.")
+    request_timeout: float = Field(
+        default=20.0, gt=0, description="Seconds in which the head of a request must arrive, then its body, then take the answer."
     )
     max_body_bytes: int = Field(default=262_144, ge=1_024, description="Largest request body the service reads.")
     rate_limit: int = Field(default=0, ge=0, description="Requests a minute that one key may make of the service; 0 is no limit.")

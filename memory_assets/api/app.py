@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 from memory_assets.api import errors, models
 from memory_assets.api.access import RateLimit, is_loopback
 from memory_assets.api.metrics import Metrics
-from memory_assets.api.middleware import BodyLimit, RequestRecord
+from memory_assets.api.middleware import BodyLimit, HostCheck, RequestRecord
 from memory_assets.api.pool import TenantPool
 from memory_assets.api.routes import router
 
@@ -48,6 +48,7 @@ def create_app(settings: "Settings") -> FastAPI:
     app.state.rate_limit = RateLimit(settings.rate_limit)
     errors.install(app)
     app.add_middleware(BodyLimit, most_bytes=settings.max_body_bytes)
+    app.add_middleware(HostCheck, names={settings.host, *settings.allowed_hosts})
     app.add_middleware(RequestRecord, metrics=app.state.metrics)
     app.add_api_route("/api/v1/health", _health, response_model=models.ServiceHealth, responses=_UNHEALTHY, name="health")
     app.add_api_route("/metrics", _metrics, include_in_schema=False)

@@ -1,21 +1,26 @@
 """What happens around every request, whatever route it takes: an id, a size limit, a count and a log line."""
 
 import logging
+import re
 import time
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from starlette.exceptions import HTTPException
 
+from memory_assets.api.access import is_loopback
 from memory_assets.api.context import REQUEST_ID_HEADER, begin_request
 from memory_assets.api.errors import error_response
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from memory_assets.api.metrics import Metrics
 
 _log = logging.getLogger("memory_assets.api.access")
+_HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:\d+)?", re.ASCII)
 _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 
 
@@ -55,6 +60,37 @@ class RequestRecord:
             self.metrics.seconds.labels(method, route).observe(seconds)
             fields = {"method": method, "route": route, "status": status, "milliseconds": round(seconds * 1e3, 1)}
             _log.info("request", extra=fields)
+
+
+class HostCheck:
+    """Refuses a request that names another host than this one with 400.
+
+    A page that a browser loaded from elsewhere can have its own name resolve to this machine (DNS rebinding); what gives it away is
+    the name it asks for. Starlette's TrustedHostMiddleware knows neither the address that a connection came in on nor this
+    service's form of errors.
+    """
+
+    def __init__(self, app: "ASGIApp", names: "Collection[str]") -> None:
+        self.app = app
+        self.names = frozenset(name.lower() for name in names)
+
+    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+        """Serve one connection."""
+        if scope["type"] == "http" and not self._is_own(scope):
+            message = (
+                "The Host header names another host; ask for this service's address, or name the host in MEMORY_ALLOWED_HOSTS."
+            )
+            await error_response(HTTPStatus.BAD_REQUEST, message)(scope, receive, send)
+        else:
+            await self.app(scope, receive, send)
+
+    def _is_own(self, scope: "Scope") -> bool:
+        address = scope["server"][0]
+        given = [value for name, value in scope["headers"] if name == b"host"]
+        if len(given) != 1 or not (host := _HOST.fullmatch(given[0].decode("latin-1"))):
+            return False
+        name = host["name"].strip("[]").lower()
+        return name == address or name in self.names or (name == "localhost" and is_loopback(address))
 
 
 class BodyLimit:

@@ -2,19 +2,22 @@
 
 import socket
 import sys
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, cast
 
 import uvicorn
 
 from memory_assets.api.access import is_loopback
 from memory_assets.api.allocator import limit_arenas
 from memory_assets.api.app import create_app
+from memory_assets.api.connections import BoundedConnection
 from memory_assets.api.logs import configure_logging
 from memory_assets.errors import SettingsError
 from memory_assets.stores.keys import KeyStore
 from memory_assets.tenants import tenant_names
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable
 
     from memory_assets.settings import Settings
@@ -53,9 +56,13 @@ def serve(settings: "Settings", announce: "Callable[[str], None]") -> None:
     app.state.pool.warm_up()
     config = uvicorn.Config(
         app,
+        http=cast("type[asyncio.Protocol]", partial(BoundedConnection, seconds=settings.request_timeout)),
+        ws="none",
+        limit_concurrency=settings.max_connections,
         log_config=None,
         access_log=False,
         server_header=False,
+        proxy_headers=False,
         timeout_graceful_shutdown=_SECONDS_TO_FINISH,
         lifespan="on",
     )

@@ -1,0 +1,89 @@
+"""Who is let in, and for how long anybody may stand in the door."""
+
+import socket
+from collections.abc import Iterator
+from contextlib import suppress
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from memory_assets_tests.api.service import Service
+
+MOST = 8
+
+
+@pytest.fixture(scope="module")
+def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service for a handful of quick clients."""
+    limits = {
+        "MEMORY_MAX_CONNECTIONS": str(MOST),
+        "MEMORY_REQUEST_TIMEOUT": "1.5",
+        "MEMORY_ALLOWED_HOSTS": "memory.example, other.example",
+    }
+    with Service(tmp_path_factory.mktemp("narrow"), **limits) as running:
+        yield running
+
+
+def connect(service: Service, sent: bytes) -> socket.socket:
+    address = urlsplit(service.url)
+    connection = socket.create_connection((str(address.hostname), int(address.port or 0)), timeout=30)
+    connection.sendall(sent)
+    return connection
+
+
+def answer(connection: socket.socket) -> bytes:
+    """Everything until the service closes the connection; with a reset, where it had not read all that was sent."""
+    parts: list[bytes] = []
+    with connection, suppress(ConnectionResetError):
+        while part := connection.recv(65_536):
+            parts.append(part)
+    return b"".join(parts)
+
+
+@pytest.mark.parametrize("sent", [b"", b"\r\n", b"GET", b"GET /docs HTTP/1.1\r\nHost: localhost\r\nX-Slow: "])
+def test_a_request_that_is_never_begun_or_ended_does_not_stay(narrow: Service, sent: bytes) -> None:
+    assert answer(connect(narrow, sent)) == b""
+
+
+def test_the_next_request_of_a_connection_must_end_too(narrow: Service) -> None:
+    connection = connect(narrow, b"GET /api/v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    first = connection.recv(65_536)
+    connection.sendall(b"\r\n")
+    assert (first + answer(connection)).startswith(b"HTTP/1.1 200 ")
+
+
+def test_a_body_that_does_not_arrive_is_answered_with_408(narrow: Service) -> None:
+    client = narrow.new_tenant("slow")
+    head = f"POST /api/v1/slow/store HTTP/1.1\r\nHost: localhost\r\nX-API-Key: {client.key}\r\nContent-Length: 100\r\n\r\n"
+    assert answer(connect(narrow, head.encode() + b"{")).startswith(b"HTTP/1.1 408 ")
+
+
+def test_a_head_without_end_is_cut_off(narrow: Service) -> None:
+    endless = b"GET /docs HTTP/1.1\r\nHost: localhost\r\n" + b"".join(
+        b"X-%d: %s\r\n" % (number, b"x" * 1_000) for number in range(200)
+    )
+    assert answer(connect(narrow, endless)) == b""
+
+
+def test_half_open_connections_keep_nobody_out(narrow: Service) -> None:
+    half_open = [connect(narrow, b"GET / HTTP/1.1\r\n") for _ in range(3 * MOST)]
+    with httpx.Client(base_url=narrow.url) as client:
+        for _ in range(3):
+            assert client.get("/api/v1/health").status_code == 200
+    for connection in half_open:
+        assert answer(connection) == b""
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/docs", "/openapi.json", "/api/v1/health", "/api/v1/nobody/health"])
+def test_a_request_for_another_host_is_refused_everywhere(service: Service, path: str) -> None:
+    for host in ("evil.example", "127.0.0.1.evil.example", "10.0.0.1", "localhost@evil.example", "[::1", ""):
+        refused = httpx.get(f"{service.url}{path}", headers={"Host": host})
+        assert refused.status_code == 400, host
+        assert "MEMORY_ALLOWED_HOSTS" in refused.json()["error"]
+
+
+def test_the_service_answers_to_its_address_and_to_the_names_of_the_setting(narrow: Service) -> None:
+    port = narrow.url.rpartition(":")[2]
+    for host in (f"127.0.0.1:{port}", "127.0.0.1", "localhost", f"LocalHost:{port}", "memory.example", "other.example:443"):
+        assert httpx.get(f"{narrow.url}/metrics", headers={"Host": host}).status_code == 200, host
