@@ -1,6 +1,7 @@
 """The `memory` command: a group whose commands are imported when they are called, so that a start pays only for what it uses."""
 
 import sys
+from difflib import get_close_matches
 from importlib import import_module
 
 import click
@@ -28,6 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "key": ("key", "Create, list and revoke the keys of a tenant."),
     "health": ("health", "Tell whether the memory works and how much it holds."),
     "status": ("status", "Count what is remembered, waiting and refused."),
+    "completion": ("completion", "Print what completes commands in your shell."),
     "doctor": ("doctor", "Check settings and stores, and say what mends them."),
 }
 """Command name -> module below `memory_assets.cli`, and the line that `memory --help` prints without importing it."""
@@ -43,6 +45,12 @@ class _LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         return import_module(f"memory_assets.cli.{COMMANDS[cmd_name][0]}").command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        """Say which command was perhaps meant by one that does not exist."""
+        if args and args[0] not in COMMANDS and (close := get_close_matches(args[0], COMMANDS, n=1)):
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {close[0]!r}?")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -7,8 +7,8 @@ same rare thing.
 
 A path never visits a node twice, has at most `depth` hops and ends where its score would fall below `LEAST`. Paths that cannot be
 continued are ranked by what they explain: the product above, times the summed search scores of the memories on them, times
-`BACKWARDS` for every hop into the past, because an explanation is read in the order of events. A path that has only the places of
-a better one is not shown, and no hit begins more than two.
+`BACKWARDS` for every hop into the past, because an explanation is read in the order of events. A path of which more
+than half the places lie on a better one is not shown, and no hit begins more than two.
 """
 
 import heapq
@@ -120,7 +120,7 @@ def find_bridges(
     for path in sorted(walk.complete_paths(), key=lambda path: -walk.rank(path)):
         if len(chosen) == limit:
             break
-        repeated = any(set(path.nodes) <= set(better.nodes) for better in chosen)
+        repeated = any(2 * len(set(path.nodes) & set(better.nodes)) > len(path.nodes) for better in chosen)
         if not repeated and begun[path.nodes[0]] < _PER_SEED:
             chosen.append(path)
             begun[path.nodes[0]] += 1

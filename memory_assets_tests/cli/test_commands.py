@@ -139,8 +139,15 @@ def test_bad_input_gets_one_sentence_on_stderr_and_exit_code_1(arguments: tuple[
 
 def test_wrong_usage_exits_with_2() -> None:
     assert memory("search").returncode == 2
-    assert memory("no-such-command").returncode == 2
+    mistyped = memory("serch", "export")
+    assert mistyped.returncode == 2
+    assert "Did you mean 'search'?" in mistyped.stderr
     assert memory("recent", "--limit", "0").returncode == 2
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_is_a_script_of_the_shell(shell: str) -> None:
+    assert "_MEMORY_COMPLETE" in invoke("completion", shell).output
 
 
 def test_a_bad_setting_is_named_with_its_mend(monkeypatch: pytest.MonkeyPatch) -> None:

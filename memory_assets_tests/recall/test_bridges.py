@@ -53,6 +53,11 @@ def test_a_path_within_a_better_one_is_not_shown(tenant: Tenant, story):
     assert not any(set(one) < set(other) for one in found for other in found)
 
 
+def test_a_path_that_differs_in_its_end_alone_is_not_shown_again(tenant: Tenant, story, connect):
+    connect((3, 5, "LEADS_TO", 0.9, "an aside of the decision"))
+    assert [path for path in paths(tenant, "outage of the shop") if path[:3] == [1, 2, 3]] == [[1, 2, 3, 4]]
+
+
 def test_edges_are_not_followed_backwards(tenant: Tenant, remember, connect):
     remember("The shop is open")
     remember("Something led here")

@@ -1,0 +1,15 @@
+"""`memory completion`."""
+
+import click
+from click.shell_completion import get_completion_class
+
+
+@click.command("completion", epilog="Example: memory completion bash > ~/.local/share/bash-completion/completions/memory")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def command(context: click.Context, shell: str) -> None:
+    """Print the script that completes commands and options of `memory` in a shell."""
+    completion = get_completion_class(shell)
+    if completion is None:
+        raise click.UsageError(f"This release of click has no completion for {shell}.")
+    click.echo(completion(context.find_root().command, {}, "memory", "_MEMORY_COMPLETE").source())
