@@ -47,8 +47,8 @@ def main() -> None:
 
 
 def run(folder: Path, count: int, edges: int) -> None:
-    memories = MemoryStore.open(str(folder / "vectors"))
-    relations = RelationStore.open(str(folder / "vectors"))
+    memories = MemoryStore(str(folder / "vectors"))
+    relations = RelationStore(str(folder / "vectors"))
     catalog = Catalog(str(folder / "catalog.duckdb"), 30)
     print(f"{'step':<44}{'seconds':>9}{'CPU s':>9}{'peak MB':>9}  result")
     if len(memories) != count:

@@ -169,7 +169,7 @@ def fusion(tenant: Tenant, text: str, _now: datetime) -> list[int]:
 
 def lancedb_hybrid(tenant: Tenant, text: str, _now: datetime) -> list[int]:
     store = tenant.memories
-    query: Any = store.table.search(query_type="hybrid", vector_column_name=store.live_column, fts_columns="indexed_text")
+    query: Any = store.table.search(query_type="hybrid", vector_column_name=store.columns.live, fts_columns="indexed_text")
     found = query.vector(tenant.embedder.embed([text])[0]).text(text).distance_type("cosine")
     return found.where(Filters().sql()).limit(DEPTH).to_arrow()["id"].to_pylist()
 

@@ -98,7 +98,7 @@ def fill(tenant: Tenant, count: int, edges: int) -> dict[str, float]:
         tenant.memories.put(memories, vectors.astype(np.float32), SyntheticEmbedder.name)
         print(f"\r{numbers[-1] + 1} of {count} written", end="", file=sys.stderr)
     written = time.perf_counter()
-    tenant.memories.optimize()
+    tenant.memories.upkeep.optimize()
     indexed = time.perf_counter()
     _write_edges(tenant, topics, edges, rng)
     done = time.perf_counter()
@@ -130,7 +130,7 @@ def _write_edges(tenant: Tenant, topics: np.ndarray, edges: int, rng: np.random.
 def questions(tenant: Tenant, count: int) -> list[tuple[str, np.ndarray]]:
     """Five words of a memory, and a vector near its own."""
     rng = np.random.default_rng(SEED + 1)
-    column = tenant.memories.live_column
+    column = tenant.memories.columns.live
     assert column is not None
     places = sorted(int(place) for place in rng.choice(len(tenant.memories), count, replace=False))
     rows = tenant.memories.table.take_offsets(places).select(["content", column]).to_arrow()
@@ -165,7 +165,7 @@ def bare(tenant: Tenant, embedder: SyntheticEmbedder, text: str) -> None:
 
 def found_by_index(tenant: Tenant, asked: list[tuple[str, np.ndarray]]) -> float:
     """Share of the twenty truly nearest memories among those that a search looks at."""
-    column, shares = tenant.memories.live_column, []
+    column, shares = tenant.memories.columns.live, []
     for _, vector in asked:
         exact = tenant.memories.table.search(vector, vector_column_name=column).distance_type("cosine")  # pyright: ignore
         truth = set(exact.bypass_vector_index().select(["id"]).limit(20).to_arrow()["id"].to_pylist())

@@ -86,7 +86,7 @@ def fill(tenant: Tenant, count: int) -> None:
         embeddings /= np.linalg.norm(embeddings, axis=1, keepdims=True)
         tenant.memories.put(memories, embeddings, tenant.embedder.name)
         print(f"  filled {start + size:,}", file=sys.stderr)
-    tenant.memories.optimize()
+    tenant.memories.upkeep.optimize()
 
 
 def milliseconds(work: Callable[[], object], seconds: float) -> "np.ndarray":
@@ -180,7 +180,7 @@ def measure(settings: Settings, tenant: Tenant, seconds: float) -> dict[str, obj
     results: dict[str, object] = {}
     for name, times in bare(tenant, seconds).items():
         results[name] = spread(times)
-    tenant.memories.optimize()
+    tenant.memories.upkeep.optimize()
     key = KeyStore(tenant.folder).create("benchmark")[1]
     environment = os.environ | {
         "MEMORY_DATA_DIR": str(settings.data_dir),

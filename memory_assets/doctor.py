@@ -84,7 +84,7 @@ def _embedder(tenant: Tenant) -> Iterator[Finding]:
         yield Finding("note", f"embedder {choice.name}, a fallback: {choice.reason}", choice.command or "")
     else:
         yield Finding("ok", f"embedder {choice.name}")
-    stored = tenant.memories.embedder if tenant.exists else None
+    stored = tenant.memories.columns.embedder if tenant.exists else None
     if stored and stored != choice.name:
         yield Finding(
             "fault",
@@ -111,7 +111,7 @@ def _memories(tenant: Tenant) -> Iterator[Finding]:
     if older:
         what = f"{older} memories were analysed by another language pipeline than {tenant.analyzer.name}"
         yield Finding("note", what, "Run `memory backfill`.")
-    if tenant.memories.needs_optimize():
+    if tenant.memories.upkeep.is_due():
         yield Finding("note", "the memories' table has gathered small files", "Run `memory run`, which merges them.")
 
 

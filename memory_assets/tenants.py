@@ -98,27 +98,19 @@ class Tenant:
 
     @cached_property
     def memories(self) -> "MemoryStore":
-        """What is remembered; created if it does not exist.
-
-        Raises:
-            StoreError: the store cannot be read.
-        """
+        """What is remembered. Reading it creates nothing; the first writing makes the store, `prepare` makes it at once."""
         from memory_assets.stores.memories import MemoryStore
 
         keep_temporary_files(self.settings.data_dir)
-        return MemoryStore.open(self.settings.tenant_vectors_uri(self.name), self._freshness)
+        return MemoryStore(self.settings.tenant_vectors_uri(self.name), self._freshness)
 
     @cached_property
     def relations(self) -> "RelationStore":
-        """What people and agents stated about how memories relate; created if it does not exist.
-
-        Raises:
-            StoreError: the store cannot be read.
-        """
+        """What people and agents stated about how memories relate; it comes to be as `memories` does."""
         from memory_assets.stores.relations import RelationStore
 
         keep_temporary_files(self.settings.data_dir)
-        return RelationStore.open(self.settings.tenant_vectors_uri(self.name), self._freshness)
+        return RelationStore(self.settings.tenant_vectors_uri(self.name), self._freshness)
 
     @cached_property
     def embedder(self) -> "Embedder":
@@ -194,7 +186,8 @@ def create_tenant(tenant: Tenant) -> None:
         tenant.folder.mkdir(mode=0o700)
     except FileExistsError as error:
         raise ConflictError(f"The tenant {tenant.name!r} exists already; `memory tenant list` shows all.") from error
-    _ = tenant.memories, tenant.relations
+    tenant.memories.prepare()
+    tenant.relations.prepare()
 
 
 def delete_tenant(tenant: Tenant) -> None:
@@ -206,11 +199,11 @@ def delete_tenant(tenant: Tenant) -> None:
         NotFoundError: it does not exist.
         StoreError: it is being deleted already.
     """
-    from memory_assets.stores.lance import sealed
+    from memory_assets.stores.locks import exclusive_lock
 
     doomed = tenant.folder.with_name(f".deleted-{tenant.name}-{secrets.token_hex(4)}")
     vectors_uri = tenant.settings.tenant_vectors_uri(tenant.name)
-    with sealed(Path(vectors_uri)):
+    with exclusive_lock(Path(vectors_uri)):
         try:
             tenant.folder.rename(doomed)
         except FileNotFoundError as error:

@@ -102,7 +102,7 @@ class OpenTenant:
             if self.may_merge:
                 since, self.writer.unmerged_since = self.writer.unmerged_since, None
                 try:
-                    self.tenant.memories.optimize()
+                    self.tenant.memories.upkeep.optimize()
                 except StoreError:
                     self.writer.unmerged_since = since
                     raise
@@ -185,7 +185,9 @@ class TenantPool:
 
     def _prepare(self, tenant: Tenant) -> None:
         tenant.embedder = self.embedder
-        _ = tenant.memories, tenant.relations, tenant.analyzer
+        tenant.memories.prepare()
+        tenant.relations.prepare()
+        _ = tenant.analyzer
         tenant.memories.keep_resident(self._resident)
 
     async def keep_up(self) -> None:

@@ -33,7 +33,7 @@ def every_memory_has_a_unit_embedding(context: dg.AssetCheckExecutionContext, me
     """Counts active memories whose live vector is missing or not of length 1."""
     faults = {}
     for tenant in _partitions(context, memory):
-        column = tenant.memories.live_column
+        column = tenant.memories.columns.live
         if column is None:
             faults[tenant.name] = len(tenant.memories)
             continue

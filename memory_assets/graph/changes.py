@@ -94,7 +94,7 @@ def find_changes(catalog: Catalog, memories: MemoryStore) -> Changes:
                 SELECT id, md5(concat_ws('|', revision, state, superseded_by::VARCHAR, content_hash, pipeline, $1)) AS revision
                 FROM light
             """,
-            [f"{memories.embedder}|{RULES_VERSION}"],
+            [f"{memories.columns.embedder}|{RULES_VERSION}"],
         )
         changed = dict(
             connection.execute(

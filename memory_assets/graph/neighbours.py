@@ -45,7 +45,7 @@ def nearest_to(
     Raises:
         StoreError: the store cannot be read.
     """
-    column, embedder = store.live_column, store.embedder
+    column, embedder = store.columns.live, store.columns.embedder
     if column is None or embedder is None or not ids:
         return EMPTY
     if len(ids) > len(store) // 4 and len(ids) > _EXACT:
@@ -82,7 +82,7 @@ def read_vectors(store: MemoryStore, states: Sequence[State], ids: Sequence[int]
     Returns:
         Shapes (n,) and (n, dimension), in the order of the ids.
     """
-    column = store.live_column
+    column = store.columns.live
     if column is None:
         return np.empty(0, np.int64), np.empty((0, 0), np.float32)
     numbers, parts = [], []

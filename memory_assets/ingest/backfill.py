@@ -32,7 +32,7 @@ def reembed(store: MemoryStore, embedder: "Embedder", on_progress: Callable[[int
         EmbedderError: the embedder failed; finished batches stay and the old vectors stay live.
         StoreError: a commit failed; the same holds.
     """
-    column = store.add_embedding_column(embedder.name, embedder.dimension)
+    column = store.columns.add(embedder.name, embedder.dimension)
     done = 0
     while (missing := store.scan(("id", "indexed_text"), f"{column} IS NULL")).num_rows:
         total = done + missing.num_rows
@@ -43,7 +43,7 @@ def reembed(store: MemoryStore, embedder: "Embedder", on_progress: Callable[[int
             store.update(pa.table({"id": batch["id"], column: filled, "updated_at": now}))
             done += batch.num_rows
             on_progress(done, total)
-    store.make_live(column)
+    store.columns.make_live(column)
     return done
 
 

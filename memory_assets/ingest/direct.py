@@ -109,7 +109,7 @@ def import_memories(tenant: "Tenant", given: Sequence[NewMemory], on_progress: C
         memories, embeddings = _understand(tenant, chunk, now, [ordinals[each.id] for each in chunk])
         tenant.memories.put(memories, embeddings, tenant.embedder.name)
         on_progress(start + len(chunk), len(todo))
-    tenant.memories.optimize()
+    tenant.memories.upkeep.optimize()
     updated = sum(memory.id in revisions for memory in todo)
     return ImportOutcome(len(todo) - updated, updated, len(given) - len(todo))
 

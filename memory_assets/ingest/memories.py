@@ -83,7 +83,7 @@ def sync_memories(
     outcome.returned = _set_states(store, to_return)
     outcome.superseded += _set_states(store, to_supersede)
     outcome.vanished = _set_states(store, to_vanish)
-    store.optimize()
+    store.upkeep.optimize()
     outcome.version = store.version
     return outcome
 
@@ -128,7 +128,7 @@ def _write_batch(store: MemoryStore, embedder: "Embedder", batch: pa.Table, outc
     rows = batch.to_pylist()
     memories = from_arrow(_memory_rows(rows, now))
     embeddings = embedder.embed([indexed_text(memory) for memory in memories])
-    vectors = store.with_vectors(to_arrow(memories), embeddings, embedder.name)
+    vectors = store.columns.fill(to_arrow(memories), embeddings, embedder.name)
     known = np.array([row["same_id"] is not None for row in rows])
     changed = vectors.filter(pa.array(known)).drop_columns(list(_USERS_OWN))
     new = vectors.filter(pa.array(~known))

@@ -117,8 +117,7 @@ class _Tools:
         from memory_assets.language.embedders import describe_choice
 
         try:
-            if self._tenant.exists:
-                _ = self._tenant.memories
+            _ = self._tenant.memories.table
             self._tenant.analyzer.analyze("Alice warmed up the service.")
             if describe_choice(self._tenant.settings.embedder).offline:
                 self._tenant.embedder.embed(["warm"])

@@ -48,7 +48,7 @@ def health(tenant: "Tenant") -> Health:
         if tenant.exists:
             times = tenant.memories.scan(("created_at",), Filters().sql())["created_at"].to_pylist()
             count, oldest, newest = len(times), min(times, default=None), max(times, default=None)
-            embedded = count if tenant.memories.live_column else 0
+            embedded = count if tenant.memories.columns.live else 0
     except StoreError as error:
         store_fault = str(error)
     try:

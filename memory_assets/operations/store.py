@@ -64,7 +64,7 @@ def store(tenant: "Tenant", given: NewMemory) -> StoredMemory:
     from memory_assets.ingest.direct import store_memories
 
     (answer,) = with_splash(tenant, store_memories(tenant, [given]))
-    tenant.memories.optimize()
+    tenant.memories.upkeep.optimize()
     return answer
 
 

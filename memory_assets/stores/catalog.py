@@ -7,7 +7,7 @@ DuckDB lets one process write a file, or several read it. So nobody keeps a conn
 import random
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -113,6 +113,7 @@ MIGRATIONS: tuple[str, ...] = (
 _NOT_FOR_ARROW = "join_filter_pushdown"
 """DuckDB 1.5 fails on a join whose Bloom filter it pushes into a registered Arrow table (`Pushdown Filter Type BLOOM_FILTER`)."""
 
+_CONFIG: dict[str, str | bool | int | float | list[str]] = {"autoinstall_known_extensions": False}
 _LOCKED = re.compile(r"Could not set lock on file.*?Conflicting lock is held in (?P<holder>.+?\(PID \d+\))", re.DOTALL)
 
 
@@ -131,19 +132,18 @@ class Catalog:
 
     @contextmanager
     def read(self) -> Iterator["DuckDBPyConnection"]:
-        """A read-only connection to the catalog, created first where it does not exist.
+        """A connection to read from; nothing is written, so a catalog that does not exist reads as an empty one in memory.
+
+        One of an earlier release is copied into memory and migrated there; the next writing does so with the file.
 
         Raises:
             StoreBusyError: another process holds the lock longer than the timeout.
             StoreError: the file cannot be read.
         """
-        connection = self._connect(read_only=True) if self.exists else None
-        if connection is None or self._version(connection) < len(MIGRATIONS):
-            if connection:
-                connection.close()
-            with self.write():
-                pass
-            connection = self._connect(read_only=True)
+        connection = self._connect(self._in_file, read_only=True) if self.exists else self._connect(self._in_memory)
+        if self._version(connection) < len(MIGRATIONS):
+            connection.close()
+            connection = self._connect(self._in_memory)
         try:
             yield connection
         finally:
@@ -158,7 +158,7 @@ class Catalog:
             StoreError: the file cannot be opened.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        connection = self._connect(read_only=False)
+        connection = self._connect(self._in_file, read_only=False)
         try:
             connection.begin()
             self._migrate(connection)
@@ -167,14 +167,30 @@ class Catalog:
         finally:
             connection.close()
 
-    def _connect(self, *, read_only: bool) -> "DuckDBPyConnection":
+    def _in_file(self, read_only: bool) -> "DuckDBPyConnection":
+        import duckdb
+
+        return duckdb.connect(self.path, read_only=read_only, config=_CONFIG)
+
+    def _in_memory(self) -> "DuckDBPyConnection":
+        """A copy of what is there, with the newest schema."""
+        import duckdb
+
+        connection = duckdb.connect(":memory:", config=_CONFIG)
+        if self.exists:
+            path = str(self.path).replace("'", "''")
+            connection.execute(f"ATTACH '{path}' AS earlier (READ_ONLY); COPY FROM DATABASE earlier TO memory; DETACH earlier")
+        self._migrate(connection)
+        return connection
+
+    def _connect(self, connect: "Callable[..., DuckDBPyConnection]", **how: bool) -> "DuckDBPyConnection":
         import duckdb
 
         deadline = time.monotonic() + self.lock_timeout
         pause = 0.01
         while True:
             try:
-                connection = duckdb.connect(self.path, read_only=read_only, config={"autoinstall_known_extensions": False})
+                connection = connect(**how)
             except duckdb.Error as error:
                 locked = _LOCKED.search(str(error))
                 if not locked:

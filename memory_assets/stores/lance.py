@@ -1,119 +1,35 @@
-"""LanceDB tables that know their schema version: opened or created, migrated and indexed before anybody uses them.
+"""Commits to LanceDB tables: whole or not at all, and tried again where other writers come first.
 
-Every write is one commit, so a table is always whole; several processes may open, create and migrate the same table at once.
-The `id` column is the table's primary key: Lance then refuses two concurrent inserts of one key and retries the later one as an
-update. Its field metadata carries the schema version and other table-wide facts, because Lance commits them atomically.
+Every write is one commit, so a table is always whole. Facts of the whole table lie in the metadata of its `id` column, because
+Lance commits them atomically.
 """
 
-import fcntl
-import os
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from datetime import timedelta
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from time import monotonic, sleep
-from typing import TYPE_CHECKING, Any, TypeVar, cast
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
 from memory_assets.errors import StoreError
+from memory_assets.stores.locks import shared_lock
 
 if TYPE_CHECKING:
-    from lancedb import Session
-    from lancedb.db import DBConnection
     from lancedb.table import Table
 
-PRIMARY_KEY = {b"lance-schema:unenforced-primary-key": b"true"}
-VERSION_FACT = "memory_assets:schema_version"
 _PATIENCE_SECONDS = 60.0
 """How long a commit is tried while other writers come first."""
 _LONGEST_PAUSE_SECONDS = 0.25
-_CREATION_SECONDS = 2.0
-_uris: "WeakKeyDictionary[Table, str]" = WeakKeyDictionary()
-"""Asking a table for its URI takes half a millisecond."""
+_MENDS = {
+    "Read-only file system": "its folder can only be read, so write where it is mounted for writing",
+    "No space left on device": "the disk is full, so make room on it",
+    "Disk quota exceeded": "the disk quota is used up, so make room",
+    "Permission denied": "give yourself write access to it",
+}
+"""What the operating system says -> what a person can do."""
 
 Result = TypeVar("Result")
-Migration = Callable[["Table"], None]
-"""Brings a table from one schema version to the next; may run twice, or in two processes at once."""
-
-
-def open_table(uri: str, name: str, schema: pa.Schema, migrations: Sequence[Migration], freshness: float = 0.0) -> "Table":
-    """Open table `name` of the database at `uri`, creating and migrating it as needed.
-
-    Args:
-        uri: a folder or an object-storage URI.
-        name: the table's name.
-        schema: schema of version 1, with `id` as its primary key.
-        migrations: one function per later version, in order.
-        freshness: seconds within which commits of other processes are seen; 0 looks for them at every call, which costs
-            each query several milliseconds. Commits through the table itself are seen at once.
-
-    Raises:
-        StoreError: the table cannot be read, or was written by a newer release.
-    """
-    try:
-        if "://" not in uri:
-            Path(uri).mkdir(parents=True, exist_ok=True, mode=0o700)
-        database = _connected(uri, freshness)
-        if name not in database.list_tables().tables:
-            _create(database, name, schema)
-        table = _opened(database, name)
-        _migrate(table, uri, migrations)
-    except (RuntimeError, OSError, ValueError) as error:
-        raise StoreError(
-            f"The table {name!r} in {uri} cannot be opened ({first_line(error)}); restore it from a backup, or move the "
-            "folder away and run `memory run` to rebuild what comes from files."
-        ) from error
-    return table
-
-
-def reopened(table: "Table", uri: str, freshness: float, cache_bytes: int) -> "Table":
-    """Another handle on a table, whose caches of indexes and of metadata begin empty and keep to `cache_bytes` each."""
-    from lancedb import Session
-
-    return _connected(uri, freshness, Session(cache_bytes, cache_bytes)).open_table(table.name)
-
-
-def _connected(uri: str, freshness: float, session: "Session | None" = None) -> "DBConnection":
-    import lancedb
-
-    return lancedb.connect(uri, read_consistency_interval=timedelta(seconds=freshness), session=session)
-
-
-def _create(database: "DBConnection", name: str, schema: pa.Schema) -> None:
-    try:
-        database.create_table(name, schema=schema)
-    except (RuntimeError, ValueError):
-        if name not in database.list_tables().tables:
-            raise
-
-
-def _opened(database: "DBConnection", name: str) -> "Table":
-    """The table; one that another process is just creating is listed a moment before it can be opened."""
-    deadline = monotonic() + _CREATION_SECONDS
-    while True:
-        try:
-            return database.open_table(name)
-        except (RuntimeError, ValueError):
-            if monotonic() > deadline:
-                raise
-        sleep(0.05)
-
-
-def _migrate(table: "Table", uri: str, migrations: Sequence[Migration]) -> None:
-    latest = len(migrations) + 1
-    version = int(facts(table).get(VERSION_FACT, "1"))
-    if version > latest:
-        raise StoreError(
-            f"The table {table.name!r} in {uri} has schema version {version} and this release knows {latest}; "
-            "upgrade memory_assets."
-        )
-    for number in range(version, latest):
-        migrations[number - 1](table)
-        set_facts(table, {VERSION_FACT: str(number + 1)})
 
 
 def facts(table: "Table") -> dict[str, str]:
@@ -185,61 +101,19 @@ def commit(table: "Table", work: Callable[[], Result], failure: str) -> Result:
     deadline = monotonic() + _PATIENCE_SECONDS
     while True:
         try:
-            with kept(table):
+            with shared_lock(table):
                 return work()
         except (RuntimeError, OSError, ValueError) as error:
             if not is_conflict(error) or monotonic() > deadline:
-                raise StoreError(f"{failure} ({first_line(error)}); nothing was written, run the command again.") from error
+                advice = mend(error) or "run the command again"
+                raise StoreError(f"{failure} ({first_line(error)}); nothing was written: {advice}.") from error
         sleep(random.uniform(0.0, _LONGEST_PAUSE_SECONDS))  # noqa: S311
         table.checkout_latest()
 
 
-@contextmanager
-def kept(table: "Table") -> Iterator[None]:
-    """Let nobody delete a table meanwhile; Lance would write the rest of a commit into a new folder of the old name.
-
-    A table in object storage is not guarded.
-
-    Raises:
-        StoreError: it has been deleted.
-    """
-    uri = _uris.get(table) or _uris.setdefault(table, cast("Any", table).uri)
-    if "://" in uri:
-        yield
-        return
-    with _locked(Path(uri), fcntl.LOCK_SH) as there:
-        if not there:
-            raise StoreError(f"The table {uri} has been deleted; nothing was written.")
-        yield
-
-
-@contextmanager
-def sealed(database: Path) -> Iterator[None]:
-    """Wait until no commit to the tables of a folder is under way, and let none begin as long as this lasts.
-
-    Raises:
-        StoreError: somebody else is deleting them.
-    """
-    with ExitStack() as locks:
-        for table in sorted(database.glob("*.lance")):
-            if not locks.enter_context(_locked(table, fcntl.LOCK_EX)):
-                raise StoreError(f"The table {table} is being deleted already.")
-        yield
-
-
-@contextmanager
-def _locked(folder: Path, kind: int) -> Iterator[bool]:
-    """Hold a lock on a folder; False where it is not there, or no longer when the lock has been got."""
-    try:
-        held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    except FileNotFoundError:
-        yield False
-        return
-    try:
-        fcntl.flock(held, kind)
-        yield folder.exists() and os.path.samestat(os.fstat(held), folder.stat())
-    finally:
-        os.close(held)
+def mend(error: BaseException) -> str | None:
+    """What mends a failure that is the machine's and not the table's; None where it is the table's."""
+    return next((advice for said, advice in _MENDS.items() if said in str(error)), None)
 
 
 def is_conflict(error: BaseException) -> bool:

@@ -2,7 +2,6 @@
 
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -10,13 +9,11 @@ from memory_assets.errors import InvalidInputError
 from memory_assets.models import RelationType
 from memory_assets.stores import lance
 from memory_assets.stores.rows import derived_id
-
-if TYPE_CHECKING:
-    from lancedb.table import Table
+from memory_assets.stores.tables import StoredTable, TableDefinition, primary_key, reading
 
 SCHEMA = pa.schema(
     [
-        pa.field("id", pa.int64(), nullable=False, metadata={**lance.PRIMARY_KEY, lance.VERSION_FACT.encode(): b"1"}),
+        primary_key(),
         pa.field("source_id", pa.int64()),
         pa.field("target_id", pa.int64()),
         pa.field("type", pa.string()),
@@ -26,7 +23,7 @@ SCHEMA = pa.schema(
         pa.field("created_at", pa.timestamp("us", tz="UTC")),
     ]
 )
-MIGRATIONS: tuple[lance.Migration, ...] = ()
+DEFINITION = TableDefinition("relations", SCHEMA)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,24 +39,28 @@ class StatedRelation:
 
 
 class RelationStore:
-    """One tenant's stated relations."""
+    """One tenant's stated relations.
 
-    def __init__(self, table: "Table") -> None:
-        self.table = table
+    Reading creates nothing: a store that does not exist is empty. The first writing makes it.
+    """
 
-    @classmethod
-    def open(cls, uri: str, freshness: float = 0.0) -> "RelationStore":
-        """Open the store, creating and migrating it as needed; `freshness` is that of `lance.open_table`.
+    def __init__(self, uri: str, freshness: float = 0.0) -> None:
+        """Name the store; nothing is opened yet. `freshness` is that of `StoredTable`."""
+        self.stored = StoredTable(uri, DEFINITION, freshness)
+
+    def prepare(self) -> None:
+        """Make the store now, or bring it up to date, instead of with the first writing.
 
         Raises:
-            StoreError: it cannot be read.
+            StoreError: that cannot be done.
         """
-        return cls(lance.open_table(uri, "relations", SCHEMA, MIGRATIONS, freshness))
+        _ = self.stored.writing
 
     @property
+    @reading
     def version(self) -> int:
-        """LanceDB's version of the table."""
-        return self.table.version
+        """LanceDB's version of the table; 0 where nothing was ever stated."""
+        return self.stored.reading.version if self.stored.exists else 0
 
     def state(self, relation: StatedRelation) -> int:
         """Record a relation; stating it again replaces its confidence and note.
@@ -77,13 +78,15 @@ class RelationStore:
             raise InvalidInputError(f"The confidence {relation.confidence} must lie within 0 and 1.")
         number = derived_id(f"{relation.source_id}>{relation.target_id}", relation.type)
         row = {"id": number, **asdict(relation), "created_at": datetime.now(UTC)}
-        lance.upsert(self.table, pa.Table.from_pylist([row], schema=SCHEMA))
+        lance.upsert(self.stored.writing, pa.Table.from_pylist([row], schema=SCHEMA))
         return number
 
+    @reading
     def scan(self) -> pa.Table:
         """All stated relations."""
-        return self.table.search().to_arrow()
+        return self.stored.reading.search().to_arrow()
 
+    @reading
     def of(self, number: int) -> pa.Table:
         """What was stated from and to one memory."""
-        return self.table.search().where(f"source_id = {number} OR target_id = {number}").to_arrow()
+        return self.stored.reading.search().where(f"source_id = {number} OR target_id = {number}").to_arrow()

@@ -11,14 +11,14 @@ from typing import Any
 import pyarrow as pa
 
 from memory_assets.models import Entity, Kind, Memory, Source, State
-from memory_assets.stores import lance
+from memory_assets.stores.tables import primary_key
 
 _TIME = pa.timestamp("us", tz="UTC")
 _ENTITY = pa.struct([pa.field("text", pa.string()), pa.field("type", pa.string())])
 
 SCHEMA = pa.schema(
     [
-        pa.field("id", pa.int64(), nullable=False, metadata={**lance.PRIMARY_KEY, lance.VERSION_FACT.encode(): b"1"}),
+        primary_key(),
         pa.field("content", pa.string()),
         pa.field("title", pa.string()),
         pa.field("kind", pa.string()),

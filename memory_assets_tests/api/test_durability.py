@@ -26,8 +26,8 @@ def all_memories(client: TenantClient) -> dict[int, Memory]:
 
 def assert_whole(client: TenantClient, memories: dict[int, Memory]) -> None:
     store = client.tenant.memories
-    rows = store.scan(("id", str(store.live_column)))
-    vectors = dict(zip(rows["id"].to_pylist(), rows[str(store.live_column)].to_pylist(), strict=True))
+    rows = store.scan(("id", str(store.columns.live)))
+    vectors = dict(zip(rows["id"].to_pylist(), rows[str(store.columns.live)].to_pylist(), strict=True))
     assert rows.num_rows == len(memories)
     for number, memory in memories.items():
         assert memory.content_hash == content_hash(memory.content)

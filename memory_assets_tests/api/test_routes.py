@@ -58,8 +58,8 @@ def test_the_splash_is_what_lies_between_0_7_and_0_9_and_nothing_else(client: Te
         answer = client.post("/store", {"content": note}).json()
         assert answer.keys() >= {"id", "splash"}
         memories = client.tenant.memories
-        rows = memories.scan(("id", "state", str(memories.live_column)))
-        vectors = np.stack(rows[str(memories.live_column)].to_numpy())
+        rows = memories.scan(("id", "state", str(memories.columns.live)))
+        vectors = np.stack(rows[str(memories.columns.live)].to_numpy())
         ids, states = rows["id"].to_pylist(), rows["state"].to_pylist()
         similarities = vectors @ vectors[ids.index(answer["id"])]
         expected = sorted(

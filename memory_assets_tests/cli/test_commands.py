@@ -269,9 +269,9 @@ def test_a_change_of_embedder_is_noticed_and_backfill_moves_the_memories(monkeyp
     from memory_assets.stores.memories import MemoryStore
 
     stored = invoke_json("store", "Priya owns the billing export")
-    store = MemoryStore.open(os.environ["MEMORY_DATA_DIR"] + "/main/vectors")
-    column = store.add_embedding_column("an-older-embedder", 256)
-    store.make_live(column)
+    store = MemoryStore(os.environ["MEMORY_DATA_DIR"] + "/main/vectors")
+    column = store.columns.add("an-older-embedder", 256)
+    store.columns.make_live(column)
     with pytest.raises(MemoryAssetsError, match=r"an-older-embedder.*memory backfill"):
         invoke("search", "billing")
     findings = invoke_json("doctor")["findings"]
@@ -285,7 +285,7 @@ def test_a_change_of_pipeline_is_noticed_and_backfill_analyses_anew() -> None:
     from memory_assets.stores.memories import MemoryStore
 
     stored = invoke_json("store", "Priya owns the billing export", "--tag", "mine")
-    store = MemoryStore.open(os.environ["MEMORY_DATA_DIR"] + "/main/vectors")
+    store = MemoryStore(os.environ["MEMORY_DATA_DIR"] + "/main/vectors")
     store.table.update(where="true", values={"pipeline": "an-older-pipeline"})
     assert any("1 memories were analysed by another" in finding["what"] for finding in invoke_json("doctor")["findings"])
     assert invoke_json("backfill")["analysed"] == 1

@@ -96,7 +96,7 @@ def test_checks_fail_on_what_must_never_be(write_silo: WriteSilo, tenant: Tenant
     assert run(instance).success
     store = tenant.memories
     ids = store.scan(("id",))["id"]
-    column = store.live_column
+    column = store.columns.live
     assert column
     field = store.table.schema.field(column)
     store.update(pa.table({"id": ids, column: pa.array([[0.5] * field.type.list_size], field.type)}))

@@ -220,11 +220,11 @@ def test_step_by_step_gives_the_graph_that_one_build_gives(tmp_path_factory, cha
             )
         slowly.refresh()
     at_once = World(tmp_path_factory.mktemp("at_once"))
-    rows = slowly.memories.scan(slowly.memories.table.schema.names) if slowly.memories.live_column else None
+    rows = slowly.memories.scan(slowly.memories.table.schema.names) if slowly.memories.columns.live else None
     if rows is not None and rows.num_rows:
         from memory_assets.stores.rows import from_arrow
 
-        column = slowly.memories.live_column
+        column = slowly.memories.columns.live
         assert column
         at_once.memories.put(from_arrow(rows), np.stack(rows[column].to_pylist()).astype(np.float32), "test")
         at_once.refresh()

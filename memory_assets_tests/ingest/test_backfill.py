@@ -48,11 +48,11 @@ def store(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> MemoryStore:
 
 def test_search_stays_with_the_old_embedder_until_every_vector_is_made(store: MemoryStore) -> None:
     def still_old() -> None:
-        assert store.embedder == "old"
+        assert store.columns.embedder == "old"
         assert store.nearest(np.eye(4, dtype=np.float32)[0], "old", 20, Filters()).num_rows == 10
 
     assert backfill.reembed(store, Turned(still_old), lambda *_: None) == 10
-    assert store.embedder == "turned"
+    assert store.columns.embedder == "turned"
     assert store.nearest(np.eye(3, dtype=np.float32)[0], "turned", 20, Filters()).num_rows == 10
     assert sum(name.startswith("embedding_") for name in store.table.schema.names) == 1
 
@@ -80,7 +80,7 @@ backfill.reembed(Tenant(load_settings()).memories, embedder, lambda *_: None)
 def test_a_killed_backfill_goes_on_where_it_was(store: MemoryStore, request: pytest.FixtureRequest) -> None:
     done = subprocess.run([sys.executable, "-c", KILLED], cwd=request.config.rootpath, check=False)
     assert done.returncode == -signal.SIGKILL
-    assert store.embedder == "old"
+    assert store.columns.embedder == "old"
     embedder = Turned()
     assert backfill.reembed(store, embedder, lambda *_: None) == embedder.embedded == 4
-    assert store.embedder == "turned"
+    assert store.columns.embedder == "turned"

@@ -39,11 +39,25 @@ def test_a_fresh_catalog_has_the_newest_schema(catalog: Catalog) -> None:
         assert connection.execute("SELECT count(*) FROM memory_entries").fetchone() == (0,)
 
 
-def test_an_older_catalog_is_migrated_when_it_is_read(tmp_path: Path) -> None:
+def test_an_older_catalog_is_migrated_by_writing_and_read_without(tmp_path: Path) -> None:
     path = tmp_path / "catalog.duckdb"
-    duckdb.connect(path).close()
-    with Catalog(str(path), 1).read() as connection:
+    with duckdb.connect(path) as older:
+        older.execute("CREATE TABLE kept AS SELECT 7 AS number")
+    before = path.read_bytes()
+    catalog = Catalog(str(path), 1)
+    with catalog.read() as connection:
         assert connection.execute("SELECT count(*) FROM source_items").fetchone() == (0,)
+        assert connection.execute("FROM kept").fetchone() == (7,)
+    assert path.read_bytes() == before
+    with catalog.write() as connection:
+        assert connection.execute("SELECT count(*) FROM source_items").fetchone() == (0,)
+    assert path.read_bytes() != before
+
+
+def test_reading_a_catalog_that_does_not_exist_creates_nothing(tmp_path: Path) -> None:
+    with Catalog(str(tmp_path / "main" / "catalog.duckdb"), 1).read() as connection:
+        assert connection.execute("SELECT count(*) FROM memory_entries").fetchone() == (0,)
+    assert not (tmp_path / "main").exists()
 
 
 def test_a_newer_catalog_is_refused_and_left_alone(catalog: Catalog) -> None:

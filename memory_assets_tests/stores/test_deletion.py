@@ -11,7 +11,7 @@ import pytest
 from memory_assets.errors import StoreError
 from memory_assets.models import Kind, Memory, Source, State
 from memory_assets.settings import Settings
-from memory_assets.stores import lance
+from memory_assets.stores.locks import shared_lock
 from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.rows import new_id
 from memory_assets.tenants import Tenant, create_tenant, delete_tenant
@@ -35,7 +35,7 @@ def written(settings: Settings) -> Tenant:
 
 def test_deleting_waits_for_the_commit_that_is_under_way(written: Tenant) -> None:
     deleting = threading.Thread(target=delete_tenant, args=(Tenant(written.settings, "ann"),))
-    with lance.kept(written.memories.table):
+    with shared_lock(written.memories.table):
         deleting.start()
         deleting.join(0.3)
         assert deleting.is_alive()
@@ -45,7 +45,13 @@ def test_deleting_waits_for_the_commit_that_is_under_way(written: Tenant) -> Non
 
 
 @pytest.mark.parametrize(
-    "change", [add, MemoryStore.optimize, lambda store: store.set_state([1], State.FORGOTTEN), lambda store: store.delete([1])]
+    "change",
+    [
+        add,
+        lambda store: store.upkeep.optimize(),
+        lambda store: store.set_state([1], State.FORGOTTEN),
+        lambda store: store.delete([1]),
+    ],
 )
 def test_nothing_is_written_to_a_tenant_that_was_deleted(written: Tenant, change: Callable[[MemoryStore], object]) -> None:
     store = written.memories

@@ -1,20 +1,24 @@
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lancedb.table import Table
 
 from memory_assets.errors import InvalidInputError, NotFoundError, StoreError
 from memory_assets.models import Entity, Kind, Memory, Source, State
 from memory_assets.stores import lance
-from memory_assets.stores.memories import Filters, MemoryStore
+from memory_assets.stores.memories import DEFINITION, Filters, MemoryStore
 from memory_assets.stores.resident.memories import Allowance
 from memory_assets.stores.rows import derived_id, from_arrow, indexed_text, new_id, to_arrow
+from memory_assets.stores.tables import VERSION_FACT, StoredTable
 
 NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
 WRITER = """
@@ -24,7 +28,7 @@ from datetime import UTC, datetime
 from memory_assets.models import Kind, Memory, Source
 from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.rows import new_id
-store = MemoryStore.open(sys.argv[1])
+store = MemoryStore(sys.argv[1])
 now = datetime.now(UTC)
 for number in range(int(sys.argv[2])):
     memory = Memory(new_id(), f"writer {sys.argv[3]} note {number}", Kind.NOTE, Source.CLI, "", now, now)
@@ -37,7 +41,7 @@ from datetime import UTC, datetime
 from memory_assets.models import Kind, Memory, Source
 from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.rows import derived_id
-store = MemoryStore.open(sys.argv[1])
+store = MemoryStore(sys.argv[1])
 now = datetime.now(UTC)
 for number in range(20):
     memory = Memory(derived_id("key", str(number)), f"note {number}", Kind.NOTE, Source.CLI, "key", now, now)
@@ -56,7 +60,7 @@ def unit(*places: int) -> np.ndarray:
 
 @pytest.fixture
 def store(tmp_path: Path) -> MemoryStore:
-    return MemoryStore.open(str(tmp_path / "vectors"))
+    return MemoryStore(str(tmp_path / "vectors"))
 
 
 text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)
@@ -158,7 +162,7 @@ def test_a_superseding_insert_is_one_commit(store: MemoryStore) -> None:
     old, new = memory("old"), memory("new")
     store.put([old], unit(0), "test")
     before = store.version
-    store.insert_superseding(store.with_vectors(to_arrow([new]), unit(1), "test"), {old.id: new.id})
+    store.insert_superseding(store.columns.fill(to_arrow([new]), unit(1), "test"), {old.id: new.id})
     assert store.version == before + 1
     (kept,) = store.get([old.id])
     assert (kept.state, kept.superseded_by) == (State.SUPERSEDED, new.id)
@@ -179,7 +183,7 @@ def test_four_writers_and_a_reader_at_once_lose_nothing(tmp_path: Path) -> None:
     uri = str(tmp_path / "vectors")
     command = [sys.executable, "-c", WRITER, uri, "250"]
     writers = [subprocess.Popen([*command, str(number)]) for number in range(4)]
-    reader = MemoryStore.open(uri)
+    reader = MemoryStore(uri)
     seen = 0
     while any(writer.poll() is None for writer in writers):
         found = reader.matching("note", 10, Filters()).num_rows
@@ -223,11 +227,11 @@ def test_processes_that_write_the_same_memories_at_once_leave_each_once(tmp_path
     uri = str(tmp_path / "vectors")
     writers = [subprocess.Popen([sys.executable, "-c", SAME, uri]) for _ in range(3)]
     assert [writer.wait() for writer in writers] == [0] * 3
-    assert sorted(MemoryStore.open(uri).scan(("id",))["id"].to_pylist()) == sorted(derived_id("key", str(n)) for n in range(20))
+    assert sorted(MemoryStore(uri).scan(("id",))["id"].to_pylist()) == sorted(derived_id("key", str(n)) for n in range(20))
 
 
 def test_a_handle_sees_what_another_commits(tmp_path: Path) -> None:
-    one, two = MemoryStore.open(str(tmp_path)), MemoryStore.open(str(tmp_path))
+    one, two = MemoryStore(str(tmp_path)), MemoryStore(str(tmp_path))
     one.put([memory("first")], unit(0), "test")
     assert len(two) == 1
     two.put([memory("second")], unit(1), "test")
@@ -238,15 +242,16 @@ def test_compaction_keeps_every_row_and_its_order_of_relevance(store: MemoryStor
     for number in range(55):
         store.put([memory(f"note {number} alpha")], unit(number % 4), "test")
     before = store.matching("alpha", 60, Filters())["id"].to_pylist()
-    assert store.optimize()
+    assert store.upkeep.optimize()
     assert sorted(store.matching("alpha", 60, Filters())["id"].to_pylist()) == sorted(before)
-    assert not store.optimize()
+    assert not store.upkeep.optimize()
 
 
 def test_a_store_of_a_newer_release_is_refused(store: MemoryStore) -> None:
-    lance.set_facts(store.table, {lance.VERSION_FACT: "99"})
-    with pytest.raises(StoreError, match=r"schema version 99.*upgrade"):
-        MemoryStore.open(store.uri)
+    lance.set_facts(store.stored.writing, {VERSION_FACT: "99"})
+    for use in (len, MemoryStore.prepare):
+        with pytest.raises(StoreError, match=r"schema version 99.*upgrade"):
+            use(MemoryStore(store.uri))
 
 
 def test_a_damaged_store_is_named_with_its_mend(store: MemoryStore) -> None:
@@ -255,7 +260,44 @@ def test_a_damaged_store_is_named_with_its_mend(store: MemoryStore) -> None:
     shutil.rmtree(table / "_versions")
     (table / "_versions").mkdir()
     with pytest.raises(StoreError, match=r"cannot be opened.*backup"):
-        MemoryStore.open(store.uri)
+        len(MemoryStore(store.uri))
+
+
+def test_reading_creates_nothing_and_finds_nothing(store: MemoryStore) -> None:
+    assert not store.exists
+    assert (store.version, len(store), store.count(Filters()), store.columns.embedder) == (0, 0, 0, None)
+    assert store.recent(5, Filters()) == []
+    assert store.get([1]) == []
+    assert store.take([1], [-1]) == {}
+    assert store.nearest(unit(0)[0], "test", 5, Filters()).num_rows == 0
+    assert store.matching("anything", 5, Filters(), ("content",)).num_rows == 0
+    assert store.scan(("id", "state"), "state = 'active'", row_ids=True).num_rows == 0
+    assert not store.upkeep.optimize()
+    store.delete([1])
+    with pytest.raises(NotFoundError):
+        store.resolve("5")
+    assert not Path(store.uri).exists()
+
+
+def test_a_store_that_another_process_makes_is_seen_by_who_found_none(store: MemoryStore) -> None:
+    other = MemoryStore(store.uri)
+    assert len(other) == 0
+    store.put([memory("Alice debugs the lock")], unit(0), "test")
+    assert len(other) == 1
+    assert other.matching("lock", 5, Filters()).num_rows == 1
+
+
+def test_a_store_of_an_earlier_release_is_migrated_by_writing_and_not_by_reading(tmp_path: Path) -> None:
+    def add_mood(table: Table) -> None:
+        table.add_columns(pa.field("mood", pa.string()))
+
+    MemoryStore(str(tmp_path)).put([memory("old")], unit(0), "test")
+    later = replace(DEFINITION, migrations=(add_mood,))
+    with pytest.raises(StoreError, match="earlier release; `memory run`"):
+        _ = StoredTable(str(tmp_path), later).reading
+    assert "mood" not in MemoryStore(str(tmp_path)).table.schema.names
+    assert "mood" in StoredTable(str(tmp_path), later).writing.schema.names
+    assert lance.facts(StoredTable(str(tmp_path), later).reading)[VERSION_FACT] == "2"
 
 
 @pytest.mark.parametrize("resident", [False, True])

@@ -52,7 +52,7 @@ def vectors(count: int, seed: int = 0, dimension: int = 70) -> np.ndarray:
 
 
 def resident(uri: Path, most: int = 10_000) -> MemoryStore:
-    store = MemoryStore.open(str(uri))
+    store = MemoryStore(str(uri))
     store.keep_resident(Allowance(most))
     store.tend_resident()
     return store
@@ -61,13 +61,13 @@ def resident(uri: Path, most: int = 10_000) -> MemoryStore:
 @pytest.fixture
 def store(tmp_path: Path) -> MemoryStore:
     """A resident store of forty memories."""
-    filled = MemoryStore.open(str(tmp_path / "vectors"))
+    filled = MemoryStore(str(tmp_path / "vectors"))
     filled.put([memory(f"note {n} {WORDS[n % 13]}", n) for n in range(40)], vectors(40), "test")
     return resident(tmp_path / "vectors")
 
 
 def on_disk(store: MemoryStore) -> MemoryStore:
-    return MemoryStore.open(store.uri)
+    return MemoryStore(store.uri)
 
 
 def assert_same_answers(store: MemoryStore, filters: Filters = ACTIVE) -> None:
@@ -120,7 +120,7 @@ def varied(tmp_path_factory: pytest.TempPathFactory) -> MemoryStore:
         )
         for _ in range(120)
     ]
-    MemoryStore.open(str(folder)).put(memories, vectors(120), "test")
+    MemoryStore(str(folder)).put(memories, vectors(120), "test")
     return resident(folder)
 
 
@@ -137,7 +137,7 @@ SCRIPTS = st.characters(codec="utf-8", categories=["Lu", "Ll", "Lo", "Nd", "No",
 @settings(max_examples=60, deadline=None)
 def test_any_text_is_cut_into_the_words_of_the_index_on_disk(texts: list[str]) -> None:
     with TemporaryDirectory() as folder:
-        disk = MemoryStore.open(folder)
+        disk = MemoryStore(folder)
         disk.put([memory(text) for text in texts], vectors(len(texts)), "test")
         store = resident(Path(folder))
         for text in texts:
@@ -176,7 +176,7 @@ def _deletes_all(store: MemoryStore) -> None:
 def _compacts(store: MemoryStore) -> None:
     for _ in range(55):
         _adds(store)
-    assert store.optimize()
+    assert store.upkeep.optimize()
 
 
 CHANGES = [_adds, _replaces, _forgets, _deletes, _deletes_all, _compacts]
@@ -235,7 +235,7 @@ def _noting(work: Callable[[int], None], number: int, failures: list[BaseExcepti
 
 
 def test_merging_in_the_background_changes_no_answer(tmp_path: Path) -> None:
-    MemoryStore.open(str(tmp_path)).put([memory(f"base {n}", n) for n in range(1_500)], vectors(1_500), "test")
+    MemoryStore(str(tmp_path)).put([memory(f"base {n}", n) for n in range(1_500)], vectors(1_500), "test")
     store = resident(tmp_path)
     for batch in range(3):
         store.add([memory(f"batch{batch} item{n}", n) for n in range(1_200)], vectors(1_200, seed=batch), "test")
@@ -265,9 +265,9 @@ def test_a_store_that_is_committed_is_done_whatever_happens_in_memory(
 
 def test_a_table_beyond_the_allowance_is_answered_from_disk(tmp_path: Path) -> None:
     for name in ("one", "two"):
-        MemoryStore.open(str(tmp_path / name)).put([memory(f"{name} {n}") for n in range(6)], vectors(6), "test")
+        MemoryStore(str(tmp_path / name)).put([memory(f"{name} {n}") for n in range(6)], vectors(6), "test")
     allowance = Allowance(10)
-    stores = [MemoryStore.open(str(tmp_path / name)) for name in ("one", "two")]
+    stores = [MemoryStore(str(tmp_path / name)) for name in ("one", "two")]
     for each in stores:
         each.keep_resident(allowance)
         each.tend_resident()
@@ -277,7 +277,7 @@ def test_a_table_beyond_the_allowance_is_answered_from_disk(tmp_path: Path) -> N
 
 def test_another_live_embedder_is_loaded_anew(store: MemoryStore) -> None:
     other = on_disk(store)
-    other.make_live(other.add_embedding_column("other", 3))
+    other.columns.make_live(other.columns.add("other", 3))
     forgotten = other.recent(1, ACTIVE)[0].id
     other.set_state([forgotten], State.FORGOTTEN)
     assert forgotten not in [each.id for each in store.recent(50, ACTIVE)]
@@ -289,9 +289,9 @@ def test_another_live_embedder_is_loaded_anew(store: MemoryStore) -> None:
 
 
 def test_a_store_beside_a_change_of_embedder_is_refused_and_not_stored_without_its_vector(store: MemoryStore) -> None:
-    rows = store.with_vectors(to_arrow([memory("late")]), vectors(1), "test")
+    rows = store.columns.fill(to_arrow([memory("late")]), vectors(1), "test")
     other = on_disk(store)
-    other.make_live(other.add_embedding_column("other", 3))
+    other.columns.make_live(other.columns.add("other", 3))
     with pytest.raises(StoreError, match="no column"):
         lance.append(store.table, rows)
     assert len(other) == 40
@@ -299,7 +299,7 @@ def test_a_store_beside_a_change_of_embedder_is_refused_and_not_stored_without_i
 
 def test_an_append_whose_version_is_told_too_late_hides_no_commit_between(store: MemoryStore) -> None:
     added = memory("told late", 50)
-    rows = store.with_vectors(to_arrow([added]), vectors(1), "test")
+    rows = store.columns.fill(to_arrow([added]), vectors(1), "test")
     version = lance.append(store.table, rows)
     resident_memories = store._resident
     assert resident_memories
@@ -318,7 +318,7 @@ def test_words_that_are_not_indexed_find_nothing_wherever_they_stand(store: Memo
 
 
 def test_rewritten_rows_are_given_back(tmp_path: Path) -> None:
-    disk = MemoryStore.open(str(tmp_path))
+    disk = MemoryStore(str(tmp_path))
     memories = [memory(f"note {n}", n) for n in range(1_200)]
     disk.put(memories, vectors(1_200), "test")
     store = resident(tmp_path)
@@ -334,9 +334,9 @@ def test_rewritten_rows_are_given_back(tmp_path: Path) -> None:
 
 
 def test_memories_without_a_vector_are_found_by_words_alone(tmp_path: Path) -> None:
-    plain = MemoryStore.open(str(tmp_path))
+    plain = MemoryStore(str(tmp_path))
     plain.put([memory("with a vector")], vectors(1), "test")
-    column = plain.live_column
+    column = plain.columns.live
     assert column
     plain.table.add([{"id": new_id(), "indexed_text": "without one", "state": "active", **_blank()}])
     store = resident(tmp_path)

@@ -53,7 +53,7 @@ def memories(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.Ma
             "vanished": outcome.vanished,
             "returned": outcome.returned,
             "lance_version": outcome.version,
-            "embedder": tenant.memories.embedder or "none yet",
+            "embedder": tenant.memories.columns.embedder or "none yet",
             "seconds": round(seconds, 3),
             "memories_per_second": round(outcome.changed / seconds, 1),
             "preview": dg.MarkdownMetadataValue(f"| key | text |\n|---|---|\n{preview}" if preview else "nothing new"),

@@ -1,0 +1,69 @@
+"""Locks on a table's folder, by which a tenant is never deleted in the midst of a commit.
+
+Whoever commits holds a shared lock, whoever deletes an exclusive one. `flock` needs no more than a folder opened for reading, so
+nothing is written and a kill leaves nothing behind.
+"""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+from weakref import WeakKeyDictionary
+
+from memory_assets.errors import StoreError
+
+if TYPE_CHECKING:
+    from lancedb.table import Table
+
+_uris: "WeakKeyDictionary[Table, str]" = WeakKeyDictionary()
+"""Asking a table for its URI takes half a millisecond."""
+
+
+@contextmanager
+def shared_lock(table: "Table") -> Iterator[None]:
+    """Let nobody delete a table meanwhile; Lance would write the rest of a commit into a new folder of the old name.
+
+    A table in object storage is not guarded.
+
+    Raises:
+        StoreError: it has been deleted.
+    """
+    uri = _uris.get(table) or _uris.setdefault(table, cast("Any", table).uri)
+    if "://" in uri:
+        yield
+        return
+    with _locked(Path(uri), fcntl.LOCK_SH) as there:
+        if not there:
+            raise StoreError(f"The table {uri} has been deleted; nothing was written.")
+        yield
+
+
+@contextmanager
+def exclusive_lock(database: Path) -> Iterator[None]:
+    """Wait until no commit to the tables of a folder is under way, and let none begin as long as this lasts.
+
+    Raises:
+        StoreError: somebody else is deleting them.
+    """
+    with ExitStack() as locks:
+        for table in sorted(database.glob("*.lance")):
+            if not locks.enter_context(_locked(table, fcntl.LOCK_EX)):
+                raise StoreError(f"The table {table} is being deleted already.")
+        yield
+
+
+@contextmanager
+def _locked(folder: Path, kind: int) -> Iterator[bool]:
+    """Hold a lock on a folder; False where it is not there, or no longer when the lock has been got."""
+    try:
+        held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except FileNotFoundError:
+        yield False
+        return
+    try:
+        fcntl.flock(held, kind)
+        yield folder.exists() and os.path.samestat(os.fstat(held), folder.stat())
+    finally:
+        os.close(held)

@@ -1,0 +1,184 @@
+"""One version of a `memories` table in memory, and the answers to searches of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from memory_assets.stores.feed import UNKNOWN, Position
+from memory_assets.stores.filters import Filters
+from memory_assets.stores.resident.segment import Segment, microseconds
+from memory_assets.stores.resident.words import Stem, best_rows, inverse_frequency, words_of
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Mask = npt.NDArray[np.bool_]
+    Rows = npt.NDArray[np.intp]
+    Found = tuple["Part", Rows, npt.NDArray[np.floating]]
+    """Rows of a part and what was measured of each."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A segment, and which of its rows still are what the table holds."""
+
+    segment: Segment
+    current: "Mask"
+
+    @classmethod
+    def whole(cls, segment: Segment) -> "Part":
+        """All rows of a segment."""
+        return cls(segment, np.ones(len(segment), bool))
+
+    @cached_property
+    def _active(self) -> "Mask":
+        return self.current & self.segment.active
+
+    @cached_property
+    def rows(self) -> int:
+        """How many are current."""
+        return int(self.current.sum())
+
+    def places(self, ids: "npt.NDArray[np.int64]") -> "Rows":
+        """Row of each id; -1 where it is not here, or no longer current."""
+        places = self.segment.places(ids)
+        return np.where((places >= 0) & self.current[places], places, -1) if len(self.segment) else places
+
+    def passing(self, filters: Filters) -> "Mask":
+        """Which current rows pass."""
+        return self._active if filters == Filters() else self.current & self.segment.passing(filters)
+
+    def without(self, ids: "npt.NDArray[np.int64]") -> "Part":
+        """The part after these memories were changed or deleted."""
+        places = self.segment.places(ids)
+        places = places[places >= 0]
+        if not self.current[places].any():
+            return self
+        current = self.current.copy()
+        current[places] = False
+        return Part(self.segment, current)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What one version of the table holds: a reader of its change feed, and what that feed can be read from in its stead."""
+
+    position: Position
+    column: str
+    parts: tuple[Part, ...]
+    terms: Stem
+    appends: int = 0
+    """Commits since then that this process made by appending, and that the parts hold."""
+
+    @property
+    def version(self) -> int:
+        """The table's, where nobody else has written since."""
+        return self.position.version + self.appends
+
+    def __len__(self) -> int:
+        return sum(part.rows for part in self.parts)
+
+    def ids(self) -> "npt.NDArray[np.int64]":
+        """Of all rows."""
+        return np.concatenate([part.segment.ids[part.current] for part in self.parts])
+
+    def updated(self, ids: "npt.NDArray[np.int64]") -> "npt.NDArray[np.int64]":
+        """When each row was updated last, in microseconds since 1970; `UNKNOWN` where it is not here."""
+        times = np.full(len(ids), UNKNOWN, np.int64)
+        for part in self.parts:
+            places = part.places(ids)
+            times[places >= 0] = part.segment.updated[places[places >= 0]]
+        return times
+
+    def rows(self, columns: Sequence[str]) -> pa.Table:
+        """Columns of all rows."""
+        return _taken([(part, np.flatnonzero(part.current)) for part in self.parts], columns)
+
+    def updated_since(self, moment: datetime, columns: Sequence[str]) -> pa.Table:
+        """Columns of the rows that were updated then or later."""
+        since = microseconds(moment)
+        recent = [part for part in self.parts if part.segment.updated_until >= since]
+        found = [(part, np.flatnonzero(part.current & (part.segment.updated >= since))) for part in recent]
+        return _taken(found or [(self.parts[0], np.array([], np.intp))], columns)
+
+    def rows_of(self, ids: "npt.NDArray[np.int64]", columns: Sequence[str]) -> pa.Table:
+        """Columns of the rows with these ids, in any order."""
+        places = [(part, part.places(ids)) for part in self.parts]
+        return _taken([(part, found[found >= 0]) for part, found in places], columns)
+
+    @cached_property
+    def texts(self) -> int:
+        """Rows of all segments, current or not: the collection that BM25 counts in."""
+        return sum(len(part.segment) for part in self.parts)
+
+    @cached_property
+    def mean_length(self) -> float | None:
+        """Terms of a text on average; None where there is none."""
+        return sum(part.segment.words.length for part in self.parts) / self.texts if self.texts else None
+
+    def nearest(
+        self,
+        vector: "npt.NDArray[np.float32]",
+        column: str,  # noqa: ARG002
+        limit: int,
+        filters: Filters,
+        columns: Sequence[str],
+        between: tuple[float, float],
+    ) -> pa.Table:
+        """As `MemorySearch.nearest`; `column` is the one that is in memory."""
+        found: list[Found] = []
+        for part in self.parts:
+            allowed = part.passing(filters) & part.segment.embedded
+            found.append((part, *part.segment.vectors.nearest(vector, allowed, limit, between)))
+        return _answer(found, limit, columns, "similarity")
+
+    def matching(self, text: str, limit: int, filters: Filters, columns: Sequence[str]) -> pa.Table:
+        """As `MemorySearch.matching`."""
+        terms = {term for term in self.terms(words_of(text)) if term is not None}
+        holding = {term: sum(part.segment.words.frequency(term) for part in self.parts) for term in terms}
+        weights = {term: inverse_frequency(self.texts, count) for term, count in holding.items() if count}
+        found: list[Found] = []
+        for part in self.parts:
+            scores = part.segment.words.scores(weights, len(part.segment))
+            scores *= part.passing(filters)
+            rows = best_rows(scores, limit)
+            found.append((part, rows, scores[rows]))
+        return _answer(found, limit, columns, "score")
+
+    def take(self, ids: Sequence[int], row_ids: Sequence[int], columns: Sequence[str]) -> pa.Table:  # noqa: ARG002
+        """As `MemorySearch.take`, by the ids alone."""
+        return self.rows_of(np.array(ids, np.int64), columns)
+
+    def newest(self, limit: int, filters: Filters, columns: Sequence[str]) -> pa.Table:
+        """As `MemorySearch.newest`."""
+        found = []
+        for part in self.parts:
+            rows = np.flatnonzero(part.passing(filters))
+            if len(rows) > limit:
+                created = part.segment.created[rows]
+                rows = rows[created >= np.partition(created, -limit)[-limit]]
+            found.append((part, rows))
+        newest = _taken(found, columns).sort_by([("created_at", "descending"), ("id", "descending")])
+        return newest.slice(0, limit)
+
+
+def _answer(found: "Sequence[Found]", limit: int, columns: Sequence[str], measure: str) -> pa.Table:
+    """A table of the best `limit` of all parts: `id`, what was measured, `_rowid` (unknown, -1) and the columns asked for."""
+    measured = np.concatenate([values for _, _, values in found])
+    best = np.argsort(-measured, kind="stable")[:limit]
+    ids = np.concatenate([part.segment.ids[rows] for part, rows, _ in found])
+    arrays = [pa.chunked_array([values]) for values in (ids[best], measured[best], np.full(len(best), -1))]
+    if columns:
+        arrays += _taken([(part, rows) for part, rows, _ in found], columns).take(pa.array(best)).columns
+    return pa.Table.from_arrays(arrays, ["id", measure, "_rowid", *columns])
+
+
+def _taken(found: "Sequence[tuple[Part, Rows]]", columns: Sequence[str]) -> pa.Table:
+    """Columns of the rows of several parts, part by part."""
+    tables = [part.segment.take(rows, columns) for part, rows in found if len(rows)]
+    return pa.concat_tables(tables or [part.segment.take(rows, columns) for part, rows in found[:1]])

@@ -1,0 +1,143 @@
+"""How the memories of a table are searched: one Protocol, answered by the table on disk or by a copy of it in memory."""
+
+import math
+from collections.abc import Sequence
+from time import monotonic
+from typing import TYPE_CHECKING, Protocol, cast
+
+import pyarrow as pa
+
+from memory_assets.stores import vector_index
+from memory_assets.stores.filters import Filters
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    from lancedb.query import LanceQueryBuilder, LanceVectorQueryBuilder
+
+    from memory_assets.stores.tables import StoredTable
+
+EVERYWHERE = (-math.inf, math.inf)
+"""Bounds that pass every similarity."""
+
+
+class MemorySearch(Protocol):
+    """What answers searches of a `memories` table; every answer is a table of the columns asked for and those named here."""
+
+    def nearest(
+        self,
+        vector: "npt.NDArray[np.float32]",
+        column: str,
+        limit: int,
+        filters: Filters,
+        columns: Sequence[str],
+        between: tuple[float, float],
+    ) -> pa.Table:
+        """`id`, `similarity` and `_rowid` of the memories whose vectors in `column` are nearest, best first."""
+        ...
+
+    def matching(self, text: str, limit: int, filters: Filters, columns: Sequence[str]) -> pa.Table:
+        """`id`, `score` and `_rowid` of the memories that match a text best by BM25, best first."""
+        ...
+
+    def take(self, ids: Sequence[int], row_ids: Sequence[int], columns: Sequence[str]) -> pa.Table:
+        """The memories with these ids, or at these row ids where they are known (not -1), in any order."""
+        ...
+
+    def newest(self, limit: int, filters: Filters, columns: Sequence[str]) -> pa.Table:
+        """The memories that were created last, newest first; of those of one time, by falling id."""
+        ...
+
+
+class DiskSearch:
+    """Answers from the table on disk, by its indices: exact in a small table, by the vector index in a large one."""
+
+    def __init__(self, stored: "StoredTable") -> None:
+        self._stored = stored
+        self._counted = -math.inf, 0
+        """When the rows were last counted, and how many there were."""
+
+    def nearest(
+        self,
+        vector: "npt.NDArray[np.float32]",
+        column: str,
+        limit: int,
+        filters: Filters,
+        columns: Sequence[str],
+        between: tuple[float, float],
+    ) -> pa.Table:
+        """As `MemorySearch.nearest`."""
+        if between != EVERYWHERE:
+            return self._between(vector, column, limit, filters, columns, between)
+        found = _bounded(self._near(vector, column), ["id", *columns, "_distance"], limit, filters)
+        similarity = pa.array(1.0 - found["_distance"].to_numpy())
+        return found.drop_columns("_distance").append_column("similarity", similarity)
+
+    def _near(self, vector: "npt.NDArray[np.float32]", column: str) -> "LanceVectorQueryBuilder":
+        query = cast("LanceVectorQueryBuilder", self._stored.reading.search(vector, vector_column_name=column))
+        return query.distance_type("cosine").nprobes(vector_index.probes(self._rows()))
+
+    def _rows(self) -> int:
+        """About how many rows there are: counted anew when the table's freshness has passed."""
+        if monotonic() - self._counted[0] > self._stored.freshness:
+            self._counted = monotonic(), self._stored.reading.count_rows()
+        return self._counted[1]
+
+    def _between(
+        self,
+        vector: "npt.NDArray[np.float32]",
+        column: str,
+        limit: int,
+        filters: Filters,
+        columns: Sequence[str],
+        between: tuple[float, float],
+    ) -> pa.Table:
+        """`nearest` within bounds: the index is asked a little beyond them, and what it finds is measured again."""
+        import numpy as np
+
+        lowest, highest = between
+        query = self._near(vector, column).distance_range(1.0 - highest - vector_index.BLUR, 1.0 - lowest + vector_index.BLUR)
+        wanted = max(16, limit)
+        while True:
+            found = _bounded(query, ["id", *columns, column, "_distance"], wanted, filters)
+            vectors = found[column].combine_chunks().flatten().to_numpy().reshape(-1, len(vector))
+            similarity = vectors @ vector / np.linalg.norm(vectors, axis=1)
+            inside = np.flatnonzero((lowest < similarity) & (similarity < highest))
+            if len(inside) >= limit or found.num_rows < wanted:
+                best = inside[np.argsort(-similarity[inside], kind="stable")][:limit]
+                return (
+                    found.drop_columns([column, "_distance"]).take(best).append_column("similarity", pa.array(similarity[best]))
+                )
+            wanted *= 8
+
+    def matching(self, text: str, limit: int, filters: Filters, columns: Sequence[str]) -> pa.Table:
+        """As `MemorySearch.matching`."""
+        from lancedb.query import MatchQuery
+
+        asked = MatchQuery(text, "indexed_text")  # pyright: ignore[reportCallIssue]
+        query = self._stored.reading.search(asked, query_type="fts")
+        return _bounded(query, ["id", *columns, "_score"], limit, filters).rename_columns({"_score": "score"})
+
+    def take(self, ids: Sequence[int], row_ids: Sequence[int], columns: Sequence[str]) -> pa.Table:  # noqa: ARG002
+        """As `MemorySearch.take`: only those whose row ids are known, read from where a search that has just run saw them."""
+        known = [number for number in row_ids if number >= 0]
+        if not known:
+            return pa.schema([self._stored.definition.schema.field(name) for name in columns]).empty_table()
+        return self._stored.reading.take_row_ids(known).select(list(columns)).to_arrow()
+
+    def newest(self, limit: int, filters: Filters, columns: Sequence[str]) -> pa.Table:
+        """As `MemorySearch.newest`."""
+        order = [("created_at", "descending"), ("id", "descending")]
+        keys = self._scan(filters.sql(), ("id", "created_at")).sort_by(order)
+        newest = ", ".join(map(str, keys["id"].slice(0, limit).to_pylist()))
+        return self._scan(f"id IN ({newest})" if newest else "false", columns).sort_by(order)
+
+    def _scan(self, where: str, columns: Sequence[str]) -> pa.Table:
+        return self._stored.reading.search().where(where).select(list(columns)).to_arrow()
+
+
+def _bounded(query: "LanceQueryBuilder", columns: list[str], limit: int, filters: Filters) -> pa.Table:
+    """Run a query for some columns of the best rows; filters that pass everything cost nothing."""
+    if filters != Filters(states=()):
+        query = query.where(filters.sql(), prefilter=True)
+    return query.select(columns).with_row_id(True).limit(limit).to_arrow()

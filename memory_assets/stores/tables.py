@@ -1,0 +1,222 @@
+"""LanceDB tables that are opened when they are first read and made when they are first written.
+
+Reading creates nothing: a table that does not exist reads as an empty one, and is looked for again with every reading. The first
+writing makes it, migrates it and builds its indices. Several processes may do that at once.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import wraps
+from pathlib import Path
+from threading import RLock
+from time import monotonic, sleep
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+import pyarrow as pa
+
+from memory_assets.errors import StoreError
+from memory_assets.stores import lance
+
+if TYPE_CHECKING:
+    from lancedb import Session
+    from lancedb.db import DBConnection
+    from lancedb.table import Table
+
+PRIMARY_KEY = {b"lance-schema:unenforced-primary-key": b"true"}
+VERSION_FACT = "memory_assets:schema_version"
+_CREATION_SECONDS = 2.0
+_IN_MEMORY = "memory://"
+
+Migration = Callable[["Table"], None]
+"""Brings a table from one schema version to the next; may run twice, or in two processes at once."""
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+
+
+def primary_key() -> pa.Field:
+    """The field `id`, a table's primary key, which carries the schema version and other facts of the table.
+
+    Lance then refuses two concurrent inserts of one key and retries the later one as an update.
+    """
+    return pa.field("id", pa.int64(), nullable=False, metadata={**PRIMARY_KEY, VERSION_FACT.encode(): b"1"})
+
+
+@dataclass(frozen=True, slots=True)
+class TableDefinition:
+    """What a table is when it is whole."""
+
+    name: str
+    schema: pa.Schema
+    """Of version 1, with `id` as its primary key."""
+    migrations: tuple[Migration, ...] = ()
+    """One a later version, in order."""
+    indices: Callable[[], Mapping[str, Any]] = dict
+    """Makes the configuration of the index of each column that has one."""
+
+
+class StoredTable:
+    """One table of one database. Any thread may use it."""
+
+    def __init__(self, uri: str, definition: TableDefinition, freshness: float = 0.0) -> None:
+        """Name a table; nothing is opened yet.
+
+        Args:
+            uri: the database: a folder or an object-storage URI.
+            definition: what the table is.
+            freshness: seconds within which commits of other processes are seen; 0 looks for them at every call, which costs
+                each query several milliseconds. Commits through the table itself are seen at once.
+        """
+        self.uri = uri
+        self.definition = definition
+        self.freshness = freshness
+        self._table: Table | None = None
+        self._stand_in: Table | None = None
+        self._prepared = False
+        self._opening = RLock()
+
+    @property
+    def exists(self) -> bool:
+        """Whether it was ever made; looks, and makes nothing."""
+        if self._table is not None:
+            return True
+        if "://" in self.uri:
+            return self.definition.name in self._connected().list_tables().tables
+        return (Path(self.uri) / f"{self.definition.name}.lance").is_dir()
+
+    @property
+    def reading(self) -> "Table":
+        """The table as it is; an empty one in its stead as long as it does not exist.
+
+        Raises:
+            StoreError: the table cannot be read, or is of another release.
+        """
+        if self._table is None:
+            self._table = self._found()
+        return self._empty() if self._table is None else self._table
+
+    @property
+    def writing(self) -> "Table":
+        """The table, made, migrated and indexed where that has not been done.
+
+        Raises:
+            StoreError: that cannot be done, or the table is of a newer release.
+        """
+        if not self._prepared:
+            with self._opening, self._explained("made"):
+                table = self._opened() if self._table is None else self._table
+                if table is None:
+                    table = self._created()
+                self._migrate(table)
+                lance.ensure_indices(table, self.definition.indices())
+                self._table, self._prepared = table, True
+        assert self._table is not None
+        return self._table
+
+    def reopen(self, cache_bytes: int) -> None:
+        """Go on with another handle, whose caches of indexes and of metadata begin empty and keep to `cache_bytes` each."""
+        from lancedb import Session
+
+        self._table = self._connected(Session(cache_bytes, cache_bytes)).open_table(self.definition.name)
+
+    def _found(self) -> "Table | None":
+        with self._opening, self._explained("opened"):
+            table = self._opened() if self._table is None else self._table
+            if table is not None and self._version(table) < self._latest:
+                raise StoreError(
+                    f"The table {self.definition.name!r} in {self.uri} is of an earlier release; `memory run` brings it up to date."
+                )
+        return table
+
+    def _empty(self) -> "Table":
+        with self._opening:
+            if self._stand_in is None:
+                import lancedb
+
+                self._stand_in = lancedb.connect(_IN_MEMORY).create_table(self.definition.name, schema=self.definition.schema)
+            return self._stand_in
+
+    def _connected(self, session: "Session | None" = None) -> "DBConnection":
+        import lancedb
+
+        return lancedb.connect(self.uri, read_consistency_interval=timedelta(seconds=self.freshness), session=session)
+
+    def _opened(self) -> "Table | None":
+        """The table, if it exists; one that another process is just making is there a moment before it can be opened."""
+        deadline = monotonic() + _CREATION_SECONDS
+        while self.exists:
+            try:
+                return self._connected().open_table(self.definition.name)
+            except (RuntimeError, ValueError):
+                if monotonic() > deadline:
+                    raise
+            sleep(0.05)
+        return None
+
+    def _created(self) -> "Table":
+        if "://" not in self.uri:
+            Path(self.uri).mkdir(parents=True, exist_ok=True, mode=0o700)
+        try:
+            return self._connected().create_table(self.definition.name, schema=self.definition.schema)
+        except (RuntimeError, ValueError):
+            if (table := self._opened()) is None:
+                raise
+            return table
+
+    @property
+    def _latest(self) -> int:
+        return len(self.definition.migrations) + 1
+
+    def _version(self, table: "Table") -> int:
+        version = int(lance.facts(table).get(VERSION_FACT, "1"))
+        if version > self._latest:
+            raise StoreError(
+                f"The table {table.name!r} in {self.uri} has schema version {version} and this release knows {self._latest}; "
+                "upgrade memory_assets."
+            )
+        return version
+
+    def _migrate(self, table: "Table") -> None:
+        for number in range(self._version(table), self._latest):
+            self.definition.migrations[number - 1](table)
+            lance.set_facts(table, {VERSION_FACT: str(number + 1)})
+
+    @contextmanager
+    def _explained(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except (RuntimeError, OSError, ValueError) as error:
+            mend = lance.mend(error) or (
+                "restore it from a backup, or move the folder away and run `memory run` to rebuild what comes from files"
+            )
+            raise StoreError(
+                f"The table {self.definition.name!r} in {self.uri} cannot be {what} ({lance.first_line(error)}); {mend}."
+            ) from error
+
+
+class _OfTable(Protocol):
+    """What reads a table."""
+
+    @property
+    def stored(self) -> StoredTable: ...
+
+
+Reader = TypeVar("Reader", bound=_OfTable)
+
+
+def reading(read: "Callable[Concatenate[Reader, Given], Result]") -> "Callable[Concatenate[Reader, Given], Result]":
+    """Turn what LanceDB raises where a table cannot be read into one sentence."""
+
+    @wraps(read)
+    def explained(self: Reader, *given: "Given.args", **named: "Given.kwargs") -> Result:
+        try:
+            return read(self, *given, **named)
+        except (RuntimeError, OSError) as error:
+            stored = self.stored
+            raise StoreError(
+                f"The {stored.definition.name} in {stored.uri} cannot be read ({lance.first_line(error)}); run the command "
+                "again, and if that does not help, restore them from a backup."
+            ) from error
+
+    return explained
