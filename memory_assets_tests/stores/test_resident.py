@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from memory_assets.errors import StoreError
@@ -134,6 +134,7 @@ SCRIPTS = st.characters(codec="utf-8", categories=["Lu", "Ll", "Lo", "Nd", "No",
 
 
 @given(texts=st.lists(st.text(SCRIPTS, max_size=30), min_size=1, max_size=6))
+@example(texts=["00¹¹¹¹¹İࡀࡀ𐀀𐀀𐀀𐀀𑝀"])
 @settings(max_examples=60, deadline=None)
 def test_any_text_is_cut_into_the_words_of_the_index_on_disk(texts: list[str]) -> None:
     with TemporaryDirectory() as folder:

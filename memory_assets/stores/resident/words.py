@@ -102,14 +102,14 @@ def best_rows(scores: "npt.NDArray[np.float32]", count: int) -> "npt.NDArray[np.
 
 def words_of(text: str) -> list[str]:
     """The words of a text, in order."""
-    return _WORD.findall(text.lower())
+    return _WORD.findall(text)
 
 
 def _split(texts: pa.StringArray) -> pa.ListArray:
     """The words of each text; a few texts are split in Python, because compiling Arrow's pattern takes longer than that."""
     if len(texts) < _FEW:
         return pa.array([words_of(text) for text in texts.to_pylist()], pa.list_(pa.string()))
-    return pc.split_pattern_regex(pc.utf8_lower(texts), r"[^\p{L}\p{N}]+")
+    return pc.split_pattern_regex(texts, r"[^\p{L}\p{N}]+")
 
 
 def inverse_frequency(texts: int, holding: int) -> float:
