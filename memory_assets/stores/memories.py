@@ -82,8 +82,8 @@ class MemoryStore:
 
     @property
     def version(self) -> int:
-        """LanceDB's version of the table: it grows with every commit, whoever made it; 0 where the store was never made."""
-        return self.table.version if self.exists else 0
+        """LanceDB's version of the table: it grows with every commit, whoever made it."""
+        return self.table.version
 
     def keep_resident(self, allowance: "Allowance") -> None:
         """Answer searches from memory once `tend_resident` has loaded the table, as far as the allowance goes."""

@@ -59,8 +59,8 @@ class RelationStore:
     @property
     @reading
     def version(self) -> int:
-        """LanceDB's version of the table; 0 where nothing was ever stated."""
-        return self.stored.reading.version if self.stored.exists else 0
+        """LanceDB's version of the table."""
+        return self.stored.reading.version
 
     def state(self, relation: StatedRelation) -> int:
         """Record a relation; stating it again replaces its confidence and note.

@@ -265,7 +265,7 @@ def test_a_damaged_store_is_named_with_its_mend(store: MemoryStore) -> None:
 
 def test_reading_creates_nothing_and_finds_nothing(store: MemoryStore) -> None:
     assert not store.exists
-    assert (store.version, len(store), store.count(Filters()), store.columns.embedder) == (0, 0, 0, None)
+    assert (len(store), store.count(Filters()), store.columns.embedder) == (0, 0, None)
     assert store.recent(5, Filters()) == []
     assert store.get([1]) == []
     assert store.take([1], [-1]) == {}
