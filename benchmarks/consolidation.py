@@ -22,6 +22,7 @@ from memory_assets.graph.forgetting import ForgetRules, forget
 from memory_assets.graph.relevance import refresh_relevance
 from memory_assets.models import Entity, Kind, Memory, Source, State
 from memory_assets.stores.catalog import Catalog
+from memory_assets.stores.graph_builds import record_build
 from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.relations import RelationStore
 from memory_assets.stores.rows import content_hash
@@ -133,6 +134,7 @@ def top_up(catalog: Catalog, count: int, edges: int) -> str:
             FROM range({max(0, edges - have)})
             """
         )
+        record_build(connection)
         (now,) = connection.execute("SELECT count(*) FROM graph_edges").fetchone() or (0,)
     return f"{have} from the rules, {now} now"
 

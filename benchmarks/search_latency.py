@@ -30,6 +30,7 @@ from memory_assets.models import Kind, Memory, RelationType, Source
 from memory_assets.recall.candidates import FEWEST
 from memory_assets.recall.search import search, search_with_bridges
 from memory_assets.settings import load_settings
+from memory_assets.stores.graph_builds import record_build
 from memory_assets.stores.memories import Filters
 from memory_assets.stores.resident.memories import Allowance
 from memory_assets.stores.rows import content_hash
@@ -125,6 +126,7 @@ def _write_edges(tenant: Tenant, topics: np.ndarray, edges: int, rng: np.random.
             "INSERT INTO graph_edges (source_id, target_id, type, confidence, origin, note) "
             "SELECT source_id, target_id, type, any_value(confidence), 'stated', 'made up' FROM made GROUP BY ALL"
         )
+        record_build(connection)
 
 
 def questions(tenant: Tenant, count: int) -> list[tuple[str, np.ndarray]]:

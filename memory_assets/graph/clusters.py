@@ -21,6 +21,7 @@ from memory_assets.graph.neighbours import nearest_of_all, read_vectors
 from memory_assets.graph.summaries import summarise
 from memory_assets.models import State
 from memory_assets.stores.catalog import Catalog
+from memory_assets.stores.graph_builds import record_build
 from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.rows import derived_id
 
@@ -329,4 +330,5 @@ def _record(catalog: Catalog, found: Sequence[Cluster], closeness: Mapping[int, 
                            closeness AS similarity, 'cluster' AS origin, 0 AS evidence_id, 'one of a cluster' AS note
                     FROM cluster_members SEMI JOIN graph_nodes n ON n.id = memory_id;
             """)
+            record_build(connection)
     return differs

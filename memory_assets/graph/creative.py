@@ -18,6 +18,7 @@ import pyarrow as pa
 from memory_assets.graph.neighbours import nearest_to
 from memory_assets.models import State
 from memory_assets.stores.catalog import Catalog
+from memory_assets.stores.graph_builds import record_build
 from memory_assets.stores.memories import MemoryStore
 
 if TYPE_CHECKING:
@@ -126,3 +127,4 @@ def _record(connection: "DuckDBPyConnection", found: pa.Table, week: str, now: d
         "'creative' AS origin, 0 AS evidence_id, 'found in sleep, ' || $1 AS note FROM found",
         [week],
     )
+    record_build(connection, pa.table({"node": found["source_id"]}))

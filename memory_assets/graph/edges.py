@@ -16,6 +16,7 @@ from memory_assets.graph import rules
 from memory_assets.graph.changes import Changes, find_changes
 from memory_assets.graph.entities import Surface, resolve
 from memory_assets.stores.catalog import Catalog
+from memory_assets.stores.graph_builds import Build, present_build, record_build
 from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.relations import RelationStore
 
@@ -109,6 +110,11 @@ INSERT INTO doomed FROM graph_edges e
        OR (origin <> 'supersession'
            AND (source_id IN (SELECT id FROM changed WHERE NOT live) OR target_id IN (SELECT id FROM changed WHERE NOT live)));
 """
+_TOUCHED = """
+    SELECT source_id AS node FROM lost_edges UNION SELECT source_id FROM new_edges
+    UNION SELECT memory_id FROM lost_mentions UNION SELECT memory_id FROM new_mentions
+    UNION SELECT id FROM lost_nodes WHERE kind <> 'memory' UNION SELECT id FROM new_nodes WHERE kind <> 'memory'
+"""
 _DIFFERENCES = {
     "lost_edges": "SELECT DISTINCT * FROM doomed EXCEPT FROM wanted_edges",
     "new_edges": "FROM wanted_edges EXCEPT FROM graph_edges",
@@ -164,10 +170,10 @@ def refresh_graph(
 
 def _compute(
     catalog: Catalog, changes: Changes, relations: pa.Table, spellings: Mapping[str, str]
-) -> tuple[int, dict[str, pa.Table]]:
-    """The number of the build that was read, and the rows to remove from and add to each table."""
+) -> tuple[Build, dict[str, pa.Table]]:
+    """The build that was read, and the rows to remove from and add to each table."""
     with catalog.read() as connection:
-        (build,) = connection.execute("SELECT coalesce(max(number), 0) FROM graph_builds").fetchone() or (0,)
+        build = present_build(connection)
         _register(connection, changes)
         connection.register("relations", relations)
         connection.execute(rules.NOW)
@@ -217,10 +223,10 @@ def _resolve(connection: "DuckDBPyConnection", spellings: Mapping[str, str]) -> 
     return pa.Table.from_pylist(rows, schema=pa.schema([("text", pa.string()), ("type", pa.string()), ("entity_id", pa.int64())]))
 
 
-def _write(catalog: Catalog, changes: Changes, difference: dict[str, pa.Table], build: int) -> bool:
+def _write(catalog: Catalog, changes: Changes, difference: dict[str, pa.Table], build: Build) -> bool:
     """Apply the difference in one transaction; False, and nothing written, if another build came in between."""
     with catalog.write() as connection:
-        if (connection.execute("SELECT coalesce(max(number), 0) FROM graph_builds").fetchone() or (0,))[0] != build:
+        if present_build(connection) != build:
             return False
         _register(connection, changes)
         for name, rows in difference.items():
@@ -246,9 +252,8 @@ def _write(catalog: Catalog, changes: Changes, difference: dict[str, pa.Table], 
             INSERT OR REPLACE INTO graph_mentions BY NAME FROM new_mentions;
             INSERT OR REPLACE INTO graph_aliases BY NAME FROM new_aliases;
             INSERT OR REPLACE INTO graph_edges BY NAME FROM new_edges;
-            DELETE FROM graph_builds;
         """)
-        connection.execute("INSERT INTO graph_builds VALUES (?)", [build + 1])
+        record_build(connection, connection.execute(_TOUCHED).to_arrow_table())
     return True
 
 

@@ -196,29 +196,25 @@ class _Walk:
         return worth[:_FAN]
 
     def _typed(self, node: int) -> list[_Step]:
-        edges = self._view.graph.outgoing
-        start, end = np.searchsorted(edges.near, node, "left"), np.searchsorted(edges.near, node, "right")
+        edges = self._view.graph.edges
+        rows = edges.outgoing(np.array([node]))[1]
+        columns = (edges.columns[name][rows].tolist() for name in ("target", "confidence", "origin"))
         return [
             _Step(node, target, confidence, edge)
-            for edge, target, confidence, origin in zip(
-                range(int(start), int(end)),
-                edges.far[start:end].tolist(),
-                edges.confidence[start:end].tolist(),
-                edges.origin[start:end].tolist(),
-                strict=True,
-            )
-            if self._view.graph.origins[origin] not in _UNINFORMATIVE
+            for edge, target, confidence, origin in zip(rows.tolist(), *columns, strict=True)
+            if self._view.graph.origins.names[origin] not in _UNINFORMATIVE
         ]
 
     def _shared_entities(self, node: int) -> list[_Step]:
-        graph = self._view.graph
-        start, end = np.searchsorted(graph.mention_memory, node, "left"), np.searchsorted(graph.mention_memory, node, "right")
-        entities = graph.mention_entity[start:end]
+        mentions = self._view.graph.mentions
+        memory, entity_of = mentions.columns["source"], mentions.columns["target"]
+        entities = entity_of[mentions.outgoing(np.array([node]))[1]]
+        counts = mentions.incoming_counts(entities)
         return [
             _Step(node, other, _SHARED_ENTITY_CONFIDENCE * (2 / count) ** 0.5, None, entity)
-            for entity, count in zip(entities.tolist(), graph.mention_counts(entities).tolist(), strict=True)
+            for entity, count in zip(entities.tolist(), counts.tolist(), strict=True)
             if 1 < count <= _MOST_MENTIONS
-            for other in graph.mentions_of(entity).tolist()
+            for other in memory[mentions.incoming(np.array([entity]))[1]].tolist()
             if other != node
         ]
 
@@ -227,8 +223,8 @@ def _hop(view: "View", step: _Step) -> Hop:
     if step.edge is None:
         reason = f"both mention {view.graph.label(step.entity)}"
         return Hop(step.source, step.target, SHARED_ENTITY, "entity", step.confidence, reason)
-    edges = view.graph.outgoing
-    kind, origin = view.graph.types[edges.type[step.edge]], view.graph.origins[edges.origin[step.edge]]
+    edges = view.graph.edges.columns
+    kind, origin = view.graph.types.names[edges["type"][step.edge]], view.graph.origins.names[edges["origin"][step.edge]]
     return Hop(step.source, step.target, kind, origin, step.confidence, view.graph.note(step.edge) or origin)
 
 

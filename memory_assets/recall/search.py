@@ -188,12 +188,13 @@ def _further(store: MemoryStore, view: View, found: Candidates, filters: Filters
 
 def _successors(view: View, ids: "npt.NDArray[np.int64]") -> "tuple[npt.NDArray[np.intp], npt.NDArray[np.int64]]":
     """(place in `ids`, id of a newer version of what that memory said) pairs."""
-    codes = [code for code, name in enumerate(view.graph.types) if name in _SUCCESSOR_TYPES]
+    codes = [code for code, name in enumerate(view.graph.types.names) if name in _SUCCESSOR_TYPES]
     if not codes:
         return np.array([], np.intp), np.array([], np.int64)
-    places, edges = view.graph.outgoing.of(ids)
-    kept = np.isin(view.graph.outgoing.type[edges], codes)
-    return places[kept], view.graph.outgoing.far[edges[kept]]
+    edges = view.graph.edges
+    places, rows = edges.outgoing(ids)
+    kept = np.isin(edges.columns["type"][rows], codes)
+    return places[kept], edges.columns["target"][rows[kept]]
 
 
 def _newest_first(view: View, found: Candidates, scores: "npt.NDArray[np.float64]") -> "npt.NDArray[np.float64]":

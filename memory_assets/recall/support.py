@@ -103,24 +103,24 @@ def _named(question: "Question", rows: "npt.NDArray[np.intp]", view: "View") -> 
 
 def _from_edges(found: "Candidates", strength: "Values", view: "View") -> "Values":
     best = np.zeros(len(found))
-    if not len(view.graph.outgoing.near):
+    edges = view.graph.edges
+    if edges.empty:
         return best
-    redundant = np.array([origin in _REDUNDANT_ORIGINS for origin in view.graph.origins])
-    for edges in (view.graph.outgoing, view.graph.incoming):
-        places, at = edges.of(found.ids)
-        others = found.places(edges.far[at])
-        counted = (others >= 0) & ~redundant[edges.origin[at]]
-        np.maximum.at(best, places, np.where(counted, strength[others] * edges.confidence[at], 0.0))
+    redundant = np.array([origin in _REDUNDANT_ORIGINS for origin in view.graph.origins.names])
+    for (places, at), end in ((edges.outgoing(found.ids), "target"), (edges.incoming(found.ids), "source")):
+        others = found.places(edges.columns[end][at])
+        counted = (others >= 0) & ~redundant[edges.columns["origin"][at]]
+        np.maximum.at(best, places, np.where(counted, strength[others] * edges.columns["confidence"][at], 0.0))
     return best
 
 
 def _from_entities(found: "Candidates", strength: "Values", view: "View") -> "Values":
-    graph = view.graph
+    mentions = view.graph.mentions
     best = np.zeros(len(found))
-    if not len(graph.mention_memory) or not len(found):
+    if mentions.empty or not len(found):
         return best
-    places, at = _mentions(found.ids, view)
-    entities = graph.mention_entity[at]
+    places, at = mentions.outgoing(found.ids)
+    entities = mentions.columns["target"][at]
     total = max(2, len(view.timeline))
     strengths: dict[int, list[tuple[float, int]]] = {}
     for place, entity in zip(places.tolist(), entities.tolist(), strict=True):
@@ -129,7 +129,7 @@ def _from_entities(found: "Candidates", strength: "Values", view: "View") -> "Va
     if not strengths:
         return best
     named = np.array(sorted(strengths))
-    rarity = np.clip(1.0 - np.log(np.maximum(1, graph.mention_counts(named))) / np.log(total), 0.0, 1.0)
+    rarity = np.clip(1.0 - np.log(np.maximum(1, mentions.incoming_counts(named))) / np.log(total), 0.0, 1.0)
     rarity_of = dict(zip(named.tolist(), rarity.tolist(), strict=True))
     for place, entity in zip(places.tolist(), entities.tolist(), strict=True):
         if entity in strengths:
@@ -137,9 +137,3 @@ def _from_entities(found: "Candidates", strength: "Values", view: "View") -> "Va
             if others:
                 best[place] = max(best[place], max(others) * rarity_of[entity])
     return best
-
-
-def _mentions(ids: "npt.NDArray[np.int64]", view: "View") -> "tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]":
-    from memory_assets.recall.graph_view import ranges
-
-    return ranges(view.graph.mention_memory, ids)

@@ -107,6 +107,18 @@ MIGRATIONS: tuple[str, ...] = (
     ALTER TABLE extracted_features ADD COLUMN fault VARCHAR;
     UPDATE source_files SET size = -1;
     """,
+    """
+    CREATE OR REPLACE TABLE graph_builds (
+        lineage BIGINT, number BIGINT, logged_since BIGINT
+    );
+    CREATE TABLE graph_touched (
+        build BIGINT, node BIGINT
+    );
+    CREATE TABLE graph_position (
+        version BIGINT, read_at TIMESTAMPTZ, basis VARCHAR
+    );
+    ALTER TABLE graph_memories ADD COLUMN updated_at TIMESTAMPTZ;
+    """,
 )
 """One script per schema version, each run once and in one transaction."""
 

@@ -182,7 +182,7 @@ def test_a_refresh_that_another_process_overtook_starts_again(world, monkeypatch
     monkeypatch.setattr(edges, "_write", overtaken)
     world.refresh()
     assert world.edges("link")
-    assert world.query("SELECT number FROM graph_builds") == [(1,)]
+    assert world.query("SELECT number, logged_since FROM graph_builds") == [(1, 0)]
 
 
 CHANGES = st.lists(

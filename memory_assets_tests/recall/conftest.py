@@ -9,6 +9,7 @@ import pytest
 from memory_assets.models import Kind, Memory, Source
 from memory_assets.recall.question import topic_words
 from memory_assets.settings import load_settings
+from memory_assets.stores.graph_builds import record_build
 from memory_assets.stores.rows import content_hash, indexed_text
 from memory_assets.tenants import Tenant
 
@@ -78,6 +79,7 @@ def connect(tenant: Tenant) -> Callable[..., None]:
                 "INSERT INTO graph_edges (source_id, target_id, type, confidence, origin, note) VALUES (?, ?, ?, ?, ?, ?)",
                 [(source, target, kind, confidence, origin, note) for source, target, kind, confidence, note in edges],
             )
+            record_build(connection)
 
     return write
 
@@ -90,5 +92,6 @@ def mention(tenant: Tenant) -> Callable[..., None]:
         with tenant.catalog.write() as connection:
             connection.execute("INSERT INTO graph_nodes (id, kind, label) VALUES (?, 'entity', ?)", [entity, label])
             connection.executemany("INSERT INTO graph_mentions VALUES (?, ?)", [(memory, entity) for memory in memories])
+            record_build(connection)
 
     return write
