@@ -72,7 +72,7 @@ def record_scan(
     if scan.changed or vanished or before != (scan.root, list(scan.notes)):
         with catalog.write() as connection:
             _forget_files(connection, scan.source, vanished)
-            _replace_files(connection, scan.source, scan.changed)
+            _replace_files(connection, scan.source, scan.changed, frozenset(PurePath(path).parent for path in known))
             connection.execute(
                 "INSERT OR REPLACE INTO source_scans VALUES (?, ?, ?, ?)",
                 [scan.source, scan.root, datetime.now(UTC), list(scan.notes)],
@@ -119,12 +119,14 @@ def _forget_files(connection: "DuckDBPyConnection", source: Source, paths: list[
         connection.execute(f"DELETE FROM {table} WHERE source = ? AND list_contains(?, path)", [source, paths])
 
 
-def _replace_files(connection: "DuckDBPyConnection", source: Source, files: Iterable[FileScan]) -> None:
+def _replace_files(
+    connection: "DuckDBPyConnection", source: Source, files: Iterable[FileScan], watched: frozenset[PurePath]
+) -> None:
     files = list(files)
     if not files:
         return
     stamps = pa.Table.from_pylist([{"source": source, "path": file.path, **asdict(file.stamp)} for file in files])
-    items = [_item_row(item, file) for file in files for item in file.items]
+    items = [_item_row(item, file, watched) for file in files for item in file.items]
     refused = [asdict(refusal) for file in files for refusal in file.refusals]
     hooks = [
         {"source": source, "path": file.path, "target": hook.target, "hook": hook.text} for file in files for hook in file.hooks
@@ -159,11 +161,22 @@ def _replace_files(connection: "DuckDBPyConnection", source: Source, files: Iter
     )
 
 
-def _item_row(item: SourceItem, file: FileScan) -> dict[str, Any]:
-    row = asdict(item) | {"metadata": json.dumps(item.metadata, ensure_ascii=False, sort_keys=True, default=str)}
+def _item_row(item: SourceItem, file: FileScan, watched: frozenset[PurePath]) -> dict[str, Any]:
+    """A row of `source_items`; where nobody states its time it has its file's, guessed unless its folder was known before.
+
+    What the file's time adds is no part of the digest, so that a file that is touched keeps its first time.
+    """
+    row = asdict(item) | {"metadata": _json(item.metadata)}
     digest = md5(json.dumps(row, ensure_ascii=False, default=str).encode("utf-8", "replace"), usedforsecurity=False)
-    row["created_at"] = item.created_at or datetime.fromtimestamp(file.stamp.mtime_ns / 1e9, UTC)
+    if item.created_at is None:
+        row["created_at"] = datetime.fromtimestamp(file.stamp.mtime_ns / 1e9, UTC)
+        if PurePath(file.path).parent not in watched:
+            row["metadata"] = _json(item.metadata | {"guessed": [*item.metadata.get("guessed", ()), "created_at"]})
     return row | {"path": file.path, "item_hash": digest.hexdigest()}
+
+
+def _json(metadata: dict[str, Any]) -> str:
+    return json.dumps(metadata, ensure_ascii=False, sort_keys=True, default=str)
 
 
 def _item_schema() -> pa.Schema:

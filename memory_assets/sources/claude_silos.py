@@ -7,8 +7,10 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 from memory_assets.models import FileStamp, Scan, Source
+from memory_assets.sources.dating import HEAD_BYTES, Dating
 from memory_assets.sources.files import (
     MAX_BYTES,
     RefusedFileError,
@@ -21,7 +23,6 @@ from memory_assets.sources.memory_index import INDEX_NAME, parse_index
 from memory_assets.sources.scanning import Parsed, ScanBuilder
 
 _TRANSCRIPTS_READ = 5
-_TRANSCRIPT_HEAD_BYTES = 65_536
 _NOT_SLUG_CHARACTER = re.compile(r"[^a-zA-Z0-9]")
 
 
@@ -42,9 +43,10 @@ def scan(root: Path, known: Mapping[str, FileStamp], *, max_bytes: int = MAX_BYT
         f"{shown_path(str(builder.root))} does not exist, so no Claude Code memories are read; "
         "set MEMORY_CLAUDE_PROJECTS_DIR where the projects are elsewhere."
     )
+    dating = Dating(builder.root)
     for entry in builder.top_folders(absent):
         if builder.is_inside(entry.path) and entry.is_dir():
-            _scan_silo(builder, Path(entry.path), max_bytes)
+            _scan_silo(builder, Path(entry.path), dating, max_bytes)
     return builder.scan()
 
 
@@ -76,7 +78,7 @@ def working_directory(silo: Path, root: Path) -> str:
         return silo.name
     for _, name in heapq.nlargest(_TRANSCRIPTS_READ, transcripts):
         try:
-            head = read_head(silo / name, root, _TRANSCRIPT_HEAD_BYTES)
+            head = read_head(silo / name, root, HEAD_BYTES)
         except (FileNotFoundError, RefusedFileError):
             continue
         if directory := next((cwd for cwd in _directories(head) if slug_of(cwd) == silo.name), None):
@@ -98,16 +100,15 @@ def _directories(head: bytes) -> Iterator[str]:
             yield directory
 
 
-def _scan_silo(builder: ScanBuilder, silo: Path, max_bytes: int) -> None:
+def _scan_silo(builder: ScanBuilder, silo: Path, dating: Dating, max_bytes: int) -> None:
     """Visit what lies in the memory folder of one silo, if it has one."""
     project = cache(partial(working_directory, silo, builder.root))
     prefix = f"{Source.CLAUDE_SILO}:{silo.name}/"
-    metadata = {"slug": silo.name}
 
     def parse_file(data: bytes, path: str, key: str) -> Parsed:
+        about: dict[str, Any] = {"path": path, "dating": dating, "project": project(), "metadata": {"slug": silo.name}}
         if key == prefix + INDEX_NAME:
-            return parse_index(data, prefix=prefix, path=path, project=project(), metadata=metadata)
-        item = memory_item(data, source=Source.CLAUDE_SILO, key=key, path=path, project=project(), metadata=metadata)
-        return Parsed([item])
+            return parse_index(data, prefix=prefix, **about)
+        return Parsed([memory_item(data, source=Source.CLAUDE_SILO, key=key, **about)])
 
     scan_folder(builder, str(silo / "memory"), parse_file, key_prefix=prefix, passed_over=(), max_bytes=max_bytes)

@@ -3,8 +3,8 @@
 from datetime import datetime
 from typing import Any
 
+from memory_assets.sources.dating import utc_time
 from memory_assets.sources.files import RefusedFileError
-from memory_assets.sources.markdown import utc_time
 from memory_assets.sources.strict_json import first_fault, member, type_name
 
 _TIME_MEND = "write it as 2026-01-31T09:30:00Z"

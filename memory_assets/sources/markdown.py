@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Callable, Collection, Iterable
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import PurePath
 from typing import Any
 
 from memory_assets.models import Kind, Source, SourceItem
+from memory_assets.sources.dating import Dating, utc_time
 from memory_assets.sources.files import RefusedFileError, decode
 from memory_assets.sources.frontmatter import parse
 from memory_assets.sources.guessing import guess_kind
@@ -22,7 +23,6 @@ _SUBFOLDER = ("unrecognised: memories do not lie in subfolders", "move its files
 _NOT_MARKDOWN = ("unrecognised: it is not a .md file", "rename it or move it out of this folder")
 _TEMPORARY_NAME = re.compile(r"^(?:\.|~\$|#)|(?:~|#|\.tmp|\.temp|\.sw[a-z]|\.bak|\.orig)$", re.IGNORECASE)
 _TEMPORARY_FILE = ("it is a hidden or temporary file", "")
-_ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _TYPE_MEND = f"give it a `type:` of {', '.join(MEMORY_TYPES)}"
 
 
@@ -70,6 +70,7 @@ def memory_item(
     source: Source,
     key: str,
     path: str,
+    dating: Dating,
     kind: Kind | None = None,
     project: str = "",
     metadata: dict[str, Any] | None = None,
@@ -78,14 +79,16 @@ def memory_item(
 
     `name`, `description`, `type`, `originSessionId`, `tags` and the provenance are looked for at the top
     level of the frontmatter and under `metadata:`. The latest word of its owner on its time is taken from
-    `modified`, else `created`, else `date`, else `ingested_at`. Without a name the file's stem is the title;
-    without a body the description is the body; without a type, or any frontmatter, the kind is guessed.
+    `modified`, else `created`, else `date`, else `ingested_at`, else from what `dating` finds. Without a name the
+    file's stem is the title; without a body the description is the body; without a type, or any frontmatter, the kind
+    is guessed.
 
     Args:
         data: content of the file.
         source: who wrote it.
         key: identity of the item.
         path: absolute path of the file.
+        dating: finds times for files that state none.
         kind: what it is because of where it lies; None where its `type` says so.
         project: working directory or project; where empty, `source_cwd` from the frontmatter.
         metadata: more to keep with the item.
@@ -108,23 +111,25 @@ def memory_item(
         del top["type"]
     name = _text("name", top, nested)
     description = _text("description", top, nested)
+    session = _text("originSessionId", top, nested)
     stem = PurePath(path).stem
+    heading = _first_heading(body)
     guessed = [] if kind else ["kind"]
+    found = None if written else dating.date(path, data, (stem, heading), session)
     body = body.strip() or description
     if not body:
         raise RefusedFileError("unrecognised: it has neither a body nor a description", "write what to remember")
-    session = _text("originSessionId", top, nested)
     tags = _tags(_taken("tags", top, nested))
     provenance = {name: value for name in PROVENANCE if (value := _text(name, top, nested))}
     leftovers = top | ({"metadata": nested} if nested else {})
     return SourceItem(
         source=source,
         key=key,
-        kind=kind or guess_kind(f"{stem} {name} {_first_heading(body)}", f"{description}\n{body}"),
+        kind=kind or guess_kind(f"{stem} {name} {heading}", f"{description}\n{body}"),
         body=body,
         title=name or stem,
         description=description,
-        created_at=written,
+        created_at=found[0] if found else written,
         tags=tags,
         links=link_targets(body),
         project=project or provenance.get("source_cwd", ""),
@@ -135,21 +140,11 @@ def memory_item(
             **provenance,
             **({"type_form": type_form} if type_form else {}),
             **({"guessed": guessed} if guessed else {}),
+            **({"dated_by": found[1]} if found else {}),
             **({"decoding": note} if note else {}),
             **({"frontmatter": leftovers} if leftovers else {}),
         },
     )
-
-
-def utc_time(text: object) -> datetime | None:
-    """Return an ISO 8601 date or time as aware UTC (UTC where it names no zone), or None where it is none."""
-    if not isinstance(text, str) or not _ISO_DATE.match(text.strip()):
-        return None
-    try:
-        moment = datetime.fromisoformat(text.strip())
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
-    except (ValueError, OverflowError):
-        return None
 
 
 def _first(names: Iterable[str], top: dict[str, Any], nested: dict[str, Any]) -> datetime | None:

@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from memory_assets.models import Hook, Refusal, Source, SourceItem
+from memory_assets.sources.dating import Dating
 from memory_assets.sources.files import decode
 from memory_assets.sources.frontmatter import parse
 from memory_assets.sources.guessing import guess_kind
@@ -40,7 +41,7 @@ class _Section:
     lines: list[str]
 
 
-def parse_index(data: bytes, *, prefix: str, path: str, project: str, metadata: dict[str, Any]) -> Parsed:
+def parse_index(data: bytes, *, prefix: str, path: str, dating: Dating, project: str, metadata: dict[str, Any]) -> Parsed:
     """Return the sections of an index as items, and its pointers as hooks.
 
     The key of a section is its heading, so that an edit below it changes one item. Blank lines, rules and headings say nothing.
@@ -49,6 +50,7 @@ def parse_index(data: bytes, *, prefix: str, path: str, project: str, metadata: 
         data: content of the index.
         prefix: of the keys of the silo's files.
         path: absolute path of the index.
+        dating: finds the times of its sections.
         project: working directory of the silo, or its slug.
         metadata: to keep with every item.
 
@@ -71,6 +73,7 @@ def parse_index(data: bytes, *, prefix: str, path: str, project: str, metadata: 
         if not said:
             continue
         body = "\n".join(said)
+        found = dating.date(path, data, [section.heading])
         name = " ".join(section.heading.casefold().split())[:120]
         seen[name] += 1
         items.append(
@@ -80,6 +83,7 @@ def parse_index(data: bytes, *, prefix: str, path: str, project: str, metadata: 
                 kind=guess_kind(section.title, body),
                 body=body,
                 title=section.title,
+                created_at=found[0] if found else None,
                 links=link_targets(body),
                 project=project,
                 metadata={
@@ -87,6 +91,7 @@ def parse_index(data: bytes, *, prefix: str, path: str, project: str, metadata: 
                     **metadata,
                     "section": section.heading,
                     "guessed": ["kind"],
+                    **({"dated_by": found[1]} if found else {}),
                     **({"decoding": note} if note else {}),
                 },
             )

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from memory_assets.models import FileStamp, Kind, Refusal, Scan, Source, SourceItem
+from memory_assets.sources.dating import Dating
 from memory_assets.sources.files import MAX_BYTES, RefusedFileError, decode, shown_path, wide_encoding
 from memory_assets.sources.json_fields import Fields
 from memory_assets.sources.markdown import memory_item, scan_folder
@@ -54,13 +55,14 @@ def scan(
         f"{shown_path(str(builder.root))} does not exist, so no PAI learnings are read; "
         "set MEMORY_PAI_LEARNING_DIR where they are elsewhere."
     )
+    dating = Dating(builder.root)
     entries = builder.top_folders(absent)
     for entry in entries:
         if kind := HOMES.get(entry.name):
             scan_folder(
                 builder,
                 entry.path,
-                partial(_curated, kind=kind),
+                partial(_curated, kind=kind, dating=dating),
                 key_prefix=f"{Source.PAI_LEARNING}:{entry.name}/",
                 passed_over=(RATINGS_NAME, REFLECTIONS_NAME),
                 max_bytes=max_bytes,
@@ -92,8 +94,8 @@ def line_files(folder: str) -> list[str]:
     return found
 
 
-def _curated(data: bytes, path: str, key: str, *, kind: Kind) -> Parsed:
-    return Parsed([memory_item(data, source=Source.PAI_LEARNING, key=key, path=path, kind=kind)])
+def _curated(data: bytes, path: str, key: str, *, kind: Kind, dating: Dating) -> Parsed:
+    return Parsed([memory_item(data, source=Source.PAI_LEARNING, key=key, path=path, dating=dating, kind=kind)])
 
 
 def _parse_lines(data: bytes, *, path: str, relative: str) -> Parsed:

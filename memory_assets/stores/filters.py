@@ -7,6 +7,9 @@ from datetime import UTC, datetime
 from memory_assets.models import Kind, Source, State
 from memory_assets.stores import lance
 
+GUESSED_TIME = '%"guessed": [%"created_at"%'
+"""What the metadata of a memory is like whose creation time was guessed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Filters:
@@ -22,6 +25,8 @@ class Filters:
     """Half-open: created at or after `since` and before `until`."""
     after: tuple[datetime, int] | None = None
     """Only what comes after the memory of this creation time and id in the order of `MemoryStore.recent`."""
+    dated: bool = False
+    """Only what has a time that somebody stated or that was seen, not one that was guessed."""
     states: Sequence[State] = (State.ACTIVE,)
 
     def __post_init__(self) -> None:
@@ -45,6 +50,8 @@ class Filters:
             clauses.append(f"created_at >= {_timestamp(self.since)}")
         if self.until:
             clauses.append(f"created_at < {_timestamp(self.until)}")
+        if self.dated:
+            clauses.append(f"metadata NOT LIKE '{GUESSED_TIME}'")
         if self.after:
             created_at, number = _timestamp(self.after[0]), int(self.after[1])
             clauses.append(f"(created_at < {created_at} OR (created_at = {created_at} AND id < {number}))")

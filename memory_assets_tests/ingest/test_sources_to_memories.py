@@ -19,6 +19,7 @@ from memory_assets.ingest.status import tenant_status
 from memory_assets.models import Memory, Source, State
 from memory_assets.sources import claude_silos, pai_seed
 from memory_assets.stores.memories import Filters
+from memory_assets.stores.resident.memories import Allowance
 from memory_assets.stores.rows import COLUMNS, from_arrow
 from memory_assets.tenants import Tenant
 from memory_assets_tests.conftest import WriteSilo
@@ -297,3 +298,21 @@ def test_a_file_emptied_on_purpose_lets_its_memory_rest(tenant: Tenant, write_si
     path.write_text("")
     assert ingest(tenant).vanished == 1
     assert [refusal.passed_over for refusal in refusals(tenant.catalog)] == [True]
+
+
+def test_a_first_import_is_guessed_to_be_of_its_files_and_never_listed_as_recent(tenant: Tenant, write_silo: WriteSilo) -> None:
+    write_silo("copied", "Priya owns the billing export.")
+    ingest(tenant)
+    guessed = by_title(tenant)["copied"]
+    assert guessed.metadata["guessed"] == ["created_at"]
+    later = write_silo("written", "Tomasz owns it now.")
+    ingest(tenant)
+    assert "guessed" not in by_title(tenant)["written"].metadata
+    later.touch()
+    assert ingest(tenant).changed == 0
+    assert [memory.title for memory in tenant.memories.recent(5, Filters(dated=True))] == ["written"]
+    tenant.memories.keep_resident(Allowance(1_000))
+    tenant.memories.tend_resident()
+    assert tenant.memories.is_resident
+    assert [memory.title for memory in tenant.memories.recent(5, Filters(dated=True))] == ["written"]
+    assert len(tenant.memories.recent(5, Filters())) == 2

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memory_assets.models import State
-from memory_assets.stores.filters import Filters
+from memory_assets.stores.filters import GUESSED_TIME, Filters
 from memory_assets.stores.resident.vectors import Vectors
 from memory_assets.stores.resident.words import Words
 
@@ -144,6 +144,8 @@ class Segment:
             passing &= self.created >= microseconds(filters.since)
         if filters.until:
             passing &= self.created < microseconds(filters.until)
+        if filters.dated:
+            passing &= ~pc.match_like(self.rows.column("metadata"), GUESSED_TIME).to_numpy(zero_copy_only=False)
         if filters.after:
             moment, number = microseconds(filters.after[0]), filters.after[1]
             passing &= (self.created < moment) | ((self.created == moment) & (self.ids < number))

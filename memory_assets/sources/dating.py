@@ -1,0 +1,156 @@
+"""When a file was written that does not say so itself: its name, git, or the transcript of its session."""
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from memory_assets.sources.files import RefusedFileError, read_head
+
+Dated = tuple[datetime, str]
+"""A time in UTC, and where it comes from: `name`, `git` or `transcript`."""
+
+HEAD_BYTES = 65_536
+"""How much of a transcript is read."""
+
+_GIT_SECONDS = 5.0
+_DATE = re.compile(r"(?<!\d)(20\d\d)([-_.]?)(0[1-9]|1[0-2])\2(0[1-9]|[12]\d|3[01])(?!\d)")
+_SESSION = re.compile(r"[\w-]{1,128}")
+_ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_SAFE_CONFIG = {
+    "core.hooksPath": os.devnull,
+    "core.fsmonitor": "false",
+    "protocol.allow": "never",
+    "log.showSignature": "false",
+}
+"""Whatever a repository's own configuration says, git runs no program of it and reaches no other machine."""
+_LOG = (
+    "log",
+    "-z",
+    "--raw",
+    "--no-abbrev",
+    "--no-renames",
+    "--no-show-signature",
+    "--no-ext-diff",
+    "--no-textconv",
+    "--format=%x01%at",
+)
+
+
+class Dating:
+    """Finds times for the files of one pass: git is asked once a repository, and only if a file needs it."""
+
+    def __init__(self, root: Path) -> None:
+        """Look below `root`, which no transcript may leave."""
+        self._root = root
+        self._repositories: dict[Path, Path | None] = {}
+        self._commits: dict[Path, dict[str, tuple[datetime, str]]] = {}
+        self._transcripts: dict[Path, datetime | None] = {}
+
+    def date(self, path: str, data: bytes, names: Iterable[str], session: str = "") -> Dated | None:
+        """Return the first time that is found: a date in a name, the commit of this very content, the session's beginning.
+
+        Args:
+            path: absolute path of a file.
+            data: its content; git's time counts only if it is what was committed.
+            names: file names and headings.
+            session: of Claude Code, whose transcript lies beside the silo.
+        """
+        for name in names:
+            if moment := _named(name):
+                return moment, "name"
+        if moment := self._committed(Path(path), data):
+            return moment, "git"
+        if _SESSION.fullmatch(session) and (moment := self._begun(Path(path).parents[1] / f"{session}.jsonl")):
+            return moment, "transcript"
+        return None
+
+    def _committed(self, path: Path, data: bytes) -> datetime | None:
+        if (top := self._repository(path.parent)) is None:
+            return None
+        if top not in self._commits:
+            self._commits[top] = _commits(top, self._root if self._root.is_relative_to(top) else top)
+        moment, blob = self._commits[top].get(path.relative_to(top).as_posix(), (None, ""))
+        digest = hashlib.new("sha256" if len(blob) == 64 else "sha1", b"blob %d\0" % len(data), usedforsecurity=False)
+        digest.update(data)
+        return moment if digest.hexdigest() == blob else None
+
+    def _repository(self, folder: Path) -> Path | None:
+        if folder not in self._repositories:
+            above = None if folder == folder.parent else folder.parent
+            here = os.path.lexists(folder / ".git")
+            self._repositories[folder] = folder if here else self._repository(above) if above else None
+        return self._repositories[folder]
+
+    def _begun(self, transcript: Path) -> datetime | None:
+        if transcript not in self._transcripts:
+            self._transcripts[transcript] = _first_timestamp(transcript, self._root)
+        return self._transcripts[transcript]
+
+
+def utc_time(text: object) -> datetime | None:
+    """Return an ISO 8601 date or time as aware UTC (UTC where it names no zone), or None where it is none."""
+    if not isinstance(text, str) or not _ISO_DATE.match(text.strip()):
+        return None
+    try:
+        moment = datetime.fromisoformat(text.strip())
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _named(name: str) -> datetime | None:
+    """Return the first date in a name that is one and has come."""
+    for found in _DATE.finditer(name):
+        moment = utc_time(f"{found[1]}-{found[3]}-{found[4]}")
+        if moment and moment <= datetime.now(UTC):
+            return moment
+    return None
+
+
+def _commits(top: Path, below: Path) -> dict[str, tuple[datetime, str]]:
+    """Return time and blob of the last commit of each path, from one `git log`; nothing where git cannot tell in time."""
+    config = [part for name, value in _SAFE_CONFIG.items() for part in ("-c", f"{name}={value}")]
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    try:
+        log = subprocess.run(  # noqa: S603
+            ["git", "--no-pager", "--no-optional-locks", *config, "-C", top, *_LOG, "--", below],  # noqa: S607
+            env=clean | {"GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_GIT_SECONDS,
+            check=True,
+        ).stdout.decode("utf-8", "surrogateescape")
+    except (OSError, subprocess.SubprocessError):
+        return {}
+    commits: dict[str, tuple[datetime, str]] = {}
+    moment, blob = datetime.fromtimestamp(0, UTC), ""
+    for part in log.split("\0"):
+        entry = part.lstrip("\n")
+        if entry.startswith("\x01"):
+            moment = datetime.fromtimestamp(int(entry[1:]), UTC)
+        elif entry.startswith(":") and not blob:
+            blob = entry.split(" ")[3]
+        elif blob:
+            commits.setdefault(part, (moment, blob))
+            blob = ""
+    return commits
+
+
+def _first_timestamp(transcript: Path, root: Path) -> datetime | None:
+    try:
+        head = read_head(transcript, root, HEAD_BYTES)
+    except (FileNotFoundError, RefusedFileError):
+        return None
+    for line in head.split(b"\n"):
+        try:
+            entry = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(entry, dict) and (moment := utc_time(entry.get("timestamp"))):
+            return moment
+    return None
