@@ -119,7 +119,12 @@ class MemoryView(Answer):
     def entry(self, local: LocalTime, lead: str = "", query: str = "", note: str = "") -> str:
         """An entry of a list: `lead`, what it is and `note` in one line; below it the passage that fits `query`."""
         state = "" if self.active else self.state.value
-        facts = [self.title, self.kind.value, local.age(self.created_at), note, state, f"id {self.id}"]
+        age = (
+            f"{local.age(self.created_at)}, guessed"
+            if "created_at" in self.metadata.get("guessed", ())
+            else local.age(self.created_at)
+        )
+        facts = [self.title, self.kind.value, age, note, state, f"id {self.id}"]
         return f"{lead}{' · '.join(fact for fact in facts if fact)}\n{' ' * len(lead)}{passage(self.content, query)}"
 
 

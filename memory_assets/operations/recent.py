@@ -61,7 +61,8 @@ def recent(
     Args:
         tenant: whose memories.
         limit: at most so many.
-        hours: only of so many hours before `filters.until`, or before now; `filters.since` goes before it.
+        hours: only of so many hours before `filters.until`, or before now, and only with a time that was not guessed;
+            `filters.since` goes before it.
         filters: what to list; active memories unless it says otherwise.
         cursor: `next_cursor` of the page before, with otherwise the same arguments.
 
@@ -74,7 +75,7 @@ def recent(
         return RecentMemories()
     filters = as_stored(filters or Filters())
     if hours is not None and not filters.since:
-        filters = replace(filters, since=(filters.until or datetime.now(UTC)) - timedelta(hours=hours))
+        filters = replace(filters, since=(filters.until or datetime.now(UTC)) - timedelta(hours=hours), dated=True)
     if cursor:
         filters = replace(filters, after=cursors.read_place(cursor))
     memories = tenant.memories.recent(limit + 1, filters)

@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from datetime import UTC
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,8 @@ from memory_assets.ingest.memories import MemoriesOutcome, sync_memories
 from memory_assets.ingest.scans import known_stamps, let_go, record_scan, refusals
 from memory_assets.ingest.status import tenant_status
 from memory_assets.models import Memory, Source, State
+from memory_assets.operations.answers import LocalTime
+from memory_assets.operations.recent import init, recent
 from memory_assets.sources import claude_silos, pai_seed
 from memory_assets.stores.memories import Filters
 from memory_assets.stores.resident.memories import Allowance
@@ -310,9 +313,12 @@ def test_a_first_import_is_guessed_to_be_of_its_files_and_never_listed_as_recent
     assert "guessed" not in by_title(tenant)["written"].metadata
     later.touch()
     assert ingest(tenant).changed == 0
-    assert [memory.title for memory in tenant.memories.recent(5, Filters(dated=True))] == ["written"]
-    tenant.memories.keep_resident(Allowance(1_000))
-    tenant.memories.tend_resident()
-    assert tenant.memories.is_resident
-    assert [memory.title for memory in tenant.memories.recent(5, Filters(dated=True))] == ["written"]
-    assert len(tenant.memories.recent(5, Filters())) == 2
+    local = LocalTime(UTC)
+    for resident in (False, True):
+        if resident:
+            tenant.memories.keep_resident(Allowance(1_000))
+            tenant.memories.tend_resident()
+            assert tenant.memories.is_resident
+        assert [memory.title for memory in init(tenant).recent_memories] == ["written"]
+        assert [memory.title for memory in recent(tenant, hours=24).memories] == ["written"]
+        assert {m.title: "guessed" in m.entry(local) for m in recent(tenant).memories} == {"written": False, "copied": True}
