@@ -119,6 +119,13 @@ class _Filtered(_Request):
     kinds: list[Annotated[Kind, Field(strict=False)]] = Field(
         default_factory=list, max_length=20, description="Only of one of these."
     )
+    entities: list[Name] = Field(
+        default_factory=list, max_length=20, description="Only memories that name all of these, in any spelling that is known."
+    )
+    actions: list[Name] = Field(
+        default_factory=list, max_length=20, description="Only memories with all of these verbs, such as `decide`."
+    )
+    project: Name = Field(default="", description="Only of this project.")
     since: Moment | None = Field(default=None, description="Only created at or after this time.")
     until: Moment | None = Field(default=None, description="Only created before this time.")
 

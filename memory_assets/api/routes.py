@@ -1,6 +1,7 @@
 """The routes of one tenant, `/api/v1/{tenant}/...`: seed 001's five, and those for single memories and relations."""
 
 from collections.abc import Callable, Coroutine
+from dataclasses import fields
 from functools import partial
 from http import HTTPStatus
 from typing import Annotated, Any
@@ -17,6 +18,7 @@ from memory_assets.models import TENANT_PATTERN, NewMemory, Source
 from memory_assets.operations.forget import ForgottenMemory
 from memory_assets.operations.forget import forget as forget_memory
 from memory_assets.operations.forget import restore as restore_memory
+from memory_assets.operations.given import Narrowing
 from memory_assets.operations.health import Health
 from memory_assets.operations.health import health as examine_health
 from memory_assets.operations.recent import RecentMemories, SessionStart
@@ -30,7 +32,6 @@ from memory_assets.operations.search import search as search_memories
 from memory_assets.operations.show import ShownMemory
 from memory_assets.operations.show import show as show_memory
 from memory_assets.operations.store import StoredMemory
-from memory_assets.stores.filters import Filters
 from memory_assets.stores.rows import derived_id
 
 
@@ -109,7 +110,7 @@ async def store(opened: Opened, body: models.StoreRequest, idempotency_key: Idem
 async def search(opened: Opened, body: models.SearchRequest) -> Found:
     """Find memories by meaning, words and what else speaks for them; an empty query finds the newest."""
     return await opened.read(
-        partial(search_memories, limit=body.limit, filters=_filters(body), bridges=body.bridges, cursor=body.cursor),
+        partial(search_memories, limit=body.limit, narrowed=_narrowed(body), bridges=body.bridges, cursor=body.cursor),
         opened.tenant,
         body.query,
     )
@@ -120,7 +121,7 @@ async def recent(
     opened: Opened, body: Annotated[models.RecentRequest, Body(default_factory=models.RecentRequest)]
 ) -> RecentMemories:
     """The newest memories of a span of time, newest first."""
-    listing = partial(recent_memories, limit=body.limit, hours=body.hours, filters=_filters(body), cursor=body.cursor)
+    listing = partial(recent_memories, limit=body.limit, hours=body.hours, narrowed=_narrowed(body), cursor=body.cursor)
     return await opened.read(listing, opened.tenant)
 
 
@@ -173,5 +174,5 @@ async def relate(opened: Opened, body: models.RelationRequest) -> Relation:
     return await opened.read(stating, opened.tenant, body.source_id, body.type, body.target_id)
 
 
-def _filters(body: models.SearchRequest | models.RecentRequest) -> Filters:
-    return Filters(kinds=body.kinds, tags=body.tags, since=body.since, until=body.until)
+def _narrowed(body: models.SearchRequest | models.RecentRequest) -> Narrowing:
+    return Narrowing(**body.model_dump(include={field.name for field in fields(Narrowing)} & type(body).model_fields.keys()))

@@ -17,6 +17,9 @@ _BRIDGES = 5
 @click.option("--bridges", is_flag=True, help="Show the paths that lead on from what was found, with the reason of each hop.")
 @click.option("--kind", "kinds", multiple=True, type=click.Choice([kind.value for kind in Kind]), help="Only of this kind.")
 @click.option("--tag", "tags", multiple=True, help="Only with this tag.")
+@click.option("--entity", "entities", multiple=True, help="Only what names this person, project or thing, however it is spelt.")
+@click.option("--action", "actions", multiple=True, help="Only with this verb, such as `decide`.")
+@click.option("--project", default="", help="Only of this project.")
 @click.option("--since", help="Only created at or after this ISO date.")
 @click.option("--until", help="Only created before this ISO date.")
 @click.option("--history", is_flag=True, help="Superseded memories too.")
@@ -30,6 +33,9 @@ def command(
     bridges: bool,
     kinds: tuple[str, ...],
     tags: tuple[str, ...],
+    entities: tuple[str, ...],
+    actions: tuple[str, ...],
+    project: str,
     since: str | None,
     until: str | None,
     history: bool,
@@ -39,15 +45,18 @@ def command(
     as_json: bool,
 ) -> None:
     """Find memories by meaning, by words and by what the graph knows of them."""
+    from memory_assets.operations.given import Narrowing
     from memory_assets.operations.search import search
-    from memory_assets.stores.filters import Filters
 
-    filters = Filters(
+    narrowed = Narrowing(
         kinds=[Kind(kind) for kind in kinds],
         tags=tags,
+        entities=entities,
+        actions=actions,
+        project=project,
         since=parse_time(since, "--since"),
         until=parse_time(until, "--until"),
         states=[State.ACTIVE, *([State.SUPERSEDED] if history else []), *([State.ARCHIVED] if archived else [])],
     )
-    found = search(tenant, " ".join(query), limit=limit, filters=filters, bridges=_BRIDGES if bridges else 0)
+    found = search(tenant, " ".join(query), limit=limit, narrowed=narrowed, bridges=_BRIDGES if bridges else 0)
     print_answer(found, tenant, timezone, as_json=as_json, explain=explain)

@@ -9,10 +9,9 @@ from pydantic import Field
 from memory_assets.language.times import format_local
 from memory_assets.operations import cursors
 from memory_assets.operations.answers import Answer, Instant, LocalTime, MemoryView, counted, listed
-from memory_assets.operations.given import as_stored
+from memory_assets.operations.given import Narrowing
 
 if TYPE_CHECKING:
-    from memory_assets.stores.filters import Filters
     from memory_assets.tenants import Tenant
 
 INIT_LIMIT = 10
@@ -53,7 +52,7 @@ def recent(
     *,
     limit: int = 10,
     hours: float | None = None,
-    filters: "Filters | None" = None,
+    narrowed: Narrowing | None = None,
     cursor: str | None = None,
 ) -> RecentMemories:
     """The newest memories by the time they are of.
@@ -61,19 +60,17 @@ def recent(
     Args:
         tenant: whose memories.
         limit: at most so many.
-        hours: only of so many hours before `filters.until`, or before now, and only with a time that was not guessed;
-            `filters.since` goes before it.
-        filters: what to list; active memories unless it says otherwise.
+        hours: only of so many hours before `narrowed.until`, or before now, and only with a time that was not guessed;
+            `narrowed.since` goes before it.
+        narrowed: what to list; active memories unless it says otherwise.
         cursor: `next_cursor` of the page before, with otherwise the same arguments.
 
     Raises:
         StoreError: the store cannot be read.
     """
-    from memory_assets.stores.filters import Filters
-
     if not tenant.exists:
         return RecentMemories()
-    filters = as_stored(filters or Filters())
+    filters = (narrowed or Narrowing()).filters(tenant)
     if hours is not None and not filters.since:
         filters = replace(filters, since=(filters.until or datetime.now(UTC)) - timedelta(hours=hours), dated=True)
     if cursor:

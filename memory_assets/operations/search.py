@@ -8,11 +8,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from memory_assets.operations import cursors
 from memory_assets.operations.answers import Answer, LocalTime, MemoryView, listed
-from memory_assets.operations.given import as_stored
+from memory_assets.operations.given import Narrowing
 
 if TYPE_CHECKING:
     from memory_assets.recall.search import Hit
-    from memory_assets.stores.filters import Filters
     from memory_assets.tenants import Tenant
 
 _RECALLED = 3
@@ -119,7 +118,7 @@ def search(
     query: str,
     *,
     limit: int = 10,
-    filters: "Filters | None" = None,
+    narrowed: Narrowing | None = None,
     bridges: int = 0,
     cursor: str | None = None,
 ) -> Found:
@@ -129,7 +128,7 @@ def search(
         tenant: whose memories.
         query: words or a question.
         limit: at most so many.
-        filters: what to search among; active memories unless it says otherwise. Tags may be as a person writes them.
+        narrowed: what to search among; active memories unless it says otherwise.
         bridges: at most so many paths that explain the first page.
         cursor: `next_cursor` of the page before, with otherwise the same arguments: what is stored meanwhile does not push in.
 
@@ -139,13 +138,12 @@ def search(
     """
     from memory_assets.recall.search import search_with_bridges
     from memory_assets.stores.access_log import AccessLog
-    from memory_assets.stores.filters import Filters
 
     if not tenant.exists:
         return Found(query=query)
     now = datetime.now(UTC)
     asked_at, shown = cursors.read_seen(cursor) if cursor else (now, [])
-    filters = as_stored(filters or Filters())
+    filters = (narrowed or Narrowing()).filters(tenant)
     if cursor:
         filters = replace(filters, until=min(asked_at, filters.until) if filters.until else asked_at)
     known = set(shown)

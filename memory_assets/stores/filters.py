@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from memory_assets.models import Kind, Source, State
+from memory_assets.models import Entity, Kind, Source, State
 from memory_assets.stores import lance
 
 GUESSED_TIME = '%"guessed": [%"created_at"%'
@@ -19,6 +19,10 @@ class Filters:
     sources: Sequence[Source] = ()
     tags: Sequence[str] = ()
     """All of these."""
+    entities: Sequence[frozenset[Entity]] = ()
+    """All of these, each in any of its spellings."""
+    actions: Sequence[str] = ()
+    """All of these."""
     project: str = ""
     since: datetime | None = None
     until: datetime | None = None
@@ -31,7 +35,7 @@ class Filters:
 
     def __post_init__(self) -> None:
         """Make filters that mean the same equal, however they were given."""
-        for name in ("kinds", "sources", "tags", "states"):
+        for name in ("kinds", "sources", "tags", "entities", "actions", "states"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
 
     def sql(self) -> str:
@@ -44,6 +48,8 @@ class Filters:
         if self.sources:
             clauses.append(f"source IN {lance.quoted(self.sources)}")
         clauses += [f"array_has(tags, {lance.quoted([tag])[1:-1]})" for tag in self.tags]
+        clauses += [f"array_has(actions, {lance.quoted([action])[1:-1]})" for action in self.actions]
+        clauses += [f"({' OR '.join(_names(entity) for entity in sorted(spellings, key=str))})" for spellings in self.entities]
         if self.project:
             clauses.append(f"project = {lance.quoted([self.project])[1:-1]}")
         if self.since:
@@ -56,6 +62,11 @@ class Filters:
             created_at, number = _timestamp(self.after[0]), int(self.after[1])
             clauses.append(f"(created_at < {created_at} OR (created_at = {created_at} AND id < {number}))")
         return " AND ".join(clauses) or "true"
+
+
+def _names(entity: Entity) -> str:
+    text, kind = (lance.quoted([value])[1:-1] for value in (entity.text, entity.type))
+    return f"array_has(entities, named_struct('text', {text}, 'type', {kind}))"
 
 
 def _timestamp(moment: datetime) -> str:

@@ -117,6 +117,8 @@ def test_filters_narrow_by_tags_kind_and_time(client: TenantClient) -> None:
         assert answer.status_code == 200, answer.text
         return {memory["id"] for memory in answer.json()["memories"]}
 
+    assert found(actions=["deploy"]) == {rule}
+
     assert found() == {old, tagged, rule}
     assert found(tags=["release plan"]) == {tagged}
     assert found(kinds=["feedback"]) == {rule}

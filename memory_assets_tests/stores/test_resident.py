@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from memory_assets.errors import StoreError
-from memory_assets.models import Kind, Memory, Source, State
+from memory_assets.models import Entity, Kind, Memory, Source, State
 from memory_assets.stores import lance
 from memory_assets.stores.memories import EVERYWHERE, Filters, MemoryStore
 from memory_assets.stores.resident.memories import Allowance
@@ -37,6 +37,7 @@ WORDS = [
     "8080",
 ]
 ACTIVE = Filters()
+ENTITIES = [Entity("Alice", "PERSON"), Entity("Alice", "PROJECT"), Entity("O'Hara, Ltd", "ORG")]
 TAGS = ["red", "green", "it's"]
 
 
@@ -95,6 +96,8 @@ def some_filters(draw: st.DrawFn) -> Filters:
         kinds=draw(st.lists(st.sampled_from(Kind), max_size=2)),
         sources=draw(st.lists(st.sampled_from(Source), max_size=2)),
         tags=draw(st.lists(st.sampled_from(TAGS), max_size=2)),
+        entities=draw(st.lists(st.frozensets(st.sampled_from(ENTITIES), min_size=1, max_size=2), max_size=1)),
+        actions=draw(st.lists(st.sampled_from(["decide", "move"]), max_size=2)),
         project=draw(st.sampled_from(["", "atlas", "o'hara"])),
         since=draw(st.none() | moments),
         until=draw(st.none() | moments),
@@ -115,6 +118,8 @@ def varied(tmp_path_factory: pytest.TempPathFactory) -> MemoryStore:
             kind=chance.choice([Kind.NOTE, Kind.USER]),
             source=chance.choice([Source.CLI, Source.HTTP]),
             tags=tuple(chance.choice(TAGS, chance.integers(0, 3), replace=False).tolist()),
+            entities=tuple(ENTITIES[number] for number in chance.choice(len(ENTITIES), chance.integers(0, 3), replace=False)),
+            actions=tuple(chance.choice(["decide", "move"], chance.integers(0, 3), replace=False).tolist()),
             project=str(chance.choice(["", "atlas", "o'hara"])),
             state=chance.choice([State.ACTIVE, State.ARCHIVED, State.FORGOTTEN]),
         )

@@ -18,10 +18,11 @@ from memory_assets.stores.resident.vectors import Vectors
 from memory_assets.stores.resident.words import Words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     import numpy.typing as npt
 
+    from memory_assets.models import Entity
     from memory_assets.stores.resident.words import Stem
 
     Mask = npt.NDArray[np.bool_]
@@ -122,6 +123,13 @@ class Segment:
         found = self._by_id[np.minimum(np.searchsorted(self.ids, ids, sorter=self._by_id), len(self) - 1)]
         return np.where(self.ids[found] == ids, found, -1)
 
+    def _having(self, column: str, wanted: "Callable[[pa.Array], Mask]") -> "Mask":
+        """Which rows have in a column of lists a value that `wanted` picks."""
+        lists = self.rows.column(column)
+        having = np.zeros(len(self), bool)
+        having[pc.list_parent_indices(lists).to_numpy()[wanted(lists.flatten())]] = True
+        return having
+
     def passing(self, filters: Filters) -> "Mask":
         """Which rows pass, as `Filters.sql` means it."""
         passing = np.ones(len(self), bool)
@@ -135,11 +143,11 @@ class Segment:
             passing &= _is_in(self.rows.column("source"), filters.sources)
         if filters.project:
             passing &= _is_in(self.rows.column("project"), [filters.project])
-        for tag in filters.tags:
-            tags = self.rows.column("tags")
-            tagged = np.zeros(len(self), bool)
-            tagged[pc.list_parent_indices(tags).to_numpy()[_is_in(tags.flatten(), [tag])]] = True
-            passing &= tagged
+        for name, wanted in (("tags", filters.tags), ("actions", filters.actions)):
+            for value in wanted:
+                passing &= self._having(name, lambda values, value=value: _is_in(values, [value]))
+        for spellings in filters.entities:
+            passing &= self._having("entities", lambda entities, spellings=spellings: _is_entity(entities, spellings))
         if filters.since:
             passing &= self.created >= microseconds(filters.since)
         if filters.until:
@@ -150,6 +158,13 @@ class Segment:
             moment, number = microseconds(filters.after[0]), filters.after[1]
             passing &= (self.created < moment) | ((self.created == moment) & (self.ids < number))
         return passing
+
+
+def _is_entity(entities: pa.StructArray, spellings: "Iterable[Entity]") -> "Mask":
+    found = np.zeros(len(entities), bool)
+    for entity in spellings:
+        found |= _is_in(entities.field("text"), [entity.text]) & _is_in(entities.field("type"), [entity.type])
+    return found
 
 
 def _is_in(values: pa.Array, wanted: "Iterable[str]") -> "Mask":

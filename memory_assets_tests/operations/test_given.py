@@ -1,0 +1,28 @@
+from memory_assets.graph.edges import refresh_graph
+from memory_assets.models import NewMemory, Source
+from memory_assets.operations.given import Narrowing
+from memory_assets.operations.search import search
+from memory_assets.operations.store import store
+from memory_assets.tenants import Tenant
+
+
+def found(tenant: Tenant, entities: tuple[str, ...] = (), actions: tuple[str, ...] = ()) -> set[str]:
+    narrowed = Narrowing(entities=entities, actions=actions)
+    return {memory.content for memory in search(tenant, "billing export", narrowed=narrowed).memories}
+
+
+def test_search_is_narrowed_to_what_names_somebody_and_to_what_was_done(tenant: Tenant) -> None:
+    decided = store(tenant, NewMemory("Alice Morgan decided to move the billing export.", Source.CLI)).content
+    paid = store(tenant, NewMemory("Bob Hansen paid for the billing export.", Source.CLI)).content
+    assert found(tenant) == {decided, paid}
+    assert found(tenant, entities=("Alice Morgan",)) == {decided}
+    assert found(tenant, actions=("Decide",)) == {decided}
+    assert found(tenant, actions=("pay",), entities=("Alice Morgan",)) == set()
+
+
+def test_a_name_finds_every_spelling_that_the_graph_knows(tenant: Tenant) -> None:
+    full = store(tenant, NewMemory("Alice Morgan owns the billing export.", Source.CLI)).content
+    short = store(tenant, NewMemory("Yesterday Alice mended the billing export.", Source.CLI)).content
+    store(tenant, NewMemory("Bob Hansen pays for the billing export.", Source.CLI))
+    refresh_graph(tenant.catalog, tenant.memories, tenant.relations)
+    assert found(tenant, entities=("alice morgan",)) == {full, short}
