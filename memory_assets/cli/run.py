@@ -15,7 +15,7 @@ _SHOWN = {
     "seed_entries": ("files_read", "files_unchanged", "refused"),
     "learning_entries": ("files_read", "files_unchanged", "files_vanished", "refused"),
     "memory_entries": ("added", "changed", "removed"),
-    "extracted_features": ("analysed",),
+    "extracted_features": ("analysed", "failed"),
     "memories": ("added", "updated", "superseded", "vanished", "returned"),
     "graph_edges": ("memories", "entities", "written"),
     "relevance_scores": ("below_archive_threshold",),

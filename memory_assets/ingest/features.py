@@ -2,17 +2,20 @@
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from time import monotonic
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from memory_assets.models import Features
 from memory_assets.stores.catalog import Catalog
 
 if TYPE_CHECKING:
     from memory_assets.language.pipeline import Analyzer
 
 _CHUNK = 512
-"""Texts per transaction: what a kill can lose of the work done."""
+_CHUNK_SECONDS = 30.0
+"""Texts and time per transaction: what a kill can lose of the work done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +23,8 @@ class FeaturesOutcome:
     """How many texts were analysed now, how many were known already, and by which pipeline."""
 
     analysed: int
+    failed: int
+    """Of those analysed now: what cannot be; `memory status --refused` names it."""
     total: int
     pipeline: str
     data_version: str
@@ -27,6 +32,8 @@ class FeaturesOutcome:
 
 def extract_features(catalog: Catalog, analyzer: "Analyzer", on_progress: Callable[[int, int], None]) -> FeaturesOutcome:
     """Analyse every entry's text that this pipeline has not seen, and drop what no entry needs any more.
+
+    A text that cannot be analysed is written down with its fault, and not tried again before it or the pipeline changes.
 
     Args:
         catalog: the tenant's catalog.
@@ -48,17 +55,21 @@ def extract_features(catalog: Catalog, analyzer: "Analyzer", on_progress: Callab
         (unused,) = connection.execute(
             "SELECT count(*) FROM extracted_features WHERE content_hash NOT IN (SELECT content_hash FROM memory_entries)"
         ).fetchone() or (0,)
-    for start in range(0, len(todo), _CHUNK):
-        chunk = todo[start : start + _CHUNK]
-        found = analyzer.analyze_batch([text for _, text in chunk])
-        rows = [
-            {"content_hash": digest, "pipeline": analyzer.name, **asdict(features)}
-            for (digest, _), features in zip(chunk, found, strict=True)
-        ]
-        with catalog.write() as connection:
-            connection.register("analysed", pa.Table.from_pylist(rows, schema=_schema()))
-            connection.execute("INSERT OR REPLACE INTO extracted_features BY NAME FROM analysed")
-        on_progress(start + len(chunk), len(todo))
+    rows: list[dict[str, Any]] = []
+    failed, begun = 0, monotonic()
+    for done, ((digest, _), found) in enumerate(zip(todo, analyzer.outcomes(text for _, text in todo), strict=True), 1):
+        row = {"content_hash": digest, "pipeline": analyzer.name}
+        if isinstance(found, Features):
+            rows.append(row | asdict(found))
+        else:
+            rows.append(row | {"fault": str(found).rpartition("; ")[0]})
+            failed += 1
+        if len(rows) == _CHUNK or monotonic() - begun > _CHUNK_SECONDS or done == len(todo):
+            with catalog.write() as connection:
+                connection.register("analysed", pa.Table.from_pylist(rows, schema=_schema()))
+                connection.execute("INSERT OR REPLACE INTO extracted_features BY NAME FROM analysed")
+            rows, begun = [], monotonic()
+            on_progress(done, len(todo))
     if unused:
         with catalog.write() as connection:
             connection.execute(
@@ -69,7 +80,7 @@ def extract_features(catalog: Catalog, analyzer: "Analyzer", on_progress: Callab
             "SELECT count(*), md5(coalesce(string_agg(content_hash || pipeline, ',' ORDER BY content_hash), '')) "
             "FROM extracted_features"
         ).fetchone() or (0, "")
-    return FeaturesOutcome(len(todo), total, analyzer.name, digest)
+    return FeaturesOutcome(len(todo), failed, total, analyzer.name, digest)
 
 
 def _schema() -> pa.Schema:
@@ -82,5 +93,6 @@ def _schema() -> pa.Schema:
             ("entities", entities),
             ("actions", strings),
             ("tags", strings),
+            ("fault", pa.string()),
         ]
     )

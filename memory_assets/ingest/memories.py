@@ -96,7 +96,7 @@ def _plan(catalog: Catalog, existing: pa.Table) -> tuple[pa.Table, pa.Table, pa.
             CREATE TEMP TABLE wanted AS
             SELECT e.* EXCLUDE (entry_hash), f.entities, f.actions, f.tags AS auto_tags, f.pipeline,
                    md5(entry_hash || f.pipeline || f::VARCHAR) AS revision
-            FROM memory_entries e JOIN extracted_features f USING (content_hash);
+            FROM memory_entries e JOIN extracted_features f USING (content_hash) WHERE f.fault IS NULL;
             CREATE TEMP TABLE heads AS
             SELECT w.key, any_value(x.id) FILTER (x.content_hash = w.content_hash) AS same_id,
                    list(x.id ORDER BY x.id) FILTER (x.content_hash <> w.content_hash AND x.state <> 'superseded') AS older

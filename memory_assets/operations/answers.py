@@ -121,7 +121,7 @@ class MemoryView(Answer):
         state = "" if self.active else self.state.value
         age = (
             f"{local.age(self.created_at)}, guessed"
-            if "created_at" in self.metadata.get("guessed", ())
+            if "created_at" in str(self.metadata.get("guessed"))
             else local.age(self.created_at)
         )
         facts = [self.title, self.kind.value, age, note, state, f"id {self.id}"]

@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from datetime import UTC
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from memory_assets.ingest.features import extract_features
 from memory_assets.ingest.memories import MemoriesOutcome, sync_memories
 from memory_assets.ingest.scans import known_stamps, let_go, record_scan, refusals
 from memory_assets.ingest.status import tenant_status
+from memory_assets.language.pipeline import Analyzer, Findings
+from memory_assets.language.reading import Part
 from memory_assets.models import Memory, Source, State
 from memory_assets.operations.answers import LocalTime
 from memory_assets.operations.recent import init, recent
@@ -185,6 +188,36 @@ def test_a_source_that_is_gone_keeps_its_memories_until_a_person_lets_them_go(te
     assert refusals(tenant.catalog) == ()
     with pytest.raises(NotFoundError):
         let_go(tenant.catalog, other.parents[1])
+
+
+def test_a_text_that_cannot_be_analysed_is_named_and_holds_up_no_other(
+    tenant: Tenant, write_silo: WriteSilo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    culprit = write_silo("culprit", "This one breaks the parser.")
+    for number in range(4):
+        write_silo(f"note-{number}", f"Something about project {number}.")
+    real, analysed = Analyzer._find, []
+
+    def breaking(analyzer: Analyzer, parts: Sequence[Part]) -> list[Findings]:
+        analysed.extend(parts)
+        if any("breaks" in part.text for part in parts):
+            raise RecursionError("too deep")
+        return real(analyzer, parts)
+
+    monkeypatch.setattr(Analyzer, "_find", breaking)
+    assert ingest(tenant).added == 4
+    (refusal,) = refusals(tenant.catalog)
+    assert (refusal.path, refusal.passed_over) == (str(culprit), False)
+    assert refusal.reason == "the text cannot be analysed: RecursionError: too deep"
+    analysed.clear()
+    assert ingest(tenant).changed == 0
+    assert analysed == []
+    write_silo("culprit", "This one does not.")
+    assert ingest(tenant).added == 1
+    assert refusals(tenant.catalog) == ()
+    write_silo("culprit", "This one breaks it again.")
+    assert ingest(tenant).changed == 0
+    assert by_title(tenant)["culprit"].content.endswith("This one does not.")
 
 
 def test_a_lost_catalog_is_rebuilt_without_touching_the_memories(tenant: Tenant, write_silo: WriteSilo) -> None:

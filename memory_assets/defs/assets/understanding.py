@@ -58,6 +58,7 @@ def extracted_features(context: dg.AssetExecutionContext, memory: MemoryResource
         metadata={
             "dagster/partition_row_count": outcome.total,
             "analysed": outcome.analysed,
+            "failed": outcome.failed,
             "pipeline": outcome.pipeline,
             "seconds": round(seconds, 3),
             "texts_per_second": round(outcome.analysed / seconds, 1),
