@@ -1,7 +1,7 @@
 """What 180 days do to relevance: `python benchmarks/simulate_decay.py`.
 
 Two stores are simulated day by day with the default settings: the sample home's memories (taken in into a temporary folder
-first), and 10,000 synthetic ones in stories of twenty, of which every fifth stays live work. Each day some memories are recalled
+first, on day 0), and 10,000 synthetic ones in stories of twenty, of which every fifth stays live work. Each day some memories are recalled
 and, where there is live work, new ones are stored that link to earlier ones of their story. The tables print which share of the
 memories of day 0 lies at or above the archive threshold (0.2) and the delete threshold (0.05): as the project counts age (from
 the last sign of life), as it would be with age counted from creation, and for memories that are linked to live work.
@@ -41,6 +41,9 @@ class Store:
     edges: list[tuple[int, int, float]]
     story: list[int]
     live: set[int]
+    seen: list[float]
+    """When the store first saw each."""
+    kind: list[str]
     last_access: dict[int, float] = field(default_factory=dict)
     accesses: dict[int, int] = field(default_factory=dict)
 
@@ -72,7 +75,7 @@ def sample_store(folder: Path) -> Store:
 
     tenant = Tenant(load_settings())
     run_remember(tenant, lambda *_: None, lambda *_: None)
-    rows = tenant.memories.scan(("id", "created_at", "importance", "confidence"), "state = 'active'").to_pylist()
+    rows = tenant.memories.scan(("id", "kind", "created_at", "importance", "confidence"), "state = 'active'").to_pylist()
     start = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     place = {row["id"]: number for number, row in enumerate(rows)}
     with tenant.catalog.read() as connection:
@@ -85,6 +88,8 @@ def sample_store(folder: Path) -> Store:
         [(place[a], place[b], confidence) for a, b, confidence in edges if a in place and b in place],
         list(range(len(rows))),
         set(),
+        [0.0] * len(rows),
+        [row["kind"] for row in rows],
     )
 
 
@@ -99,7 +104,8 @@ def synthetic(count: int) -> Store:
         edges += [(number, first + int(other), 0.9) for other in random.integers(0, STORY, 2) if first + int(other) != number]
     live = set(random.choice(stories, int(stories * LIVE_SHARE), replace=False).tolist())
     start = datetime(2026, 6, 1, tzinfo=UTC)
-    return Store(start, created, random.beta(2, 2, count).tolist(), [1.0] * count, edges, story, live)
+    importance = random.beta(2, 2, count).tolist()
+    return Store(start, created, importance, [1.0] * count, edges, story, live, list(created), ["note"] * count)
 
 
 def simulate(title: str, store: Store, *, recalls: int, stored: int) -> None:
@@ -113,10 +119,10 @@ def simulate(title: str, store: Store, *, recalls: int, stored: int) -> None:
     relevance = np.ones(before)
     for day in range(DAYS + 1):
         if day in PRINTED or day % 7 == 0:
-            decay, scores = score(store, day, settings.decay_rate)
-            relevance = scores
+            scores = score(store, day, settings.decay_rate)
+            relevance = scores["relevance"].to_numpy()
             if day in PRINTED:
-                print_day(store, day, before, decay, scores, settings)
+                print_day(store, day, before, scores, settings)
         weights = relevance[: len(store.created)] ** 2
         weights = np.pad(weights, (0, len(store.created) - len(weights)), constant_values=0.36)
         for number in random.choice(len(weights), recalls, replace=False, p=weights / weights.sum()):
@@ -133,12 +139,14 @@ def add_live_work(store: Store, day: int, stored: int, random: np.random.Generat
         store.created.append(float(day))
         store.importance.append(0.5)
         store.confidence.append(1.0)
+        store.seen.append(float(day))
+        store.kind.append("note")
         store.story.append(story)
         store.edges += [(number, story * STORY + int(other), 0.9) for other in random.integers(0, STORY, 2)]
 
 
-def score(store: Store, day: int, rate: float) -> tuple[np.ndarray, np.ndarray]:
-    """Decay and relevance of all memories on a day."""
+def score(store: Store, day: int, rate: float) -> pa.Table:
+    """What `score_rows` says of all memories on a day."""
     count = len(store.created)
     ids = np.arange(count)
     moments = [store.start + timedelta(days=moment) for moment in store.created]
@@ -147,10 +155,13 @@ def score(store: Store, day: int, rate: float) -> tuple[np.ndarray, np.ndarray]:
         {
             "id": ids,
             "state": ["active"] * count,
+            "kind": store.kind,
+            "source_key": ["file"] * count,
             "created_at": pa.array(moments, when),
             "importance": store.importance,
             "confidence": store.confidence,
             "protected": [False] * count,
+            "updated_at": pa.array([store.start + timedelta(days=moment) for moment in store.seen], when),
         }
     )
     accessed = list(store.last_access)
@@ -168,14 +179,14 @@ def score(store: Store, day: int, rate: float) -> tuple[np.ndarray, np.ndarray]:
         for name, table in (("graph_edges", edges), ("memory_access", access), ("given_rows", rows)):
             connection.register(f"{name}_arrow", table)
             connection.execute(f"CREATE TABLE {name} AS FROM {name}_arrow")
-        scores = score_rows(connection, rows, store.start + timedelta(days=day), rate)
-    return scores["decay"].to_numpy(), scores["relevance"].to_numpy()
+        connection.execute("CREATE TABLE memory_first_seen (id BIGINT, seen_at TIMESTAMPTZ)")
+        return score_rows(connection, rows, store.start + timedelta(days=day), rate)
 
 
-def print_day(store: Store, day: int, before: int, decay: np.ndarray, scores: np.ndarray, settings: Settings) -> None:
-    kept = scores[:before]
+def print_day(store: Store, day: int, before: int, scores: pa.Table, settings: Settings) -> None:
+    kept, relevance, decay = (scores[name].to_numpy()[:before] for name in ("lasting", "relevance", "decay"))
     ages = day - np.array(store.created[:before])
-    from_creation = np.minimum(1, kept / np.maximum(decay[:before], 1e-300) * np.exp(-settings.decay_rate * ages))
+    from_creation = np.minimum(1, relevance / np.maximum(decay, 1e-300) * np.exp(-settings.decay_rate * ages))
     fresh = {
         number
         for number, created in enumerate(store.created)

@@ -88,7 +88,7 @@ class Settings(BaseSettings):
 
     lock_timeout: float = Field(default=30.0, ge=0, description="Seconds to wait for another process's database lock.")
     decay_rate: float = Field(
-        default=0.1, ge=0, description="Relevance lost per day of age: exp(-rate * days) (seed 003, section 2)."
+        default=0.01, ge=0, description="Relevance lost per day of age: exp(-rate * days); 0.1 forgets within days."
     )
     archive_threshold: Fraction = Field(default=0.2, description="Relevance below which `consolidate forget` archives.")
     delete_threshold: Fraction = Field(
@@ -99,6 +99,9 @@ class Settings(BaseSettings):
     )
     forget_grace_days: float = Field(
         default=30.0, ge=0, description="Days after its last sign of life in which nothing is forgotten."
+    )
+    forget_at_most: Fraction = Field(
+        default=0.1, description="Share of the active memories that `consolidate forget` takes out of recall without --yes."
     )
     creative_sample: int = Field(default=500, ge=0, description="Memories that the creative cycle draws.")
     creative_similarity: Fraction = Field(

@@ -91,21 +91,25 @@ def cluster(dry_run: bool, tenant: Tenant, as_json: bool) -> None:
 
 @command.command("forget", epilog="Example: memory consolidate forget --dry-run")
 @_dry_run
+@click.option("--yes", is_flag=True, help="Even where that is more than MEMORY_FORGET_AT_MOST (a tenth) of the active memories.")
 @common_options
-def forget(dry_run: bool, tenant: Tenant, as_json: bool) -> None:
+@click.pass_context
+def forget(context: click.Context, dry_run: bool, yes: bool, tenant: Tenant, as_json: bool) -> None:
     """Quarterly: archive what no longer matters; delete only if MEMORY_FORGET_DELETES is on."""
     from memory_assets.graph.sleep import forget_cycle
 
     _refresh_graph(tenant, dry_run=dry_run)
-    outcome = forget_cycle(tenant, datetime.now(UTC), dry_run=dry_run)
+    outcome = forget_cycle(tenant, datetime.now(UTC), dry_run=dry_run, however_many=yes)
+    not_done = dry_run or outcome.held_back
     if as_json:
         listed = {
             name: [{"id": memory.id, "title": memory.title, "relevance": relevance} for memory, relevance in found]
             for name, found in (("archived", outcome.archived), ("deleted", outcome.deleted))
         }
-        print_json({"dry_run": dry_run, "scored": outcome.scored} | listed | {"file": outcome.file and str(outcome.file)})
-        return
-    would = "would be " if dry_run else ""
+        counts = {"dry_run": dry_run, "held_back": outcome.held_back, "scored": outcome.scored, "active": outcome.active}
+        print_json(counts | listed | {"file": outcome.file and str(outcome.file)})
+        context.exit(1 if outcome.held_back and not dry_run else 0)
+    would = "would be " if not_done else ""
     click.echo(
         f"{outcome.scored} memories scored, {len(outcome.archived)} {would}archived, {len(outcome.deleted)} {would}deleted"
     )
@@ -114,7 +118,14 @@ def forget(dry_run: bool, tenant: Tenant, as_json: bool) -> None:
     _more(len(outcome.archived) + len(outcome.deleted))
     if outcome.file:
         click.echo(f"What was deleted is kept in {outcome.file}; `memory import` takes it back.")
-    elif outcome.archived and not dry_run:
+    elif outcome.held_back:
+        click.echo(
+            f"memory: that is more than {tenant.settings.forget_at_most:.0%} of the {outcome.active} active memories, so nothing "
+            f"{'would be' if dry_run else 'was'} done; look at them, then add --yes.",
+            err=True,
+        )
+        context.exit(0 if dry_run else 1)
+    elif outcome.archived and not not_done:
         click.echo("`memory forget ID --restore` brings one back, `memory search --archived` finds them.")
 
 

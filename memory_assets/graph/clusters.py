@@ -19,6 +19,8 @@ import pyarrow as pa
 
 from memory_assets.graph.neighbours import nearest_of_all, read_vectors
 from memory_assets.graph.summaries import summarise
+from memory_assets.language.entity_types import EntityType
+from memory_assets.language.tags import normalise_tag
 from memory_assets.models import State
 from memory_assets.stores.catalog import Catalog
 from memory_assets.stores.graph_builds import record_build
@@ -242,22 +244,26 @@ class _Texts:
         self.memories = memories
         self.rows: dict[int, dict[str, Any]] = {}
         self.names: dict[int, list[str]] = defaultdict(list)
+        self.people: set[str] = set()
+        """Tags that are people's names, or their first names."""
 
     def read(self, numbers: Iterable[int]) -> None:
         wanted = sorted(set(numbers))
         for start in range(0, len(wanted), 1000):
             listed = ", ".join(map(str, wanted[start : start + 1000]))
-            rows = self.memories.scan(("id", "content", "created_at"), f"id IN ({listed})")
+            rows = self.memories.scan(("id", "content", "tags", "created_at"), f"id IN ({listed})")
             self.rows |= {row["id"]: row for row in rows.to_pylist()}
         with self.catalog.read() as connection:
             connection.register("chosen", pa.table({"id": pa.array(wanted, pa.int64())}))
             mentions = connection.execute("""
-                SELECT m.memory_id, n.label FROM graph_mentions m SEMI JOIN chosen c ON c.id = m.memory_id
+                SELECT m.memory_id, n.label, n.type FROM graph_mentions m SEMI JOIN chosen c ON c.id = m.memory_id
                 JOIN graph_nodes n ON n.id = m.entity_id
                 WHERE n.type NOT IN ('FILE', 'URL', 'EMAIL', 'ENV_VAR', 'TAG') ORDER BY ALL
             """).fetchall()
-        for number, label in mentions:
+        for number, label, kind in mentions:
             self.names[number].append(label)
+            if kind == EntityType.PERSON:
+                self.people |= {normalise_tag(name) for name in (label, *label.split())}
 
     def summary(self, numbers: Sequence[int], size: int) -> tuple[str, str]:
         known = [number for number in numbers if number in self.rows]
@@ -265,6 +271,7 @@ class _Texts:
             [self.rows[number]["content"] for number in known],
             [self.names[number] for number in known],
             [self.rows[number]["created_at"] for number in known],
+            [[tag for tag in self.rows[number]["tags"] if tag not in self.people] for number in known],
         )
         return made.label, made.text.replace(f"{len(known)} memories", f"{size} memories", 1)
 

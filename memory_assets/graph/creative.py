@@ -9,6 +9,7 @@ cosine above the threshold, to which no edge leads in either direction, are join
 The confidence is the similarity. Edges are kept in `creative_links`, which a rebuild of the graph leaves alone.
 """
 
+from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -28,6 +29,7 @@ SAMPLE = 500
 LEAST_RELEVANCE = 0.3
 LEAST_SIMILARITY = 0.75
 LINKS_PER_MEMORY = 3
+"""In all, whichever end of a link it is and in whichever week it was found."""
 _NEIGHBOURS = 12
 """Looked at per memory: some of the nearest are connected already."""
 
@@ -40,19 +42,17 @@ _FRESH_LINKS = """
         FROM pairs p
         ANTI JOIN graph_edges e ON e.source_id = p.source_id AND e.target_id = p.target_id
         ANTI JOIN graph_edges e ON e.source_id = p.target_id AND e.target_id = p.source_id
-    ),
-    sides AS (
-        SELECT *, row_number() OVER (PARTITION BY source_id ORDER BY similarity DESC, target_id) AS by_source,
-               row_number() OVER (PARTITION BY target_id ORDER BY similarity DESC, source_id) AS by_target
-        FROM unconnected
     )
     SELECT s.source_id, s.target_id,
            CASE WHEN EXISTS (FROM graph_mentions a JOIN graph_mentions b USING (entity_id)
                              WHERE a.memory_id = s.source_id AND b.memory_id = s.target_id)
                 THEN 'RELATES_TO' ELSE 'SHARES_THEME' END AS type,
            s.similarity, a.label AS source_label, b.label AS target_label
-    FROM sides s JOIN graph_nodes a ON a.id = s.source_id JOIN graph_nodes b ON b.id = s.target_id
-    WHERE by_source <= $cap AND by_target <= $cap ORDER BY similarity DESC, source_id, target_id
+    FROM unconnected s JOIN graph_nodes a ON a.id = s.source_id JOIN graph_nodes b ON b.id = s.target_id
+    ORDER BY similarity DESC, source_id, target_id
+"""
+_LINKED = """
+    SELECT id, count(*) FROM (SELECT source_id AS id FROM creative_links UNION ALL SELECT target_id FROM creative_links) GROUP BY id
 """
 
 
@@ -111,8 +111,14 @@ def find_links(
 
 def _fresh_links(connection: "DuckDBPyConnection", neighbours: pa.Table, least_similarity: float) -> pa.Table:
     connection.register("neighbours", neighbours)
-    query = _FRESH_LINKS.replace("$least", str(least_similarity)).replace("$cap", str(LINKS_PER_MEMORY))
-    return connection.execute(query).to_arrow_table()
+    found = connection.execute(_FRESH_LINKS.replace("$least", str(least_similarity))).to_arrow_table()
+    linked = Counter(dict(connection.execute(_LINKED).fetchall()))
+    kept: list[int] = []
+    for place, ends in enumerate(zip(found["source_id"].to_pylist(), found["target_id"].to_pylist(), strict=True)):
+        if all(linked[end] < LINKS_PER_MEMORY for end in ends):
+            linked.update(ends)
+            kept.append(place)
+    return found.take(pa.array(kept, pa.int64()))
 
 
 def _record(connection: "DuckDBPyConnection", found: pa.Table, week: str, now: datetime) -> None:

@@ -4,6 +4,8 @@ Archiving changes a state and nothing else: the text, its entities and its edges
 back when its source changes, when it is recalled or linked again (the decay cycle sees to that), or by `memory forget --restore`.
 Deleting is off by default. What goes is first written to a file in the tenant's folder that `memory import` takes back. What its
 source still says is archived and never deleted, because the next run would only bring it back.
+What would take more than a tenth of the active memories out of recall does nothing, until a person lets it: a store that was
+never recalled, or a setting, is more often the cause than a tenth that no longer matters.
 Protected memories, and those that showed a sign of life within the days of grace, are never touched; nor are memories in any
 other state than active or archived.
 """
@@ -32,13 +34,19 @@ class ForgetRules:
     delete_below: float
     deletes: bool
     grace_days: float
+    at_most: float = 1.0
+    """Share of the active memories above which none is taken out of recall."""
 
 
 @dataclass(frozen=True, slots=True)
 class ForgetOutcome:
-    """What a forget cycle did, or would do."""
+    """What a forget cycle did; what it would do, where it was only asked or held back."""
 
     scored: int
+    active: int
+    """Memories that were in recall before."""
+    held_back: bool
+    """Whether nothing was done, or would be, because too many would have gone."""
     archived: tuple[tuple[Memory, float], ...]
     """Memories and their relevance, least first."""
     deleted: tuple[tuple[Memory, float], ...]
@@ -79,16 +87,22 @@ def forget(
     latest = now.astimezone(UTC) - timedelta(days=rules.grace_days)
     to_archive: dict[int, float] = {}
     to_delete: dict[int, float] = {}
-    for row in scores.select(["id", "state", "protected", "relevance", "fresh_at"]).to_pylist():
+    active = leaving = 0
+    for row in scores.select(["id", "state", "protected", "lasting", "fresh_at"]).to_pylist():
+        active += row["state"] == State.ACTIVE
         if row["protected"] or row["fresh_at"] > latest:
             continue
-        if rules.deletes and row["relevance"] < rules.delete_below and row["id"] not in sourced:
-            to_delete[row["id"]] = row["relevance"]
-        elif row["state"] == State.ACTIVE and row["relevance"] < rules.archive_below:
-            to_archive[row["id"]] = row["relevance"]
+        if rules.deletes and row["lasting"] < rules.delete_below and row["id"] not in sourced:
+            to_delete[row["id"]] = row["lasting"]
+        elif row["state"] == State.ACTIVE and row["lasting"] < rules.archive_below:
+            to_archive[row["id"]] = row["lasting"]
+        else:
+            continue
+        leaving += row["state"] == State.ACTIVE
+    held_back = leaving > rules.at_most * active
     archived, deleted = _read(memories, to_archive), _read(memories, to_delete)
     file = None
-    if not dry_run:
+    if not dry_run and not held_back:
         for chunk in _chunks(list(to_archive)):
             memories.set_state(chunk, State.ARCHIVED)
         if deleted:
@@ -96,7 +110,7 @@ def forget(
             replace_file(file, to_jsonl(memory for memory, _ in deleted))
             for chunk in _chunks(list(to_delete)):
                 memories.delete(chunk)
-    return ForgetOutcome(scores.num_rows, archived, deleted, file)
+    return ForgetOutcome(scores.num_rows, active, held_back, archived, deleted, file)
 
 
 def _still_said(catalog: Catalog, memories: MemoryStore) -> set[int]:

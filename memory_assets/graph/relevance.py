@@ -2,12 +2,13 @@
 
     relevance = decay * (0.3 + 0.3 * access_recency) * density * (0.5 + importance) * (0.7 + 0.3 * confidence), at most 1
 
-    decay           exp(-rate * age); rate is 0.1 a day by default
-    age             days since the memory last showed a sign of life (`fresh_at`): the latest of its creation or confirmation, its
-                    last recall, and the creation or last recall of a live memory it is linked to by an edge of confidence 0.5 or
-                    more, one step far. So what is linked to live work does not sink, and a hub keeps nothing alive by itself
-    access_recency  exp(-0.05 * days since it was last accessed / (1 + ln(1 + recalls))); its creation counts as an access, and
-                    what was recalled often fades more slowly
+    decay           exp(-rate * age); rate is 0.01 a day by default (the seed's 0.1 archives in eleven days what nobody touches)
+    age             days since the memory last showed a sign of life (`fresh_at`): the latest of its creation or confirmation, of
+                    the day this store first saw it, its last recall, and the same of a live memory it is linked to by an edge of
+                    confidence 0.5 or more, one step far. So what is linked to live work does not sink, and a hub keeps nothing
+                    alive by itself
+    access_recency  exp(-0.05 * days since it was last accessed / (1 + ln(1 + recalls))); its creation and its first day here count
+                    as accesses, and what was recalled often fades more slowly
     density         1 + 0.3 * ln(1 + n), n the memories and clusters that an edge joins it to, in either direction
     importance      0..1, 0.5 where nobody said
     confidence      0..1, 1 where nobody doubted
@@ -15,6 +16,11 @@
 Days are counted to the beginning of the UTC day, so that a second pass on one day changes nothing. A fresh memory without edges
 scores 0.6, well above the archive threshold of 0.2. Active memories have a row in `relevance_scores`; for archived ones the same
 formula says whether they come back.
+
+The archive threshold is compared with `lasting`: the relevance, and for what never rests by age alone (the kinds user, feedback
+and self_knowledge, and what was stored directly with an importance of 0.8 or more) the relevance that it would have on its first
+day. When the store first saw a memory is kept in the catalog: its row's `updated_at` as of the first pass over it; where the
+catalog was lost, that of the next pass, so that nothing grows old by the loss.
 """
 
 from collections.abc import Sequence
@@ -24,7 +30,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from memory_assets.models import State
+from memory_assets.models import Kind, State
 from memory_assets.stores.catalog import Catalog
 from memory_assets.stores.memories import MemoryStore
 
@@ -35,12 +41,20 @@ ACCESS_DECAY_PER_DAY = 0.05
 LIVELY_CONFIDENCE = 0.5
 """Edges surer than this pass on signs of life."""
 
-_INPUT = ("id", "state", "created_at", "importance", "confidence", "protected", "updated_at")
+STANDING_KINDS = (Kind.USER, Kind.FEEDBACK, Kind.SELF_KNOWLEDGE)
+STANDING_IMPORTANCE = 0.8
+"""What was stored directly and is as important, or is of these kinds, never rests by age alone."""
+
+INPUT = ("id", "state", "kind", "source_key", "created_at", "importance", "confidence", "protected", "updated_at")
 
 _SCORES = """
     WITH moments AS (
-        SELECT r.*, coalesce(a.accesses, 0) AS accesses, greatest(r.created_at, coalesce(a.last_at, r.created_at)) AS accessed_at
-        FROM rows r LEFT JOIN memory_access a USING (id)
+        SELECT r.*, coalesce(a.accesses, 0) AS accesses,
+               coalesce(s.seen_at, CASE r.state WHEN 'archived' THEN r.created_at ELSE r.updated_at END) AS first_seen,
+               greatest(r.created_at, first_seen) AS begun_at,
+               greatest(begun_at, coalesce(a.last_at, begun_at)) AS accessed_at,
+               kind IN ($kinds) OR (source_key = '' AND importance >= $standing) AS standing
+        FROM rows r LEFT JOIN memory_access a USING (id) LEFT JOIN memory_first_seen s USING (id)
     ),
     sides AS (
         SELECT source_id AS id, target_id AS other, confidence FROM graph_edges
@@ -55,23 +69,27 @@ _SCORES = """
         GROUP BY l.id
     ),
     ages AS (
-        SELECT m.id, m.state, m.protected, m.importance, m.confidence, m.accesses, m.accessed_at, coalesce(n.edges, 0) AS edges,
+        SELECT m.id, m.state, m.protected, m.standing, m.first_seen, m.importance, m.confidence, m.accesses, m.accessed_at,
+               coalesce(n.edges, 0) AS edges,
                greatest(m.accessed_at, coalesce(n.activity, m.accessed_at)) AS fresh_at,
                CASE WHEN n.activity > m.accessed_at THEN 'activity of ' || n.lively_id
-                    WHEN m.accessed_at > m.created_at THEN 'recalled' ELSE 'created or confirmed' END AS fresh_because,
+                    WHEN m.accessed_at > m.begun_at THEN 'recalled'
+                    WHEN m.begun_at > m.created_at THEN 'first seen here' ELSE 'created or confirmed' END AS fresh_because,
                greatest(0, date_diff('second', fresh_at, $now) / 86400.0) AS age,
                greatest(0, date_diff('second', m.accessed_at, $now) / 86400.0) AS unread
         FROM moments m LEFT JOIN neighbourhood n USING (id)
         WHERE m.state IN ('active', 'archived')
     ),
     factors AS (
-        SELECT id, state, protected, exp(-$rate * age) AS decay,
+        SELECT id, state, protected, standing, first_seen, exp(-$rate * age) AS decay,
                0.3 + 0.3 * exp(-$access_rate * unread / (1 + ln(1 + accesses))) AS access,
                1 + 0.3 * ln(1 + edges) AS density, 0.5 + importance::DOUBLE AS importance,
                0.7 + 0.3 * confidence::DOUBLE AS confidence, fresh_at, accessed_at, accesses, edges, fresh_because
         FROM ages
     )
-    SELECT *, least(1.0, decay * access * density * importance * confidence) AS relevance, $now AS computed_at FROM factors
+    SELECT *, least(1.0, decay * access * density * importance * confidence) AS relevance, $now AS computed_at,
+           CASE WHEN standing THEN least(1.0, 0.6 * density * importance * confidence) ELSE relevance END AS lasting
+    FROM factors
 """
 _COLUMNS = (
     "id, decay, access, density, importance, confidence, relevance, fresh_at, accessed_at, accesses, edges, fresh_because, "
@@ -89,7 +107,7 @@ class RelevanceOutcome:
 
     scored: int
     below_archive: int
-    """Active memories under the archive threshold."""
+    """Active memories that lie under the archive threshold."""
     histogram: list[int]
     """How many scores lie in each tenth of 0..1."""
     written: int
@@ -123,25 +141,29 @@ def compute_scores(catalog: Catalog, memories: MemoryStore, now: datetime, rate:
     """Scores of all active and archived memories as of the beginning of `now`'s UTC day; nothing is written.
 
     Returns:
-        The columns of `relevance_scores`, `state` and `protected`, in the order of the ids.
+        The columns of `relevance_scores`, `state`, `protected`, `lasting` and `first_seen`, in the order of the ids.
 
     Raises:
         StoreError: a store cannot be read.
     """
     with catalog.read() as connection:
-        return score_rows(connection, memories.scan(_INPUT), _day(now), rate)
+        return score_rows(connection, memories.scan(INPUT), _day(now), rate)
 
 
 def score_rows(connection: "DuckDBPyConnection", rows: pa.Table, moment: datetime, rate: float) -> pa.Table:
-    """The formula over `rows` (id, state, created_at, importance, confidence, protected), a connection's graph and accesses."""
+    """The formula over `rows`, whose columns are `INPUT`'s, and a connection's graph, accesses and first sights."""
     connection.register("rows", rows)
     query = (
         _SCORES.replace("$now", f"TIMESTAMPTZ '{moment.isoformat()}'")
         .replace("$access_rate", str(ACCESS_DECAY_PER_DAY))
         .replace("$rate", repr(float(rate)))
         .replace("$lively", str(LIVELY_CONFIDENCE))
+        .replace("$kinds", ", ".join(f"'{kind}'" for kind in STANDING_KINDS))
+        .replace("$standing", str(STANDING_IMPORTANCE))
     )
-    return connection.execute(f"SELECT {_COLUMNS}, state, protected FROM ({query}) ORDER BY id").to_arrow_table()
+    return connection.execute(
+        f"SELECT {_COLUMNS}, state, protected, lasting, first_seen FROM ({query}) ORDER BY id"
+    ).to_arrow_table()
 
 
 def refresh_relevance(
@@ -165,14 +187,14 @@ def refresh_relevance(
         connection.register("scores", scores)
         wanted = connection.execute(f"SELECT {_COLUMNS} FROM scores WHERE state = '{State.ACTIVE}'").to_arrow_table()
         woken = connection.execute(
-            f"SELECT id FROM scores WHERE state = '{State.ARCHIVED}' AND relevance >= $1 ORDER BY id", [archive_threshold]
+            f"SELECT id FROM scores WHERE state = '{State.ARCHIVED}' AND lasting >= $1 ORDER BY id", [archive_threshold]
         ).fetchall()
         connection.register("wanted_scores", wanted)
         (written,) = connection.execute(
             f"SELECT count(*) FROM wanted_scores w FULL JOIN relevance_scores r USING (id) WHERE {_DIFFERS}"
         ).fetchone() or (0,)
         (below,) = connection.execute(
-            "SELECT count(*) FROM wanted_scores WHERE relevance < $1", [archive_threshold]
+            f"SELECT count(*) FROM scores WHERE state = '{State.ACTIVE}' AND lasting < $1", [archive_threshold]
         ).fetchone() or (0,)
         bins = dict(
             connection.execute(
@@ -182,6 +204,12 @@ def refresh_relevance(
     if written and not dry_run:
         with catalog.write() as connection:
             connection.register("wanted_scores", wanted)
+            connection.register("scores", scores)
+            connection.execute("""
+                MERGE INTO memory_first_seen f USING scores s ON f.id = s.id
+                    WHEN NOT MATCHED THEN INSERT (id, seen_at) VALUES (s.id, s.first_seen)
+                    WHEN NOT MATCHED BY SOURCE THEN DELETE
+            """)
             connection.execute("DELETE FROM relevance_scores; INSERT INTO relevance_scores BY NAME FROM wanted_scores")
     histogram = [bins.get(number, 0) for number in range(10)]
     return RelevanceOutcome(wanted.num_rows, below, histogram, written, tuple(number for (number,) in woken))

@@ -66,8 +66,14 @@ def cluster_cycle(tenant: "Tenant", now: datetime, *, dry_run: bool = False) -> 
     return find_clusters(tenant.catalog, tenant.memories, now, least_similarity=least, dry_run=dry_run)
 
 
-def forget_cycle(tenant: "Tenant", now: datetime, *, dry_run: bool = False) -> ForgetOutcome:
+def forget_cycle(tenant: "Tenant", now: datetime, *, dry_run: bool = False, however_many: bool = False) -> ForgetOutcome:
     """Archive, and delete if the settings say so, by scores of this moment.
+
+    Args:
+        tenant: whose memories.
+        now: aware.
+        dry_run: find, but change nothing.
+        however_many: a person has seen how many would go, and lets them.
 
     Raises:
         StoreError: a store cannot be read or written; finished commits stay.
@@ -75,7 +81,11 @@ def forget_cycle(tenant: "Tenant", now: datetime, *, dry_run: bool = False) -> F
     """
     settings = tenant.settings
     rules = ForgetRules(
-        settings.archive_threshold, settings.delete_threshold, settings.forget_deletes, settings.forget_grace_days
+        settings.archive_threshold,
+        settings.delete_threshold,
+        settings.forget_deletes,
+        settings.forget_grace_days,
+        1.0 if however_many else settings.forget_at_most,
     )
     if not dry_run:
         fold_accesses(tenant.catalog, AccessLog(tenant.folder), now)

@@ -1,6 +1,7 @@
 """Extractive summaries: what a cluster of memories is about, in its own words."""
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,6 +9,7 @@ from datetime import datetime
 import numpy as np
 
 from memory_assets.graph.wording import sentences
+from memory_assets.language.tags import normalise_tag
 
 _SENTENCES = 3
 _REDUNDANT = 0.5
@@ -19,6 +21,7 @@ _LEAST_WORDS = 5
 _LEAD_BONUS = 0.15
 """The first sentence of a memory mostly says what it is about."""
 _NAMES_IN_LABEL = 3
+_TOPICS_IN_LABEL = 2
 _MARKUP = re.compile(r"\*\*|__|`|^[\s>#-]+|\[\[|\]\]", re.MULTILINE)
 
 
@@ -27,11 +30,16 @@ class Summary:
     """A cluster in words."""
 
     label: str
-    """What it is about: the entities or terms that most members share."""
+    """What it is about: the topics, else the entities, else the terms that most members share."""
     text: str
 
 
-def summarise(texts: Sequence[str], names: Sequence[Sequence[str]], dates: Sequence[datetime]) -> Summary:
+def summarise(
+    texts: Sequence[str],
+    names: Sequence[Sequence[str]],
+    dates: Sequence[datetime],
+    topics: Sequence[Sequence[str]] = (),
+) -> Summary:
     """Summarise the members of a cluster by their most central sentences.
 
     A sentence is central if its TF-IDF vector lies close to the mean of all; one that repeats a chosen one is passed over. The
@@ -41,17 +49,18 @@ def summarise(texts: Sequence[str], names: Sequence[Sequence[str]], dates: Seque
         texts: one a member.
         names: the entities that each member mentions.
         dates: when each was created.
+        topics: the tags of each, without those that are people.
     """
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     candidates = _candidates([texts[place] for place in sorted(range(len(texts)), key=lambda place: dates[place])])
-    label_names = _shared(names)
+    label_names = _topics(topics, names) or _shared(names)
     try:
         matrix = TfidfVectorizer(stop_words="english", sublinear_tf=True, max_features=20_000).fit([s for s, _ in candidates])
         vectors = matrix.transform([s for s, _ in candidates])
     except ValueError:  # nothing but stop words
         chosen = [candidate for candidate, _ in candidates[:1]]
-        return Summary(", ".join(label_names) or (chosen[0][:60] if chosen else "cluster"), " ".join(chosen))
+        return Summary(_label(label_names) or (chosen[0][:60] if chosen else "cluster"), " ".join(chosen))
     mean = np.asarray(vectors.mean(axis=0)).ravel()
     scores = vectors @ mean / (np.linalg.norm(mean) or 1.0) + np.array([_LEAD_BONUS * leads for _, leads in candidates])
     picked: list[int] = []
@@ -61,13 +70,14 @@ def summarise(texts: Sequence[str], names: Sequence[Sequence[str]], dates: Seque
         if len(picked) == _SENTENCES:
             break
     if not label_names:
-        terms = matrix.get_feature_names_out()
-        label_names = [str(terms[place]) for place in np.argsort(-mean, kind="stable")[:_NAMES_IN_LABEL]]
+        terms = [str(term) for term in matrix.get_feature_names_out()]
+        words = [terms[place] for place in np.argsort(-mean, kind="stable") if terms[place].isalpha()] or terms
+        label_names = words[:_NAMES_IN_LABEL]
     said = " ".join(_ended(candidates[place][0]) for place in sorted(picked))
     first, last = min(dates), max(dates)
     span = f"{first:%B %Y}" if (first.year, first.month) == (last.year, last.month) else f"{first:%B %Y} to {last:%B %Y}"
     about = ", ".join(label_names)
-    return Summary(about, f"{len(texts)} memories of {span} about {about}. {said}")
+    return Summary(_label(label_names), f"{len(texts)} memories of {span} about {about}. {said}")
 
 
 def _candidates(texts: Sequence[str]) -> list[tuple[str, bool]]:
@@ -82,6 +92,28 @@ def _candidates(texts: Sequence[str]) -> list[tuple[str, bool]]:
     for sentence, leads in found[:_MOST_READ]:
         distinct.setdefault(sentence, leads)
     return list(distinct.items())
+
+
+def _label(names: Sequence[str]) -> str:
+    label = ", ".join(names)
+    return label[:1].upper() + label[1:]
+
+
+def _topics(topics: Sequence[Sequence[str]], names: Sequence[Sequence[str]]) -> list[str]:
+    """The tags that at least a quarter of the members bear, and at least two of them, as their names are spelled.
+
+    Of two that say the same the longer one stays: `terraform-plan` rather than `terraform`, unless most speak of Terraform alone.
+    """
+    counts = Counter(tag for listed in topics for tag in set(listed))
+    common = {tag: count for tag, count in counts.items() if count >= max(2, len(topics) / 4)}
+    kept = [
+        tag
+        for tag, count in common.items()
+        if not any(other != tag and f"-{tag}-" in f"-{other}-" and 2 * common[other] >= count for other in common)
+    ]
+    kept.sort(key=lambda tag: (-common[tag], -tag.count("-"), tag))
+    spelled = {normalise_tag(name): name for listed in names for name in listed}
+    return [spelled.get(tag, tag.replace("-", " ")) for tag in kept[:_TOPICS_IN_LABEL]]
 
 
 def _shared(names: Sequence[Sequence[str]]) -> list[str]:

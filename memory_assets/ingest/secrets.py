@@ -37,8 +37,9 @@ def guarded(scan: Scan, policy: SecretPolicy) -> Scan:
 
 def _guarded_file(file: FileScan, policy: SecretPolicy) -> FileScan:
     refusals = tuple(replace(refusal, reason=mask(refusal.reason)) for refusal in file.refusals)
+    file = replace(file, refusals=refusals, hooks=tuple(replace(hook, text=mask(hook.text)) for hook in file.hooks))
     if policy is SecretPolicy.MASK:
-        return replace(file, items=tuple(map(without_secrets, file.items)), refusals=refusals)
+        return replace(file, items=tuple(map(without_secrets, file.items)))
     reasons = {item.key: refusal_of(item) for item in file.items}
     refused = (
         Refusal(item.source, file.path, reasons[item.key], _MEND, mask(item.title), item.key)

@@ -23,8 +23,9 @@ _SILOS = """
 """
 _MASKED = r"""
     SELECT path, kind, count(*)
-    FROM (SELECT path, unnest(regexp_extract_all(i::VARCHAR, '\[secret: ([a-z0-9 ]{1,30})\]', 1)) AS kind
-          FROM source_items i WHERE contains(i::VARCHAR, '[secret: '))
+    FROM (SELECT path, unnest(regexp_extract_all(held, '\[secret: ([a-z0-9 ]{1,30})\]', 1)) AS kind
+          FROM (SELECT path, i::VARCHAR AS held FROM source_items i UNION ALL SELECT path, hook FROM source_hooks)
+          WHERE contains(held, '[secret: '))
     GROUP BY ALL ORDER BY ALL
 """
 

@@ -119,6 +119,11 @@ MIGRATIONS: tuple[str, ...] = (
     );
     ALTER TABLE graph_memories ADD COLUMN updated_at TIMESTAMPTZ;
     """,
+    """
+    CREATE TABLE memory_first_seen (
+        id BIGINT PRIMARY KEY, seen_at TIMESTAMPTZ
+    );
+    """,
 )
 """One script per schema version, each run once and in one transaction."""
 

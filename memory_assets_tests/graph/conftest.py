@@ -53,7 +53,7 @@ class World:
         days: float = 0,
         **fields: Any,
     ) -> None:
-        """Store a memory, created `days` before DAY; its vector is its own direction unless one is given."""
+        """Store a memory, created and first seen `days` before DAY; its vector is its own direction unless one is given."""
         text = content or f"memory number {number}"
         made = Memory(
             **{
@@ -63,7 +63,7 @@ class World:
                 "source": Source.CLI,
                 "source_key": "",
                 "created_at": DAY - timedelta(days=days),
-                "updated_at": DAY,
+                "updated_at": DAY - timedelta(days=days),
                 "entities": tuple(Entity(name, kind) for name, kind in names),
                 "content_hash": content_hash(text),
                 "revision": content_hash(f"{text}{names}{fields}{days}"),

@@ -37,10 +37,10 @@ def materialize(world) -> dict[str, dict[str, Any]]:
 
 
 def test_the_cycles_materialise_with_what_changed_and_a_second_time_change_nothing(world):
-    for number in range(1, 7):
+    for number in range(1, 11):
         text = f"The export of Kontora was slow on day {number}."
         world.put(number, text, vector=around(0, number), kind=Kind.PROJECT, days=2500, protected=True)
-    world.put(7, days=2500)
+    world.put(11, days=2500)
     first = materialize(world)
     assert first["graph_edges"]["written"] > 0
     assert "| 0.0 to 0.1 |" in first["relevance_scores"]["distribution"]

@@ -44,6 +44,26 @@ def test_a_fresh_memory_without_edges_starts_well_above_the_archive_threshold(wo
     assert score(world, A).relevance == pytest.approx(0.6)
 
 
+def test_age_counts_at_the_earliest_from_when_the_store_first_saw_a_memory(world):
+    world.put(A, days=700, updated_at=DAY - timedelta(days=10.5))
+    seen = score(world, A)
+    assert seen.decay == pytest.approx(math.exp(-0.1 * 10))
+    assert seen.fresh_because == "first seen here"
+    world.put(A, "another text", days=700, updated_at=DAY + timedelta(days=5))
+    assert score(world, A, DAY + timedelta(days=10)).decay == pytest.approx(math.exp(-0.1 * 20))
+
+
+def test_what_was_archived_before_first_sights_were_kept_does_not_look_new(world):
+    world.put(A, days=200, state=State.ARCHIVED, updated_at=DAY)
+    world.refresh()
+    assert decay_cycle(world.tenant, DAY).woken == ()
+
+
+def test_even_the_least_important_memory_starts_above_the_archive_threshold(world):
+    world.put(A, days=700, updated_at=DAY, importance=0.0, confidence=0.0)
+    assert score(world, A).relevance > world.settings.archive_threshold
+
+
 def test_a_score_is_at_most_one(world):
     world.put(A, importance=1)
     for number in range(100, 130):

@@ -1,4 +1,5 @@
 import json
+from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
 
@@ -6,6 +7,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from memory_assets.cli.consolidate import command as consolidate_command
 from memory_assets.cli.import_ import command as import_command
 from memory_assets.graph import forgetting
 from memory_assets.graph.clusters import find_clusters, label_dense, match_clusters
@@ -14,7 +16,7 @@ from memory_assets.graph.forgetting import ForgetRules, forget
 from memory_assets.graph.neighbours import nearest_of_all, nearest_to
 from memory_assets.graph.relevance import refresh_relevance
 from memory_assets.graph.summaries import summarise
-from memory_assets.models import RelationType, State
+from memory_assets.models import Kind, RelationType, State
 from memory_assets.stores.relations import StatedRelation
 from memory_assets_tests.graph.conftest import DAY, DIMENSION
 
@@ -53,6 +55,17 @@ class TestCreative:
             (3, 4, "RELATES_TO"),
         }
         assert {(1, 2, "SHARES_THEME"), (3, 4, "RELATES_TO")} == world.edges("creative")
+
+    def test_a_memory_gets_at_most_three_links_in_all(self, world):
+        for number in range(1, 12):
+            world.put(number, vector=direction(1.0, 0.02 * number))
+        scored(world)
+        ends: Counter[int] = Counter()
+        for week in range(4):
+            found = find_links(world.catalog, world.memories, DAY + timedelta(days=7 * week), least_similarity=0.5)
+            ends.update(end for link in found.links for end in (int(str(link["source_id"])), int(str(link["target_id"]))))
+        assert max(ends.values()) == 3
+        assert world.query("SELECT count(*) FROM creative_links") == [(ends.total() // 2,)]
 
     def test_what_is_connected_in_either_direction_is_left_alone(self, world):
         world.put(1, vector=direction(1.0))
@@ -219,6 +232,14 @@ class TestClusters:
         assert "Coffee" not in made.text
         assert made.text.index("failed") < made.text.index("Mondays")
 
+    def test_a_label_is_what_most_members_are_about_as_it_is_spelled(self):
+        texts = ["It failed at 3 in the night, 42 times.", "It failed again, 42 times.", "It imports on Mondays."]
+        topics = [["billing-export", "export", "postgresql"], ["billing-export", "postgresql"], ["export", "monday"]]
+        made = summarise(texts, [["PostgreSQL"], [], []], [DAY] * 3, topics)
+        assert made.label == "Billing export, PostgreSQL"
+        unnamed = summarise(texts, [[], [], []], [DAY] * 3, [[], [], []])
+        assert unnamed.label == "Failed, times, imports"
+
     def test_texts_of_nothing_but_stop_words_are_still_summarised(self):
         assert summarise(["it is what it is"] * 3, [[], [], []], [DAY] * 3).text
 
@@ -243,6 +264,40 @@ class TestForget:
         assert self.states(world)[1] == "active"
         assert [memory.id for memory, _ in self.run(world).archived] == [1]
         assert self.states(world) == {1: "archived", 2: "active", 3: "forgotten", 4: "superseded", 5: "active", 6: "active"}
+
+    def test_what_stands_never_rests_by_age_alone(self, world):
+        for number, kind in enumerate((Kind.USER, Kind.FEEDBACK, Kind.SELF_KNOWLEDGE), start=1):
+            world.put(number, days=900, kind=kind)
+        world.put(4, days=900, importance=0.8)
+        world.put(5, days=900, importance=0.8, source_key="claude_silo:x/a.md")
+        world.refresh()
+        assert [memory.id for memory, _ in self.run(world).archived] == [5]
+
+    def test_more_than_a_tenth_goes_only_where_a_person_lets_it(self, world, monkeypatch):
+        rules = replace(RULES, at_most=0.1)
+        for number in range(1, 20):
+            world.put(number, days=0)
+        for number in range(20, 23):
+            world.put(number, days=200)
+        world.refresh()
+        held = self.run(world, rules)
+        assert (held.held_back, held.active, len(held.archived)) == (True, 22, 3)
+        assert State.ARCHIVED not in self.states(world).values()
+        monkeypatch.setenv("MEMORY_DATA_DIR", str(world.settings.data_dir))
+        refused = CliRunner().invoke(consolidate_command, ["forget"])
+        assert refused.exit_code == 1
+        assert "more than 10% of the 22 active memories" in refused.output
+        assert State.ARCHIVED not in self.states(world).values()
+        assert CliRunner().invoke(consolidate_command, ["forget", "--yes"]).exit_code == 0
+        assert Counter(self.states(world).values())[State.ARCHIVED] >= 3
+
+    def test_a_tenth_goes_without_asking(self, world):
+        for number in range(1, 10):
+            world.put(number, days=0)
+        world.put(10, days=200)
+        world.refresh()
+        assert not self.run(world, replace(RULES, at_most=0.1)).held_back
+        assert self.states(world)[10] == State.ARCHIVED
 
     def test_without_grace_the_threshold_alone_decides(self, world):
         world.put(6, days=20)

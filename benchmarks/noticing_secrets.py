@@ -1,4 +1,4 @@
-"""How well and how fast secrets are noticed: `python benchmarks/secrets.py`.
+"""How well and how fast secrets are noticed: `python benchmarks/noticing_secrets.py`.
 
 Prints the share of invented secrets that are masked whole, by kind where any is missed, the share of look-alikes and of the
 paragraphs of the sample home and the docs that raise an alarm, and processor time for 1,000 texts of each and for hostile ones.
