@@ -7,13 +7,15 @@ source still says is archived and never deleted, because the next run would only
 What would take more than a tenth of the active memories out of recall does nothing, until a person lets it: a store that was
 never recalled, or a setting, is more often the cause than a tenth that no longer matters.
 Protected memories, and those that showed a sign of life within the days of grace, are never touched; nor are memories in any
-other state than active or archived.
+other state than active or archived. Whom somebody changes while the cycle runs stays as they left it.
 """
 
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from memory_assets.graph.neighbours import LIVE
 from memory_assets.graph.relevance import compute_scores
 from memory_assets.models import Memory, State
 from memory_assets.stores.catalog import Catalog
@@ -24,6 +26,7 @@ from memory_assets.stores.memories import MemoryStore
 FOLDER = "deleted"
 _CHUNK = 500
 """Memories per commit."""
+_Found = tuple[tuple[Memory, float], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,16 +103,20 @@ def forget(
             continue
         leaving += row["state"] == State.ACTIVE
     held_back = leaving > rules.at_most * active
-    archived, deleted = _read(memories, to_archive), _read(memories, to_delete)
+    archived, deleted = _read(memories, to_archive, (State.ACTIVE,)), _read(memories, to_delete, LIVE)
     file = None
     if not dry_run and not held_back:
-        for chunk in _chunks(list(to_archive)):
-            memories.set_state(chunk, State.ARCHIVED)
+        moved: set[int] = set()
+        for ids, read_at in _chunks(archived):
+            moved.update(memories.transition(ids, (State.ACTIVE,), State.ARCHIVED, read_at=read_at))
+        archived = tuple(item for item in archived if item[0].id in moved)
         if deleted:
             file = folder / FOLDER / f"{now.astimezone(UTC):%Y-%m-%dT%H%M%S%fZ}.jsonl"
             replace_file(file, to_jsonl(memory for memory, _ in deleted))
-            for chunk in _chunks(list(to_delete)):
-                memories.delete(chunk)
+            for ids, read_at in _chunks(deleted):
+                memories.delete(ids, read_at)
+                kept = {memory.id for memory in memories.get(ids)}
+                deleted = tuple(item for item in deleted if item[0].id not in kept)
     return ForgetOutcome(scores.num_rows, active, held_back, archived, deleted, file)
 
 
@@ -122,10 +129,16 @@ def _still_said(catalog: Catalog, memories: MemoryStore) -> set[int]:
     return {number for (number,) in found}
 
 
-def _chunks(numbers: list[int]) -> list[list[int]]:
-    return [numbers[start : start + _CHUNK] for start in range(0, len(numbers), _CHUNK)]
+def _chunks(found: _Found) -> Iterator[tuple[list[int], list[datetime]]]:
+    """Ids, and the `updated_at` that was read, of so many as one commit takes."""
+    for start in range(0, len(found), _CHUNK):
+        chunk = [memory for memory, _ in found[start : start + _CHUNK]]
+        yield [memory.id for memory in chunk], [memory.updated_at for memory in chunk]
 
 
-def _read(memories: MemoryStore, relevance: dict[int, float]) -> tuple[tuple[Memory, float], ...]:
-    found = [memory for chunk in _chunks(list(relevance)) for memory in memories.get(chunk)]
-    return tuple(sorted(((memory, relevance[memory.id]) for memory in found), key=lambda item: (item[1], item[0].id)))
+def _read(memories: MemoryStore, relevance: dict[int, float], states: Collection[State]) -> _Found:
+    """The memories that may still be forgotten, with their relevance, least first."""
+    ids = list(relevance)
+    found = [memory for start in range(0, len(ids), _CHUNK) for memory in memories.get(ids[start : start + _CHUNK])]
+    free = [(memory, relevance[memory.id]) for memory in found if memory.state in states and not memory.protected]
+    return tuple(sorted(free, key=lambda item: (item[1], item[0].id)))

@@ -215,14 +215,16 @@ def refresh_relevance(
     return RelevanceOutcome(wanted.num_rows, below, histogram, written, tuple(number for (number,) in woken))
 
 
-def wake(memories: MemoryStore, ids: Sequence[int]) -> None:
+def wake(memories: MemoryStore, ids: Sequence[int]) -> list[int]:
     """Take archived memories back into recall: they were recalled, or linked to something live, since they were archived.
+
+    Returns:
+        Those that were still archived.
 
     Raises:
         StoreError: the commit failed; they stay archived.
     """
-    if ids:
-        memories.set_state(ids, State.ACTIVE)
+    return memories.transition(ids, (State.ARCHIVED,), State.ACTIVE)
 
 
 def explain(catalog: Catalog, number: int) -> Factors | None:

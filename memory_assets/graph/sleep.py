@@ -3,6 +3,7 @@
 Belongs here: which settings a cycle takes and what goes with it. The cycles themselves are in modules of their own.
 """
 
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -34,7 +35,7 @@ def decay_cycle(tenant: "Tenant", now: datetime, *, dry_run: bool = False) -> Re
 
     outcome = score()
     if outcome.woken and not dry_run:
-        wake(tenant.memories, outcome.woken)
+        outcome = replace(outcome, woken=tuple(wake(tenant.memories, outcome.woken)))
         score()
     return outcome
 

@@ -22,8 +22,9 @@ _CHUNK = 512
 def reembed(store: MemoryStore, embedder: "Embedder", on_progress: Callable[[int, int], None]) -> int:
     """Fill the vectors that this embedder has not made yet, then make them the live ones and drop the old.
 
-    Memories that other processes store with the old embedder meanwhile are found by a further pass; the switch happens when a
-    pass finds none. Also mends single missing vectors of the live embedder.
+    Memories that other processes store or change meanwhile are found by a further pass. The switch happens when none is left and
+    nobody commits; whoever waited to commit vectors of the old embedder then is refused. Also mends single missing vectors of the
+    live embedder.
 
     Returns:
         How many memories were embedded now.
@@ -33,18 +34,22 @@ def reembed(store: MemoryStore, embedder: "Embedder", on_progress: Callable[[int
         StoreError: a commit failed; the same holds.
     """
     column = store.columns.add(embedder.name, embedder.dimension)
+    missing = f"{column} IS NULL"
     done = 0
-    while (missing := store.scan(("id", "indexed_text"), f"{column} IS NULL")).num_rows:
-        total = done + missing.num_rows
-        for batch in missing.to_batches(max_chunksize=_CHUNK):
+    while True:
+        todo = store.scan(("id", "indexed_text", "updated_at"), missing)
+        total = done + todo.num_rows
+        for batch in todo.to_batches(max_chunksize=_CHUNK):
             vectors = embedder.embed(batch["indexed_text"].to_pylist())
             filled = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1), pa.float32()), vectors.shape[1])
             now = pa.array([datetime.now(UTC)] * batch.num_rows, SCHEMA.field("updated_at").type)
-            store.update(pa.table({"id": batch["id"], column: filled, "updated_at": now}))
-            done += batch.num_rows
+            rows = pa.table({"id": batch["id"], column: filled, "updated_at": now})
+            done += store.update(rows, batch["updated_at"].to_pylist())
             on_progress(done, total)
-    store.columns.make_live(column)
-    return done
+        with store.columns.switching():
+            if not store.table.count_rows(missing):
+                store.columns.make_live(column)
+                return done
 
 
 def outdated(analyzer: "Analyzer") -> str:
@@ -61,7 +66,7 @@ def reanalyse(store: MemoryStore, analyzer: "Analyzer", on_progress: Callable[[i
     Raises:
         StoreError: a commit failed; finished batches stay.
     """
-    todo = store.scan(("id", "content"), outdated(analyzer))
+    todo = store.scan(("id", "content", "updated_at"), outdated(analyzer))
     done = 0
     for batch in todo.to_batches(max_chunksize=_CHUNK):
         found = analyzer.analyze_batch(batch["content"].to_pylist())
@@ -72,7 +77,7 @@ def reanalyse(store: MemoryStore, analyzer: "Analyzer", on_progress: Callable[[i
             "pipeline": [analyzer.name] * batch.num_rows,
             "updated_at": [datetime.now(UTC)] * batch.num_rows,
         }
-        store.update(pa.table(columns, schema=pa.schema([SCHEMA.field(name) for name in columns])))
-        done += batch.num_rows
+        rows = pa.table(columns, schema=pa.schema([SCHEMA.field(name) for name in columns]))
+        done += store.update(rows, batch["updated_at"].to_pylist())
         on_progress(done, todo.num_rows)
     return done

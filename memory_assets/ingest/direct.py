@@ -91,15 +91,16 @@ def import_memories(tenant: "Tenant", given: Sequence[NewMemory], on_progress: C
 
     A memory is the same if it has the same id or external id, or, without either, the same text, time, session and author.
     Those of one session that have the same time, or none, are a microsecond apart in the order given, so that who follows whom is
-    not lost.
+    not lost. One that somebody changes while the import runs stays as they left it.
 
     Raises:
         ProcessingError: a step failed; finished commits stay.
         StoreError: a commit failed; finished commits stay.
     """
     given = _guarded(tenant, given, MAX_IMPORTED_LENGTH)
-    existing = tenant.memories.scan(("id", "revision"))
+    existing = tenant.memories.scan(("id", "revision", "updated_at"))
     revisions = dict(zip(existing["id"].to_pylist(), existing["revision"].to_pylist(), strict=True))
+    read_at = dict(zip(existing["id"].to_pylist(), existing["updated_at"].to_pylist(), strict=True))
     with_ids = {memory.id: memory for memory in (replace(each, id=_import_id(each)) for each in given)}
     todo = [memory for memory in with_ids.values() if revisions.get(memory.id) != _revision(memory)]
     ordinals = _ordinals(with_ids.values())
@@ -107,7 +108,8 @@ def import_memories(tenant: "Tenant", given: Sequence[NewMemory], on_progress: C
     for start in range(0, len(todo), _CHUNK):
         chunk = todo[start : start + _CHUNK]
         memories, embeddings = _understand(tenant, chunk, now, [ordinals[each.id] for each in chunk])
-        tenant.memories.put(memories, embeddings, tenant.embedder.name)
+        known = [read_at[memory.id] for memory in memories if memory.id in read_at]
+        tenant.memories.put(memories, embeddings, tenant.embedder.name, known)
         on_progress(start + len(chunk), len(todo))
     tenant.memories.upkeep.optimize()
     updated = sum(memory.id in revisions for memory in todo)

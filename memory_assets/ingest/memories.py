@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from memory_assets.models import State
 from memory_assets.stores.catalog import Catalog
-from memory_assets.stores.memories import MemoryStore
+from memory_assets.stores.lance import quoted
+from memory_assets.stores.memories import SUPERSEDABLE, MemoryStore
 from memory_assets.stores.rows import SCHEMA, derived_id, from_arrow, indexed_text, to_arrow
 
 if TYPE_CHECKING:
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
 _CHUNK = 512
 """Memories per commit."""
 
-_COMPARED = ("id", "source", "source_key", "state", "superseded_by", "content_hash", "revision")
+_COMPARED = ("id", "source", "source_key", "state", "content_hash", "revision", "updated_at")
+_GONE = (State.VANISHED, State.SUPERSEDED)
+"""States from which a memory returns when its source says it again."""
 _USERS_OWN = ("state", "superseded_by", "protected", "external_id")
 """Columns that an update from a source leaves alone: they may have changed since they were read."""
 
@@ -80,9 +83,11 @@ def sync_memories(
         _write_batch(store, embedder, pa.Table.from_batches([batch]), outcome)
         done += batch.num_rows
         on_progress(done, to_write.num_rows)
-    outcome.returned = _set_states(store, to_return)
-    outcome.superseded += _set_states(store, to_supersede)
-    outcome.vanished = _set_states(store, to_vanish)
+    back = to_return["id"].to_pylist()
+    outcome.returned = len(store.transition(back, _GONE, State.ACTIVE, superseded_by=[None] * len(back)))
+    old, new = to_supersede["id"].to_pylist(), to_supersede["superseded_by"].to_pylist()
+    outcome.superseded += len(store.transition(old, SUPERSEDABLE, State.SUPERSEDED, superseded_by=new))
+    outcome.vanished = len(store.transition(to_vanish["id"].to_pylist(), (State.ACTIVE,), State.VANISHED))
     store.upkeep.optimize()
     outcome.version = store.version
     return outcome
@@ -92,32 +97,30 @@ def _plan(catalog: Catalog, existing: pa.Table) -> tuple[pa.Table, pa.Table, pa.
     """What to write (new and changed entries), and the state changes: returned, superseded and vanished rows."""
     with catalog.read() as connection:
         connection.register("existing", existing)
-        connection.execute("""
+        connection.execute(f"""
             CREATE TEMP TABLE wanted AS
             SELECT e.* EXCLUDE (entry_hash), f.entities, f.actions, f.tags AS auto_tags, f.pipeline,
                    md5(entry_hash || f.pipeline || f::VARCHAR) AS revision
             FROM memory_entries e JOIN extracted_features f USING (content_hash) WHERE f.fault IS NULL;
             CREATE TEMP TABLE heads AS
             SELECT w.key, any_value(x.id) FILTER (x.content_hash = w.content_hash) AS same_id,
-                   list(x.id ORDER BY x.id) FILTER (x.content_hash <> w.content_hash AND x.state <> 'superseded') AS older
+                   list(x.id ORDER BY x.id) FILTER (x.content_hash <> w.content_hash AND x.state IN {quoted(SUPERSEDABLE)}) AS older
             FROM wanted w JOIN existing x ON x.source_key = w.key GROUP BY w.key;
         """)
         to_write = connection.execute("""
-            SELECT w.*, h.same_id, h.older
+            SELECT w.*, h.same_id, h.older, x.updated_at AS read_at
             FROM wanted w LEFT JOIN heads h USING (key) LEFT JOIN existing x ON x.id = h.same_id
             WHERE x.id IS NULL OR x.revision <> w.revision ORDER BY length(w.content), w.key
         """).to_arrow_table()
-        to_return = connection.execute("""
-            SELECT x.id, 'active' AS state, NULL::BIGINT AS superseded_by
-            FROM heads h JOIN existing x ON x.id = h.same_id WHERE x.state IN ('vanished', 'superseded') ORDER BY x.id
+        to_return = connection.execute(f"""
+            SELECT x.id FROM heads h JOIN existing x ON x.id = h.same_id WHERE x.state IN {quoted(_GONE)} ORDER BY x.id
         """).to_arrow_table()
         to_supersede = connection.execute("""
-            SELECT unnest(h.older) AS id, 'superseded' AS state, h.same_id AS superseded_by
+            SELECT unnest(h.older) AS id, h.same_id AS superseded_by
             FROM heads h WHERE h.same_id IS NOT NULL AND h.older IS NOT NULL
         """).to_arrow_table()
         to_vanish = connection.execute("""
-            SELECT x.id, 'vanished' AS state, NULL::BIGINT AS superseded_by
-            FROM existing x SEMI JOIN source_scans s USING (source)
+            SELECT x.id FROM existing x SEMI JOIN source_scans s USING (source)
             WHERE x.state = 'active' AND x.source_key NOT IN (SELECT key FROM memory_entries) ORDER BY x.id
         """).to_arrow_table()
     return to_write, to_return, to_supersede, to_vanish
@@ -136,11 +139,9 @@ def _write_batch(store: MemoryStore, embedder: "Embedder", batch: pa.Table, outc
         old: memory.id for row, memory in zip(rows, memories, strict=True) if row["same_id"] is None for old in row["older"] or ()
     }
     if new.num_rows:
-        store.insert_superseding(new, replaced)
-    store.update(changed)
+        outcome.superseded += store.insert_superseding(new, replaced)
+    outcome.updated += store.update(changed, [row["read_at"] for row in rows if row["same_id"] is not None])
     outcome.added += new.num_rows
-    outcome.superseded += len(replaced)
-    outcome.updated += changed.num_rows
     outcome.preview = (outcome.preview + [(m.source_key, m.content[:80]) for m in memories])[:10]
 
 
@@ -161,10 +162,3 @@ def _memory_rows(rows: Sequence[dict[str, Any]], now: datetime) -> pa.Table:
         ],
         schema=pa.schema([field for field in SCHEMA if field.name != "indexed_text"]),
     )
-
-
-def _set_states(store: MemoryStore, rows: pa.Table) -> int:
-    if rows.num_rows:
-        now = pa.array([datetime.now(UTC)] * rows.num_rows, SCHEMA.field("updated_at").type)
-        store.update(rows.append_column("updated_at", now))
-    return rows.num_rows

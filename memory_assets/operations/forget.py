@@ -40,5 +40,5 @@ def restore(tenant: "Tenant", reference: str | int) -> ForgottenMemory:
 
 def _moved(tenant: "Tenant", reference: str | int, state: State) -> ForgottenMemory:
     memory = find_memory(tenant, reference)
-    tenant.memories.set_state([memory.id], state)
+    tenant.memories.transition([memory.id], set(State) - {state}, state)
     return ForgottenMemory.model_validate(find_memory(tenant, memory.id))

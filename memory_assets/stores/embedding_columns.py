@@ -3,7 +3,10 @@
 So vectors of two embedders are never compared, and a change of embedder is one commit after the new column has been filled.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from hashlib import blake2b
+from pathlib import Path
 from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -12,6 +15,7 @@ import pyarrow as pa
 
 from memory_assets.errors import StoreError
 from memory_assets.stores import lance
+from memory_assets.stores.locks import exclusive_lock
 from memory_assets.stores.tables import StoredTable, reading
 
 if TYPE_CHECKING:
@@ -109,6 +113,19 @@ class EmbeddingColumns:
         made_by = {"path": column, "metadata": {EMBEDDER_FACT: embedder}}
         lance.commit(table, lambda: table.update_field_metadata(made_by), failure)
         return column
+
+    @contextmanager
+    def switching(self) -> Iterator[None]:
+        """Let nobody else commit meanwhile, so that no vectors are lost that are stored during a switch.
+
+        A table in object storage is not guarded.
+        """
+        if "://" in self.stored.uri:
+            yield
+            return
+        with exclusive_lock(Path(self.stored.uri)):
+            self.stored.writing.checkout_latest()
+            yield
 
     def make_live(self, column: str) -> None:
         """Search this column from now on, in one commit, and drop the others.

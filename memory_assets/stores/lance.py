@@ -5,7 +5,8 @@ Lance commits them atomically.
 """
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,6 +17,7 @@ from memory_assets.errors import StoreError
 from memory_assets.stores.locks import shared_lock
 
 if TYPE_CHECKING:
+    from lancedb._lancedb import MergeResult
     from lancedb.table import Table
 
 _PATIENCE_SECONDS = 60.0
@@ -91,7 +93,7 @@ def commit(table: "Table", work: Callable[[], Result], failure: str) -> Result:
     """Do `work`, which is one commit; when other writers were faster too often for Lance's own retries, do it again.
 
     Args:
-        table: what is written to; before another try it is brought to its newest version.
+        table: what is written to; before each try it is brought to its newest version.
         work: fails without a trace, or is done.
         failure: what to say then, as the beginning of a sentence.
 
@@ -102,13 +104,13 @@ def commit(table: "Table", work: Callable[[], Result], failure: str) -> Result:
     while True:
         try:
             with shared_lock(table):
+                table.checkout_latest()
                 return work()
         except (RuntimeError, OSError, ValueError) as error:
             if not is_conflict(error) or monotonic() > deadline:
                 advice = mend(error) or "run the command again"
                 raise StoreError(f"{failure} ({first_line(error)}); nothing was written: {advice}.") from error
         sleep(random.uniform(0.0, _LONGEST_PAUSE_SECONDS))  # noqa: S311
-        table.checkout_latest()
 
 
 def mend(error: BaseException) -> str | None:
@@ -160,16 +162,19 @@ def insert(table: "Table", rows: pa.Table) -> int:
     return commit(table, lambda: builder.execute(aligned(rows, table.schema)).version, _not_written(table, rows))
 
 
-def upsert(table: "Table", rows: pa.Table) -> int:
+def upsert(table: "Table", rows: pa.Table, where: str | None = None) -> "MergeResult":
     """Insert or replace `rows` by id in one commit; columns that the table has and `rows` lacks become null.
 
-    Returns:
-        The table's version after the commit.
+    Args:
+        table: what is written to.
+        rows: the rows.
+        where: rows that are there already are replaced only where this holds of them, as `target.<column>`, when it is committed.
 
     Raises:
         StoreError: the commit did not happen; nothing was written.
     """
-    return _merge(table, aligned(rows, table.schema), insert=True)
+    builder = table.merge_insert("id").when_matched_update_all(where=where).when_not_matched_insert_all()
+    return commit(table, lambda: builder.execute(aligned(rows, table.schema)), _not_written(table, rows))
 
 
 def aligned(rows: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -188,24 +193,35 @@ def aligned(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.table(columns, schema=schema)
 
 
-def update_columns(table: "Table", rows: pa.Table) -> int:
+def update_columns(table: "Table", rows: pa.Table, where: str | None = None) -> "MergeResult":
     """Set the given columns of the rows whose id is in `rows`, in one commit; other columns and rows stay as they are.
 
-    Returns:
-        The table's version after the commit.
+    Args:
+        table: what is written to.
+        rows: `id` and the columns.
+        where: as for `upsert`.
 
     Raises:
         StoreError: the commit did not happen; nothing was written.
     """
-    schema = pa.schema([table.schema.field(name) for name in rows.column_names])
-    return _merge(table, rows.cast(schema), insert=False)
+    builder = table.merge_insert("id").when_matched_update_all(where=where)
+
+    def work() -> "MergeResult":
+        schema = pa.schema([field for field in table.schema if field.name in rows.column_names])
+        return builder.execute(aligned(rows, schema))
+
+    return commit(table, work, _not_written(table, rows))
 
 
-def _merge(table: "Table", rows: pa.Table, *, insert: bool) -> int:
-    builder = table.merge_insert("id").when_matched_update_all()
-    if insert:
-        builder = builder.when_not_matched_insert_all()
-    return commit(table, lambda: builder.execute(rows).version, _not_written(table, rows))
+def unchanged(updated_at: Iterable[datetime], row: str = "target.") -> str:
+    """The condition that rows are as they were read: every writer gives what it changes a new `updated_at`.
+
+    Args:
+        updated_at: of all rows as they were read, aware.
+        row: what stands before a column's name: nothing in a deletion.
+    """
+    moments = {f"timestamp '{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}+00:00'" for moment in updated_at}
+    return f"{row}updated_at IN ({', '.join(sorted(moments))})" if moments else "false"
 
 
 def _not_written(table: "Table", rows: pa.Table) -> str:

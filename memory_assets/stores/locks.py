@@ -1,13 +1,14 @@
-"""Locks on a table's folder, by which a tenant is never deleted in the midst of a commit.
+"""Locks on a table's folder, by which nothing is deleted, and no embedder changed, in the midst of a commit.
 
-Whoever commits holds a shared lock, whoever deletes an exclusive one. `flock` needs no more than a folder opened for reading, so
-nothing is written and a kill leaves nothing behind.
+Whoever commits holds a shared lock, whoever deletes or changes the embedder an exclusive one. `flock` needs no more than a folder
+opened for reading, so nothing is written and a kill leaves nothing behind.
 """
 
 import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary
@@ -17,6 +18,8 @@ from memory_assets.errors import StoreError
 if TYPE_CHECKING:
     from lancedb.table import Table
 
+_held: ContextVar[frozenset[Path]] = ContextVar("held", default=frozenset())
+"""Tables that the present work has locked for itself, in which it may commit."""
 _uris: "WeakKeyDictionary[Table, str]" = WeakKeyDictionary()
 """Asking a table for its URI takes half a millisecond."""
 
@@ -31,7 +34,7 @@ def shared_lock(table: "Table") -> Iterator[None]:
         StoreError: it has been deleted.
     """
     uri = _uris.get(table) or _uris.setdefault(table, cast("Any", table).uri)
-    if "://" in uri:
+    if "://" in uri or Path(uri) in _held.get():
         yield
         return
     with _locked(Path(uri), fcntl.LOCK_SH) as there:
@@ -42,16 +45,21 @@ def shared_lock(table: "Table") -> Iterator[None]:
 
 @contextmanager
 def exclusive_lock(database: Path) -> Iterator[None]:
-    """Wait until no commit to the tables of a folder is under way, and let none begin as long as this lasts.
+    """Wait until no commit to the tables of a folder is under way, and let nobody else begin one as long as this lasts.
 
     Raises:
         StoreError: somebody else is deleting them.
     """
     with ExitStack() as locks:
-        for table in sorted(database.glob("*.lance")):
+        tables = sorted(database.glob("*.lance"))
+        for table in tables:
             if not locks.enter_context(_locked(table, fcntl.LOCK_EX)):
                 raise StoreError(f"The table {table} is being deleted already.")
-        yield
+        before = _held.set(_held.get() | set(tables))
+        try:
+            yield
+        finally:
+            _held.reset(before)
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """The `memories` table: what is remembered, one row a memory, one commit a change."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from memory_assets.stores.resident.memories import Allowance, ResidentMemories
 
+SUPERSEDABLE = (State.ACTIVE, State.ARCHIVED, State.VANISHED)
+"""States of a memory whose source says something else now; what a person forgot stays forgotten."""
 _CACHE_BYTES = 16 << 20
 
 
@@ -148,9 +150,16 @@ class MemoryStore:
         self._changed()
         return version
 
-    def put(self, memories: Sequence[Memory], embeddings: "npt.NDArray[np.float32]", embedder: str) -> int:
+    def put(
+        self,
+        memories: Sequence[Memory],
+        embeddings: "npt.NDArray[np.float32]",
+        embedder: str,
+        read_at: Sequence[datetime] | None = None,
+    ) -> int:
         """Insert or replace memories with their embeddings, shape (n, dimension), in one commit.
 
+        With `read_at`, the `updated_at` with which those that exist were read, only they are replaced that nobody changed since.
         What is replaced by an older `updated_at` than the present is not noticed by readers of the change feed.
 
         Returns:
@@ -161,7 +170,9 @@ class MemoryStore:
         """
         if not memories:
             return self.version
-        version = lance.upsert(self.stored.writing, self.columns.fill(to_arrow(memories), embeddings, embedder))
+        rows = self.columns.fill(to_arrow(memories), embeddings, embedder)
+        guard = None if read_at is None else lance.unchanged(read_at)
+        version = lance.upsert(self.stored.writing, rows, guard).version
         self._changed()
         return version
 
@@ -169,52 +180,99 @@ class MemoryStore:
         """Insert `rows`, made by `columns.fill`, and in the same commit mark what they replace as superseded.
 
         Args:
-            rows: the new memories.
-            replaced: id of an older memory -> id of the new one that says what it said.
-        """
-        rows = lance.aligned(rows, self.table.schema)
-        if replaced:
-            old = self.scan(self.table.schema.names, f"id IN ({', '.join(map(str, replaced))})")
-            changes: dict[str, list[Any]] = {
-                "state": [State.SUPERSEDED] * old.num_rows,
-                "superseded_by": [replaced[number] for number in old["id"].to_pylist()],
-                "updated_at": [datetime.now(UTC)] * old.num_rows,
-            }
-            for name, values in changes.items():
-                place = old.schema.get_field_index(name)
-                old = old.set_column(place, name, pa.array(values, old.schema.field(name).type))
-            rows = pa.concat_tables([rows, lance.aligned(old, rows.schema)])
-        version = lance.upsert(self.stored.writing, rows)
-        self._changed()
-        return version
+            rows: the new memories; those whose ids are taken stay as they are.
+            replaced: id of an older memory -> id of the new one that says what it said. An older memory that somebody forgot,
+                or changes meanwhile, stays as it is.
 
-    def update(self, rows: pa.Table) -> int:
-        """Set some columns of existing memories in one commit: `rows` holds `id` and the columns to set.
-
-        One of them is `updated_at`, from which other readers learn of the change, unless only vectors are set that are not live.
-        """
-        if not rows.num_rows:
-            return self.version
-        version = lance.update_columns(self.stored.writing, rows)
-        self._changed()
-        return version
-
-    def set_state(self, ids: Sequence[int], state: State) -> None:
-        """Move memories into a state, in one commit.
+        Returns:
+            How many were superseded.
 
         Raises:
-            NotFoundError: one of them does not exist; nothing was changed.
+            StoreError: the commit failed; nothing was written.
         """
-        known = {memory.id for memory in self.get(ids)}
-        missing = [number for number in ids if number not in known]
-        if missing:
-            raise NotFoundError(f"There is no memory {missing[0]}; `memory recent` lists the newest.")
-        now = datetime.now(UTC)
-        columns = {"id": list(ids), "state": [state] * len(ids), "updated_at": [now] * len(ids)}
-        self.update(pa.table(columns, schema=pa.schema([SCHEMA.field(name) for name in columns])))
+        table = self.stored.writing
+        rows = lance.aligned(rows, table.schema)
+        where = f"id IN ({', '.join(map(str, replaced))}) AND state IN {lance.quoted(SUPERSEDABLE)}" if replaced else "false"
+        old = self.scan(rows.column_names, where)
+        guard = lance.unchanged(old["updated_at"].to_pylist())
+        changes: dict[str, list[Any]] = {
+            "state": [State.SUPERSEDED] * old.num_rows,
+            "superseded_by": [replaced[number] for number in old["id"].to_pylist()],
+            "updated_at": [datetime.now(UTC)] * old.num_rows,
+        }
+        for name, values in changes.items():
+            place = old.schema.get_field_index(name)
+            old = old.set_column(place, name, pa.array(values, old.schema.field(name).type))
+        written = lance.upsert(table, pa.concat_tables([rows, lance.aligned(old, rows.schema)]), guard)
+        self._changed()
+        return written.num_updated_rows
 
-    def delete(self, ids: Sequence[int]) -> None:
+    def update(self, rows: pa.Table, read_at: Sequence[datetime]) -> int:
+        """Set some columns of existing memories in one commit: `rows` holds `id`, `updated_at` and the columns to set.
+
+        Args:
+            rows: what to set, computed from the memories as they were read.
+            read_at: their `updated_at` as it was read then. A memory that somebody changed since stays as it is.
+
+        Returns:
+            How many were set.
+
+        Raises:
+            StoreError: the commit failed; nothing was written.
+        """
+        if not rows.num_rows:
+            return 0
+        written = lance.update_columns(self.stored.writing, rows, lance.unchanged(read_at))
+        self._changed()
+        return written.num_updated_rows
+
+    def transition(
+        self,
+        ids: Sequence[int],
+        sources: Collection[State],
+        target: State,
+        *,
+        superseded_by: Sequence[int | None] | None = None,
+        read_at: Sequence[datetime] | None = None,
+    ) -> list[int]:
+        """Move memories from one of some states into another, in one commit: the only way in which a state changes.
+
+        Args:
+            ids: the memories.
+            sources: only those are moved that are in one of these states when it is committed.
+            target: the state that they get.
+            superseded_by: what superseded each of them; left as it is unless given.
+            read_at: their `updated_at` as it was read, where more than the state decided; who was changed since is not moved.
+
+        Returns:
+            The ids of those that were moved.
+
+        Raises:
+            StoreError: the commit failed; nothing was moved.
+        """
+        if not ids or not self.exists:
+            return []
+        now = datetime.now(UTC)
+        columns: dict[str, Sequence[Any]] = {"id": list(ids), "state": [target] * len(ids), "updated_at": [now] * len(ids)}
+        if superseded_by is not None:
+            columns["superseded_by"] = superseded_by
+        rows = pa.table(columns, schema=pa.schema([SCHEMA.field(name) for name in columns]))
+        guard = f"target.state IN {lance.quoted(tuple(sources))}"
+        if read_at is not None:
+            guard = f"{guard} AND {lance.unchanged(read_at)}"
+        moved = lance.update_columns(self.stored.writing, rows, guard).num_updated_rows
+        self._changed()
+        if moved in (0, len(ids)):
+            return list(ids) if moved else []
+        listed = f"id IN ({', '.join(map(str, ids))})"
+        return self.scan(("id",), f"{listed} AND {lance.unchanged([now], '')}")["id"].to_pylist()
+
+    def delete(self, ids: Sequence[int], read_at: Sequence[datetime] | None = None) -> None:
         """Remove memories for good, in one commit; unknown ids are passed over.
+
+        Args:
+            ids: the memories.
+            read_at: their `updated_at` as it was read; who was changed since is not removed.
 
         Raises:
             StoreError: the commit failed; nothing was removed.
@@ -223,6 +281,8 @@ class MemoryStore:
             return
         table = self.stored.writing
         where = f"id IN ({', '.join(str(int(number)) for number in ids)})"
+        if read_at is not None:
+            where = f"{where} AND {lance.unchanged(read_at, '')}"
         lance.commit(table, lambda: table.delete(where), f"{len(ids)} memories in {self.uri} could not be deleted")
         self._changed()
 

@@ -95,11 +95,12 @@ def test_checks_fail_on_what_must_never_be(write_silo: WriteSilo, tenant: Tenant
     write_silo("owner", "Priya owns the billing export.")
     assert run(instance).success
     store = tenant.memories
-    ids = store.scan(("id",))["id"]
+    rows = store.scan(("id", "updated_at"))
     column = store.columns.live
     assert column
     field = store.table.schema.field(column)
-    store.update(pa.table({"id": ids, column: pa.array([[0.5] * field.type.list_size], field.type)}))
+    changed = pa.table({"id": rows["id"], column: pa.array([[0.5] * field.type.list_size], field.type)})
+    store.update(changed, rows["updated_at"].to_pylist())
     with tenant.catalog.write() as connection:
         connection.execute("UPDATE relevance_scores SET relevance = 1.5")
         connection.execute(

@@ -61,7 +61,7 @@ def test_order_within_a_session_joins_neighbours_only(world):
     world.put(D, session="other", days=2)
     world.refresh()
     assert world.edges("session") == {(A, B, "OCCURRED_BEFORE"), (B, C, "OCCURRED_BEFORE")}
-    world.memories.set_state([B], State.FORGOTTEN)
+    world.memories.transition([B], State, State.FORGOTTEN)
     world.refresh()
     assert world.edges() == {(A, C, "OCCURRED_BEFORE")}
 
@@ -157,7 +157,7 @@ def test_no_edge_dangles_when_memories_go_or_are_forgotten(world):
     fill(world)
     world.refresh()
     world.memories.delete([A])
-    world.memories.set_state([B], State.FORGOTTEN)
+    world.memories.transition([B], State, State.FORGOTTEN)
     world.refresh()
     ends = {end for edge in world.edges() for end in edge[:2]}
     assert not ends & {A, B}

@@ -182,7 +182,7 @@ class TestClusters:
     def test_a_cluster_keeps_its_identity_as_members_come_and_go(self, world):
         self.fill(world, (6, 5))
         before = {cluster.label: cluster.id for cluster in find_clusters(world.catalog, world.memories, DAY).clusters}
-        world.memories.set_state([1, 2], State.ARCHIVED)
+        world.memories.transition([1, 2], State, State.ARCHIVED)
         world.put(50, "The export of area 0 is slow.", vector=around(0, 50), names=[("Tool0", "TOOL")])
         world.refresh()
         outcome = find_clusters(world.catalog, world.memories, DAY + timedelta(days=30))
@@ -193,7 +193,7 @@ class TestClusters:
     def test_a_dissolved_cluster_leaves_nothing_behind(self, world):
         self.fill(world, (4,))
         find_clusters(world.catalog, world.memories, DAY)
-        world.memories.set_state([1, 2, 3], State.FORGOTTEN)
+        world.memories.transition([1, 2, 3], State, State.FORGOTTEN)
         world.refresh()
         outcome = find_clusters(world.catalog, world.memories, DAY)
         assert (outcome.clusters, outcome.dissolved) == ((), 1)
@@ -355,11 +355,11 @@ class TestForget:
         monkeypatch.setattr(forgetting, "_CHUNK", 1)
         delete, calls = world.memories.delete, []
 
-        def killed(ids):
+        def killed(ids, read_at):
             calls.append(ids)
             if len(calls) == 2:
                 raise KeyboardInterrupt
-            delete(ids)
+            delete(ids, read_at)
 
         monkeypatch.setattr(world.memories, "delete", killed)
         with pytest.raises(KeyboardInterrupt):

@@ -3,16 +3,21 @@
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import numpy as np
 import pytest
 
+from memory_assets.errors import StoreError
 from memory_assets.ingest import backfill
 from memory_assets.models import Kind, Memory, Source
+from memory_assets.stores import lance
 from memory_assets.stores.memories import Filters, MemoryStore
-from memory_assets.stores.rows import new_id
+from memory_assets.stores.rows import new_id, to_arrow
 from memory_assets.tenants import Tenant
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
@@ -62,6 +67,61 @@ def test_memories_stored_during_the_backfill_are_found_by_it(store: MemoryStore)
     embedder = Turned(lambda: put(store, 1) if next(calls) < 2 else None)
     assert backfill.reembed(store, embedder, lambda *_: None) == 12
     assert store.nearest(np.eye(3, dtype=np.float32)[0], "turned", 20, Filters()).num_rows == 12
+
+
+def test_what_is_stored_after_the_last_pass_is_found_by_another(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    switching, late = store.columns.switching, iter(range(2))
+
+    @contextmanager
+    def storing_before_the_switch() -> Iterator[None]:
+        if next(late, None) is not None:
+            put(MemoryStore(store.uri), 1)
+        with switching():
+            yield
+
+    monkeypatch.setattr(store.columns, "switching", storing_before_the_switch)
+    assert backfill.reembed(store, Turned(), lambda *_: None) == 12
+    assert store.nearest(np.eye(3, dtype=np.float32)[0], "turned", 20, Filters()).num_rows == 12
+
+
+def test_who_commits_old_vectors_during_the_switch_waits_and_is_refused(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_live, other = store.columns.make_live, MemoryStore(store.uri, freshness=1_000)
+    late = [Memory(new_id(), "late", Kind.NOTE, Source.CLI, "", NOW, NOW)]
+    rows = other.columns.fill(to_arrow(late), np.eye(4, dtype=np.float32)[[0]], "old")
+    refused: list[StoreError] = []
+
+    def store_late() -> None:
+        try:
+            lance.append(other.table, rows)
+        except StoreError as error:
+            refused.append(error)
+
+    storing = threading.Thread(target=store_late)
+
+    def switched(column: str) -> None:
+        storing.start()
+        storing.join(0.3)
+        assert storing.is_alive()
+        make_live(column)
+
+    monkeypatch.setattr(store.columns, "make_live", switched)
+    assert backfill.reembed(store, Turned(), lambda *_: None) == 10
+    storing.join(10)
+    assert [str(error).partition(";")[2] for error in refused] == [" nothing was written, run the command again."]
+    assert len(store) == 10
+
+
+def test_what_is_edited_while_it_is_embedded_gets_the_vector_of_its_new_text(store: MemoryStore) -> None:
+    first = store.recent(1, Filters())[0]
+    acts = [
+        lambda: store.put([replace(first, content="yy", updated_at=datetime.now(UTC))], np.eye(4, dtype=np.float32)[[0]], "old")
+    ]
+    embedder = Turned(lambda: acts.pop()() if acts else None)
+    assert backfill.reembed(store, embedder, lambda *_: None) == 10
+    assert embedder.embedded == 11
+    assert store.scan(("id",), f"{store.columns.live} IS NULL").num_rows == 0
 
 
 KILLED = """

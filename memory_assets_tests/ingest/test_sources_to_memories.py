@@ -18,6 +18,7 @@ from memory_assets.ingest.features import extract_features
 from memory_assets.ingest.memories import MemoriesOutcome, sync_memories
 from memory_assets.ingest.scans import known_stamps, let_go, record_scan, refusals
 from memory_assets.ingest.status import tenant_status
+from memory_assets.language.embedders import Embedder
 from memory_assets.language.pipeline import Analyzer, Findings
 from memory_assets.language.reading import Part
 from memory_assets.models import Memory, Source, State
@@ -135,10 +136,32 @@ def test_a_vanished_source_rests_and_its_return_wakes_it(tenant: Tenant, write_s
 def test_what_a_person_forgot_stays_forgotten(tenant: Tenant, write_silo: WriteSilo) -> None:
     path = write_silo("owner", "Priya owns the billing export.")
     ingest(tenant)
-    tenant.memories.set_state([by_title(tenant)["owner"].id], State.FORGOTTEN)
+    tenant.memories.transition([by_title(tenant)["owner"].id], State, State.FORGOTTEN)
     path.write_text(path.read_text().replace("type: project", "type: user"))
     ingest(tenant)
     assert by_title(tenant, State.FORGOTTEN)["owner"].kind == "user"
+
+
+def test_what_a_person_forgets_or_restores_while_a_run_embeds_stays_as_they_left_it(
+    tenant: Tenant, write_silo: WriteSilo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = [write_silo(name, f"Priya owns {name}.") for name in ("owner", "deadline")]
+    ingest(tenant)
+    owner, deadline = (by_title(tenant)[name].id for name in ("owner", "deadline"))
+    tenant.memories.transition([deadline], State, State.FORGOTTEN)
+    embed = type(tenant.embedder).embed
+
+    def embed_while_somebody_decides(self: Embedder, texts: Sequence[str]) -> object:
+        tenant.memories.transition([owner], (State.ACTIVE,), State.FORGOTTEN)
+        tenant.memories.transition([deadline], (State.FORGOTTEN,), State.ACTIVE)
+        return embed(self, texts)
+
+    monkeypatch.setattr(type(tenant.embedder), "embed", embed_while_somebody_decides)
+    paths[0].write_text(paths[0].read_text().replace("Priya", "Ada"))
+    paths[1].write_text(paths[1].read_text().replace("type: project", "type: reference"))
+    ingest(tenant)
+    states = {memory.id: memory.state for memory in tenant.memories.get([owner, deadline])}
+    assert states == {owner: State.FORGOTTEN, deadline: State.ACTIVE}
 
 
 def test_a_file_that_breaks_keeps_its_last_good_memory_and_is_reported(tenant: Tenant, write_silo: WriteSilo) -> None:

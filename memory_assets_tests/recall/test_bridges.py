@@ -97,7 +97,7 @@ def test_neighbourhood_and_likeness_are_no_reasons(tenant: Tenant, remember, con
 
 
 def test_paths_lead_through_active_memories_only(tenant: Tenant, story):
-    tenant.memories.set_state([2], State.FORGOTTEN)
+    tenant.memories.transition([2], State, State.FORGOTTEN)
     assert all(2 not in path for path in paths(tenant, "outage of the shop"))
 
 

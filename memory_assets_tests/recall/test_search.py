@@ -197,7 +197,7 @@ def test_what_another_handle_commits_is_found_at_once_with_its_session(tenant: T
 def test_a_memory_that_was_changed_after_its_index_was_built_is_returned_as_it_is_now(tenant: Tenant, remember):
     remember("The kayak leaks")
     search(tenant, "kayak")
-    tenant.memories.set_state([1], State.FORGOTTEN)
+    tenant.memories.transition([1], State, State.FORGOTTEN)
     assert search(tenant, "kayak") == []
-    tenant.memories.set_state([1], State.ACTIVE)
+    tenant.memories.transition([1], State, State.ACTIVE)
     assert found(search(tenant, "kayak")) == [1]

@@ -49,7 +49,7 @@ def test_what_changed_is_taken_in_without_reading_everything_again(tenant: Tenan
     remember("a", session="one", author="Ann")
     first = read_timeline(tenant.memories, None)
     remember("b", session="one", author="Bela")
-    tenant.memories.set_state([1], State.ARCHIVED)
+    tenant.memories.transition([1], State, State.ARCHIVED)
     second = read_timeline(tenant.memories, first)
     whole = read_timeline(tenant.memories, None)
     assert contents(second) == contents(whole)
@@ -100,7 +100,7 @@ def test_a_timeline_that_follows_the_feed_is_the_one_that_is_read_at_once(tmp_pa
         if work == "delete":
             writer.delete([number])
         elif work == "archive" and writer.get([number]):
-            writer.set_state([number], State.ARCHIVED)
+            writer.transition([number], State, State.ARCHIVED)
         elif work.startswith("put"):
             moment = datetime.now(UTC) - timedelta(days=300 * (work == "put old" and not writer.get([number])))
             created = START + timedelta(minutes=minute)

@@ -49,7 +49,7 @@ def test_deleting_waits_for_the_commit_that_is_under_way(written: Tenant) -> Non
     [
         add,
         lambda store: store.upkeep.optimize(),
-        lambda store: store.set_state([1], State.FORGOTTEN),
+        lambda store: store.transition([1], State, State.FORGOTTEN),
         lambda store: store.delete([1]),
     ],
 )

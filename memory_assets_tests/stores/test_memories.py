@@ -110,11 +110,11 @@ def test_what_is_put_is_found_by_meaning_by_words_and_by_time(store: MemoryStore
 def test_forgotten_memories_leave_every_search_and_come_back(store: MemoryStore) -> None:
     one = memory("Alice debugs the lock")
     store.put([one], unit(0), "test")
-    store.set_state([one.id], State.FORGOTTEN)
+    store.transition([one.id], State, State.FORGOTTEN)
     assert store.nearest(unit(0)[0], "test", 5, Filters()).num_rows == 0
     assert store.matching("lock", 5, Filters()).num_rows == 0
     assert store.recent(5, Filters()) == []
-    store.set_state([one.id], State.ACTIVE)
+    store.transition([one.id], State, State.ACTIVE)
     assert store.matching("lock", 5, Filters()).num_rows == 1
 
 
@@ -172,7 +172,7 @@ def test_a_superseding_insert_is_one_commit(store: MemoryStore) -> None:
 def test_updating_some_columns_leaves_the_others(store: MemoryStore) -> None:
     one = memory("text", tags=("a",))
     store.put([one], unit(2), "test")
-    store.set_state([one.id], State.ARCHIVED)
+    store.transition([one.id], State, State.ARCHIVED)
     (kept,) = store.get([one.id])
     assert (kept.content, kept.tags, kept.state) == ("text", ("a",), State.ARCHIVED)
     found = store.nearest(unit(2)[0], "test", 1, Filters(states=[State.ARCHIVED]))

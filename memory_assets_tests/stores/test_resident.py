@@ -168,7 +168,7 @@ def _replaces(store: MemoryStore) -> None:
 
 
 def _forgets(store: MemoryStore) -> None:
-    store.set_state([each.id for each in store.recent(3, Filters())], State.FORGOTTEN)
+    store.transition([each.id for each in store.recent(3, Filters())], State, State.FORGOTTEN)
 
 
 def _deletes(store: MemoryStore) -> None:
@@ -245,7 +245,7 @@ def test_merging_in_the_background_changes_no_answer(tmp_path: Path) -> None:
     store = resident(tmp_path)
     for batch in range(3):
         store.add([memory(f"batch{batch} item{n}", n) for n in range(1_200)], vectors(1_200, seed=batch), "test")
-    store.set_state([each.id for each in store.recent(10, Filters())], State.ARCHIVED)
+    store.transition([each.id for each in store.recent(10, Filters())], State, State.ARCHIVED)
     before = store.matching("batch1 item7", 20, Filters())["id"].to_pylist()
     assert store.is_resident
     store.tend_resident()
@@ -285,7 +285,7 @@ def test_another_live_embedder_is_loaded_anew(store: MemoryStore) -> None:
     other = on_disk(store)
     other.columns.make_live(other.columns.add("other", 3))
     forgotten = other.recent(1, ACTIVE)[0].id
-    other.set_state([forgotten], State.FORGOTTEN)
+    other.transition([forgotten], State, State.FORGOTTEN)
     assert forgotten not in [each.id for each in store.recent(50, ACTIVE)]
     assert store.needs_tending
     store.tend_resident()
@@ -310,7 +310,7 @@ def test_an_append_whose_version_is_told_too_late_hides_no_commit_between(store:
     resident_memories = store._resident
     assert resident_memories
     assert store.recent(1, ACTIVE)[0].id == added.id
-    on_disk(store).set_state([added.id], State.FORGOTTEN)
+    on_disk(store).transition([added.id], State, State.FORGOTTEN)
     resident_memories.appended(rows, rows.column_names[-1], version + 1)
     assert added.id not in [each.id for each in store.recent(50, ACTIVE)]
     assert_same_answers(store)

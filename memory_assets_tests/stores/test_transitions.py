@@ -1,0 +1,121 @@
+"""Two writers at once: what a person did meanwhile stays as they left it."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from memory_assets.models import Kind, Memory, Source, State
+from memory_assets.stores.memories import MemoryStore
+from memory_assets.stores.rows import new_id, to_arrow
+
+THEN = datetime.now(UTC) - timedelta(days=1)
+Act = Callable[[], object]
+
+
+def memory(content: str) -> Memory:
+    return Memory(new_id(), content, Kind.NOTE, Source.CLI, "", THEN, THEN)
+
+
+def vectors(count: int) -> np.ndarray:
+    return np.full((count, 4), 0.5, np.float32)
+
+
+@pytest.fixture
+def one() -> Memory:
+    return memory("Alice debugs the lock")
+
+
+@pytest.fixture
+def two() -> Memory:
+    return memory("Bob mends the pump")
+
+
+@pytest.fixture
+def person(tmp_path: Path, one: Memory, two: Memory) -> MemoryStore:
+    """Somebody else's handle on a store of two memories."""
+    store = MemoryStore(str(tmp_path / "vectors"))
+    store.put([one, two], vectors(2), "test")
+    return store
+
+
+@pytest.fixture
+def store(person: MemoryStore) -> MemoryStore:
+    """A handle that looks for nobody's commits by itself."""
+    opened = MemoryStore(person.uri, freshness=1_000)
+    opened.prepare()
+    assert opened.columns.embedder == "test"
+    return opened
+
+
+@pytest.fixture
+def meanwhile(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> Callable[[Act], None]:
+    """Let something happen just before the next commit, after everything for it has been read."""
+
+    def plan(act: Act) -> None:
+        acts, look = [act], store.stored.writing.checkout_latest
+
+        def looking() -> None:
+            look()
+            if acts:
+                acts.pop()()
+
+        monkeypatch.setattr(store.stored.writing, "checkout_latest", looking)
+
+    return plan
+
+
+def state(store: MemoryStore, wanted: Memory) -> State:
+    return store.get([wanted.id])[0].state
+
+
+def test_only_who_is_in_a_source_state_moves_and_is_told(store: MemoryStore, one: Memory, two: Memory) -> None:
+    assert store.transition([one.id], (State.ACTIVE,), State.FORGOTTEN) == [one.id]
+    assert store.transition([one.id, two.id, 7], (State.ACTIVE,), State.ARCHIVED) == [two.id]
+    assert store.transition([one.id, two.id], (State.VANISHED,), State.ACTIVE) == []
+    assert (state(store, one), state(store, two)) == (State.FORGOTTEN, State.ARCHIVED)
+
+
+def test_who_is_forgotten_while_a_cycle_archives_stays_forgotten(
+    store: MemoryStore, person: MemoryStore, one: Memory, two: Memory, meanwhile: Callable[[Act], None]
+) -> None:
+    meanwhile(lambda: person.transition([one.id], (State.ACTIVE,), State.FORGOTTEN))
+    assert store.transition([one.id, two.id], (State.ACTIVE,), State.ARCHIVED) == [two.id]
+    assert state(person, one) == State.FORGOTTEN
+
+
+def edit(person: MemoryStore, wanted: Memory) -> None:
+    person.put([replace(wanted, content="edited", updated_at=datetime.now(UTC))], vectors(1), "test")
+
+
+def test_who_is_edited_meanwhile_is_neither_updated_nor_replaced_nor_deleted_nor_archived(
+    store: MemoryStore, person: MemoryStore, one: Memory, meanwhile: Callable[[Act], None]
+) -> None:
+    now = datetime.now(UTC)
+    rows = pa.table({"id": [one.id], "title": ["computed"], "updated_at": pa.array([now], pa.timestamp("us", tz="UTC"))})
+    works: list[Act] = [
+        lambda: store.update(rows, [one.updated_at]),
+        lambda: store.put([replace(one, content="computed", updated_at=now)], vectors(1), "test", [one.updated_at]),
+        lambda: store.delete([one.id], [one.updated_at]),
+        lambda: store.transition([one.id], (State.ACTIVE,), State.ARCHIVED, read_at=[one.updated_at]),
+    ]
+    for work in works:
+        meanwhile(lambda: edit(person, one))
+        work()
+        (kept,) = person.get([one.id])
+        assert (kept.content, kept.title, kept.state) == ("edited", "", State.ACTIVE)
+        person.put([one], vectors(1), "test")
+
+
+def test_who_is_forgotten_while_its_successor_is_embedded_stays_forgotten(
+    store: MemoryStore, person: MemoryStore, one: Memory, two: Memory, meanwhile: Callable[[Act], None]
+) -> None:
+    new = memory("Alice found the lock")
+    rows = store.columns.fill(to_arrow([new]), vectors(1), "test")
+    meanwhile(lambda: person.transition([one.id], (State.ACTIVE,), State.FORGOTTEN))
+    assert store.insert_superseding(rows, {one.id: new.id, two.id: new.id}) == 1
+    assert [state(person, each) for each in (one, two, new)] == [State.FORGOTTEN, State.SUPERSEDED, State.ACTIVE]
