@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from memory_assets.api.context import request_id
+from memory_assets.display import visible
 
 _PLAIN_FIELDS = {*logging.makeLogRecord({}).__dict__, "message", "asctime", "request_id", "color_message", "taskName"}
 """What every record has; everything else was given by whoever logged it."""
@@ -42,7 +43,7 @@ class PrettyFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """See `logging.Formatter.format`."""
         extras = " ".join(f"{name}={value}" for name, value in record.__dict__.items() if name not in _PLAIN_FIELDS)
-        return f"{super().format(record)}  {extras}".rstrip()
+        return visible(f"{super().format(record)}  {extras}".rstrip())
 
 
 def configure_logging(level: str, style: Literal["json", "pretty"]) -> None:

@@ -1,10 +1,10 @@
 """What requests may hold, checked strictly; what is answered are the answers of `memory_assets.operations`.
 
-The JSON schemas say exactly what is accepted, blank texts and control characters included, so that a client generated from
-`/openapi.json` sends nothing that is refused.
+The JSON schemas say what a schema can say simply. That a text is blank or holds control characters is said when it is sent.
 """
 
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -14,15 +14,11 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    GetJsonSchemaHandler,
     WithJsonSchema,
 )
-from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema
 
-from memory_assets.api import patterns
 from memory_assets.errors import InvalidInputError
-from memory_assets.language.validation import MAX_TAG_LENGTH, is_blank, reject_unstorable
+from memory_assets.language.validation import MAX_TAG_LENGTH, is_blank, reject_unstorable, validate_line
 from memory_assets.models import MAX_CONTENT_LENGTH, Kind, RelationType
 from memory_assets.operations import cursors
 
@@ -37,12 +33,17 @@ _LATEST = datetime(2200, 1, 1, tzinfo=UTC)
 """What the store's filters can compare; times beyond are taken as these, which no memory lies beyond."""
 
 
-def _storable(text: str) -> str:
-    try:
-        reject_unstorable(text, "it")
-    except InvalidInputError as error:
-        raise ValueError(str(error)) from error
-    return text
+def _refusing(check: Callable[[str, str], object]) -> AfterValidator:
+    """Apply a rule of `language.validation`, which is told that the field is `it`; the answer names the field before."""
+
+    def checked(text: str) -> str:
+        try:
+            check(text, "it")
+        except InvalidInputError as error:
+            raise ValueError(str(error)) from error
+        return text
+
+    return AfterValidator(checked)
 
 
 def _visible(text: str) -> str:
@@ -64,31 +65,17 @@ def _moment(value: object) -> datetime:
     return _LATEST if moment.year >= _LATEST.year else moment.astimezone(UTC)
 
 
-class _TextSchema:
-    """Says in JSON schema what `_storable` and `_visible` accept; worked out when a schema is asked for."""
-
-    def __init__(self, most: int, *, visible: bool) -> None:
-        self.most = most
-        self.visible = visible
-
-    def __get_pydantic_json_schema__(self, _core: CoreSchema, _handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        if self.visible:
-            return {"type": "string", "minLength": 1, "maxLength": self.most, "pattern": patterns.visible_text()}
-        return {"type": "string", "maxLength": self.most, "pattern": patterns.storable_text()}
-
-
 def _integer(value: object) -> object:
     """JSON has one kind of number: 16.0 is an integer."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 _Integer = BeforeValidator(_integer)
-_Storable = AfterValidator(_storable)
 _Visible = AfterValidator(_visible)
-Content = Annotated[str, Field(max_length=MAX_CONTENT_LENGTH), _Storable, _Visible, _TextSchema(MAX_CONTENT_LENGTH, visible=True)]
-Tag = Annotated[str, Field(max_length=MAX_TAG_LENGTH), _Storable, _Visible, _TextSchema(MAX_TAG_LENGTH, visible=True)]
-Name = Annotated[str, Field(max_length=_MAX_NAME_LENGTH), _Storable, _TextSchema(_MAX_NAME_LENGTH, visible=False)]
-Query = Annotated[str, Field(max_length=MAX_QUERY_LENGTH), _Storable, _TextSchema(MAX_QUERY_LENGTH, visible=False)]
+Content = Annotated[str, Field(min_length=1, max_length=MAX_CONTENT_LENGTH), _refusing(reject_unstorable), _Visible]
+Tag = Annotated[str, Field(min_length=1, max_length=MAX_TAG_LENGTH), _refusing(validate_line), _Visible]
+Name = Annotated[str, Field(max_length=_MAX_NAME_LENGTH), _refusing(validate_line)]
+Query = Annotated[str, Field(max_length=MAX_QUERY_LENGTH), _refusing(reject_unstorable)]
 _MomentSchema = WithJsonSchema({"type": "string", "format": "date-time"}, mode="validation")
 Moment = Annotated[datetime, BeforeValidator(_moment), _MomentSchema]
 MemoryId = Annotated[int, Field(ge=1, le=MAX_ID), _Integer]

@@ -3,7 +3,7 @@
 import click
 
 from memory_assets.cli.options import common_options
-from memory_assets.cli.output import print_json
+from memory_assets.cli.output import print_json, say
 from memory_assets.tenants import Tenant
 
 
@@ -32,4 +32,4 @@ def command(tenant: Tenant, as_json: bool) -> None:
             }
         )
     else:
-        click.echo(f"{analysed} memories analysed by {tenant.analyzer.name}, {embedded} embedded by {tenant.embedder.name}.")
+        say(f"{analysed} memories analysed by {tenant.analyzer.name}, {embedded} embedded by {tenant.embedder.name}.")

@@ -3,6 +3,8 @@
 import click
 from click.shell_completion import get_completion_class
 
+from memory_assets.cli.output import say
+
 
 @click.command("completion", epilog="Example: memory completion bash > ~/.local/share/bash-completion/completions/memory")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
@@ -12,4 +14,4 @@ def command(context: click.Context, shell: str) -> None:
     completion = get_completion_class(shell)
     if completion is None:
         raise click.UsageError(f"This release of click has no completion for {shell}.")
-    click.echo(completion(context.find_root().command, {}, "memory", "_MEMORY_COMPLETE").source())
+    say(completion(context.find_root().command, {}, "memory", "_MEMORY_COMPLETE").source())

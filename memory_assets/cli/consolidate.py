@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from memory_assets.cli.options import common_options
-from memory_assets.cli.output import print_json
+from memory_assets.cli.output import print_json, say
 from memory_assets.tenants import Tenant
 
 _SHOWN = 20
@@ -36,10 +36,10 @@ def decay(dry_run: bool, tenant: Tenant, as_json: bool) -> None:
         print_json({"dry_run": dry_run} | {name: getattr(outcome, name) for name in fields})
         return
     would = "would change" if dry_run else "changed"
-    click.echo(f"{outcome.scored} memories scored, {outcome.written} scores {would}, {len(outcome.woken)} back from the archive")
-    click.echo(f"{outcome.below_archive} lie below the archive threshold of {tenant.settings.archive_threshold:g}")
+    say(f"{outcome.scored} memories scored, {outcome.written} scores {would}, {len(outcome.woken)} back from the archive")
+    say(f"{outcome.below_archive} lie below the archive threshold of {tenant.settings.archive_threshold:g}")
     for low, count in enumerate(outcome.histogram):
-        click.echo(f"  {low / 10:.1f} to {(low + 1) / 10:.1f}  {count:>6}  {'█' * round(40 * count / max(1, outcome.scored))}")
+        say(f"  {low / 10:.1f} to {(low + 1) / 10:.1f}  {count:>6}  {'█' * round(40 * count / max(1, outcome.scored))}")
 
 
 @command.command("creative", epilog="Example: memory consolidate creative --dry-run")
@@ -55,11 +55,9 @@ def creative(dry_run: bool, tenant: Tenant, as_json: bool) -> None:
         print_json({"dry_run": dry_run} | {name: getattr(outcome, name) for name in fields})
         return
     verb = "would be connected" if dry_run else "connected"
-    click.echo(
-        f"{outcome.week}: {outcome.sampled} memories drawn, {outcome.compared} close neighbours, {len(outcome.links)} {verb}"
-    )
+    say(f"{outcome.week}: {outcome.sampled} memories drawn, {outcome.compared} close neighbours, {len(outcome.links)} {verb}")
     for link in outcome.links[:_SHOWN]:
-        click.echo(f"  {link['similarity']:.2f}  {link['source_label']}  {link['type']}  {link['target_label']}")
+        say(f"  {link['similarity']:.2f}  {link['source_label']}  {link['type']}  {link['target_label']}")
     _more(len(outcome.links))
 
 
@@ -79,13 +77,13 @@ def cluster(dry_run: bool, tenant: Tenant, as_json: bool) -> None:
         fields = ("memories", "kept", "founded", "dissolved", "written")
         print_json({"dry_run": dry_run} | {name: getattr(outcome, name) for name in fields} | {"clusters": found})
         return
-    click.echo(
+    say(
         f"{len(outcome.clusters)} clusters among {outcome.memories} memories: {outcome.kept} kept, {outcome.founded} new, "
         f"{outcome.dissolved} dissolved{' (nothing written)' if dry_run else ''}"
     )
     for found in outcome.clusters[:_SHOWN]:
-        click.secho(f"\n{found.label}  {len(found.members)} members · {found.id}", bold=True)
-        click.echo(f"  {found.summary}")
+        say(f"\n{found.label}  {len(found.members)} members · {found.id}", bold=True)
+        say(f"  {found.summary}")
     _more(len(outcome.clusters))
 
 
@@ -110,23 +108,21 @@ def forget(context: click.Context, dry_run: bool, yes: bool, tenant: Tenant, as_
         print_json(counts | listed | {"file": outcome.file and str(outcome.file)})
         context.exit(1 if outcome.held_back and not dry_run else 0)
     would = "would be " if not_done else ""
-    click.echo(
-        f"{outcome.scored} memories scored, {len(outcome.archived)} {would}archived, {len(outcome.deleted)} {would}deleted"
-    )
+    say(f"{outcome.scored} memories scored, {len(outcome.archived)} {would}archived, {len(outcome.deleted)} {would}deleted")
     for memory, relevance in [*outcome.deleted, *outcome.archived][:_SHOWN]:
-        click.echo(f"  {relevance:.3f}  {memory.id}  {memory.created_at:%Y-%m-%d}  {memory.title or memory.content[:60]}")
+        say(f"  {relevance:.3f}  {memory.id}  {memory.created_at:%Y-%m-%d}  {memory.title or memory.content[:60]}")
     _more(len(outcome.archived) + len(outcome.deleted))
     if outcome.file:
-        click.echo(f"What was deleted is kept in {outcome.file}; `memory import` takes it back.")
+        say(f"What was deleted is kept in {outcome.file}; `memory import` takes it back.")
     elif outcome.held_back:
-        click.echo(
+        say(
             f"memory: that is more than {tenant.settings.forget_at_most:.0%} of the {outcome.active} active memories, so nothing "
             f"{'would be' if dry_run else 'was'} done; look at them, then add --yes.",
             err=True,
         )
         context.exit(0 if dry_run else 1)
     elif outcome.archived and not not_done:
-        click.echo("`memory forget ID --restore` brings one back, `memory search --archived` finds them.")
+        say("`memory forget ID --restore` brings one back, `memory search --archived` finds them.")
 
 
 def _refresh_graph(tenant: Tenant, *, dry_run: bool) -> None:
@@ -139,4 +135,4 @@ def _refresh_graph(tenant: Tenant, *, dry_run: bool) -> None:
 
 def _more(total: int) -> None:
     if total > _SHOWN:
-        click.echo(f"  and {total - _SHOWN} more; --json lists all")
+        say(f"  and {total - _SHOWN} more; --json lists all")

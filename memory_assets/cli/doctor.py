@@ -6,7 +6,7 @@ import click
 from pydantic import SecretStr
 
 from memory_assets.cli.options import common_options
-from memory_assets.cli.output import print_json
+from memory_assets.cli.output import print_json, say
 from memory_assets.doctor import Finding, examine
 from memory_assets.tenants import Tenant
 
@@ -33,14 +33,15 @@ def command(context: click.Context, mend: bool, tenant: Tenant, as_json: bool) -
         settings = {name: {"value": _shown(values[name]), "from": origin} for name, origin in came_from.items()}
         print_json({"settings": settings, "findings": [_finding_json(finding) for finding in findings]})
     else:
-        click.secho("Settings", bold=True)
+        say("Settings", bold=True)
         for name, origin in came_from.items():
-            click.echo(f"  {name:<20} {_shown(values[name])}  ({origin})")
-        click.secho("Findings", bold=True)
+            say(f"  {name:<20} {_shown(values[name])}  ({origin})")
+        say("Findings", bold=True)
         for finding in findings:
-            click.echo(f"  {click.style(_MARKS[finding.level], fg=_COLOURS[finding.level])} {finding.what}")
+            say(f"  {_MARKS[finding.level]} ", nl=False, fg=_COLOURS[finding.level])
+            say(finding.what)
             if finding.mend:
-                click.echo(f"       mend: {finding.mend}")
+                say(f"       mend: {finding.mend}")
     if any(finding.level == "fault" for finding in findings):
         context.exit(1)
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from memory_assets.cli.options import common_options
+from memory_assets.cli.output import say
 from memory_assets.tenants import Tenant
 
 
@@ -20,7 +21,7 @@ def command(file: Path, tenant: Tenant, as_json: bool) -> None:  # noqa: ARG001
     memories = from_arrow(tenant.memories.scan(COLUMNS).sort_by([("created_at", "ascending"), ("id", "ascending")]))
     lines = to_jsonl(memories)
     if str(file) == "-":
-        click.echo(lines, nl=False)
+        say(lines, nl=False)
         return
     replace_file(file, lines)
-    click.echo(f"{len(memories)} memories written to {file}", err=True)
+    say(f"{len(memories)} memories written to {file}", err=True)

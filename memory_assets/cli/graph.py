@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from memory_assets.cli.options import common_options
-from memory_assets.cli.output import print_json
+from memory_assets.cli.output import print_json, say
 from memory_assets.tenants import Tenant
 
 
@@ -23,6 +23,6 @@ def command(file: Path, limit: int, tenant: Tenant, as_json: bool) -> None:
     if as_json:
         print_json({"file": str(file.absolute()), "nodes": len(picture.ids), "edges": len(picture.edges)})
     else:
-        click.echo(f"{len(picture.ids)} nodes and {len(picture.edges)} edges drawn to {file}")
+        say(f"{len(picture.ids)} nodes and {len(picture.edges)} edges drawn to {file}")
         if not picture.ids:
-            click.echo("The graph is empty; `memory run` builds it.")
+            say("The graph is empty; `memory run` builds it.")

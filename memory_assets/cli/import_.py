@@ -8,9 +8,9 @@ import click
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from memory_assets.cli.options import creating_options
-from memory_assets.cli.output import print_json
+from memory_assets.cli.output import print_json, say
 from memory_assets.errors import InvalidInputError
-from memory_assets.language.validation import validate_content, validate_tags
+from memory_assets.language.validation import validate_memory
 from memory_assets.models import MAX_IMPORTED_LENGTH, Kind, NewMemory, Source, State
 from memory_assets.tenants import Tenant
 
@@ -54,13 +54,11 @@ class _Line(BaseModel):
         numbered = isinstance(self.id, int)
         if numbered and not 0 < self.id < 1 << 53:  # type: ignore[operator]
             raise InvalidInputError("id: an integer must lie within 1 and 2^53 - 1; give it as a string to keep it as it is")
-        validate_content(self.content, MAX_IMPORTED_LENGTH)
-        validate_tags(self.tags)
         created = self.created_at
         if created and created.tzinfo is None:
             created = created.replace(tzinfo=UTC)
         known = self.source in {source.value for source in Source}
-        return NewMemory(
+        memory = NewMemory(
             content=self.content,
             source=Source(self.source) if known else Source.IMPORT,
             kind=self.kind,
@@ -81,6 +79,8 @@ class _Line(BaseModel):
             links=self.links,
             metadata=self.metadata | ({} if known or not self.source else {"source": self.source}) | self._leftovers(),
         )
+        validate_memory(memory, MAX_IMPORTED_LENGTH)
+        return memory
 
     def _leftovers(self) -> dict[str, Any]:
         derived = {"active", "actions", "entities", "pipeline", "updated_at"}
@@ -98,7 +98,7 @@ def command(file: Path, skip_invalid: bool, tenant: Tenant, as_json: bool) -> No
 
     given, faults = _read(file)
     for fault in faults[:_MOST_SHOWN]:
-        click.echo(f"memory: {fault}", err=True)
+        say(f"memory: {fault}", err=True)
     if faults and not skip_invalid:
         raise InvalidInputError(
             f"{len(faults)} line(s) of {file} cannot be taken in, so nothing was; mend them or add --skip-invalid."
@@ -108,7 +108,7 @@ def command(file: Path, skip_invalid: bool, tenant: Tenant, as_json: bool) -> No
     if as_json:
         print_json({"added": outcome.added, "updated": outcome.updated, "unchanged": outcome.unchanged, "refused": len(faults)})
     else:
-        click.echo(f"{outcome.added} added, {outcome.updated} updated, {outcome.unchanged} unchanged, {len(faults)} refused")
+        say(f"{outcome.added} added, {outcome.updated} updated, {outcome.unchanged} unchanged, {len(faults)} refused")
 
 
 def _read(file: Path) -> tuple[list[NewMemory], list[str]]:

@@ -5,7 +5,7 @@ from dataclasses import asdict
 import click
 
 from memory_assets.cli.options import common_options
-from memory_assets.cli.output import print_json
+from memory_assets.cli.output import print_json, say
 from memory_assets.errors import NotFoundError
 from memory_assets.stores.keys import Key, KeyStore
 from memory_assets.tenants import Tenant
@@ -25,8 +25,8 @@ def create(description: str, tenant: Tenant, as_json: bool) -> None:
     if as_json:
         print_json({"id": known.id, "tenant": tenant.name, "key": key, "description": known.description})
     else:
-        click.echo(key)
-        click.echo(f"Key {known.id} opens tenant {tenant.name}; it is shown only now.", err=True)
+        say(key)
+        say(f"Key {known.id} opens tenant {tenant.name}; it is shown only now.", err=True)
 
 
 @command.command("list", epilog="Example: memory key list --tenant claude")
@@ -38,9 +38,9 @@ def list_keys(tenant: Tenant, as_json: bool) -> None:
         print_json({"tenant": tenant.name, "keys": [asdict(key) | {"active": key.active} for key in found]})
         return
     for key in found:
-        click.echo(f"{key.id}  {key.created_at:%Y-%m-%d}  {_state(key):<18}  {key.description}")
+        say(f"{key.id}  {key.created_at:%Y-%m-%d}  {_state(key):<18}  {key.description}")
     if not found:
-        click.echo(f"Tenant {tenant.name} has no key; `memory key create --tenant {tenant.name}` makes one.")
+        say(f"Tenant {tenant.name} has no key; `memory key create --tenant {tenant.name}` makes one.")
 
 
 @command.command("revoke", epilog="Example: memory key revoke 3f9c0a1b2d4e --tenant claude")
@@ -52,7 +52,7 @@ def revoke(key_id: str, tenant: Tenant, as_json: bool) -> None:
     if as_json:
         print_json(asdict(revoked) | {"active": revoked.active})
     else:
-        click.echo(f"Revoked key {revoked.id}")
+        say(f"Revoked key {revoked.id}")
 
 
 def _state(key: Key) -> str:

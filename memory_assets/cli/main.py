@@ -3,9 +3,11 @@
 import sys
 from difflib import get_close_matches
 from importlib import import_module
+from io import StringIO
 
 import click
 
+from memory_assets.display import visible
 from memory_assets.errors import MemoryAssetsError
 from memory_assets.privacy import keep_private
 
@@ -73,12 +75,14 @@ def main() -> None:
     try:
         sys.exit(cli(standalone_mode=False))
     except click.ClickException as error:
-        error.show()
+        said = StringIO()
+        error.show(said)
+        click.echo(visible(said.getvalue()), err=True, nl=False)
         sys.exit(error.exit_code)
     except click.Abort:
         sys.exit(130)
     except MemoryAssetsError as error:
-        click.echo(f"memory: {error}", err=True)
+        click.echo(f"memory: {visible(str(error))}", err=True)
         sys.exit(1)
     except BrokenPipeError:
         sys.stderr.close()

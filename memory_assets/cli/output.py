@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from memory_assets.display import visible
+
 if TYPE_CHECKING:
     from memory_assets.operations.answers import Answer
     from memory_assets.tenants import Tenant
@@ -16,10 +18,15 @@ if TYPE_CHECKING:
 _NARROWEST = 40
 
 
+def say(text: str, **style: Any) -> None:
+    """Print what others may have written, with control characters escaped; `style` is that of `click.secho`."""
+    click.secho(visible(text), **style)
+
+
 def print_answer(answer: "Answer", tenant: "Tenant", timezone: str | None = None, *, as_json: bool, **told: Any) -> None:
     """Print an operation's answer; `told` goes to its text form."""
     if as_json:
-        click.echo(answer.model_dump_json(indent=2))
+        say(answer.model_dump_json(indent=2))
         return
     from memory_assets.operations.answers import LocalTime
 
@@ -27,20 +34,20 @@ def print_answer(answer: "Answer", tenant: "Tenant", timezone: str | None = None
 
 
 def print_text(text: str) -> None:
-    """Print a text as it is; on a terminal, folded to its width, with the lines that begin an entry in bold."""
+    """Print a text; on a terminal, folded to its width, with the lines that begin an entry in bold."""
     if not sys.stdout.isatty():
-        click.echo(text)
+        say(text)
         return
     width = max(_NARROWEST, shutil.get_terminal_size().columns)
     for line in text.split("\n"):
         margin = line[: len(line) - len(line.lstrip())]
         folded = textwrap.fill(line, width, subsequent_indent=margin or "   ", break_long_words=False, break_on_hyphens=False)
-        click.echo(folded if margin or not line else click.style(folded, bold=True))
+        say(folded, bold=bool(line) and not margin)
 
 
 def print_json(value: Any) -> None:
     """Print one JSON object; times in ISO 8601."""
-    click.echo(json.dumps(value, ensure_ascii=False, indent=2, default=_plain))
+    say(json.dumps(value, ensure_ascii=False, indent=2, default=_plain))
 
 
 def _plain(value: object) -> object:

@@ -6,7 +6,8 @@ from typing import Any
 import click
 
 from memory_assets.cli.options import common_options
-from memory_assets.cli.output import print_json
+from memory_assets.cli.output import print_json, say
+from memory_assets.display import visible
 from memory_assets.ingest.scans import let_go
 from memory_assets.tenants import Tenant
 
@@ -46,10 +47,10 @@ def command(gone: tuple[Path, ...], tenant: Tenant, as_json: bool) -> None:
             reports[step.asset] = step.metadata
             if not as_json:
                 status.stop()
-                click.echo(f"{step.asset:<20}{_line(step.asset, step.metadata)}")
+                say(f"{step.asset:<20}{_line(step.asset, step.metadata)}")
                 status.start()
 
-        run_remember(tenant, lambda asset, message: status.update(f"{asset}: {message}"), report)
+        run_remember(tenant, lambda asset, message: status.update(visible(f"{asset}: {message}")), report)
     if as_json:
         print_json(reports)
 

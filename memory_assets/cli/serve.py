@@ -4,6 +4,8 @@ import os
 
 import click
 
+from memory_assets.cli.output import say
+
 
 @click.command("serve", epilog="Example: memory serve --port 8000   (then: curl http://127.0.0.1:8000/api/v1/health)")
 @click.option("--host", help="Address to listen on; default: MEMORY_HOST, else 127.0.0.1.")
@@ -14,4 +16,4 @@ def command(host: str | None, port: int | None) -> None:
     from memory_assets.api.server import serve
     from memory_assets.settings import load_settings
 
-    serve(load_settings(host=host, port=port), lambda line: click.echo(f"memory: {line}", err=True))
+    serve(load_settings(host=host, port=port), lambda line: say(f"memory: {line}", err=True))

@@ -2,7 +2,7 @@
 
 import click
 
-from memory_assets.cli.output import print_json
+from memory_assets.cli.output import print_json, say
 
 
 @click.group("tenant", epilog="Example: memory tenant create claude --with-key")
@@ -26,9 +26,9 @@ def create(name: str, with_key: bool, as_json: bool) -> None:
     if as_json:
         print_json({"tenant": tenant.name, **({"key": key} if key else {})})
         return
-    click.echo(f"Created tenant {tenant.name}")
+    say(f"Created tenant {tenant.name}")
     if key:
-        click.echo(f"Its key, which is shown only now: {key}")
+        say(f"Its key, which is shown only now: {key}")
 
 
 @command.command("list", epilog="Example: memory tenant list --json")
@@ -52,9 +52,9 @@ def list_tenants(as_json: bool) -> None:
         print_json({"tenants": found})
         return
     for each in found:
-        click.echo(f"{each['tenant']:<24} {each['memories']} memories, {each['keys']} keys")
+        say(f"{each['tenant']:<24} {each['memories']} memories, {each['keys']} keys")
     if not found:
-        click.echo("There is no tenant yet; `memory tenant create NAME` makes one.")
+        say("There is no tenant yet; `memory tenant create NAME` makes one.")
 
 
 @command.command("delete", epilog="Example: memory tenant delete claude --yes")
@@ -77,4 +77,4 @@ def delete(name: str, yes: bool, as_json: bool) -> None:
     if as_json:
         print_json({"tenant": tenant.name, "deleted_memories": count})
     else:
-        click.echo(f"Deleted tenant {tenant.name} with {count} memories")
+        say(f"Deleted tenant {tenant.name} with {count} memories")

@@ -14,7 +14,7 @@ from memory_assets.errors import ConflictError, InvalidInputError
 from memory_assets.ingest.secrets import refusal_of, without_secrets
 from memory_assets.language.process import ProcessingError, Step, process_batch
 from memory_assets.language.secrets import mask
-from memory_assets.language.validation import validate_content
+from memory_assets.language.validation import validate_memory
 from memory_assets.models import MAX_CONTENT_LENGTH, MAX_IMPORTED_LENGTH, Memory, NewMemory, SecretPolicy
 from memory_assets.stores.rows import content_hash, derived_id, indexed_text, new_id
 
@@ -136,7 +136,7 @@ def _guarded(tenant: "Tenant", given: Sequence[NewMemory], longest: int = MAX_CO
     policy = tenant.settings.secrets
     for index, each in enumerate(given):
         try:
-            validate_content(each.content, longest)
+            validate_memory(each, longest)
         except InvalidInputError as error:
             raise ProcessingError(Step.VALIDATION, str(error), index) from error
         if policy is SecretPolicy.REFUSE and (reason := refusal_of(each)):

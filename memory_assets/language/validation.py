@@ -1,14 +1,22 @@
-"""What a memory's text and tags must be before any other step looks at them."""
+"""What a memory's text, tags and other fields must be before any other step looks at them."""
 
+import re
 import unicodedata
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from memory_assets.errors import InvalidInputError
 from memory_assets.models import MAX_CONTENT_LENGTH
 
+if TYPE_CHECKING:
+    from memory_assets.models import NewMemory
+
 MAX_TAG_LENGTH = 200
 """Characters a tag may hold; a longer one is a sentence that belongs in the content."""
 
+_LINES = ("title", "project", "session", "author", "external_id")
+"""Fields of a memory that are one line each."""
+_LINE_END = re.compile("[\t\n\r\u2028\u2029]")
 _ALLOWED_CONTROLS = frozenset("\n\t\r")
 _NONCHARACTERS = frozenset(range(0xFDD0, 0xFDF0)) | {plane << 16 | low for plane in range(17) for low in (0xFFFE, 0xFFFF)}
 """The 66 code points that Unicode reserves for internal use (Unicode 16, section 23.7)."""
@@ -37,14 +45,39 @@ def validate_content(text: object, longest: int = MAX_CONTENT_LENGTH) -> str:
     return text
 
 
+def validate_memory(given: "NewMemory", longest: int = MAX_CONTENT_LENGTH) -> None:
+    """Refuse what cannot be remembered, whichever face or file it comes from: one rule for the content, one for all other fields.
+
+    Raises:
+        InvalidInputError: a field cannot be stored; the message names it, the position and the mend.
+    """
+    validate_content(given.content, longest)
+    validate_tags(given.tags)
+    for field in _LINES:
+        validate_line(getattr(given, field), field)
+
+
+def validate_line(text: str, field: str) -> str:
+    """Return `text` unchanged if it can stand in one line: storable, and without tabs and line ends. It may be empty.
+
+    Raises:
+        InvalidInputError: it cannot; the message names `field`, the position and the mend.
+    """
+    reject_unstorable(text, field)
+    if found := _LINE_END.search(text):
+        raise InvalidInputError(
+            f"{field} has a tab or a line end (U+{ord(found[0]):04X}) at position {found.start()}: write it in one line."
+        )
+    return text
+
+
 def validate_tags(tags: object) -> tuple[str, ...]:
     """Return the tags stripped of surrounding white space, in order, each once.
 
     Blank tags are refused rather than dropped, because a caller's tag never disappears silently.
 
     Raises:
-        InvalidInputError: `tags` is not a collection of strings, or one is blank, too long or not valid
-            Unicode.
+        InvalidInputError: `tags` is not a collection of strings, or one is blank, too long or no storable line.
     """
     if isinstance(tags, str | bytes) or not isinstance(tags, Iterable):
         raise InvalidInputError(f"tags must be a list of strings, not {type(tags).__name__}.")
@@ -57,7 +90,7 @@ def validate_tags(tags: object) -> tuple[str, ...]:
             raise InvalidInputError(f"{field} is empty or blank: leave it out or give it a name.")
         if len(tag) > MAX_TAG_LENGTH:
             raise InvalidInputError(f"{field} has {len(tag):,} characters, and at most {MAX_TAG_LENGTH} are stored: shorten it.")
-        reject_unstorable(tag, field)
+        validate_line(tag.strip(), field)
         unique[tag.strip()] = None
     return tuple(unique)
 

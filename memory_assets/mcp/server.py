@@ -9,6 +9,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import Field
 
+from memory_assets.display import visible
 from memory_assets.errors import MemoryAssetsError
 from memory_assets.models import Kind, NewMemory, RelationType, Source
 from memory_assets.operations.answers import Answer, LocalTime
@@ -43,7 +44,7 @@ class _Tools:
         self._tenant = tenant
 
     def _text(self, answer: Answer, timezone: str | None = None) -> str:
-        return answer.text(LocalTime.of(self._tenant.settings, timezone))
+        return visible(answer.text(LocalTime.of(self._tenant.settings, timezone)))
 
     def store(
         self,
@@ -131,4 +132,4 @@ def _told() -> Iterator[None]:
     try:
         yield
     except MemoryAssetsError as error:
-        raise ToolError(str(error)) from error
+        raise ToolError(visible(str(error))) from error

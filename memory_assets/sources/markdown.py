@@ -127,7 +127,7 @@ def memory_item(
         key=key,
         kind=kind or guess_kind(f"{stem} {name} {heading}", f"{description}\n{body}"),
         body=body,
-        title=name or stem,
+        title=" ".join(name.split()) or stem,
         description=description,
         created_at=found[0] if found else written,
         tags=tags,

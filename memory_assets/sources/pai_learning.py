@@ -180,7 +180,7 @@ def _reflection(fields: Fields, key: str, created_at: datetime | None) -> Source
         key=key,
         kind=Kind.REFLECTION,
         body="\n".join(map(_sentence, filter(None, (head, *answers)))),
-        title=task,
+        title=" ".join(task.split()),
         created_at=created_at,
         session=fields.optional_text("session_id"),
         importance=0.5 if sentiment is None else _importance(sentiment),

@@ -44,6 +44,12 @@ INJECTIONS = [
         ({"content": "a", "importance": "0.5"}, "importance"),
         ({"content": "a", "importance": True}, "importance"),
         ({"content": "a", "surprise": 1}, "surprise"),
+        ({"content": "a", "tags": ["a\x1bb"]}, "tags"),
+        ({"content": "a", "tags": ["a\nb"]}, "tags"),
+        ({"content": "a", "author": "Mallory\x9b31m"}, "author"),
+        ({"content": "a", "author": "Mallory\r"}, "author"),
+        ({"content": "a", "project": "a\tb"}, "project"),
+        ({"content": "a", "session": "a\u2028b"}, "session"),
     ],
 )
 def test_a_store_of_bad_fields_is_refused_by_name_and_keeps_nothing(client: TenantClient, body: object, named: str) -> None:
