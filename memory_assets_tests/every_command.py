@@ -50,6 +50,8 @@ def main(folder: Path) -> None:
         f"graph {folder / 'graph.html'}",
         f"export {folder / 'all.jsonl'}",
         "status",
+        "scan",
+        "completion bash",
         "doctor",
         "tenant create other",
         "tenant list",

@@ -31,6 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "key": ("key", "Create, list and revoke the keys of a tenant."),
     "health": ("health", "Tell whether the memory works and how much it holds."),
     "status": ("status", "Count what is remembered, waiting and refused."),
+    "scan": ("scan", "Look for keys and passwords in what is stored, and mask them."),
     "completion": ("completion", "Print what completes commands in your shell."),
     "doctor": ("doctor", "Check settings and stores, and say what mends them."),
 }

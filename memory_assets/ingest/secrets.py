@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from memory_assets.language.secrets import kinds_of, mask
-from memory_assets.models import FileScan, NewMemory, Refusal, Scan, SecretPolicy, SourceItem
+from memory_assets.language.secrets import find_secrets, mask
+from memory_assets.models import FileScan, Memory, NewMemory, Refusal, Scan, SecretPolicy, SourceItem
 
-Record = TypeVar("Record", NewMemory, SourceItem)
+Record = TypeVar("Record", Memory, NewMemory, SourceItem)
 
 _TEXTS = ("content", "title", "description", "body", "tags", "links", "project", "session", "author", "external_id", "metadata")
 """Fields that hold what somebody wrote, as far as a record has them."""
@@ -16,15 +16,19 @@ _MEND = "take it out, or set MEMORY_SECRETS to mask"
 
 def without_secrets(record: Record) -> Record:
     """A record with every secret in its texts masked; the same object where it holds none."""
-    texts = {name: getattr(record, name) for name in _TEXTS if hasattr(record, name)}
-    masked = {name: _masked(value) for name, value in texts.items()}
-    changed = {name: value for name, value in masked.items() if value != texts[name]}
+    texts = _texts(record)
+    changed = {name: masked for name, text in texts.items() if (masked := masked_in(text)) != text}
     return replace(record, **changed) if changed else record
 
 
-def refusal_of(record: Record) -> str:
+def secrets_of(record: Memory | NewMemory | SourceItem) -> list[tuple[str, str]]:
+    """The kind of every secret in a record's texts, and the secret itself."""
+    return [secret for text in _texts(record).values() for secret in secrets_in(text)]
+
+
+def refusal_of(record: NewMemory | SourceItem) -> str:
     """Why a record is refused where secrets are: one sentence that names their kinds; empty where it holds none."""
-    kinds = {kind: None for name in _TEXTS if hasattr(record, name) for kind in _kinds(getattr(record, name))}
+    kinds = dict.fromkeys(kind for kind, _ in secrets_of(record))
     return f"it holds a secret ({', '.join(kinds)})" if kinds else ""
 
 
@@ -49,23 +53,30 @@ def _guarded_file(file: FileScan, policy: SecretPolicy) -> FileScan:
     return replace(file, items=tuple(item for item in file.items if not reasons[item.key]), refusals=(*refusals, *refused))
 
 
-def _masked(value: Any, name: str = "") -> Any:
-    """`value` with the strings in it masked; `name` is the key under which a mapping holds it."""
+def masked_in(value: Any, name: str = "") -> Any:
+    """A JSON value with the strings in it masked; `name` is the key under which an object holds it."""
     if isinstance(value, str):
         return mask(value, name)
     if isinstance(value, dict):
-        return {mask(key): _masked(each, key) for key, each in value.items()}
+        return {mask(key): masked_in(each, key) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(_masked(each, name) for each in value)
+        return type(value)(masked_in(each, name) for each in value)
     return value
 
 
-def _kinds(value: Any, name: str = "") -> Iterator[str]:
+def secrets_in(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    """The secrets that `masked_in` would mask: kind and text of each."""
     if isinstance(value, str):
-        yield from kinds_of(value, name)
+        for secret in find_secrets(value, name):
+            yield secret.kind, value[secret.start : secret.end]
     elif isinstance(value, dict):
         for key, each in value.items():
-            yield from _kinds(each, key)
+            yield from secrets_in(key)
+            yield from secrets_in(each, key)
     elif isinstance(value, list | tuple):
         for each in value:
-            yield from _kinds(each, name)
+            yield from secrets_in(each, name)
+
+
+def _texts(record: Memory | NewMemory | SourceItem) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in _TEXTS if hasattr(record, name)}

@@ -172,8 +172,17 @@ class Secret:
     kind: str
 
 
-def find_secrets(text: str) -> list[Secret]:
-    """The keys and passwords in a text, in order, none overlapping another."""
+def find_secrets(text: str, name: str = "") -> list[Secret]:
+    """The keys and passwords in a text, in order, none overlapping another.
+
+    Args:
+        text: what somebody wrote.
+        name: what it is called where it stands, such as the key of a JSON object.
+    """
+    if name:
+        before = len(name) + 2
+        found = find_secrets(f"{name}: {text}")
+        return [Secret(max(0, each.start - before), each.end - before, each.kind) for each in found if each.end > before]
     found = [*_tokens(text)]
     lowered = text.lower()
     if any(clue in lowered for clue in _CLUES):
@@ -184,36 +193,15 @@ def find_secrets(text: str) -> list[Secret]:
 
 
 def mask(text: str, name: str = "") -> str:
-    """`text` with `[secret: kind]` in place of every secret; the same object where there is none.
-
-    Args:
-        text: what somebody wrote.
-        name: what it is called where it stands, such as the key of a JSON object.
-    """
-    for secret in reversed(_found_under(name, text)):
+    """`text`, called `name`, with `[secret: kind]` in place of every secret; the same object where there is none."""
+    for secret in reversed(find_secrets(text, name)):
         text = f"{text[: secret.start]}[secret: {secret.kind}]{text[secret.end :]}"
     return text
-
-
-def kinds_of(text: str, name: str = "") -> list[str]:
-    """The kinds of the secrets that `mask` would mask, in order."""
-    return [secret.kind for secret in _found_under(name, text)]
 
 
 def marks(text: str) -> list[str]:
     """The kinds of what was masked in a text, in order."""
     return _MARK.findall(text)
-
-
-def _found_under(name: str, text: str) -> list[Secret]:
-    if not name:
-        return find_secrets(text)
-    before = len(name) + 2
-    return [
-        Secret(max(0, secret.start - before), secret.end - before, secret.kind)
-        for secret in find_secrets(f"{name}: {text}")
-        if secret.end > before
-    ]
 
 
 def _tokens(text: str) -> Iterator[Secret]:

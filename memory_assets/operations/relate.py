@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from memory_assets.models import RelationType
+from memory_assets.language.secrets import mask
+from memory_assets.models import RelationType, SecretPolicy
 from memory_assets.operations.answers import Answer, LocalTime
 from memory_assets.operations.given import find_memory
 
@@ -56,7 +57,7 @@ def relate(
         relation: how the first relates to the second.
         target: id of the other memory, likewise.
         confidence: how sure that is, within 0..1.
-        note: why.
+        note: why; keys and passwords in it are masked, unless the settings allow them.
         stated_by: who says so, such as "cli".
 
     Raises:
@@ -66,6 +67,8 @@ def relate(
     """
     from memory_assets.stores.relations import StatedRelation
 
+    if tenant.settings.secrets is not SecretPolicy.ALLOW:
+        note = mask(note)
     first, second = find_memory(tenant, source).id, find_memory(tenant, target).id
     stated = StatedRelation(first, second, relation, confidence, note, stated_by)
     number = tenant.relations.state(stated)

@@ -127,6 +127,8 @@ MIGRATIONS: tuple[str, ...] = (
 )
 """One script per schema version, each run once and in one transaction."""
 
+_NOT_DERIVED = ("memory_access", "access_offsets", "memory_first_seen", "creative_links")
+"""What no run could find again. None of it holds a text."""
 _NOT_FOR_ARROW = "join_filter_pushdown"
 """DuckDB 1.5 fails on a join whose Bloom filter it pushes into a registered Arrow table (`Pushdown Filter Type BLOOM_FILTER`)."""
 
@@ -183,6 +185,25 @@ class Catalog:
             connection.commit()
         finally:
             connection.close()
+
+    def begin_again(self) -> None:
+        """Put a new file in place of this one, with what no run could find again; the next run builds the rest.
+
+        DuckDB leaves what was deleted in its file until something else is written there.
+
+        Raises:
+            StoreBusyError: another process holds the lock longer than the timeout.
+            StoreError: the file cannot be opened.
+        """
+        fresh = Catalog(str(self.path.with_name(f".{self.path.name}.new")), self.lock_timeout)
+        fresh.path.unlink(missing_ok=True)
+        with self.write() as connection:
+            kept = {name: connection.execute(f"FROM {name}").to_arrow_table() for name in _NOT_DERIVED}
+            with fresh.write() as new:
+                for name, rows in kept.items():
+                    new.register("kept", rows)
+                    new.execute(f"INSERT INTO {name} BY NAME FROM kept")
+            fresh.path.replace(self.path)
 
     def _in_file(self, read_only: bool) -> "DuckDBPyConnection":
         import duckdb

@@ -1,0 +1,183 @@
+"""Look for keys and passwords in what is already stored, and on demand mask them so that no file holds them any more."""
+
+import json
+import mmap
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from pydantic import BaseModel, Field
+
+from memory_assets.ingest.secrets import masked_in, secrets_in, secrets_of, without_secrets
+from memory_assets.language.secrets import mask
+from memory_assets.operations.answers import Answer, LocalTime, counted, listed, shortened
+from memory_assets.stores.rows import COLUMNS, content_hash, from_arrow, to_arrow
+
+if TYPE_CHECKING:
+    from memory_assets.models import Memory
+    from memory_assets.tenants import Tenant
+
+_BATCH = 4_096
+"""Memories that are looked through at a time."""
+_DELETED = "deleted/*.jsonl"
+_ITEMS = "SELECT path, title, description, body, tags, links, project, session, author, metadata FROM source_items"
+_HOOKS = "SELECT path, hook FROM source_hooks"
+
+
+class Leak(BaseModel):
+    """Something stored that holds secrets."""
+
+    place: str = Field(description="A memory, a relation, what was read from a file, or a file of deleted memories.")
+    kinds: list[str]
+
+
+class Scanned(Answer):
+    """What was found, and after a mend what is left."""
+
+    leaks: list[Leak]
+    masked: bool = Field(description="Whether they have been masked.")
+    remains: list[str] = Field(description="Files below the data folder that still hold one of the secrets after the mend.")
+
+    def text(self, local: LocalTime) -> str:  # noqa: ARG002
+        """A line a place, and what to do next."""
+        if not self.leaks:
+            return "No keys and passwords in what is stored."
+        lines = [f"{leak.place}: {', '.join(leak.kinds)}" for leak in self.leaks]
+        lines.append("")
+        places = counted(len(self.leaks), "place", "places")
+        if not self.masked:
+            lines.append(f"{places} with keys or passwords; `memory scan --mend` masks them. Change them where they are used.")
+            return listed(lines)
+        lines.append(f"{places} masked; `memory run` builds the graph again. Change the secrets where they are used.")
+        lines += [f"Still in {path}: delete it if you do not need it." for path in self.remains]
+        return listed(lines)
+
+
+def scan(tenant: "Tenant") -> Scanned:
+    """Look through memories, stated relations, what was read from files, and files of deleted memories.
+
+    Raises:
+        StoreError: a store cannot be read.
+    """
+    return Scanned(leaks=_leaks(_found(tenant)), masked=False, remains=[])
+
+
+def mend(tenant: "Tenant") -> Scanned:
+    """Mask what `scan` finds, whatever the settings say, so that no byte of it stays below the data folder.
+
+    The tables are written anew without their older versions. Of the catalog only what cannot be derived is kept: the next run
+    builds the rest. Memories that held a secret are embedded and analysed again.
+
+    Raises:
+        StoreError: a store cannot be read or written; doing it again ends it.
+        EmbedderError: the embedder failed; the secrets are gone, and `memory backfill` makes the vectors.
+    """
+    from memory_assets.ingest.backfill import reanalyse, reembed
+    from memory_assets.stores.rewriting import rewrite
+
+    found = list(_found(tenant))
+    leaks = _leaks(found)
+    if not leaks:
+        return Scanned(leaks=[], masked=True, remains=[])
+    if tenant.memories.exists:
+        rewrite(tenant.memories.stored, _without_secrets)
+    if tenant.relations.stored.exists:
+        rewrite(tenant.relations.stored, _with_masked_notes)
+    for file in tenant.folder.glob(_DELETED):
+        _mask_lines(file)
+    if tenant.catalog.exists:
+        tenant.catalog.begin_again()
+    if tenant.memories.columns.embedder == tenant.embedder.name:
+        reembed(tenant.memories, tenant.embedder, _unseen)
+    reanalyse(tenant.memories, tenant.analyzer, _unseen)
+    secrets = {secret for _, held in found for _, secret in held}
+    return Scanned(leaks=leaks, masked=True, remains=[str(path) for path in _holding(tenant.settings.data_dir, secrets)])
+
+
+def _unseen(_done: int, _total: int) -> None:
+    return None
+
+
+def _found(tenant: "Tenant") -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """Every place, with kind and text of the secrets there."""
+    for memory in _memories(tenant.memories.table.search().select(list(COLUMNS)).to_batches(_BATCH)):
+        yield f"Memory {memory.id} ({shortened(mask(memory.title or memory.content), 60)})", secrets_of(memory)
+    for relation in tenant.relations.scan().to_pylist():
+        yield f"The relation {relation['id']}", list(secrets_in(relation["note"]))
+    if tenant.catalog.exists:
+        with tenant.catalog.read() as connection:
+            for path, *texts in connection.execute(_ITEMS).fetchall() + connection.execute(_HOOKS).fetchall():
+                yield f"What was read from {path}", list(secrets_in(texts))
+    for file in sorted(tenant.folder.glob(_DELETED)):
+        lines = file.read_text(encoding="utf-8").splitlines()
+        yield str(file), [secret for line in lines for secret in secrets_in(json.loads(line))]
+
+
+def _memories(batches: Iterable[pa.RecordBatch]) -> "Iterator[Memory]":
+    for batch in batches:
+        yield from from_arrow(pa.Table.from_batches([batch]))
+
+
+def _leaks(found: Iterable[tuple[str, list[tuple[str, str]]]]) -> list[Leak]:
+    return [Leak(place=place, kinds=list(dict.fromkeys(kind for kind, _ in held))) for place, held in found if held]
+
+
+def _without_secrets(rows: pa.Table) -> pa.Table:
+    """The memories with what held secrets masked, and without what was made of it: vectors, entities, actions and digests."""
+    now = datetime.now(UTC)
+    masked = [
+        _forgetful(memory, without_secrets(memory), now)
+        for memory in _memories(rows.select(list(COLUMNS)).to_batches(_BATCH))
+        if secrets_of(memory)
+    ]
+    changed = to_arrow(masked)
+    unmade = {
+        field.name: pa.nulls(changed.num_rows, field.type) for field in rows.schema if field.name not in changed.column_names
+    }
+    changed = pa.table({name: changed[name] if name in changed.column_names else unmade[name] for name in rows.column_names})
+    kept = rows.filter(pa.array(~np.isin(rows["id"].to_numpy(), changed["id"].to_numpy())))
+    return pa.concat_tables([kept, changed.cast(kept.schema)])
+
+
+def _forgetful(memory: "Memory", masked: "Memory", now: datetime) -> "Memory":
+    words = "".join("".join(filter(str.isalnum, secret)).lower() for _, secret in secrets_of(memory))
+    tags = tuple(tag for tag in masked.tags if "".join(filter(str.isalnum, tag)) not in words)
+    return replace(
+        masked,
+        tags=tags,
+        entities=(),
+        actions=(),
+        pipeline="",
+        content_hash=content_hash(masked.content),
+        revision="",
+        updated_at=now,
+    )
+
+
+def _with_masked_notes(rows: pa.Table) -> pa.Table:
+    notes = pa.array([mask(note) for note in rows["note"].to_pylist()], pa.string())
+    return rows.set_column(rows.schema.get_field_index("note"), rows.schema.field("note"), notes)
+
+
+def _mask_lines(file: Path) -> None:
+    from memory_assets.stores.files import replace_file
+
+    lines: list[Any] = [masked_in(json.loads(line)) for line in file.read_text(encoding="utf-8").splitlines()]
+    replace_file(file, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
+
+
+def _holding(folder: Path, secrets: Iterable[str]) -> Sequence[Path]:
+    """The files below `folder` in which one of the secrets stands, byte by byte."""
+    wanted = [secret.encode("utf-8", "surrogatepass") for secret in secrets]
+    holding = []
+    for path in sorted(folder.rglob("*")):
+        if not path.is_file() or path.is_symlink() or not path.stat().st_size:
+            continue
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            if any(data.find(secret) >= 0 for secret in wanted):
+                holding.append(path)
+    return holding

@@ -1,0 +1,69 @@
+"""`memory scan`: what was stored before secrets were masked, or where they are allowed."""
+
+import json
+from datetime import UTC, datetime
+
+import numpy as np
+from click.testing import CliRunner
+
+from memory_assets.cli.scan import command
+from memory_assets.ingest.direct import import_memories, store_memories
+from memory_assets.ingest.scans import known_stamps, record_scan
+from memory_assets.models import NewMemory, RelationType, SecretPolicy, Source, State
+from memory_assets.operations.scan import mend, scan
+from memory_assets.sources import claude_silos
+from memory_assets.stores.access_log import AccessLog, fold_accesses
+from memory_assets.stores.relations import StatedRelation
+from memory_assets.stores.rows import COLUMNS, from_arrow, indexed_text
+from memory_assets.tenants import Tenant
+from memory_assets_tests.conftest import WriteSilo
+from memory_assets_tests.ingest.test_secrets import PASSWORD, TOKEN, files_with, use
+from memory_assets_tests.ingest.test_sources_to_memories import ignore, ingest
+
+
+def test_a_mend_leaves_no_byte_of_a_secret_and_takes_nothing_else(tenant: Tenant, write_silo: WriteSilo, settings):
+    open_to_all = use(tenant, SecretPolicy.ALLOW)
+    given = [NewMemory(f"The admin password is {PASSWORD}", Source.CLI, tags=("billing",)), NewMemory("Plain.", Source.CLI)]
+    secret, plain = (each.memory.id for each in store_memories(open_to_all, given))
+    write_silo("staging", f"Staging runs with {TOKEN}")
+    known = known_stamps(tenant.catalog, Source.CLAUDE_SILO)
+    found = claude_silos.scan(settings.claude_projects_dir, known)
+    record_scan(tenant.catalog, found, known, SecretPolicy.ALLOW)
+    ingest(tenant)
+    tenant.memories.set_state([secret], State.FORGOTTEN)
+    tenant.relations.state(StatedRelation(secret, plain, RelationType.RELATES_TO, note=f"because of {TOKEN}"))
+    AccessLog(tenant.folder).record([plain], datetime.now(UTC))
+    fold_accesses(tenant.catalog, AccessLog(tenant.folder), datetime.now(UTC))
+    deleted = tenant.folder / "deleted" / "2026.jsonl"
+    deleted.parent.mkdir()
+    deleted.write_text(json.dumps({"content": f"pw: {PASSWORD}"}) + "\n")
+    assert {path.suffix for path in files_with(settings.data_dir, TOKEN, PASSWORD)} == {".lance", ".duckdb", ".jsonl"}
+    assert len(scan(tenant).leaks) == 5
+
+    mended = mend(tenant)
+    assert len(mended.leaks) == 5
+    assert mended.remains == []
+    assert files_with(settings.data_dir, TOKEN, PASSWORD) == []
+    assert scan(tenant).leaks == []
+    (forgotten,) = tenant.memories.get([secret])
+    assert (forgotten.content, forgotten.state) == ("The admin password is [secret: password]", State.FORGOTTEN)
+    assert "billing" in forgotten.tags
+    column = str(tenant.memories.columns.live)
+    rows = tenant.memories.scan(("id", column), f"id = {secret}")
+    assert np.allclose(rows[column][0].as_py(), tenant.embedder.embed([indexed_text(forgotten)])[0], atol=1e-5)
+
+    again = ingest(tenant)
+    assert (again.added, again.superseded, again.vanished) == (0, 0, 0)
+    assert {memory.state for memory in from_arrow(tenant.memories.scan(COLUMNS)) if memory.source_key} == {State.ACTIVE}
+    with tenant.catalog.read() as connection:
+        assert connection.execute("SELECT id, accesses FROM memory_access").fetchall() == [(plain, 1)]
+
+
+def test_the_command_exits_with_1_while_a_secret_is_there(tenant: Tenant):
+    import_memories(use(tenant, SecretPolicy.ALLOW), [NewMemory(f"pw: {PASSWORD}", Source.IMPORT)], ignore)
+    found = CliRunner().invoke(command, [])
+    assert found.exit_code == 1
+    assert "password" in found.output
+    assert PASSWORD not in found.output
+    assert CliRunner().invoke(command, ["--mend"]).exit_code == 0
+    assert CliRunner().invoke(command, []).exit_code == 0
