@@ -204,7 +204,8 @@ def update_columns(table: "Table", rows: pa.Table, where: str | None = None) -> 
     Raises:
         StoreError: the commit did not happen; nothing was written.
     """
-    builder = table.merge_insert("id").when_matched_update_all(where=where)
+    # LanceDB 0.40 panics where a condition meets some columns of rows that its index on `id` holds.
+    builder = table.merge_insert("id").when_matched_update_all(where=where).use_index(where is None)
 
     def work() -> "MergeResult":
         schema = pa.schema([field for field in table.schema if field.name in rows.column_names])

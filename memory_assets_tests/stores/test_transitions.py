@@ -80,6 +80,14 @@ def test_only_who_is_in_a_source_state_moves_and_is_told(store: MemoryStore, one
     assert (state(store, one), state(store, two)) == (State.FORGOTTEN, State.ARCHIVED)
 
 
+def test_rows_that_the_indices_hold_change_as_new_ones_do(store: MemoryStore, one: Memory, two: Memory) -> None:
+    store.stored.writing.optimize()
+    assert store.transition([one.id], State, State.FORGOTTEN) == [one.id]
+    rows = pa.table({"id": [two.id], "title": ["set"]})
+    assert store.update(rows, [two.updated_at]) == 1
+    assert (state(store, one), store.get([two.id])[0].title) == (State.FORGOTTEN, "set")
+
+
 def test_who_is_forgotten_while_a_cycle_archives_stays_forgotten(
     store: MemoryStore, person: MemoryStore, one: Memory, two: Memory, meanwhile: Callable[[Act], None]
 ) -> None:
