@@ -26,6 +26,13 @@ if TYPE_CHECKING:
 
 _TABLES = ("source_items", "source_refusals", "source_hooks", "source_files")
 """What is known of a source's files; each has the columns `source` and `path`."""
+REFUSALS = """
+    (SELECT source, path, reason, mend, location, key FROM source_refusals UNION ALL
+     SELECT i.source, i.path, f.fault, 'shorten it, or report this as a fault of the program', '', key
+     FROM extracted_features f JOIN memory_entries USING (content_hash) JOIN source_items i USING (key)
+     WHERE f.fault IS NOT NULL)
+"""
+"""What was refused or passed over as it was read, and what could not be analysed: the fields of `Refusal`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,14 +114,7 @@ def refusals(catalog: Catalog, source: Source | None = None) -> tuple[Refusal, .
     """Everything that is refused or passed over now, of one source or of all."""
     with catalog.read() as connection:
         rows = connection.execute(
-            """
-            FROM (SELECT source, path, reason, mend, location, key FROM source_refusals UNION ALL
-                  SELECT i.source, i.path, f.fault, 'shorten it, or report this as a fault of the program', '', key
-                  FROM extracted_features f JOIN memory_entries USING (content_hash) JOIN source_items i USING (key)
-                  WHERE f.fault IS NOT NULL)
-            WHERE source = coalesce(?, source) ORDER BY source, path, location
-            """,
-            [source],
+            f"FROM {REFUSALS} WHERE source = coalesce(?, source) ORDER BY source, path, location", [source]
         ).fetchall()
     return tuple(Refusal(Source(row[0]), *row[1:]) for row in rows)
 

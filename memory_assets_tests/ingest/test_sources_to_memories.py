@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from datetime import UTC
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import pytest
 
@@ -17,14 +17,14 @@ from memory_assets.ingest.entries import refresh_entries
 from memory_assets.ingest.features import extract_features
 from memory_assets.ingest.memories import MemoriesOutcome, sync_memories
 from memory_assets.ingest.scans import known_stamps, let_go, record_scan, refusals
-from memory_assets.ingest.status import tenant_status
+from memory_assets.ingest.status import FolderStatus, tenant_status
 from memory_assets.language.embedders import Embedder
 from memory_assets.language.pipeline import Analyzer, Findings
 from memory_assets.language.reading import Part
 from memory_assets.models import Memory, Source, State
 from memory_assets.operations.answers import LocalTime
 from memory_assets.operations.recent import init, recent
-from memory_assets.sources import claude_silos, pai_seed
+from memory_assets.sources import claude_silos, pai_learning, pai_seed
 from memory_assets.stores.memories import Filters
 from memory_assets.stores.resident.memories import Allowance
 from memory_assets.stores.rows import COLUMNS, from_arrow
@@ -40,6 +40,7 @@ def ingest(tenant: Tenant) -> MemoriesOutcome:
     for source, scan, path in (
         (Source.CLAUDE_SILO, claude_silos.scan, tenant.settings.claude_projects_dir),
         (Source.PAI_SEED, pai_seed.scan, tenant.settings.pai_seed),
+        (Source.PAI_LEARNING, pai_learning.scan, tenant.settings.pai_learning_dir),
     ):
         known = known_stamps(tenant.catalog, source)
         record_scan(tenant.catalog, scan(path, known), known)
@@ -306,17 +307,62 @@ def test_the_sample_home_is_taken_in_and_every_refusal_names_its_mend(sample_hom
     status = tenant_status(tenant)
     assert sum(status.items_by_source["claude_silo"].values()) == 41
     assert status.items_by_source["pai_seed"] == {"insight": 15, "pattern": 15, "proposal": 7, "self_knowledge": 8}
-    assert len(status.items_by_silo) == 6
-    assert status.waiting == {}
-    assert len([refusal for refusal in status.refusals if refusal.mend]) == 5
+    assert len([each for each in status.folders if each.source is Source.CLAUDE_SILO]) == 6
+    assert sum(each.waiting for each in status.folders) == 0
+    assert len([refusal for refusal in status.refusals if refusal.mend]) == 7
     assert all(refusal.reason for refusal in status.refusals)
+    assert {tuple(PurePath(path).parts[-3::2]) for path in status.guessed} >= {
+        ("-home-mira-src-skiff-v2-rs", "notes.md"),
+        ("-home-mira-src-skiff-v2-rs", "MEMORY.md"),
+    }
+    assert any("vlan-rules.md, which is not there: which VLAN" in remark for remark in status.remarks)
+
+
+def test_status_accounts_for_every_file_of_a_folder(sample_home: Path, tenant: Tenant, write_silo: WriteSilo) -> None:
+    def accounts() -> dict[str, FolderStatus]:
+        folders = {each.folder: each for each in tenant_status(tenant).folders}
+        for folder, each in folders.items():
+            assert each.entries == each.taken_in + each.refused + each.passed_over + each.waiting
+            if each.source is Source.CLAUDE_SILO:
+                assert each.entries == (len(list(Path(folder).iterdir())) if Path(folder).exists() else 0)
+        return folders
+
+    assert {each.waiting for each in accounts().values()} >= {7, 8, 15}
+    silo = write_silo("untold", "Nothing.").parent
+    (silo / "bare.md").write_text("No frontmatter.")
+    (silo / ".hidden").write_text("x")
+    (silo / "empty.md").write_text("")
+    (silo / "data.bin").write_bytes(b"\0")
+    (silo / "folder").mkdir()
+    (silo / "wrong.md").write_bytes("größer und größer ".encode() + b"\xff")
+    ingest(tenant)
+    found = accounts()[str(silo)]
+    assert (found.taken_in, found.guessed, found.refused, found.passed_over, found.waiting) == (3, 3, 2, 2, 0)
+    assert any("wrong.md: 1 byte that is not UTF-8 replaced" in remark for remark in tenant_status(tenant).remarks)
+    (silo / "bare.md").write_text("Changed.")
+    assert accounts()[str(silo)].waiting == 1
+    shutil.rmtree(silo.parent)
+    gone = accounts()[str(silo)]
+    assert (gone.entries, gone.kept) == (0, 7)
+
+
+def test_a_run_that_did_not_finish_is_told_from_one_that_did(tenant: Tenant, write_silo: WriteSilo) -> None:
+    write_silo("owner", "Priya owns the billing export.")
+    known = known_stamps(tenant.catalog, Source.CLAUDE_SILO)
+    record_scan(tenant.catalog, claude_silos.scan(tenant.settings.claude_projects_dir, known), known)
+    refresh_entries(tenant.catalog)
+    assert tenant_status(tenant).unfinished == 1
+    extract_features(tenant.catalog, tenant.analyzer, ignore)
+    assert tenant_status(tenant).unfinished == 1
+    ingest(tenant)
+    assert tenant_status(tenant).unfinished == 0
 
 
 def test_new_silo_files_are_counted_as_waiting_until_they_are_taken_in(tenant: Tenant, write_silo: WriteSilo) -> None:
     path = write_silo("owner", "Priya owns the billing export.")
-    assert tenant_status(tenant).waiting == {str(path.parent): 1}
+    assert [(each.folder, each.waiting) for each in tenant_status(tenant).folders] == [(str(path.parent), 1)]
     ingest(tenant)
-    assert tenant_status(tenant).waiting == {}
+    assert [each.waiting for each in tenant_status(tenant).folders] == [0]
 
 
 def test_a_line_edited_in_the_index_supersedes_its_section_alone(tenant: Tenant, write_silo: WriteSilo) -> None:
