@@ -30,7 +30,7 @@ def test_a_mend_leaves_no_byte_of_a_secret_and_takes_nothing_else(tenant: Tenant
     found = claude_silos.scan(settings.claude_projects_dir, known)
     record_scan(tenant.catalog, found, known, SecretPolicy.ALLOW)
     ingest(tenant)
-    tenant.memories.set_state([secret], State.FORGOTTEN)
+    tenant.memories.transition([secret], [State.ACTIVE], State.FORGOTTEN)
     tenant.relations.state(StatedRelation(secret, plain, RelationType.RELATES_TO, note=f"because of {TOKEN}"))
     AccessLog(tenant.folder).record([plain], datetime.now(UTC))
     fold_accesses(tenant.catalog, AccessLog(tenant.folder), datetime.now(UTC))
