@@ -39,7 +39,11 @@ def main(folder: Path) -> None:
         f"import {lines}",
         "search export --explain --bridges",
         "recent",
+        "init",
+        "health",
         "show 7",
+        "tag 7 keys",
+        "edit 7 Bob-keeps-the-keys-in-June",
         "relate 7 LEADS_TO 8",
         "forget 8",
         "consolidate decay",
@@ -57,6 +61,7 @@ def main(folder: Path) -> None:
         "tenant list",
         "tenant delete other --yes",
         "key list",
+        "completion bash",
     ):
         arguments = line.split()
         called.add(arguments[0])

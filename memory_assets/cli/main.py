@@ -19,6 +19,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "init": ("init", "Begin a session: the time, and what was remembered in the last day."),
     "show": ("show", "Show everything about one memory."),
     "forget": ("forget", "Take a memory out of recall, or bring it back."),
+    "edit": ("edit", "Correct what a memory says; the old version stays as history."),
+    "tag": ("tag", "Give a memory tags, or take some from it."),
     "relate": ("relate", "State how two memories relate."),
     "consolidate": ("consolidate", "Run a sleep cycle now: decay, creative, cluster, forget."),
     "graph": ("graph", "Draw the graph as one HTML file."),

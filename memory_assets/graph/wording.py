@@ -44,6 +44,8 @@ _WHY = re.compile(r"^\s*(?:[-*>]\s*)?\**(?:why|reason|because)\**\s*:\**", re.IG
 _HEADING = re.compile(r"\s*(?:[-*>]\s*)?(?:\*\*|#)")
 _MARKUP = re.compile(r"\*\*|__|^[\s>#-]+", re.MULTILINE)
 _MOST_SENTENCE = 300
+_REACH = 200
+"""Characters beside a link whose words may speak of it; a text of thousands of links in one line costs no more for each."""
 
 _BEFORE: tuple[tuple[str, RelationType, bool, float], ...] = (
     (r"(?:superseded|replaced|invalidated|overruled|overridden|revoked|taken back|obsoleted) by",
@@ -147,15 +149,16 @@ def find_cues(text: str, entities: Sequence[Entity] = ()) -> list[Cue]:
 
 def _link_cues(sentence: str, as_reason: float) -> Iterator[Cue]:
     plain = re.sub(r"`[^`\n]*`", lambda code: " " * len(code[0]), sentence)
+    shown = _shown(sentence)
     for link in _LINK.finditer(plain):
-        before, after = plain[: link.start()], plain[link.end() :]
+        before = plain[max(0, link.start() - _REACH) : link.start()]
         name = link[1].strip()
-        stated = _beside(before, after)
+        stated = _beside(before, plain[link.end() : link.end() + _REACH])
         if stated:
             relation, outgoing, confidence = stated
-            yield Cue(relation, "link", name, confidence, _shown(sentence), outgoing)
+            yield Cue(relation, "link", name, confidence, shown, outgoing)
         elif as_reason and not _DOUBT.search(before):
-            yield Cue(RelationType.LEADS_TO, "link", name, as_reason, _shown(sentence), outgoing=False)
+            yield Cue(RelationType.LEADS_TO, "link", name, as_reason, shown, outgoing=False)
 
 
 def _beside(before: str, after: str) -> tuple[RelationType, bool, float] | None:
@@ -178,7 +181,7 @@ def _preference_cues(sentence: str, entities: Sequence[Entity]) -> Iterator[Cue]
     for pattern, excluded, confidence in _PREFERENCE:
         choices = [entity for entity in entities if entity.type not in excluded]
         for match in pattern.finditer(plain):
-            if _DOUBT.search(plain[: match.start()][-40:]):
+            if _DOUBT.search(plain[max(0, match.start() - 40) : match.start()]):
                 continue
             one, two = _named(match["one"], choices, closes=True), _named(match["two"], choices, closes=False)
             if one and two and one.text.lower() != two.text.lower():

@@ -16,7 +16,7 @@ from memory_assets.language.process import ProcessingError, Step, process_batch
 from memory_assets.language.secrets import mask
 from memory_assets.language.validation import validate_memory
 from memory_assets.models import MAX_CONTENT_LENGTH, MAX_IMPORTED_LENGTH, Memory, NewMemory, SecretPolicy
-from memory_assets.stores.rows import content_hash, derived_id, indexed_text, new_id
+from memory_assets.stores.rows import content_hash, derived_id, indexed_text, new_id, to_arrow
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -75,6 +75,22 @@ def store_once(tenant: "Tenant", given: NewMemory) -> Stored:
     if kept.revision != memories[0].revision:
         raise ConflictError("this key was used for another memory; retry with the same content or choose a new key")
     return Stored(kept, embeddings[0])
+
+
+def revise_memory(tenant: "Tenant", old: Memory, given: NewMemory) -> Stored:
+    """Remember the newer version of what `old` says; in the same commit `old` is superseded.
+
+    Raises:
+        ConflictError: `old` is superseded or forgotten already, or changes this moment; it stays as it is.
+        ProcessingError: a step failed; nothing was changed.
+        StoreError: the commit failed; nothing was changed.
+    """
+    memories, embeddings = _understand(tenant, _guarded(tenant, [given]), datetime.now(UTC))
+    rows = tenant.memories.columns.fill(to_arrow(memories), embeddings, tenant.embedder.name)
+    if not tenant.memories.insert_superseding(rows, {old.id: memories[0].id}):
+        tenant.memories.delete([memories[0].id])
+        raise ConflictError(f"The memory {old.id} is {old.state} or was changed this moment; `memory show {old.id}` tells.")
+    return Stored(memories[0], embeddings[0])
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ class ForgottenMemory(MemoryView):
 
 
 def forget(tenant: "Tenant", reference: str | int) -> ForgottenMemory:
-    """Take the memory of this id; text may be the first digits of it, out of recall.
+    """Take the memory of this id out of recall; text may be the first digits of it.
 
     Raises:
         NotFoundError: there is none.
@@ -29,7 +29,7 @@ def forget(tenant: "Tenant", reference: str | int) -> ForgottenMemory:
 
 
 def restore(tenant: "Tenant", reference: str | int) -> ForgottenMemory:
-    """Bring the memory of this id; text may be the first digits of it, back into recall.
+    """Bring the memory of this id back into recall; text may be the first digits of it.
 
     Raises:
         NotFoundError: there is none.

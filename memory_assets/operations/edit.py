@@ -1,0 +1,73 @@
+"""Correct what a memory says: a newer version takes its place, and the old one stays as history."""
+
+from typing import TYPE_CHECKING
+
+from memory_assets.errors import ConflictError
+from memory_assets.models import Memory, NewMemory, Source
+from memory_assets.operations.answers import LocalTime, MemoryView, passage
+from memory_assets.operations.given import find_memory
+
+if TYPE_CHECKING:
+    from memory_assets.tenants import Tenant
+
+
+class EditedMemory(MemoryView):
+    """The newer version, and the id of the one that it replaces."""
+
+    replaces: int
+
+    def text(self, local: LocalTime) -> str:  # noqa: ARG002
+        """Both ids, and how the newer version begins."""
+        return f"Edited: {self.replaces} is history, {self.id} takes its place\n   {passage(self.content)}"
+
+
+def edit(tenant: "Tenant", reference: str | int, content: str, *, source: Source) -> EditedMemory:
+    """Replace the text of the memory of this id; text may be the first digits of it.
+
+    Tags that somebody gave it, its kind, title, project, session, author and importance go over to the newer version, which is of
+    the present; entities, actions and automatic tags are found anew.
+
+    Args:
+        tenant: whose memory.
+        reference: the memory.
+        content: what it says from now on.
+        source: through which face.
+
+    Raises:
+        NotFoundError: there is none.
+        ConflictError: a file says it, or it is not what it was when it was read; nothing was changed.
+        ProcessingError: a step failed; nothing was changed.
+        StoreError: the commit failed; nothing was changed.
+    """
+    from memory_assets.ingest.direct import revise_memory
+
+    old = find_memory(tenant, reference)
+    refuse_if_from_file(old)
+    automatic = tenant.analyzer.analyze(old.content).tags
+    given = NewMemory(
+        content,
+        source,
+        old.kind,
+        title=old.title,
+        tags=tuple(tag for tag in old.tags if tag not in automatic),
+        project=old.project,
+        session=old.session,
+        author=old.author,
+        importance=old.importance,
+        confidence=old.confidence,
+        protected=old.protected,
+        metadata=old.metadata,
+    )
+    newer = revise_memory(tenant, old, given).memory
+    return EditedMemory(**MemoryView.fields_of(newer), replaces=old.id)
+
+
+def refuse_if_from_file(memory: Memory) -> None:
+    """Refuse to change here what the next run would read from a file again.
+
+    Raises:
+        ConflictError: a file says it; the message names the file.
+    """
+    if memory.source_key:
+        path = memory.metadata.get("path") or memory.metadata.get("original_path") or memory.source_key
+        raise ConflictError(f"The memory {memory.id} comes from {path}; change it there, and `memory run` takes the change in.")

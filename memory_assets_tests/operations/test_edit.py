@@ -1,0 +1,73 @@
+import pytest
+
+from memory_assets.errors import ConflictError, InvalidInputError
+from memory_assets.models import Memory, NewMemory, Source, State
+from memory_assets.operations.edit import edit
+from memory_assets.operations.store import store
+from memory_assets.operations.tag import tag
+from memory_assets.stores.memories import MemoryStore
+from memory_assets.tenants import Tenant
+
+
+@pytest.fixture
+def note(tenant: Tenant) -> int:
+    given = NewMemory("Priya owns the billing export.", Source.CLI, tags=("Money",), author="Mira", importance=0.9)
+    return store(tenant, given).id
+
+
+def memory(tenant: Tenant, number: int) -> Memory:
+    (found,) = tenant.memories.get([number])
+    return found
+
+
+def test_an_edit_takes_the_place_of_what_it_corrects_and_keeps_it_as_history(tenant: Tenant, note: int) -> None:
+    newer = edit(tenant, str(note), "Oona owns the parking garage.", source=Source.CLI)
+    assert (newer.replaces, newer.author, round(newer.importance, 3)) == (note, "Mira", 0.9)
+    assert "money" in newer.tags
+    assert "billing-export" not in newer.tags
+    assert (memory(tenant, note).state, memory(tenant, note).superseded_by) == (State.SUPERSEDED, newer.id)
+
+
+def test_what_was_edited_already_is_not_edited_again(tenant: Tenant, note: int) -> None:
+    edit(tenant, note, "Oona owns it.", source=Source.CLI)
+    with pytest.raises(ConflictError, match="superseded"):
+        edit(tenant, note, "Nina owns it.", source=Source.CLI)
+    assert len(tenant.memories) == 2
+
+
+def test_an_edit_that_is_not_valid_changes_nothing(tenant: Tenant, note: int) -> None:
+    with pytest.raises(Exception, match="blank"):
+        edit(tenant, note, "  ", source=Source.CLI)
+    assert memory(tenant, note).state is State.ACTIVE
+
+
+def test_what_a_file_says_is_changed_in_the_file(tenant: Tenant, note: int) -> None:
+    from_file = NewMemory(
+        "From a file.", Source.CLAUDE_SILO, source_key="claude_silo:x/a.md", metadata={"original_path": "/silo/a.md"}
+    )
+    number = store(tenant, from_file).id
+    for change in (lambda: edit(tenant, number, "x", source=Source.CLI), lambda: tag(tenant, number, add=["x"])):
+        with pytest.raises(ConflictError, match=r"/silo/a[.]md"):
+            change()
+
+
+def test_tags_are_added_and_taken_away_as_the_store_writes_them(tenant: Tenant, note: int) -> None:
+    assert "release-plan" in tag(tenant, note, add=["Release Plan"]).tags
+    assert "release-plan" not in tag(tenant, note, remove=["release plan"]).tags
+    with pytest.raises(InvalidInputError, match="blank"):
+        tag(tenant, note, add=[" "])
+
+
+def test_a_tag_never_overwrites_what_somebody_changed_meanwhile(
+    tenant: Tenant, note: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    update = MemoryStore.update
+
+    def late(self: MemoryStore, *given: object) -> int:
+        self.transition([note], {State.ACTIVE}, State.FORGOTTEN)
+        return update(self, *given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(MemoryStore, "update", late)
+    with pytest.raises(ConflictError, match="changed this moment"):
+        tag(tenant, note, add=["x"])
+    assert memory(tenant, note).state is State.FORGOTTEN
