@@ -129,26 +129,6 @@ _PAIR = re.compile(
     r"(?i)\b(?:logins?|credentials|account|zugang)\b[^\n:/]{0,40}?(?::|\bis\b|\bare\b|\bist\b)[ \t]{1,3}[`\"']?[\w.@+-]{2,60}[`\"']?"
     r"[ \t]{0,2}/[ \t]{0,2}[`\"']?(?P<value>[^\s\"'`/]{6,64})"
 )
-_CLUES = (
-    "pass",
-    "pw",
-    "kennwort",
-    "secret",
-    "token",
-    "key",
-    "auth",
-    "credential",
-    "bearer",
-    "basic",
-    "://",
-    "login",
-    "account",
-    "zugang",
-    "-p",
-    "-u",
-)
-"""One of these stands in every text that the patterns above can fit, in lower case."""
-
 _PLACEHOLDER = re.compile(
     r"(?i)[$<{%\[(*&|#…]|x{3,}|\.{3}|y?our[-_. ]|(?:my|the|some|any|test|dummy|fake|sample|example|change|replace|insert|redacted|hidden"
     r"|placeholder|undefined|optional|required|1password|bitwarden|keepass|lastpass)(?![a-z]*\d)"
@@ -183,10 +163,7 @@ def find_secrets(text: str, name: str = "") -> list[Secret]:
         before = len(name) + 2
         found = find_secrets(f"{name}: {text}")
         return [Secret(max(0, each.start - before), each.end - before, each.kind) for each in found if each.end > before]
-    found = [*_tokens(text)]
-    lowered = text.lower()
-    if any(clue in lowered for clue in _CLUES):
-        found += _named(text)
+    found = [*_tokens(text), *_named(text)]
     if "PRIVATE KEY" in text:
         found += (Secret(*match.span(), "private key") for match in _KEY_BLOCK.finditer(text))
     return _apart(found)
@@ -214,20 +191,33 @@ def _tokens(text: str) -> Iterator[Secret]:
 
 
 def _named(text: str) -> Iterator[Secret]:
-    for match in _CALLED.finditer(text):
-        value = _without_end(match["value"])
-        if match["password"]:
-            is_secret = _is_password(value, environment=match["sign"] == "=" and match["name"].isupper())
-        else:
-            is_secret = _is_key(value) or (bool(_UUID.fullmatch(value)) and match["name"].lower() != "token")
-        if is_secret:
-            start = match.start("value")
-            yield Secret(start, start + len(value), "password" if match["password"] else _key_kind(match["name"]))
-    for pattern, is_secret, kind in _PATTERNS:
-        for match in pattern.finditer(text):
+    lowered = text.lower()
+    for clues, pattern, kind_of in _PATTERNS:
+        for match in pattern.finditer(text) if any(clue in lowered for clue in clues) else ():
             value = _without_end(match["value"])
-            if is_secret(value):
-                yield Secret(match.start("value"), match.start("value") + len(value), kind)
+            if kind := kind_of(match, value):
+                start = match.start("value")
+                yield Secret(start, start + len(value), kind)
+
+
+def _called(match: re.Match[str], value: str) -> str:
+    if match["password"]:
+        in_environment = match["sign"] == "=" and match["name"].isupper()
+        return "password" if _is_password(value, environment=in_environment) else ""
+    is_key = _is_key(value) or (bool(_UUID.fullmatch(value)) and match["name"].lower() != "token")
+    return _key_kind(match["name"]) if is_key else ""
+
+
+def _in_header(_match: re.Match[str], value: str) -> str:
+    return "authorization" if _is_basic(value) or _is_key(value) else ""
+
+
+def _in_address(_match: re.Match[str], value: str) -> str:
+    return "" if _PLACEHOLDER.match(value) else "password"
+
+
+def _given_as_password(_match: re.Match[str], value: str) -> str:
+    return "password" if _is_password(value) else ""
 
 
 def _key_kind(name: str) -> str:
@@ -266,14 +256,6 @@ def _is_basic(value: str) -> bool:
         return False
 
 
-def _is_authorization(value: str) -> bool:
-    return _is_basic(value) or _is_key(value)
-
-
-def _in_address(value: str) -> bool:
-    return not _PLACEHOLDER.match(value)
-
-
 def _is_random(value: str) -> bool:
     """Whether letters of both sizes and digits mix as in no name, or digits and small letters do and it is no hexadecimal digest."""
     letters, large = sum(char.isalpha() for char in value), sum(char.isupper() for char in value)
@@ -294,12 +276,14 @@ def _entropy(value: str) -> float:
     return -sum(count / len(value) * math.log2(count / len(value)) for count in counts)
 
 
-_PATTERNS: tuple[tuple[re.Pattern[str], Callable[[str], bool], str], ...] = (
-    (_HEADER, _is_authorization, "authorization"),
-    (_IN_ADDRESS, _in_address, "password"),
-    (_ON_COMMAND_LINE, _is_password, "password"),
-    (_PAIR, _is_password, "password"),
+_PATTERNS: tuple[tuple[tuple[str, ...], re.Pattern[str], Callable[[re.Match[str], str], str]], ...] = (
+    (("pass", "pw", "kennwort", "secret", "token", "key", "auth", "credential"), _CALLED, _called),
+    (("bearer", "basic"), _HEADER, _in_header),
+    (("://",), _IN_ADDRESS, _in_address),
+    (("mysql", "mariadb", "sshpass", "curl"), _ON_COMMAND_LINE, _given_as_password),
+    (("login", "credentials", "account", "zugang"), _PAIR, _given_as_password),
 )
+"""What stands, in lower case, in every text that a pattern can fit; the pattern; and the kind of what it found, empty for none."""
 
 
 def _apart(found: list[Secret]) -> list[Secret]:
