@@ -1,22 +1,18 @@
-"""The one Dagster `Definitions` object, which workspace.yaml and pyproject.toml name.
+"""The entry point that workspace.yaml and pyproject.toml name. Nothing is read until Dagster loads it.
 
-Assembled by hand rather than by `load_from_defs_folder`, which needs the project's pyproject.toml at run time and so would
-not load from an installed package.
+Assembled by `build_defs` rather than by `load_from_defs_folder`, which needs the project's pyproject.toml at run time and so
+would not load from an installed package.
 """
 
 import dagster as dg
 
-from memory_assets.defs import assets, checks, jobs, schedules, sensors
+from memory_assets.defs.build import build_defs
 from memory_assets.defs.resources import MemoryResource
 from memory_assets.privacy import keep_private
 
-keep_private()
-defs = dg.Definitions(
-    assets=dg.load_assets_from_package_module(assets, include_specs=True),
-    asset_checks=dg.load_asset_checks_from_modules([checks]),
-    jobs=jobs.JOBS,
-    schedules=schedules.SCHEDULES,
-    sensors=sensors.SENSORS,
-    resources={"memory": MemoryResource()},
-    executor=dg.in_process_executor,
-)
+
+@dg.definitions
+def defs() -> dg.Definitions:
+    """The definitions over the stores of the settings."""
+    keep_private()
+    return build_defs(MemoryResource())

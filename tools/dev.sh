@@ -6,5 +6,7 @@ if [ ! -d "$DEMO/home" ]; then
     mkdir -p "$DEMO"
     cp -R data/sample "$DEMO/home"
 fi
-python -m memory_assets.defs.runner
+umask 077
+DAGSTER_HOME="$(python -m memory_assets.defs.instance)"
+export DAGSTER_HOME
 exec dagster dev --workspace workspace.yaml --host 127.0.0.1 --port "${PORT:-3000}"

@@ -1,5 +1,6 @@
 """`memory run`."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -50,9 +51,13 @@ def command(gone: tuple[Path, ...], tenant: Tenant, as_json: bool) -> None:
                 say(f"{step.asset:<20}{_line(step.asset, step.metadata)}")
                 status.start()
 
-        run_remember(tenant, lambda asset, message: status.update(visible(f"{asset}: {message}")), report)
+        failed = run_remember(tenant, lambda asset, message: status.update(visible(f"{asset}: {message}")), report)
     if as_json:
-        print_json(reports)
+        print_json({"assets": reports, "failed_checks": [asdict(check) for check in failed]})
+    for check in failed:
+        say(f"memory: the check {check.name} of {check.asset} found {check.faults} fault(s): {check.mend}", err=True)
+    if failed:
+        raise click.exceptions.Exit(1)
 
 
 def _line(asset: str, metadata: dict[str, Any]) -> str:

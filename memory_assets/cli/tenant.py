@@ -63,6 +63,7 @@ def list_tenants(as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def delete(name: str, yes: bool, as_json: bool) -> None:
     """Delete a tenant with its memories and keys. There is no way back but a backup (`memory export`)."""
+    from memory_assets.defs.runner import forget_everywhere
     from memory_assets.errors import NotFoundError
     from memory_assets.settings import load_settings
     from memory_assets.tenants import Tenant, delete_tenant
@@ -74,6 +75,7 @@ def delete(name: str, yes: bool, as_json: bool) -> None:
     if not yes:
         click.confirm(f"Delete tenant {tenant.name} with {count} memories for good?", abort=True)
     delete_tenant(tenant)
+    forget_everywhere(tenant.settings, tenant.name)
     if as_json:
         print_json({"tenant": tenant.name, "deleted_memories": count})
     else:

@@ -1,99 +1,134 @@
-"""Asset checks: what must always hold. Each reads the stores as they are and can fail.
+"""Asset checks: what must always hold of one tenant, each with the command that mends it.
 
-Statistics belong to the assets' metadata; here are invariants, each with the command that mends it.
+Each looks at the partition of its run alone. They are made of the registry below; a new invariant is a new row of it.
+Statistics belong to the assets' metadata.
 """
+
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import dagster as dg
 import numpy as np
 
 from memory_assets.defs.assets.graph import graph_edges, relevance_scores
 from memory_assets.defs.assets.memory import memories
-from memory_assets.defs.partitions import tenants_of
+from memory_assets.defs.failures import told
+from memory_assets.defs.partitions import TENANTS, partitioned_checks
 from memory_assets.defs.resources import MemoryResource
 from memory_assets.models import State
 from memory_assets.tenants import Tenant
 
 _LENGTH_TOLERANCE = 1e-3
+_SAMPLE = 2_000
+"""Embeddings that a check reads: of the rows written last, which are those that a run may have spoiled."""
 
 
-def _partitions(context: dg.AssetCheckExecutionContext, memory: MemoryResource) -> list[Tenant]:
-    tenants = [memory.open(name) for name in tenants_of(context.instance)]
-    return [tenant for tenant in tenants if tenant.exists]
+@dataclass(frozen=True, slots=True)
+class Invariant:
+    """What must hold of every tenant."""
+
+    name: str
+    asset: dg.AssetsDefinition
+    promise: str
+    faults: Callable[[Tenant], int]
+    """How often it does not hold."""
+    mend: str
 
 
-def _result(faults: dict[str, int], mend: str) -> dg.AssetCheckResult:
-    found = {tenant: count for tenant, count in faults.items() if count}
-    return dg.AssetCheckResult(
-        passed=not found, description=mend if found else "", metadata={"faults_by_tenant": dg.JsonMetadataValue(found)}
-    )
+def _without_unit_embedding(tenant: Tenant) -> int:
+    column = tenant.memories.columns.live
+    active = f"state = '{State.ACTIVE}'"
+    rows = tenant.memories.scan(("id", "updated_at"), active)
+    if column is None:
+        return rows.num_rows
+    if not rows.num_rows:
+        return 0
+    newest = rows.sort_by([("updated_at", "descending")])["id"].slice(0, _SAMPLE).to_pylist()
+    vectors = tenant.memories.scan((column,), f"{active} AND id IN ({', '.join(map(str, newest))})")[column].combine_chunks()
+    flat = vectors.drop_null().flatten().to_numpy().reshape(-1, vectors.type.list_size)
+    lengths = np.linalg.norm(flat, axis=1)
+    return vectors.null_count + int((np.abs(lengths - 1) > _LENGTH_TOLERANCE).sum())
 
 
-@dg.asset_check(asset=memories, description="Every memory in recall has an embedding of unit length.")
-def every_memory_has_a_unit_embedding(context: dg.AssetCheckExecutionContext, memory: MemoryResource) -> dg.AssetCheckResult:
-    """Counts active memories whose live vector is missing or not of length 1."""
-    faults = {}
-    for tenant in _partitions(context, memory):
-        column = tenant.memories.columns.live
-        if column is None:
-            faults[tenant.name] = len(tenant.memories)
-            continue
-        vectors = tenant.memories.scan((column,), f"state = '{State.ACTIVE}'")[column].combine_chunks()
-        flat = vectors.drop_null().flatten().to_numpy().reshape(-1, vectors.type.list_size)
-        lengths = np.linalg.norm(flat, axis=1)
-        faults[tenant.name] = vectors.null_count + int((np.abs(lengths - 1) > _LENGTH_TOLERANCE).sum())
-    return _result(faults, "Run `memory backfill` to fill the missing vectors.")
+def _doubled_source_keys(tenant: Tenant) -> int:
+    keys = tenant.memories.scan(("source_key",), f"source_key <> '' AND state <> '{State.SUPERSEDED}'")["source_key"]
+    return len(keys) - len(keys.unique())
 
 
-@dg.asset_check(asset=memories, description="No two memories that are not superseded come from one source key.")
-def one_memory_per_source_key(context: dg.AssetCheckExecutionContext, memory: MemoryResource) -> dg.AssetCheckResult:
-    """Counts source keys that stand behind several current memories."""
-    faults = {}
-    for tenant in _partitions(context, memory):
-        keys = tenant.memories.scan(("source_key",), f"source_key <> '' AND state <> '{State.SUPERSEDED}'")["source_key"]
-        faults[tenant.name] = len(keys) - len(keys.unique())
-    return _result(faults, "Run `memory run`: it supersedes all but the newest.")
+def _strangers(tenant: Tenant) -> int:
+    rows = tenant.memories.scan(("source_key",), f"source_key <> '' AND state = '{State.ACTIVE}'")
+    with tenant.catalog.read() as connection:
+        connection.register("rows", rows)
+        found = connection.execute("SELECT count(*) FROM rows ANTI JOIN memory_entries e ON e.key = rows.source_key").fetchone()
+    return found[0] if found else 0
 
 
-@dg.asset_check(asset=memories, description="Every row lies in the folder of the tenant whose files it came from.")
-def no_memory_of_another_tenant(context: dg.AssetCheckExecutionContext, memory: MemoryResource) -> dg.AssetCheckResult:
-    """Counts memories from files in tenants other than the one the settings name, whose catalogs must know their keys."""
-    faults = {}
-    for tenant in _partitions(context, memory):
-        rows = tenant.memories.scan(("source_key",), f"source_key <> '' AND state = '{State.ACTIVE}'")
+def _counted(query: str) -> Callable[[Tenant], int]:
+    def count(tenant: Tenant) -> int:
         with tenant.catalog.read() as connection:
-            connection.register("rows", rows)
-            (strangers,) = connection.execute(
-                "SELECT count(*) FROM rows ANTI JOIN memory_entries e ON e.key = rows.source_key"
-            ).fetchone() or (0,)
-        faults[tenant.name] = strangers
-    return _result(faults, "These memories' sources are not this tenant's; run `memory run` for the tenant.")
+            found = connection.execute(query).fetchone()
+        return found[0] if found else 0
+
+    return count
 
 
-@dg.asset_check(asset=graph_edges, description="Both ends of every edge and mention are nodes.")
-def no_edge_dangles(context: dg.AssetCheckExecutionContext, memory: MemoryResource) -> dg.AssetCheckResult:
-    """Counts edges and mentions with an end that no node has."""
-    faults = {}
-    for tenant in _partitions(context, memory):
-        with tenant.catalog.read() as connection:
-            (dangling,) = connection.execute("""
-                SELECT count(*) FROM (
-                    SELECT source_id AS id FROM graph_edges UNION ALL SELECT target_id FROM graph_edges
-                    UNION ALL SELECT memory_id FROM graph_mentions UNION ALL SELECT entity_id FROM graph_mentions
-                ) ends ANTI JOIN graph_nodes USING (id)
-            """).fetchone() or (0,)
-        faults[tenant.name] = dangling
-    return _result(faults, "Materialise graph_edges again.")
+INVARIANTS = (
+    Invariant(
+        "every_memory_has_a_unit_embedding",
+        memories,
+        f"Every memory in recall has an embedding of unit length; looks at the {_SAMPLE:,} written last.",
+        _without_unit_embedding,
+        "Run `memory backfill` to fill the missing vectors.",
+    ),
+    Invariant(
+        "one_memory_per_source_key",
+        memories,
+        "No two memories that are not superseded come from one source key.",
+        _doubled_source_keys,
+        "Run `memory run`: it supersedes all but the newest.",
+    ),
+    Invariant(
+        "no_memory_of_another_tenant",
+        memories,
+        "Every memory from a file comes from a file that this tenant's catalog knows.",
+        _strangers,
+        "These memories' sources are not this tenant's; run `memory run` for the tenant.",
+    ),
+    Invariant(
+        "no_edge_dangles",
+        graph_edges,
+        "Both ends of every edge and mention are nodes.",
+        _counted("""
+            SELECT count(*) FROM (
+                SELECT source_id AS id FROM graph_edges UNION ALL SELECT target_id FROM graph_edges
+                UNION ALL SELECT memory_id FROM graph_mentions UNION ALL SELECT entity_id FROM graph_mentions
+            ) ends ANTI JOIN graph_nodes USING (id)
+        """),
+        "Materialise graph_edges again.",
+    ),
+    Invariant(
+        "scores_within_bounds",
+        relevance_scores,
+        "Scores lie within 0..1.",
+        _counted(
+            "SELECT count(*) FROM relevance_scores WHERE relevance IS NULL OR isnan(relevance) OR relevance NOT BETWEEN 0 AND 1"
+        ),
+        "Check importance and confidence of the memories, then materialise relevance_scores again.",
+    ),
+)
 
 
-@dg.asset_check(asset=relevance_scores, description="Scores lie within 0..1.")
-def scores_within_bounds(context: dg.AssetCheckExecutionContext, memory: MemoryResource) -> dg.AssetCheckResult:
-    """Counts scores below 0, above 1 or not a number."""
-    faults = {}
-    for tenant in _partitions(context, memory):
-        with tenant.catalog.read() as connection:
-            (outside,) = connection.execute(
-                "SELECT count(*) FROM relevance_scores WHERE relevance IS NULL OR isnan(relevance) "
-                "OR relevance NOT BETWEEN 0 AND 1"
-            ).fetchone() or (0,)
-        faults[tenant.name] = outside
-    return _result(faults, "Check importance and confidence of the memories, then materialise relevance_scores again.")
+def build_checks() -> list[dg.AssetChecksDefinition]:
+    """One check an invariant."""
+    with partitioned_checks():
+        return [_check(invariant) for invariant in INVARIANTS]
+
+
+def _check(invariant: Invariant) -> dg.AssetChecksDefinition:
+    @dg.asset_check(name=invariant.name, asset=invariant.asset, description=invariant.promise, partitions_def=TENANTS)
+    @told
+    def evaluate(context: dg.AssetCheckExecutionContext, memory: MemoryResource) -> dg.AssetCheckResult:
+        faults = invariant.faults(memory.open(context.partition_key))
+        return dg.AssetCheckResult(passed=not faults, description=invariant.mend if faults else "", metadata={"faults": faults})
+
+    return evaluate

@@ -1,11 +1,29 @@
-"""Partitions: one a tenant, added when the tenant is first run."""
+"""Partitions: one a tenant, added when a run of it is asked for, deleted with the tenant."""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import dagster as dg
+
+from memory_assets.settings import Settings
+from memory_assets.tenants import tenant_names
 
 PARTITION_SET = "tenant"
 TENANTS = dg.DynamicPartitionsDefinition(name=PARTITION_SET)
 
 
-def tenants_of(instance: dg.DagsterInstance) -> list[str]:
-    """The tenants that were ever run on this instance."""
-    return sorted(instance.get_dynamic_partitions(PARTITION_SET))
+@contextmanager
+def partitioned_checks() -> Iterator[None]:
+    """Where checks are given `TENANTS`, which Dagster 1.13 has in preview and warns of.
+
+    Without it one tenant's result of a check would be overwritten by the next tenant's.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dg.PreviewWarning)
+        yield
+
+
+def tenants_of(instance: dg.DagsterInstance, settings: Settings) -> list[str]:
+    """The tenants that were ever run on this instance and still exist."""
+    return sorted(set(instance.get_dynamic_partitions(PARTITION_SET)).intersection(tenant_names(settings)))

@@ -1,41 +1,27 @@
-"""Runs the `remember` job in this process, for `memory run`, and tells what each step did."""
+"""Runs the `remember` job in this process, for `memory run`, and tells what each step did.
+
+However it ends, Dagster knows: a run that is interrupted is canceled, so that no sensor and no later run waits for it.
+"""
 
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from os import environ
-from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import dagster as dg
 
-from memory_assets.definitions import defs
+from memory_assets.defs.build import build_defs
+from memory_assets.defs.instance import is_set_up, open_instance
 from memory_assets.defs.partitions import PARTITION_SET
 from memory_assets.defs.resources import MemoryResource
+from memory_assets.defs.upkeep import end_dead_runs, forget_tenant, sweep_runs
 from memory_assets.errors import MemoryAssetsError
-from memory_assets.settings import Settings, load_settings
-from memory_assets.stores.files import replace_file
+from memory_assets.settings import Settings
 from memory_assets.tenants import Tenant
 
-INSTANCE_CONFIG = """\
-# Dagster's own bookkeeping for memory_assets; edit freely, it is written only if it is missing.
-telemetry:
-  enabled: false
-nux:
-  enabled: false
-concurrency:
-  runs:
-    max_concurrent_runs: 1
-run_monitoring:
-  enabled: true
-  free_slots_after_run_end_seconds: 60
-retention:
-  sensor:
-    purge_after_days: 7
-  schedule:
-    purge_after_days: 90
-"""
+_INTERRUPTIONS = ("DagsterExecutionInterruptedError", "KeyboardInterrupt")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,42 +32,89 @@ class StepReport:
     metadata: dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class FailedCheck:
+    """An invariant that does not hold."""
+
+    name: str
+    asset: str
+    faults: int
+    mend: str
+
+
 OnMessage = Callable[[str, str], None]
-"""Told (asset, message) when a step starts and whenever it says how far it is."""
+"""Told (asset, message) when a step starts, whenever it says how far it is, and when it waits to be tried again."""
 OnReport = Callable[[StepReport], None]
 """Told when an asset has been materialised."""
 
 
-@contextmanager
-def dagster_instance(settings: Settings) -> Iterator[dg.DagsterInstance]:
-    """The Dagster instance of `DAGSTER_HOME`, or the one in the data folder, set up at its first use."""
-    home = Path(environ.get("DAGSTER_HOME") or settings.data_dir / "dagster").absolute()
-    if not (home / "dagster.yaml").exists():
-        replace_file(home / "dagster.yaml", INSTANCE_CONFIG)
-    with dg.DagsterInstance.from_config(str(home)) as instance:
-        yield instance
-
-
-def run_remember(tenant: Tenant, on_message: OnMessage, on_report: OnReport) -> None:
+def run_remember(tenant: Tenant, on_message: OnMessage, on_report: OnReport) -> tuple[FailedCheck, ...]:
     """Materialise everything from the sources to the scores for one tenant.
+
+    Returns:
+        The checks that failed.
 
     Raises:
         MemoryAssetsError: a step failed; what the steps before it wrote stays, and the next run goes on from there.
+        KeyboardInterrupt: it was interrupted; the run is canceled in Dagster too.
     """
-    listening = dg.Definitions.merge(defs, dg.Definitions(loggers={"console": _listener(on_message, on_report)}))
     memory = MemoryResource(data_dir=str(tenant.settings.data_dir), tenant=tenant.settings.tenant)
-    with dagster_instance(tenant.settings) as instance:
+    listening = dg.Definitions.merge(build_defs(memory), dg.Definitions(loggers={"console": _listener(on_message, on_report)}))
+    run_id = str(uuid4())
+    tenant.memories.prepare()  # which store it is belongs to what the run takes in
+    tenant.relations.prepare()
+    with open_instance(tenant.settings) as instance:
+        end_dead_runs(instance)
         instance.add_dynamic_partitions(PARTITION_SET, [tenant.name])
-        result = listening.resolve_job_def("remember").execute_in_process(
-            instance=instance,
-            partition_key=tenant.name,
-            raise_on_error=False,
-            run_config={"loggers": {"console": {}}},
-            resources={"memory": memory},
+        with _ended(instance, run_id):
+            result = listening.resolve_job_def("remember").execute_in_process(
+                run_id=run_id,
+                instance=instance,
+                partition_key=tenant.name,
+                raise_on_error=False,
+                run_config={"loggers": {"console": {}}},
+            )
+            _raise_failure(result)
+        sweep_runs(instance)
+    return tuple(
+        FailedCheck(
+            each.check_name, each.asset_key.to_user_string(), int(str(each.metadata["faults"].value)), each.description or ""
         )
+        for each in result.get_asset_check_evaluations()
+        if not each.passed
+    )
+
+
+def forget_everywhere(settings: Settings, tenant: str) -> None:
+    """Let Dagster forget a tenant that was deleted, where it has ever run."""
+    if is_set_up(settings):
+        with open_instance(settings) as instance:
+            forget_tenant(instance, tenant)
+
+
+@contextmanager
+def _ended(instance: dg.DagsterInstance, run_id: str) -> Iterator[None]:
+    """Whatever interrupts the run, Dagster records it as canceled."""
+    try:
+        yield
+    except BaseException as error:
+        run = instance.get_run_by_id(run_id)
+        if run and (isinstance(error, KeyboardInterrupt) or not run.is_finished):
+            instance.report_run_canceled(run, "Interrupted.")
+        raise
+
+
+def _raise_failure(result: dg.ExecuteInProcessResult) -> None:
     for event in result.all_events:
-        if event.is_step_failure:
-            raise MemoryAssetsError(f"The step {event.step_key} failed: {_cause(event.step_failure_data.error)}")
+        if not event.is_step_failure:
+            continue
+        failure = event.step_failure_data
+        if failure.error and failure.error.cls_name in _INTERRUPTIONS:
+            raise KeyboardInterrupt
+        said = failure.user_failure_data and failure.user_failure_data.description
+        raise MemoryAssetsError(f"The step {event.step_key} failed: {said or _cause(failure.error)}")
+    if not result.success:
+        raise MemoryAssetsError("The run failed outside of its steps; look at it in Dagster's UI, or run it again.")
 
 
 def _cause(error: Any) -> str:
@@ -101,6 +134,9 @@ def _listener(on_message: OnMessage, on_report: OnReport) -> dg.LoggerDefinition
                     on_message(meta["step_key"], meta["orig_message"])
             elif event.is_step_start:
                 on_message(event.step_key, "started")
+            elif event.is_step_up_for_retry:
+                pause = event.step_retry_data.seconds_to_wait
+                on_message(event.step_key, f"{_cause(event.step_retry_data.error)} Trying again in {pause:.0f} s.")
             elif event.is_step_materialization:
                 metadata = event.materialization.metadata
                 on_report(StepReport(event.asset_key.to_user_string(), {name: v.value for name, v in metadata.items()}))
@@ -111,13 +147,3 @@ def _listener(on_message: OnMessage, on_report: OnReport) -> dg.LoggerDefinition
         return logger
 
     return dg.LoggerDefinition(console, description="Tells the command line what is going on.")
-
-
-def main() -> None:
-    """Set up the Dagster instance of the settings, so that the webserver and the daemon find their configuration."""
-    with dagster_instance(load_settings()) as instance:
-        print(f"Dagster instance: {instance.root_directory}")  # noqa: T201
-
-
-if __name__ == "__main__":
-    main()

@@ -1,28 +1,32 @@
-"""Schedules: the sleep cycles at their hours, for every tenant, in the time zone of the settings."""
+"""Schedules: the sleep cycles at their hours, for every tenant that exists, in one time zone."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import dagster as dg
 
+from memory_assets.defs.assets.cycles import ARCHIVING
 from memory_assets.defs.jobs import cluster, creative, decay, forget
 from memory_assets.defs.partitions import tenants_of
-from memory_assets.settings import load_settings
+from memory_assets.defs.resources import MemoryResource
 
-_CYCLES = (
-    ("decay_daily", decay, "10 3 * * *", "%Y-%m-%d", "Daily: every memory's relevance."),
-    ("creative_weekly", creative, "10 4 * * 0", "%G-W%V", "Weekly: edges between what is alike and was never connected."),
-    ("cluster_monthly", cluster, "10 5 1 * *", "%Y-%m", "Monthly: clusters and their summaries."),
-    ("forget_quarterly", forget, "10 6 1 1,4,7,10 *", "%Y-%m", "Quarterly: archives what no longer matters."),
+_CYCLES: tuple[tuple[str, Any, str, str, str, Mapping[str, Any]], ...] = (
+    ("decay_daily", decay, "10 3 * * *", "%Y-%m-%d", "Daily: every memory's relevance.", {}),
+    ("creative_weekly", creative, "10 4 * * 0", "%G-W%V", "Weekly: edges between what is alike and was never connected.", {}),
+    ("cluster_monthly", cluster, "10 5 1 * *", "%Y-%m", "Monthly: clusters and their summaries.", {}),
+    ("forget_quarterly", forget, "10 6 1 1,4,7,10 *", "%Y-%m", "Quarterly: archives what no longer matters.", ARCHIVING),
 )
-"""Name, job, cron, the period in the run key (one run a tenant and period), description."""
+"""Name, job, cron, the period in the run key (one run a tenant and period), description, run configuration."""
 
 
-def _schedules() -> list[dg.ScheduleDefinition]:
-    zone = load_settings().timezone or "UTC"
+def build_schedules(zone: str) -> list[dg.ScheduleDefinition]:
+    """The schedules, each at its hour in the time zone of that IANA name."""
     return [_schedule(zone, *cycle) for cycle in _CYCLES]
 
 
-def _schedule(zone: str, name: str, job: Any, cron: str, period: str, description: str) -> dg.ScheduleDefinition:
+def _schedule(
+    zone: str, name: str, job: Any, cron: str, period: str, description: str, config: Mapping[str, Any]
+) -> dg.ScheduleDefinition:
     @dg.schedule(
         name=name,
         job=job,
@@ -31,11 +35,11 @@ def _schedule(zone: str, name: str, job: Any, cron: str, period: str, descriptio
         default_status=dg.DefaultScheduleStatus.RUNNING,
         description=description,
     )
-    def evaluate(context: dg.ScheduleEvaluationContext) -> list[dg.RunRequest]:
+    def evaluate(context: dg.ScheduleEvaluationContext, memory: MemoryResource) -> list[dg.RunRequest]:
         moment = context.scheduled_execution_time.strftime(period)
-        return [dg.RunRequest(f"{job.name}:{tenant}:{moment}", partition_key=tenant) for tenant in tenants_of(context.instance)]
+        return [
+            dg.RunRequest(f"{job.name}:{tenant}:{moment}", run_config=config, partition_key=tenant)
+            for tenant in tenants_of(context.instance, memory.settings())
+        ]
 
     return evaluate
-
-
-SCHEDULES = _schedules()

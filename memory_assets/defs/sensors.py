@@ -1,39 +1,42 @@
-"""Sensors: they notice what changes outside of Dagster and ask for one run a change.
+"""Sensors: they notice what changes outside of Dagster and ask for runs until a run has taken it in.
 
-A tick compares digests of `stat` with its cursor and opens no file; only where they differ does it ask the catalog what is not
-taken in yet, so that a change that `memory run` already took in makes no second run.
+Belongs here: which inputs there are and how cheaply a tick looks at them: by `stat`, opening nothing that looks as it did when it
+was last taken in. What counts as taken in is the business of `memory_assets.defs.reached`. Nothing is created by looking: a tenant
+that does not exist is not asked for. See docs/decisions/0001-sensors-ask-for-runs.md.
 """
 
 import json
+import random
 from collections.abc import Callable
-from hashlib import blake2b
 from pathlib import Path
+from time import monotonic
 
 import dagster as dg
 
-from memory_assets.defs.assets.graph import graph_edges
 from memory_assets.defs.assets.memory import stored_memories
+from memory_assets.defs.assets.sources import learning_entries, seed_entries, silo_files
 from memory_assets.defs.jobs import reflect, remember
-from memory_assets.defs.partitions import TENANTS, tenants_of
+from memory_assets.defs.partitions import PARTITION_SET, TENANTS
+from memory_assets.defs.reached import next_run
 from memory_assets.defs.resources import MemoryResource
-from memory_assets.ingest.scans import known_stamps, vanished_paths
-from memory_assets.models import Scan, Source
+from memory_assets.defs.upkeep import end_dead_runs, forget_tenant, sweep_runs
+from memory_assets.errors import MemoryAssetsError
+from memory_assets.ingest.stamps import ABSENT, disk_stamp, source_stamp, stored_stamp
+from memory_assets.models import Source
+from memory_assets.privacy import close_to_others
 from memory_assets.settings import Settings
-from memory_assets.sources import claude_silos, pai_learning, pai_seed
-from memory_assets.sources.digests import stat_digests
 from memory_assets.tenants import Tenant, tenant_names
 
 _INTERVAL_SECONDS = 10
-_UNDER_WAY = [
-    dg.DagsterRunStatus.QUEUED,
-    dg.DagsterRunStatus.NOT_STARTED,
-    dg.DagsterRunStatus.STARTING,
-    dg.DagsterRunStatus.STARTED,
-]
+_HOUR_SECONDS = 3600
+_BUDGET_SECONDS = 0.5
+"""How long a tick opens stores; the tenants it did not get to come next time."""
+_MOST_REQUESTS = 25
+"""Runs asked for in one tick: making the record of each takes Dagster about a tenth of a second."""
 
 
 def _source_sensor(
-    name: str, source: Source, path_of: Callable[[Settings], Path], scan: Callable[..., Scan], what: str
+    name: str, asset: dg.AssetsDefinition, source: Source, path_of: Callable[[Settings], Path], what: str
 ) -> dg.SensorDefinition:
     @dg.sensor(
         name=name,
@@ -43,25 +46,24 @@ def _source_sensor(
         description=f"Runs `remember` when {what} change.",
     )
     def evaluate(context: dg.SensorEvaluationContext, memory: MemoryResource) -> dg.SensorResult | dg.SkipReason:
+        end_dead_runs(context.instance)
         settings = memory.settings()
-        path = path_of(settings)
-        digests = stat_digests(source, path)
-        if digests == json.loads(context.cursor or "{}"):
-            return dg.SkipReason(f"Nothing changed below {path}.")
-        cursor = json.dumps(digests, sort_keys=True)
         tenant = Tenant(settings)
-        if _is_under_way(context.instance, tenant.name):
-            return dg.SkipReason(f"A run for {tenant.name} is under way; what it leaves is looked at next time.")
-        known = known_stamps(tenant.catalog, source)
-        found = scan(path, known)
-        if not found.changed and not vanished_paths(found, known):
-            return dg.SensorResult(skip_reason=f"What changed below {path} is already taken in.", cursor=cursor)
-        digest = blake2b(cursor.encode(), digest_size=16).hexdigest()
-        return dg.SensorResult(
-            run_requests=[dg.RunRequest(f"{source}:{tenant.name}:{digest}", partition_key=tenant.name)],
-            dynamic_partitions_requests=[TENANTS.build_add_request([tenant.name])],
-            cursor=cursor,
-        )
+        path = path_of(settings)
+        if not tenant.exists:
+            return dg.SkipReason(f"There is no tenant {tenant.name!r} yet; `memory run` makes it.")
+        stamp = source_stamp(tenant, source, path)
+        cursor = json.dumps({tenant.name: stamp})
+        if cursor == context.cursor or (stamp == ABSENT and not context.cursor):
+            return dg.SkipReason(f"Nothing changed below {path}.")
+        step = next_run(context.instance, tenant.name, asset.key.to_user_string(), stamp)
+        match step:
+            case dg.RunRequest():
+                add = TENANTS.build_add_request([tenant.name])
+                return dg.SensorResult(run_requests=[step], dynamic_partitions_requests=[add])
+            case None:
+                return dg.SensorResult(skip_reason=f"What changed below {path} is taken in.", cursor=cursor)
+        return step
 
     return evaluate
 
@@ -70,69 +72,93 @@ def _source_sensor(
     job=reflect,
     minimum_interval_seconds=_INTERVAL_SECONDS,
     default_status=dg.DefaultSensorStatus.RUNNING,
-    description="Runs `reflect` when memories or relations were stored directly; the cursor is LanceDB's version.",
+    description="Runs `reflect` when memories or relations were stored directly.",
 )
 def stored_memories_sensor(context: dg.SensorEvaluationContext, memory: MemoryResource) -> dg.SensorResult | dg.SkipReason:
-    """Compare LanceDB's versions with those that the last graph was built from, tenant by tenant."""
+    """Ask for a run of each tenant whose tables differ from what its graph was built from; the cursor is their `disk_stamp`s.
+
+    A tenant whose tables cannot be read is asked for too: its run fails, in its own name, and nobody else's does.
+    """
+    end_dead_runs(context.instance)
     settings = memory.settings()
-    cursor: dict[str, str] = json.loads(context.cursor or "{}")
-    requests, events, waiting = [], [], []
-    tenants = sorted({*tenant_names(settings), *tenants_of(context.instance)})
-    for tenant in (Tenant(settings, name) for name in tenants):
-        if not tenant.exists or not len(tenant.memories):
-            continue
-        version = f"{tenant.memories.version}.{tenant.relations.version}"
-        if cursor.get(tenant.name) == version:
-            continue
-        if version != _reflected(context.instance, tenant.name):
-            if _is_under_way(context.instance, tenant.name):
-                waiting.append(tenant.name)
-                continue
-            requests.append(dg.RunRequest(f"stored:{tenant.name}:{version}", partition_key=tenant.name))
-            events.append(
-                dg.AssetMaterialization(stored_memories.key, partition=tenant.name, tags={"dagster/data_version": version})
-            )
-        cursor[tenant.name] = version
-    if waiting and not requests:
-        return dg.SkipReason(f"A run for {', '.join(waiting)} is under way; its result is looked at next time.")
+    before: dict[str, str | None] = json.loads(context.cursor or "{}")
+    cursor: dict[str, str | None] = {}
+    changed: list[tuple[str, str | None]] = []
+    for tenant in tenant_names(settings):
+        stamp = disk_stamp(settings, tenant)
+        if stamp is not None and before.get(tenant) == stamp:
+            cursor[tenant] = stamp
+        else:
+            changed.append((tenant, stamp))
+    random.shuffle(changed)
+    requests: list[dg.RunRequest] = []
+    waiting: list[str] = []
+    deadline = monotonic() + _BUDGET_SECONDS
+    for tenant, stamp in changed:
+        if monotonic() > deadline or len(requests) == _MOST_REQUESTS:
+            waiting.append("More tenants have changed; they come next time.")
+            break
+        match _next_reflection(context.instance, settings, tenant, stamp):
+            case dg.RunRequest() as request:
+                requests.append(request)
+            case dg.SkipReason(skip_message=why):
+                waiting.append(why or "")
+            case None:
+                cursor[tenant] = stamp
     return dg.SensorResult(
         run_requests=requests,
-        asset_events=events,
-        dynamic_partitions_requests=[TENANTS.build_add_request(tenants)] if requests else [],
+        skip_reason=None if requests else " ".join(waiting) or "Nothing was stored.",
+        dynamic_partitions_requests=[TENANTS.build_add_request([str(each.partition_key) for each in requests])],
         cursor=json.dumps(cursor, sort_keys=True),
     )
 
 
-def _reflected(instance: dg.DagsterInstance, tenant: str) -> str | None:
-    """The versions that the tenant's graph was last built from."""
-    wanted = dg.AssetRecordsFilter(asset_key=graph_edges.key, asset_partitions=[tenant])
-    records = instance.fetch_materializations(wanted, limit=1).records
-    event = records[0].asset_materialization if records else None
-    if event is None:
-        return None
-    return f"{event.metadata['lance_version'].value}.{event.metadata['relations_version'].value}"
+def _next_reflection(
+    instance: dg.DagsterInstance, settings: Settings, name: str, disk: str | None
+) -> dg.RunRequest | dg.SkipReason | None:
+    try:
+        tenant = Tenant(settings, name)
+        if not (len(tenant.memories) or instance.has_dynamic_partition(PARTITION_SET, name)):
+            return None
+        stamp = stored_stamp(tenant)
+    except MemoryAssetsError:
+        stamp = f"unreadable:{disk}"
+    return next_run(instance, name, stored_memories.key.to_user_string(), stamp)
 
 
-def _is_under_way(instance: dg.DagsterInstance, tenant: str) -> bool:
-    wanted = dg.RunsFilter(statuses=_UNDER_WAY, tags={"dagster/partition": tenant})
-    return bool(instance.get_run_records(wanted, limit=1))
+@dg.sensor(
+    minimum_interval_seconds=_HOUR_SECONDS,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Deletes what Dagster keeps of old runs and of deleted tenants, and closes its folder to others.",
+)
+def housekeeping_sensor(context: dg.SensorEvaluationContext, memory: MemoryResource) -> dg.SkipReason:
+    """Start no run; everything is done in the tick."""
+    settings = memory.settings()
+    instance = context.instance
+    gone = set(instance.get_dynamic_partitions(PARTITION_SET)) - set(tenant_names(settings))
+    for name in gone:
+        forget_tenant(instance, name)
+    swept = sweep_runs(instance)
+    close_to_others(Path(instance.root_directory))
+    return dg.SkipReason(f"{swept} run records deleted, {len(gone)} deleted tenants forgotten.")
 
 
 SENSORS = [
     _source_sensor(
         "silo_files_sensor",
+        silo_files,
         Source.CLAUDE_SILO,
         lambda settings: settings.claude_projects_dir,
-        claude_silos.scan,
         "Claude Code's memory files",
     ),
-    _source_sensor("seed_sensor", Source.PAI_SEED, lambda settings: settings.pai_seed, pai_seed.scan, "the entries of seed.json"),
+    _source_sensor("seed_sensor", seed_entries, Source.PAI_SEED, lambda settings: settings.pai_seed, "the entries of seed.json"),
     _source_sensor(
         "learning_sensor",
+        learning_entries,
         Source.PAI_LEARNING,
         lambda settings: settings.pai_learning_dir,
-        pai_learning.scan,
         "the homes of the LEARNING store",
     ),
     stored_memories_sensor,
+    housekeeping_sensor,
 ]

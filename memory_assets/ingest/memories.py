@@ -5,7 +5,7 @@ be the last before a kill: the next run finds the rest to do.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -42,8 +42,6 @@ class MemoriesOutcome:
     returned: int = 0
     version: int = 0
     """LanceDB's version of the table afterwards."""
-    preview: list[tuple[str, str]] = field(default_factory=list)
-    """Source key and first words of some that were added or updated."""
 
     @property
     def changed(self) -> int:
@@ -142,7 +140,6 @@ def _write_batch(store: MemoryStore, embedder: "Embedder", batch: pa.Table, outc
         outcome.superseded += store.insert_superseding(new, replaced)
     outcome.updated += store.update(changed, [row["read_at"] for row in rows if row["same_id"] is not None])
     outcome.added += new.num_rows
-    outcome.preview = (outcome.preview + [(m.source_key, m.content[:80]) for m in memories])[:10]
 
 
 def _memory_rows(rows: Sequence[dict[str, Any]], now: datetime) -> pa.Table:

@@ -262,7 +262,7 @@ def test_a_run_killed_at_any_time_is_completed_by_the_next(write_silo: WriteSilo
     assert memory("run").returncode == 0
     status = invoke_json("status")
     assert status["memories_by_state"] == {"active": 40}
-    assert json.loads(memory("run", "--json").stdout)["memories"]["added"] == 0
+    assert json.loads(memory("run", "--json").stdout)["assets"]["memories"]["added"] == 0
 
 
 def test_a_change_of_embedder_is_noticed_and_backfill_moves_the_memories(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,12 +6,15 @@ from time import perf_counter
 import dagster as dg
 
 from memory_assets.defs.assets.memory import memories, stored_memories
+from memory_assets.defs.failures import told
 from memory_assets.defs.partitions import TENANTS
+from memory_assets.defs.reached import note_seen
 from memory_assets.defs.resources import MemoryResource
 from memory_assets.graph.analyzer import analyze_changed
 from memory_assets.graph.edges import refresh_graph
 from memory_assets.graph.known_names import refresh_known_names
 from memory_assets.graph.sleep import decay_cycle
+from memory_assets.ingest.stamps import stored_stamp
 
 GROUP = "graph"
 
@@ -23,10 +26,14 @@ GROUP = "graph"
     owners=["team:memory"],
     deps=[memories, stored_memories],
 )
+@told
 def graph_edges(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
     """Memories, entities and clusters as nodes; typed edges from links, wording, provenance, sessions and statements."""
     started = perf_counter()
     tenant = memory.open(context.partition_key)
+    stamp = stored_stamp(tenant)
+    note_seen(context, stored_memories.key.to_user_string(), stamp)
+    context.log_event(dg.AssetObservation(stored_memories.key, partition=tenant.name, metadata={"stamp": stamp}))
     spellings = tenant.analyzer.gazetteer.canonical
     outcome = refresh_graph(tenant.catalog, tenant.memories, tenant.relations, spellings)
     analyzed = analyze_changed(
@@ -60,6 +67,7 @@ def graph_edges(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg
     owners=["team:memory"],
     deps=[graph_edges],
 )
+@told
 def relevance_scores(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
     """How much each active memory matters now: the daily sleep cycle. Archived memories that matter again return to recall."""
     started = perf_counter()

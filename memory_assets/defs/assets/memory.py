@@ -5,6 +5,7 @@ from time import perf_counter
 import dagster as dg
 
 from memory_assets.defs.assets.understanding import extracted_features
+from memory_assets.defs.failures import told
 from memory_assets.defs.partitions import TENANTS
 from memory_assets.defs.resources import MemoryResource
 from memory_assets.ingest.memories import sync_memories
@@ -18,8 +19,8 @@ stored_memories = dg.AssetSpec(
     kinds={"lancedb"},
     owners=["team:memory"],
     description=(
-        "What people and agents stored over CLI, HTTP and MCP. Written outside of Dagster; a sensor observes it, and LanceDB's "
-        "version of the table is its data version."
+        "What people and agents stored over CLI, HTTP and MCP. Written outside of Dagster: a "
+        "sensor notices it, and a run that builds the graph observes what it found."
     ),
 )
 
@@ -31,6 +32,7 @@ stored_memories = dg.AssetSpec(
     owners=["team:memory"],
     deps=[extracted_features],
 )
+@told
 def memories(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
     """The `memories` table: entries embedded and stored; changed ones supersede, vanished ones rest until they return."""
     started = perf_counter()
@@ -42,7 +44,6 @@ def memories(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.Ma
         lambda done, total: context.log.info(f"embedded {done} of {total} memories"),
     )
     seconds = perf_counter() - started
-    preview = "\n".join(f"| `{key}` | {' '.join(text.split())} |" for key, text in outcome.preview)
     return dg.MaterializeResult(
         data_version=dg.DataVersion(str(outcome.version)),
         metadata={
@@ -56,6 +57,6 @@ def memories(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.Ma
             "embedder": tenant.memories.columns.embedder or "none yet",
             "seconds": round(seconds, 3),
             "memories_per_second": round(outcome.changed / seconds, 1),
-            "preview": dg.MarkdownMetadataValue(f"| key | text |\n|---|---|\n{preview}" if preview else "nothing new"),
+            "shown_by": "memory recent",
         },
     )

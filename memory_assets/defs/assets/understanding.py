@@ -5,6 +5,7 @@ from time import perf_counter
 import dagster as dg
 
 from memory_assets.defs.assets.sources import learning_entries, seed_entries, silo_files
+from memory_assets.defs.failures import told
 from memory_assets.defs.partitions import TENANTS
 from memory_assets.defs.resources import MemoryResource
 from memory_assets.ingest.entries import refresh_entries
@@ -20,6 +21,7 @@ GROUP = "understanding"
     owners=["team:memory"],
     deps=[silo_files, seed_entries, learning_entries],
 )
+@told
 def memory_entries(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
     """Everything from the sources that is to be remembered, in one shape: one text, its kind, times, tags and provenance."""
     started = perf_counter()
@@ -43,6 +45,7 @@ def memory_entries(context: dg.AssetExecutionContext, memory: MemoryResource) ->
     owners=["team:memory"],
     deps=[memory_entries],
 )
+@told
 def extracted_features(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
     """Entities, actions and auto-tags of every text, extracted once per text and pipeline."""
     started = perf_counter()

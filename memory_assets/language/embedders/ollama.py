@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from memory_assets.language.embedders.protocol import EmbedderError
+from memory_assets.language.embedders.protocol import EmbedderAwayError, EmbedderError
 from memory_assets.language.embedders.remote import RemoteEmbedder
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ class OllamaEmbedder(RemoteEmbedder):
             " where it runs."
         )
 
-    def _away(self) -> EmbedderError:
-        return EmbedderError(
+    def _away(self) -> EmbedderAwayError:
+        return EmbedderAwayError(
             f"Ollama does not answer at {self._shown_url}; run `ollama serve`, set OLLAMA_URL to where it runs, or"
             " choose an embedder that works offline with MEMORY_EMBEDDER=auto."
         )

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 
-from memory_assets.language.embedders.protocol import EmbedderError
+from memory_assets.language.embedders.protocol import EmbedderAwayError, EmbedderError
 from memory_assets.language.embedders.remote import RemoteEmbedder
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class OpenAIEmbedder(RemoteEmbedder):
             elif response is not None:
                 raise self._refused(response)
             else:
-                raise EmbedderError(
+                raise EmbedderAwayError(
                     f"Embedder {self.name!r}: {self._shown_url} broke off the connection {attempt} times; try again later."
                 )
 
@@ -108,7 +108,7 @@ class OpenAIEmbedder(RemoteEmbedder):
         try:
             return self._post("/embeddings", payload)
         except (httpx.ConnectError, httpx.ConnectTimeout):
-            raise EmbedderError(
+            raise EmbedderAwayError(
                 f"Embedder {self.name!r}: {self._shown_url} does not accept connections; check the URL and that the service runs."
             ) from None
         except httpx.TransportError:
@@ -120,7 +120,7 @@ class OpenAIEmbedder(RemoteEmbedder):
         if asked is None:
             return random.uniform(0, min(_FIRST_DELAY_S * 2 ** (attempt - 1), _LONGEST_DELAY_S))  # noqa: S311 - jitter
         if asked > _LONGEST_DELAY_S:
-            raise EmbedderError(
+            raise EmbedderAwayError(
                 f"Embedder {self.name!r}: {self._shown_url} asks to wait {asked:.0f} s before the next request; try again"
                 " after that."
             )

@@ -16,6 +16,10 @@ class EmbedderError(MemoryAssetsError):
     """A text could not be turned into a vector; the message names the embedder and what mends it."""
 
 
+class EmbedderAwayError(EmbedderError):
+    """The service that embeds does not answer now; asked again later it may."""
+
+
 class Embedder(Protocol):
     """Turns texts into unit vectors whose dot product is their cosine similarity.
 

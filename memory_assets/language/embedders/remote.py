@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memory_assets.language.embedders.protocol import EmbedderError, checked_texts, unit_rows
+from memory_assets.language.embedders.protocol import EmbedderAwayError, EmbedderError, checked_texts, unit_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -119,8 +119,8 @@ class RemoteEmbedder(ABC):
         async with asyncio.timeout(self._timeout):
             return await self._client.post(path, json=payload)
 
-    def _timeout_error(self) -> EmbedderError:
-        return EmbedderError(
+    def _timeout_error(self) -> EmbedderAwayError:
+        return EmbedderAwayError(
             f"Embedder {self.name!r}: {self._shown_url} did not answer within {self._timeout:g} s; try again once"
             " the model is loaded, or raise EMBEDDING_TIMEOUT."
         )
@@ -134,7 +134,8 @@ class RemoteEmbedder(ABC):
             404: "check the model's name, and that the URL is the part before /embeddings",
             429: "too many requests: try again later",
         }.get(response.status_code, "try again later, and look at the service's own log")
-        return EmbedderError(f"Embedder {self.name!r}: {self._shown_url} answered with status {response.status_code}; {hint}.")
+        kind = EmbedderAwayError if response.status_code == 429 or response.is_server_error else EmbedderError
+        return kind(f"Embedder {self.name!r}: {self._shown_url} answered with status {response.status_code}; {hint}.")
 
     def _decoded(self, response: "httpx.Response") -> dict[str, object]:
         try:

@@ -1,0 +1,79 @@
+"""The Dagster instance: where its folder is, how it is set up, and that nobody else reads it.
+
+Belongs here: the folder. What is kept in it, and for how long, belongs to `memory_assets.defs.upkeep`.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.resources import files
+from pathlib import Path
+
+import dagster as dg
+
+from memory_assets.privacy import close_to_others, keep_private
+from memory_assets.settings import Settings, load_settings
+from memory_assets.stores.files import replace_file
+
+_CONFIG = files("memory_assets.defs").joinpath("dagster.yaml")
+_OURS = "# memory_assets:"
+"""How the configuration of a folder begins that this project set up."""
+_OLD = "# Dagster's own bookkeeping for memory_assets"
+"""How it began when run records held texts of memories."""
+
+
+def instance_home(settings: Settings) -> Path:
+    """`DAGSTER_HOME` where it is set up by this project or still empty, else the folder `dagster` in the data folder.
+
+    So a variable that another project has set is left alone, and so is its instance.
+    """
+    named = os.environ.get("DAGSTER_HOME")
+    if named and (_is_ours(Path(named)) or not _is_used(Path(named))):
+        return Path(named).absolute()
+    return settings.data_dir / "dagster"
+
+
+@contextmanager
+def open_instance(settings: Settings) -> Iterator[dg.DagsterInstance]:
+    """The instance in `instance_home`, set up at its first use and closed to others, whatever the umask."""
+    home = instance_home(settings)
+    if _begins(home, _OLD):
+        shutil.rmtree(home)
+    if not (home / "dagster.yaml").exists():
+        home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        replace_file(home / "dagster.yaml", _CONFIG.read_bytes())
+    close_to_others(home)
+    with dg.DagsterInstance.from_config(str(home)) as instance:
+        yield instance
+
+
+def is_set_up(settings: Settings) -> bool:
+    """Whether there is an instance to open; asking makes none."""
+    return (instance_home(settings) / "dagster.yaml").exists()
+
+
+def _is_ours(home: Path) -> bool:
+    return _begins(home, _OURS) or _begins(home, _OLD)
+
+
+def _is_used(home: Path) -> bool:
+    return home.exists() and (not home.is_dir() or any(home.iterdir()))
+
+
+def _begins(home: Path, words: str) -> bool:
+    try:
+        return (home / "dagster.yaml").read_text(encoding="utf-8").startswith(words)
+    except (OSError, ValueError):
+        return False
+
+
+def main() -> None:
+    """Set the instance up for the webserver and the daemon, and print the folder that `DAGSTER_HOME` must name for them."""
+    keep_private()
+    with open_instance(load_settings()) as instance:
+        print(instance.root_directory)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+"""What Dagster keeps about runs, and its end: runs that died, runs too many, and everything of a tenant that was deleted.
+
+Run records hold no text of a memory, only counts, ids and kinds; they are bounded all the same.
+"""
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import dagster as dg
+from dagster._core.storage.event_log import SqlEventLogStorage
+from dagster._core.storage.event_log.schema import AssetCheckExecutionsTable
+
+from memory_assets.defs.partitions import PARTITION_SET
+
+KEPT_RUNS = 200
+"""Finished runs whose records stay: 55 MB, were they all of `remember`. A state that was reached is kept in the cursors, too."""
+PARTITION_TAG = "dagster/partition"
+UNDER_WAY = [
+    dg.DagsterRunStatus.QUEUED,
+    dg.DagsterRunStatus.NOT_STARTED,
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
+]
+FINISHED = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
+
+
+@contextmanager
+def shown_alive(instance: dg.DagsterInstance, run_id: str) -> Iterator[None]:
+    """Hold a lock as long as this process works on a run: it goes with the process, so a run without it has died."""
+    lock = _running(instance) / run_id
+    lock.parent.mkdir(exist_ok=True, mode=0o700)
+    unlocked = lock.with_name(f".{run_id}")
+    held = os.open(unlocked, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(held, fcntl.LOCK_SH)
+        unlocked.rename(lock)
+        yield
+    finally:
+        lock.unlink(missing_ok=True)
+        os.close(held)
+
+
+def end_dead_runs(instance: dg.DagsterInstance) -> int:
+    """Mark as failed what claims to run and has no process any more, so that nothing waits for it.
+
+    Returns:
+        How many there were. The daemon's run retries take them up again.
+    """
+    ended = 0
+    for lock in _running(instance).glob("[!.]*"):
+        if _is_held(lock):
+            continue
+        run = instance.get_run_by_id(lock.name)
+        if run and not run.is_finished:
+            instance.report_run_failed(run, "The process of this run has ended without a word.")
+            ended += 1
+        lock.unlink(missing_ok=True)
+    return ended
+
+
+def _running(instance: dg.DagsterInstance) -> Path:
+    return Path(instance.root_directory) / "running"
+
+
+def _is_held(lock: Path) -> bool:
+    try:
+        probe = os.open(lock, os.O_RDWR)
+    except FileNotFoundError:
+        return True
+    try:
+        fcntl.flock(probe, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(probe)
+    return False
+
+
+def sweep_runs(instance: dg.DagsterInstance, keep: int = KEPT_RUNS) -> int:
+    """Delete the records of all finished runs but the newest `keep`.
+
+    Returns:
+        How many were deleted.
+    """
+    newest = instance.get_run_ids(dg.RunsFilter(statuses=FINISHED), limit=keep)
+    if len(newest) < keep:
+        return 0
+    swept = 0
+    while old := instance.get_run_ids(dg.RunsFilter(statuses=FINISHED), cursor=newest[-1], limit=100):
+        for run_id in old:
+            _delete_run(instance, run_id)
+        swept += len(old)
+    return swept
+
+
+def forget_tenant(instance: dg.DagsterInstance, tenant: str) -> None:
+    """Delete a tenant's partition and its runs with their events and keys; sensors drop it from their cursors by themselves.
+
+    What Dagster offers no way to delete stays until something newer takes its place: the last event of each asset and the ticks of
+    the last days may name the tenant.
+    """
+    for run in instance.get_runs(dg.RunsFilter(tags={PARTITION_TAG: tenant})):
+        if not run.is_finished:
+            instance.report_run_canceled(run, f"The tenant {tenant} was deleted.")
+        _delete_run(instance, run.run_id)
+    instance.delete_dynamic_partition(PARTITION_SET, tenant)
+    instance.wipe_asset_cached_status(list(instance.all_asset_keys()))
+
+
+def _delete_run(instance: dg.DagsterInstance, run_id: str) -> None:
+    """Delete a run with its files and its results of checks, which Dagster's own deletion leaves behind."""
+    instance.delete_run(run_id)
+    events = instance.event_log_storage
+    if isinstance(events, SqlEventLogStorage):
+        with events.index_connection() as connection:
+            connection.execute(AssetCheckExecutionsTable.delete().where(AssetCheckExecutionsTable.c.run_id == run_id))
+    home = Path(instance.root_directory)
+    shutil.rmtree(home / "storage" / run_id, ignore_errors=True)
+    for file in (home / "history" / "runs").glob(f"{run_id}.db*"):
+        file.unlink(missing_ok=True)

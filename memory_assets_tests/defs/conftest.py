@@ -1,0 +1,40 @@
+"""An instance that knows the tenant `main`, and the definitions over the test's stores."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from memory_assets.defs.build import build_defs
+from memory_assets.defs.partitions import PARTITION_SET
+from memory_assets.defs.resources import MemoryResource
+
+
+@pytest.fixture
+def instance() -> Iterator[dg.DagsterInstance]:
+    with dg.DagsterInstance.ephemeral() as made:
+        made.add_dynamic_partitions(PARTITION_SET, ["main"])
+        yield made
+
+
+@pytest.fixture
+def disk_instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
+    """As `instance`, on disk: what schedules are evaluated with."""
+    (tmp_path / "dagster").mkdir()
+    with dg.DagsterInstance.local_temp(str(tmp_path / "dagster")) as made:
+        made.add_dynamic_partitions(PARTITION_SET, ["main"])
+        yield made
+
+
+def run(instance: dg.DagsterInstance, job: str = "remember", tenant: str = "main", **given: Any) -> dg.ExecuteInProcessResult:
+    """Run a job for a tenant, in this process."""
+    resolved = build_defs(MemoryResource()).resolve_job_def(job)
+    return resolved.execute_in_process(instance=instance, partition_key=tenant, raise_on_error=False, **given)
+
+
+def metadata(result: dg.ExecuteInProcessResult, asset: str) -> dict[str, Any]:
+    """What the materialisation of an asset reported."""
+    events = result.asset_materializations_for_node(asset)
+    return {name: value.value for name, value in events[0].metadata.items()}

@@ -1,0 +1,116 @@
+"""`memory run`: what fails is said, and however it ends, Dagster knows."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from click.testing import CliRunner
+
+from memory_assets.cli.main import cli
+from memory_assets.defs import failures
+from memory_assets.defs.instance import open_instance
+from memory_assets.defs.runner import run_remember
+from memory_assets.errors import MemoryAssetsError
+from memory_assets.settings import load_settings
+from memory_assets.tenants import Tenant
+from memory_assets_tests.conftest import WriteSilo
+from memory_assets_tests.defs.conftest import run
+from memory_assets_tests.defs.test_checks import spoil_vectors
+
+
+def quietly(tenant: Tenant) -> None:
+    run_remember(tenant, lambda *_: None, lambda _: None)
+
+
+def test_a_failed_step_is_told_in_one_sentence(write_silo: WriteSilo, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_silo("owner", "Priya owns the billing export.")
+    monkeypatch.setenv("MEMORY_SPACY_MODEL", "no_such_model")
+    with pytest.raises(MemoryAssetsError, match="step extracted_features failed: spaCy pipeline 'no_such_model'"):
+        quietly(Tenant(load_settings()))
+
+
+def test_a_failed_check_is_told_and_the_command_exits_with_1(write_silo: WriteSilo, tenant: Tenant) -> None:
+    write_silo("owner", "Priya owns the billing export.")
+    quietly(tenant)
+    spoil_vectors(tenant)
+    done = CliRunner().invoke(cli, ["run"])
+    assert done.exit_code == 1
+    assert "every_memory_has_a_unit_embedding of memories found 1 fault(s): Run `memory backfill`" in done.stderr
+
+
+def test_a_dagster_home_of_somebody_else_is_left_alone(
+    write_silo: WriteSilo, tenant: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    theirs.chmod(0o755)
+    (theirs / "dagster.yaml").write_text("telemetry:\n  enabled: false\n")
+    monkeypatch.setenv("DAGSTER_HOME", str(theirs))
+    write_silo("owner", "Priya owns the billing export.")
+    quietly(tenant)
+    assert [(each.name, each.read_text()) for each in theirs.iterdir()] == [("dagster.yaml", "telemetry:\n  enabled: false\n")]
+    assert theirs.stat().st_mode & 0o777 == 0o755
+    assert (tenant.settings.data_dir / "dagster" / "history" / "runs.db").exists()
+
+
+def _raise() -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("interrupt", [_raise, lambda: signal.raise_signal(signal.SIGINT)], ids=["between steps", "in a step"])
+def test_an_interrupted_run_is_canceled_in_dagster_and_the_next_one_goes_on(
+    write_silo: WriteSilo, tenant: Tenant, interrupt: Callable[[], None]
+) -> None:
+    write_silo("owner", "Priya owns the billing export.")
+
+    def on_message(asset: str, _: str) -> None:
+        if asset == "memory_entries":
+            interrupt()
+
+    with pytest.raises(KeyboardInterrupt):
+        run_remember(tenant, on_message, lambda _: None)
+    with open_instance(tenant.settings) as instance:
+        assert [each.status for each in instance.get_runs()] == [dg.DagsterRunStatus.CANCELED]
+    quietly(tenant)
+    assert len(tenant.memories) == 1
+
+
+def test_a_locked_catalog_delays_a_run_and_does_not_fail_it(
+    write_silo: WriteSilo, tenant: Tenant, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_silo("owner", "Priya owns the billing export.")
+    with tenant.catalog.write():
+        pass
+    monkeypatch.setenv("MEMORY_LOCK_TIMEOUT", "0.1")
+    monkeypatch.setattr(failures, "_PAUSE_SECONDS", 2.0)
+    holding = f"import duckdb, time; held = duckdb.connect({str(tenant.catalog.path)!r}); print(1, flush=True); time.sleep(3)"
+    with subprocess.Popen([sys.executable, "-c", holding], stdout=subprocess.PIPE) as holder:
+        assert holder.stdout
+        holder.stdout.readline()
+        result = run(instance)
+    assert result.success
+    assert any(event.is_step_up_for_retry for event in result.all_events)
+
+
+def test_what_a_foreign_exception_quotes_is_not_recorded(tmp_path: Path) -> None:
+    @dg.asset
+    @failures.told
+    def choking() -> None:
+        row = "the vault code is 4711"
+        try:
+            int(row)
+        except ValueError as error:
+            raise RuntimeError(row) from error
+
+    with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
+        result = dg.materialize([choking], instance=instance, raise_on_error=False)
+    (failure,) = [event for event in result.all_events if event.is_step_failure]
+    data = failure.step_failure_data.user_failure_data
+    assert data
+    assert "RuntimeError in choking" in (data.description or "")
+    assert "test_runner.py" in str(data.metadata["where"].value)
+    assert not [each for each in tmp_path.rglob("*") if each.is_file() and b"vault code is" in each.read_bytes()]

@@ -1,0 +1,236 @@
+"""Sensors: one run a change, again after a failure, and nothing created by looking."""
+
+import shutil
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+import dagster as dg
+import pytest
+
+from memory_assets.defs import reached, sensors
+from memory_assets.defs.partitions import PARTITION_SET
+from memory_assets.defs.resources import MemoryResource
+from memory_assets.defs.upkeep import forget_tenant
+from memory_assets.ingest.direct import store_memory
+from memory_assets.models import NewMemory, RelationType, Source
+from memory_assets.settings import Settings
+from memory_assets.stores.relations import StatedRelation
+from memory_assets.tenants import Tenant, create_tenant, delete_tenant
+from memory_assets_tests.conftest import WriteSilo
+from memory_assets_tests.defs.conftest import run
+
+SILOS, SEED, LEARNING, STORED, HOUSEKEEPING = sensors.SENSORS
+NOTE = NewMemory("Alice debugged the DuckDB lock in Atlas.", Source.CLI)
+
+
+class Daemon:
+    """Ticks a sensor as Dagster does: keeps its cursor, and passes on only run keys that no run has."""
+
+    def __init__(self, instance: dg.DagsterInstance, sensor: dg.SensorDefinition) -> None:
+        self.instance, self.sensor = instance, sensor
+        self.cursor: str | None = None
+
+    def tick(self) -> list[dg.RunRequest]:
+        resources = {"memory": MemoryResource()}
+        with dg.build_sensor_context(instance=self.instance, cursor=self.cursor, resources=resources) as context:
+            outcome = self.sensor(context)
+        if not isinstance(outcome, dg.SensorResult):
+            assert isinstance(outcome, dg.SkipReason)
+            return []
+        self.cursor = outcome.cursor or self.cursor
+        for each in outcome.dynamic_partitions_requests or []:
+            self.instance.add_dynamic_partitions(PARTITION_SET, list(each.partition_keys))
+        known = {each.tags.get("dagster/run_key") for each in self.instance.get_runs()}
+        return [each for each in outcome.run_requests or [] if each.run_key not in known]
+
+    def obey(self, request: dg.RunRequest) -> dg.ExecuteInProcessResult:
+        job = "reflect" if self.sensor is STORED else "remember"
+        return run(
+            self.instance, job, str(request.partition_key), tags={**request.tags, "dagster/run_key": request.run_key or ""}
+        )
+
+
+@pytest.fixture
+def silos(instance: dg.DagsterInstance, tenant: Tenant) -> Daemon:
+    create_tenant(tenant)
+    return Daemon(instance, SILOS)
+
+
+@pytest.fixture
+def stored(instance: dg.DagsterInstance) -> Daemon:
+    return Daemon(instance, STORED)
+
+
+@pytest.fixture
+def hours(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
+    """`hours[0] = n` moves the sensors' clock n hours on."""
+    passed = [0.0]
+    now = time.time
+    monkeypatch.setattr(reached.time, "time", lambda: now() + 3600 * passed[0])
+    yield passed
+
+
+def test_a_source_sensor_asks_for_one_run_a_change(silos: Daemon, write_silo: WriteSilo) -> None:
+    path = write_silo("owner", "Priya owns the billing export.")
+    (request,) = silos.tick()
+    assert request.partition_key == "main"
+    assert silos.obey(request).success
+    assert silos.tick() == silos.tick() == []
+    path.write_text(path.read_text() + "More.\n")
+    (second,) = silos.tick()
+    assert silos.obey(second).success
+    path.unlink()
+    (third,) = silos.tick()
+    assert silos.obey(third).success
+    assert silos.tick() == []
+    assert len({request.run_key, second.run_key, third.run_key}) == 3
+
+
+def test_a_failed_run_is_asked_for_again_after_a_while_and_not_before(
+    silos: Daemon, write_silo: WriteSilo, monkeypatch: pytest.MonkeyPatch, hours: list[float]
+) -> None:
+    write_silo("owner", "Priya owns the billing export.")
+    monkeypatch.setenv("MEMORY_SPACY_MODEL", "no_such_model")
+    (request,) = silos.tick()
+    assert not silos.obey(request).success
+    assert silos.tick() == []
+    hours[0] = 1
+    (again,) = silos.tick()
+    assert again.run_key != request.run_key
+    monkeypatch.delenv("MEMORY_SPACY_MODEL")
+    assert silos.obey(again).success
+    assert silos.tick() == []
+
+
+def test_a_change_is_asked_for_until_it_is_taken_in_even_if_the_run_never_began(silos: Daemon, write_silo: WriteSilo) -> None:
+    write_silo("owner", "Priya owns the billing export.")
+    (first,) = silos.tick()
+    (second,) = silos.tick()
+    assert first.run_key == second.run_key
+
+
+def test_a_change_that_was_taken_in_by_hand_makes_no_second_run(
+    silos: Daemon, write_silo: WriteSilo, instance: dg.DagsterInstance
+) -> None:
+    write_silo("owner", "Priya owns the billing export.")
+    assert run(instance).success
+    assert silos.tick() == []
+
+
+def test_several_sources_that_change_together_make_one_run(
+    silos: Daemon, write_silo: WriteSilo, settings: Settings, instance: dg.DagsterInstance
+) -> None:
+    write_silo("owner", "Priya owns the billing export.")
+    settings.pai_seed.parent.mkdir(parents=True)
+    settings.pai_seed.write_text("{}")
+    seed = Daemon(instance, SEED)
+    (request,) = silos.tick()
+    assert silos.obey(request).success
+    assert seed.tick() == silos.tick() == []
+
+
+def test_nothing_is_asked_for_while_a_run_of_the_tenant_is_under_way(
+    silos: Daemon, write_silo: WriteSilo, instance: dg.DagsterInstance
+) -> None:
+    write_silo("owner", "Priya owns the billing export.")
+    tags = {"dagster/partition": "main"}
+    instance.add_run(dg.DagsterRun("remember", run_id=str(uuid4()), status=dg.DagsterRunStatus.STARTED, tags=tags))
+    assert silos.tick() == []
+
+
+@pytest.mark.parametrize("sensor", sensors.SENSORS, ids=lambda sensor: sensor.name)
+def test_looking_creates_nothing(
+    sensor: dg.SensorDefinition, instance: dg.DagsterInstance, settings: Settings, write_silo: WriteSilo
+) -> None:
+    write_silo("owner", "Priya owns the billing export.")
+    assert Daemon(instance, sensor).tick() == []
+    assert not settings.data_dir.exists()
+
+
+def test_memories_and_relations_stored_directly_are_reflected_once(stored: Daemon, tenant: Tenant) -> None:
+    first = store_memory(tenant, NOTE)
+    (request,) = stored.tick()
+    assert stored.obey(request).success
+    assert stored.tick() == []
+    second = store_memory(tenant, NewMemory("The lock was a stale reader.", Source.CLI))
+    tenant.relations.state(StatedRelation(second.id, first.id, RelationType.RELATES_TO))
+    (request,) = stored.tick()
+    assert stored.obey(request).success
+    assert stored.tick() == []
+
+
+def test_what_the_pipeline_and_upkeep_write_asks_for_no_run(
+    stored: Daemon, write_silo: WriteSilo, instance: dg.DagsterInstance, tenant: Tenant
+) -> None:
+    write_silo("owner", "Priya owns the billing export.")
+    assert run(instance).success
+    assert stored.tick() == []
+    tenant.memories.table.optimize(cleanup_older_than=timedelta(0))
+    assert stored.tick() == []
+
+
+def test_a_tenant_created_again_under_an_old_name_triggers_its_runs(
+    silos: Daemon, stored: Daemon, write_silo: WriteSilo, tenant: Tenant, instance: dg.DagsterInstance
+) -> None:
+    write_silo("owner", "Priya owns the billing export.")
+    (request,) = silos.tick()
+    assert silos.obey(request).success
+    assert silos.tick() == stored.tick() == []
+    delete_tenant(tenant)
+    forget_tenant(instance, "main")
+    assert silos.tick() == stored.tick() == []
+    create_tenant(Tenant(tenant.settings))
+    (again,) = silos.tick()
+    assert silos.obey(again).success
+    assert silos.tick() == stored.tick() == []
+
+
+def test_a_tenant_restored_from_a_copy_triggers_its_runs(
+    silos: Daemon, stored: Daemon, write_silo: WriteSilo, tenant: Tenant, instance: dg.DagsterInstance
+) -> None:
+    copy = tenant.settings.data_dir.with_name("backup")
+    write_silo("owner", "Priya owns the billing export.")
+    assert silos.obey(*silos.tick()).success
+    shutil.copytree(tenant.folder, copy)
+    store_memory(tenant, NOTE)
+    write_silo("rota", "Tomasz has the rota.")
+    assert silos.obey(*silos.tick()).success
+    assert silos.tick() == stored.tick() == []
+    shutil.rmtree(tenant.folder)
+    copy.rename(tenant.folder)
+    (request,) = silos.tick()
+    assert silos.obey(request).success
+    assert silos.tick() == stored.tick() == []
+
+
+def test_a_damaged_tenant_is_asked_for_in_its_own_name_and_hides_nobody(
+    stored: Daemon, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sensors, "_BUDGET_SECONDS", 60.0)
+    for name in ("bob", "eve"):
+        store_memory(Tenant(tenant.settings, name), NOTE)
+    for manifest in (tenant.settings.tenant_dir("eve") / "vectors/memories.lance/_versions").iterdir():
+        manifest.write_bytes(b"not a manifest")
+    requests = {str(each.partition_key): each for each in stored.tick()}
+    assert set(requests) == {"bob", "eve"}
+    assert stored.obey(requests["bob"]).success
+    assert not stored.obey(requests["eve"]).success
+    assert stored.tick() == []
+
+
+def test_schedules_ask_for_one_run_of_each_tenant_that_exists(disk_instance: dg.DagsterInstance, tenant: Tenant) -> None:
+    from memory_assets.defs.build import build_defs
+
+    create_tenant(tenant)
+    disk_instance.add_dynamic_partitions(PARTITION_SET, ["deleted"])
+    decay = next(each for each in build_defs(MemoryResource()).schedules or [] if each.name == "decay_daily")
+    assert isinstance(decay, dg.ScheduleDefinition)
+    moment = datetime(2026, 11, 1, 3, 10, tzinfo=UTC)
+    resources = {"memory": MemoryResource()}
+    with dg.build_schedule_context(instance=disk_instance, scheduled_execution_time=moment, resources=resources) as context:
+        outcome = decay(context)
+    assert isinstance(outcome, list)
+    assert [(each.partition_key, each.run_key) for each in outcome] == [("main", "decay:main:2026-11-01")]
+    assert not tenant.settings.tenant_dir("deleted").exists()

@@ -1,0 +1,144 @@
+"""What Dagster keeps: bounded, closed to others, without a text, and gone with its tenant."""
+
+import multiprocessing
+import os
+import signal
+import sqlite3
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import dagster as dg
+import pytest
+from click.testing import CliRunner
+
+from memory_assets.cli.main import cli, main
+from memory_assets.defs.build import build_defs
+from memory_assets.defs.instance import open_instance
+from memory_assets.defs.partitions import PARTITION_SET
+from memory_assets.defs.resources import MemoryResource
+from memory_assets.defs.sensors import housekeeping_sensor
+from memory_assets.defs.upkeep import end_dead_runs, forget_tenant, shown_alive, sweep_runs
+from memory_assets.ingest.direct import store_memory
+from memory_assets.models import NewMemory, Source
+from memory_assets.settings import Settings, load_settings
+from memory_assets.tenants import Tenant
+from memory_assets_tests.conftest import WriteSilo
+from memory_assets_tests.defs.conftest import run
+
+PHRASES = (b"quartz lighthouse", b"Zebedee", b"marmalade")
+
+
+@pytest.fixture
+def home(settings: Settings) -> Iterator[dg.DagsterInstance]:
+    with open_instance(settings) as instance:
+        yield instance
+
+
+def holding(folder: Path) -> set[str]:
+    """The files that hold a phrase of a memory."""
+    files = [each for each in folder.rglob("*") if each.is_file()]
+    return {str(each.relative_to(folder)) for each in files if any(phrase in each.read_bytes() for phrase in PHRASES)}
+
+
+def test_run_records_hold_no_text_and_a_deleted_tenant_leaves_no_byte(
+    write_silo: WriteSilo, tenant: Tenant, settings: Settings, home: dg.DagsterInstance
+) -> None:
+    write_silo("owner", "Zebedee keeps the quartz lighthouse for marmalade.")
+    for number in range(6):
+        store_memory(tenant, NewMemory(f"Zebedee lit the quartz lighthouse of marmalade, night {number}.", Source.CLI))
+    home.add_dynamic_partitions(PARTITION_SET, ["main"])
+    everything = build_defs(MemoryResource()).resolve_implicit_global_asset_job_def()
+    assert everything.execute_in_process(instance=home, partition_key="main").success
+    archiving = {"ops": {"archived_memories": {"config": {"archive": True}}}}
+    assert run(home, "forget", run_config=archiving).success
+    assert {path.split("/")[0] for path in holding(settings.data_dir)} == {"main"}
+    done = CliRunner().invoke(cli, ["tenant", "delete", "main", "--yes"], catch_exceptions=False)
+    assert done.exit_code == 0
+    assert holding(settings.data_dir) == set()
+    assert home.get_runs_count() == 0
+    assert not home.get_dynamic_partitions(PARTITION_SET)
+    assert not home.get_materialized_partitions(dg.AssetKey("memories"))
+
+
+def test_deleting_a_tenant_leaves_the_others_runs(home: dg.DagsterInstance, settings: Settings) -> None:
+    home.add_dynamic_partitions(PARTITION_SET, ["bob", "eve"])
+    for name in ("bob", "eve"):
+        store_memory(Tenant(settings, name), NewMemory("Alice debugged the lock.", Source.CLI))
+        assert run(home, "decay", name).success
+    forget_tenant(home, "eve")
+    assert [each.tags["dagster/partition"] for each in home.get_runs()] == ["bob"]
+    assert home.get_dynamic_partitions(PARTITION_SET) == ["bob"]
+
+
+def test_a_tenant_that_is_gone_from_the_disk_is_forgotten_within_the_hour(home: dg.DagsterInstance, settings: Settings) -> None:
+    home.add_dynamic_partitions(PARTITION_SET, ["bob"])
+    with dg.build_sensor_context(instance=home, resources={"memory": MemoryResource()}) as context:
+        housekeeping_sensor(context)
+    assert not home.get_dynamic_partitions(PARTITION_SET)
+    assert not settings.tenant_dir("bob").exists()
+
+
+def test_the_records_of_the_newest_runs_are_kept_and_no_file_of_the_others(home: dg.DagsterInstance, tenant: Tenant) -> None:
+    store_memory(tenant, NewMemory("Alice debugged the lock.", Source.CLI))
+    home.add_dynamic_partitions(PARTITION_SET, ["main"])
+    ids = [run(home, "decay").run_id for _ in range(4)]
+    home.add_run(dg.DagsterRun("decay", run_id=str(uuid4()), status=dg.DagsterRunStatus.STARTED))
+    assert sweep_runs(home, keep=2) == 2
+    finished = home.get_run_ids(dg.RunsFilter(statuses=[dg.DagsterRunStatus.SUCCESS]))
+    assert list(finished) == ids[:1:-1]
+    assert home.get_runs_count() == 3
+    named = {path.name for path in Path(home.root_directory).rglob("*") if any(each in path.name for each in ids[:2])}
+    assert named == set()
+    with sqlite3.connect(Path(home.root_directory, "history", "runs", "index.db")) as index:
+        kept = {run_id for (run_id,) in index.execute("SELECT run_id FROM asset_check_executions")}
+    assert kept == set(ids[2:])
+    assert sweep_runs(home, keep=2) == 0
+
+
+def test_nobody_else_reads_the_folder_whatever_the_umask(
+    write_silo: WriteSilo, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_silo("owner", "Priya owns the billing export.")
+    before = os.umask(0)
+    try:
+        home = settings.data_dir / "dagster"
+        (home / "schedules").mkdir(parents=True)
+        (home / "schedules" / "schedules.db").touch()
+        monkeypatch.setattr(sys, "argv", ["memory", "run"])
+        with pytest.raises(SystemExit) as leaving:
+            main()
+        assert not leaving.value.code
+    finally:
+        os.umask(before)
+    modes = {each: each.stat().st_mode & 0o777 for each in [home, *home.rglob("*")]}
+    assert {each: mode for each, mode in modes.items() if mode != (0o700 if each.is_dir() else 0o600)} == {}
+
+
+def _run_and_die(data_dir: Path, run_id: str) -> None:
+    with open_instance(load_settings(data_dir=data_dir)) as instance, shown_alive(instance, run_id):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_run_whose_process_was_killed_is_ended_and_one_that_lives_is_not(home: dg.DagsterInstance, settings: Settings) -> None:
+    dead, alive = (str(uuid4()) for _ in range(2))
+    for run_id in (dead, alive):
+        home.add_run(dg.DagsterRun("remember", run_id=run_id, status=dg.DagsterRunStatus.STARTED))
+    child = multiprocessing.get_context("spawn").Process(target=_run_and_die, args=(settings.data_dir, dead))
+    child.start()
+    child.join()
+    with shown_alive(home, alive):
+        assert end_dead_runs(home) == 1
+        statuses = {each.run_id: each.status for each in home.get_runs()}
+    assert statuses == {dead: dg.DagsterRunStatus.FAILURE, alive: dg.DagsterRunStatus.STARTED}
+    assert end_dead_runs(home) == 0
+
+
+def test_records_of_an_older_release_which_held_texts_are_thrown_away(settings: Settings) -> None:
+    folder = settings.data_dir / "dagster"
+    (folder / "history").mkdir(parents=True)
+    (folder / "history" / "runs.db").write_bytes(b"quartz lighthouse")
+    (folder / "dagster.yaml").write_text("# Dagster's own bookkeeping for memory_assets; edit freely, ...\n")
+    with open_instance(settings):
+        assert holding(settings.data_dir) == set()
