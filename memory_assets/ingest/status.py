@@ -166,7 +166,9 @@ def _folders(
     folders: dict[str, FolderStatus] = {}
     for scan in scans:
         unreadable = set(scan.unreadable)
-        states = {path: outcomes[path] for path in scan.unchanged} | {file.path: "waiting" for file in scan.changed}
+        states = {path: outcomes.get(path, "waiting") for path in scan.unchanged} | {
+            file.path: "waiting" for file in scan.changed
+        }
         for path in outcomes:
             if path not in states and not unreadable.isdisjoint(map(str, PurePath(path).parents)):
                 states[path] = "kept"
