@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from memory_assets.language.entity_types import STATISTICAL_TYPES, EntityType, Mention
 from memory_assets.language.gazetteer import Certainty, Entry, Gazetteer
-from memory_assets.language.reading import Form, Inset
+from memory_assets.language.reading import Form, Inset, Part
 from memory_assets.language.surface import find_surface
 from memory_assets.models import Entity
 
@@ -33,6 +33,8 @@ _FAMILIES = frozenset({EntityType.TOOL, EntityType.SERVICE, EntityType.DATABASE}
 _WRITTEN_TYPES = frozenset({EntityType.FILE, EntityType.URL, EntityType.EMAIL, EntityType.ENV_VAR, EntityType.TAG})
 _CODE_NAME = re.compile(r"_|\(|=|^[a-z]+[A-Z]|\d{3,}|(?:Error|Exception|Warning)$")
 
+_CAMEL_CASE = re.compile(r"^(?!Mc|Mac|De|Di|La|Le|O')[A-Z][a-z]+[A-Z]")
+
 _HEADS = {
     EntityType.ORG: """
         Inc GmbH Ltd LLC Corp Corporation AG Labs Foundation University Institute Group Bank Team Department Agency
@@ -48,11 +50,17 @@ _TYPE_BY_HEAD = {word: kind for kind, words in _HEADS.items() for word in words.
 _PERSONAL_VERBS = frozenset(
     """
     agree answer approve argue ask believe break call choose complain confirm cover decide dislike doubt enjoy
-    explain feel find fix forget hate hear help hope insist join know laugh lead leave like love maintain
+    explain feel find fix forget hate hear help hope insist join know laugh lead like love maintain
     mention meet move need note offer own pair prefer present promise propose quit read recommend refuse
     remember reply report request review say see sign speak start suggest take talk teach tell thank think try
     want warn wish wonder work write """.split()  # noqa: SIM905
 )
+_HUMAN_VERBS = frozenset(
+    """
+    apologise apologize ask bake borrow bring buy cook dance drink drive eat enjoy forget hate invite joke laugh lend love marry phone
+    quit resign retire ride say sing sleep smile steal study swim teach tell thank travel visit wear wish""".split()  # noqa: SIM905
+)
+"""What hardly anything but a person does, so that a name of which nothing else is known is a person's."""
 _PERSON_OBJECTS = frozenset("ask tell thank meet call invite hire email message ping remind help join".split())  # noqa: SIM905
 _MESSAGES = frozenset("feedback message mail email note request comment review reply call question".split())  # noqa: SIM905
 _TITLES = frozenset({"mr", "mrs", "ms", "dr", "prof", "mr.", "mrs.", "ms.", "dr.", "prof."})
@@ -81,6 +89,7 @@ def find_mentions(doc: "Doc", gazetteer: Gazetteer, insets: Sequence[Inset] = ()
         [
             *(mention for mention in known if not mention.certain),
             *_statistical(doc, gazetteer),
+            *_actors(doc, gazetteer),
             *_quoted(doc, gazetteer),
             *_capitalised(doc, gazetteer),
         ]
@@ -88,13 +97,25 @@ def find_mentions(doc: "Doc", gazetteer: Gazetteer, insets: Sequence[Inset] = ()
     opaque = [inset for inset in insets if inset.opaque]
     kept = [guess for guess in guesses if _may_stand(guess, certain) and not any(_overlap(guess, inset) for inset in opaque)]
     stated = [mention for mention in certain if not any(_overlap(mention, guess) for guess in kept)]
-    coded = [
-        replace(mention, start=inset.start, end=inset.end)
-        for inset in insets
-        if inset.form is Form.CODE
-        for mention in find_in_code(inset.written, gazetteer)
+    return sorted([*stated, *kept, *_coded(insets, gazetteer)], key=lambda mention: mention.start)
+
+
+def find_listed(part: Part, gazetteer: Gazetteer) -> list[Mention]:
+    """What a part in another language than English names beyond doubt: listed names as they are written, and what spelling shows."""
+    listed = [
+        hit.mention
+        for hit in gazetteer.find(part.text)
+        if not hit.opens and (hit.entry.certainty is Certainty.CERTAIN or not hit.mention.text.islower())
     ]
-    return sorted(stated + kept + coded, key=lambda mention: mention.start)
+    spelt = [inset.mention for inset in part.insets if inset.mention]
+    return sorted([*_longest([*spelt, *listed]), *_coded(part.insets, gazetteer)], key=lambda mention: mention.start)
+
+
+def _coded(insets: Iterable[Inset], gazetteer: Gazetteer) -> Iterator[Mention]:
+    for inset in insets:
+        if inset.form is Form.CODE:
+            for mention in find_in_code(inset.written, gazetteer):
+                yield replace(mention, start=inset.start, end=inset.end)
 
 
 def find_in_code(code: str, gazetteer: Gazetteer) -> Iterator[Mention]:
@@ -185,17 +206,34 @@ def _statistical(doc: "Doc", gazetteer: Gazetteer) -> Iterator[Mention]:
         span = _trimmed(doc, entity, gazetteer) if kind else None
         if kind is None or span is None:
             continue
+        if span.text.isupper():  # abbreviations that no list knows are mostly jargon
+            continue
         if len(span) > 1:
             kind = _TYPE_BY_HEAD.get(span[-1].text, kind)
-        elif span.text.isupper():  # abbreviations that no list knows are mostly jargon
+        elif _CAMEL_CASE.search(span.text):  # "OneDrive": what is spelt like this was made by somebody
+            kind = EntityType.NAME
+        elif doc[min(span.end, len(doc) - 1)].lower_ == "of":  # "Handover of": a noun with a capital
             continue
-        elif (kind == EntityType.PERSON and not _acts_as_person(span[0])) or (
-            kind == EntityType.LOC and not _PLACE_WORDS.search(doc.text)
-        ):
+        elif (kind == EntityType.PERSON and not _acts_as_person(span[0])) or (kind == EntityType.LOC and not _is_place(span)):
             if _opens_sentence(doc, span.start):  # its capital says nothing, and nothing else speaks for it
                 continue
             kind = EntityType.NAME
         yield Mention(span.start_char, span.end_char, span.text, kind, certain=False)
+
+
+def _is_place(span: "Span") -> bool:
+    """Whether the sentence speaks of a single name as of a place; one is at a company, and in a town."""
+    return bool(_PLACE_WORDS.search(span.sent.text)) and (span.start == 0 or span.doc[span.start - 1].lower_ != "at")
+
+
+def _actors(doc: "Doc", gazetteer: Gazetteer) -> Iterator[Mention]:
+    """A capitalised word directly before a verb that only people are the subject of: "Oona bought a pump"."""
+    for token in doc[:-1]:
+        verb = token.nbor()
+        if token.pos_ == "PROPN" and token.is_title and verb.pos_ == "VERB" and verb.tag_ in {"VBD", "VBZ"}:
+            span = _trimmed(doc, doc[token.i : token.i + 1], gazetteer) if verb.lemma_ in _HUMAN_VERBS else None
+            if span is not None:
+                yield Mention(span.start_char, span.end_char, span.text, EntityType.PERSON, certain=False)
 
 
 def _acts_as_person(token: "Token") -> bool:

@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from memory_assets.language.entities import as_entities, find_mentions
+from memory_assets.language.entities import as_entities, find_listed, find_mentions
 from memory_assets.language.entity_types import EntityType, Mention
 from memory_assets.language.gazetteer import Gazetteer
-from memory_assets.language.reading import Part
+from memory_assets.language.languages import words_of
+from memory_assets.language.reading import STAND_IN, Part
 from memory_assets.language.tags import normalise_tag
+from memory_assets.language.verbs import FINITE_TAGS, mend_verbs
 from memory_assets.models import Features
 
 if TYPE_CHECKING:
@@ -26,6 +28,10 @@ _UNTAGGED_TYPES = frozenset({EntityType.URL, EntityType.EMAIL, EntityType.FILE, 
 _CHUNK_PARTS = frozenset({"NOUN", "PROPN", "ADJ", "VERB"})
 _KIND_NOUNS = frozenset({"project", "repository", "repo", "team", "database", "language", "file"})
 """Beside a name they say only what its type says."""
+
+_NO_ACTIONS = frozenset({"be", "stdin", "stdout", "stderr", "localhost"})
+_NO_ACTION_DEPS = frozenset({"nsubj", "nsubj:pass", "obj"})
+"""Where a noun stands, so that the tagger is wrong: "the power cut led to ..."."""
 
 _VAGUE_NOUNS = frozenset(
     """
@@ -60,10 +66,11 @@ class Findings:
 
 
 def find(doc: "Doc", part: Part, gazetteer: Gazetteer) -> Findings:
-    """What the analysed document of a part gives."""
+    """What the analysed document of a part gives; its verbs are mended in place."""
+    opaque = _tokens_within(doc, ((inset.start, inset.end) for inset in part.insets if inset.opaque))
+    mend_verbs(doc, opaque)
     mentions = find_mentions(doc, gazetteer, part.insets)
     named = _tokens_within(doc, ((mention.start, mention.end) for mention in mentions))
-    opaque = _tokens_within(doc, ((inset.start, inset.end) for inset in part.insets if inset.opaque))
     taken = named | opaque
     return Findings(
         tuple(mentions),
@@ -71,6 +78,13 @@ def find(doc: "Doc", part: Part, gazetteer: Gazetteer) -> Findings:
         tuple(_phrases(doc, named, opaque)),
         tuple(normalise_tag(token.text) for token in doc if token.pos_ == "NOUN" and token.i not in taken and _is_telling(token)),
     )
+
+
+def find_foreign(part: Part, gazetteer: Gazetteer) -> Findings:
+    """What a part gives that the English pipeline must not read: certain names, and whole words as tags; no actions."""
+    mentions = find_listed(part, gazetteer)
+    insets = {word.lower() for word in (STAND_IN, *(mention.text for mention in mentions))}
+    return Findings(tuple(mentions), nouns=tuple(tag for tag in words_of(part.text, part.language) if tag not in insets))
 
 
 def combine(findings: Sequence[Findings], aside: Iterable[Mention], gazetteer: Gazetteer) -> Features:
@@ -97,16 +111,39 @@ def combine(findings: Sequence[Findings], aside: Iterable[Mention], gazetteer: G
 
 
 def _actions(doc: "Doc", taken: set[int]) -> Iterator[str]:
-    """Lemmas of the full verbs, none of them an auxiliary, a modal or a word inside a name ("docker compose")."""
+    """Lemmas of the full verbs in order.
+
+    None is an auxiliary, a modal, a participle that describes a noun ("a failing test"), a part of a compound ("release notes",
+    "read-only"), a keyword in capitals ("GET /health") or a word inside a name ("docker compose").
+    """
     for token in doc:
-        if token.pos_ == "VERB" and token.is_alpha and token.i not in taken and len(token.lemma_) > 1:
+        if token.pos_ != "VERB" or not token.tag_.startswith("V") or not token.is_alpha or len(token.lemma_) < 2:
+            continue
+        if (
+            token.i in taken
+            or token.is_upper
+            or token.lemma_ in _NO_ACTIONS
+            or token.dep_ in _NO_ACTION_DEPS
+            or _hyphenated(token)
+        ):
+            continue
+        if token.tag_ in FINITE_TAGS or token.is_sent_start or token.dep_ not in {"amod", "compound"}:
             yield token.lemma_.lower()
+
+
+def _hyphenated(token: "Token") -> bool:
+    before, after = token.doc[max(0, token.i - 1)], token.doc[min(token.i + 1, len(token.doc) - 1)]
+    return (before.text == "-" and not before.whitespace_) or (after.text == "-" and not token.whitespace_)
 
 
 def _phrases(doc: "Doc", named: set[int], opaque: set[int]) -> Iterator[str]:
     """Tags of the noun chunks of two or three words that say more than the entities already do."""
     for chunk in doc.noun_chunks:
-        words = [token for token in chunk if token.pos_ in _CHUNK_PARTS and _is_telling(token)]
+        verbs = [
+            token.i for token in chunk if token.pos_ == "VERB" and token.tag_ not in {"VBG", "VBN"}
+        ]  # "Nina prefers | spaces only"
+        begin = verbs[-1] + 1 if verbs else chunk.start
+        words = [token for token in doc[begin : chunk.end] if token.pos_ in _CHUNK_PARTS and _is_telling(token)]
         if not 2 <= len(words) <= 3 or words[-1].i != chunk.root.i or chunk.root.pos_ not in {"NOUN", "PROPN"}:
             continue
         if words[-1].i - words[0].i != len(words) - 1 or any(token.i in opaque for token in words):

@@ -40,7 +40,8 @@ _CONTRACTED = re.compile(r"['’](?!s\b)[^\W\d_]")
 _PACKAGE_SCOPE = re.compile(r"@[\w.-]+/$")
 _VERSION = r"v?\d+(?:\.\d+)*(?![\w%]|\.\d|\s+(?:%|\w+s\b))"
 _SURNAMES = re.compile(
-    r"(?:-[A-Z][^\W\d_]+)?(?:\s(?:(?:van|von|de|der|den|del|di|da|la|le|bin|al|el|dos)\s)*[A-Z][^\W\d_]*(?:['’-][A-Z][^\W\d_]+)*(?![\w.]\w)){0,2}"
+    r"(?:-[A-Z][^\W\d_]+)?"
+    r"(?:[ ](?:(?:van|von|de|der|den|del|di|da|la|le|bin|al|el|dos)[ ])*[A-Z][^\W\d_]*(?:['’-][A-Z][^\W\d_]+)*(?![\w.]\w)){0,2}"
 )
 
 

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 
 from memory_assets.errors import MemoryAssetsError, SettingsError
 from memory_assets.language.entities import find_in_code
-from memory_assets.language.features import Findings, combine, find
+from memory_assets.language.features import Findings, combine, find, find_foreign
 from memory_assets.language.gazetteer import Gazetteer, load_gazetteer
+from memory_assets.language.languages import ENGLISH
 from memory_assets.language.reading import Part, Reading, read
 from memory_assets.models import Features
 
@@ -154,6 +155,7 @@ class Analyzer:
 
     def _understand(self, readings: Sequence[Reading], first: int) -> Iterator[Features | AnalysisError]:
         """The outcomes of a few texts; `first` is the number of the first of them."""
+        _ = _load_pipeline(self._location), self.gazetteer  # what fails here fails for every text
         if len(readings) > 1:
             try:
                 findings = iter(self._find([part for reading in readings for part in reading.parts]))
@@ -169,25 +171,29 @@ class Analyzer:
         except MemoryAssetsError:
             raise
         except Exception as error:  # noqa: BLE001
-            yield AnalysisError(first, f"{type(error).__name__}: {error}")
+            failed = AnalysisError(first, f"{type(error).__name__}: {error}")
+            failed.__cause__ = error
+            yield failed
 
     def _find(self, parts: Sequence[Part]) -> list[Findings]:
         nlp, gazetteer, threads = _load_pipeline(self._location), self.gazetteer, _native_threads()
+        prose = [part for part in parts if part.language == ENGLISH]
         found: list[Findings] = []
         spent, start = 0.0, 0
-        while start < len(parts):
-            end, length = start + 1, len(parts[start].text)
-            while end < len(parts) and (length := length + len(parts[end].text)) <= _SLICE_LENGTH:
+        while start < len(prose):
+            end, length = start + 1, len(prose[start].text)
+            while end < len(prose) and (length := length + len(prose[end].text)) <= _SLICE_LENGTH:
                 end += 1
             with _PIPELINE_TURNS, threads.limit(limits=1, user_api="blas"), nlp.memory_zone():
                 began = perf_counter()
-                docs = nlp.pipe([_document(nlp, part) for part in parts[start:end]], batch_size=end - start)
-                found += map(find, docs, parts[start:end], [gazetteer] * (end - start))
+                docs = nlp.pipe([_document(nlp, part) for part in prose[start:end]], batch_size=end - start)
+                found += map(find, docs, prose[start:end], [gazetteer] * (end - start))
                 spent += perf_counter() - began
             if spent > _TIME_LIMIT:
                 raise TimeoutError(f"it takes more than {_TIME_LIMIT:.0f} seconds")
             start = end
-        return found
+        read_by_pipeline = iter(found)
+        return [next(read_by_pipeline) if part.language == ENGLISH else find_foreign(part, gazetteer) for part in parts]
 
     def _features(self, reading: Reading, findings: Sequence[Findings]) -> Features:
         aside = (mention for code in reading.asides for mention in find_in_code(code, self.gazetteer))

@@ -10,11 +10,14 @@ spaCy's tokenizer is quadratic in runs of punctuation, so such runs are cut to t
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
+from itertools import groupby
 
 from memory_assets.language.entity_types import EntityType, Mention
+from memory_assets.language.languages import ENGLISH, recognise
 from memory_assets.language.surface import find_surface
 
 MAX_PART_LENGTH = 1_500
@@ -95,6 +98,7 @@ class Part:
 
     text: str
     insets: tuple[Inset, ...] = ()
+    language: str = ENGLISH
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +117,8 @@ def read(text: str) -> Reading:
     asides: list[str] = []
     sentences = [part for block in _blocks(plain, asides) for part in _inline(block, asides)]
     parts: list[Part] = []
-    for part in _joined(sentences):
-        if _is_prose(part.text):
+    for part in _joined(_told(sentences)):
+        if part.language != ENGLISH or _is_prose(part.text):
             parts.append(part)
         else:
             asides += [part.text, *(inset.written for inset in part.insets)]
@@ -207,7 +211,7 @@ def _with_insets(text: str, kept: list[Inset]) -> Part:
     insets: list[Inset] = []
     length = done = 0
     places: list[tuple[int, int, Mention | None]] = [(mention.start, mention.end, mention) for mention in find_surface(text)]
-    places += [(match.start(), match.end(), None) for match in re.finditer(rf"{_MARK}|\S{{{_LONGEST_WORD},}}", text)]
+    places += [(match.start(), match.end(), None) for match in re.finditer(rf"{_MARK}|[!-\u024f]{{{_LONGEST_WORD},}}", text)]
     held = iter(kept)
     for start, end, mention in sorted(places, key=lambda place: place[:2]):
         if start < done:
@@ -248,6 +252,17 @@ def _moved(inset: Inset, by: int) -> Inset:
     return Inset(inset.start + by, inset.end + by, inset.form, inset.written, mention)
 
 
+def _told(sentences: list[Part]) -> list[Part]:
+    """The sentences with their languages; one whose words do not tell is taken to be in the language of most of the text."""
+    languages = [recognise(sentence.text) for sentence in sentences]
+    lengths: Counter[str] = Counter()
+    for sentence, language in zip(sentences, languages, strict=True):
+        if language:
+            lengths[language] += len(sentence.text)
+    main = lengths.most_common(1)[0][0] if lengths else ENGLISH
+    return [replace(sentence, language=language or main) for sentence, language in zip(sentences, languages, strict=True)]
+
+
 def _is_prose(text: str) -> bool:
     """Whether a part is made of words; columns of numbers, drawings and dumps are not, and cost the most."""
     pieces = len(_PIECES.findall(text))
@@ -255,14 +270,15 @@ def _is_prose(text: str) -> bool:
 
 
 def _joined(sentences: list[Part]) -> Iterator[Part]:
-    """Sentences that follow each other, put together up to the length of a part."""
-    text, insets = "", list[Inset]()
-    for sentence in sentences:
-        if text and len(text) + len(sentence.text) >= MAX_PART_LENGTH:
-            yield Part(text, tuple(insets))
-            text, insets = "", []
-        begin = len(text) + 1 if text else 0
-        text = f"{text}\n{sentence.text}" if text else sentence.text
-        insets += [_moved(inset, begin) for inset in sentence.insets]
-    if text.strip():
-        yield Part(text, tuple(insets))
+    """Sentences of one language that follow each other, put together up to the length of a part."""
+    for language, together in groupby(sentences, key=lambda sentence: sentence.language):
+        text, insets = "", list[Inset]()
+        for sentence in together:
+            if text and len(text) + len(sentence.text) >= MAX_PART_LENGTH:
+                yield Part(text, tuple(insets), language)
+                text, insets = "", []
+            begin = len(text) + 1 if text else 0
+            text = f"{text}\n{sentence.text}" if text else sentence.text
+            insets += [_moved(inset, begin) for inset in sentence.insets]
+        if text.strip():
+            yield Part(text, tuple(insets), language)

@@ -237,3 +237,23 @@ def test_words_of_texts_long_gone_are_not_kept(analyzer: Analyzer):
 def test_what_a_text_gives_does_not_depend_on_its_neighbours_in_the_batch(analyzer: Analyzer):
     long = "\n\n".join(SENTENCES)
     assert analyzer.analyze_batch([*SENTENCES[:5], long, *SENTENCES[5:8]])[5] == analyzer.analyze(long)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Sparkle stole pizza and ran away", [("Sparkle", "PERSON")]),
+        ("Oona bought a pump", [("Oona", "PERSON")]),
+        ("OneDrive is full", [("OneDrive", "SERVICE")]),
+        ("Runs EXPLAIN ANALYZE on the snapshot", []),
+        ("Handover of the billing export to the team", []),
+        ("It belongs to Priya\nOwner is the team", [("Priya", "PERSON")]),
+    ],
+)
+def test_names_are_told_from_words_with_a_capital(analyzer: Analyzer, text: str, expected: list[tuple[str, str]]):
+    assert entities(analyzer, text) == expected
+
+
+def test_a_finite_verb_is_part_of_no_tag(analyzer: Analyzer):
+    assert analyzer.analyze("Nina prefers tabs").tags == ("nina", "tab")
+    assert analyzer.analyze("The cat stole pizza").tags == ("cat", "pizza")

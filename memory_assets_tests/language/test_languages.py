@@ -1,0 +1,57 @@
+"""What is not English is recognised, and left as it is."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from memory_assets.language.languages import ENGLISH, recognise
+from memory_assets.language.pipeline import Analyzer
+
+ROWS = [
+    json.loads(line)
+    for name in ("entity_sentences", "entity_sentences_heldout")
+    for line in (Path(__file__).parents[1] / f"data/{name}.jsonl").open(encoding="utf-8")
+]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["text"][:30])
+def test_english_notes_are_never_taken_for_another_language(row: dict[str, str]):
+    assert recognise(row["text"]) in {ENGLISH, None}
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "tags"),
+    [
+        ("Die Besprechung mit dem Kunden wurde auf Freitag verschoben.", "de", ("besprechung", "kunden", "freitag")),
+        ("Wir haben die Datenbank von MongoDB zu PostgreSQL migriert.", "de", ("mongodb", "postgresql", "datenbank")),
+        ("O servidor de testes não está funcionando.", "pt", ("servidor", "testes", "funcionando")),
+        ("Le serveur de production est en panne depuis lundi.", "fr", ("serveur", "production", "panne")),
+        ("El despliegue se hace siempre los martes.", "es", ("despliegue", "hace", "martes")),
+        ("Сервер базы данных упал ночью", "ru", ("сервер", "базы", "данных")),
+        ("朝は会議の予定を入れないでください", "ja", ("会議", "予定")),
+        ("我们决定使用数据库存储会议记录", "zh", ("数据库存储会",)),
+        ("회의는 매주 월요일에 진행합니다. 데이터베이스를 백업하세요.", "ko", ("회의", "매주", "월요일")),
+    ],
+)
+def test_another_language_gives_whole_words_and_no_english_lemmas(
+    analyzer: Analyzer, text: str, language: str, tags: tuple[str, ...]
+):
+    features = analyzer.analyze(text)
+    assert recognise(text) == language
+    assert features.actions == ()
+    assert features.tags[: len(tags)] == tags
+    assert not any(entity.type in {"LOC", "ORG", "NAME"} for entity in features.entities)
+
+
+@pytest.mark.parametrize(
+    "text", ["DuckDB lock", "Los Angeles office", "Ursula von der Leyen visited us", "🚀", "", "x = 1", "de facto standard"]
+)
+def test_a_text_whose_words_do_not_tell_is_given_no_language(text: str):
+    assert recognise(text) in {ENGLISH, None}
+
+
+def test_paragraphs_of_two_languages_are_each_read_in_their_own(analyzer: Analyzer):
+    features = analyzer.analyze("Alice wrote it down for the whole team.\n\nDie Besprechung wurde auf Freitag verschoben.")
+    assert features.actions == ("write",)
+    assert {"alice", "besprechung"} <= set(features.tags)
