@@ -25,6 +25,8 @@ DATA = Path(__file__).parents[1] / "memory_assets_tests" / "data"
 LABELLED = DATA / "entity_sentences.jsonl"
 HELD_OUT = DATA / "entity_sentences_heldout.jsonl"
 """Written and labelled after the rules; see docs/language.md for the figures of the first look."""
+MEMORY_STYLE = DATA / "memory_style.jsonl"
+"""Notes with Markdown, code, quotes and other languages, written and labelled after the rules; tags that a reader expects among them."""
 INVENTED_PROJECTS = {"Atlas": "PROJECT", "Heron": "PROJECT", "Quillstack": "PROJECT", "Lumen": "PROJECT", "Marigold": "PROJECT"}
 COLD_STARTS = {
     "open and analyse the first text": (
@@ -50,6 +52,7 @@ class Labelled:
     text: str
     entities: tuple[Entity, ...]
     actions: tuple[str, ...]
+    tags: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -88,6 +91,8 @@ class Scores:
     typed: Count = field(default_factory=Count)
     boundaries: Count = field(default_factory=Count)
     actions: Count = field(default_factory=Count)
+    tags: Count = field(default_factory=Count)
+    """Only recall means something: a text has more good tags than are labelled."""
     by_type: dict[str, Count] = field(default_factory=dict)
 
 
@@ -98,6 +103,7 @@ def read_labelled(path: Path = LABELLED) -> list[Labelled]:
             row["text"],
             tuple(Entity(entity["text"], entity["type"]) for entity in row["entities"]),
             tuple(row["actions"]),
+            tuple(row.get("tags", ())),
         )
         for row in rows
     ]
@@ -112,6 +118,7 @@ def score(rows: list[Labelled], analyzer: Analyzer) -> Scores:
         scores.typed.add(expected, found)
         scores.boundaries.add({text for text, _ in expected}, {text for text, _ in found})
         scores.actions.add(set(row.actions), set(features.actions))
+        scores.tags.add(set(row.tags), set(features.tags))
         for kind in {kind for _, kind in expected | found}:
             count = scores.by_type.setdefault(kind, Count())
             count.add({pair for pair in expected if pair[1] == kind}, {pair for pair in found if pair[1] == kind})
@@ -125,6 +132,8 @@ def print_scores(title: str, scores: Scores) -> None:
     print(f"  {'all, typed':10} {scores.typed}")
     print(f"  {'untyped':10} {scores.boundaries}")
     print(f"  {'actions':10} {scores.actions}")
+    if scores.tags.hits:
+        print(f"  {'tags':10} recall {scores.tags.recall:6.1%}")
 
 
 def print_speed(analyzer: Analyzer, embedder_spec: str, memories: int, repeats: int) -> None:
@@ -175,6 +184,7 @@ def main() -> None:
     print_scores("200 labelled sentences, nothing known beforehand", score(read_labelled(), analyzer))
     print_scores("the same with five project names known", score(read_labelled(), informed))
     print_scores("50 further sentences", score(read_labelled(HELD_OUT), analyzer))
+    print_scores("200 notes in the style of memories", score(read_labelled(MEMORY_STYLE), analyzer))
     print_speed(analyzer, arguments.embedder, arguments.memories, arguments.repeats)
     print_cold_starts(arguments.repeats)
 

@@ -57,7 +57,7 @@ _PERSONAL_VERBS = frozenset(
 )
 _HUMAN_VERBS = frozenset(
     """
-    apologise apologize ask bake borrow bring buy cook dance drink drive eat enjoy forget hate invite joke laugh lend love marry phone
+    apologise apologize ask bake borrow bring buy cook dance drink drive eat enjoy forget hate hide invite joke laugh lend love marry phone
     quit resign retire ride say sing sleep smile steal study swim teach tell thank travel visit wear wish""".split()  # noqa: SIM905
 )
 """What hardly anything but a person does, so that a name of which nothing else is known is a person's."""
@@ -212,7 +212,7 @@ def _statistical(doc: "Doc", gazetteer: Gazetteer) -> Iterator[Mention]:
             kind = _TYPE_BY_HEAD.get(span[-1].text, kind)
         elif _CAMEL_CASE.search(span.text):  # "OneDrive": what is spelt like this was made by somebody
             kind = EntityType.NAME
-        elif doc[min(span.end, len(doc) - 1)].lower_ == "of":  # "Handover of": a noun with a capital
+        elif kind == EntityType.ORG and _opens_sentence(doc, span.start) and doc[min(span.end, len(doc) - 1)].pos_ != "VERB":
             continue
         elif (kind == EntityType.PERSON and not _acts_as_person(span[0])) or (kind == EntityType.LOC and not _is_place(span)):
             if _opens_sentence(doc, span.start):  # its capital says nothing, and nothing else speaks for it

@@ -96,7 +96,7 @@ def recognise(text: str) -> str | None:
     code, most = max(votes.items(), key=lambda vote: vote[1])
     if most <= votes[ENGLISH]:
         return ENGLISH
-    if most > 1 + votes[ENGLISH]:
+    if most > 1 and most >= 2 * votes[ENGLISH]:
         return code
     alone = next((word for word in words if code in _WORDS.get(word.lower(), ())), "")
     is_clear = most == 1 and not votes[ENGLISH] and alone.islower() and len(alone) > 2

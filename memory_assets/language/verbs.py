@@ -67,11 +67,8 @@ IRREGULAR |= {
 
 _PAST = frozenset(past for _, past, _ in _PARTS if not past.endswith("ed"))
 _ALSO_NOUNS = frozenset(
-    """
-    beat bit bore bound broadcast drove felt found fell ground heard held lay left light lit lost met rose saw shot spoke stole
-    stuck swung thought wound won cast spat hid dug
-    """.split()  # noqa: SIM905
-) - {"stole"}
+    "beat bit bore bound broadcast drove felt found fell ground left light lit lay rose saw shot spoke stuck thought wound".split()  # noqa: SIM905
+)
 """Past tenses that are other words as well; they count as verbs only where a sentence has no other."""
 
 COMMON = frozenset(base for base, *_ in _PARTS) | frozenset(
@@ -109,9 +106,10 @@ _DOUBLED = re.compile(r"([b-df-hj-np-tv-z])\1$")
 _KEPT_DOUBLE = ("ll", "ss", "ff", "zz")
 _SHORT_STEM = re.compile(r"^(?:[^aeiou]|qu)*[aeiouy][^aeiouwxy]$")
 _NOMINAL = frozenset({"NOUN", "PROPN", "PRON"})
+_PLACING = frozenset({"in", "on", "at", "to", "with", "into", "from"})
 _OBJECTS = frozenset({"DET", "PRON", "PROPN", "NOUN", "ADJ", "NUM", "ADV", "ADP", "PART", "PUNCT", "SCONJ", "CCONJ"})
 FINITE_TAGS = frozenset({"VBD", "VBZ", "VBP", "MD"})
-_BASES_THEMSELVES = frozenset({"found", "lay", "saw", "fell", "wound", "ground", "bound", "bore"})
+_BASES_THEMSELVES = frozenset({"found", "lay", "saw", "fell", "ground", "bore"})
 
 
 def mend_verbs(doc: "Doc", opaque: AbstractSet[int]) -> None:
@@ -130,17 +128,26 @@ def mend_verbs(doc: "Doc", opaque: AbstractSet[int]) -> None:
             if token.pos_ in {"VERB", "AUX"}:
                 if opens and _opens_as_noun(token):
                     token.pos_, token.tag_ = "NOUN", "NN"
-            elif _is_past(token, has_verb) or _is_present(token, has_verb) or (opens and _opens_as_verb(token, opaque)):
+            elif (
+                _is_past(token, has_verb)
+                or _is_past_after_name(token, has_verb)
+                or _is_present(token, has_verb)
+                or (opens and _opens_as_verb(token, opaque))
+            ):
                 token.pos_, token.dep_ = "VERB", "dep"
-                token.tag_ = "VBD" if token.lower_ in _PAST else "VBZ" if _third_person(token.lower_) else "VB"
+                token.tag_ = (
+                    "VBD"
+                    if token.lower_ in _PAST or token.lower_.endswith("ed")
+                    else "VBZ"
+                    if _third_person(token.lower_)
+                    else "VB"
+                )
                 has_verb = True
             if token.pos_ == "VERB":
                 token.lemma_ = base_form(token.lower_, token.lemma_.lower(), token.tag_)
                 if token.tag_ == "VBZ" and token.lemma_ in _NEVER_NOUNS and _is_followed_by_verb(token):
-                    token.nbor().pos_, token.nbor().tag_ = (
-                        "NOUN",
-                        "NN",
-                    )  # "Reads release notes": of two in a row one is the object
+                    token.dep_ = "dep"  # "Reads release notes": of two verbs in a row one is the object
+                    token.nbor().pos_, token.nbor().tag_ = "NOUN", "NN"
 
 
 def base_form(form: str, guess: str, tag: str) -> str:
@@ -197,9 +204,19 @@ def _is_past(token: "Token", has_verb: bool) -> bool:
 
 def _is_present(token: "Token", has_verb: bool) -> bool:
     """Whether a form in -s that was tagged as a plural is the verb its sentence lacks ("the user prefers tabs")."""
-    if not token.is_lower or token.i == 0 or _third_person(token.lower_) not in _NEVER_NOUNS:
+    base = _third_person(token.lower_)
+    if not token.is_lower or token.i == 0 or base not in COMMON | _NEVER_NOUNS or token.nbor(-1).pos_ not in _NOMINAL | {"ADV"}:
         return False
-    return token.nbor(-1).pos_ in _NOMINAL | {"ADV"} and (not has_verb or _is_followed_by_verb(token))
+    if base in _NEVER_NOUNS:
+        return not has_verb or _is_followed_by_verb(token)
+    return not has_verb and token.i + 1 < len(token.doc) and token.nbor().lower_ in _PLACING
+
+
+def _is_past_after_name(token: "Token", has_verb: bool) -> bool:
+    """Whether a regular past tense stands between a name and what was done to it: "Oona baked bread"."""
+    if has_verb or not token.is_lower or not token.lower_.endswith("ed") or token.i == 0 or token.i + 1 == len(token.doc):
+        return False
+    return token.nbor(-1).pos_ in {"PROPN", "PRON"} and token.nbor().pos_ in _NOMINAL | {"DET", "ADP", "NUM"}
 
 
 def _is_followed_by_verb(token: "Token") -> bool:
@@ -209,10 +226,10 @@ def _is_followed_by_verb(token: "Token") -> bool:
 def _opens_as_verb(token: "Token", opaque: AbstractSet[int]) -> bool:
     """Whether a sentence's first word, tagged as a noun, is an imperative ("Ask Priya") or lacks its subject ("Reads a book")."""
     base = token.lower_ if token.lower_ in COMMON else _third_person(token.lower_)
-    if base not in COMMON or token.i + 1 == len(token.doc) or token.is_upper:
+    if base not in COMMON | _NEVER_NOUNS or token.i + 1 == len(token.doc) or token.is_upper:
         return False
     after = token.nbor()
-    if after.i in opaque or (after.pos_ == "VERB" and token.lower_ != base and base in _NEVER_NOUNS):
+    if after.i in opaque or (token.lower_ != base and base in _NEVER_NOUNS and after.pos_ not in {"AUX", "PUNCT"}):
         return True
     is_object = after.pos_ in {"DET", "PROPN", "PRON"} and after.tag_ not in {"WP", "WDT"}
     return is_object and (token.lower_ != base or not after.is_upper)
