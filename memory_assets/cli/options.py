@@ -58,17 +58,31 @@ def _named(context: click.Context, _parameter: click.Parameter, name: str | None
 
 
 def parse_time(text: str | None, option: str) -> datetime | None:
-    """An ISO 8601 date or time as aware UTC; one without an offset is taken as UTC.
+    """A time that somebody typed, as aware UTC.
+
+    It is an ISO 8601 date or time, in UTC where it has no offset; or where a length before now or a named time begins ("7d",
+    "2 hrs", "yesterday", "last week"), on the calendar of the person's zone.
 
     Raises:
-        InvalidInputError: it is not ISO 8601.
+        InvalidInputError: it is neither.
     """
     if text is None:
         return None
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise InvalidInputError(
-            f"{option} {text!r} is not a time; write it like 2026-03-14 or 2026-03-14T09:30+01:00."
-        ) from error
+    except ValueError:
+        return _named_time(text, option)
     return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _named_time(text: str, option: str) -> datetime:
+    from memory_assets.language.intervals import find_interval
+    from memory_assets.language.times import display_zone
+    from memory_assets.settings import load_settings
+
+    interval = find_interval(text.strip(), datetime.now(UTC), display_zone(None, configured=load_settings().timezone))
+    if interval is None or interval.span != (0, len(text.strip())):
+        raise InvalidInputError(
+            f"{option} {text!r} is not a time; write it like 2026-03-14, 2026-03-14T09:30+01:00, yesterday or 7d."
+        )
+    return interval.start

@@ -20,8 +20,8 @@ _BRIDGES = 5
 @click.option("--entity", "entities", multiple=True, help="Only what names this person, project or thing, however it is spelt.")
 @click.option("--action", "actions", multiple=True, help="Only with this verb, such as `decide`.")
 @click.option("--project", default="", help="Only of this project.")
-@click.option("--since", help="Only created at or after this ISO date.")
-@click.option("--until", help="Only created before this ISO date.")
+@click.option("--since", help="Only created at or after this date; also yesterday, 7d, last week.")
+@click.option("--until", help="Only created before this date; the same forms.")
 @click.option("--history", is_flag=True, help="Superseded memories too.")
 @click.option("--archived", is_flag=True, help="Archived memories too.")
 @timezone_option

@@ -26,9 +26,29 @@ _NUMBERS = {
     "eleven": 11, "twelve": 12, "fifteen": 15, "twenty": 20, "thirty": 30, "couple": 2, "few": 5,
 }  # fmt: skip
 _FEW = (2, 5)
+_UNIT_FORMS = {
+    "second": ("s", "sec", "secs", "second", "seconds"),
+    "minute": ("m", "min", "mins", "minute", "minutes"),
+    "hour": ("h", "hr", "hrs", "hour", "hours"),
+    "day": ("d", "day", "days"),
+    "week": ("w", "wk", "wks", "week", "weeks"),
+    "month": ("mo", "mos", "month", "months"),
+    "year": ("y", "yr", "yrs", "year", "years"),
+}
+_UNITS = {form: unit for unit, forms in _UNIT_FORMS.items() for form in forms}
+_EXACT = {"second": timedelta(seconds=1), "minute": timedelta(minutes=1), "hour": timedelta(hours=1)}
+"""Units of real time; longer ones are the calendar's."""
 
 _COUNT = rf"(?:\d{{1,3}}|(?:a\s+)?couple\s+of|(?:a\s+)?few|{'|'.join(_NUMBERS)})"
-_UNIT = r"(?:minute|hour|day|week|month|year)s?\b"
+_UNIT = (
+    rf"(?:{'|'.join(sorted((form for form in _UNITS if len(form) > 2 or form in {'hr', 'yr', 'wk'}), key=len, reverse=True))})\b"
+)
+_ANY_UNIT = "|".join(sorted(_UNITS, key=len, reverse=True))
+_SHORT_UNIT = "|".join(sorted((form for form, unit in _UNITS.items() if unit in {*_EXACT, "day"}), key=len, reverse=True))
+_ABBREVIATED = rf"(?:\d{{1,3}}\s?(?:{_ANY_UNIT})|\d{{4}}\s?(?:{_SHORT_UNIT}))(?![a-z])"
+_AMOUNT = rf"(?:{_ABBREVIATED}|{_COUNT}\s+{_UNIT})"
+_LENGTH = rf"(?:{_AMOUNT}(?:(?:\s*,)?\s*(?:and\s+)?{_AMOUNT})*)"
+"""How long: "two weeks", "90 seconds", "2 hrs", "1h30m", "7d"."""
 _YEAR = r"(?:(?:19[789]|20\d)\d\b(?!\s+\w+s\b)(?![%:.]\d|-\d))"
 _DAY_OF_MONTH = r"(?:(?:[12]\d|3[01]|0?[1-9])(?:st|nd|rd|th)?\b(?![:%/-]|\.\d))"
 _LONG = "january|february|april|june|july|august|september|october|november|december"
@@ -52,7 +72,7 @@ _RELATIVE = (
     rf"(?:the\s+)?(?:(?:last|previous|this|current)\s+(?:week(?:end)?\b|month\b|quarter\b|year\b|{_SEASON}|{_WEEKDAY}|{_MONTH})"
     rf"|(?:last|previous)\s+{_ANY_MONTH})"
 )
-_AGO = rf"{_COUNT}\s+{_UNIT}\s+ago\b"
+_AGO = rf"{_LENGTH}\s+ago\b"
 _STRONG = rf"(?:{_DATE}|{_AGO}|{_DAY_WORD}|{_RELATIVE}|(?:spring|summer|autumn|fall|winter)\s+(?:of\s+)?{_YEAR})"
 """Says by itself that a time is meant."""
 _PERIOD = rf"(?:{_STRONG}|(?:the\s+)?{_SEASON}|{_MONTH}|{_WEEKDAY}|q[1-4]\b|{_YEAR})"
@@ -64,8 +84,8 @@ _PATTERNS = tuple(
     for pattern in (
         rf"(?:between|from)\s+(?P<first>{_PERIOD})\s+(?:and|to|until|till|through)\s+(?P<second>{_PERIOD})",
         rf"(?P<bound>since|before|until|till|up\s+to|prior\s+to|after)\s+{_PART}?(?P<period>{_PERIOD}|{_ANY_MONTH})",
-        rf"(?:(?:in|within|during|over|for)\s+)?(?:the\s+)?(?:(?:last|past|previous)\s+(?P<count>{_COUNT})"
-        rf"|past|last(?=\s+(?:minute|hour|day)\b))\s+(?P<unit>{_UNIT})(?!\s+ago)",
+        rf"(?:(?:in|within|during|over|for)\s+)?(?:the\s+)?(?:(?:last|past|previous)\s+(?P<length>{_LENGTH})"
+        rf"|(?:past|last(?=\s+(?:minute|hour|day)\b))\s+(?P<unit>{_UNIT}))(?!\s+ago)",
         rf"(?:(?:in|on|during|from|of|for|around)\s+)?{_PART}?(?P<period>{_STRONG})",
         rf"(?:in|during|throughout)\s+{_PART}?(?P<period>{_ANY_MONTH}|q[1-4]\b|(?:the\s+)?{_SEASON}|{_YEAR})",
         rf"(?:from|of|for|around)\s+{_PART}?(?P<period>{_MONTH}|q[1-4]\b|{_YEAR})",
@@ -74,7 +94,8 @@ _PATTERNS = tuple(
         r"(?P<period>(?-i:Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday))(?=\s*(?:[.?!,;]|$))",
     )
 )
-_ONLY_A_LENGTH = re.compile(rf"\s*(?P<count>{_COUNT})\s+(?P<unit>{_UNIT})\s*", re.IGNORECASE)
+_ONLY_A_LENGTH = re.compile(rf"\s*{_LENGTH}\s*", re.IGNORECASE)
+_AMOUNTS = re.compile(rf"(?P<count>\d{{1,4}}(?=\s*[a-z])|{_COUNT}(?=\s))\s*(?P<unit>[a-z]+)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +136,8 @@ def find_interval(text: str, now: datetime, zone: tzinfo) -> Interval | None:
         zone: Whose calendar and clock "yesterday" is measured on.
     """
     clock = _Clock(now, zone)
-    if length := _ONLY_A_LENGTH.fullmatch(text):
-        return Interval(_back(clock, length["count"], length["unit"]), now.astimezone(UTC), (0, len(text)))
+    if _ONLY_A_LENGTH.fullmatch(text):
+        return Interval(_back(clock, text), now.astimezone(UTC), (0, len(text)))
     matches = [match for pattern in _PATTERNS if (match := pattern.search(text))]
     for match in sorted(matches, key=lambda match: (match.start(), -match.end())):
         bounds = _bounds(match.groupdict(), clock)
@@ -127,8 +148,10 @@ def find_interval(text: str, now: datetime, zone: tzinfo) -> Interval | None:
 
 def _bounds(groups: dict[str, str | None], clock: _Clock) -> tuple[datetime, datetime] | None:
     now = clock.now.astimezone(UTC)
+    if length := groups.get("length"):
+        return _back(clock, length), now
     if unit := groups.get("unit"):
-        return _back(clock, groups["count"] or "one", unit), now
+        return _back(clock, f"one {unit}"), now
     if (first := groups.get("first")) and (second := groups.get("second")):
         ends = _period(second, clock)
         begins = ends and _period(first, _Clock(ends[0], clock.zone))  # the latest Friday before that Monday
@@ -163,22 +186,28 @@ def _part(period: tuple[datetime, datetime], part: str | None) -> tuple[datetime
             return end - third, end
 
 
-def _back(clock: _Clock, count: str, unit: str) -> datetime:
-    """The moment so many units before now: exact up to hours, on the wall clock for days and longer ones."""
-    number = _number(count)
-    match unit.lower().rstrip("s"):
-        case "minute":
-            return clock.now.astimezone(UTC) - timedelta(minutes=number)
-        case "hour":
-            return clock.now.astimezone(UTC) - timedelta(hours=number)
-        case "day":
-            return clock.utc(clock.wall - number * _DAY)
-        case "week":
-            return clock.utc(clock.wall - 7 * number * _DAY)
-        case "month":
-            return clock.utc(_months_later(clock.wall, -number))
-        case _:
-            return clock.utc(_months_later(clock.wall, -12 * number))
+def _amounts(length: str) -> list[tuple[str, str]]:
+    """The counts of a length, as written, each with its unit's full name."""
+    amounts = ((amount["count"], _UNITS.get(amount["unit"].lower())) for amount in _AMOUNTS.finditer(length))
+    return [(count, unit) for count, unit in amounts if unit]
+
+
+def _back(clock: _Clock, length: str) -> datetime:
+    """The moment so long before now: exact up to hours, on the wall clock for days and longer ones."""
+    wall, exact = clock.wall, timedelta(0)
+    calendar = False
+    try:
+        for count, unit in _amounts(length):
+            number = _number(count)
+            if unit in _EXACT:
+                exact += number * _EXACT[unit]
+                continue
+            calendar = True
+            days = {"day": 1, "week": 7}.get(unit)
+            wall = wall - days * number * _DAY if days else _months_later(wall, -number * (12 if unit == "year" else 1))
+        return (clock.utc(wall) if calendar else clock.now.astimezone(UTC)) - exact
+    except (ValueError, OverflowError):  # before the year 1
+        return EARLIEST
 
 
 def _number(count: str) -> int:
@@ -189,13 +218,9 @@ def _number(count: str) -> int:
 def _period(expression: str, clock: _Clock) -> tuple[datetime, datetime] | None:
     """The interval of one expression without its preposition, in UTC."""
     words = expression.lower().replace("the ", "", 1).split()
-    match words:
-        case [*_, unit, "ago"] if "minute" in unit or "hour" in unit:
-            middle = _back(clock, " ".join(words[:-2]), unit)
-            half = timedelta(hours=1) / 2 if "hour" in unit else timedelta(minutes=1) / 2
-            return middle - half, middle + half
-        case _:
-            pass
+    if words[-1:] == ["ago"] and (unit := _amounts(expression)[-1][1]) in _EXACT:
+        middle, half = _back(clock, expression), _EXACT[unit] / 2
+        return middle - half, middle + half
     walls = _wall_period(words, clock)
     return (clock.utc(walls[0]), clock.utc(walls[1])) if walls else None
 
@@ -214,8 +239,8 @@ def _wall_period(words: list[str], clock: _Clock) -> tuple[datetime, datetime] |
             return _part_of_day(today, "night")
         case [("this" | "yesterday" | "last") as day, part] if part in _PARTS_OF_DAY:
             return _part_of_day(today if day == "this" else today - _DAY, part)
-        case [*count, unit, "ago"]:
-            return _units_ago(count, unit, clock)
+        case [*_, "ago"]:
+            return _long_ago(" ".join(words), clock)
         case [("last" | "previous" | "this" | "current") as which, name]:
             return _named(name, clock, ended=which in {"last", "previous"})
         case [name] if name in _SEASONS or name in _WEEKDAYS or name in _QUARTERS:
@@ -231,10 +256,15 @@ def _part_of_day(day: datetime, part: str) -> tuple[datetime, datetime]:
     return day + timedelta(hours=first), day + timedelta(hours=last)
 
 
-def _units_ago(count: list[str], unit: str, clock: _Clock) -> tuple[datetime, datetime]:
-    number = _number(" ".join(count))
+def _long_ago(expression: str, clock: _Clock) -> tuple[datetime, datetime]:
+    """The day, week, month or year so long ago; the day, where the length has several units."""
+    (count, unit), *more = _amounts(expression)
+    if more:
+        day = _back(clock, expression).astimezone(clock.zone).replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None)
+        return day, day + _DAY
+    number = _number(count)
     nearest, farthest = _FEW if "few" in count else (number, number)
-    match unit.rstrip("s"):
+    match unit:
         case "day":
             return clock.today - farthest * _DAY, clock.today - (nearest - 1) * _DAY
         case "week":

@@ -17,7 +17,8 @@ _FUNCTION_WORDS = {
     "en": """
         the a an and or not is are was were be been has have had do does did will would can could should must may this that these
         those it its they we you he she i my our your his her their to of for from with by at into as if when than then there
-        which who what how because but so no never always only all each every""",
+        which who what how because but so no never always only all each every in on about after before over up out off down just
+        also more some any other than through between very here now one two""",
     "de": """
         der die das und ist nicht mit ein eine einen einem einer dem den des für auf von zu zum zur im wird wurde werden wurden sind
         auch aber oder wenn dass daß wir ich sie haben hatte nur noch wie bei nach aus um über immer kein keine vor durch beim vom

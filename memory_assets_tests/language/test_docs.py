@@ -9,6 +9,7 @@ import pytest
 
 from memory_assets.language.entity_types import EntityType
 from memory_assets.language.intervals import find_interval
+from memory_assets.language.languages import recognise
 from memory_assets.language.pipeline import Analyzer
 from memory_assets.language.tags import normalise_tag
 
@@ -43,6 +44,11 @@ def test_intervals_are_as_documented(text: str, start: str, end: str):
     found = find_interval(text, datetime(2026, 11, 21, 21, 30, tzinfo=UTC), zone)
     shown = ("", "") if found is None else tuple(f"{at.astimezone(zone):%Y-%m-%d %H:%M}" for at in (found.start, found.end))
     assert shown == (start, end)
+
+
+@pytest.mark.parametrize(("text", "language", "tags"), table("| text | language | tags |"))
+def test_languages_are_as_documented(analyzer: Analyzer, text: str, language: str, tags: str):
+    assert (recognise(text) or "", ", ".join(analyzer.analyze(text).tags)) == (language, tags)
 
 
 def test_every_entity_type_is_documented():

@@ -33,6 +33,13 @@ def wall(text: str) -> datetime:
         ("last year", "2025-01-01", "2026-01-01"),
         ("6 hours", "2026-11-21T16:30", "2026-11-21T22:30"),
         ("past 6 hours", "2026-11-21T16:30", "2026-11-21T22:30"),
+        ("in the last 1h30m", "2026-11-21T21:00", "2026-11-21T22:30"),
+        ("past 2 hrs", "2026-11-21T20:30", "2026-11-21T22:30"),
+        ("last 7d", "2026-11-14T22:30", "2026-11-21T22:30"),
+        ("5 mins ago", "2026-11-21T22:24:30", "2026-11-21T22:25:30"),
+        ("1 hour and 30 minutes ago", "2026-11-21T20:59:30", "2026-11-21T21:00:30"),
+        ("2d ago", "2026-11-19", "2026-11-20"),
+        ("1 week 2 days ago", "2026-11-12", "2026-11-13"),
         ("in the last two weeks", "2026-11-07T22:30", "2026-11-21T22:30"),
         ("past week", "2026-11-14T22:30", "2026-11-21T22:30"),
         ("the last hour", "2026-11-21T21:30", "2026-11-21T22:30"),
@@ -226,3 +233,29 @@ def test_an_interval_is_never_empty_is_in_utc_and_has_begun(text: str, zone: str
 def test_any_text_is_understood_or_not_but_never_an_error(text: str, now: datetime):
     found = find_interval(text, now, BERLIN)
     assert found is None or found.start < found.end
+
+
+@pytest.mark.parametrize(
+    ("text", "length"),
+    [
+        ("5 mins", timedelta(minutes=5)),
+        ("2 hrs", timedelta(hours=2)),
+        ("1h30m", timedelta(hours=1, minutes=30)),
+        ("1 h 30 min", timedelta(hours=1, minutes=30)),
+        ("2d", timedelta(days=2)),
+        ("90 seconds", timedelta(seconds=90)),
+        ("90s", timedelta(seconds=90)),
+        ("1440 minutes", timedelta(days=1)),
+        ("3w", timedelta(weeks=3)),
+        ("an hour", timedelta(hours=1)),
+    ],
+)
+def test_a_length_alone_is_the_time_up_to_now(text: str, length: timedelta):
+    found = find_interval(text, NOW, UTC)
+    assert found is not None
+    assert (found.end - found.start, found.span) == (length, (0, len(text)))
+
+
+@pytest.mark.parametrize("text", ["999 years 999 years 999 years ago", "last 999 years 999 years 999 years"])
+def test_a_length_before_all_calendars_is_no_error(text: str):
+    find_interval(text, NOW, UTC)

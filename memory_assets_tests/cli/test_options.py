@@ -1,0 +1,42 @@
+"""Times as people type them."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from memory_assets.cli.options import parse_time
+from memory_assets.errors import InvalidInputError
+
+
+@pytest.mark.parametrize(
+    ("text", "ago"),
+    [
+        ("7d", timedelta(days=7)),
+        ("2 hrs", timedelta(hours=2)),
+        ("1h30m", timedelta(hours=1, minutes=30)),
+        ("90 seconds", timedelta(seconds=90)),
+        (" 5 mins ", timedelta(minutes=5)),
+    ],
+)
+def test_since_takes_a_length_before_now(text: str, ago: timedelta):
+    moment = parse_time(text, "--since")
+    assert moment is not None
+    assert abs(datetime.now(UTC) - ago - moment) < timedelta(hours=1, minutes=1)  # the clocks may change within a week
+
+
+def test_since_takes_a_named_day_of_the_persons_zone(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("POND_TIMEZONE", "UTC")
+    today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    assert parse_time("yesterday", "--since") in {today - timedelta(days=1), today}
+
+
+def test_an_iso_time_stays_what_it_was():
+    assert parse_time("2026-03-14", "--since") == datetime(2026, 3, 14, tzinfo=UTC)
+    assert parse_time("2026-03-14T09:30+01:00", "--since") == datetime(2026, 3, 14, 8, 30, tzinfo=UTC)
+    assert parse_time(None, "--since") is None
+
+
+@pytest.mark.parametrize("text", ["soon", "yesterday and more", "", "7x", "2026-13-40"])
+def test_what_is_no_time_is_refused_with_the_forms_that_are(text: str):
+    with pytest.raises(InvalidInputError, match=r"--since .* is not a time; write it like 2026-03-14, .*yesterday or 7d"):
+        parse_time(text, "--since")
