@@ -22,6 +22,7 @@ from pydantic_settings import (
 from memory_assets.errors import SettingsError
 from memory_assets.models import TENANT_PATTERN, SecretPolicy
 
+_ENVIRONMENT = "the environment"
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 Weight = Annotated[float, Field(ge=0.0)]
 
@@ -211,35 +212,55 @@ def load_settings(**overrides: Any) -> Settings:
     Raises:
         SettingsError: a value cannot be used, or the settings file is not TOML.
     """
+    given = {name: value for name, value in overrides.items() if value is not None}
     try:
-        return Settings(**{name: value for name, value in overrides.items() if value is not None})
+        return Settings(**given)
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"{config_file()} is not valid TOML ({error}); mend that line or remove the file.") from error
     except ValidationError as error:
         first = error.errors()[0]
-        name = str(first["loc"][0])
-        shown = name if name.isupper() else f"MEMORY_{name.upper()}"
+        located = str(first["loc"][0])
+        field = next(name for name in Settings.model_fields if located in (name, *_variables(name)))
+        shown, place = _set_as(field, _in_file())
+        shown, where = (f"--{field.replace('_', '-')}", "on the command line") if field in given else (shown, f"in {place}")
         raise SettingsError(
-            f"The setting {shown} cannot be used: {first['msg']} (given: {first['input']!r}); "
-            f"correct it in the environment, on the command line or in {config_file()}."
+            f"The setting {shown} cannot be used: {first['msg']} (given: {first['input']!r}); correct it {where}."
         ) from error
 
 
 def origins(settings: Settings) -> dict[str, str]:
-    """Where each setting came from: `environment NAME`, the settings file, or `default`."""
+    """Where each setting came from: `environment NAME`, the settings file, `command line`, or `default`."""
+    in_file = _in_file()
+    found: dict[str, str] = {}
+    for name in type(settings).model_fields:
+        shown, place = _set_as(name, in_file)
+        unset = "default" if name not in settings.model_fields_set else "command line"
+        found[name] = f"environment {shown}" if place == _ENVIRONMENT else place or unset
+    return found
+
+
+def _set_as(field: str, in_file: dict[str, Any]) -> tuple[str, str]:
+    """The name under which the environment or the settings file sets a field, and which of the two; no place where neither does."""
     import os
 
+    environment = {variable.upper(): variable for variable in os.environ}
+    variables = _variables(field)
+    for variable in variables:
+        if variable in environment:
+            return environment[variable], _ENVIRONMENT
+    for name in (*variables, field):
+        if name in in_file:
+            return name, str(config_file())
+    return variables[0], ""
+
+
+def _variables(field: str) -> list[str]:
+    """The environment variables that set a field, the strongest first."""
+    alias = Settings.model_fields[field].validation_alias
+    names = [str(choice) for choice in alias.choices] if isinstance(alias, AliasChoices) else [f"MEMORY_{field.upper()}"]
+    return [name for name in names if name.isupper()]
+
+
+def _in_file() -> dict[str, Any]:
     file = config_file()
-    in_file: dict[str, Any] = tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
-    found: dict[str, str] = {}
-    for name, field in type(settings).model_fields.items():
-        alias = field.validation_alias
-        names = [str(choice) for choice in alias.choices] if isinstance(alias, AliasChoices) else [f"MEMORY_{name.upper()}"]
-        variable = next((n for n in names if n in os.environ or n.lower() in os.environ), None)
-        if variable:
-            found[name] = f"environment {variable}"
-        elif any(n in in_file for n in (*names, name)):
-            found[name] = str(file)
-        else:
-            found[name] = "default" if name not in settings.model_fields_set else "command line"
-    return found
+    return tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}

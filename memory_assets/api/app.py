@@ -74,6 +74,8 @@ async def _health(request: Request) -> models.ServiceHealth:
     folder = request.app.state.settings.data_dir
     if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
         raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, "store: the data folder cannot be read and written.")
+    if fault := await request.app.state.pool.embedder_fault():
+        raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, f"embedding: {fault}.")
     return models.ServiceHealth(status="healthy", version=request.app.version)
 
 

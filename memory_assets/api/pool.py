@@ -1,7 +1,7 @@
 """The tenants that a running service keeps open, and the threads in which their work is done.
 
-The event loop only waits. Reading has threads of its own, so that a search does not queue behind the language work of stores;
-upkeep of the tables (merging small files, indexing new rows) has one, so that it does not take theirs.
+The event loop only waits. Searching has threads of its own, so that it does not queue behind the language work of stores, and what
+needs no embedder has others; upkeep of the tables (merging small files, indexing new rows) has one, so that it does not take theirs.
 """
 
 import asyncio
@@ -31,8 +31,12 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
+_READING_THREADS = 2
 _WRITING_THREADS = 2
 """One tenant's language work goes on while another's commit is under way; more would only wait for spaCy's lock."""
+_EXAMINED_SECONDS = 15.0
+"""How long what the embedder said of itself is believed: anybody may ask for the service's health."""
+_PATIENCE_SECONDS = 5.0
 _MOST_OPEN = 64
 """Tenants kept open; beyond that those that have been idle longest are closed."""
 _FRESHNESS_SECONDS = 0.5
@@ -53,6 +57,7 @@ class OpenTenant:
         self._folder = os.open(tenant.folder, os.O_RDONLY | os.O_DIRECTORY)
         self.writer = Writer(tenant, pool.write, pool.metrics)
         self.read = pool.read
+        self.search = pool.search
         self.requests = 0
         """Requests under way; the tenant stays open until they are answered."""
         self._served_at = self._tended_at = -math.inf
@@ -123,16 +128,23 @@ class TenantPool:
     def __init__(self, settings: "Settings", metrics: "Metrics") -> None:
         self.settings = settings
         self.metrics = metrics
-        self._readers = ThreadPoolExecutor(settings.service_threads, "memory-read")
+        self._readers = ThreadPoolExecutor(_READING_THREADS, "memory-read")
+        self._searchers = ThreadPoolExecutor(settings.service_threads, "memory-search")
         self._writers = ThreadPoolExecutor(_WRITING_THREADS, "memory-write")
         self._upkeep = ThreadPoolExecutor(1, "memory-upkeep")
         self._open: OrderedDict[str, OpenTenant] = OrderedDict()
         self._opening = asyncio.Lock()
+        self._examined: asyncio.Task[str | None] | None = None
+        self._examined_at = 0.0
         self._resident = Allowance(settings.resident_memories)
 
     async def read(self, work: Callable[..., Result], *arguments: object) -> Result:
         """Do `work` in a thread for reading."""
         return await _in_thread(self._readers, work, *arguments)
+
+    async def search(self, work: Callable[..., Result], *arguments: object) -> Result:
+        """Do `work`, which asks the embedder, in a thread where a hung one delays none but its like."""
+        return await _in_thread(self._searchers, work, *arguments)
 
     async def write(self, work: Callable[..., Result], *arguments: object) -> Result:
         """Do `work` in a thread for storing."""
@@ -159,6 +171,25 @@ class TenantPool:
         Tenant(self.settings).analyzer.analyze("Alice warmed up the service.")
         if describe_choice(self.settings.embedder).offline:
             self.embedder.embed(["warm"])
+
+    async def embedder_fault(self) -> str | None:
+        """What the embedder says of itself when it is asked for one vector, at most once in a while; None where it works."""
+        if self._examined is None or (self._examined.done() and time.monotonic() - self._examined_at > _EXAMINED_SECONDS):
+            self._examined, self._examined_at = asyncio.create_task(self.search(self._examine)), time.monotonic()
+        try:
+            return await asyncio.wait_for(asyncio.shield(self._examined), _PATIENCE_SECONDS)
+        except TimeoutError:
+            return f"it did not answer within {_PATIENCE_SECONDS:g} s"
+
+    def _examine(self) -> str | None:
+        from memory_assets.language.embedders import EmbedderError
+
+        try:
+            self.embedder.embed(["health"])
+        except EmbedderError as error:
+            _log.warning("the embedder does not work: %s", error)
+            return "it failed"
+        return None
 
     async def get(self, name: str) -> OpenTenant:
         """The open tenant of that name, which must have a folder.
@@ -204,7 +235,7 @@ class TenantPool:
         upkeep.cancel()
         with suppress(asyncio.CancelledError):
             await upkeep
-        for threads in (self._readers, self._writers, self._upkeep):
+        for threads in (self._readers, self._searchers, self._writers, self._upkeep):
             threads.shutdown()
         for opened in self._open.values():
             opened.close()

@@ -109,7 +109,7 @@ async def store(opened: Opened, body: models.StoreRequest, idempotency_key: Idem
 @router.post("/search")
 async def search(opened: Opened, body: models.SearchRequest) -> Found:
     """Find memories by meaning, words and what else speaks for them; an empty query finds the newest."""
-    return await opened.read(
+    return await opened.search(
         partial(search_memories, limit=body.limit, narrowed=_narrowed(body), bridges=body.bridges, cursor=body.cursor),
         opened.tenant,
         body.query,
@@ -137,7 +137,7 @@ async def init(
 @router.get("/health")
 async def health(opened: Opened) -> Health:
     """How this tenant's memory is; 503 where it cannot work."""
-    found = await opened.read(examine_health, opened.tenant)
+    found = await opened.search(examine_health, opened.tenant)
     if found.faults:
         raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, " ".join(found.faults))
     return found

@@ -84,7 +84,7 @@ class Service:
             assert time.monotonic() < deadline, self.log_text()
             time.sleep(0.05)
         self.url = found[1]
-        assert httpx.get(f"{self.url}/api/v1/health", timeout=30).status_code == 200
+        assert httpx.get(f"{self.url}/openapi.json", timeout=30).status_code == 200
 
     def stop(self, number: signal.Signals) -> int:
         """Send a signal and wait for the end; returns the exit code."""

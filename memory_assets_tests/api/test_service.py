@@ -2,8 +2,11 @@
 
 import json
 import re
+import socket
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -56,6 +59,27 @@ def test_limits_and_tokens_hold_where_they_are_set(tmp_path: Path) -> None:
         assert httpx.get(f"{service.url}/metrics", headers={"Authorization": "Bearer open-sesame"}).status_code == 200
         assert answers[0].headers["X-Request-ID"] in service.log_text()
         assert not [line for line in service.log_text().splitlines() if line.startswith("{")]
+
+
+def test_with_a_hung_embedder_health_is_red_and_what_needs_none_is_answered(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        hung = {
+            "MEMORY_EMBEDDER": "ollama",
+            "OLLAMA_URL": f"http://127.0.0.1:{silent.getsockname()[1]}",
+            "EMBEDDING_TIMEOUT": "12",
+        }
+        with Service(tmp_path, **hung) as service:
+            client = service.new_tenant("one")
+            with ThreadPoolExecutor(12) as threads:
+                stores = [threads.submit(client.post, "/store", {"content": f"Note {number}."}) for number in range(12)]
+                time.sleep(0.5)
+                red = httpx.get(f"{service.url}/api/v1/health", timeout=15)
+                assert (red.status_code, red.json()["error"]) == (503, "embedding: it did not answer within 5 s.")
+                assert client.post("/recent").status_code == 200
+                assert not any(store.done() for store in stores), "they wait, and the list above did not wait for them"
+                answers = [store.result() for store in stores]
+            assert {answer.status_code for answer in answers} == {503}
+            assert {answer.json()["error"].partition(":")[0] for answer in answers} == {"embedding"}
 
 
 def test_it_does_not_listen_beyond_this_machine_without_a_key(tmp_path: Path) -> None:

@@ -209,6 +209,22 @@ def test_an_answer_that_trickles_is_bounded_as_a_whole(open_ollama, opened):
             embedder.embed(["a"])
 
 
+def test_a_service_that_hangs_lets_one_request_wait_and_not_all_in_a_row(open_ollama):
+    released = threading.Event()
+
+    def hang(asked: Asked) -> Answer:
+        released.wait(30)
+        return ollama_answer(asked)
+
+    with serve(hang) as server:
+        embedder = open_ollama(server.url, timeout=0.2)
+        for _ in range(16):
+            with pytest.raises(EmbedderError, match=r"within 0.2 s"):
+                embedder.embed(["a"])
+        released.set()
+        assert len(server.asked) == 1
+
+
 def test_an_ollama_too_old_for_the_path_is_told_from_a_missing_model(open_ollama):
     unknown_path = Answer(b"404 page not found", status=404, headers={"Content-Type": "text/plain"})
     with serve(in_turn(unknown_path)) as server, pytest.raises(EmbedderError, match=r"update Ollama to 0\.3"):

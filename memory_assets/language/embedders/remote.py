@@ -7,6 +7,7 @@ import weakref
 from abc import ABC, abstractmethod
 from functools import lru_cache
 from threading import Thread
+from time import monotonic
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 _CONNECT_TIMEOUT_S = 10.0
+_REST_S = 5.0
 
 
 class RemoteEmbedder(ABC):
@@ -48,6 +50,7 @@ class RemoteEmbedder(ABC):
         self._timeout = timeout
         self._batch_size = batch_size
         self._dimension: int | None = None
+        self._rests_until = 0.0
         try:
             url = httpx.URL(base_url)
         except httpx.InvalidURL:
@@ -104,15 +107,18 @@ class RemoteEmbedder(ABC):
         """Ask the service for one batch; what it returns goes through `unit_rows`."""
 
     def _post(self, path: str, payload: dict[str, object]) -> "httpx.Response":
-        """Ask once.
+        """Ask once. A service that has just let a request wait in vain is not asked, so that many requests do not wait in a row.
 
         Raises:
             EmbedderError: the answer was not there as a whole within the timeout, however it trickled.
             httpx.TransportError: there is no connection, or it broke.
         """
+        if monotonic() < self._rests_until:
+            raise self._timeout_error()
         try:
             return asyncio.run_coroutine_threadsafe(self._asked(path, payload), _event_loop()).result()
         except TimeoutError:
+            self._rests_until = monotonic() + _REST_S
             raise self._timeout_error() from None
 
     async def _asked(self, path: str, payload: dict[str, object]) -> "httpx.Response":

@@ -1,0 +1,46 @@
+"""Settings as people set them."""
+
+from pathlib import Path
+
+import pytest
+
+from memory_assets.errors import SettingsError
+from memory_assets.settings import load_settings, origins
+
+
+@pytest.mark.parametrize("variable", ["PORT", "MEMORY_PORT", "EMBEDDING_TIMEOUT", "MEMORY_RATE_LIMIT", "memory_rate_limit"])
+def test_a_wrong_value_is_told_under_the_name_it_was_set_by(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+    monkeypatch.setenv(variable, "many")
+    with pytest.raises(SettingsError, match=rf"^The setting {variable} cannot be used: .*'many'.* in the environment\.$"):
+        load_settings()
+
+
+@pytest.mark.parametrize("name", ["port", "PORT", "MEMORY_PORT"])
+def test_a_wrong_value_of_the_settings_file_is_told_with_the_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
+    file = tmp_path / "memory.toml"
+    file.write_text(f'{name} = "many"\n', encoding="utf-8")
+    monkeypatch.setenv("MEMORY_CONFIG", str(file))
+    with pytest.raises(SettingsError, match=rf"^The setting {name} cannot be used: .* in {file}\.$"):
+        load_settings()
+
+
+def test_a_wrong_value_of_the_command_line_is_told_as_its_option() -> None:
+    with pytest.raises(SettingsError, match=r"^The setting --port cannot be used: .* on the command line"):
+        load_settings(port=70_000)
+
+
+def test_every_setting_says_where_it_came_from(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "memory.toml"
+    file.write_text('rate_limit = 5\nallowed_hosts = ["a.example", "b.example"]\n', encoding="utf-8")
+    monkeypatch.setenv("MEMORY_CONFIG", str(file))
+    monkeypatch.setenv("PORT", "8001")
+    settings = load_settings(host="localhost")
+    came_from = origins(settings)
+    assert [came_from[name] for name in ("rate_limit", "port", "host", "tenant")] == [
+        str(file), "environment PORT", "command line", "default"
+    ]  # fmt: skip
+    assert settings.allowed_hosts == ("a.example", "b.example")
+    monkeypatch.setenv("MEMORY_ALLOWED_HOSTS", "c.example, d.example")
+    assert load_settings().allowed_hosts == ("c.example", "d.example")
