@@ -5,6 +5,7 @@ set -eu
 if [ ! -d "$DEMO/home" ]; then
     mkdir -p "$DEMO"
     cp -R data/sample "$DEMO/home"
+    memory run
 fi
 umask 077
 DAGSTER_HOME="$(python -m memory_assets.defs.instance)"
