@@ -5,8 +5,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from memory_assets.errors import MemoryAssetsError
+from memory_assets.errors import DamagedError, MemoryAssetsError
 from memory_assets.privacy import close_to_others, open_to_others
+from memory_assets.stores.lance import first_line, is_lances
+from memory_assets.stores.tables import StoredTable
 from memory_assets.tenants import Tenant
 
 
@@ -24,7 +26,7 @@ class Finding:
 def examine(tenant: Tenant) -> list[Finding]:
     """Look at the data folder, the sources, the language room and the stores of a tenant."""
     findings: list[Finding] = []
-    for look in (_data_folder, _permissions, _sources, _pipeline, _embedder, _tokens, _memories, _catalog):
+    for look in (_data_folder, _permissions, _sources, _pipeline, _tables, _embedder, _tokens, _memories, _catalog):
         findings += _faults_caught(look, tenant)
     return findings
 
@@ -35,6 +37,8 @@ def _faults_caught(look: Callable[[Tenant], Iterator[Finding]], tenant: Tenant) 
     except MemoryAssetsError as error:
         what, _, mend = str(error).partition("; ")
         return [Finding("fault", what, mend)]
+    except Exception as error:  # noqa: BLE001  what is broken may break in any way; the other findings are told all the same
+        return [Finding("fault", f"Looking at {look.__name__.strip('_')} failed: {type(error).__name__}: {first_line(error)}.")]
 
 
 def _data_folder(tenant: Tenant) -> Iterator[Finding]:
@@ -100,6 +104,31 @@ def _tokens(_tenant: Tenant) -> Iterator[Finding]:
     yield Finding("ok", "token counting with tiktoken")
 
 
+def _tables(tenant: Tenant) -> Iterator[Finding]:
+    if tenant.exists:
+        for stored in (tenant.memories.stored, tenant.relations.stored):
+            if stored.exists:
+                yield from _table(stored)
+
+
+def _table(stored: StoredTable) -> Iterator[Finding]:
+    where, mend = f"table {stored.definition.name!r} in {stored.uri}", "Run `memory doctor --mend`"
+    if lost := stored.lost_versions():
+        what = f"The last commits to the {where} are lost: it ends at version {lost[0]} of {lost[1]}."
+        yield Finding("fault", what, f"Restore it from a backup. {mend} to go on without them.", stored.accept_lost_versions)
+        return
+    if indices := stored.lost_indices():
+        what = f"Indices of the {where} are lost ({', '.join(indices)})."
+        yield Finding("fault", what, f"{mend}, which builds them anew.", stored.rebuild_indices)
+    try:
+        for _ in stored.reading.search().to_batches():
+            pass
+    except Exception as error:
+        if not is_lances(error):
+            raise
+        yield Finding("fault", f"Rows of the {where} cannot be read ({first_line(error)}).", "Restore it from a backup.")
+
+
 def _memories(tenant: Tenant) -> Iterator[Finding]:
     if not tenant.exists:
         yield Finding("note", f"tenant {tenant.name} has no memories yet", "Run `memory run` or `memory store TEXT`.")
@@ -119,6 +148,11 @@ def _catalog(tenant: Tenant) -> Iterator[Finding]:
     if not tenant.catalog.exists:
         yield Finding("note", "nothing is derived yet", "Run `memory run`.")
         return
-    with tenant.catalog.read() as connection:
-        (entries,) = connection.execute("SELECT count(*) FROM memory_entries").fetchone() or (0,)
+    try:
+        with tenant.catalog.read() as connection:
+            (entries,) = connection.execute("SELECT count(*) FROM memory_entries").fetchone() or (0,)
+    except DamagedError as error:
+        what, mend = str(error).partition(";")[0], "Run `memory doctor --mend`, then `memory run`, which derives it anew."
+        yield Finding("fault", what, mend, tenant.catalog.set_aside)
+        return
     yield Finding("ok", f"catalog {tenant.catalog.path} with {entries} entries from files")

@@ -21,6 +21,10 @@ class StoreError(MemoryAssetsError):
     """A store cannot be opened, read or written; nothing was written in part."""
 
 
+class DamagedError(StoreError):
+    """Files of a store are gone or damaged."""
+
+
 class StoreBusyError(StoreError):
     """Another process holds the store's lock longer than the bounded wait."""
 

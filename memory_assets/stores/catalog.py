@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memory_assets.errors import StoreBusyError, StoreError
+from memory_assets.errors import DamagedError, StoreBusyError, StoreError
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -205,6 +205,11 @@ class Catalog:
                     new.execute(f"INSERT INTO {name} BY NAME FROM kept")
             fresh.path.replace(self.path)
 
+    def set_aside(self) -> None:
+        """Give a damaged catalog another name, so that the next run derives everything anew."""
+        if self.exists:
+            self.path.rename(self.path.with_name(f"{self.path.name}.damaged-{time.time_ns()}"))
+
     def _in_file(self, read_only: bool) -> "DuckDBPyConnection":
         import duckdb
 
@@ -232,7 +237,7 @@ class Catalog:
             except duckdb.Error as error:
                 locked = _LOCKED.search(str(error))
                 if not locked:
-                    raise StoreError(
+                    raise DamagedError(
                         f"The catalog {self.path} cannot be opened ({str(error).splitlines()[0]}); it is derived, so move it "
                         "away and run `memory run` to rebuild it."
                     ) from error

@@ -5,6 +5,7 @@ Lance commits them atomically.
 """
 
 import random
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -28,9 +29,11 @@ _MENDS = {
     "No space left on device": "the disk is full, so make room on it",
     "Disk quota exceeded": "the disk quota is used up, so make room",
     "Permission denied": "give yourself write access to it",
+    "/_indices/": "an index is lost, so run `memory doctor --mend` first",
 }
-"""What the operating system says -> what a person can do."""
+"""What an error says -> what a person can do."""
 
+_PLACES = re.compile(r",? /\S+\.rs:\d+:\d+")
 Result = TypeVar("Result")
 
 
@@ -114,8 +117,18 @@ def commit(table: "Table", work: Callable[[], Result], failure: str) -> Result:
 
 
 def mend(error: BaseException) -> str | None:
-    """What mends a failure that is the machine's and not the table's; None where it is the table's."""
+    """What mends a failure, where the table's rows are not its cause; None where they may be."""
     return next((advice for said, advice in _MENDS.items() if said in str(error)), None)
+
+
+def is_lost_index(error: BaseException) -> bool:
+    """Whether something failed because files of an index are gone or damaged; the rows are whole."""
+    return "/_indices/" in str(error)
+
+
+def is_lances(error: BaseException) -> bool:
+    """Whether LanceDB raised this, a panic of its Rust code included, whose class cannot be imported."""
+    return isinstance(error, RuntimeError | OSError) or type(error).__name__ == "RustPanic" or "Lance" in str(error)
 
 
 def is_conflict(error: BaseException) -> bool:
@@ -235,5 +248,6 @@ def quoted(values: Sequence[str]) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """What LanceDB says of an error, without the trace that it adds."""
-    return str(error).strip().splitlines()[0][:300] if str(error).strip() else type(error).__name__
+    """What LanceDB says of an error, without the traces and the places in its sources that it adds."""
+    said = _PLACES.sub("", str(error).strip())
+    return said.splitlines()[0][:300] if said else type(error).__name__

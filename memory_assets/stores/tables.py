@@ -4,11 +4,13 @@ Reading creates nothing: a table that does not exist reads as an empty one, and 
 writing makes it, migrates it and builds its indices. Several processes may do that at once.
 """
 
+import json
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from threading import RLock
 from time import monotonic, sleep
@@ -16,8 +18,9 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 import pyarrow as pa
 
-from memory_assets.errors import StoreError
+from memory_assets.errors import DamagedError, StoreError
 from memory_assets.stores import lance
+from memory_assets.stores.files import replace_file
 
 if TYPE_CHECKING:
     from lancedb import Session
@@ -28,6 +31,9 @@ PRIMARY_KEY = {b"lance-schema:unenforced-primary-key": b"true"}
 VERSION_FACT = "memory_assets:schema_version"
 _CREATION_SECONDS = 2.0
 _IN_MEMORY = "memory://"
+_HINT = "latest_version_hint.json"
+"""In which Lance notes the newest version at every commit."""
+_log = logging.getLogger(__name__)
 
 Migration = Callable[["Table"], None]
 """Brings a table from one schema version to the next; may run twice, or in two processes at once."""
@@ -83,7 +89,7 @@ class StoredTable:
             return True
         if "://" in self.uri:
             return self.definition.name in self._connected().list_tables().tables
-        return (Path(self.uri) / f"{self.definition.name}.lance").is_dir()
+        return self._folder.is_dir()
 
     @property
     def reading(self) -> "Table":
@@ -120,6 +126,48 @@ class StoredTable:
 
         self._table = self._connected(Session(cache_bytes, cache_bytes)).open_table(self.definition.name)
 
+    def rebuild_indices(self) -> None:
+        """Build all indices anew, whatever is left of them; a vector index waits for the next upkeep.
+
+        Raises:
+            StoreError: they cannot be built; searches fail or scan all rows until they are.
+        """
+        with self._opening, self._explained("indexed"):
+            table = self.reading if self.exists else self.writing
+            configs = self.definition.indices()
+            for index in table.list_indices():
+                if index.columns[0] not in configs:
+                    table.drop_index(index.name)
+            for column, config in configs.items():
+                build = partial(table.create_index, column, config=config, replace=True)
+                lance.commit(table, build, f"The index on {column!r} of {self.definition.name!r} cannot be built")
+
+    def lost_indices(self) -> list[str]:
+        """Names of the indices whose files are gone; a table in object storage is not looked at."""
+        folder = self._folder / "_indices"
+        if "://" in self.uri or not self.exists:
+            return []
+        return [index.name for index in self.reading.list_indices() if not any((folder / str(index.index_uuid)).glob("*"))]
+
+    def lost_versions(self) -> tuple[int, int] | None:
+        """The newest version that is there and the newest that was, where manifests are gone; None where all is well."""
+        hint = self._folder / "_versions" / _HINT
+        if "://" in self.uri or not hint.is_file():
+            return None
+        table = self._connected().open_table(self.definition.name)
+        newest = json.loads(hint.read_bytes())["version"]
+        table.checkout_latest()
+        return (table.version, newest) if table.version < newest else None
+
+    def accept_lost_versions(self) -> None:
+        """Go on with the newest version that is there; what was committed after it stays lost."""
+        if lost := self.lost_versions():
+            replace_file(self._folder / "_versions" / _HINT, json.dumps({"version": lost[0]}))
+
+    @property
+    def _folder(self) -> Path:
+        return Path(self.uri) / f"{self.definition.name}.lance"
+
     def _found(self) -> "Table | None":
         with self._opening, self._explained("opened"):
             table = self._opened() if self._table is None else self._table
@@ -147,6 +195,11 @@ class StoredTable:
         deadline = monotonic() + _CREATION_SECONDS
         while self.exists:
             try:
+                if lost := self.lost_versions():
+                    raise DamagedError(
+                        f"The last commits to the table {self.definition.name!r} in {self.uri} are lost: it ends at version "
+                        f"{lost[0]} of {lost[1]}; restore it from a backup, or run `memory doctor --mend` to go on without them."
+                    )
                 return self._connected().open_table(self.definition.name)
             except (RuntimeError, ValueError):
                 if monotonic() > deadline:
@@ -206,17 +259,28 @@ Reader = TypeVar("Reader", bound=_OfTable)
 
 
 def reading(read: "Callable[Concatenate[Reader, Given], Result]") -> "Callable[Concatenate[Reader, Given], Result]":
-    """Turn what LanceDB raises where a table cannot be read into one sentence."""
+    """Turn what LanceDB raises where a table cannot be read into one sentence; where an index is lost, build it anew and go on."""
 
     @wraps(read)
     def explained(self: Reader, *given: "Given.args", **named: "Given.kwargs") -> Result:
         try:
-            return read(self, *given, **named)
-        except (RuntimeError, OSError) as error:
+            try:
+                return read(self, *given, **named)
+            except (RuntimeError, OSError) as error:
+                if not lance.is_lost_index(error) or not self.stored.lost_indices():
+                    raise
+                self.stored.rebuild_indices()
+                _log.warning(
+                    "The indices of the %s in %s were lost and are built anew.", self.stored.definition.name, self.stored.uri
+                )
+                return read(self, *given, **named)
+        except Exception as error:
+            if not lance.is_lances(error):
+                raise
             stored = self.stored
+            advice = "run the command again, and if that does not help, restore them from a backup"
             raise StoreError(
-                f"The {stored.definition.name} in {stored.uri} cannot be read ({lance.first_line(error)}); run the command "
-                "again, and if that does not help, restore them from a backup."
+                f"The {stored.definition.name} in {stored.uri} cannot be read ({lance.first_line(error)}); {advice}."
             ) from error
 
     return explained

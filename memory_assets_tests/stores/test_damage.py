@@ -1,0 +1,105 @@
+"""Damaged tables and catalogs: what is derived is rebuilt, what is lost is said, and the doctor survives all of it."""
+
+import json
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from memory_assets.cli.main import cli
+from memory_assets.doctor import examine
+from memory_assets.errors import StoreError
+from memory_assets.models import Kind, Memory, Source, State
+from memory_assets.stores.memories import Filters, MemoryStore
+from memory_assets.stores.rows import new_id
+from memory_assets.tenants import Tenant
+
+NOW = datetime.now(UTC)
+QUESTION = np.full(4, 0.5, np.float32)
+
+
+@pytest.fixture
+def table(tenant: Tenant) -> Path:
+    """The folder of a table of thirty-one memories, of which thirty are indexed."""
+    store = tenant.memories
+    store.put([memory(number) for number in range(30)], np.eye(4, dtype=np.float32)[[n % 4 for n in range(30)]], "test")
+    store.stored.writing.optimize()
+    store.put([memory(30)], QUESTION[None], "test")
+    return Path(store.uri) / "memories.lance"
+
+
+def memory(number: int) -> Memory:
+    return Memory(new_id(), f"note {number} about locks", Kind.NOTE, Source.CLI, "", NOW, NOW)
+
+
+def faults(tenant: Tenant) -> list[str]:
+    return [finding.what for finding in examine(Tenant(tenant.settings)) if finding.level == "fault"]
+
+
+def lose_indices(table: Path) -> None:
+    for index in (table / "_indices").iterdir():
+        shutil.rmtree(index)
+
+
+def test_lost_indices_are_rebuilt_by_the_search_that_misses_them(
+    tenant: Tenant, table: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    lose_indices(table)
+    store = MemoryStore(tenant.memories.uri)
+    assert store.matching("locks", 50, Filters()).num_rows == 31
+    assert "built anew" in caplog.text
+    assert store.nearest(QUESTION, "test", 50, Filters()).num_rows == len(store.recent(50, Filters())) == 31
+    assert not store.stored.lost_indices()
+    store.transition([store.recent(1, Filters())[0].id], (State.ACTIVE,), State.FORGOTTEN)
+
+
+def test_writing_without_its_indices_names_the_command_that_mends_it(tenant: Tenant, table: Path) -> None:
+    lose_indices(table)
+    with pytest.raises(StoreError, match="memory doctor --mend"):
+        MemoryStore(tenant.memories.uri).put([memory(31)], QUESTION[None], "test")
+    assert mended()
+    MemoryStore(tenant.memories.uri).put([memory(31)], QUESTION[None], "test")
+
+
+def test_lost_commits_are_said_and_neither_read_nor_written_over(tenant: Tenant, table: Path) -> None:
+    newest = min((table / "_versions").glob("*.manifest"))
+    newest.unlink()
+    store = MemoryStore(tenant.memories.uri)
+    for use in (len, MemoryStore.prepare):
+        with pytest.raises(StoreError, match=r"last commits .* are lost.*memory doctor --mend"):
+            use(store)
+    assert any("last commits" in fault for fault in faults(tenant))
+    assert mended()
+    assert len(MemoryStore(tenant.memories.uri)) == 30
+
+
+def mended() -> bool:
+    """Whether `memory doctor --mend` leaves nothing lost and no damaged catalog."""
+    done = CliRunner().invoke(cli, ["doctor", "--mend", "--json"])
+    findings = json.loads(done.stdout)["findings"]
+    whats = [each["what"] for each in findings if each["level"] == "fault"]
+    return not any("lost" in what or "catalog" in what for what in whats)
+
+
+@pytest.mark.parametrize("damage", ["cut", "zeroed"])
+def test_the_doctor_survives_damaged_rows_and_exits_with_1(tenant: Tenant, table: Path, damage: str) -> None:
+    file = max((table / "data").iterdir(), key=lambda path: path.stat().st_size)
+    whole = file.read_bytes()
+    file.write_bytes(whole[:100] if damage == "cut" else bytes(len(whole)))
+    done = CliRunner().invoke(cli, ["doctor"])
+    assert done.exit_code == 1
+    assert "Restore it from a backup" in done.stdout
+    with pytest.raises(StoreError, match="cannot be read") as error:
+        MemoryStore(tenant.memories.uri).scan(("content",))
+    assert ".rs:" not in str(error.value)
+
+
+def test_a_damaged_catalog_is_set_aside_by_the_doctor(tenant: Tenant, table: Path) -> None:
+    tenant.catalog.path.write_bytes(b"no database" * 1_000)
+    assert any("catalog" in fault for fault in faults(tenant))
+    assert mended()
+    assert not tenant.catalog.exists
+    assert len(list(tenant.folder.glob("catalog.duckdb.damaged-*"))) == 1
