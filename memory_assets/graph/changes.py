@@ -1,13 +1,16 @@
 """Which memories changed since the graph was last built, and what the rules need to know of them.
 
-A memory's revision in the graph is a digest of its own revision and state, of the embedder and of the rules. Reading the light
-columns that make it up is all that an unchanged memory costs.
+A memory's revision in the graph is a digest of its own revision and state, of the embedder and of the rules. The change feed says which
+memories may differ; their light columns tell whether they do. Once a day, and where the embedder or the rules have changed, all are
+compared. The catalog is open only for a moment at a time.
 """
 
 import re
 from dataclasses import dataclass
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from memory_assets.graph.known_names import project_name
@@ -16,16 +19,24 @@ from memory_assets.graph.rules import DUPLICATE_SIMILARITY
 from memory_assets.graph.wording import find_cues, retracts
 from memory_assets.models import Memory
 from memory_assets.stores.catalog import Catalog
+from memory_assets.stores.feed import UNKNOWN, Position
 from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.rows import COLUMNS, from_arrow
 
-RULES_VERSION = 1
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Ids = npt.NDArray[np.int64]
+
+RULES_VERSION = 2
 """Counts up whenever a rule may give an unchanged memory other edges."""
 
 NEIGHBOURS = 5
 """Near-duplicates looked for per memory."""
 
-_LIGHT = ("id", "revision", "state", "superseded_by", "content_hash", "pipeline")
+_LIGHT = ("id", "revision", "state", "superseded_by", "content_hash", "pipeline", "updated_at")
+_COMPARED_AGAIN = timedelta(days=1)
+"""After which all memories are compared, whatever the feed says."""
 _MANY = 2_000
 """Above so many changed memories all rows are read and filtered here."""
 _SILO_PATH = re.compile(r"/projects/([^/]+)/memory/([^/]+)$")
@@ -42,6 +53,7 @@ MEMORY_SCHEMA = pa.schema(
             for name in ("kind", "source", "source_key", "title", "label", "session", "author", "project", "project_name")
         ),
         ("created_at", pa.timestamp("us", tz="UTC")),
+        ("updated_at", pa.timestamp("us", tz="UTC")),
         ("superseded_by", pa.int64()),
         ("content_hash", pa.string()),
         ("retracts", pa.bool_()),
@@ -74,6 +86,12 @@ class Changes:
     """Columns `id`, `other`, `similarity`: the nearest of each, for near-duplicates."""
     gone: pa.Table
     """Column `id`: nodes whose memory no longer exists."""
+    position: Position
+    """How far the memories have been read."""
+    basis: str
+    """Embedder and rules that the graph is built with."""
+    compared_all: bool
+    """Whether every memory was compared, so that the position is worth keeping though nothing else changed."""
 
     def __bool__(self) -> bool:
         return bool(self.memories.num_rows or self.gone.num_rows)
@@ -85,24 +103,20 @@ def find_changes(catalog: Catalog, memories: MemoryStore) -> Changes:
     Raises:
         StoreError: a store cannot be read.
     """
-    light = memories.scan(_LIGHT)
+    basis = f"{memories.columns.embedder}|{RULES_VERSION}"
+    since = _position(catalog, basis)
+    found = memories.changes(since, _Graphed(catalog), _LIGHT)
     with catalog.read() as connection:
-        connection.register("light", light)
-        connection.execute(
-            """
-            CREATE TEMP TABLE revisions AS
-                SELECT id, md5(concat_ws('|', revision, state, superseded_by::VARCHAR, content_hash, pipeline, $1)) AS revision
-                FROM light
-            """,
-            [f"{memories.columns.embedder}|{RULES_VERSION}"],
-        )
-        changed = dict(
-            connection.execute(
-                "SELECT r.id, r.revision FROM revisions r LEFT JOIN graph_memories g USING (id) "
-                "WHERE g.revision IS DISTINCT FROM r.revision"
-            ).fetchall()
-        )
-        gone = connection.execute("SELECT id FROM graph_memories ANTI JOIN revisions USING (id)").to_arrow_table()
+        connection.register("light", found.rows)
+        revisions = """
+            SELECT id, md5(concat_ws('|', revision, state, superseded_by::VARCHAR, content_hash, pipeline, $1)) AS revision FROM light
+        """
+        differing = f"""
+            SELECT r.id, r.revision FROM ({revisions}) r LEFT JOIN (FROM graph_memories SEMI JOIN light USING (id)) g USING (id)
+            WHERE g.revision IS DISTINCT FROM r.revision
+        """
+        changed = dict(connection.execute(differing, [basis]).fetchall())
+    gone = pa.table({"id": found.gone})
     rows = _read(memories, changed)
     facts = [_facts(memory, changed[memory.id]) for memory in rows]
     live = [memory for memory in rows if memory.state in LIVE]
@@ -131,7 +145,48 @@ def find_changes(catalog: Catalog, memories: MemoryStore) -> Changes:
         ),
         nearest_to(memories, [memory.id for memory in live], NEIGHBOURS, least=DUPLICATE_SIMILARITY),
         gone,
+        found.position,
+        basis,
+        since is None,
     )
+
+
+def _position(catalog: Catalog, basis: str) -> Position | None:
+    """Where the last build's reading ended; None where everything is to be compared."""
+    with catalog.read() as connection:
+        row = connection.execute("SELECT version, read_at, basis FROM graph_position").fetchone()
+    if not row or row[2] != basis or datetime.now(UTC) - row[1] > _COMPARED_AGAIN:
+        return None
+    return Position(row[0], row[1])
+
+
+class _Graphed:
+    """The memories that the graph knows, as a reader of the change feed."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+
+    def __len__(self) -> int:
+        return self._column("SELECT count(*) FROM graph_memories")[0].item()
+
+    def ids(self) -> "Ids":
+        """Of all of them."""
+        return self._column("SELECT id FROM graph_memories")
+
+    def updated(self, ids: "Ids") -> "Ids":
+        """When each was updated last, in microseconds since 1970; `UNKNOWN` for those that the graph lacks."""
+        wanted = pa.table({"id": ids, "place": np.arange(len(ids))})
+        query = f"""
+            SELECT CASE WHEN g.id IS NULL THEN {UNKNOWN} ELSE coalesce(epoch_us(updated_at), 0) END
+            FROM wanted w LEFT JOIN (SELECT id, updated_at FROM graph_memories SEMI JOIN wanted USING (id)) g USING (id) ORDER BY place
+        """
+        return self._column(query, wanted)
+
+    def _column(self, query: str, wanted: pa.Table | None = None) -> "Ids":
+        with self._catalog.read() as connection:
+            if wanted is not None:
+                connection.register("wanted", wanted)
+            return connection.execute(query).to_arrow_table().column(0).to_numpy().astype(np.int64)
 
 
 def _read(memories: MemoryStore, changed: dict[int, str]) -> list[Memory]:
@@ -160,6 +215,7 @@ def _facts(memory: Memory, revision: str) -> dict[str, Any]:
         "project": memory.project,
         "project_name": project_name(memory.project),
         "created_at": memory.created_at,
+        "updated_at": memory.updated_at,
         "superseded_by": memory.superseded_by,
         "content_hash": memory.content_hash,
         "retracts": retracts(memory.content),

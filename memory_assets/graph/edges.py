@@ -1,8 +1,8 @@
 """The graph: memories, entities and clusters as nodes, mentions of entities, typed edges; brought to what the stores say.
 
-The new state is computed on a read-only connection from what changed (`memory_assets.graph.changes`), by the rules
-(`memory_assets.graph.rules`); only the difference is written, in one short transaction. A second run of an unchanged world writes
-nothing, and a run that another one has overtaken starts again.
+What changed (`memory_assets.graph.changes`) is read and names are resolved with the catalog closed; the rules
+(`memory_assets.graph.rules`) run on a read-only connection over what that concerns; only the difference is written, in one short
+transaction. A second run of an unchanged world writes nothing, and a run that another one has overtaken starts again.
 """
 
 from collections.abc import Mapping
@@ -31,13 +31,36 @@ _RESOLVED = """
 CREATE TEMP VIEW now_surfaces AS
     FROM graph_surfaces WHERE memory_id NOT IN (FROM touched) UNION ALL BY NAME FROM changed_surfaces;
 """
+_ALIASES = pa.schema([("text", pa.string()), ("type", pa.string()), ("entity_id", pa.int64())])
+_NAMES_DIFFER = """
+    WITH left_behind AS (SELECT DISTINCT "text", type FROM graph_surfaces SEMI JOIN touched ON touched.id = memory_id)
+    SELECT (SELECT count(*) FROM changed_surfaces ANTI JOIN graph_aliases USING ("text", type))
+         + (SELECT count(*) FROM (
+                FROM left_behind EXCEPT SELECT "text", type FROM now_surfaces SEMI JOIN left_behind USING ("text", type)))
+"""
 _ENTITIES = """
-CREATE TEMP TABLE now_mentions AS
-    SELECT DISTINCT memory_id, entity_id FROM now_surfaces JOIN now_aliases USING ("text", type);
-CREATE TEMP TABLE now_entities AS
-    WITH counted AS (
+CREATE TEMP TABLE changed_aliases AS
+    FROM lost_aliases UNION ALL FROM new_aliases;
+CREATE TEMP VIEW now_aliases AS
+    FROM graph_aliases ANTI JOIN changed_aliases USING ("text", type) UNION ALL FROM new_aliases;
+CREATE TEMP TABLE read_again AS
+    SELECT id FROM touched UNION SELECT memory_id FROM now_surfaces SEMI JOIN changed_aliases USING ("text", type);
+CREATE TEMP TABLE surfaces_read_again AS FROM now_surfaces SEMI JOIN read_again ON read_again.id = memory_id;
+CREATE TEMP TABLE old_mentions AS FROM graph_mentions SEMI JOIN read_again ON read_again.id = memory_id;
+CREATE TEMP TABLE new_mentions AS
+    SELECT DISTINCT memory_id, entity_id FROM surfaces_read_again JOIN now_aliases USING ("text", type);
+CREATE TEMP VIEW now_mentions AS
+    FROM graph_mentions ANTI JOIN read_again ON read_again.id = memory_id UNION ALL FROM new_mentions;
+CREATE TEMP TABLE renamed AS
+    SELECT entity_id FROM old_mentions UNION SELECT entity_id FROM new_mentions UNION SELECT entity_id FROM changed_aliases
+    UNION
+    SELECT entity_id FROM graph_aliases WHERE lower("text") IN (
+        SELECT project_name FROM changed UNION SELECT project_name FROM graph_memories SEMI JOIN touched USING (id));
+CREATE TEMP TABLE renamed_entities AS
+    WITH concerned AS (FROM now_aliases SEMI JOIN renamed USING (entity_id)),
+    counted AS (
         SELECT entity_id, s."text", s.type, count(*) AS memories
-        FROM now_surfaces s JOIN now_aliases USING ("text", type) GROUP BY ALL
+        FROM now_surfaces s JOIN concerned USING ("text", type) GROUP BY ALL
     ),
     votes AS (
         SELECT entity_id, type, sum(memories) AS votes, sum(sum(memories)) OVER (PARTITION BY entity_id) AS cast_votes
@@ -65,14 +88,17 @@ CREATE TEMP TABLE now_entities AS
                             memories, "text")) AS label,
            any_value(type) AS type
     FROM labels GROUP BY entity_id;
+CREATE TEMP VIEW now_entities AS
+    SELECT id, label, type FROM graph_nodes WHERE kind = 'entity' AND id NOT IN (FROM renamed)
+    UNION ALL BY NAME FROM renamed_entities;
 """
 _NODES = """
 CREATE TEMP TABLE wanted_nodes AS
     SELECT id, 'memory' AS kind, label, revision, kind AS type FROM changed
-    UNION ALL BY NAME SELECT id, 'entity' AS kind, label, '' AS revision, type FROM now_entities
+    UNION ALL BY NAME SELECT id, 'entity' AS kind, label, '' AS revision, type FROM renamed_entities
     UNION ALL BY NAME SELECT id, 'pattern' AS kind, label, '' AS revision, 'MetaPattern' AS type FROM clusters;
 CREATE TEMP TABLE doomed_nodes AS
-    FROM graph_nodes WHERE kind <> 'memory' OR id IN (FROM touched);
+    FROM graph_nodes WHERE kind = 'pattern' OR id IN (FROM touched) OR (kind = 'entity' AND id IN (FROM renamed));
 CREATE TEMP TABLE wanted (
     source_id BIGINT, target_id BIGINT, type VARCHAR, confidence FLOAT, similarity FLOAT, origin VARCHAR,
     evidence_id BIGINT DEFAULT 0, note VARCHAR
@@ -81,11 +107,11 @@ CREATE TEMP TABLE doomed AS FROM graph_edges LIMIT 0;
 """
 _STATED = """
 CREATE TEMP TABLE stated AS
-    WITH RECURSIVE heads AS (
-        SELECT id, id AS head, 0 AS steps FROM now_memories
+    WITH RECURSIVE replaced AS MATERIALIZED (SELECT id, superseded_by FROM now_memories WHERE superseded_by IS NOT NULL),
+    heads AS (
+        SELECT id, id AS head, 0 AS steps FROM (SELECT source_id AS id FROM relations UNION SELECT target_id FROM relations)
         UNION ALL
-        SELECT h.id, m.superseded_by, steps + 1 FROM heads h JOIN now_memories m ON m.id = h.head
-        WHERE m.superseded_by IS NOT NULL AND steps < 100
+        SELECT h.id, m.superseded_by, steps + 1 FROM heads h JOIN replaced m ON m.id = h.head WHERE steps < 100
     ),
     newest AS (SELECT id, arg_max(head, steps) AS head FROM heads GROUP BY id HAVING max(steps) > 0)
     SELECT coalesce(a.head, source_id) AS source_id, coalesce(b.head, target_id) AS target_id, type,
@@ -94,21 +120,21 @@ CREATE TEMP TABLE stated AS
     GROUP BY ALL;
 """
 _DIFFERENCE = """
+CREATE TEMP TABLE ends AS SELECT source_id AS id FROM wanted UNION SELECT target_id FROM wanted;
+CREATE TEMP TABLE present AS
+    SELECT id, live FROM now_memories SEMI JOIN ends USING (id)
+    UNION ALL SELECT id, true FROM now_entities SEMI JOIN ends USING (id)
+    UNION ALL SELECT id, true FROM clusters SEMI JOIN ends USING (id);
 CREATE TEMP TABLE wanted_edges AS
-    FROM wanted w
-    WHERE source_id <> target_id
-      AND (origin = 'supersession'
-           OR (NOT EXISTS (FROM now_memories m WHERE m.id = w.source_id AND NOT m.live)
-               AND NOT EXISTS (FROM now_memories m WHERE m.id = w.target_id AND NOT m.live)))
-      AND EXISTS (FROM now_ids n WHERE n.id = w.source_id) AND EXISTS (FROM now_ids n WHERE n.id = w.target_id);
+    SELECT w.* FROM wanted w JOIN present s ON s.id = w.source_id JOIN present t ON t.id = w.target_id
+    WHERE source_id <> target_id AND (origin = 'supersession' OR (s.live AND t.live));
 """
-_NOW_IDS = """
-CREATE TEMP TABLE now_ids AS
-    SELECT id FROM now_memories UNION SELECT id FROM now_entities UNION SELECT id FROM clusters;
+_LOST = """
+CREATE TEMP TABLE lost AS SELECT id FROM doomed_nodes EXCEPT SELECT id FROM wanted_nodes;
+CREATE TEMP TABLE resting AS SELECT id FROM changed WHERE NOT live;
 INSERT INTO doomed FROM graph_edges e
-    WHERE source_id NOT IN (FROM now_ids) OR target_id NOT IN (FROM now_ids)
-       OR (origin <> 'supersession'
-           AND (source_id IN (SELECT id FROM changed WHERE NOT live) OR target_id IN (SELECT id FROM changed WHERE NOT live)));
+    WHERE source_id IN (FROM lost) OR target_id IN (FROM lost)
+       OR (origin <> 'supersession' AND (source_id IN (FROM resting) OR target_id IN (FROM resting)));
 """
 _TOUCHED = """
     SELECT source_id AS node FROM lost_edges UNION SELECT source_id FROM new_edges
@@ -117,13 +143,13 @@ _TOUCHED = """
 """
 _DIFFERENCES = {
     "lost_edges": "SELECT DISTINCT * FROM doomed EXCEPT FROM wanted_edges",
-    "new_edges": "FROM wanted_edges EXCEPT FROM graph_edges",
+    "new_edges": "FROM wanted_edges EXCEPT FROM doomed",
     "lost_nodes": "FROM doomed_nodes EXCEPT FROM wanted_nodes",
-    "new_nodes": "FROM wanted_nodes EXCEPT FROM graph_nodes",
-    "lost_mentions": "FROM graph_mentions EXCEPT FROM now_mentions",
-    "new_mentions": "FROM now_mentions EXCEPT FROM graph_mentions",
-    "lost_aliases": "FROM graph_aliases EXCEPT FROM now_aliases",
-    "new_aliases": "FROM now_aliases EXCEPT FROM graph_aliases",
+    "new_nodes": "FROM wanted_nodes EXCEPT FROM doomed_nodes",
+    "lost_mentions": "FROM old_mentions EXCEPT FROM new_mentions",
+    "new_mentions": "FROM new_mentions EXCEPT FROM old_mentions",
+    "lost_aliases": "FROM lost_aliases",
+    "new_aliases": "FROM new_aliases",
 }
 
 
@@ -161,35 +187,29 @@ def refresh_graph(
     for _ in range(_ATTEMPTS):
         versions = memories.version, relations.version
         changes = find_changes(catalog, memories)
-        build, difference = _compute(catalog, changes, relations.scan(), spellings or {})
+        build, aliases = _resolved(catalog, changes, spellings or {})
+        difference = _compute(catalog, changes, relations.scan(), aliases)
         written = sum(rows.num_rows for rows in difference.values()) + changes.memories.num_rows + changes.gone.num_rows
-        if not written or _write(catalog, changes, difference, build):
+        if not (written or changes.compared_all) or _write(catalog, changes, difference, build):
             return _outcome(catalog, changes.memories.num_rows, written, versions)
     raise StoreBusyError(f"The graph in {catalog.path} was rebuilt by another process {_ATTEMPTS} times; run the command again.")
 
 
-def _compute(
-    catalog: Catalog, changes: Changes, relations: pa.Table, spellings: Mapping[str, str]
-) -> tuple[Build, dict[str, pa.Table]]:
-    """The build that was read, and the rows to remove from and add to each table."""
+def _compute(catalog: Catalog, changes: Changes, relations: pa.Table, aliases: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+    """The rows to remove from and add to each table."""
     with catalog.read() as connection:
-        build = present_build(connection)
         _register(connection, changes)
-        connection.register("relations", relations)
-        connection.execute(rules.NOW)
-        connection.execute(_RESOLVED)
-        connection.register("resolved", _resolve(connection, spellings))
-        connection.execute("CREATE TEMP TABLE now_aliases AS FROM resolved")
-        connection.execute(_ENTITIES.replace("$least_share", str(_LEAST_SHARE)))
-        connection.execute(_NODES)
-        connection.execute(_NOW_IDS)
+        for name, rows in {"relations": relations, **aliases}.items():
+            connection.register(name, rows)
+        for script in (rules.NOW, _RESOLVED, _ENTITIES.replace("$least_share", str(_LEAST_SHARE)), _NODES, _LOST):
+            connection.execute(script)
         if changes:
             for rule in (rules.LINKS, rules.SUPERSESSION, rules.PROVENANCE, rules.SESSIONS, rules.ENTITIES, rules.SIMILARITY):
                 connection.execute(rules.script(rule))
         connection.execute(_STATED)
         connection.execute(rules.KEPT)
         connection.execute(_DIFFERENCE)
-        return build, {name: connection.execute(query).to_arrow_table() for name, query in _DIFFERENCES.items()}
+        return {name: connection.execute(query).to_arrow_table() for name, query in _DIFFERENCES.items()}
 
 
 def _register(connection: "DuckDBPyConnection", changes: Changes) -> None:
@@ -200,27 +220,34 @@ def _register(connection: "DuckDBPyConnection", changes: Changes) -> None:
     connection.register("gone", changes.gone)
 
 
-def _resolve(connection: "DuckDBPyConnection", spellings: Mapping[str, str]) -> pa.Table:
-    """The entity of every surface: as it is known, unless a surface came or went."""
-    known = connection.execute('SELECT "text", type, entity_id FROM graph_aliases').to_arrow_table()
-    (differs,) = connection.execute("""
-        SELECT count(*) FROM (
-            (SELECT "text", type FROM now_surfaces EXCEPT SELECT "text", type FROM graph_aliases)
-            UNION ALL (SELECT "text", type FROM graph_aliases EXCEPT SELECT "text", type FROM now_surfaces)
-        )
-    """).fetchone() or (0,)
-    if not differs:
-        return known
-    counted = connection.execute('SELECT "text", type, count(*) FROM now_surfaces GROUP BY ALL ORDER BY ALL').fetchall()
-    together = connection.execute("""
-        SELECT DISTINCT a."text", b."text" FROM now_surfaces a JOIN now_surfaces b USING (memory_id)
-        WHERE a."text" < b."text" AND contains(a."text", ' ') AND contains(b."text", ' ')
-          AND left(a."text", 1) = left(b."text", 1)
-    """).fetchall()
-    ids = {(row["text"], row["type"]): row["entity_id"] for row in known.to_pylist()}
-    found = resolve([Surface(*row) for row in counted], together=together, spellings=spellings, known=ids)
-    rows = [{"text": text, "type": kind, "entity_id": number} for (text, kind), number in found.items()]
-    return pa.Table.from_pylist(rows, schema=pa.schema([("text", pa.string()), ("type", pa.string()), ("entity_id", pa.int64())]))
+def _resolved(catalog: Catalog, changes: Changes, spellings: Mapping[str, str]) -> tuple[Build, dict[str, pa.Table]]:
+    """The build that was read, and the rows that `graph_aliases` loses and gets: none unless a name came or went.
+
+    The names are read, and resolved when the catalog is closed again.
+    """
+    with catalog.read() as connection:
+        build = present_build(connection)
+        _register(connection, changes)
+        connection.execute(rules.NOW)
+        connection.execute(_RESOLVED)
+        (differs,) = connection.execute(_NAMES_DIFFER).fetchone() or (0,)
+        if not differs:
+            return build, {"lost_aliases": _ALIASES.empty_table(), "new_aliases": _ALIASES.empty_table()}
+        known = connection.execute('SELECT "text", type, entity_id FROM graph_aliases').fetchall()
+        counted = connection.execute('SELECT "text", type, count(*) FROM now_surfaces GROUP BY ALL ORDER BY ALL').fetchall()
+        together = connection.execute("""
+            SELECT DISTINCT a."text", b."text" FROM now_surfaces a JOIN now_surfaces b USING (memory_id)
+            WHERE a."text" < b."text" AND contains(a."text", ' ') AND contains(b."text", ' ')
+              AND left(a."text", 1) = left(b."text", 1)
+        """).fetchall()
+    before = {(text, kind): number for text, kind, number in known}
+    after = resolve([Surface(*row) for row in counted], together=together, spellings=spellings, known=before)
+    return build, {"lost_aliases": _aliases(before, after), "new_aliases": _aliases(after, before)}
+
+
+def _aliases(these: Mapping[tuple[str, str], int], others: Mapping[tuple[str, str], int]) -> pa.Table:
+    rows = [(*name, number) for name, number in these.items() if others.get(name) != number]
+    return pa.table(list(zip(*rows, strict=True)) or [[], [], []], schema=_ALIASES)
 
 
 def _write(catalog: Catalog, changes: Changes, difference: dict[str, pa.Table], build: Build) -> bool:
@@ -253,6 +280,9 @@ def _write(catalog: Catalog, changes: Changes, difference: dict[str, pa.Table], 
             INSERT OR REPLACE INTO graph_aliases BY NAME FROM new_aliases;
             INSERT OR REPLACE INTO graph_edges BY NAME FROM new_edges;
         """)
+        connection.execute("DELETE FROM graph_position")
+        position = [changes.position.version, changes.position.read_at, changes.basis]
+        connection.execute("INSERT INTO graph_position VALUES ($1, $2, $3)", position)
         record_build(connection, connection.execute(_TOUCHED).to_arrow_table())
     return True
 

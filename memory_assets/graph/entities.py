@@ -15,7 +15,7 @@ Meaning (embeddings) is not asked: names carry none, and a wrong merge does more
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from memory_assets.language.entity_types import EntityType
@@ -30,6 +30,9 @@ _SHORTEST_FUZZY = 3
 _SLIP_RATIO = 3
 """How many times as often the right spelling is mentioned, if the other one is mentioned more than once."""
 
+_BLOCK = 100
+"""Names that are compared all with all."""
+_DIGITS = re.compile(r"\d+")
 _TITLE = re.compile(r"^(?:mr|mrs|ms|dr|prof|herr|frau)\.?\s+")
 _OWN_SPACE = frozenset({EntityType.FILE, EntityType.URL, EntityType.EMAIL, EntityType.ENV_VAR, EntityType.TAG})
 """Types whose names mean nothing but themselves; the others share one space, because their types are often mistaken."""
@@ -109,26 +112,50 @@ def _root(merged: Mapping[str, str], key: str) -> str:
 
 def _merge_fuzzy(names: Mapping[str, Counter[str]], apart: set[frozenset[str]]) -> dict[str, str]:
     """Rarer spelling -> the commoner one that it is a slip of."""
-    blocks: dict[tuple[str, int, str], list[str]] = defaultdict(list)
-    for key, types in names.items():
-        words = key.removeprefix("name:").split()
-        if key.startswith("name:") and len(words) > 1 and _FUZZY & types.keys():
-            for place, word in enumerate(words):
-                blocks[f"{len(words)}", place, word].append(key)
     candidates: dict[str, dict[str, float]] = defaultdict(dict)
-    for block in blocks.values():
-        for one in block:
-            for other in block:
-                if one != other and _may_be_slip(names, one, other):
-                    score = _similarity(one, other, names)
-                    if score >= THRESHOLD and frozenset((one, other)) not in apart:
-                        candidates[one][other] = score
+    for one, other in _alike(names):
+        if _may_be_slip(names, one, other) and frozenset((one, other)) not in apart:
+            score = _similarity(one, other, names)
+            if score >= THRESHOLD:
+                candidates[one][other] = score
     merged = {}
     for key, found in sorted(candidates.items()):
         ranked = sorted(found.items(), key=lambda item: (-item[1], item[0]))
         if len(ranked) == 1 or ranked[0][1] - ranked[1][1] >= GAP:
             merged[key] = ranked[0][0]
     return merged
+
+
+def _alike(names: Mapping[str, Counter[str]]) -> Iterator[tuple[str, str]]:
+    """Pairs of full names, either way round, that may differ by a slip of the pen.
+
+    Names are compared within blocks that share one word, the first letters of the others and all digits. In a block of more than
+    `_BLOCK` names each is compared with those beside it in the order of spelling, from the front and from the back.
+    """
+    from rapidfuzz.distance import Levenshtein
+    from rapidfuzz.process import cdist
+
+    blocks: dict[tuple[object, ...], list[str]] = defaultdict(list)
+    for key, types in names.items():
+        words = key.removeprefix("name:").split()
+        if key.startswith("name:") and len(words) > 1 and _FUZZY & types.keys():
+            initials = tuple(word[0] for word in words)
+            for place, word in enumerate(words):
+                blocks[place, word, initials, *_DIGITS.findall(key)].append(key)
+    for block in blocks.values():
+        runs = [sorted(block)] if len(block) <= _BLOCK else _overlapping(sorted(block))
+        if len(block) > _BLOCK:
+            runs = [*runs, *_overlapping(sorted(block, key=lambda key: key[::-1]))]
+        for run in runs if len(block) > 1 else ():
+            distances = cdist(run, run, scorer=Levenshtein.distance, score_cutoff=max(map(len, run)) // 4 + 1)
+            for one, other in zip(*(distances <= max(map(len, run)) // 4).nonzero(), strict=True):
+                if one != other:
+                    yield run[one], run[other]
+
+
+def _overlapping(ordered: Sequence[str]) -> list[Sequence[str]]:
+    """Runs of `_BLOCK` names, each of which shares half with the next."""
+    return [ordered[start : start + _BLOCK] for start in range(0, len(ordered) - _BLOCK // 2, _BLOCK // 2)]
 
 
 def _may_be_slip(names: Mapping[str, Counter[str]], one: str, other: str) -> bool:
@@ -138,23 +165,14 @@ def _may_be_slip(names: Mapping[str, Counter[str]], one: str, other: str) -> boo
 
 
 def _similarity(one: str, other: str, names: Mapping[str, Counter[str]]) -> float:
+    from rapidfuzz.distance import Levenshtein
+
     a, b = one.removeprefix("name:"), other.removeprefix("name:")
-    if len(a) < _SHORTEST_FUZZY or len(b) < _SHORTEST_FUZZY or re.findall(r"\d+", a) != re.findall(r"\d+", b):
-        return 0.0
-    if any(word[0] != twin[0] for word, twin in zip(a.split(), b.split(), strict=True)):
+    if len(a) < _SHORTEST_FUZZY or len(b) < _SHORTEST_FUZZY:
         return 0.0
     bonus = ENTITY_BONUS + (SAME_TYPE_BONUS if _type(names[one]) == _type(names[other]) else 0.0)
-    plain = 1 - _levenshtein(a, b) / max(len(a), len(b))
+    plain = Levenshtein.normalized_similarity(a, b)
     return min(MOST, plain + bonus) if plain + bonus >= THRESHOLD and plain >= THRESHOLD - SAME_TYPE_BONUS else 0.0
-
-
-def _levenshtein(a: str, b: str) -> int:
-    row = list(range(len(b) + 1))
-    for number, left in enumerate(a, start=1):
-        above, row = row, [number]
-        for place, right in enumerate(b):
-            row.append(min(above[place + 1] + 1, row[place] + 1, above[place] + (left != right)))
-    return row[-1]
 
 
 def _type(types: Counter[str]) -> str:

@@ -4,8 +4,9 @@ Every rule gives rows of one shape (source, target, type, confidence, similarity
 memory that the edge was read from, or 0 where it was stated, found in sleep or follows from a pair. When a memory changes, only
 the edges in `doomed` are computed again: those read from it, or from memories that its change touches.
 
-`now_memories`, `now_surfaces`, `now_mentions` and `now_cues` are the catalog's tables as they will be; `touched` holds the ids of
-changed and vanished memories.
+`now_memories`, `now_surfaces`, `now_mentions` and `now_cues` are views of the catalog's tables as they will be; `touched` holds the ids
+of changed and vanished memories. A rule first names what it concerns, and joins that with the large tables, so that they are passed
+through at most once, column by column, and never sorted.
 """
 
 LINK_CONFIDENCE = 0.9
@@ -16,8 +17,6 @@ RETRACTION_CONFIDENCE = 0.75
 """A new version whose wording says that something no longer holds may mean another part of the old one."""
 DUPLICATE_SIMILARITY = 0.9
 """Cosine from which two memories say the same."""
-TWIN_CAP = 5
-"""Memories of the same text that one is connected with."""
 HUB = 50
 """An entity that more memories mention connects none of them by itself."""
 ENTITY_CAP = 5
@@ -39,11 +38,14 @@ CREATE TEMP TABLE touched_names AS
 CREATE TEMP TABLE link_readers AS
     SELECT id FROM touched UNION
     SELECT id FROM (SELECT id, unnest(links) AS name FROM now_memories) SEMI JOIN touched_names USING (name);
+CREATE TEMP TABLE read_links AS
+    SELECT id, project, unnest(links) AS name FROM now_memories SEMI JOIN link_readers USING (id) WHERE live;
 CREATE TEMP TABLE link_targets AS
     WITH found AS (
         SELECT r.id AS source_id, r.name, n.id AS target_id, n.project = r.project AND r.project <> '' AS at_home
-        FROM (SELECT id, project, unnest(links) AS name FROM now_memories SEMI JOIN link_readers USING (id) WHERE live) r
-        JOIN (SELECT id, project, unnest(names) AS name FROM now_memories WHERE live) n USING (name)
+        FROM read_links r
+        JOIN (SELECT id, project, unnest(names) AS name FROM now_memories
+              WHERE live AND list_has_any(names, (SELECT coalesce(list(DISTINCT name), []) FROM read_links))) n USING (name)
         WHERE n.id <> r.id
     )
     SELECT source_id, name, target_id, count(*) OVER (PARTITION BY source_id, name) AS bearers FROM (
@@ -121,25 +123,29 @@ INSERT INTO wanted BY NAME
 
 ENTITIES = """
 CREATE TEMP TABLE changed_mentions AS
-    (FROM graph_mentions EXCEPT FROM now_mentions) UNION (FROM now_mentions EXCEPT FROM graph_mentions);
-CREATE TEMP TABLE frequencies AS
-    SELECT entity_id, count(*) AS memories FROM now_mentions GROUP BY entity_id;
+    (FROM old_mentions EXCEPT FROM new_mentions) UNION (FROM new_mentions EXCEPT FROM old_mentions);
 CREATE TEMP TABLE touched_entities AS
-    SELECT DISTINCT c.entity_id FROM changed_mentions c
-    LEFT JOIN frequencies f USING (entity_id)
-    LEFT JOIN (SELECT entity_id, count(*) AS memories FROM graph_mentions GROUP BY entity_id) b USING (entity_id)
+    SELECT entity_id FROM (SELECT DISTINCT entity_id FROM changed_mentions) c
+    LEFT JOIN (SELECT entity_id, count(*) AS memories FROM now_mentions SEMI JOIN changed_mentions USING (entity_id) GROUP BY ALL) f
+        USING (entity_id)
+    LEFT JOIN (SELECT entity_id, count(*) AS memories FROM graph_mentions SEMI JOIN changed_mentions USING (entity_id) GROUP BY ALL) b
+        USING (entity_id)
     WHERE least(coalesce(f.memories, 0), coalesce(b.memories, 0)) <= $hub;
 CREATE TEMP TABLE sharers AS
     SELECT id FROM touched UNION SELECT memory_id FROM changed_mentions
     UNION SELECT memory_id FROM now_mentions SEMI JOIN touched_entities USING (entity_id)
     UNION SELECT memory_id FROM graph_mentions SEMI JOIN touched_entities USING (entity_id);
+CREATE TEMP TABLE shared_mentions AS
+    SELECT memory_id, entity_id FROM now_mentions SEMI JOIN sharers s ON s.id = memory_id;
+CREATE TEMP TABLE partners AS
+    SELECT memory_id, entity_id, count(*) OVER (PARTITION BY entity_id) AS memories
+    FROM now_mentions SEMI JOIN shared_mentions USING (entity_id)
+    QUALIFY memories BETWEEN 2 AND $hub;
 INSERT INTO doomed SELECT e.* FROM graph_edges e JOIN sharers s ON s.id = e.evidence_id WHERE origin = 'entities';
 INSERT INTO wanted BY NAME
     WITH shared AS (
-        SELECT a.memory_id, b.memory_id AS other, f.entity_id, 1 / log2(1 + f.memories) AS weight
-        FROM now_mentions a SEMI JOIN sharers s ON s.id = a.memory_id
-        JOIN (FROM frequencies WHERE memories BETWEEN 2 AND $hub) f USING (entity_id)
-        JOIN now_mentions b ON b.entity_id = a.entity_id AND b.memory_id <> a.memory_id
+        SELECT a.memory_id, b.memory_id AS other, entity_id, 1 / log2(1 + b.memories) AS weight
+        FROM shared_mentions a JOIN partners b USING (entity_id) WHERE b.memory_id <> a.memory_id
     ),
     pairs AS (
         SELECT memory_id, other, sum(weight) / (1 + sum(weight)) AS confidence,
@@ -147,51 +153,65 @@ INSERT INTO wanted BY NAME
         FROM shared GROUP BY memory_id, other
         HAVING sum(weight) / (1 + sum(weight)) >= $least_entity
         QUALIFY row_number() OVER (PARTITION BY memory_id ORDER BY round(confidence, 9) DESC, other) <= $entity_cap
+    ),
+    named AS (
+        SELECT memory_id, other, confidence, unnest(names[:3]) AS id, generate_subscripts(names[:3], 1) AS place FROM pairs
     )
     SELECT memory_id AS source_id, other AS target_id, 'RELATES_TO' AS type, round(confidence, 6) AS confidence,
-           'entities' AS origin, memory_id AS evidence_id,
-           'both mention ' || list_aggregate(list_transform(names[:3], name -> label_of[name]), 'string_agg', ', ') AS note
-    FROM pairs, (SELECT map(list(id ORDER BY id), list(label ORDER BY id)) AS label_of FROM now_entities);
+           'entities' AS origin, memory_id AS evidence_id, 'both mention ' || string_agg(label, ', ' ORDER BY place) AS note
+    FROM named JOIN now_entities USING (id) GROUP BY memory_id, other, confidence;
 INSERT INTO doomed SELECT e.* FROM graph_edges e JOIN sharers s ON s.id = e.evidence_id WHERE origin = 'preference';
+CREATE TEMP TABLE preferences AS
+    FROM now_cues c SEMI JOIN sharers s ON s.id = c.memory_id WHERE c.target_kind = 'entity';
+CREATE TEMP TABLE preferring_surfaces AS FROM now_surfaces SEMI JOIN preferences USING (memory_id);
 INSERT INTO wanted BY NAME
     SELECT a.entity_id AS source_id, b.entity_id AS target_id, c.relation AS type, max(c.confidence) AS confidence,
            'preference' AS origin, c.memory_id AS evidence_id, arg_max(sentence, (c.confidence, sentence)) AS note
-    FROM now_cues c SEMI JOIN sharers s ON s.id = c.memory_id
-    JOIN now_surfaces sa ON sa.memory_id = c.memory_id AND lower(sa.text) = lower(c.target)
+    FROM preferences c
+    JOIN preferring_surfaces sa ON sa.memory_id = c.memory_id AND lower(sa.text) = lower(c.target)
     JOIN now_aliases a ON a.text = sa.text AND a.type = sa.type
-    JOIN now_surfaces sb ON sb.memory_id = c.memory_id AND lower(sb.text) = lower(c.other)
+    JOIN preferring_surfaces sb ON sb.memory_id = c.memory_id AND lower(sb.text) = lower(c.other)
     JOIN now_aliases b ON b.text = sb.text AND b.type = sb.type
-    WHERE c.target_kind = 'entity' AND a.entity_id <> b.entity_id GROUP BY ALL;
+    WHERE a.entity_id <> b.entity_id GROUP BY ALL;
 """
 
 SIMILARITY = """
-CREATE TEMP TABLE same_texts AS
-    SELECT DISTINCT least(c.id, m.id) AS one, greatest(c.id, m.id) AS two
-    FROM changed c JOIN now_memories m USING (content_hash) WHERE c.live AND m.live AND c.id <> m.id
-    QUALIFY row_number() OVER (PARTITION BY c.id ORDER BY m.id) <= $twin_cap;
+CREATE TEMP TABLE told_again AS
+    SELECT id, content_hash, lead(id) OVER (PARTITION BY content_hash ORDER BY created_at, id) AS next_id
+    FROM now_memories
+    SEMI JOIN (SELECT content_hash FROM changed UNION SELECT content_hash FROM graph_memories SEMI JOIN touched USING (id))
+        USING (content_hash)
+    WHERE live;
 CREATE TEMP TABLE twins AS
     SELECT least(id, other) AS one, greatest(id, other) AS two, max(similarity) AS similarity, 'similar' AS origin
-    FROM (SELECT * FROM neighbours WHERE similarity >= $duplicate)
-    ANTI JOIN same_texts ON one = least(id, other) AND two = greatest(id, other)
+    FROM (SELECT * FROM neighbours WHERE similarity >= $duplicate) n
+    LEFT JOIN told_again a USING (id) LEFT JOIN told_again b ON b.id = n.other
+    WHERE a.content_hash IS NULL OR a.content_hash IS DISTINCT FROM b.content_hash
     GROUP BY ALL
-    UNION ALL SELECT one, two, 1.0, 'same text' FROM same_texts;
+    UNION ALL SELECT id, next_id, 1.0, 'same text' FROM told_again WHERE next_id IS NOT NULL;
 INSERT INTO doomed
-    SELECT e.* FROM graph_edges e WHERE origin IN ('similar', 'same text')
-       AND (source_id IN (FROM touched) OR target_id IN (FROM touched));
+    SELECT e.* FROM graph_edges e WHERE origin = 'similar' AND (source_id IN (FROM touched) OR target_id IN (FROM touched))
+    UNION ALL
+    SELECT e.* FROM graph_edges e WHERE origin = 'same text'
+       AND (source_id IN (FROM touched) OR source_id IN (SELECT id FROM told_again));
 INSERT INTO wanted BY NAME
     SELECT CASE WHEN first_is_one THEN one ELSE two END AS source_id, CASE WHEN first_is_one THEN two ELSE one END AS target_id,
            CASE WHEN independent THEN 'REINFORCES' ELSE 'RELATES_TO' END AS type, similarity AS confidence, similarity, origin,
            0 AS evidence_id, CASE WHEN origin = 'similar' THEN 'says nearly the same' ELSE 'says the same' END AS note
     FROM (
+        WITH ends AS (SELECT one AS id FROM twins UNION SELECT two FROM twins),
+        told AS (SELECT id, created_at, source, author, session FROM now_memories SEMI JOIN ends USING (id) WHERE live)
         SELECT t.*, (a.created_at, a.id) < (b.created_at, b.id) AS first_is_one,
                a.source <> b.source OR a.author <> b.author OR (a.session <> b.session AND a.session <> '' AND b.session <> '')
                    AS independent
-        FROM twins t JOIN now_memories a ON a.id = t.one JOIN now_memories b ON b.id = t.two WHERE a.live AND b.live
+        FROM twins t JOIN told a ON a.id = t.one JOIN told b ON b.id = t.two
     );
 """
 
 KEPT = """
-INSERT INTO doomed FROM graph_edges WHERE origin IN ('stated', 'creative', 'cluster', 'analyzer');
+INSERT INTO doomed
+    FROM graph_edges WHERE origin IN ('stated', 'creative', 'analyzer')
+    UNION ALL SELECT e.* FROM graph_edges e SEMI JOIN touched ON touched.id = e.source_id WHERE origin = 'cluster';
 INSERT INTO wanted BY NAME
     SELECT source_id, target_id, type, confidence, 'stated' AS origin, nullif(note, '') AS note FROM stated;
 INSERT INTO wanted BY NAME
@@ -201,7 +221,7 @@ INSERT INTO wanted BY NAME
 INSERT INTO wanted BY NAME
     SELECT memory_id AS source_id, cluster_id AS target_id, 'PART_OF' AS type, closeness AS confidence, closeness AS similarity,
            'cluster' AS origin, 'one of a cluster' AS note
-    FROM cluster_members;
+    FROM cluster_members SEMI JOIN touched ON touched.id = memory_id;
 INSERT INTO wanted BY NAME
     SELECT source_id, target_id, type, max(confidence) AS confidence, 'analyzer' AS origin, memory_id AS evidence_id,
            arg_max(note, (confidence, note)) AS note
@@ -213,7 +233,6 @@ PARAMETERS = {
     "shared_name": SHARED_NAME_CONFIDENCE,
     "retraction": RETRACTION_CONFIDENCE,
     "duplicate": DUPLICATE_SIMILARITY,
-    "twin_cap": TWIN_CAP,
     "hub": HUB,
     "entity_cap": ENTITY_CAP,
     "least_entity": LEAST_ENTITY_CONFIDENCE,

@@ -63,7 +63,7 @@ class World:
                 "source": Source.CLI,
                 "source_key": "",
                 "created_at": DAY - timedelta(days=days),
-                "updated_at": DAY - timedelta(days=days),
+                "updated_at": datetime.now(UTC) if self.memories.get([number]) else DAY - timedelta(days=days),
                 "entities": tuple(Entity(name, kind) for name, kind in names),
                 "content_hash": content_hash(text),
                 "revision": content_hash(f"{text}{names}{fields}{days}"),

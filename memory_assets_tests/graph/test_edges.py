@@ -1,11 +1,13 @@
+from datetime import timedelta
+
 import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memory_assets.graph.rules import ENTITY_CAP
-from memory_assets.models import RelationType, Source, State
+from memory_assets.models import Kind, Memory, RelationType, Source, State
 from memory_assets.stores.relations import StatedRelation
-from memory_assets_tests.graph.conftest import World
+from memory_assets_tests.graph.conftest import DAY, World
 
 A, B, C, D = 11, 22, 33, 44
 
@@ -100,6 +102,22 @@ def test_near_duplicates_reinforce_across_sources_and_relate_within_one(world):
     assert world.edges() == {(A, B, "REINFORCES"), (C, D, "RELATES_TO")}
     (similarity,) = world.query(f"SELECT similarity FROM graph_edges WHERE source_id = {A}")[0]
     assert abs(similarity - 1 / np.sqrt(1.01)) < 1e-3
+
+
+def test_what_thousands_say_alike_is_one_chain_and_a_lost_link_closes(world):
+    count = 2_000
+    vectors = np.random.default_rng(1).normal(size=(count, 16)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    made = [
+        Memory(n, "ok", Kind.NOTE, Source.CLI, "", DAY + timedelta(seconds=n), DAY, content_hash="x") for n in range(1, count + 1)
+    ]
+    world.memories.put(made, vectors, "test")
+    world.refresh()
+    assert world.edges("same text") == {(n, n + 1, "RELATES_TO") for n in range(1, count)}
+    world.memories.delete([1_000])
+    assert world.refresh().written <= 5
+    assert (999, 1_001, "RELATES_TO") in world.edges("same text")
+    assert len(world.edges("same text")) == count - 2
 
 
 def test_preferences_join_entities(world):

@@ -1,3 +1,5 @@
+from random import Random
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -68,6 +70,28 @@ def test_ids_stay_when_a_full_name_arrives_and_when_a_group_falls_apart():
     apart = resolve([person("Priya", 3), person("Priya Vendakar"), person("Priya Nair")], known=joined)
     assert apart["Priya", "PERSON"] == before["Priya", "PERSON"]
     assert len(set(apart.values())) == 3
+
+
+def test_names_of_one_family_by_the_ten_thousand_are_compared_in_a_bounded_way(monkeypatch):
+    from rapidfuzz import process
+
+    from memory_assets.graph import entities
+
+    compared = []
+    cdist = process.cdist
+
+    def counting(one, other, **options):
+        compared.append(len(one) * len(other))
+        return cdist(one, other, **options)
+
+    monkeypatch.setattr(process, "cdist", counting)
+    chance = Random(3)
+    family = [person(f"Ana S{''.join(chance.choices('abcdefghiklmnoprst', k=12))}", 5) for _ in range(10_000)]
+    right = family[4_321].text
+    found = resolve([*family, person(right[:-2] + right[-1])])
+    assert found[right[:-2] + right[-1], "PERSON"] == found[right, "PERSON"]
+    assert len(set(found.values())) == len(family)
+    assert sum(compared) <= 5 * entities._BLOCK * len(family)
 
 
 NAMES = st.text(st.sampled_from("abAB é.,'1 @-"), min_size=1, max_size=12).filter(str.strip)
