@@ -214,4 +214,5 @@ def delete_tenant(tenant: Tenant) -> None:
             lancedb.connect(vectors_uri).drop_all_tables()
     shutil.rmtree(doomed)
     if tenant.settings.catalog_uri:
-        Path(tenant.settings.tenant_catalog_uri(tenant.name)).unlink(missing_ok=True)
+        for path in (tenant.catalog.path, tenant.catalog.log_path):
+            path.unlink(missing_ok=True)

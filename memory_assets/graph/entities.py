@@ -143,9 +143,9 @@ def _alike(names: Mapping[str, Counter[str]]) -> Iterator[tuple[str, str]]:
             for place, word in enumerate(words):
                 blocks[place, word, initials, *_DIGITS.findall(key)].append(key)
     for block in blocks.values():
-        runs = [sorted(block)] if len(block) <= _BLOCK else _overlapping(sorted(block))
+        runs = [sorted(block)]
         if len(block) > _BLOCK:
-            runs = [*runs, *_overlapping(sorted(block, key=lambda key: key[::-1]))]
+            runs = _overlapping(runs[0]) + _overlapping(sorted(block, key=lambda key: key[::-1]))
         for run in runs if len(block) > 1 else ():
             distances = cdist(run, run, scorer=Levenshtein.distance, score_cutoff=max(map(len, run)) // 4 + 1)
             for one, other in zip(*(distances <= max(map(len, run)) // 4).nonzero(), strict=True):
@@ -153,7 +153,7 @@ def _alike(names: Mapping[str, Counter[str]]) -> Iterator[tuple[str, str]]:
                     yield run[one], run[other]
 
 
-def _overlapping(ordered: Sequence[str]) -> list[Sequence[str]]:
+def _overlapping(ordered: list[str]) -> list[list[str]]:
     """Runs of `_BLOCK` names, each of which shares half with the next."""
     return [ordered[start : start + _BLOCK] for start in range(0, len(ordered) - _BLOCK // 2, _BLOCK // 2)]
 

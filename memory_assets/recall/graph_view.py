@@ -186,8 +186,7 @@ def read_graph(catalog: "Catalog", known: GraphView | None) -> GraphView:
 
 
 def _stamp(catalog: "Catalog") -> _Stamp:
-    files = (catalog.path, catalog.path.with_name(catalog.path.name + ".wal"))
-    stats = [file.stat() for file in files if file.exists()]
+    stats = [file.stat() for file in (catalog.path, catalog.log_path) if file.exists()]
     return tuple((stat.st_mtime_ns, stat.st_size, stat.st_ino) for stat in stats)
 
 

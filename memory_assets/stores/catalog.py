@@ -1,7 +1,8 @@
 """The DuckDB catalog: what is derived. Only the assets write it, each in one short transaction; it can always be rebuilt.
 
 DuckDB lets one process write a file, or several read it. So nobody keeps a connection while computing: `Catalog.read` and
-`Catalog.write` open one, wait a bounded time for another process's lock, and close it again.
+`Catalog.write` open one, wait a bounded time for another process's lock, and close it again. Small changes stay in the file's
+write-ahead log beside it until DuckDB finds it worth merging (16 MB), because merging writes whole tables and indexes anew.
 """
 
 import random
@@ -145,6 +146,11 @@ class Catalog:
         self.lock_timeout = lock_timeout
 
     @property
+    def log_path(self) -> Path:
+        """DuckDB's write-ahead log, which belongs to the file and goes with it."""
+        return self.path.with_name(f"{self.path.name}.wal")
+
+    @property
     def exists(self) -> bool:
         """Whether anything has been derived yet."""
         return self.path.exists()
@@ -213,7 +219,12 @@ class Catalog:
     def _in_file(self, read_only: bool) -> "DuckDBPyConnection":
         import duckdb
 
-        return duckdb.connect(self.path, read_only=read_only, config=_CONFIG)
+        if not self.exists:
+            self.log_path.unlink(missing_ok=True)
+        connection = duckdb.connect(self.path, read_only=read_only, config=_CONFIG)
+        if not read_only:
+            connection.execute("PRAGMA disable_checkpoint_on_shutdown")
+        return connection
 
     def _in_memory(self) -> "DuckDBPyConnection":
         """A copy of what is there, with the newest schema."""

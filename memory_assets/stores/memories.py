@@ -38,6 +38,7 @@ def _indices() -> dict[str, Any]:
         "id": BTree(),
         "state": Bitmap(),
         "source_key": BTree(),
+        "created_at": BTree(),
         "updated_at": BTree(),
     }
 

@@ -2,6 +2,8 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
 EVERYWHERE = (-math.inf, math.inf)
 """Bounds that pass every similarity."""
+_SPANS = (timedelta(hours=1), timedelta(days=1), timedelta(days=20), timedelta(days=400), None)
+"""How far back the newest memories are looked for, until there are enough."""
 
 
 class MemorySearch(Protocol):
@@ -126,11 +130,22 @@ class DiskSearch:
         return self._stored.reading.take_row_ids(known).select(list(columns)).to_arrow()
 
     def newest(self, limit: int, filters: Filters, columns: Sequence[str]) -> pa.Table:
-        """As `MemorySearch.newest`."""
-        order = [("created_at", "descending"), ("id", "descending")]
-        keys = self._scan(filters.sql(), ("id", "created_at")).sort_by(order)
-        newest = ", ".join(map(str, keys["id"].slice(0, limit).to_pylist()))
-        return self._scan(f"id IN ({newest})" if newest else "false", columns).sort_by(order)
+        """As `MemorySearch.newest`; asked within ever longer spans of time, so that the index on it is read no further than needed."""
+        from lancedb.query import ColumnOrdering
+
+        order = [ColumnOrdering(column_name=name, ascending=False) for name in ("created_at", "id")]
+        bounds = [datetime.now(UTC), filters.until, filters.after[0] if filters.after else None]
+        end = min(bound for bound in bounds if bound)
+        keys = pa.table({"id": []})
+        for span in _SPANS:
+            within = replace(filters, since=max(end - span, filters.since or end - span)) if span else filters
+            query = self._stored.reading.search().where(within.sql()).select(["id", "created_at"])
+            keys = query.with_row_id(True).order_by(order).limit(limit).to_arrow()
+            if keys.num_rows >= limit:
+                break
+        newest = ", ".join(map(str, keys["id"].to_pylist()))
+        found = self._scan(f"id IN ({newest})" if newest else "false", columns)
+        return found.sort_by([("created_at", "descending"), ("id", "descending")])
 
     def _scan(self, where: str, columns: Sequence[str]) -> pa.Table:
         return self._stored.reading.search().where(where).select(list(columns)).to_arrow()
