@@ -30,7 +30,7 @@ _SHORTEST_FUZZY = 3
 _SLIP_RATIO = 3
 """How many times as often the right spelling is mentioned, if the other one is mentioned more than once."""
 
-_BLOCK = 100
+_BLOCK = 40
 """Names that are compared all with all."""
 _DIGITS = re.compile(r"\d+")
 _TITLE = re.compile(r"^(?:mr|mrs|ms|dr|prof|herr|frau)\.?\s+")

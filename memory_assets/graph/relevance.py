@@ -190,9 +190,9 @@ def refresh_relevance(
             f"SELECT id FROM scores WHERE state = '{State.ARCHIVED}' AND lasting >= $1 ORDER BY id", [archive_threshold]
         ).fetchall()
         connection.register("wanted_scores", wanted)
-        (written,) = connection.execute(
-            f"SELECT count(*) FROM wanted_scores w FULL JOIN relevance_scores r USING (id) WHERE {_DIFFERS}"
-        ).fetchone() or (0,)
+        differing = connection.execute(
+            f"SELECT coalesce(w.id, r.id) AS id FROM wanted_scores w FULL JOIN relevance_scores r ON r.id = w.id WHERE {_DIFFERS}"
+        ).to_arrow_table()
         (below,) = connection.execute(
             f"SELECT count(*) FROM scores WHERE state = '{State.ACTIVE}' AND lasting < $1", [archive_threshold]
         ).fetchone() or (0,)
@@ -201,7 +201,7 @@ def refresh_relevance(
                 "SELECT least(9, floor(relevance * 10))::INTEGER AS bin, count(*) FROM wanted_scores GROUP BY bin"
             ).fetchall()
         )
-    if written and not dry_run:
+    if differing.num_rows and not dry_run:
         with catalog.write() as connection:
             connection.register("wanted_scores", wanted)
             connection.register("scores", scores)
@@ -210,9 +210,13 @@ def refresh_relevance(
                     WHEN NOT MATCHED THEN INSERT (id, seen_at) VALUES (s.id, s.first_seen)
                     WHEN NOT MATCHED BY SOURCE THEN DELETE
             """)
-            connection.execute("DELETE FROM relevance_scores; INSERT INTO relevance_scores BY NAME FROM wanted_scores")
+            connection.register("differing", differing)
+            connection.execute("""
+                DELETE FROM relevance_scores WHERE id IN (FROM differing);
+                INSERT INTO relevance_scores BY NAME FROM wanted_scores SEMI JOIN differing USING (id);
+            """)
     histogram = [bins.get(number, 0) for number in range(10)]
-    return RelevanceOutcome(wanted.num_rows, below, histogram, written, tuple(number for (number,) in woken))
+    return RelevanceOutcome(wanted.num_rows, below, histogram, differing.num_rows, tuple(number for (number,) in woken))
 
 
 def wake(memories: MemoryStore, ids: Sequence[int]) -> list[int]:

@@ -51,7 +51,7 @@ def test_an_older_catalog_is_migrated_by_writing_and_read_without(tmp_path: Path
     assert path.read_bytes() == before
     with catalog.write() as connection:
         assert connection.execute("SELECT count(*) FROM source_items").fetchone() == (0,)
-    assert path.read_bytes() != before
+    assert catalog.log_path.exists()
 
 
 def test_reading_a_catalog_that_does_not_exist_creates_nothing(tmp_path: Path) -> None:
@@ -115,3 +115,29 @@ def test_a_file_that_is_no_database_is_named_with_its_mend(tmp_path: Path) -> No
     path.write_bytes(b"not a database" * 1000)
     with pytest.raises(StoreError, match=r"catalog\.duckdb cannot be opened.*memory run"), Catalog(str(path), 1).read():
         pass
+
+
+def test_a_small_change_does_not_rewrite_the_file_and_a_large_one_leaves_no_log(tmp_path: Path):
+    catalog = Catalog(str(tmp_path / "catalog.duckdb"), 5)
+    with catalog.write() as connection:
+        connection.execute(
+            "INSERT INTO graph_nodes (id, kind, label) SELECT range, 'memory', md5(range::VARCHAR) FROM range(100000)"
+        )
+    assert not catalog.log_path.exists()
+    before = catalog.path.read_bytes()
+    with catalog.write() as connection:
+        connection.execute("INSERT INTO graph_nodes (id, kind, label) VALUES (-1, 'memory', 'x')")
+    assert catalog.path.read_bytes() == before
+    with catalog.read() as connection:
+        assert connection.execute("SELECT count(*) FROM graph_nodes").fetchone() == (100_001,)
+
+
+def test_the_log_of_a_catalog_that_was_moved_away_is_not_read_into_a_new_one(tmp_path: Path):
+    catalog = Catalog(str(tmp_path / "catalog.duckdb"), 5)
+    for number in (1, 2):
+        with catalog.write() as connection:
+            connection.execute("INSERT INTO graph_nodes (id, kind, label) VALUES (?, 'memory', 'x')", [number])
+    assert catalog.log_path.exists()
+    catalog.path.unlink()
+    with catalog.write() as connection:
+        assert connection.execute("SELECT count(*) FROM graph_nodes").fetchone() == (0,)
