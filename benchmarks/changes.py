@@ -82,7 +82,7 @@ class Measured:
         names = [f"Name{self._made % 7}", "Tool3", f"Name{self._made}"]
         now = datetime.now(UTC)
         made = replace(memory(new_id(), 1, names, 0.0), created_at=now, updated_at=now)
-        self.store.add([made], vector / np.linalg.norm(vector), "synthetic")
+        self.store.add([made], (vector / np.linalg.norm(vector)).astype(np.float32), "synthetic")
 
     def edge(self, number: int) -> None:
         """An edge more, as a build writes it."""

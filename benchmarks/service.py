@@ -171,6 +171,30 @@ def rate(make_client: Callable[[], Client], make: Callable[[random.Random], Requ
     return sum(done) / (time.perf_counter() - begun)
 
 
+def beside(make_client: Callable[[], Client], seconds: float) -> dict[str, dict[str, float]]:
+    """One client that searches while four others store ten memories a second."""
+    end = time.perf_counter() + seconds
+    searches: list[float] = []
+    stores: list[float] = []
+
+    def work(number: int, make: Callable[[random.Random], Request], times: list[float], pause: float) -> None:
+        client, chance = make_client(), random.Random(2_000 + number)
+        while time.perf_counter() < end:
+            begun = time.perf_counter()
+            client.send(make(chance))
+            taken = time.perf_counter() - begun
+            times.append(taken * 1e3)
+            time.sleep(max(0.0, pause - taken))
+
+    threads = [threading.Thread(target=work, args=(0, searching, searches, 0.0))]
+    threads += [threading.Thread(target=work, args=(number, storing, stores, 0.4)) for number in range(1, 5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return {"search beside ten stores a second": spread(np.array(searches)), "store beside it": spread(np.array(stores))}
+
+
 def resident_megabytes(pid: int) -> float:
     fields = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines())
     return int(fields["VmRSS"].split()[0]) / 1024
@@ -204,6 +228,7 @@ def measure(settings: Settings, tenant: Tenant, seconds: float) -> dict[str, obj
             for name, make in (("searches", searching), ("stores", storing)):
                 made = rate(lambda: Client(url, tenant.name, key), make, 8, seconds)
                 results[f"{name} a second, 8 clients"] = round(made, 1)
+            results |= beside(lambda: Client(url, tenant.name, key), seconds)
             results["service's memory, MB"] = round(resident_megabytes(process.pid))
         finally:
             process.terminate()

@@ -56,8 +56,10 @@ def normalised(text: str, kind: str) -> str:
     """What exact comparison compares: no case, accents, titles, possessive or doubled spaces; "Last, First" turned round."""
     if kind in _OWN_SPACE:
         return text.casefold() if kind in {EntityType.EMAIL, EntityType.TAG} else text
-    folded = unicodedata.normalize("NFKD", text.casefold().translate(_TRANSCRIBED))
-    plain = "".join(character for character in folded if not unicodedata.combining(character))
+    plain = text.casefold()
+    if not plain.isascii():
+        folded = unicodedata.normalize("NFKD", plain.translate(_TRANSCRIBED))
+        plain = "".join(character for character in folded if not unicodedata.combining(character))
     plain = re.sub(r"['’]s?$", "", " ".join(plain.split()).lstrip("@ "))
     plain = _TITLE.sub("", plain)
     if kind in _PERSONAL and (turned := re.fullmatch(r"([^,\s]+), ([^,]+)", plain)):
