@@ -5,6 +5,7 @@ says that the record is whole. A record is one `write` to a file opened for appe
 line break of its own, so that a torn record before it harms nothing but itself.
 """
 
+import logging
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -18,6 +19,7 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from memory_assets.stores.catalog import Catalog
 
+_log = logging.getLogger(__name__)
 _SEGMENT = re.compile(r"\d{4}-\d\d-\d\d\.log")
 _RECORD = re.compile(rb"(\d{1,17})((?: \d{1,16})+) \.")
 _KEPT_DAYS = 2
@@ -42,7 +44,7 @@ class AccessLog:
         self.folder = folder / "access"
 
     def record(self, ids: Iterable[int], at: datetime) -> None:
-        """Append one recall of some memories: one small write, whatever the log's size.
+        """Append one recall of some memories: one small write, whatever the log's size; left out where nothing can be written.
 
         Args:
             ids: the memories that were recalled; none writes nothing.
@@ -53,6 +55,12 @@ class AccessLog:
             return
         line = f"\n{int(at.timestamp() * 1e6)} {listed} .\n".encode("ascii")
         path = self.folder / f"{datetime.now(UTC):%Y-%m-%d}.log"
+        try:
+            self._append(path, line)
+        except OSError as error:
+            _log.warning("What was recalled is not noted: %s.", error)
+
+    def _append(self, path: Path, line: bytes) -> None:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
         try:
             descriptor = os.open(path, flags, 0o600)
