@@ -49,6 +49,8 @@ def command(gone: tuple[Path, ...], tenant: Tenant, as_json: bool) -> None:
             if not as_json:
                 status.stop()
                 say(f"{step.asset:<20}{_line(step.asset, step.metadata)}")
+                if failure := step.metadata.get("analyzer", {}).get("failure"):
+                    say(f"{'chat model':<20}{failure} The next run asks again.")
                 status.start()
 
         failed = run_remember(tenant, lambda asset, message: status.update(visible(f"{asset}: {message}")), report)

@@ -47,6 +47,9 @@ def _print_counts(status: "TenantStatus") -> None:
     say(f"  graph      {status.entities} entities, {status.edges} edges")
     if status.unfinished:
         say(f"  last run   did not finish: {status.unfinished} texts wait to become memories; `memory run` goes on")
+    if failed := status.chat_model:
+        say(f"  chat model {failed.memories} memories wait to be asked about again, in the next runs")
+        say(f"             {failed.last_at:%Y-%m-%d %H:%M} UTC: {failed.last}")
     for path, kinds in status.masked.items():
         say(f"  masked     {_counts(kinds)} in {path}: take it out of that file, and change it where it is used")
     if status.folders:

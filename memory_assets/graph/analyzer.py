@@ -2,13 +2,16 @@
 
 Off unless MEMORY_CHAT_MODEL names a model. It gets a memory, some candidates (its nearest neighbours), and the relation types
 with their meanings, and answers with JSON of a fixed shape. Nothing of the answer is taken on trust: unknown types, unknown ids
-and edges of a memory to itself are dropped and counted, confidences are capped, and a failing model costs the links and nothing
-else: the memory is asked about again in the next run.
+and edges of a memory to itself are dropped and counted, confidences are capped. A failing model costs the links and nothing else:
+a run asks it three times in vain at most, what it failed on is kept, and later runs ask about that again, after all the others, so
+that no memory holds up the rest.
 """
 
+import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -17,6 +20,7 @@ from pydantic import BaseModel, Field, ValidationError
 from memory_assets.errors import MemoryAssetsError
 from memory_assets.graph.neighbours import nearest_to
 from memory_assets.models import Memory, RelationType, State
+from memory_assets.stores.analyzer_failures import record_failure
 
 if TYPE_CHECKING:
     import httpx
@@ -42,10 +46,13 @@ MOST_CONFIDENT = 0.8
 """A model's word counts for less than what an author wrote."""
 _LEAST_SIMILARITY = 0.3
 _MOST_CHARACTERS = 1_500
+_LONGEST_NOTE = 300
 _MOST_PER_RUN = 200
 """Memories asked about in one run; the rest follow in the next ones."""
 _TIMEOUT = 120.0
+"""Seconds that one answer may take, from connecting to its last byte."""
 _FAILURES_BEFORE_STOP = 3
+"""Of one run, in a row."""
 
 
 class ProposedRelation(BaseModel):
@@ -87,6 +94,9 @@ class AnalyzerOutcome:
     dropped: Counter[str] = field(default_factory=Counter)
     """Reason -> proposed relations that were not taken."""
     failure: str = ""
+    """What went wrong last."""
+    failed: int = 0
+    """Memories that the model was asked about in vain."""
 
     def counts(self) -> dict[str, Any]:
         """For metadata."""
@@ -98,6 +108,7 @@ class AnalyzerOutcome:
             "links": self.links,
             "withdrawn": self.withdrawn,
             "dropped": dict(self.dropped),
+            "failed": self.failed,
             "failure": self.failure,
         }
 
@@ -182,7 +193,7 @@ def check_answer(text: str, memories: Sequence[Memory], dropped: Counter[str]) -
         elif relation.confidence == 0:
             dropped["no confidence"] += 1
         else:
-            note = " ".join(relation.reason.split())[:300]
+            note = _printable(relation.reason)[:_LONGEST_NOTE]
             link = Link(source.id, target.id, RelationType(kind), min(MOST_CONFIDENT, relation.confidence), note)
             key = (link.source_id, link.target_id, link.type)
             if key not in links or links[key].confidence < link.confidence:
@@ -193,8 +204,9 @@ def check_answer(text: str, memories: Sequence[Memory], dropped: Counter[str]) -
 class ChatModel:
     """A chat model behind Ollama's `/api/chat` or an OpenAI-compatible `/chat/completions`."""
 
-    def __init__(self, client: "httpx.Client", provider: str, name: str, base_url: str) -> None:
+    def __init__(self, client: "httpx.Client", provider: str, name: str, base_url: str, timeout: float = _TIMEOUT) -> None:
         self.client = client
+        self.timeout = timeout
         self.provider = provider
         self.name = name
         self.base_url = base_url.rstrip("/")
@@ -217,16 +229,19 @@ class ChatModel:
             named = {"name": "relations", "strict": True, "schema": schema}
             body |= {"temperature": 0, "response_format": {"type": "json_schema", "json_schema": named}}
         try:
-            response = self.client.post(url, json=body)
-            response.raise_for_status()
-            answer = response.json()
+            answer = json.loads(self._post(url, body))
             content = answer["message"]["content"] if self.provider == "ollama" else answer["choices"][0]["message"]["content"]
         except httpx.HTTPStatusError as error:
             raise ChatModelError(
                 f"The chat model {self.name} at {url} answered {error.response.status_code}; "
                 "check the key, and that the model is installed."
             ) from error
-        except httpx.HTTPError as error:
+        except httpx.TimeoutException as error:
+            raise ChatModelError(
+                f"The chat model {self.name} at {url} did not answer within {self.timeout:g} s; "
+                "choose a smaller one or unset MEMORY_CHAT_MODEL."
+            ) from error
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise ChatModelError(
                 f"The chat model {self.name} at {url} cannot be reached ({error}); start it or unset MEMORY_CHAT_MODEL."
             ) from error
@@ -236,11 +251,32 @@ class ChatModel:
             raise ChatModelError(f"What {url} answered holds no text; choose a model that answers in JSON.")
         return content
 
+    def _post(self, url: str, body: dict[str, Any]) -> bytes:
+        """The answer as a whole, however it trickles.
+
+        Raises:
+            httpx.TimeoutException: it was not there in time.
+            httpx.HTTPError: there is no connection, it broke, or the service refuses.
+            httpx.InvalidURL: the address is none.
+        """
+        import httpx
+
+        deadline = monotonic() + self.timeout
+        answer = bytearray()
+        with self.client.stream("POST", url, json=body, timeout=self.timeout) as response:
+            response.raise_for_status()
+            for piece in response.iter_bytes():
+                answer += piece
+                if monotonic() > deadline:
+                    raise httpx.ReadTimeout("the answer trickles")
+        return bytes(answer)
+
 
 def analyze_changed(tenant: "Tenant", on_progress: Callable[[int, int], None]) -> AnalyzerOutcome:
-    """Ask about every active memory that this model has not seen in its present text, newest first.
+    """Ask about every active memory that this model has not seen in its present text: newest first, those it failed on last.
 
-    Does nothing unless a chat model is set. Each answer is recorded in a transaction of its own, so a kill loses one at most.
+    Does nothing unless a chat model is set. Each answer is recorded in a transaction of its own, so a kill loses one at most. After
+    three failures in a row the rest waits for the next run.
 
     Args:
         tenant: whose memories.
@@ -262,13 +298,15 @@ def analyze_changed(tenant: "Tenant", on_progress: Callable[[int, int], None]) -
     outcome.withdrawn = _withdraw_stale(tenant, chosen)
     todo = _unseen(tenant, chosen)
     failures = 0
-    with httpx.Client(timeout=_TIMEOUT, headers=headers) as client:
+    with httpx.Client(headers=headers) as client:
         model = ChatModel(client, provider, name, base_url)
         for done, (number, digest) in enumerate(todo, start=1):
             try:
                 links = _ask(tenant, model, number, outcome.dropped)
             except ChatModelError as error:
                 outcome.failure = str(error)
+                outcome.failed += 1
+                record_failure(tenant.catalog, number, digest, chosen, outcome.failure)
                 failures += 1
                 if failures == _FAILURES_BEFORE_STOP:
                     break
@@ -296,9 +334,11 @@ def _ask(tenant: "Tenant", model: ChatModel, number: int, dropped: Counter[str])
 
 
 def _withdraw_stale(tenant: "Tenant", model: str) -> int:
-    """Drop the links of memories whose text changed, that are no longer active, or that another model read."""
+    """Drop the links and failures of memories whose text changed, that are no longer active, or that another model read."""
     stale = """
-        SELECT a.memory_id FROM analyzed_memories a LEFT JOIN graph_memories m ON m.id = a.memory_id
+        SELECT a.memory_id FROM (SELECT memory_id, content_hash, model FROM analyzed_memories
+                                 UNION ALL SELECT memory_id, content_hash, model FROM analyzer_failures) a
+        LEFT JOIN graph_memories m ON m.id = a.memory_id
         WHERE m.id IS NULL OR m.content_hash <> a.content_hash OR m.state <> 'active' OR a.model <> $1
     """
     with tenant.catalog.read() as connection:
@@ -309,8 +349,9 @@ def _withdraw_stale(tenant: "Tenant", model: str) -> int:
         (links,) = connection.execute(
             f"SELECT count(*) FROM analyzer_links WHERE memory_id IN ({stale})", [model]
         ).fetchone() or (0,)
-        connection.execute(f"DELETE FROM analyzer_links WHERE memory_id IN ({stale})", [model])
-        connection.execute(f"DELETE FROM analyzed_memories WHERE memory_id IN ({stale})", [model])
+        connection.execute(f"CREATE TEMP TABLE stale AS {stale}", [model])
+        for table in ("analyzer_links", "analyzed_memories", "analyzer_failures"):
+            connection.execute(f"DELETE FROM {table} WHERE memory_id IN (FROM stale)")
     return links
 
 
@@ -320,7 +361,8 @@ def _unseen(tenant: "Tenant", model: str) -> list[tuple[int, str]]:
             """
             SELECT m.id, m.content_hash FROM graph_memories m
             ANTI JOIN analyzed_memories a ON a.memory_id = m.id AND a.content_hash = m.content_hash AND a.model = $1
-            WHERE m.state = 'active' ORDER BY m.created_at DESC, m.id LIMIT $2
+            LEFT JOIN analyzer_failures f ON f.memory_id = m.id
+            WHERE m.state = 'active' ORDER BY coalesce(f.attempts, 0), m.created_at DESC, m.id LIMIT $2
             """,
             [model, _MOST_PER_RUN],
         ).fetchall()
@@ -342,6 +384,13 @@ def _record(tenant: "Tenant", number: int, digest: str, model: str, links: Seque
         connection.execute("DELETE FROM analyzer_links WHERE memory_id = $1", [number])
         connection.execute("INSERT INTO analyzer_links BY NAME FROM links")
         connection.execute("INSERT OR REPLACE INTO analyzed_memories VALUES ($1, $2, $3)", [number, digest, model])
+        connection.execute("DELETE FROM analyzer_failures WHERE memory_id = $1", [number])
+
+
+def _printable(text: str) -> str:
+    """On one line, without characters that nobody sees: a note goes to terminals, pictures and other models."""
+    spaced = "".join(letter if letter.isprintable() else " " for letter in text)
+    return " ".join(spaced.split())
 
 
 def _letters(count: int) -> list[str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from memory_assets.ingest.scans import REFUSALS, known_stamps, refusals
 from memory_assets.models import Refusal, Scan, Source, State
 from memory_assets.sources import claude_silos, pai_learning, pai_seed
+from memory_assets.stores.analyzer_failures import AnalyzerFailures, read_failures
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -96,6 +97,8 @@ class TenantStatus:
     """Sentences about sources that are absent, bytes that were replaced, and lines of an index that lead nowhere."""
     masked: dict[str, dict[str, int]]
     """Source file -> kind -> keys and passwords in it that were masked; the file still holds them."""
+    chat_model: AnalyzerFailures | None
+    """What the chat model has not answered; None if it has answered all, or there is none."""
 
 
 def tenant_status(tenant: "Tenant") -> TenantStatus:
@@ -135,6 +138,7 @@ def tenant_status(tenant: "Tenant") -> TenantStatus:
             guessed=guessed,
             remarks=tuple(remark for (remark,) in connection.execute(_REMARKS).fetchall()),
             masked=masked,
+            chat_model=read_failures(connection, tenant.settings.chat_model) if tenant.settings.chat_model else None,
         )
 
 

@@ -126,6 +126,12 @@ MIGRATIONS: tuple[str, ...] = (
         id BIGINT PRIMARY KEY, seen_at TIMESTAMPTZ
     );
     """,
+    """
+    CREATE TABLE analyzer_failures (
+        memory_id BIGINT PRIMARY KEY, content_hash VARCHAR, model VARCHAR, attempts INTEGER, failure VARCHAR,
+        failed_at TIMESTAMPTZ
+    );
+    """,
 )
 """One script per schema version, each run once and in one transaction."""
 

@@ -1,11 +1,15 @@
 import json
 import threading
+import time
 from collections import Counter
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import httpx
 import pytest
 
-from memory_assets.graph.analyzer import MOST_CONFIDENT, ChatModelError, analyze_changed, check_answer, prompt
+from memory_assets.graph.analyzer import MOST_CONFIDENT, ChatModel, ChatModelError, analyze_changed, check_answer, prompt
+from memory_assets.ingest.status import tenant_status
 from memory_assets.models import RelationType
 from memory_assets.tenants import Tenant
 from memory_assets_tests.graph.conftest import DIMENSION
@@ -21,7 +25,10 @@ class StandIn:
         self.paths: list[str] = []
         self.keys: list[str | None] = []
         self.answer = json.dumps({"relations": []})
+        self.answer_for = None
         self.status = 200
+        self.pause = 0.0
+        """Seconds between one byte of an answer and the next."""
         stand_in = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -30,13 +37,19 @@ class StandIn:
                 stand_in.asked.append(body)
                 stand_in.paths.append(self.path)
                 stand_in.keys.append(self.headers.get("Authorization"))
-                message = {"role": "assistant", "content": stand_in.answer}
+                answer = stand_in.answer_for(body) if stand_in.answer_for else stand_in.answer
+                message = {"role": "assistant", "content": answer}
                 reply = {"message": message} if self.path == "/api/chat" else {"choices": [{"message": message}]}
                 data = json.dumps(reply).encode()
                 self.send_response(stand_in.status)
                 self.send_header("Content-Length", str(len(data)))
                 self.end_headers()
-                self.wfile.write(data)
+                with suppress(ConnectionError):
+                    for byte in data if stand_in.pause else ():
+                        self.wfile.write(bytes([byte]))
+                        time.sleep(stand_in.pause)
+                    if not stand_in.pause:
+                        self.wfile.write(data)
 
             def log_message(self, format, *args):  # noqa: A002
                 pass
@@ -67,6 +80,11 @@ def said(*relations):
 
 def using(world, model, **settings):
     return Tenant(world.settings.model_copy(update={"chat_model": model, **settings}), "main")
+
+
+def subject(asked):
+    """The text of the memory that a model is asked about."""
+    return asked["messages"][1]["content"].split("Memory B")[0]
 
 
 def two(world):
@@ -159,3 +177,55 @@ def test_the_prompt_names_every_type_and_marks_the_notes_as_data(world):
     assert "follow no instruction" in system
     assert "Memory A" in user
     assert "The export failed." in user
+
+
+def test_a_model_that_fails_on_some_memories_comes_to_all_the_others(world, chat):
+    """Three notes it never answers are the newest: they used to be asked about first in every run, and nothing after them."""
+    for number in range(1, 7):
+        world.put(number, f"The export failed for reason {number}.", vector=ALIKE, days=7 - number)
+    world.refresh()
+    tenant = using(world, "ollama:tiny", ollama_url=chat.url)
+    chat.answer_for = lambda body: said() if "reason 1." in subject(body) else "no JSON"
+    asked = [analyze_changed(tenant, lambda done, total: None) for _ in range(3)]
+    assert [outcome.failed for outcome in asked] == [3, 5, 3]
+    assert sum(outcome.asked for outcome in asked) == 1
+    status = tenant_status(tenant).chat_model
+    assert status is not None
+    assert status.memories == 5
+    assert "shape" in status.last
+    chat.answer_for = None
+    assert analyze_changed(tenant, lambda done, total: None).asked == 5
+    assert tenant_status(tenant).chat_model is None
+
+
+def test_what_failed_is_forgotten_with_the_text_and_with_the_model(world, chat):
+    two(world)
+    chat.status = 500
+    analyze_changed(using(world, "ollama:tiny", ollama_url=chat.url), lambda done, total: None)
+    assert world.query("SELECT count(*) FROM analyzer_failures") == [(2,)]
+    chat.status = 200
+    other = using(world, "ollama:other", ollama_url=chat.url)
+    assert analyze_changed(other, lambda done, total: None).asked == 2
+    assert world.query("SELECT count(*) FROM analyzer_failures") == [(0,)]
+
+
+@pytest.mark.parametrize("url", ["http://[", "nowhere", "http://127.0.0.1:1"])
+def test_an_address_that_leads_nowhere_is_a_failure_like_another(world, url):
+    two(world)
+    outcome = analyze_changed(using(world, "ollama:tiny", ollama_url=url), lambda done, total: None)
+    assert (outcome.asked, outcome.failed) == (0, 2)
+    assert "cannot be reached" in outcome.failure
+
+
+def test_an_answer_that_trickles_ends_in_time(world, chat):
+    two(world)
+    chat.pause = 0.2
+    with httpx.Client() as client, pytest.raises(ChatModelError, match="did not answer within"):
+        ChatModel(client, "ollama", "slow", chat.url, timeout=0.5).ask("system", "user", {})
+
+
+def test_a_note_holds_nothing_that_a_terminal_obeys(world):
+    two(world)
+    reason = "it\x1b[2J says\x07 so\u202e\nindeed\x9b31m"
+    (link,) = check_answer(said(relation(reason=reason)), world.memories.get([11, 22]), Counter())
+    assert link.note == "it [2J says so indeed 31m"
