@@ -9,7 +9,7 @@ from memory_assets.errors import DamagedError, MemoryAssetsError
 from memory_assets.privacy import close_to_others, open_to_others
 from memory_assets.stores.lance import first_line, is_lances
 from memory_assets.stores.tables import StoredTable
-from memory_assets.tenants import Tenant
+from memory_assets.tenants import Tenant, deleted_folders, sweep_deleted
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Finding:
 def examine(tenant: Tenant) -> list[Finding]:
     """Look at the data folder, the sources, the language room and the stores of a tenant."""
     findings: list[Finding] = []
-    for look in (_data_folder, _permissions, _sources, _pipeline, _tables, _embedder, _tokens, _memories, _catalog):
+    for look in (_data_folder, _permissions, _deleted, _sources, _pipeline, _tables, _embedder, _tokens, _memories, _catalog):
         findings += _faults_caught(look, tenant)
     return findings
 
@@ -55,6 +55,12 @@ def _permissions(tenant: Tenant) -> Iterator[Finding]:
     if opened := open_to_others(folder):
         what = f"{len(opened)} folders and files in {folder} can be read by other users of this machine, {opened[0]} among them."
         yield Finding("fault", what, "Run `memory doctor --mend`.", lambda: close_to_others(folder))
+
+
+def _deleted(tenant: Tenant) -> Iterator[Finding]:
+    if left := deleted_folders(tenant.settings):
+        what = f"Deleting a tenant was stopped midway and left {', '.join(map(str, left))}."
+        yield Finding("fault", what, "Run `memory doctor --mend`.", lambda: sweep_deleted(tenant.settings))
 
 
 def _sources(tenant: Tenant) -> Iterator[Finding]:

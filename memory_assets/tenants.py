@@ -4,12 +4,13 @@ import re
 import secrets
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memory_assets.errors import ConflictError, InvalidInputError, NotFoundError
+from memory_assets.errors import ConflictError, InvalidInputError, NotFoundError, StoreError
 from memory_assets.models import TENANT_PATTERN
 from memory_assets.privacy import keep_temporary_files, refuse_link
 
@@ -26,6 +27,8 @@ RESERVED_TENANTS = frozenset({"api", "con", "aux", "nul", "prn", "com1", "lpt1",
 _PARTS = ("vectors", "catalog.duckdb", "keys")
 """What a tenant's folder holds at least one of."""
 _ALL_PARTS = (*_PARTS, "access")
+_DELETED = re.compile(r"\.deleted-[a-z][a-z0-9_-]*-[0-9a-f]{8}")
+"""What a tenant's folder is called as soon as it is deleted."""
 
 
 def validate_tenant(name: str) -> str:
@@ -175,44 +178,78 @@ def _stored_elsewhere(settings: "Settings") -> Iterator[str]:
 
 
 def create_tenant(tenant: Tenant) -> None:
-    """Make room for a tenant that does not exist yet.
+    """Make room for a tenant that does not exist yet. Of several processes that do so at once, one does.
+
+    What a kill leaves of it before there is a store does not count as a tenant; the stores themselves are made whole when they are
+    written.
 
     Raises:
         ConflictError: it exists.
-        StoreError: its stores cannot be made.
+        StoreError: its stores cannot be made, or it is just being deleted.
     """
+    from memory_assets.stores.locks import locked
+
     tenant.settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-    try:
-        tenant.folder.mkdir(mode=0o700)
-    except FileExistsError as error:
-        raise ConflictError(f"The tenant {tenant.name!r} exists already; `memory tenant list` shows all.") from error
-    tenant.memories.prepare()
-    tenant.relations.prepare()
+    tenant.folder.mkdir(exist_ok=True, mode=0o700)
+    with locked(tenant.folder) as there:
+        if not there:
+            raise StoreError(f"The tenant {tenant.name!r} is just being deleted; try again.")
+        if tenant.exists:
+            raise ConflictError(f"The tenant {tenant.name!r} exists already; `memory tenant list` shows all.")
+        tenant.memories.prepare()
+        tenant.relations.prepare()
 
 
 def delete_tenant(tenant: Tenant) -> None:
     """Delete a tenant with all that is kept for it. Its keys end at once, in a running service too.
 
-    What is being committed is finished before, and nothing is committed to its tables afterwards.
+    What is being committed is finished before, and nothing is committed to its tables afterwards. Killed at any point, it leaves a
+    tenant that can be deleted again, or a folder that `sweep_deleted` removes.
 
     Raises:
         NotFoundError: it does not exist.
-        StoreError: it is being deleted already.
+        StoreError: it cannot be removed.
     """
-    from memory_assets.stores.locks import exclusive_lock
+    from memory_assets.stores.locks import exclusive_lock, locked
 
-    doomed = tenant.folder.with_name(f".deleted-{tenant.name}-{secrets.token_hex(4)}")
     vectors_uri = tenant.settings.tenant_vectors_uri(tenant.name)
-    with exclusive_lock(Path(vectors_uri)):
-        try:
-            tenant.folder.rename(doomed)
-        except FileNotFoundError as error:
-            raise NotFoundError(f"There is no tenant {tenant.name!r}; `memory tenant list` shows those that exist.") from error
+    with locked(tenant.folder) as there, exclusive_lock(Path(vectors_uri)):
+        if not tenant.exists:
+            raise NotFoundError(f"There is no tenant {tenant.name!r}; `memory tenant list` shows those that exist.")
+        if tenant.settings.catalog_uri:
+            for path in (tenant.catalog.path, tenant.catalog.log_path):
+                path.unlink(missing_ok=True)
+            _remove_empty(tenant.catalog.path.parent)
+        if there:
+            tenant.folder.rename(tenant.folder.with_name(f".deleted-{tenant.name}-{secrets.token_hex(4)}"))
         if tenant.settings.vectors_uri:
             import lancedb
 
             lancedb.connect(vectors_uri).drop_all_tables()
-    shutil.rmtree(doomed)
-    if tenant.settings.catalog_uri:
-        for path in (tenant.catalog.path, tenant.catalog.log_path):
-            path.unlink(missing_ok=True)
+            if "://" not in vectors_uri:
+                shutil.rmtree(vectors_uri, ignore_errors=True)
+                _remove_empty(Path(vectors_uri).parent)
+    sweep_deleted(tenant.settings)
+
+
+def deleted_folders(settings: "Settings") -> list[Path]:
+    """What lies in the data folder of tenants that were deleted: something only while it is removed, or after a kill."""
+    folders = settings.data_dir.glob(".deleted-*")
+    return sorted(path for path in folders if _DELETED.fullmatch(path.name) and path.is_dir() and not path.is_symlink())
+
+
+def sweep_deleted(settings: "Settings") -> None:
+    """Remove `deleted_folders`. Several processes may do so at once.
+
+    Raises:
+        StoreError: one cannot be removed.
+    """
+    for folder in deleted_folders(settings):
+        shutil.rmtree(folder, ignore_errors=True)
+        if folder.exists():
+            raise StoreError(f"{folder}, which a deleted tenant left, cannot be removed; see who owns it, and remove it.")
+
+
+def _remove_empty(folder: Path) -> None:
+    with suppress(OSError):
+        folder.rmdir()

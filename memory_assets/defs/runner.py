@@ -19,7 +19,7 @@ from memory_assets.defs.resources import MemoryResource
 from memory_assets.defs.upkeep import end_dead_runs, forget_tenant, sweep_runs
 from memory_assets.errors import MemoryAssetsError
 from memory_assets.settings import Settings
-from memory_assets.tenants import Tenant
+from memory_assets.tenants import Tenant, sweep_deleted
 
 _INTERRUPTIONS = ("DagsterExecutionInterruptedError", "KeyboardInterrupt")
 
@@ -63,6 +63,7 @@ def run_remember(tenant: Tenant, on_message: OnMessage, on_report: OnReport) -> 
     run_id = str(uuid4())
     tenant.memories.prepare()  # which store it is belongs to what the run takes in
     tenant.relations.prepare()
+    sweep_deleted(tenant.settings)
     with open_instance(tenant.settings) as instance:
         end_dead_runs(instance)
         instance.add_dynamic_partitions(PARTITION_SET, [tenant.name])

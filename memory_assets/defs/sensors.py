@@ -25,7 +25,7 @@ from memory_assets.ingest.stamps import ABSENT, disk_stamp, source_stamp, stored
 from memory_assets.models import Source
 from memory_assets.privacy import close_to_others
 from memory_assets.settings import Settings
-from memory_assets.tenants import Tenant, tenant_names
+from memory_assets.tenants import Tenant, sweep_deleted, tenant_names
 
 _INTERVAL_SECONDS = 10
 _HOUR_SECONDS = 3600
@@ -138,6 +138,7 @@ def housekeeping_sensor(context: dg.SensorEvaluationContext, memory: MemoryResou
     gone = set(instance.get_dynamic_partitions(PARTITION_SET)) - set(tenant_names(settings))
     for name in gone:
         forget_tenant(instance, name)
+    sweep_deleted(settings)
     swept = sweep_runs(instance)
     close_to_others(Path(instance.root_directory))
     return dg.SkipReason(f"{swept} run records deleted, {len(gone)} deleted tenants forgotten.")

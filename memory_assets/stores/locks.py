@@ -37,7 +37,7 @@ def shared_lock(table: "Table") -> Iterator[None]:
     if "://" in uri or Path(uri) in _held.get():
         yield
         return
-    with _locked(Path(uri), fcntl.LOCK_SH) as there:
+    with locked(Path(uri), fcntl.LOCK_SH) as there:
         if not there:
             raise StoreError(f"The table {uri} has been deleted; nothing was written.")
         yield
@@ -53,7 +53,7 @@ def exclusive_lock(database: Path) -> Iterator[None]:
     with ExitStack() as locks:
         tables = sorted(database.glob("*.lance"))
         for table in tables:
-            if not locks.enter_context(_locked(table, fcntl.LOCK_EX)):
+            if not locks.enter_context(locked(table)):
                 raise StoreError(f"The table {table} is being deleted already.")
         before = _held.set(_held.get() | set(tables))
         try:
@@ -63,7 +63,7 @@ def exclusive_lock(database: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _locked(folder: Path, kind: int) -> Iterator[bool]:
+def locked(folder: Path, kind: int = fcntl.LOCK_EX) -> Iterator[bool]:
     """Hold a lock on a folder; False where it is not there, or no longer when the lock has been got."""
     try:
         held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)

@@ -203,9 +203,17 @@ class StoredTable:
                 return self._connected().open_table(self.definition.name)
             except (RuntimeError, ValueError):
                 if monotonic() > deadline:
+                    if self._is_unmade:
+                        return None
                     raise
             sleep(0.05)
         return None
+
+    @property
+    def _is_unmade(self) -> bool:
+        """Whether what is there is what a process leaves that is killed before a table's first commit."""
+        committed = ("_versions/*.manifest", f"_versions/{_HINT}", "data/*")
+        return "://" not in self.uri and not any(any(self._folder.glob(pattern)) for pattern in committed)
 
     def _created(self) -> "Table":
         if "://" not in self.uri:

@@ -42,6 +42,14 @@ def test_a_failed_check_is_told_and_the_command_exits_with_1(write_silo: WriteSi
     assert "every_memory_has_a_unit_embedding of memories found 1 fault(s): Run `memory backfill`" in done.stderr
 
 
+def test_a_run_ends_a_deletion_that_was_killed(write_silo: WriteSilo, tenant: Tenant) -> None:
+    write_silo("owner", "Priya owns the billing export.")
+    left = tenant.settings.data_dir / ".deleted-bob-0123abcd" / "vectors"
+    left.mkdir(parents=True)
+    quietly(tenant)
+    assert not left.parent.exists()
+
+
 def test_a_dagster_home_of_somebody_else_is_left_alone(
     write_silo: WriteSilo, tenant: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -74,10 +74,13 @@ def test_deleting_a_tenant_leaves_the_others_runs(home: dg.DagsterInstance, sett
 
 def test_a_tenant_that_is_gone_from_the_disk_is_forgotten_within_the_hour(home: dg.DagsterInstance, settings: Settings) -> None:
     home.add_dynamic_partitions(PARTITION_SET, ["bob"])
+    left = settings.data_dir / ".deleted-bob-0123abcd"
+    left.mkdir()
     with dg.build_sensor_context(instance=home, resources={"memory": MemoryResource()}) as context:
         housekeeping_sensor(context)
     assert not home.get_dynamic_partitions(PARTITION_SET)
     assert not settings.tenant_dir("bob").exists()
+    assert not left.exists()
 
 
 def test_the_records_of_the_newest_runs_are_kept_and_no_file_of_the_others(home: dg.DagsterInstance, tenant: Tenant) -> None:

@@ -1,20 +1,26 @@
-"""A tenant that is deleted while others write to it."""
+"""A tenant that is made by several at once, deleted while others write to it, and killed in the midst of either."""
 
+import multiprocessing
+import os
+import signal
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from memory_assets.errors import StoreError
+from memory_assets.doctor import examine
+from memory_assets.errors import ConflictError, StoreError
 from memory_assets.models import Kind, Memory, Source, State
-from memory_assets.settings import Settings
+from memory_assets.settings import Settings, load_settings
 from memory_assets.stores.locks import shared_lock
 from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.rows import new_id
-from memory_assets.tenants import Tenant, create_tenant, delete_tenant
+from memory_assets.tenants import Tenant, create_tenant, delete_tenant, deleted_folders, sweep_deleted, tenant_names
 
 VECTOR = np.full((1, 4), 0.5, np.float32)
 
@@ -82,3 +88,95 @@ def test_writers_at_full_speed_leave_nothing_of_a_deleted_tenant(settings: Setti
         for writer in writers:
             writer.join()
         assert list(settings.data_dir.iterdir()) == []
+
+
+def _die(*_given: object) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _die_renaming(path: Path, target: Path) -> None:
+    os.rename(path, target)  # noqa: PTH104
+    _die()
+
+
+def _work_and_die(work: Callable[[Tenant], None]) -> None:
+    """Create or delete the tenant `ann`, and die by SIGKILL once its folder is made, or renamed."""
+    MemoryStore.prepare = _die  # type: ignore[method-assign]
+    Path.rename = _die_renaming  # type: ignore[method-assign]
+    work(Tenant(load_settings(), "ann"))
+
+
+def killed(work: Callable[[Tenant], None]) -> None:
+    child = multiprocessing.get_context("spawn").Process(target=_work_and_die, args=(work,))
+    child.start()
+    child.join()
+    assert child.exitcode == -signal.SIGKILL
+
+
+def test_a_creation_that_was_killed_is_done_again(settings: Settings) -> None:
+    killed(create_tenant)
+    assert tenant_names(settings) == []
+    create_tenant(Tenant(settings, "ann"))
+    assert tenant_names(settings) == ["ann"]
+
+
+def test_a_deletion_that_was_killed_is_found_and_ended_by_the_next(written: Tenant) -> None:
+    killed(delete_tenant)
+    (left,) = written.settings.data_dir.glob(".deleted-ann-*")
+    create_tenant(Tenant(written.settings, "bob"))
+    (found,) = [finding for finding in examine(Tenant(written.settings, "bob")) if str(left) in finding.what]
+    assert (found.level, found.mend) == ("fault", "Run `memory doctor --mend`.")
+    delete_tenant(Tenant(written.settings, "bob"))
+    assert not left.exists()
+
+
+def test_a_deletion_killed_before_vectors_elsewhere_were_dropped_is_done_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEMORY_VECTORS_URI", str(tmp_path / "vectors"))
+    monkeypatch.setenv("MEMORY_CATALOG_URI", str(tmp_path / "catalogs"))
+    tenant = Tenant(load_settings(), "ann")
+    create_tenant(tenant)
+    with tenant.catalog.write():
+        add(tenant.memories)
+    killed(delete_tenant)
+    assert not tenant.catalog.exists
+    assert tenant_names(tenant.settings) == ["ann"]
+    delete_tenant(Tenant(tenant.settings, "ann"))
+    assert tenant_names(tenant.settings) == []
+    assert [*tmp_path.glob("vectors/*"), *tmp_path.glob("catalogs/*"), *tenant.settings.data_dir.glob("*ann*")] == []
+
+
+def test_only_folders_of_deleted_tenants_are_swept(settings: Settings, tmp_path: Path) -> None:
+    settings.data_dir.mkdir()
+    others = [settings.data_dir / name for name in (".deleted-", ".deleted-ann", ".deleted-ann-0123456", ".deleted-Ann-01234567")]
+    for folder in (*others, settings.data_dir / ".deleted-ann-b-01234567"):
+        folder.mkdir()
+    file, link = settings.data_dir / ".deleted-bob-01234567", settings.data_dir / ".deleted-eve-01234567"
+    file.write_text("a person's")
+    link.symlink_to(tmp_path)
+    sweep_deleted(settings)
+    assert set(settings.data_dir.iterdir()) == {*others, file, link}
+    assert deleted_folders(settings) == []
+
+
+def test_of_several_who_create_a_tenant_at_once_one_does(settings: Settings) -> None:
+    def create(begin: threading.Barrier) -> bool:
+        begin.wait()
+        try:
+            create_tenant(Tenant(settings, "ann"))
+        except ConflictError:
+            return False
+        return True
+
+    begin = threading.Barrier(4)
+    with ThreadPoolExecutor(4) as pool:
+        assert sorted(pool.map(create, [begin] * 4)) == [False, False, False, True]
+    assert tenant_names(settings) == ["ann"]
+
+
+def test_a_table_whose_creation_was_killed_is_made_by_the_next_writing(tenant: Tenant) -> None:
+    (tenant.folder / "vectors/memories.lance/_transactions").mkdir(parents=True)
+    assert len(tenant.memories) == 0
+    add(tenant.memories)
+    assert len(tenant.memories) == 1
