@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from memory_assets.errors import ConflictError, InvalidInputError, NotFoundError, StoreError
 from memory_assets.models import TENANT_PATTERN
-from memory_assets.privacy import keep_temporary_files, refuse_link
+from memory_assets.privacy import refuse_link
 
 if TYPE_CHECKING:
     from memory_assets.language.embedders import Embedder
@@ -104,16 +104,14 @@ class Tenant:
         """What is remembered. Reading it creates nothing; the first writing makes the store, `prepare` makes it at once."""
         from memory_assets.stores.memories import MemoryStore
 
-        keep_temporary_files(self.settings.data_dir)
-        return MemoryStore(self.settings.tenant_vectors_uri(self.name), self._freshness)
+        return MemoryStore(self.settings.tenant_vectors_uri(self.name), self._freshness, self.settings.data_dir)
 
     @cached_property
     def relations(self) -> "RelationStore":
         """What people and agents stated about how memories relate; it comes to be as `memories` does."""
         from memory_assets.stores.relations import RelationStore
 
-        keep_temporary_files(self.settings.data_dir)
-        return RelationStore(self.settings.tenant_vectors_uri(self.name), self._freshness)
+        return RelationStore(self.settings.tenant_vectors_uri(self.name), self._freshness, self.settings.data_dir)
 
     @cached_property
     def embedder(self) -> "Embedder":

@@ -60,7 +60,8 @@ class OpenTenant:
         self.search = pool.search
         self.requests = 0
         """Requests under way; the tenant stays open until they are answered."""
-        self._served_at = self._tended_at = -math.inf
+        self._stirred = pool.stirred
+        self._served_at = self._tending_since = self._tended_at = -math.inf
         self._tending_took = 0.0
 
     @contextmanager
@@ -72,6 +73,7 @@ class OpenTenant:
         finally:
             self.requests -= 1
             self._served_at = time.monotonic()
+            self._stirred.set()
 
     @property
     def current(self) -> bool:
@@ -83,9 +85,16 @@ class OpenTenant:
 
     @property
     def needs_upkeep(self) -> bool:
-        """Whether `tend` has something to do and has not just taken long."""
+        """Whether `tend` has something to do, now or later: nothing where nothing was asked since it was done last."""
+        if self.writer.unmerged_since is not None:
+            return True
+        return self._served_at >= self._tending_since and self.tenant.memories.needs_tending
+
+    @property
+    def may_be_tended(self) -> bool:
+        """Whether `tend` has something to do now, and has not just taken long."""
         rested = time.monotonic() - self._tended_at > self._tending_took / _UPKEEP_SHARE
-        return rested and (self.may_merge or self.tenant.memories.needs_tending)
+        return rested and self.needs_upkeep and (self.may_merge or self.tenant.memories.needs_tending)
 
     @property
     def may_merge(self) -> bool:
@@ -102,7 +111,7 @@ class OpenTenant:
 
     def tend(self) -> None:
         """Load the tenant's memories, or merge small files and index new rows; blocks for seconds."""
-        begun = time.monotonic()
+        self._tending_since = time.monotonic()
         try:
             if self.may_merge:
                 since, self.writer.unmerged_since = self.writer.unmerged_since, None
@@ -115,7 +124,7 @@ class OpenTenant:
         finally:
             return_freed_memory()
             self._tended_at = time.monotonic()
-            self._tending_took = self._tended_at - begun
+            self._tending_took = self._tended_at - self._tending_since
 
     def close(self) -> None:
         """Let go of the folder; requests under way are finished all the same."""
@@ -128,6 +137,8 @@ class TenantPool:
     def __init__(self, settings: "Settings", metrics: "Metrics") -> None:
         self.settings = settings
         self.metrics = metrics
+        self.stirred = asyncio.Event()
+        """Whether a tenant may need upkeep: set by every request that ends."""
         self._readers = ThreadPoolExecutor(_READING_THREADS, "memory-read")
         self._searchers = ThreadPoolExecutor(settings.service_threads, "memory-search")
         self._writers = ThreadPoolExecutor(_WRITING_THREADS, "memory-write")
@@ -222,13 +233,17 @@ class TenantPool:
         tenant.memories.keep_resident(self._resident)
 
     async def keep_up(self) -> None:
-        """Tend the open tenants that need it, one after the other, until cancelled."""
+        """Tend the open tenants that need it, one after the other, until cancelled; without a request, nothing is looked at."""
         while True:
+            await self.stirred.wait()
+            self.stirred.clear()
             await asyncio.sleep(_UPKEEP_SECONDS)
-            for opened in [each for each in self._open.values() if each.needs_upkeep]:
+            for opened in [each for each in self._open.values() if each.may_be_tended]:
                 (outcome,) = await asyncio.gather(_in_thread(self._upkeep, opened.tend), return_exceptions=True)
                 if isinstance(outcome, Exception):
                     _log.warning("upkeep put off: %s", outcome)
+            if any(each.needs_upkeep for each in self._open.values()):
+                self.stirred.set()
 
     async def close(self, upkeep: "asyncio.Task[None]") -> None:
         """End the upkeep and wait for the work that was begun."""

@@ -13,15 +13,21 @@ from memory_assets.tenants import Tenant
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path, allow_dash=True), default=Path("-"))
 @common_options
 def command(file: Path, tenant: Tenant, as_json: bool) -> None:  # noqa: ARG001
-    """Write all memories as JSON Lines, one a line, in every state; `memory import` takes them in again."""
-    from memory_assets.stores.exchange import to_jsonl
-    from memory_assets.stores.files import replace_file
-    from memory_assets.stores.rows import COLUMNS, from_arrow
+    """Write all memories as JSON Lines, one a line, in every state; `memory import` takes them in again.
 
-    memories = from_arrow(tenant.memories.scan(COLUMNS).sort_by([("created_at", "ascending"), ("id", "ascending")]))
-    lines = to_jsonl(memories)
+    Lines come as the store holds them, not by time, so that a store of any size is written in little memory. FILE is replaced when
+    all are written.
+    """
+    from memory_assets.stores.exchange import to_jsonl
+    from memory_assets.stores.files import replacing
+
     if str(file) == "-":
-        say(lines, nl=False)
+        for memories in tenant.memories.batches():
+            say(to_jsonl(memories), nl=False)
         return
-    replace_file(file, lines)
-    say(f"{len(memories)} memories written to {file}", err=True)
+    written = 0
+    with replacing(file) as lines:
+        for memories in tenant.memories.batches():
+            lines.write(to_jsonl(memories).encode())
+            written += len(memories)
+    say(f"{written} memories written to {file}", err=True)

@@ -2,22 +2,31 @@
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 
 def replace_file(path: Path, content: str | bytes) -> None:
-    """Put `content` in place of `path` in one step: temp file beside it, fsync, rename, fsync of the folder.
+    """Put `content` in place of `path` in one step, as `replacing` does."""
+    with replacing(path) as file:
+        file.write(content.encode("utf-8") if isinstance(content, str) else content)
 
-    A reader sees the old file or the new one; a kill leaves at most a temp file behind. The old file's permissions are kept;
-    a new file can be read by its owner alone.
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """What is written here takes the place of `path` in one step: temp file beside it, fsync, rename, fsync of the folder.
+
+    A reader sees the old file or the new one; a failure leaves the old one, and a kill at most a temp file besides. The old
+    file's permissions are kept; a new file can be read by its owner alone.
     """
-    data = content.encode("utf-8") if isinstance(content, str) else content
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
     temporary = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         if path.exists():

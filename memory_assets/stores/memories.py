@@ -1,6 +1,6 @@
 """The `memories` table: what is remembered, one row a memory, one commit a change."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -15,10 +15,12 @@ from memory_assets.stores.feed import Changes, Known, Position, Rows, read_chang
 from memory_assets.stores.filters import Filters
 from memory_assets.stores.rows import COLUMNS, SCHEMA, from_arrow, to_arrow
 from memory_assets.stores.search import EVERYWHERE, DiskSearch, MemorySearch
-from memory_assets.stores.tables import StoredTable, TableDefinition, reading
+from memory_assets.stores.tables import StoredTable, TableDefinition, explained, reading
 from memory_assets.stores.upkeep import Upkeep
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import numpy as np
     import numpy.typing as npt
     from lancedb.table import Table
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 SUPERSEDABLE = (State.ACTIVE, State.ARCHIVED, State.VANISHED)
 """States of a memory whose source says something else now; what a person forgot stays forgotten."""
 _CACHE_BYTES = 16 << 20
+_AT_ONCE = 200
 
 
 def _indices() -> dict[str, Any]:
@@ -52,10 +55,10 @@ class MemoryStore:
     Reading creates nothing: a store that does not exist is empty. The first writing makes it.
     """
 
-    def __init__(self, uri: str, freshness: float = 0.0) -> None:
-        """Name the store; nothing is opened yet. `freshness` is that of `StoredTable`."""
+    def __init__(self, uri: str, freshness: float = 0.0, data_dir: "Path | None" = None) -> None:
+        """Name the store; nothing is opened yet. `freshness` and `data_dir` are those of `StoredTable`."""
         self.uri = uri
-        self.stored = StoredTable(uri, DEFINITION, freshness)
+        self.stored = StoredTable(uri, DEFINITION, freshness, data_dir)
         self.columns = EmbeddingColumns(self.stored)
         self.upkeep = Upkeep(self.stored, lambda: self.columns.live)
         self._disk = DiskSearch(self.stored)
@@ -352,6 +355,16 @@ class MemoryStore:
         """The given columns of all rows that pass `where`, with LanceDB's `_rowid` if asked for."""
         query = self.table.search().where(where).select(list(columns)).with_row_id(row_ids)
         return query.limit(limit).to_arrow() if limit else query.to_arrow()
+
+    def batches(self) -> Iterator[list[Memory]]:
+        """All memories, in no order, a few at a time: what is in memory does not grow with the store.
+
+        Raises:
+            StoreError: the store cannot be read; the memories given before are whole.
+        """
+        with explained(self.stored):
+            for batch in self.table.search().select(list(COLUMNS)).to_batches(_AT_ONCE):
+                yield from_arrow(pa.Table.from_batches([batch]))
 
     @reading
     def changes(self, since: Position | None, known: Known, columns: Sequence[str]) -> Changes:

@@ -2,6 +2,7 @@
 
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -10,6 +11,10 @@ from memory_assets.models import RelationType
 from memory_assets.stores import lance
 from memory_assets.stores.rows import derived_id
 from memory_assets.stores.tables import StoredTable, TableDefinition, primary_key, reading
+from memory_assets.stores.upkeep import Upkeep
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SCHEMA = pa.schema(
     [
@@ -44,9 +49,10 @@ class RelationStore:
     Reading creates nothing: a store that does not exist is empty. The first writing makes it.
     """
 
-    def __init__(self, uri: str, freshness: float = 0.0) -> None:
-        """Name the store; nothing is opened yet. `freshness` is that of `StoredTable`."""
-        self.stored = StoredTable(uri, DEFINITION, freshness)
+    def __init__(self, uri: str, freshness: float = 0.0, data_dir: "Path | None" = None) -> None:
+        """Name the store; nothing is opened yet. `freshness` and `data_dir` are those of `StoredTable`."""
+        self.stored = StoredTable(uri, DEFINITION, freshness, data_dir)
+        self.upkeep = Upkeep(self.stored, lambda: None)
 
     def prepare(self) -> None:
         """Make the store now, or bring it up to date, instead of with the first writing.

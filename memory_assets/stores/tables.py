@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 import pyarrow as pa
 
 from memory_assets.errors import DamagedError, StoreError
+from memory_assets.privacy import keep_temporary_files
 from memory_assets.stores import lance
 from memory_assets.stores.files import replace_file
 
@@ -65,7 +66,7 @@ class TableDefinition:
 class StoredTable:
     """One table of one database. Any thread may use it."""
 
-    def __init__(self, uri: str, definition: TableDefinition, freshness: float = 0.0) -> None:
+    def __init__(self, uri: str, definition: TableDefinition, freshness: float = 0.0, data_dir: Path | None = None) -> None:
         """Name a table; nothing is opened yet.
 
         Args:
@@ -73,10 +74,12 @@ class StoredTable:
             definition: what the table is.
             freshness: seconds within which commits of other processes are seen; 0 looks for them at every call, which costs
                 each query several milliseconds. Commits through the table itself are seen at once.
+            data_dir: the data folder, below which what writes the table puts its temporary files; where all users do unless given.
         """
         self.uri = uri
         self.definition = definition
         self.freshness = freshness
+        self._data_dir = data_dir
         self._table: Table | None = None
         self._stand_in: Table | None = None
         self._prepared = False
@@ -114,6 +117,8 @@ class StoredTable:
                 table = self._opened() if self._table is None else self._table
                 if table is None:
                     table = self._created()
+                if self._data_dir:
+                    keep_temporary_files(self._data_dir)
                 self._migrate(table)
                 lance.ensure_indices(table, self.definition.indices())
                 self._table, self._prepared = table, True
@@ -134,6 +139,8 @@ class StoredTable:
         """
         with self._opening, self._explained("indexed"):
             table = self.reading if self.exists else self.writing
+            if self._data_dir:
+                keep_temporary_files(self._data_dir)
             configs = self.definition.indices()
             for index in table.list_indices():
                 if index.columns[0] not in configs:
@@ -270,8 +277,8 @@ def reading(read: "Callable[Concatenate[Reader, Given], Result]") -> "Callable[C
     """Turn what LanceDB raises where a table cannot be read into one sentence; where an index is lost, build it anew and go on."""
 
     @wraps(read)
-    def explained(self: Reader, *given: "Given.args", **named: "Given.kwargs") -> Result:
-        try:
+    def attempted(self: Reader, *given: "Given.args", **named: "Given.kwargs") -> Result:
+        with explained(self.stored):
             try:
                 return read(self, *given, **named)
             except (RuntimeError, OSError) as error:
@@ -282,13 +289,19 @@ def reading(read: "Callable[Concatenate[Reader, Given], Result]") -> "Callable[C
                     "The indices of the %s in %s were lost and are built anew.", self.stored.definition.name, self.stored.uri
                 )
                 return read(self, *given, **named)
-        except Exception as error:
-            if not lance.is_lances(error):
-                raise
-            stored = self.stored
-            advice = "run the command again, and if that does not help, restore them from a backup"
-            raise StoreError(
-                f"The {stored.definition.name} in {stored.uri} cannot be read ({lance.first_line(error)}); {advice}."
-            ) from error
 
-    return explained
+    return attempted
+
+
+@contextmanager
+def explained(stored: StoredTable) -> Iterator[None]:
+    """Turn what LanceDB raises where a table cannot be read into one sentence."""
+    try:
+        yield
+    except Exception as error:
+        if not lance.is_lances(error):
+            raise
+        advice = "run the command again, and if that does not help, restore them from a backup"
+        raise StoreError(
+            f"The {stored.definition.name} in {stored.uri} cannot be read ({lance.first_line(error)}); {advice}."
+        ) from error

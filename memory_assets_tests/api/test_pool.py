@@ -6,7 +6,7 @@ import pytest
 
 from memory_assets.api import pool as pool_module
 from memory_assets.api.metrics import Metrics
-from memory_assets.api.pool import TenantPool
+from memory_assets.api.pool import OpenTenant, TenantPool
 from memory_assets.models import NewMemory, Source
 from memory_assets.settings import Settings
 from memory_assets.tenants import Tenant, create_tenant
@@ -65,5 +65,46 @@ def test_what_was_stored_is_merged_in_a_quiet_moment_or_when_none_comes(
         clock[0] += 2
         assert one.may_merge
         await pool.close(asyncio.create_task(asyncio.sleep(0)))
+
+    asyncio.run(visits())
+
+
+@pytest.mark.parametrize("room", [0, 1 << 30])
+def test_an_idle_service_looks_at_nothing(settings: Settings, monkeypatch: pytest.MonkeyPatch, room: int) -> None:
+    create_tenant(Tenant(settings, "one"))
+    monkeypatch.setattr(pool_module, "_UPKEEP_SECONDS", 0.01)
+    monkeypatch.setattr(pool_module, "_QUIET_SECONDS", 0.01)
+    monkeypatch.setattr(pool_module, "_UPKEEP_SHARE", 100.0)
+    looked: list[str] = []
+
+    def noting(name: str) -> property:
+        look = getattr(OpenTenant, name)
+        return property(lambda opened: (looked.append(name), look.fget(opened))[1])
+
+    for name in ("may_be_tended", "needs_upkeep"):
+        monkeypatch.setattr(OpenTenant, name, noting(name))
+
+    async def settled(pool: TenantPool) -> None:
+        while True:
+            before = len(looked)
+            await asyncio.sleep(0.3)
+            if before and len(looked) == before and not pool.stirred.is_set():
+                return
+
+    async def visits() -> None:
+        pool = TenantPool(settings.model_copy(update={"resident_memories": room}), Metrics())
+        upkeep = asyncio.create_task(pool.keep_up())
+        one = await pool.get("one")
+        for _ in range(2):
+            with one.serving():
+                await one.writer.store(NewMemory("Alice wrote a note.", Source.HTTP))
+            await asyncio.wait_for(settled(pool), 60)
+            assert one.writer.unmerged_since is None
+            assert one.tenant.memories.is_resident == bool(room)
+            looked.clear()
+            await asyncio.sleep(0.3)
+            assert not looked
+            looked.append("a request")
+        await pool.close(upkeep)
 
     asyncio.run(visits())

@@ -1,0 +1,60 @@
+"""`memory export` beside the size of what it writes."""
+
+import json
+import tracemalloc
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from memory_assets.cli.export import command
+from memory_assets.errors import StoreError
+from memory_assets.models import Kind, Memory, Source
+from memory_assets.stores.memories import MemoryStore
+from memory_assets.stores.rows import new_id
+from memory_assets.tenants import Tenant
+
+COUNT = 2_000
+
+
+@pytest.fixture
+def filled(tenant: Tenant) -> Tenant:
+    """A tenant of `COUNT` memories of some 2 kB."""
+    now = datetime.now(UTC)
+    memories = [Memory(new_id(), f"{number} " + "Alice " * 330, Kind.NOTE, Source.CLI, "", now, now) for number in range(COUNT)]
+    tenant.memories.put(memories, np.full((COUNT, 4), 0.5, np.float32), "test")
+    return tenant
+
+
+def test_an_export_holds_a_few_memories_at_a_time(filled: Tenant, tmp_path: Path) -> None:
+    file = tmp_path / "all.jsonl"
+    CliRunner().invoke(command, [str(tmp_path / "once.jsonl")])
+    tracemalloc.start()
+    done = CliRunner().invoke(command, [str(file)])
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert done.exit_code == 0, done.output
+    lines = file.read_text().splitlines()
+    assert {json.loads(line)["id"] for line in lines} == set(filled.memories.scan(("id",))["id"].to_pylist())
+    assert len(lines) == COUNT
+    assert peak < file.stat().st_size / 2
+    assert max(len(memories) for memories in filled.memories.batches()) <= COUNT / 10
+
+
+def test_an_export_that_fails_midway_leaves_the_old_file(filled: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "all.jsonl"
+    file.write_text("old")
+    whole = MemoryStore.batches
+
+    def torn(store: MemoryStore):
+        batches = whole(store)
+        yield next(batches)
+        raise StoreError("The memories cannot be read.")
+
+    monkeypatch.setattr(MemoryStore, "batches", torn)
+    done = CliRunner().invoke(command, [str(file)])
+    assert done.exit_code
+    assert file.read_text() == "old"
+    assert [each.name for each in tmp_path.iterdir() if each.is_file()] == ["all.jsonl"]
