@@ -5,6 +5,7 @@ the platform's user configuration folder), then the defaults here. Nothing is re
 """
 
 import tomllib
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from zoneinfo import available_timezones
@@ -38,7 +39,7 @@ def _seeds_name(memory_name: str, seeds_name: str) -> AliasChoices:
 
 
 class Settings(BaseSettings):
-    """The settings of one process; `memory doctor` prints each with where it came from."""
+    """The settings of one process; `memory doctor --settings` prints each with where it came from."""
 
     model_config = SettingsConfigDict(env_prefix="MEMORY_", extra="ignore", populate_by_name=True, frozen=True)
 
@@ -228,14 +229,24 @@ def load_settings(**overrides: Any) -> Settings:
         ) from error
 
 
-def origins(settings: Settings) -> dict[str, str]:
-    """Where each setting came from: `environment NAME`, the settings file, `command line`, or `default`."""
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a setting came from."""
+
+    name: str
+    """The name under which it is set, or can be."""
+    place: str
+    """`the environment`, the settings file, `command line` or `default`."""
+
+
+def origins(settings: Settings) -> dict[str, Origin]:
+    """Where each setting came from, by its field."""
     in_file = _in_file()
-    found: dict[str, str] = {}
+    found: dict[str, Origin] = {}
     for name in type(settings).model_fields:
         shown, place = _set_as(name, in_file)
         unset = "default" if name not in settings.model_fields_set else "command line"
-        found[name] = f"environment {shown}" if place == _ENVIRONMENT else place or unset
+        found[name] = Origin(shown, place or unset)
     return found
 
 

@@ -38,9 +38,12 @@ def test_every_setting_says_where_it_came_from(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setenv("PORT", "8001")
     settings = load_settings(host="localhost")
     came_from = origins(settings)
-    assert [came_from[name] for name in ("rate_limit", "port", "host", "tenant")] == [
-        str(file), "environment PORT", "command line", "default"
-    ]  # fmt: skip
+    assert [(came_from[field].name, came_from[field].place) for field in ("rate_limit", "port", "host", "tenant")] == [
+        ("rate_limit", str(file)),
+        ("PORT", "the environment"),
+        ("MEMORY_HOST", "command line"),
+        ("MEMORY_TENANT", "default"),
+    ]
     assert settings.allowed_hosts == ("a.example", "b.example")
     monkeypatch.setenv("MEMORY_ALLOWED_HOSTS", "c.example, d.example")
     assert load_settings().allowed_hosts == ("c.example", "d.example")

@@ -45,6 +45,16 @@ def print_text(text: str) -> None:
         say(folded, bold=bool(line) and not margin)
 
 
+def say_folded(lead: str, text: str, **style: Any) -> None:
+    """Print `lead`, in `style`, and a text beside it; on a terminal the text is folded to the width, its lines below each other."""
+    lines = [text]
+    if sys.stdout.isatty():
+        room = max(_NARROWEST, shutil.get_terminal_size().columns - len(lead))
+        lines = textwrap.wrap(visible(text), room, break_long_words=False, break_on_hyphens=False)
+    say(lead, nl=False, **style)
+    say(f"\n{' ' * len(lead)}".join(lines))
+
+
 def print_json(value: Any) -> None:
     """Print one JSON object; times in ISO 8601."""
     say(json.dumps(value, ensure_ascii=False, indent=2, default=_plain))

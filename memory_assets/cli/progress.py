@@ -1,17 +1,84 @@
-"""A progress bar on stderr, where a person is watching."""
+"""Progress on stderr, where a person is watching: what is being done, how much of it, and how long it will take."""
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from memory_assets.display import visible
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, ProgressColumn
+
+_COUNTED = re.compile(r"(\d+) of (\d+)")
 
 
 @contextmanager
 def progress_bar(label: str, *, shown: bool) -> Iterator[Callable[[int, int], None]]:
     """A bar fed with (done, total); silent where `shown` is False or stderr is no terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import MofNCompleteColumn
 
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, disable=not shown or not console.is_terminal) as progress:
+    with _progress(MofNCompleteColumn(), shown=shown) as progress:
         task = progress.add_task(label, total=None)
         yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+class StepProgress:
+    """A line that says what a step of a run is at; a bar with the time left where the step counts ("embedded 512 of 2000 memories").
+
+    Silent where `shown` is False or stderr is no terminal.
+    """
+
+    def __init__(self, *, shown: bool) -> None:
+        self._progress = _progress(shown=shown, transient=True)
+        self._task = self._progress.add_task("Starting Dagster …", total=None)
+        self._step = ""
+
+    def __enter__(self) -> "StepProgress":
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def tell(self, step: str, message: str) -> None:
+        """Show what a step said."""
+        described = visible(f"{step}: {message}")
+        if step != self._step:
+            self._step = step
+            self._progress.remove_task(self._task)
+            self._task = self._progress.add_task(described, total=None)
+        counted = _COUNTED.search(message)
+        done, total = map(int, counted.groups()) if counted else (None, None)
+        self._progress.update(self._task, description=described, completed=done, total=total)
+
+    @contextmanager
+    def hidden(self) -> Iterator[None]:
+        """Take the line away while something else is printed."""
+        self._progress.stop()
+        yield
+        self._progress.start()
+
+
+def _progress(*columns: "ProgressColumn", shown: bool, transient: bool = False) -> "Progress":
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
+    from rich.text import Text
+
+    class TimeLeft(ProgressColumn):
+        """Nothing as long as nobody can tell."""
+
+        def render(self, task: Task) -> Text:
+            return Text("" if task.time_remaining is None else f"{timedelta(seconds=int(task.time_remaining))} left")
+
+    console = Console(stderr=True)
+    layout = (
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=20),
+        *columns,
+        TimeElapsedColumn(),
+        TimeLeft(),
+    )
+    return Progress(*layout, console=console, transient=transient, disable=not shown or not console.is_terminal)

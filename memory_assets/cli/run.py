@@ -7,8 +7,7 @@ from typing import Any
 import click
 
 from memory_assets.cli.options import common_options
-from memory_assets.cli.output import print_json, say
-from memory_assets.display import visible
+from memory_assets.cli.output import print_json, say, say_folded
 from memory_assets.ingest.scans import let_go
 from memory_assets.tenants import Tenant
 
@@ -35,25 +34,25 @@ _SHOWN = {
 @common_options
 def command(gone: tuple[Path, ...], tenant: Tenant, as_json: bool) -> None:
     """Take in what changed: sources, features, memories, graph, scores. Safe to stop and run again at any time."""
-    from rich.console import Console
+    from memory_assets.cli.progress import StepProgress
 
     for path in gone:
         let_go(tenant.catalog, path)
 
     reports = {}
-    with Console(stderr=True).status("Starting Dagster …") as status:
+    with StepProgress(shown=not as_json) as progress:
         from memory_assets.defs.runner import StepReport, run_remember
 
         def report(step: StepReport) -> None:
             reports[step.asset] = step.metadata
-            if not as_json:
-                status.stop()
-                say(f"{step.asset:<20}{_line(step.asset, step.metadata)}")
+            if as_json:
+                return
+            with progress.hidden():
+                say_folded(f"{step.asset:<20}", _line(step.asset, step.metadata))
                 if failure := step.metadata.get("analyzer", {}).get("failure"):
-                    say(f"{'chat model':<20}{failure} The next run asks again.")
-                status.start()
+                    say_folded(f"{'chat model':<20}", f"{failure} The next run asks again.", fg="yellow")
 
-        failed = run_remember(tenant, lambda asset, message: status.update(visible(f"{asset}: {message}")), report)
+        failed = run_remember(tenant, progress.tell, report)
     if as_json:
         print_json({"assets": reports, "failed_checks": [asdict(check) for check in failed]})
     for check in failed:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from memory_assets.cli.options import common_options
-from memory_assets.cli.output import print_json, say
+from memory_assets.cli.output import print_json, say, say_folded
 from memory_assets.display import visible
 from memory_assets.models import Source
 from memory_assets.tenants import Tenant
@@ -39,26 +39,28 @@ def command(refused: bool, tenant: Tenant, as_json: bool) -> None:
 
 def _print_counts(status: "TenantStatus") -> None:
     say(f"Tenant {status.tenant}", bold=True)
-    say(f"  memories   {_counts(status.memories_by_state) or 'none yet'}")
+    say(f"  memories      {_counts(status.memories_by_state) or 'none yet'}")
     if status.memories_by_kind:
-        say(f"  of kind    {_counts(status.memories_by_kind)}")
+        say_folded("  of kind       ", _counts(status.memories_by_kind))
     for source, kinds in status.items_by_source.items():
-        say(f"  {source:<13}{_counts(kinds)}")
-    say(f"  graph      {status.entities} entities, {status.edges} edges")
+        say_folded(f"  {source:<14}", _counts(kinds))
+    say(f"  graph         {status.entities} entities, {status.edges} edges")
     if status.unfinished:
-        say(f"  last run   did not finish: {status.unfinished} texts wait to become memories; `memory run` goes on")
+        say_folded("  last run      ", f"did not finish: {status.unfinished} texts wait to become memories; `memory run` goes on")
     if failed := status.chat_model:
-        say(f"  chat model {failed.memories} memories wait to be asked about again, in the next runs")
-        say(f"             {failed.last_at:%Y-%m-%d %H:%M} UTC: {failed.last}")
+        say_folded(
+            "  chat model    ",
+            f"failed on {failed.memories} memories, which it is asked about again in the next runs; last: {failed.last}",
+        )
     for path, kinds in status.masked.items():
-        say(f"  masked     {_counts(kinds)} in {path}: take it out of that file, and change it where it is used")
+        say_folded("  masked        ", f"{_counts(kinds)} in {path}: take it out of that file, and change it where it is used")
     if status.folders:
         say("")
         _print_table(status.folders)
     if waiting := sum(folder.waiting for folder in status.folders):
-        say(f"{waiting} files wait; `memory run` takes them in.")
+        say_folded("", f"{waiting} files wait; `memory run` takes them in.")
     if status.refusals or status.guessed or status.remarks:
-        say("`memory status --refused` names what was refused, passed over or guessed, and what mends it.")
+        say_folded("", "`memory status --refused` names what was refused, passed over or guessed, and what mends it.")
 
 
 def _print_table(folders: "tuple[FolderStatus, ...]") -> None:
@@ -87,17 +89,17 @@ def _print_files(status: "TenantStatus") -> None:
     for refusal in sorted(status.refusals, key=lambda refusal: refusal.passed_over):
         where = f" ({refusal.location})" if refusal.location else ""
         say(f"{refusal.path}{where}")
-        say(f"    {'passed over: ' if refusal.passed_over else ''}{refusal.reason}")
+        say_folded("    ", f"{'passed over: ' if refusal.passed_over else ''}{refusal.reason}")
         if refusal.mend:
-            say(f"    mend: {refusal.mend}")
+            say_folded("    mend: ", refusal.mend)
     for path, fields in status.guessed.items():
         say(path)
         say(f"    guessed: {', '.join('time' if field == 'created_at' else field for field in fields)}")
     for remark in status.remarks:
-        say(remark)
+        say_folded("", remark)
     sums = {name.replace("_", " "): sum(getattr(folder, name) for folder in status.folders) for name in _COLUMNS}
     entries, guessed, kept = sums.pop("entries"), sums.pop("guessed"), sums.pop("kept")
-    say(f"Of {entries} files: {_counts(sums)}; of those taken in, {guessed} with a guessed kind or time.")
+    say_folded("", f"Of {entries} files: {_counts(sums)}; of those taken in, {guessed} with a guessed kind or time.")
     if kept:
         say(f"{kept} more are known from folders that are gone or closed, and what is remembered from them stays.")
 

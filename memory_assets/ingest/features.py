@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _CHUNK = 512
 _CHUNK_SECONDS = 30.0
 """Texts and time per transaction: what a kill can lose of the work done."""
+_TELL_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ def extract_features(catalog: Catalog, analyzer: "Analyzer", on_progress: Callab
     Args:
         catalog: the tenant's catalog.
         analyzer: loads its pipeline only if there is something to analyse.
-        on_progress: told (done, total) after every chunk.
+        on_progress: told (done, total) every two seconds and after every chunk.
 
     Raises:
         StoreError: the catalog cannot be written; finished chunks stay.
@@ -57,6 +58,7 @@ def extract_features(catalog: Catalog, analyzer: "Analyzer", on_progress: Callab
         ).fetchone() or (0,)
     rows: list[dict[str, Any]] = []
     failed, begun = 0, monotonic()
+    told = begun
     for done, ((digest, _), found) in enumerate(zip(todo, analyzer.outcomes(text for _, text in todo), strict=True), 1):
         row = {"content_hash": digest, "pipeline": analyzer.name}
         if isinstance(found, Features):
@@ -69,6 +71,8 @@ def extract_features(catalog: Catalog, analyzer: "Analyzer", on_progress: Callab
                 connection.register("analysed", pa.Table.from_pylist(rows, schema=_schema()))
                 connection.execute("INSERT OR REPLACE INTO extracted_features BY NAME FROM analysed")
             rows, begun = [], monotonic()
+        if done == len(todo) or monotonic() - told > _TELL_SECONDS:
+            told = monotonic()
             on_progress(done, len(todo))
     if unused:
         with catalog.write() as connection:

@@ -1,10 +1,14 @@
 """The `memory` command as a person or a script meets it: real processes over real stores."""
 
+import fcntl
 import json
 import os
+import re
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import time
 from pathlib import Path
 
@@ -23,6 +27,24 @@ MEMORY = [sys.executable, "-m", "memory_assets.cli"]
 
 def memory(*arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*MEMORY, *arguments], capture_output=True, text=True, input=stdin, check=False)
+
+
+def in_terminal(columns: int, command: list[str]) -> str:
+    """What a terminal of that width shows, without its colours."""
+    ours, theirs = os.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    environment = {name: value for name, value in os.environ.items() if name not in {"COLUMNS", "NO_COLOR"}} | {"TERM": "xterm"}
+    started = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
+    os.close(theirs)
+    said = b""
+    try:
+        while piece := os.read(ours, 65536):
+            said += piece
+    except OSError:  # EIO: the other side is closed
+        pass
+    os.close(ours)
+    started.wait()
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", said.decode()).replace("\r\n", "\n")
 
 
 def invoke(*arguments: str) -> Result:
@@ -163,9 +185,9 @@ def test_a_settings_file_is_read_and_the_environment_wins(monkeypatch: pytest.Mo
     file.write_text("decay_rate = 0.02\nlock_timeout = 3\n")
     monkeypatch.setenv("MEMORY_CONFIG", str(file))
     monkeypatch.setenv("MEMORY_LOCK_TIMEOUT", "5")
-    settings = invoke_json("doctor")["settings"]
+    settings = invoke_json("doctor", "--settings")["settings"]
     assert settings["decay_rate"] == {"value": "0.02", "from": str(file)}
-    assert settings["lock_timeout"] == {"value": "5.0", "from": "environment MEMORY_LOCK_TIMEOUT"}
+    assert settings["MEMORY_LOCK_TIMEOUT"] == {"value": "5.0", "from": "the environment"}
     file.write_text("decay_rate = ")
     with pytest.raises(MemoryAssetsError, match="not valid TOML"):
         invoke("recent")
@@ -173,8 +195,36 @@ def test_a_settings_file_is_read_and_the_environment_wins(monkeypatch: pytest.Mo
 
 def test_doctor_never_shows_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
-    assert "very-secret" not in invoke("doctor").output
-    assert "very-secret" not in json.dumps(invoke_json("doctor"))
+    shown = invoke("doctor", "--settings").output
+    assert re.search(r"^OPENAI_API_KEY +set +\(the environment\)$", shown, re.MULTILINE)
+    assert "very-secret" not in shown
+    assert "very-secret" not in json.dumps(invoke_json("doctor", "--settings"))
+
+
+def test_doctor_begins_with_what_is_broken_and_lists_settings_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMORY_EMBEDDER", "sentence-transformers:none")
+    lines = invoke("doctor").output.splitlines()
+    assert lines[0].startswith("FAIL  The embedder")
+    assert lines[1].startswith("      mend: ")
+    assert not any("MEMORY_DECAY_RATE" in line for line in lines)
+    marks = [line[:4] for line in lines if line[:4].strip()]
+    assert marks == sorted(marks, key=["FAIL", "note", "ok  "].index)
+
+
+@pytest.mark.parametrize("columns", [60, 140])
+def test_lines_fill_the_terminal_and_begin_below_each_other(columns: int) -> None:
+    said = in_terminal(columns, [*MEMORY, "doctor"])
+    (found,) = re.findall(r"^note  (tenant main .*\n(?:      [^m].*\n)*)      mend: ((?:.*\n)(?: {12}.*\n)*)", said, re.MULTILINE)
+    assert all(len(line) <= columns or " " not in line.strip() for line in said.splitlines())
+    assert " ".join(" ".join(found).split()).endswith("Run `memory run` or `memory store TEXT`.")
+
+
+def test_a_run_counts_what_it_does_where_somebody_watches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = tmp_path / "lines.jsonl"
+    lines.write_text("".join(json.dumps({"content": f"note {number}", "id": f"n{number}"}) + "\n" for number in range(3)))
+    said = in_terminal(140, [*MEMORY, "import", str(lines)])
+    assert re.search(r"Importing .*3/3 .* left", said)
+    assert "3 added" in said
 
 
 def test_an_import_can_be_run_again_and_updates_what_changed(tmp_path: Path) -> None:
