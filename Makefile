@@ -10,7 +10,7 @@ export DAGSTER_DISABLE_TELEMETRY := 1
 export HF_HUB_OFFLINE := 1
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check dev bench clean
+.PHONY: demo test check dev torture bench clean
 
 demo: .venv/ready  ## Run the main job on the sample home and show what it found.
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh tools/demo.sh
@@ -27,6 +27,10 @@ check: .venv/ready  ## Lint, formatting and types.
 
 dev: .venv/ready  ## Dagster's UI on the demo's data at http://localhost:3000, with sensors and schedules running.
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh tools/dev.sh
+
+torture: .venv/ready  ## Kill, damage, fill, feed and load the program for an hour, and print what it survived.
+	@mkdir -p "$$HOME"
+	$(BIN)/python -m memory_assets_tests.torture
 
 bench: .venv/ready  ## Print the figures of benchmarks/.
 	@mkdir -p "$$HOME"

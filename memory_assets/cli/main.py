@@ -1,5 +1,6 @@
 """The `memory` command: a group whose commands are imported when they are called, so that a start pays only for what it uses."""
 
+import errno
 import sys
 from difflib import get_close_matches
 from importlib import import_module
@@ -38,6 +39,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "doctor": ("doctor", "Check settings and stores, and say what mends them."),
 }
 """Command name -> module below `memory_assets.cli`, and the line that `memory --help` prints without importing it."""
+
+
+_DISK_FAULTS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM})
+"""What a person can mend at the disk."""
 
 
 class _LazyGroup(click.Group):
@@ -89,4 +94,14 @@ def main() -> None:
         sys.exit(1)
     except BrokenPipeError:
         sys.stderr.close()
+        sys.exit(1)
+    except OSError as error:
+        if error.errno not in _DISK_FAULTS:
+            raise
+        where = f" {error.filename}" if error.filename else ""
+        click.echo(
+            f"memory: The disk does not take what is to be written{visible(where)} ({error.strerror}); "
+            "make room or give yourself write access, and run the command again.",
+            err=True,
+        )
         sys.exit(1)

@@ -4,6 +4,7 @@ However it ends, Dagster knows: a run that is interrupted is canceled, so that n
 """
 
 import logging
+import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,13 +12,14 @@ from typing import Any
 from uuid import uuid4
 
 import dagster as dg
+from sqlalchemy.exc import DBAPIError
 
 from memory_assets.defs.build import build_defs
 from memory_assets.defs.instance import is_set_up, open_instance
 from memory_assets.defs.partitions import PARTITION_SET
 from memory_assets.defs.resources import MemoryResource
 from memory_assets.defs.upkeep import end_dead_runs, forget_tenant, sweep_runs
-from memory_assets.errors import MemoryAssetsError
+from memory_assets.errors import MemoryAssetsError, StoreError
 from memory_assets.settings import Settings
 from memory_assets.tenants import Tenant, sweep_deleted
 
@@ -64,7 +66,7 @@ def run_remember(tenant: Tenant, on_message: OnMessage, on_report: OnReport) -> 
     tenant.memories.prepare()  # which store it is belongs to what the run takes in
     tenant.relations.prepare()
     sweep_deleted(tenant.settings)
-    with open_instance(tenant.settings) as instance:
+    with _writable(), open_instance(tenant.settings) as instance:
         end_dead_runs(instance)
         instance.add_dynamic_partitions(PARTITION_SET, [tenant.name])
         with _ended(instance, run_id):
@@ -84,6 +86,20 @@ def run_remember(tenant: Tenant, on_message: OnMessage, on_report: OnReport) -> 
         for each in result.get_asset_check_evaluations()
         if not each.passed
     )
+
+
+@contextmanager
+def _writable() -> Iterator[None]:
+    """Say in a sentence that Dagster's records cannot be written.
+
+    Raises:
+        StoreError: they cannot, because the disk is full or read-only.
+    """
+    try:
+        yield
+    except (DBAPIError, sqlite3.OperationalError) as error:
+        reason = str(error.orig if isinstance(error, DBAPIError) else error)
+        raise StoreError(f"Dagster's records cannot be written ({reason}); make room, and run the command again.") from error
 
 
 def forget_everywhere(settings: Settings, tenant: str) -> None:

@@ -1,12 +1,11 @@
 """What a user gives, as the stores know it: a memory by its id, filters as they were typed."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from memory_assets.errors import InvalidInputError, NotFoundError
+from memory_assets.errors import NotFoundError
 from memory_assets.models import Entity, Kind, State
 
 if TYPE_CHECKING:
@@ -23,13 +22,10 @@ def find_memory(tenant: "Tenant", reference: str | int) -> "Memory":
         InvalidInputError: the text is no digits, or the beginning of several ids.
         StoreError: the store cannot be read.
     """
-    if isinstance(reference, str) and not re.fullmatch("[0-9]{1,16}", reference):
-        raise InvalidInputError(f"{reference!r} is not a memory's id; give its digits as `memory recent` prints them.")
-    if tenant.exists:
-        if isinstance(reference, str):
-            return tenant.memories.resolve(reference)
-        for memory in tenant.memories.get([reference]):
-            return memory
+    if isinstance(reference, str):
+        return tenant.memories.resolve(reference)
+    for memory in tenant.memories.get([reference]):
+        return memory
     raise NotFoundError(f"There is no memory {reference}; `memory recent` lists the newest.")
 
 

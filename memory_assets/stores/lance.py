@@ -121,11 +121,6 @@ def mend(error: BaseException) -> str | None:
     return next((advice for said, advice in _MENDS.items() if said in str(error)), None)
 
 
-def is_lost_index(error: BaseException) -> bool:
-    """Whether something failed because files of an index are gone or damaged; the rows are whole."""
-    return "/_indices/" in str(error)
-
-
 def is_lances(error: BaseException) -> bool:
     """Whether LanceDB raised this, a panic of its Rust code included, whose class cannot be imported."""
     return isinstance(error, RuntimeError | OSError) or type(error).__name__ == "RustPanic" or "Lance" in str(error)

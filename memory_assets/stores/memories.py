@@ -1,5 +1,6 @@
 """The `memories` table: what is remembered, one row a memory, one commit a change."""
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -325,12 +326,14 @@ class MemoryStore:
         return found | {memory.id: memory for memory in self.get(missing)} if missing else found
 
     def resolve(self, reference: str) -> Memory:
-        """The memory that 1 to 16 digits name: an id, or the first digits of exactly one.
+        """The memory that `reference` names: an id, or the first digits of exactly one.
 
         Raises:
-            InvalidInputError: the digits fit several memories.
+            InvalidInputError: not digits, or the digits fit several memories.
             NotFoundError: no memory fits.
         """
+        if not re.fullmatch("[0-9]{1,16}", reference):
+            raise InvalidInputError(f"{reference!r} is not a memory's id; give its digits as `memory recent` prints them.")
         exact = self.get([int(reference)])
         if exact:
             return exact[0]

@@ -14,7 +14,7 @@ from functools import partial, wraps
 from pathlib import Path
 from threading import RLock
 from time import monotonic, sleep
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 
 import pyarrow as pa
 
@@ -150,11 +150,11 @@ class StoredTable:
                 lance.commit(table, build, f"The index on {column!r} of {self.definition.name!r} cannot be built")
 
     def lost_indices(self) -> list[str]:
-        """Names of the indices whose files are gone; a table in object storage is not looked at."""
-        folder = self._folder / "_indices"
-        if "://" in self.uri or not self.exists:
+        """Names of the indices whose files are gone or damaged; each is read whole."""
+        if not self.exists:
             return []
-        return [index.name for index in self.reading.list_indices() if not any((folder / str(index.index_uuid)).glob("*"))]
+        table = self.reading
+        return [index.name for index in table.list_indices() if not _is_whole(table, index.name)]
 
     def lost_versions(self) -> tuple[int, int] | None:
         """The newest version that is there and the newest that was, where manifests are gone; None where all is well."""
@@ -263,6 +263,16 @@ class StoredTable:
             ) from error
 
 
+def _is_whole(table: "Table", index: str) -> bool:
+    try:
+        cast("Any", table).prewarm_index(index)
+    except Exception as error:
+        if not lance.is_lances(error):
+            raise
+        return False
+    return True
+
+
 class _OfTable(Protocol):
     """What reads a table."""
 
@@ -282,7 +292,7 @@ def reading(read: "Callable[Concatenate[Reader, Given], Result]") -> "Callable[C
             try:
                 return read(self, *given, **named)
             except (RuntimeError, OSError) as error:
-                if not lance.is_lost_index(error) or not self.stored.lost_indices():
+                if not lance.is_lances(error) or not self.stored.lost_indices():
                     raise
                 self.stored.rebuild_indices()
                 _log.warning(

@@ -1,0 +1,102 @@
+"""Files lost, cut short and overwritten: what is derived is rebuilt, what is remembered is served or its loss is said."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from memory_assets_tests.torture.world import Report, World, said_badly
+
+_READING = (("search", "billing export", "--json"), ("show", "1"), ("recent",), ("export",), ("status",))
+
+
+def _remove(*patterns: str) -> Callable[[Path], None]:
+    def act(tenant: Path) -> None:
+        for path in _matching(tenant, patterns):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    return act
+
+
+def _overwrite(data: bytes, *patterns: str) -> Callable[[Path], None]:
+    def act(tenant: Path) -> None:
+        for path in _matching(tenant, patterns):
+            path.write_bytes(data)
+
+    return act
+
+
+def _cut(*patterns: str) -> Callable[[Path], None]:
+    def act(tenant: Path) -> None:
+        for path in _matching(tenant, patterns):
+            path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+    return act
+
+
+def _newest_manifest(tenant: Path) -> None:
+    versions = tenant / "vectors/memories.lance/_versions"
+    hint = sorted((path for path in versions.iterdir() if path.suffix == ".manifest"), key=lambda path: path.stat().st_mtime_ns)
+    hint[-1].unlink()
+
+
+def _matching(tenant: Path, patterns: tuple[str, ...]) -> list[Path]:
+    found = [path for pattern in patterns for path in tenant.glob(pattern)]
+    assert found, f"nothing to damage at {patterns}"
+    return found
+
+
+_TABLE = "vectors/memories.lance"
+REBUILT: dict[str, Callable[[Path], None]] = {
+    "all indices removed": _remove(f"{_TABLE}/_indices/*"),
+    "an index cut short": _cut(f"{_TABLE}/_indices/*/*"),
+    "an index overwritten": _overwrite(b"\0" * 4_096, f"{_TABLE}/_indices/*/*"),
+    "the catalog removed": _remove("catalog.duckdb"),
+    "the catalog cut short": _cut("catalog.duckdb"),
+    "the catalog overwritten": _overwrite(b"not a database", "catalog.duckdb"),
+    "known names overwritten": _overwrite(b"{", "known_names.json"),
+    "the access log overwritten": _overwrite(b"\xff\x00 1 2 3 .\n\x00", "access/*"),
+}
+"""Damage that `memory doctor --mend` and `memory run` undo, so that everything is found again."""
+TOLD: dict[str, Callable[[Path], None]] = {
+    "the newest manifest removed": _newest_manifest,
+    "all manifests removed": _remove(f"{_TABLE}/_versions/*"),
+    "a manifest overwritten": _overwrite(b"\0" * 100, f"{_TABLE}/_versions/*.manifest"),
+    "data files removed": _remove(f"{_TABLE}/data/*"),
+    "data files cut short": _cut(f"{_TABLE}/data/*"),
+    "data files overwritten": _overwrite(b"\xff" * 1_000, f"{_TABLE}/data/*"),
+    "a key's file overwritten": _overwrite(b"{", "keys/*"),
+    "the relations removed": _remove("vectors/relations.lance/data/*"),
+}
+"""Damage to what is remembered: `doctor` names it and exits with 1, and no command pretends that all is well."""
+
+
+def campaign(folder: Path, rebuilt: tuple[str, ...] = tuple(REBUILT), told: tuple[str, ...] = tuple(TOLD)) -> Report:
+    """Do each damage to a copy of one healthy store."""
+    report = Report("damaged files")
+    origin = World(folder / "origin").with_sample()
+    origin.remember(60)
+    for arguments in (("run",), ("key", "create", "laptop"), ("show", "1")):
+        done = origin.run(*arguments)
+        assert done.returncode == 0, done.stderr
+    for name in (*rebuilt, *told):
+        shutil.rmtree(folder / "world", ignore_errors=True)
+        shutil.copytree(origin.folder, folder / "world")
+        world = World(folder / "world")
+        (REBUILT | TOLD)[name](world.data / "main")
+        for arguments in _READING:
+            report.attempt(f"{name}: {arguments[0]}", said_badly(world.run(*arguments)))
+        examined = world.run("doctor")
+        report.attempt(f"{name}: doctor", said_badly(examined))
+        if name in rebuilt:
+            report.attempt(f"{name}: mended", _not_mended(origin, world))
+        else:
+            report.attempt(f"{name}: told", None if examined.returncode == 1 else "doctor finds nothing wrong")
+    return report
+
+
+def _not_mended(origin: World, world: World) -> str | None:
+    for arguments in (("doctor", "--mend"), ("run",), ("doctor",), ("search", "billing export", "--json")):
+        done = world.run(*arguments)
+        if problem := said_badly(done) or (done.stdout + done.stderr).strip()[-300:] * (done.returncode != 0):
+            return f"{' '.join(arguments)}: {problem}"
+    return None if world.contents() == origin.contents() else "what is remembered changed"

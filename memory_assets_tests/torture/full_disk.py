@@ -1,0 +1,68 @@
+"""A full and a read-only disk: reading goes on, writing says so in a sentence, and nothing that was there is lost."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from memory_assets_tests.torture.world import Report, World, said_badly
+
+_MEGABYTES = 64
+READING = (("search", "billing export", "--json"), ("show", "1"), ("recent",), ("export",), ("status",), ("init",), ("doctor",))
+WRITING = (("store", "One more note on the export."), ("import", "{lines}"), ("forget", "1"), ("tag", "2", "x"), ("run",))
+
+
+def mountable() -> bool:
+    """Whether this process may mount a file system in memory."""
+    return os.geteuid() == 0 and subprocess.run(["unshare", "-m", "true"], check=False, capture_output=True).returncode == 0
+
+
+def campaign(folder: Path) -> Report:
+    """Fill the disk to its last byte, then mount it read-only."""
+    report = Report("full and read-only disk")
+    world = World(folder)
+    world.data.mkdir()
+    _mount("-t", "tmpfs", "-o", f"size={_MEGABYTES}m", "tmpfs", str(world.data))
+    try:
+        world.remember(60)
+        before = world.contents()
+        _fill(world.data / "filler")
+        _ask(report, world, "full", before)
+        (world.data / "filler").unlink()
+        done = world.run("store", "There is room again.")
+        report.attempt("store when there is room again", done.stderr.strip()[-200:] if done.returncode else None)
+        before = world.contents()
+        _mount("-o", "remount,ro", str(world.data))
+        _ask(report, world, "read-only", before)
+    finally:
+        subprocess.run(["umount", str(world.data)], check=False)
+        shutil.rmtree(folder, ignore_errors=True)
+    return report
+
+
+def _mount(*arguments: str) -> None:
+    subprocess.run(["mount", *arguments], check=True)
+
+
+def _fill(path: Path) -> None:
+    with path.open("wb", buffering=0) as file:
+        for size in (1 << 20, 1 << 12, 1):
+            try:
+                while file.write(b"\0" * size):
+                    pass
+            except OSError:
+                continue
+
+
+def _ask(report: Report, world: World, disk: str, before: dict[int, tuple[str, str]]) -> None:
+    for arguments in READING:
+        done = world.run(*arguments)
+        failed = done.stderr.strip()[-200:] if done.returncode and arguments[0] != "doctor" else None
+        report.attempt(f"{arguments[0]} on a {disk} disk", said_badly(done) or failed)
+    for arguments in WRITING:
+        given = [part.format(lines=world.folder / "lines.jsonl") for part in arguments]
+        done = world.run(*given)
+        report.attempt(f"{arguments[0]} on a {disk} disk", said_badly(done))
+    after = world.contents()
+    lost = [number for number, (text, _) in before.items() if after.get(number, ("", ""))[0] != text]
+    report.attempt(f"what was stored before the {disk} disk", f"{len(lost)} memories lost or changed" if lost else None)

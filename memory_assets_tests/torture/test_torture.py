@@ -1,0 +1,29 @@
+"""A short form of each campaign; `make torture` runs the long ones."""
+
+from pathlib import Path
+
+import pytest
+
+from memory_assets_tests.torture import damage, full_disk, hostile, kills, load
+
+
+def test_what_is_killed_loses_nothing_and_can_be_run_again(tmp_path: Path) -> None:
+    assert kills.campaign(tmp_path, 1, ("import", "run", "tenant delete")).failures == []
+
+
+def test_damaged_indices_and_catalogs_are_rebuilt_and_lost_memories_are_told(tmp_path: Path) -> None:
+    rebuilt, told = ("all indices removed", "the catalog overwritten"), ("the newest manifest removed", "data files cut short")
+    assert damage.campaign(tmp_path, rebuilt, told).failures == []
+
+
+def test_hostile_files_are_accounted_for_and_hold_nothing_up(tmp_path: Path) -> None:
+    assert hostile.campaign(tmp_path, seeds=("deep",)).failures == []
+
+
+@pytest.mark.skipif(not full_disk.mountable(), reason="this process may not mount a file system")
+def test_a_full_and_a_read_only_disk_are_read_and_said(tmp_path: Path) -> None:
+    assert full_disk.campaign(tmp_path / "world").failures == []
+
+
+def test_eight_clients_at_once_meet_no_error(tmp_path: Path) -> None:
+    assert load.campaign(tmp_path / "world", 5).failures == []
