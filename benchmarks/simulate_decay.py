@@ -180,7 +180,9 @@ def score(store: Store, day: int, rate: float) -> pa.Table:
             connection.register(f"{name}_arrow", table)
             connection.execute(f"CREATE TABLE {name} AS FROM {name}_arrow")
         connection.execute("CREATE TABLE memory_first_seen (id BIGINT, seen_at TIMESTAMPTZ)")
-        return score_rows(connection, rows, store.start + timedelta(days=day), rate)
+        connection.register("rows", rows)
+        connection.register("concerned", rows.select(["id"]))
+        return score_rows(connection, store.start + timedelta(days=day), rate)
 
 
 def print_day(store: Store, day: int, before: int, scores: pa.Table, settings: Settings) -> None:

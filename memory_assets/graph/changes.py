@@ -2,7 +2,8 @@
 
 A memory's revision in the graph is a digest of its own revision and state, of the embedder and of the rules. The change feed says which
 memories may differ; their light columns tell whether they do. Once a day, and where the embedder or the rules have changed, all are
-compared. The catalog is open only for a moment at a time.
+compared. The catalog is closed
+while texts are read and vectors compared.
 """
 
 import re
@@ -10,7 +11,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 
 from memory_assets.graph.known_names import project_name
@@ -19,14 +19,13 @@ from memory_assets.graph.rules import DUPLICATE_SIMILARITY
 from memory_assets.graph.wording import find_cues, retracts
 from memory_assets.models import Memory
 from memory_assets.stores.catalog import Catalog
-from memory_assets.stores.feed import UNKNOWN, Position
+from memory_assets.stores.catalog_rows import CatalogRows
+from memory_assets.stores.feed import Position
 from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.rows import COLUMNS, from_arrow
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Ids = npt.NDArray[np.int64]
+    from duckdb import DuckDBPyConnection
 
 RULES_VERSION = 2
 """Counts up whenever a rule may give an unchanged memory other edges."""
@@ -104,9 +103,9 @@ def find_changes(catalog: Catalog, memories: MemoryStore) -> Changes:
         StoreError: a store cannot be read.
     """
     basis = f"{memories.columns.embedder}|{RULES_VERSION}"
-    since = _position(catalog, basis)
-    found = memories.changes(since, _Graphed(catalog), _LIGHT)
     with catalog.read() as connection:
+        since = _position(connection, basis)
+        found = memories.changes(since, CatalogRows(connection, "graph_memories"), _LIGHT)
         connection.register("light", found.rows)
         revisions = """
             SELECT id, md5(concat_ws('|', revision, state, superseded_by::VARCHAR, content_hash, pipeline, $1)) AS revision FROM light
@@ -151,42 +150,12 @@ def find_changes(catalog: Catalog, memories: MemoryStore) -> Changes:
     )
 
 
-def _position(catalog: Catalog, basis: str) -> Position | None:
+def _position(connection: "DuckDBPyConnection", basis: str) -> Position | None:
     """Where the last build's reading ended; None where everything is to be compared."""
-    with catalog.read() as connection:
-        row = connection.execute("SELECT version, read_at, basis FROM graph_position").fetchone()
+    row = connection.execute("SELECT version, read_at, basis FROM graph_position").fetchone()
     if not row or row[2] != basis or datetime.now(UTC) - row[1] > _COMPARED_AGAIN:
         return None
     return Position(row[0], row[1])
-
-
-class _Graphed:
-    """The memories that the graph knows, as a reader of the change feed."""
-
-    def __init__(self, catalog: Catalog) -> None:
-        self._catalog = catalog
-
-    def __len__(self) -> int:
-        return self._column("SELECT count(*) FROM graph_memories")[0].item()
-
-    def ids(self) -> "Ids":
-        """Of all of them."""
-        return self._column("SELECT id FROM graph_memories")
-
-    def updated(self, ids: "Ids") -> "Ids":
-        """When each was updated last, in microseconds since 1970; `UNKNOWN` for those that the graph lacks."""
-        wanted = pa.table({"id": ids, "place": np.arange(len(ids))})
-        query = f"""
-            SELECT CASE WHEN g.id IS NULL THEN {UNKNOWN} ELSE coalesce(epoch_us(updated_at), 0) END
-            FROM wanted w LEFT JOIN (SELECT id, updated_at FROM graph_memories SEMI JOIN wanted USING (id)) g USING (id) ORDER BY place
-        """
-        return self._column(query, wanted)
-
-    def _column(self, query: str, wanted: pa.Table | None = None) -> "Ids":
-        with self._catalog.read() as connection:
-            if wanted is not None:
-                connection.register("wanted", wanted)
-            return connection.execute(query).to_arrow_table().column(0).to_numpy().astype(np.int64)
 
 
 def _read(memories: MemoryStore, changed: dict[int, str]) -> list[Memory]:

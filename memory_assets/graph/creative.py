@@ -133,4 +133,4 @@ def _record(connection: "DuckDBPyConnection", found: pa.Table, week: str, now: d
         "'creative' AS origin, 0 AS evidence_id, 'found in sleep, ' || $1 AS note FROM found",
         [week],
     )
-    record_build(connection, pa.table({"node": found["source_id"]}))
+    record_build(connection, pa.table({"node": pa.chunked_array([*found["source_id"].chunks, *found["target_id"].chunks])}))

@@ -138,6 +138,7 @@ INSERT INTO doomed FROM graph_edges e
 """
 _TOUCHED = """
     SELECT source_id AS node FROM lost_edges UNION SELECT source_id FROM new_edges
+    UNION SELECT target_id FROM lost_edges UNION SELECT target_id FROM new_edges
     UNION SELECT memory_id FROM lost_mentions UNION SELECT memory_id FROM new_mentions
     UNION SELECT id FROM lost_nodes WHERE kind <> 'memory' UNION SELECT id FROM new_nodes WHERE kind <> 'memory'
 """

@@ -21,6 +21,10 @@ The archive threshold is compared with `lasting`: the relevance, and for what ne
 and self_knowledge, and what was stored directly with an importance of 0.8 or more) the relevance that it would have on its first
 day. When the store first saw a memory is kept in the catalog: its row's `updated_at` as of the first pass over it; where the
 catalog was lost, that of the next pass, so that nothing grows old by the loss.
+
+A score follows from a memory's row, its accesses, its edges, and the rows and accesses of the memories that these join it to. So
+within one day a pass looks at what the change feed, the graph's builds and the accesses name since the last one, and at the
+neighbours of that; the first pass of a day scores all.
 """
 
 from collections.abc import Sequence
@@ -32,6 +36,9 @@ import pyarrow as pa
 
 from memory_assets.models import Kind, State
 from memory_assets.stores.catalog import Catalog
+from memory_assets.stores.catalog_rows import CatalogRows
+from memory_assets.stores.feed import Changes, Position
+from memory_assets.stores.graph_builds import NO_BUILD, Build, present_build, touched_since
 from memory_assets.stores.memories import MemoryStore
 
 if TYPE_CHECKING:
@@ -57,8 +64,8 @@ _SCORES = """
         FROM rows r LEFT JOIN memory_access a USING (id) LEFT JOIN memory_first_seen s USING (id)
     ),
     sides AS (
-        SELECT source_id AS id, target_id AS other, confidence FROM graph_edges
-        UNION ALL SELECT target_id, source_id, confidence FROM graph_edges
+        SELECT source_id AS id, target_id AS other, confidence FROM graph_edges SEMI JOIN concerned ON concerned.id = source_id
+        UNION ALL SELECT target_id, source_id, confidence FROM graph_edges SEMI JOIN concerned ON concerned.id = target_id
     ),
     links AS (SELECT id, other, max(confidence) AS confidence FROM sides GROUP BY ALL),
     neighbourhood AS (
@@ -77,7 +84,7 @@ _SCORES = """
                     WHEN m.begun_at > m.created_at THEN 'first seen here' ELSE 'created or confirmed' END AS fresh_because,
                greatest(0, date_diff('second', fresh_at, $now) / 86400.0) AS age,
                greatest(0, date_diff('second', m.accessed_at, $now) / 86400.0) AS unread
-        FROM moments m LEFT JOIN neighbourhood n USING (id)
+        FROM moments m SEMI JOIN concerned USING (id) LEFT JOIN neighbourhood n USING (id)
         WHERE m.state IN ('active', 'archived')
     ),
     factors AS (
@@ -95,10 +102,49 @@ _COLUMNS = (
     "id, decay, access, density, importance, confidence, relevance, fresh_at, accessed_at, accesses, edges, fresh_because, "
     "computed_at"
 )
+_NOW_ROWS = f"""
+CREATE TEMP VIEW now_rows AS
+    SELECT {", ".join(INPUT)} FROM scored_memories WHERE id NOT IN (SELECT id FROM changed UNION ALL FROM gone)
+    UNION ALL SELECT {", ".join(INPUT)} FROM changed;
+"""
+_ALL_CONCERNED = """
+CREATE TEMP TABLE concerned AS SELECT id FROM now_rows UNION SELECT id FROM relevance_scores UNION SELECT id FROM memory_first_seen;
+CREATE TEMP VIEW rows AS FROM now_rows;
+"""
+_FEW_CONCERNED = """
+CREATE TEMP TABLE moved AS
+    SELECT id FROM changed UNION FROM gone
+    UNION
+    SELECT a.id FROM memory_access a SEMI JOIN (FROM now_rows WHERE state IN ('active', 'archived')) n ON n.id = a.id
+    LEFT JOIN relevance_scores r ON r.id = a.id WHERE r.accesses IS DISTINCT FROM a.accesses;
+CREATE TEMP TABLE concerned AS
+    FROM moved UNION SELECT node FROM touched
+    UNION SELECT target_id FROM graph_edges SEMI JOIN moved ON moved.id = source_id
+    UNION SELECT source_id FROM graph_edges SEMI JOIN moved ON moved.id = target_id;
+CREATE TEMP TABLE read AS
+    FROM concerned
+    UNION SELECT target_id FROM graph_edges SEMI JOIN concerned ON concerned.id = source_id
+    UNION SELECT source_id FROM graph_edges SEMI JOIN concerned ON concerned.id = target_id;
+CREATE TEMP TABLE rows AS FROM now_rows SEMI JOIN read USING (id);
+"""
+_NOW_SCORES = """
+CREATE TEMP VIEW now_scores AS
+    SELECT relevance, lasting FROM relevance_scores ANTI JOIN concerned USING (id)
+    UNION ALL SELECT relevance, lasting FROM wanted_scores
+"""
 _DIFFERS = " OR ".join(
     f"w.{name} IS DISTINCT FROM r.{name}"
-    for name in ("relevance", "computed_at", "fresh_at", "accessed_at", "accesses", "edges", "fresh_because")
+    for name in ("relevance", "lasting", "computed_at", "fresh_at", "accessed_at", "accesses", "edges", "fresh_because")
 )
+_DIFFERENCES = {
+    "differing": f"""
+        SELECT coalesce(w.id, r.id) AS id FROM wanted_scores w
+        FULL JOIN (FROM relevance_scores SEMI JOIN concerned USING (id)) r ON r.id = w.id WHERE {_DIFFERS}
+    """,
+    "seen": "SELECT id, first_seen AS seen_at FROM scores ANTI JOIN memory_first_seen USING (id)",
+    "unseen": "SELECT id FROM memory_first_seen SEMI JOIN concerned USING (id) ANTI JOIN scores USING (id)",
+    "different_rows": f"SELECT {', '.join(INPUT)} FROM changed EXCEPT FROM scored_memories",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,13 +192,18 @@ def compute_scores(catalog: Catalog, memories: MemoryStore, now: datetime, rate:
     Raises:
         StoreError: a store cannot be read.
     """
+    rows = memories.scan(INPUT)
     with catalog.read() as connection:
-        return score_rows(connection, memories.scan(INPUT), _day(now), rate)
+        connection.register("rows", rows)
+        connection.register("concerned", rows.select(["id"]))
+        return score_rows(connection, _day(now), rate)
 
 
-def score_rows(connection: "DuckDBPyConnection", rows: pa.Table, moment: datetime, rate: float) -> pa.Table:
-    """The formula over `rows`, whose columns are `INPUT`'s, and a connection's graph, accesses and first sights."""
-    connection.register("rows", rows)
+def score_rows(connection: "DuckDBPyConnection", moment: datetime, rate: float) -> pa.Table:
+    """The formula over a connection's graph, accesses and first sights, for the ids in its table `concerned`.
+
+    Its table `rows`, whose columns are `INPUT`'s, has these memories and those that an edge joins to them.
+    """
     query = (
         _SCORES.replace("$now", f"TIMESTAMPTZ '{moment.isoformat()}'")
         .replace("$access_rate", str(ACCESS_DECAY_PER_DAY))
@@ -169,54 +220,83 @@ def score_rows(connection: "DuckDBPyConnection", rows: pa.Table, moment: datetim
 def refresh_relevance(
     catalog: Catalog, memories: MemoryStore, now: datetime, *, rate: float, archive_threshold: float, dry_run: bool = False
 ) -> RelevanceOutcome:
-    """Score every active memory as of `now`, in one transaction; unchanged when asked twice for the same day.
+    """Bring the score of every active memory to what it is as of `now`; unchanged when asked twice for the same day.
 
     Args:
         catalog: holds the graph and the accesses; receives the scores.
         memories: the tenant's memories.
         now: aware.
         rate: decay per day.
-        archive_threshold: what lies below is counted, and archived memories that reach it again are named.
+        archive_threshold: what lies below is counted. Archived memories that reach it again are named, and nothing is written
+            before they have been woken, so that a pass that ends in between is made again.
         dry_run: compute and compare, but write nothing.
 
     Raises:
         StoreError: a store cannot be read or written; the scores stay as they were.
     """
-    scores = compute_scores(catalog, memories, now, rate)
+    moment = _day(now)
+    basis = f"{moment:%Y-%m-%d}|{rate!r}|{archive_threshold!r}"
     with catalog.read() as connection:
+        since, before = _position(connection, basis)
+        found = memories.changes(since, CatalogRows(connection, "scored_memories"), INPUT)
+        build = present_build(connection)
+        _register(connection, found)
+        connection.execute(_NOW_ROWS)
+        if since is None or not before.leads_to(build):
+            connection.execute(_ALL_CONCERNED)
+        else:
+            connection.register("touched", touched_since(connection, before))
+            connection.execute(_FEW_CONCERNED)
+        scores = score_rows(connection, moment, rate)
         connection.register("scores", scores)
-        wanted = connection.execute(f"SELECT {_COLUMNS} FROM scores WHERE state = '{State.ACTIVE}'").to_arrow_table()
+        wanted = connection.execute(f"SELECT {_COLUMNS}, lasting FROM scores WHERE state = '{State.ACTIVE}'").to_arrow_table()
+        connection.register("wanted_scores", wanted)
+        connection.execute(_NOW_SCORES)
+        difference = {name: connection.execute(query).to_arrow_table() for name, query in _DIFFERENCES.items()}
+        scored, below = connection.execute(
+            "SELECT count(*), count(*) FILTER (lasting < $1) FROM now_scores", [archive_threshold]
+        ).fetchone() or (0, 0)
+        bins = dict(
+            connection.execute(
+                "SELECT least(9, floor(relevance * 10))::INTEGER AS bin, count(*) FROM now_scores GROUP BY bin"
+            ).fetchall()
+        )
         woken = connection.execute(
             f"SELECT id FROM scores WHERE state = '{State.ARCHIVED}' AND lasting >= $1 ORDER BY id", [archive_threshold]
         ).fetchall()
-        connection.register("wanted_scores", wanted)
-        differing = connection.execute(
-            f"SELECT coalesce(w.id, r.id) AS id FROM wanted_scores w FULL JOIN relevance_scores r ON r.id = w.id WHERE {_DIFFERS}"
-        ).to_arrow_table()
-        (below,) = connection.execute(
-            f"SELECT count(*) FROM scores WHERE state = '{State.ACTIVE}' AND lasting < $1", [archive_threshold]
-        ).fetchone() or (0,)
-        bins = dict(
-            connection.execute(
-                "SELECT least(9, floor(relevance * 10))::INTEGER AS bin, count(*) FROM wanted_scores GROUP BY bin"
-            ).fetchall()
-        )
-    if differing.num_rows and not dry_run:
+    moved = since is None or found or (before.lineage, before.number) != (build.lineage, build.number)
+    differs = any(rows.num_rows for rows in difference.values())
+    if not (dry_run or woken) and (moved or differs):
         with catalog.write() as connection:
-            connection.register("wanted_scores", wanted)
-            connection.register("scores", scores)
+            _register(connection, found)
+            for name, rows in {"wanted_scores": wanted, **difference}.items():
+                connection.register(name, rows)
             connection.execute("""
-                MERGE INTO memory_first_seen f USING scores s ON f.id = s.id
-                    WHEN NOT MATCHED THEN INSERT (id, seen_at) VALUES (s.id, s.first_seen)
-                    WHEN NOT MATCHED BY SOURCE THEN DELETE
-            """)
-            connection.register("differing", differing)
-            connection.execute("""
+                DELETE FROM memory_first_seen WHERE id IN (FROM unseen);
+                INSERT OR IGNORE INTO memory_first_seen BY NAME FROM seen;
                 DELETE FROM relevance_scores WHERE id IN (FROM differing);
                 INSERT INTO relevance_scores BY NAME FROM wanted_scores SEMI JOIN differing USING (id);
+                DELETE FROM scored_memories WHERE id IN (SELECT id FROM different_rows UNION ALL FROM gone);
+                INSERT INTO scored_memories BY NAME FROM different_rows;
+                DELETE FROM scored_position;
             """)
+            position = [found.position.version, found.position.read_at, basis, build.lineage, build.number]
+            connection.execute("INSERT INTO scored_position VALUES ($1, $2, $3, $4, $5)", position)
     histogram = [bins.get(number, 0) for number in range(10)]
-    return RelevanceOutcome(wanted.num_rows, below, histogram, differing.num_rows, tuple(number for (number,) in woken))
+    return RelevanceOutcome(scored, below, histogram, difference["differing"].num_rows, tuple(number for (number,) in woken))
+
+
+def _position(connection: "DuckDBPyConnection", basis: str) -> tuple[Position | None, Build]:
+    """What the last pass had read of the memories, and the build that it saw; no position where all are to be scored."""
+    row = connection.execute("SELECT version, read_at, basis, lineage, build FROM scored_position").fetchone()
+    if not row or row[2] != basis:
+        return None, NO_BUILD
+    return Position(row[0], row[1]), Build(row[3], row[4])
+
+
+def _register(connection: "DuckDBPyConnection", found: Changes) -> None:
+    connection.register("changed", found.rows)
+    connection.register("gone", pa.table({"id": found.gone}))
 
 
 def wake(memories: MemoryStore, ids: Sequence[int]) -> list[int]:

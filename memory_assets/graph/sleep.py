@@ -33,11 +33,11 @@ def decay_cycle(tenant: "Tenant", now: datetime, *, dry_run: bool = False) -> Re
             tenant.catalog, tenant.memories, now, rate=settings.decay_rate, archive_threshold=threshold, dry_run=dry_run
         )
 
-    outcome = score()
-    if outcome.woken and not dry_run:
-        outcome = replace(outcome, woken=tuple(wake(tenant.memories, outcome.woken)))
-        score()
-    return outcome
+    outcome, woken = score(), []
+    while outcome.woken and not dry_run:
+        woken += wake(tenant.memories, outcome.woken)
+        outcome = score()
+    return replace(outcome, woken=(*woken, *outcome.woken))
 
 
 def creative_cycle(tenant: "Tenant", now: datetime, *, dry_run: bool = False) -> CreativeOutcome:

@@ -132,6 +132,16 @@ MIGRATIONS: tuple[str, ...] = (
         failed_at TIMESTAMPTZ
     );
     """,
+    """
+    ALTER TABLE relevance_scores ADD COLUMN lasting DOUBLE;
+    CREATE TABLE scored_memories (
+        id BIGINT, state VARCHAR, kind VARCHAR, source_key VARCHAR, created_at TIMESTAMPTZ, importance FLOAT, confidence FLOAT,
+        protected BOOLEAN, updated_at TIMESTAMPTZ
+    );
+    CREATE TABLE scored_position (
+        version BIGINT, read_at TIMESTAMPTZ, basis VARCHAR, lineage BIGINT, build BIGINT
+    );
+    """,
 )
 """One script per schema version, each run once and in one transaction."""
 

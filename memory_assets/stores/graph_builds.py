@@ -1,7 +1,7 @@
 """Builds of the graph: how often it has changed, and which nodes each of the last changes touched. Its readers follow that.
 
 Whoever changes edges, mentions or names of nodes in the catalog records a build in the same transaction. A node is touched when its
-outgoing edges, its mentions or its name are others than before.
+edges, in either direction, its mentions or its name are others than before.
 """
 
 import secrets

@@ -2,13 +2,15 @@ import math
 from datetime import timedelta
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from memory_assets.graph.relevance import explain, refresh_relevance
+from memory_assets.graph.relevance import compute_scores, explain, refresh_relevance
 from memory_assets.graph.sleep import decay_cycle
 from memory_assets.models import RelationType, State
-from memory_assets.stores.access_log import AccessLog
+from memory_assets.stores.access_log import AccessLog, fold_accesses
 from memory_assets.stores.relations import StatedRelation
-from memory_assets_tests.graph.conftest import DAY
+from memory_assets_tests.graph.conftest import DAY, World
 
 MIDNIGHT = DAY.replace(hour=0)
 A, B, C = 11, 22, 33
@@ -151,3 +153,78 @@ def test_only_active_memories_have_a_score(world):
 def test_a_memory_dated_in_the_future_has_no_negative_age(world):
     world.put(A, days=-5)
     assert score(world, A).decay == 1.0
+
+
+def test_what_is_to_be_woken_is_named_again_where_a_pass_ended_before_it_was(world):
+    world.put(A, days=200)
+    world.put(B, days=200, state=State.ARCHIVED)
+    world.relations.state(StatedRelation(A, B, RelationType.RELATES_TO))
+    world.refresh()
+
+    def woken():
+        return refresh_relevance(world.catalog, world.memories, DAY, rate=0.01, archive_threshold=0.2).woken
+
+    assert woken() == ()
+    AccessLog(world.tenant.folder).record([A], DAY)
+    fold_accesses(world.catalog, AccessLog(world.tenant.folder), DAY)
+    assert woken() == (B,)
+    assert woken() == (B,)
+    assert decay_cycle(world.tenant, DAY).woken == (B,)
+    assert decay_cycle(world.tenant, DAY).woken == ()
+
+
+NUMBERS = st.sampled_from(range(1, 7))
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("put"), NUMBERS, st.sampled_from([0, 40, 90, 200]), st.sampled_from([0.1, 0.5, 0.9]), st.sets(NUMBERS)),
+        st.tuples(st.just("move"), NUMBERS, st.sampled_from([State.ACTIVE, State.ARCHIVED, State.FORGOTTEN])),
+        st.tuples(st.just("delete"), NUMBERS),
+        st.tuples(st.just("recall"), st.lists(NUMBERS, min_size=1, max_size=2)),
+        st.tuples(st.just("relate"), NUMBERS, NUMBERS, st.sampled_from([0.3, 0.8])),
+        st.tuples(st.just("build")),
+    ),
+    min_size=6,
+    max_size=10,
+)
+
+
+@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(STEPS)
+def test_scoring_what_a_change_concerns_gives_the_scores_of_scoring_all(tmp_path_factory, steps):
+    world = World(tmp_path_factory.mktemp("scores"))
+    for number in range(1, 7):
+        world.put(number, days=30 * number, title=f"m{number}", state=State.ARCHIVED if number > 4 else State.ACTIVE)
+    world.refresh()
+    for step in steps:
+        change(world, *step)
+        outcome = decay_cycle(world.tenant, DAY)
+        everything = compute_scores(world.catalog, world.memories, DAY, world.settings.decay_rate)
+        with world.catalog.read() as connection:
+            connection.register("everything", everything)
+            active = "FROM everything WHERE state = 'active'"
+            names = ", ".join(name for name in everything.column_names if name not in {"state", "protected", "first_seen"})
+            held = connection.execute(f"SELECT {names} FROM relevance_scores ORDER BY id").fetchall()
+            assert held == connection.execute(f"SELECT {names} {active} ORDER BY id").fetchall(), step
+            seen = connection.execute("SELECT id, seen_at FROM memory_first_seen ORDER BY id").fetchall()
+            assert seen == connection.execute("SELECT id, first_seen FROM everything ORDER BY id").fetchall(), step
+            below = connection.execute(f"SELECT id {active} AND lasting < 0.2").fetchall()
+            assert not connection.execute("FROM everything WHERE state = 'archived' AND lasting >= 0.2").fetchall()
+        assert (outcome.scored, outcome.below_archive, sum(outcome.histogram)) == (len(held), len(below), len(held))
+
+
+def change(world, kind, *what):
+    match kind, *what:
+        case "put", number, days, importance, links:
+            world.put(
+                number, days=days, title=f"m{number}", importance=importance, links=tuple(f"m{link}" for link in sorted(links))
+            )
+        case "move", number, state:
+            world.memories.transition([number], tuple(State), state)
+        case "delete", number:
+            world.memories.delete([number])
+        case "recall", numbers:
+            AccessLog(world.tenant.folder).record(numbers, DAY - timedelta(days=len(numbers)))
+        case "relate", source, target, confidence if source != target:
+            world.relations.state(StatedRelation(source, target, RelationType.RELATES_TO, confidence))
+        case _:
+            world.refresh()
