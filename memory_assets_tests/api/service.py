@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -64,12 +65,14 @@ class Service:
         }
         self.url = ""
         self.process: subprocess.Popen[bytes] | None = None
+        self._clients = ExitStack()
 
     def __enter__(self) -> "Service":
         self.start()
         return self
 
     def __exit__(self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None) -> None:
+        self._clients.close()
         self.stop(signal.SIGKILL)
 
     def start(self) -> None:
@@ -105,4 +108,6 @@ class Service:
 
     def client(self, name: str, key: str) -> TenantClient:
         """Speak to a tenant that exists."""
-        return TenantClient(self, name, key)
+        client = TenantClient(self, name, key)
+        self._clients.enter_context(client.http)
+        return client

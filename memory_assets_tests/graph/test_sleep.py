@@ -364,7 +364,11 @@ class TestForget:
         monkeypatch.setattr(world.memories, "delete", killed)
         with pytest.raises(KeyboardInterrupt):
             self.run(world, replace(RULES, deletes=True))
-        kept = [json.loads(line)["id"] for file in (world.tenant.folder / "deleted").iterdir() for line in file.open()]
+        kept = [
+            json.loads(line)["id"]
+            for file in (world.tenant.folder / "deleted").iterdir()
+            for line in file.read_text().splitlines()
+        ]
         assert sorted(kept) == [1, 2]
         monkeypatch.setattr(world.memories, "delete", delete)
         forget(

@@ -16,7 +16,9 @@ from memory_assets.language.entity_types import EntityType
 from memory_assets.language.pipeline import AnalysisError, Analyzer, open_analyzer
 from memory_assets.language.tags import normalise_tag
 
-SENTENCES = [row["text"] for row in map(json.loads, (Path(__file__).parents[1] / "data/entity_sentences.jsonl").open())][:60]
+SENTENCES = [
+    row["text"] for row in map(json.loads, (Path(__file__).parents[1] / "data/entity_sentences.jsonl").read_text().splitlines())
+][:60]
 
 
 def entities(analyzer: Analyzer, text: str) -> list[tuple[str, str]]:

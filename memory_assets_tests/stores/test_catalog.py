@@ -89,25 +89,23 @@ def test_a_kill_inside_a_write_leaves_the_catalog_as_it_was(catalog: Catalog) ->
 
 
 def test_a_reader_waits_for_a_writer_in_another_process(catalog: Catalog) -> None:
-    holder = _holder(catalog.path, 0.7)
-    started = time.monotonic()
-    with catalog.read() as connection:
-        assert connection.execute("SELECT 1").fetchone() == (1,)
-    assert time.monotonic() > started
-    holder.wait()
+    with _holder(catalog.path, 0.7):
+        started = time.monotonic()
+        with catalog.read() as connection:
+            assert connection.execute("SELECT 1").fetchone() == (1,)
+        assert time.monotonic() - started > 0.3
 
 
 def test_a_lock_held_too_long_is_reported_with_its_holder(catalog: Catalog) -> None:
-    holder = _holder(catalog.path, 30)
-    try:
-        with (
-            pytest.raises(StoreBusyError, match=rf"locked for 0.3 s by .*PID {holder.pid}"),
-            Catalog(str(catalog.path), lock_timeout=0.3).read(),
-        ):
-            pass
-    finally:
-        holder.kill()
-        holder.wait()
+    with _holder(catalog.path, 30) as holder:
+        try:
+            with (
+                pytest.raises(StoreBusyError, match=rf"locked for 0.3 s by .*PID {holder.pid}"),
+                Catalog(str(catalog.path), lock_timeout=0.3).read(),
+            ):
+                pass
+        finally:
+            holder.kill()
 
 
 def test_a_file_that_is_no_database_is_named_with_its_mend(tmp_path: Path) -> None:
