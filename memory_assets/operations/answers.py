@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 PASSAGE_LENGTH = 280
 """Characters that a list shows of a memory; `show` has the rest."""
+_TELLING = 4
+"""Letters from which a word of a question says what is asked; "the", "is" and "for" stand everywhere."""
 _SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|\s*\n+\s*")
 
 Instant = Annotated[
@@ -149,6 +151,7 @@ def passage(content: str, query: str = "", most: int = PASSAGE_LENGTH) -> str:
     """
     sentences = [" ".join(sentence.split()) for sentence in _SENTENCE_END.split(content) if sentence.strip()]
     asked = _words(query)
+    asked = {word for word in asked if len(word) >= _TELLING or word.isdigit()} or asked
     best, most_held = 0, 0
     for start, sentence in enumerate(sentences if asked else ()):
         if not asked.isdisjoint(_words(sentence)):

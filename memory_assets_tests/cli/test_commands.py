@@ -112,6 +112,8 @@ def test_a_passage_begins_where_the_sentence_does_that_holds_what_was_asked() ->
     text = "We met on Monday. Nothing was decided then. Leila is second in line for the export. " + "More was said. " * 40
     assert passage(text, "who is second in line").startswith("… Leila is second in line for the export. More")
     assert passage(text, "").startswith("We met on Monday.")
+    owner = "Mira is the owner of the export for the team. " + "More was said. " * 30 + "Leila is second in line."
+    assert passage(owner, "who is second in line for the export").startswith("… Leila")
 
 
 def test_what_is_read_creates_nothing_and_a_mistyped_tenant_is_told() -> None:
