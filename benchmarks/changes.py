@@ -34,6 +34,7 @@ from memory_assets.stores.relations import RelationStore
 from memory_assets.stores.resident.memories import Allowance
 from memory_assets.stores.rows import new_id
 
+_ALLOWANCE_BYTES = 8 << 30
 Times = tuple[float, float]
 
 
@@ -102,7 +103,7 @@ class Measured:
         line("graph in the catalog, one memory stored", following(self.stores_one, self._built))
         self._scored()
         line("scores after it", following(self._changes_the_graph, self._scored), timed(self._scored_all))
-        self.store.keep_resident(Allowance(2 * len(self.store)))
+        self.store.keep_resident(Allowance(_ALLOWANCE_BYTES))
         loading = timed(self.store.tend_resident)
         beside = MemoryStore(self.store.uri)
         mine, self.store = self.store, beside

@@ -220,10 +220,10 @@ def main() -> None:
         result["search"] = timed(embedder, parts[1], lambda text: search(tenant, text))
         result["search_with_bridges"] = timed(embedder, parts[2], lambda text: search_with_bridges(tenant, text))
         result["recall@20_on_disk"] = found_by_index(tenant, parts[3][:50])
-        if arguments.memories <= tenant.settings.resident_memories:
-            started = time.perf_counter()
-            tenant.memories.keep_resident(Allowance(arguments.memories))
-            tenant.memories.tend_resident()
+        started = time.perf_counter()
+        tenant.memories.keep_resident(Allowance(tenant.settings.resident_bytes))
+        tenant.memories.tend_resident()
+        if tenant.memories.is_resident:
             result["load_into_memory_s"] = round(time.perf_counter() - started, 2)
             result["search_in_memory"] = timed(embedder, parts[4], lambda text: search(tenant, text))
             result["search_with_bridges_in_memory"] = timed(embedder, parts[5], lambda text: search_with_bridges(tenant, text))

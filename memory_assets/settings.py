@@ -136,10 +136,10 @@ class Settings(BaseSettings):
     service_threads: int = Field(
         default=2, ge=1, le=64, description="Searches that the service does at once; more help where the embedder is remote."
     )
-    resident_memories: int = Field(
-        default=250_000,
+    resident_bytes: int = Field(
+        default=512 << 20,
         ge=0,
-        description="Memories that `memory serve` keeps in memory, 2 kB each, to search without the disk; 0 keeps none.",
+        description="Bytes of memory in which `memory serve` keeps memories, some 2 kB each, to search without the disk; 0 keeps none.",
     )
     allowed_hosts: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_listed)] = Field(
         default=(), description="Names, with commas between, under which clients may ask for the service besides its own address."

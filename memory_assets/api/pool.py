@@ -147,7 +147,7 @@ class TenantPool:
         self._opening = asyncio.Lock()
         self._examined: asyncio.Task[str | None] | None = None
         self._examined_at = 0.0
-        self._resident = Allowance(settings.resident_memories)
+        self._resident = Allowance(settings.resident_bytes)
 
     async def read(self, work: Callable[..., Result], *arguments: object) -> Result:
         """Do `work` in a thread for reading."""

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 SUPERSEDABLE = (State.ACTIVE, State.ARCHIVED, State.VANISHED)
 """States of a memory whose source says something else now; what a person forgot stays forgotten."""
-_CACHE_BYTES = 16 << 20
 _AT_ONCE = 200
 
 
@@ -110,13 +109,8 @@ class MemoryStore:
 
     def tend_resident(self) -> None:
         """Load what is kept in memory, or put it in order; takes its time, so do it in the background after commits."""
-        if self._resident is None:
-            return
-        loaded = self._resident.loaded
-        self._resident.tend(self.columns.live)
-        if self._resident.loaded and not loaded:
-            # What searches on disk have left in LanceDB's caches is not needed any more, nor what compaction would leave.
-            self.stored.reopen(_CACHE_BYTES)
+        if self._resident is not None:
+            self._resident.tend(self.columns.live)
 
     def _changed(self) -> None:
         """After a commit that was no append: the next reading sees it, also where it was made through an earlier handle."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial, wraps
+from functools import cache, partial, wraps
 from pathlib import Path
 from threading import RLock
 from time import monotonic, sleep
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 PRIMARY_KEY = {b"lance-schema:unenforced-primary-key": b"true"}
 VERSION_FACT = "memory_assets:schema_version"
 _CREATION_SECONDS = 2.0
+_INDEX_CACHE_BYTES = 64 << 20
+_METADATA_CACHE_BYTES = 16 << 20
 _IN_MEMORY = "memory://"
 _HINT = "latest_version_hint.json"
 """In which Lance notes the newest version at every commit."""
@@ -40,6 +42,14 @@ Migration = Callable[["Table"], None]
 """Brings a table from one schema version to the next; may run twice, or in two processes at once."""
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
+
+
+@cache
+def session() -> "Session":
+    """What LanceDB keeps of files it has read, at most so many bytes for all tables of this process, whosever they are."""
+    from lancedb import Session
+
+    return Session(_INDEX_CACHE_BYTES, _METADATA_CACHE_BYTES)
 
 
 def primary_key() -> pa.Field:
@@ -125,12 +135,6 @@ class StoredTable:
         assert self._table is not None
         return self._table
 
-    def reopen(self, cache_bytes: int) -> None:
-        """Go on with another handle, whose caches of indexes and of metadata begin empty and keep to `cache_bytes` each."""
-        from lancedb import Session
-
-        self._table = self._connected(Session(cache_bytes, cache_bytes)).open_table(self.definition.name)
-
     def rebuild_indices(self) -> None:
         """Build all indices anew, whatever is left of them; a vector index waits for the next upkeep.
 
@@ -192,10 +196,10 @@ class StoredTable:
                 self._stand_in = lancedb.connect(_IN_MEMORY).create_table(self.definition.name, schema=self.definition.schema)
             return self._stand_in
 
-    def _connected(self, session: "Session | None" = None) -> "DBConnection":
+    def _connected(self) -> "DBConnection":
         import lancedb
 
-        return lancedb.connect(self.uri, read_consistency_interval=timedelta(seconds=self.freshness), session=session)
+        return lancedb.connect(self.uri, read_consistency_interval=timedelta(seconds=self.freshness), session=session())
 
     def _opened(self) -> "Table | None":
         """The table, if it exists; one that another process is just making is there a moment before it can be opened."""

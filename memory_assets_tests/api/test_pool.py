@@ -92,7 +92,7 @@ def test_an_idle_service_looks_at_nothing(settings: Settings, monkeypatch: pytes
                 return
 
     async def visits() -> None:
-        pool = TenantPool(settings.model_copy(update={"resident_memories": room}), Metrics())
+        pool = TenantPool(settings.model_copy(update={"resident_bytes": room}), Metrics())
         upkeep = asyncio.create_task(pool.keep_up())
         one = await pool.get("one")
         for _ in range(2):

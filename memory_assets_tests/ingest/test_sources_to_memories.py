@@ -418,7 +418,7 @@ def test_a_first_import_is_guessed_to_be_of_its_files_and_never_listed_as_recent
     local = LocalTime(UTC)
     for resident in (False, True):
         if resident:
-            tenant.memories.keep_resident(Allowance(1_000))
+            tenant.memories.keep_resident(Allowance(1 << 20))
             tenant.memories.tend_resident()
             assert tenant.memories.is_resident
         assert [memory.title for memory in init(tenant).recent_memories] == ["written"]

@@ -14,7 +14,7 @@ from lancedb.table import Table
 
 from memory_assets.errors import InvalidInputError, NotFoundError, StoreError
 from memory_assets.models import Entity, Kind, Memory, Source, State
-from memory_assets.stores import lance
+from memory_assets.stores import lance, tables
 from memory_assets.stores.memories import DEFINITION, Filters, MemoryStore
 from memory_assets.stores.resident.memories import Allowance
 from memory_assets.stores.rows import derived_id, from_arrow, indexed_text, new_id, to_arrow
@@ -301,7 +301,7 @@ def test_a_store_of_an_earlier_release_is_migrated_by_writing_and_not_by_reading
 def test_a_store_that_loses_its_files_while_it_is_open_is_named(store: MemoryStore, resident: bool) -> None:
     store.put([memory()], unit(0), "test")
     if resident:
-        store.keep_resident(Allowance(10))
+        store.keep_resident(Allowance(1 << 20))
         store.tend_resident()
     shutil.rmtree(Path(store.uri) / "memories.lance")
     for read in (len, lambda store: store.scan(("content",)), lambda store: store.matching("text", 5, Filters())):
@@ -312,3 +312,25 @@ def test_a_store_that_loses_its_files_while_it_is_open_is_named(store: MemorySto
 def test_who_when_and_where_are_part_of_what_is_searched() -> None:
     said = memory("the export is late", author="Priya", project="/home/ada/work/atlas", title="export-late")
     assert indexed_text(said).startswith("[Priya, 1 November 2026, atlas] export-late: the export")
+
+
+def test_what_lancedb_keeps_in_memory_is_bounded_over_all_tables(tmp_path: Path) -> None:
+    tables.session.cache_clear()
+    bound = tables._INDEX_CACHE_BYTES + tables._METADATA_CACHE_BYTES
+    kept = tables.session().approx_num_items
+    for name in ("one", "two"):
+        store = MemoryStore(str(tmp_path / name))
+        store.put([memory(f"alpha {n}") for n in range(20)], unit(0).repeat(20, axis=0), "test")
+        assert store.matching("alpha", 5, Filters()).num_rows == 5
+        assert tables.session().approx_num_items > kept
+        kept = tables.session().approx_num_items
+    assert 0 < tables.session().size_bytes < bound
+
+
+def test_a_table_made_again_where_one_was_has_nothing_of_it(tmp_path: Path) -> None:
+    for text in ("old", "new"):
+        store = MemoryStore(str(tmp_path / "vectors"))
+        store.put([memory(text)], unit(0), "test")
+        assert store.scan(("content",))["content"].to_pylist() == [text]
+        assert store.matching(text, 5, Filters(), ("content",))["content"].to_pylist() == [text]
+        shutil.rmtree(tmp_path / "vectors")

@@ -52,9 +52,9 @@ def vectors(count: int, seed: int = 0, dimension: int = 70) -> np.ndarray:
     return made / np.linalg.norm(made, axis=1, keepdims=True)
 
 
-def resident(uri: Path, most: int = 10_000) -> MemoryStore:
+def resident(uri: Path, allowance: Allowance | None = None) -> MemoryStore:
     store = MemoryStore(str(uri))
-    store.keep_resident(Allowance(most))
+    store.keep_resident(allowance or Allowance(64 << 20))
     store.tend_resident()
     return store
 
@@ -272,13 +272,65 @@ def test_a_store_that_is_committed_is_done_whatever_happens_in_memory(
 def test_a_table_beyond_the_allowance_is_answered_from_disk(tmp_path: Path) -> None:
     for name in ("one", "two"):
         MemoryStore(str(tmp_path / name)).put([memory(f"{name} {n}") for n in range(6)], vectors(6), "test")
-    allowance = Allowance(10)
-    stores = [MemoryStore(str(tmp_path / name)) for name in ("one", "two")]
-    for each in stores:
-        each.keep_resident(allowance)
-        each.tend_resident()
+    ample = Allowance(1 << 20)
+    first = resident(tmp_path / "one", ample)
+    assert first.is_resident
+    allowance = Allowance(ample.taken * 3 // 2)
+    stores = [resident(tmp_path / name, allowance) for name in ("one", "two")]
     assert [each.is_resident for each in stores] == [True, False]
+    assert allowance.taken == ample.taken
     assert stores[1].matching("two", 10, Filters()).num_rows == 6
+
+
+def test_long_memories_take_more_of_the_allowance_than_as_many_short_ones(tmp_path: Path) -> None:
+    allowance = Allowance(300_000)
+    for name, text in (("long", "word " * 1_000), ("short", "word")):
+        MemoryStore(str(tmp_path / name)).put([memory(f"{text} {n}") for n in range(60)], vectors(60), "test")
+        assert resident(tmp_path / name, allowance).is_resident == (name == "short")
+
+
+def test_what_is_taken_is_estimated_from_some_rows_and_then_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [" ".join(f"w{n * k % 977}x" for k in range(5 + n // 20)) for n in range(1_500)]
+    MemoryStore(str(tmp_path)).put([memory(text, n) for n, text in enumerate(texts)], vectors(1_500), "test")
+    monkeypatch.setattr("memory_assets.stores.resident.memories._SAMPLED", 100)
+    allowance, asked = Allowance(64 << 20), []
+    grant = allowance.grant
+    monkeypatch.setattr(allowance, "grant", lambda asking, nbytes: (asked.append(nbytes), grant(asking, nbytes))[1])
+    store = resident(tmp_path, allowance)
+    estimated, counted = asked
+    assert counted == allowance.taken
+    assert 0.8 * counted < estimated < 1.25 * counted
+    held = store._resident
+    assert held
+    (part,) = held.search().parts  # pyright: ignore[reportOptionalMemberAccess]
+    assert counted > part.segment.rows.nbytes + 1_500 * 70 * 2
+
+
+def test_a_table_that_outgrows_the_allowance_is_let_go(tmp_path: Path) -> None:
+    MemoryStore(str(tmp_path)).put([memory(f"note {n}", n) for n in range(50)], vectors(50), "test")
+    ample = Allowance(64 << 20)
+    resident(tmp_path, ample)
+    allowance = Allowance(ample.taken * 2)
+    store = resident(tmp_path, allowance)
+    assert store.is_resident
+    store.add([memory("long " * 1_000, 60 + n) for n in range(50)], vectors(50), "test")
+    store.tend_resident()
+    assert not store.is_resident
+    assert allowance.taken == 0
+    assert len(store.recent(100, ACTIVE)) == 100
+
+
+def test_a_table_that_was_estimated_too_small_is_not_loaded_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    MemoryStore(str(tmp_path)).add([memory("short"), *(memory("long " * 1_000) for _ in range(50))], vectors(51), "test")
+    monkeypatch.setattr("memory_assets.stores.resident.memories._SAMPLED", 1)
+    allowance, asked = Allowance(200_000), []
+    grant = allowance.grant
+    monkeypatch.setattr(allowance, "grant", lambda asking, nbytes: (asked.append(nbytes), grant(asking, nbytes))[1])
+    store = resident(tmp_path, allowance)
+    store.tend_resident()
+    assert not store.is_resident
+    estimated, counted, estimated_again = asked
+    assert estimated < allowance.nbytes < counted <= estimated_again
 
 
 def test_another_live_embedder_is_loaded_anew(store: MemoryStore) -> None:

@@ -7,6 +7,7 @@ tree).
 """
 
 import logging
+import math
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
@@ -38,6 +39,8 @@ _MOST_SEGMENTS = 8
 """Large segments from which all but the largest are merged."""
 _MOST_CHANGED = 20_000
 """Changed rows from which it is cheaper to read everything anew."""
+_SAMPLED = 1_000
+"""Rows from which it is estimated what all take."""
 _COMPARED_AGAIN_SECONDS = 30.0
 """After which the table is compared even where the number of versions says that nobody else has written."""
 
@@ -54,18 +57,23 @@ def _worth_merging(snapshot: Snapshot) -> list[Part]:
 
 
 class Allowance:
-    """So many memories may be resident in this process, over all tables."""
+    """So many bytes of memory may resident memories take in this process, over all tables."""
 
-    def __init__(self, rows: int) -> None:
-        self.rows = rows
+    def __init__(self, nbytes: int) -> None:
+        self.nbytes = nbytes
         self._taken: WeakKeyDictionary[ResidentMemories, int] = WeakKeyDictionary()
 
-    def grant(self, asking: "ResidentMemories", rows: int) -> bool:
-        """Whether one table may have so many rows, instead of what it had; who came first goes on."""
+    @property
+    def taken(self) -> int:
+        """Bytes that are taken."""
+        return sum(self._taken.values())
+
+    def grant(self, asking: "ResidentMemories", nbytes: int) -> bool:
+        """Whether one table may take so many bytes, instead of what it had; who came first goes on."""
         self._taken.pop(asking, None)
-        if sum(self._taken.values()) + rows > self.rows:
+        if self.taken + nbytes > self.nbytes:
             return False
-        self._taken[asking] = rows
+        self._taken[asking] = nbytes
         return True
 
 
@@ -85,6 +93,7 @@ class ResidentMemories:
         self._writing = threading.Lock()
         self._looked_at = self._compared_at = 0.0
         self._stale = False
+        self._row_nbytes = 0.0
         self._terms = Terms(stored)
 
     @property
@@ -111,7 +120,7 @@ class ResidentMemories:
             column: the live vector column.
         """
         snapshot = self._snapshot
-        if snapshot is None or snapshot.column != column or not self._allowance.grant(self, snapshot.texts):
+        if snapshot is None or snapshot.column != column or not self._allowance.grant(self, snapshot.nbytes):
             self._load(column)
         else:
             self._merge(snapshot)
@@ -157,9 +166,27 @@ class ResidentMemories:
             self._snapshot = None
             self._looked_at, self._stale = monotonic(), False
             here = Position(self.table.version, datetime.now(UTC))
-            if column is None or not self._allowance.grant(self, self.table.count_rows()):
+            if column is None or not self._allowance.grant(self, self._estimate(column)):
                 return
-            self._snapshot = Snapshot(here, column, (Part.whole(self._read(column, "true", None)),), self._terms)
+            loaded = Snapshot(here, column, (Part.whole(self._read(column, "true", None)),), self._terms)
+            self._row_nbytes = loaded.nbytes / max(1, len(loaded))
+            if self._allowance.grant(self, loaded.nbytes):
+                self._snapshot = loaded
+
+    def _estimate(self, column: str) -> int:
+        """Bytes of memory that the whole table would take, from rows taken evenly from all of it, or from what it took before.
+
+        The terms of a text are new ever more seldom: their number grows with the square root of the number of rows (Heaps' law).
+        """
+        count = self.table.count_rows()
+        if not count:
+            return 0
+        offsets = np.unique(np.linspace(0, count - 1, _SAMPLED, dtype=np.int64)).tolist()
+        batches = self.table.take_offsets(offsets).select(self._columns(column)).to_batches()
+        sample = Segment.of(batches, batches.schema, column, self._terms)
+        times = count / len(offsets)
+        estimate = times * sample.nbytes_of_rows + math.sqrt(times) * sample.words.vocabulary_nbytes
+        return math.ceil(max(estimate, count * self._row_nbytes))
 
     def _latest(self) -> Snapshot | None:
         if self._snapshot is not None and self._is_due():
@@ -237,8 +264,10 @@ class ResidentMemories:
         return Segment.joined(kept, self._terms, self._snapshot.mean_length if self._snapshot else None)
 
     def _read(self, column: str, where: str, mean_length: float | None) -> Segment:
+        batches = self.table.search().where(where).select(self._columns(column)).to_batches()
+        return Segment.of(batches, batches.schema, column, self._terms, mean_length)
+
+    def _columns(self, column: str) -> list[str]:
         schema = self.table.schema
         others = [field.name for field in schema if pa.types.is_fixed_size_list(field.type) and field.name != column]
-        names = [name for name in schema.names if name not in others]
-        batches = self.table.search().where(where).select(names).to_batches()
-        return Segment.of(batches, batches.schema, column, self._terms, mean_length)
+        return [name for name in schema.names if name not in others]

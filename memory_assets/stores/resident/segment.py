@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     Mask = npt.NDArray[np.bool_]
 
 
+_MADE_BYTES = 11
+"""A row: its place in the order of ids (8), whether it is active, current, and both."""
+
+
 @dataclass(frozen=True)
 class Segment:
     """Some memories, in any order."""
@@ -86,6 +90,17 @@ class Segment:
 
     def __len__(self) -> int:
         return self.rows.num_rows
+
+    @cached_property
+    def nbytes(self) -> int:
+        """Bytes of memory that it takes, what searches make of it and keep included."""
+        return self.nbytes_of_rows + self.words.vocabulary_nbytes
+
+    @property
+    def nbytes_of_rows(self) -> int:
+        """Those that grow with the number of rows; the terms of a language do not."""
+        kept = self.rows.get_total_buffer_size() + self.vectors.nbytes + self.embedded.nbytes + self.words.nbytes
+        return kept + len(self) * _MADE_BYTES
 
     @cached_property
     def ids(self) -> "npt.NDArray[np.int64]":

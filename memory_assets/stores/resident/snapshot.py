@@ -117,6 +117,11 @@ class Snapshot:
         return sum(len(part.segment) for part in self.parts)
 
     @cached_property
+    def nbytes(self) -> int:
+        """Bytes of memory that it takes."""
+        return sum(part.segment.nbytes for part in self.parts)
+
+    @cached_property
     def mean_length(self) -> float | None:
         """Terms of a text on average; None where there is none."""
         return sum(part.segment.words.length for part in self.parts) / self.texts if self.texts else None

@@ -37,6 +37,11 @@ class Vectors:
         lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
         return cls(np.rint(matrix * (_ONE / np.where(lengths > 0, lengths, 1))).astype(np.int16), _signs(matrix))
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory that they take."""
+        return self.fixed.nbytes + self.signs.nbytes
+
     @classmethod
     def joined(cls, several: "Sequence[Vectors]") -> "Vectors":
         """All vectors of several."""

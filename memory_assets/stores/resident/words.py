@@ -10,6 +10,7 @@ BM25 after Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009, 
 
 import math
 import re
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -28,6 +29,7 @@ _K1 = 1.2
 _B = 0.75
 _FEW = 200
 _PILES = 1_024
+_INTEGER_BYTES = 32
 _WORD = re.compile(r"[^\W_]+")
 
 
@@ -69,6 +71,17 @@ class Words:
         weights = counts * (_K1 + 1) / (counts + _K1 * (1 - _B + _B * relative))
         starts = np.searchsorted(terms_in_order, np.arange(len(codes) + 1))
         return cls(codes, starts, rows, weights.astype(np.float32), len(row))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory that the postings take; the terms are `vocabulary_nbytes`."""
+        return self.rows.nbytes + self.weights.nbytes
+
+    @property
+    def vocabulary_nbytes(self) -> int:
+        """Bytes of memory that the terms take, with their numbers."""
+        terms = sum(map(sys.getsizeof, self.codes)) + _INTEGER_BYTES * len(self.codes)
+        return sys.getsizeof(self.codes) + terms + self.starts.nbytes
 
     def frequency(self, term: str) -> int:
         """How many rows hold a term."""
