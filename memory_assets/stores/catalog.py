@@ -10,7 +10,7 @@ import random
 import re
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -216,7 +216,7 @@ class Catalog:
     def begin_again(self) -> None:
         """Put a new file in place of this one, with what no run could find again; the next run builds the rest.
 
-        DuckDB leaves what was deleted in its file until something else is written there.
+        DuckDB leaves what was deleted in its file, and what was written last in its log, until something else is written there.
 
         Raises:
             StoreBusyError: another process holds the lock longer than the timeout.
@@ -230,6 +230,9 @@ class Catalog:
                 for name, rows in kept.items():
                     new.register("kept", rows)
                     new.execute(f"INSERT INTO {name} BY NAME FROM kept")
+            with closing(self._connect(fresh._in_file, read_only=False)) as new:
+                new.execute("CHECKPOINT")
+            self.log_path.unlink(missing_ok=True)
             fresh.path.replace(self.path)
 
     def set_aside(self) -> None:
