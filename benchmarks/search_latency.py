@@ -26,6 +26,7 @@ import numpy as np
 import pyarrow as pa
 
 from memory_assets.language.embedders import Embedder
+from memory_assets.language.embedders.protocol import Role
 from memory_assets.models import Kind, Memory, RelationType, Source
 from memory_assets.recall.candidates import FEWEST
 from memory_assets.recall.search import search, search_with_bridges
@@ -54,7 +55,7 @@ class SyntheticEmbedder:
         self._real = real
         self.vector = np.zeros(DIMENSIONS, np.float32)
 
-    def embed(self, texts: Sequence[str]) -> np.ndarray:
+    def embed(self, texts: Sequence[str], role: Role = "document") -> np.ndarray:  # noqa: ARG002 - one for both
         """Embed for nothing but the time it takes."""
         self._real.embed(texts)
         return np.repeat(self.vector[None], len(texts), 0)

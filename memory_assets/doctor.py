@@ -85,7 +85,7 @@ def _pipeline(tenant: Tenant) -> Iterator[Finding]:
 
 
 def _embedder(tenant: Tenant) -> Iterator[Finding]:
-    from memory_assets.language.embedders import describe_choice
+    from memory_assets.language.embedders import describe_choice, spec_in_use
 
     choice = describe_choice(tenant.settings.embedder)
     if not choice.ready:
@@ -96,10 +96,11 @@ def _embedder(tenant: Tenant) -> Iterator[Finding]:
         yield Finding("ok", f"embedder {choice.name}")
     stored = tenant.memories.columns.embedder if tenant.exists else None
     if stored and stored != choice.name:
+        spec_in_use(tenant.settings.embedder, stored)
         yield Finding(
-            "fault",
-            f"The stored memories are embedded by {stored}, the settings choose {choice.name}; search refuses to mix them.",
-            f"Run `memory backfill`, or set MEMORY_EMBEDDER to what made {stored}.",
+            "note",
+            f"the memories are still embedded by {stored}, which answers until they are moved to {choice.name}",
+            "Run `memory backfill`.",
         )
 
 

@@ -8,19 +8,23 @@ from contextlib import suppress
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from memory_assets.errors import ConflictError, InvalidInputError, NotFoundError, StoreError
 from memory_assets.models import TENANT_PATTERN
 from memory_assets.privacy import refuse_link
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from memory_assets.language.embedders import Embedder
     from memory_assets.language.pipeline import Analyzer
     from memory_assets.settings import Settings
     from memory_assets.stores.catalog import Catalog
     from memory_assets.stores.memories import MemoryStore
     from memory_assets.stores.relations import RelationStore
+
+Result = TypeVar("Result")
 
 RESERVED_TENANTS = frozenset({"api", "con", "aux", "nul", "prn", "com1", "lpt1", "health", "dagster", "cache", "keys", "tmp"})
 
@@ -50,13 +54,21 @@ def validate_tenant(name: str) -> str:
 class Tenant:
     """One tenant's stores and language tools, opened from the settings when they are first used."""
 
-    def __init__(self, settings: "Settings", name: str | None = None, *, freshness: float = 0.0) -> None:
+    def __init__(
+        self,
+        settings: "Settings",
+        name: str | None = None,
+        *,
+        freshness: float = 0.0,
+        embedders: "dict[str, Embedder] | None" = None,
+    ) -> None:
         """Name the tenant; nothing is opened yet.
 
         Args:
             settings: where everything is.
             name: the tenant's name; the settings' unless given.
             freshness: seconds within which a store that stays open sees commits of other processes; 0 looks at every call.
+            embedders: those that are open, by the setting that means each; tenants of one process share them.
 
         Raises:
             InvalidInputError: the name cannot be a tenant's.
@@ -65,6 +77,7 @@ class Tenant:
         self.settings = settings
         self.name = validate_tenant(name or settings.tenant)
         self._freshness = freshness
+        self._embedders = {} if embedders is None else embedders
         for path in (self.folder, *(self.folder / part for part in _ALL_PARTS)):
             refuse_link(path)
 
@@ -115,21 +128,49 @@ class Tenant:
 
     @cached_property
     def embedder(self) -> "Embedder":
-        """Texts to vectors.
+        """Texts to vectors: what made those that are searched, and before there are any what the settings choose.
+
+        Raises:
+            EmbedderError: it cannot be opened here; the message says what to do.
+        """
+        from memory_assets.language.embedders import spec_in_use
+
+        return self.open_embedder(spec_in_use(self.settings.embedder, self.memories.columns.embedder))
+
+    def open_embedder(self, spec: str) -> "Embedder":
+        """The embedder that a setting means.
 
         Raises:
             EmbedderError: it cannot be opened here; the message says what to do.
         """
         from memory_assets.language.embedders import open_embedder
 
-        return open_embedder(
-            self.settings.embedder,
-            ollama_url=self.settings.ollama_url,
-            openai_url=self.settings.openai_url,
-            openai_api_key=self.settings.openai_api_key,
-            timeout=self.settings.embedding_timeout,
-            cache_dir=self.settings.data_dir / "cache",
-        )
+        if spec not in self._embedders:
+            self._embedders[spec] = open_embedder(
+                spec,
+                ollama_url=self.settings.ollama_url,
+                openai_url=self.settings.openai_url,
+                openai_api_key=self.settings.openai_api_key,
+                timeout=self.settings.embedding_timeout,
+                cache_dir=self.settings.data_dir / "cache",
+            )
+        return self._embedders[spec]
+
+    def with_embedder(self, work: "Callable[[Embedder], Result]") -> "Result":
+        """Do `work`; once more with the new embedder if another process has just moved the memories to it.
+
+        Raises:
+            EmbedderError: the embedder failed or cannot be opened.
+            StoreError: the store failed.
+        """
+        embedder = self.embedder
+        try:
+            return work(embedder)
+        except StoreError:
+            if self.memories.columns.newest_embedder() == embedder.name:
+                raise
+            del self.__dict__["embedder"]
+            return work(self.embedder)
 
     @cached_property
     def analyzer(self) -> "Analyzer":

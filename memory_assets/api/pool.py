@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from memory_assets.api.allocator import return_freed_memory
@@ -148,6 +148,7 @@ class TenantPool:
         self._examined: asyncio.Task[str | None] | None = None
         self._examined_at = 0.0
         self._resident = Allowance(settings.resident_bytes)
+        self._embedders: dict[str, Embedder] = {}
 
     async def read(self, work: Callable[..., Result], *arguments: object) -> Result:
         """Do `work` in a thread for reading."""
@@ -161,15 +162,6 @@ class TenantPool:
         """Do `work` in a thread for storing."""
         return await _in_thread(self._writers, work, *arguments)
 
-    @cached_property
-    def embedder(self) -> "Embedder":
-        """The embedder of the settings, one for all tenants.
-
-        Raises:
-            EmbedderError: it cannot be opened here.
-        """
-        return Tenant(self.settings).embedder
-
     def warm_up(self) -> None:
         """Load what the first request would otherwise wait for; a remote embedder is not asked.
 
@@ -179,9 +171,11 @@ class TenantPool:
         """
         from memory_assets.language.embedders import describe_choice
 
-        Tenant(self.settings).analyzer.analyze("Alice warmed up the service.")
+        tenant = Tenant(self.settings, embedders=self._embedders)
+        tenant.analyzer.analyze("Alice warmed up the service.")
+        embedder = tenant.open_embedder(self.settings.embedder)
         if describe_choice(self.settings.embedder).offline:
-            self.embedder.embed(["warm"])
+            embedder.embed(["warm"])
 
     async def embedder_fault(self) -> str | None:
         """What the embedder says of itself when it is asked for one vector, at most once in a while; None where it works."""
@@ -196,7 +190,7 @@ class TenantPool:
         from memory_assets.language.embedders import EmbedderError
 
         try:
-            self.embedder.embed(["health"])
+            Tenant(self.settings, embedders=self._embedders).open_embedder(self.settings.embedder).embed(["health"])
         except EmbedderError as error:
             _log.warning("the embedder does not work: %s", error)
             return "it failed"
@@ -208,7 +202,7 @@ class TenantPool:
         Raises:
             StoreError: its stores cannot be opened.
         """
-        tenant = Tenant(self.settings, name, freshness=_FRESHNESS_SECONDS)
+        tenant = Tenant(self.settings, name, freshness=_FRESHNESS_SECONDS, embedders=self._embedders)
         known = self._open.get(name)
         if known and known.current:
             self._open.move_to_end(name)
@@ -226,10 +220,9 @@ class TenantPool:
         return known
 
     def _prepare(self, tenant: Tenant) -> None:
-        tenant.embedder = self.embedder
         tenant.memories.prepare()
         tenant.relations.prepare()
-        _ = tenant.analyzer
+        _ = tenant.analyzer, tenant.embedder
         tenant.memories.keep_resident(self._resident)
 
     async def keep_up(self) -> None:

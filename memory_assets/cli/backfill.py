@@ -21,15 +21,16 @@ def command(tenant: Tenant, as_json: bool) -> None:
     with progress_bar("Analysing", shown=not as_json) as advance:
         analysed = reanalyse(tenant.memories, tenant.analyzer, advance)
     with progress_bar("Embedding", shown=not as_json) as advance:
-        embedded = reembed(tenant.memories, tenant.embedder, advance)
+        embedder = tenant.open_embedder(tenant.settings.embedder)
+        embedded = reembed(tenant.memories, embedder, advance)
     if as_json:
         print_json(
             {
                 "pipeline": tenant.analyzer.name,
                 "analysed": analysed,
-                "embedder": tenant.embedder.name,
+                "embedder": embedder.name,
                 "embedded": embedded,
             }
         )
     else:
-        say(f"{analysed} memories analysed by {tenant.analyzer.name}, {embedded} embedded by {tenant.embedder.name}.")
+        say(f"{analysed} memories analysed by {tenant.analyzer.name}, {embedded} embedded by {embedder.name}.")

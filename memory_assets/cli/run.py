@@ -17,7 +17,7 @@ _SHOWN = {
     "learning_entries": ("files_read", "files_unchanged", "files_vanished", "refused"),
     "memory_entries": ("added", "changed", "removed"),
     "extracted_features": ("analysed", "failed"),
-    "memories": ("added", "updated", "superseded", "vanished", "returned"),
+    "memories": ("added", "updated", "superseded", "vanished", "returned", "embedded_anew"),
     "graph_edges": ("memories", "entities", "written"),
     "relevance_scores": ("below_archive_threshold",),
 }

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from memory_assets.language.embedders import spec_to_move_to
 from memory_assets.stores import lance
 from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.rows import SCHEMA
@@ -14,6 +15,7 @@ from memory_assets.stores.rows import SCHEMA
 if TYPE_CHECKING:
     from memory_assets.language.embedders import Embedder
     from memory_assets.language.pipeline import Analyzer
+    from memory_assets.tenants import Tenant
 
 _CHUNK = 512
 """Memories per commit: what a kill can lose of the work done."""
@@ -50,6 +52,20 @@ def reembed(store: MemoryStore, embedder: "Embedder", on_progress: Callable[[int
             if not store.table.count_rows(missing):
                 store.columns.make_live(column)
                 return done
+
+
+def catch_up(tenant: "Tenant", on_progress: Callable[[int, int], None]) -> int:
+    """Move the memories to the embedder of the settings, unless that is only a fallback.
+
+    Returns:
+        How many memories were embedded now.
+
+    Raises:
+        EmbedderError: the embedder failed; finished batches stay and the old vectors stay live.
+        StoreError: a commit failed; the same holds.
+    """
+    better = spec_to_move_to(tenant.settings.embedder, tenant.memories.columns.embedder)
+    return reembed(tenant.memories, tenant.open_embedder(better), on_progress) if better else 0
 
 
 def outdated(analyzer: "Analyzer") -> str:

@@ -3,9 +3,10 @@
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +22,8 @@ from memory_assets.stores.rows import content_hash, derived_id, indexed_text, ne
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from memory_assets.language.embedders import Embedder
+    from memory_assets.language.pipeline import Analyzer
     from memory_assets.tenants import Tenant
 
 _CHUNK = 512
@@ -54,9 +57,14 @@ def store_memories(tenant: "Tenant", given: Sequence[NewMemory]) -> list[Stored]
         ProcessingError: a step failed for one of them; the message names it.
         StoreError: the commit failed.
     """
-    memories, embeddings = _understand(tenant, _guarded(tenant, given), datetime.now(UTC))
-    tenant.memories.add(memories, embeddings, tenant.embedder.name)
-    return [Stored(memory, vector) for memory, vector in zip(memories, embeddings, strict=True)]
+    guarded, now = _guarded(tenant, given), datetime.now(UTC)
+
+    def store(embedder: "Embedder") -> list[Stored]:
+        memories, embeddings = _understand(tenant.analyzer, embedder, guarded, now)
+        tenant.memories.add(memories, embeddings, embedder.name)
+        return [Stored(memory, vector) for memory, vector in zip(memories, embeddings, strict=True)]
+
+    return tenant.with_embedder(store)
 
 
 def store_once(tenant: "Tenant", given: NewMemory) -> Stored:
@@ -69,12 +77,17 @@ def store_once(tenant: "Tenant", given: NewMemory) -> Stored:
         ProcessingError: a step failed; the message names it.
         StoreError: the commit failed.
     """
-    memories, embeddings = _understand(tenant, _guarded(tenant, [given]), datetime.now(UTC))
-    tenant.memories.insert(memories, embeddings, tenant.embedder.name)
-    (kept,) = tenant.memories.get([memories[0].id])
-    if kept.revision != memories[0].revision:
-        raise ConflictError("this key was used for another memory; retry with the same content or choose a new key")
-    return Stored(kept, embeddings[0])
+    guarded, now = _guarded(tenant, [given]), datetime.now(UTC)
+
+    def store(embedder: "Embedder") -> Stored:
+        (memory,), (vector,) = understood = _understand(tenant.analyzer, embedder, guarded, now)
+        tenant.memories.insert(*understood, embedder.name)
+        (kept,) = tenant.memories.get([memory.id])
+        if kept.revision != memory.revision:
+            raise ConflictError("this key was used for another memory; retry with the same content or choose a new key")
+        return Stored(kept, vector)
+
+    return tenant.with_embedder(store)
 
 
 def revise_memory(tenant: "Tenant", old: Memory, given: NewMemory) -> Stored:
@@ -85,12 +98,17 @@ def revise_memory(tenant: "Tenant", old: Memory, given: NewMemory) -> Stored:
         ProcessingError: a step failed; nothing was changed.
         StoreError: the commit failed; nothing was changed.
     """
-    memories, embeddings = _understand(tenant, _guarded(tenant, [given]), datetime.now(UTC))
-    rows = tenant.memories.columns.fill(to_arrow(memories), embeddings, tenant.embedder.name)
-    if not tenant.memories.insert_superseding(rows, {old.id: memories[0].id}):
-        tenant.memories.delete([memories[0].id])
-        raise ConflictError(f"The memory {old.id} is {old.state} or was changed this moment; `memory show {old.id}` tells.")
-    return Stored(memories[0], embeddings[0])
+    guarded, now = _guarded(tenant, [given]), datetime.now(UTC)
+
+    def store(embedder: "Embedder") -> Stored:
+        (memory,), (vector,) = memories, embeddings = _understand(tenant.analyzer, embedder, guarded, now)
+        rows = tenant.memories.columns.fill(to_arrow(memories), embeddings, embedder.name)
+        if not tenant.memories.insert_superseding(rows, {old.id: memory.id}):
+            tenant.memories.delete([memory.id])
+            raise ConflictError(f"The memory {old.id} is {old.state} or was changed this moment; `memory show {old.id}` tells.")
+        return Stored(memory, vector)
+
+    return tenant.with_embedder(store)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,13 +141,24 @@ def import_memories(tenant: "Tenant", given: Sequence[NewMemory], on_progress: C
     now = datetime.now(UTC)
     for start in range(0, len(todo), _CHUNK):
         chunk = todo[start : start + _CHUNK]
-        memories, embeddings = _understand(tenant, chunk, now, [ordinals[each.id] for each in chunk])
-        known = [read_at[memory.id] for memory in memories if memory.id in read_at]
-        tenant.memories.put(memories, embeddings, tenant.embedder.name, known)
+        tenant.with_embedder(partial(_put, tenant, chunk, now, [ordinals[each.id] for each in chunk], read_at))
         on_progress(start + len(chunk), len(todo))
     tenant.memories.upkeep.optimize()
     updated = sum(memory.id in revisions for memory in todo)
     return ImportOutcome(len(todo) - updated, updated, len(given) - len(todo))
+
+
+def _put(
+    tenant: "Tenant",
+    given: Sequence[NewMemory],
+    now: datetime,
+    ordinals: Sequence[int],
+    read_at: Mapping[int, datetime],
+    embedder: "Embedder",
+) -> None:
+    memories, embeddings = _understand(tenant.analyzer, embedder, given, now, ordinals)
+    known = [read_at[memory.id] for memory in memories if memory.id in read_at]
+    tenant.memories.put(memories, embeddings, embedder.name, known)
 
 
 def _ordinals(given: Iterable[NewMemory]) -> dict[int | None, int]:
@@ -162,13 +191,17 @@ def _guarded(tenant: "Tenant", given: Sequence[NewMemory], longest: int = MAX_CO
 
 
 def _understand(
-    tenant: "Tenant", given: Sequence[NewMemory], now: datetime, ordinals: Sequence[int] | None = None
+    analyzer: "Analyzer",
+    embedder: "Embedder",
+    given: Sequence[NewMemory],
+    now: datetime,
+    ordinals: Sequence[int] | None = None,
 ) -> tuple[list[Memory], "npt.NDArray[np.float32]"]:
     drafts = [_draft(each, now, ordinal) for each, ordinal in zip(given, ordinals or [0] * len(given), strict=True)]
     processed = process_batch(
         [(each.content, each.tags) for each in given],
-        tenant.analyzer,
-        tenant.embedder,
+        analyzer,
+        embedder,
         embedded_texts=[indexed_text(draft) for draft in drafts],
         longest=sys.maxsize,
     )

@@ -90,7 +90,7 @@ def gather(store: "MemoryStore", embedder: "Embedder", question: "Question", lim
         scopes.append(_within(filters, question.interval.start, question.interval.end))
     look_up = partial(store.matching, question.keywords, wanted, columns=("indexed_text", "tags"))
     waiting = [] if store.is_resident else [_threads().submit(look_up, scope) for scope in scopes]
-    vector = embedder.embed([question.text])[0]
+    vector = embedder.embed([question.text], "query")[0]
     by_meaning = [store.nearest(vector, embedder.name, wanted, scope) for scope in scopes]
     by_words = [found.result() for found in waiting] or [look_up(scope) for scope in scopes]
     return _joined(by_meaning, by_words)

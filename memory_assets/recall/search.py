@@ -147,7 +147,8 @@ def _ranked(tenant: "Tenant", query: str, limit: int, filters: Filters, weights:
     question = understand(query, moment, display_zone(None, configured=tenant.settings.timezone))
     view = current_view(tenant)
     unfiltered = filters == Filters() and view.timeline.all_active
-    found = gather(tenant.memories, tenant.embedder, question, limit, Filters(states=()) if unfiltered else filters)
+    scope = Filters(states=()) if unfiltered else filters
+    found = tenant.with_embedder(lambda embedder: gather(tenant.memories, embedder, question, limit, scope))
     if (view.timeline.rows(found.ids) < 0).any():
         view = current_view(tenant, fresh=True)
     more = _further(tenant.memories, view, found, filters)

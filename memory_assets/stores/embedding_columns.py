@@ -4,7 +4,7 @@ So vectors of two embedders are never compared, and a change of embedder is one 
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
 from threading import Lock
@@ -49,6 +49,13 @@ class EmbeddingColumns:
         column = self.live
         return self._made_by(column) if column else None
 
+    def newest_embedder(self) -> str | None:
+        """As `embedder`, with what other processes committed a moment ago."""
+        self._in_use = None
+        with suppress(RuntimeError, OSError):
+            self.stored.reading.checkout_latest()
+        return self.embedder
+
     def _made_by(self, column: str) -> str | None:
         metadata = self.stored.reading.schema.field(column).metadata or {}
         name = metadata.get(EMBEDDER_FACT.encode())
@@ -69,8 +76,8 @@ class EmbeddingColumns:
         made_by, size = self._made_by(live), self.stored.reading.schema.field(live).type.list_size
         if (made_by, size) != (embedder, dimension):
             raise StoreError(
-                f"The memories in {self.stored.uri} are embedded by {made_by} ({size} dimensions) and the settings choose "
-                f"{embedder} ({dimension}); run `memory backfill` to move them, or set MEMORY_EMBEDDER back."
+                f"The memories in {self.stored.uri} are embedded by {made_by} ({size} dimensions) and not by {embedder} "
+                f"({dimension}); run `memory backfill` to move them."
             )
         self._in_use = monotonic(), embedder, dimension, live
         return live

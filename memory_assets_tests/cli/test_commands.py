@@ -333,6 +333,19 @@ def test_a_change_of_embedder_is_noticed_and_backfill_moves_the_memories(monkeyp
     assert invoke_json("backfill")["embedded"] == 0
 
 
+def test_an_older_embedder_answers_and_stores_until_a_run_has_moved_the_memories(monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = invoke_json("store", "Priya owns the billing export")
+    monkeypatch.setenv("MEMORY_EMBEDDER", "auto")
+    assert invoke_json("search", "billing")["memories"][0]["id"] == stored["id"]
+    invoke_json("store", "Marco owns the release notes")
+    (note,) = [each for each in invoke_json("doctor")["findings"] if "still embedded" in each["what"]]
+    assert "wordllama" in note["what"]
+    assert note["mend"] == "Run `memory backfill`."
+    assert json.loads(memory("run", "--json").stdout)["assets"]["memories"]["embedded_anew"] == 2
+    assert not [each for each in invoke_json("doctor")["findings"] if "still embedded" in each["what"]]
+    assert invoke_json("search", "who owns billing")["memories"][0]["id"] == stored["id"]
+
+
 def test_a_change_of_pipeline_is_noticed_and_backfill_analyses_anew() -> None:
     from memory_assets.stores.memories import MemoryStore
 

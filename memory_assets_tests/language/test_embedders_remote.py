@@ -143,10 +143,31 @@ def test_ollama_is_asked_for_batches_and_keeps_the_order(open_ollama):
     texts = ["x" * length for length in range(1, 71)]
     with serve(ollama_answer) as server:
         embedder = open_ollama(server.url)
-        assert_vectors_of(texts, embedder.embed(texts))
+        assert_vectors_of([f"search_document: {text}" for text in texts], embedder.embed(texts))
     assert [len(asked.payload["input"]) for asked in server.asked] == [32, 32, 6]
     assert {asked.path for asked in server.asked} == {"/api/embed"}
     assert {asked.payload["model"] for asked in server.asked} == {"nomic-embed-text"}
+
+
+@pytest.mark.parametrize(
+    ("model", "question", "document"),
+    [
+        ("nomic-embed-text:v1.5", "search_query: why", "search_document: why"),
+        ("jeffh/intfloat-multilingual-e5-small:f16", "query: why", "passage: why"),
+        ("mxbai-embed-large", "Represent this sentence for searching relevant passages: why", "why"),
+        ("snowflake-arctic-embed2:568m", "query: why", "why"),
+        ("snowflake-arctic-embed:s", "Represent this sentence for searching relevant passages: why", "why"),
+        ("embeddinggemma", "task: search result | query: why", "title: none | text: why"),
+        ("bge-m3", "why", "why"),
+        ("all-minilm", "why", "why"),
+    ],
+)
+def test_a_model_gets_what_it_was_trained_to_read_before_questions_and_documents(open_ollama, model, question, document):
+    with serve(ollama_answer) as server:
+        embedder = open_ollama(server.url, f"ollama:{model}")
+        embedder.embed(["why"], "query")
+        embedder.embed(["why"])
+    assert [asked.payload["input"] for asked in server.asked] == [[question], [document]]
 
 
 def test_a_remote_embedder_asks_nothing_before_it_is_used(open_ollama, tmp_path):
@@ -235,7 +256,7 @@ def test_a_proxy_in_the_environment_does_not_stand_before_this_machine(open_olla
     monkeypatch.setenv("HTTP_PROXY", refused_url)
     monkeypatch.setenv("ALL_PROXY", refused_url)
     with serve(ollama_answer) as server:
-        assert_vectors_of(["a"], open_ollama(server.url).embed(["a"]))
+        assert_vectors_of(["search_document: a"], open_ollama(server.url).embed(["a"]))
 
 
 @pytest.mark.parametrize("url", ["", "localhost:11434", "ftp://localhost", "http://", "http://[::1"])

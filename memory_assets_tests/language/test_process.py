@@ -5,7 +5,7 @@ import numpy.typing as npt
 import pytest
 
 from memory_assets.errors import SettingsError
-from memory_assets.language.embedders.protocol import EmbedderError
+from memory_assets.language.embedders.protocol import EmbedderError, Role
 from memory_assets.language.pipeline import Analyzer, open_analyzer
 from memory_assets.language.process import ProcessingError, Step, process, process_batch
 
@@ -16,7 +16,7 @@ class LetterEmbedder:
     name = "letters-1"
     dimension = 27
 
-    def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+    def embed(self, texts: Sequence[str], role: Role = "document") -> npt.NDArray[np.float32]:
         counts = np.array([[1.0, *(text.lower().count(chr(97 + i)) for i in range(26))] for text in texts])
         return (counts / np.linalg.norm(counts, axis=1, keepdims=True)).astype(np.float32)
 
@@ -25,7 +25,7 @@ class BrokenEmbedder(LetterEmbedder):
     def __init__(self, result: object) -> None:
         self.result = result
 
-    def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+    def embed(self, texts: Sequence[str], role: Role = "document") -> npt.NDArray[np.float32]:
         if isinstance(self.result, Exception):
             raise self.result
         return self.result  # pyright: ignore[reportReturnType]

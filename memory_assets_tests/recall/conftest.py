@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from memory_assets.language.embedders.protocol import Role
 from memory_assets.models import Kind, Memory, Source
 from memory_assets.recall.question import topic_words
 from memory_assets.settings import load_settings
@@ -22,7 +23,7 @@ class HashedWords:
     name = "hashed-words"
     dimension = 64
 
-    def embed(self, texts: Sequence[str]) -> np.ndarray:
+    def embed(self, texts: Sequence[str], role: Role = "document") -> np.ndarray:
         return np.stack([self._vector(text) for text in texts])
 
     def _vector(self, text: str) -> np.ndarray:

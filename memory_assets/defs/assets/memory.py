@@ -8,6 +8,7 @@ from memory_assets.defs.assets.understanding import extracted_features
 from memory_assets.defs.failures import told
 from memory_assets.defs.partitions import TENANTS
 from memory_assets.defs.resources import MemoryResource
+from memory_assets.ingest.backfill import catch_up
 from memory_assets.ingest.memories import sync_memories
 
 GROUP = "memory"
@@ -34,14 +35,22 @@ stored_memories = dg.AssetSpec(
 )
 @told
 def memories(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
-    """The `memories` table: entries embedded and stored; changed ones supersede, vanished ones rest until they return."""
+    """The `memories` table: entries embedded and stored; changed ones supersede, vanished ones rest until they return.
+
+    If the settings choose a better embedder than the one that is searched with, all memories are moved to it first.
+    """
     started = perf_counter()
     tenant = memory.open(context.partition_key)
+
+    def embedded(done: int, total: int) -> None:
+        context.log.info(f"embedded {done} of {total} memories")
+
+    embedded_anew = catch_up(tenant, embedded)
     outcome = sync_memories(
         tenant.catalog,
         tenant.memories,
         lambda: tenant.embedder,
-        lambda done, total: context.log.info(f"embedded {done} of {total} memories"),
+        embedded,
     )
     seconds = perf_counter() - started
     return dg.MaterializeResult(
@@ -55,6 +64,7 @@ def memories(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.Ma
             "returned": outcome.returned,
             "lance_version": outcome.version,
             "embedder": tenant.memories.columns.embedder or "none yet",
+            "embedded_anew": embedded_anew,
             "seconds": round(seconds, 3),
             "memories_per_second": round(outcome.changed / seconds, 1),
             "shown_by": "memory recent",

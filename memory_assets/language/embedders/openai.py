@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 
+from memory_assets.language.embedders.prefixes import prefixes_of
 from memory_assets.language.embedders.protocol import EmbedderAwayError, EmbedderError
 from memory_assets.language.embedders.remote import RemoteEmbedder
 
@@ -61,7 +62,9 @@ class OpenAIEmbedder(RemoteEmbedder):
                     " set OPENAI_API_KEY to the key alone."
                 )
             headers["Authorization"] = f"Bearer {key}"
-        super().__init__(name, url or OPENAI_DEFAULT_URL, timeout=timeout, batch_size=_BATCH_SIZE, headers=headers)
+        super().__init__(
+            name, prefixes_of(model), url or OPENAI_DEFAULT_URL, timeout=timeout, batch_size=_BATCH_SIZE, headers=headers
+        )
         self._model = model
         self._sleep = sleep
 

@@ -1,6 +1,6 @@
 """What every embedder promises, and the checks that hold each of them to it."""
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 
@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy.typing as npt
+
+
+Role = Literal["document", "query"]
+"""What a text is: one that is stored, or the words of somebody who searches. Some models want them told apart."""
 
 
 class EmbedderError(MemoryAssetsError):
@@ -39,11 +43,12 @@ class Embedder(Protocol):
         """
         ...
 
-    def embed(self, texts: "Sequence[str]") -> "npt.NDArray[np.float32]":
+    def embed(self, texts: "Sequence[str]", role: Role = "document") -> "npt.NDArray[np.float32]":
         """Embed texts in the order given; a text's vector does not depend on its neighbours.
 
         Args:
             texts: Any number of texts, none of them blank; may be empty.
+            role: What the texts are; an embedder that knows no difference gives the same vectors for both.
 
         Returns:
             Array of shape (len(texts), dimension), rows of unit length.

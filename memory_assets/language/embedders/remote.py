@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from memory_assets.language.embedders.prefixes import Prefixes
 from memory_assets.language.embedders.protocol import EmbedderAwayError, EmbedderError, checked_texts, unit_rows
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
     import httpx
     import numpy.typing as npt
+
+    from memory_assets.language.embedders.protocol import Role
 
 _CONNECT_TIMEOUT_S = 10.0
 _REST_S = 5.0
@@ -29,6 +32,7 @@ class RemoteEmbedder(ABC):
 
     Args:
         name: Recorded in rows and used in messages.
+        prefixes: What the model wants before questions and documents.
         base_url: Where the service lives, without the path of the embedding call.
         timeout: Seconds that one request may take, from connecting to the last byte of the answer.
         batch_size: Most texts in one request.
@@ -38,6 +42,7 @@ class RemoteEmbedder(ABC):
     def __init__(
         self,
         name: str,
+        prefixes: Prefixes,
         base_url: str,
         *,
         timeout: float,
@@ -47,6 +52,7 @@ class RemoteEmbedder(ABC):
         import httpx
 
         self.name = name
+        self._prefixes = prefixes
         self._timeout = timeout
         self._batch_size = batch_size
         self._dimension: int | None = None
@@ -89,14 +95,15 @@ class RemoteEmbedder(ABC):
         assert self._dimension is not None
         return self._dimension
 
-    def embed(self, texts: "Sequence[str]") -> "npt.NDArray[np.float32]":
+    def embed(self, texts: "Sequence[str]", role: "Role" = "document") -> "npt.NDArray[np.float32]":
         """Embed texts; see `Embedder.embed`."""
         checked = checked_texts(texts, self.name)
         if not checked:
             return np.empty((0, self.dimension), dtype=np.float32)
+        prefix = self._prefixes.query if role == "query" else self._prefixes.document
         batches: list[npt.NDArray[np.float32]] = []
         for start in range(0, len(checked), self._batch_size):
-            batch = checked[start : start + self._batch_size]
+            batch = [f"{prefix}{text}" for text in checked[start : start + self._batch_size]]
             rows = unit_rows(self._request_vectors(batch), embedder=self.name, count=len(batch), dimension=self._dimension)
             self._dimension = rows.shape[1]
             batches.append(rows)

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from memory_assets.language.embedders.prefixes import Prefixes, prefixes_of
 from memory_assets.language.embedders.protocol import EmbedderError, checked_texts, unit_rows
 
 if TYPE_CHECKING:
@@ -11,6 +12,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import numpy.typing as npt
+
+    from memory_assets.language.embedders.protocol import Role
 
 
 class SentenceTransformersEmbedder:
@@ -39,20 +42,24 @@ class SentenceTransformersEmbedder:
                 f"Embedder {self.name!r} cannot be loaded ({error}); check the model's name or folder, and the"
                 " connection if it has yet to be downloaded."
             ) from error
-        self._dimension = self._encode(["dimension"]).shape[1]
+        # What the model itself brings comes first; without any it is an empty string.
+        own = Prefixes(self._model.prompts.get("query") or "", self._model.prompts.get("document") or "")
+        self._prefixes = own if any(own) else prefixes_of(model)
+        self._dimension = self._encode(["dimension"], "document").shape[1]
 
     @property
     def dimension(self) -> int:
         """Length of every vector, as the model gave it when it was loaded."""
         return self._dimension
 
-    def embed(self, texts: "Sequence[str]") -> "npt.NDArray[np.float32]":
+    def embed(self, texts: "Sequence[str]", role: "Role" = "document") -> "npt.NDArray[np.float32]":
         """Embed texts; see `Embedder.embed`."""
         checked = checked_texts(texts, self.name)
         if not checked:
             return np.empty((0, self.dimension), dtype=np.float32)
-        return self._encode(checked)
+        return self._encode(checked, role)
 
-    def _encode(self, texts: list[str]) -> "npt.NDArray[np.float32]":
-        vectors = self._model.encode(texts, convert_to_numpy=True, show_progress_bar=False)
+    def _encode(self, texts: list[str], role: "Role") -> "npt.NDArray[np.float32]":
+        prefix = self._prefixes.query if role == "query" else self._prefixes.document
+        vectors = self._model.encode(texts, prompt=prefix, convert_to_numpy=True, show_progress_bar=False)
         return unit_rows(vectors, embedder=self.name, count=len(texts))

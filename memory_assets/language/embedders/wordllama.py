@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from memory_assets.language.embedders.protocol import Role
+
 WORDLLAMA_NAME = "wordllama-l2-supercat-256"
 _WEIGHTS = Path("weights/l2_supercat_256.safetensors")
 _TOKENIZER = Path("tokenizers/l2_supercat_tokenizer_config.json")
@@ -72,8 +74,8 @@ class WordLlamaEmbedder:
         """256."""
         return self._table.shape[1]
 
-    def embed(self, texts: "Sequence[str]") -> "npt.NDArray[np.float32]":
-        """Embed texts; see `Embedder.embed`."""
+    def embed(self, texts: "Sequence[str]", role: "Role" = "document") -> "npt.NDArray[np.float32]":  # noqa: ARG002 - one for both
+        """Embed texts, whatever their role; see `Embedder.embed`."""
         checked = checked_texts(texts, self.name)
         if not checked:
             return np.empty((0, self.dimension), dtype=np.float32)
