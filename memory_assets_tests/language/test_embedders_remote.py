@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from pydantic import SecretStr
 
-from memory_assets.language.embedders import EmbedderError, open_embedder
+from memory_assets.language.embedders import EmbedderError, describe_choice, open_embedder
 from memory_assets.language.embedders.openai import OpenAIEmbedder
 
 KEY = "sk-very-secret-4711"
@@ -168,6 +168,8 @@ def test_a_model_gets_what_it_was_trained_to_read_before_questions_and_documents
         embedder.embed(["why"], "query")
         embedder.embed(["why"])
     assert [asked.payload["input"] for asked in server.asked] == [[question], [document]]
+    assert embedder.name == describe_choice(f"ollama:{model}").name
+    assert (document.removesuffix("why") in embedder.name) and (" with prefix " in embedder.name) == (document != "why")
 
 
 def test_a_remote_embedder_asks_nothing_before_it_is_used(open_ollama, tmp_path):

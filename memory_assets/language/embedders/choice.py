@@ -7,13 +7,14 @@ from typing import Literal
 from memory_assets.language.embedders.bge import BGE_INSTALL_COMMAND, BGE_NAME, bge_files
 from memory_assets.language.embedders.minilm import MINILM_INSTALL_COMMAND, MINILM_NAME, minilm_files
 from memory_assets.language.embedders.ollama import OLLAMA_DEFAULT_MODEL
+from memory_assets.language.embedders.prefixes import recorded_name, spec_recorded
 from memory_assets.language.embedders.protocol import EmbedderError
 from memory_assets.language.embedders.wordllama import WORDLLAMA_NAME, wordllama_files
 
 SPECS = "auto, bge-small, minilm, wordllama, ollama, ollama:MODEL, openai:MODEL or sentence-transformers:MODEL"
 Kind = Literal["bge-small", "minilm", "wordllama", "ollama", "openai", "sentence-transformers"]
 _BUILT_IN: "dict[str, Kind]" = {BGE_NAME: "bge-small", MINILM_NAME: "minilm", WORDLLAMA_NAME: "wordllama"}
-"""What rows record -> the setting that means it; of all others the two are the same."""
+"""What rows record -> the setting that means it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +60,11 @@ def describe_choice(spec: str) -> EmbedderChoice:
             return replace(_packaged(kind), spec=spec)
         case "ollama", _:
             model = model or OLLAMA_DEFAULT_MODEL
-            return EmbedderChoice(spec, "ollama", model, f"ollama:{model}", offline=False)
+            return EmbedderChoice(spec, "ollama", model, recorded_name(kind, model), offline=False)
         case "openai", str() if model:
-            return EmbedderChoice(spec, "openai", model, f"openai:{model}", offline=False)
+            return EmbedderChoice(spec, "openai", model, recorded_name(kind, model), offline=False)
         case "sentence-transformers", str() if model:
-            choice = EmbedderChoice(spec, "sentence-transformers", model, f"sentence-transformers:{model}", offline=True)
+            choice = EmbedderChoice(spec, "sentence-transformers", model, recorded_name(kind, model), offline=True)
             if importlib.util.find_spec("sentence_transformers") is not None:
                 return choice
             return _missing(choice, "the package sentence-transformers is not installed", "pip install sentence-transformers")
@@ -73,7 +74,7 @@ def describe_choice(spec: str) -> EmbedderChoice:
 
 def spec_that_makes(name: str) -> str:
     """The setting that opens the embedder which stored rows record under this name."""
-    return _BUILT_IN.get(name, name)
+    return _BUILT_IN.get(name) or spec_recorded(name)
 
 
 def spec_in_use(spec: str, stored: str | None) -> str:
@@ -97,6 +98,8 @@ def spec_in_use(spec: str, stored: str | None) -> str:
         maker = describe_choice(spec_that_makes(stored))
     except EmbedderError:
         raise EmbedderError(f"The memories are embedded by {stored}, which is not known here; {move}.") from None
+    if maker.name != stored:
+        raise EmbedderError(f"The memories are embedded by {stored}, without the prefix that the model wants; {move}.")
     if not maker.ready:
         raise EmbedderError(f"The memories are embedded by {stored}, but {maker.reason}; run `{maker.command}`, or {move}.")
     if not maker.offline:

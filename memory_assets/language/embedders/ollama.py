@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from memory_assets.language.embedders.prefixes import prefixes_of
+from memory_assets.language.embedders.prefixes import prefixes_of, recorded_name
 from memory_assets.language.embedders.protocol import EmbedderAwayError, EmbedderError
 from memory_assets.language.embedders.remote import RemoteEmbedder
 
@@ -21,7 +21,8 @@ class OllamaEmbedder(RemoteEmbedder):
     """
 
     def __init__(self, model: str, *, url: str, timeout: float) -> None:
-        super().__init__(f"ollama:{model}", prefixes_of(model), url, timeout=timeout, batch_size=_BATCH_SIZE)
+        name = recorded_name("ollama", model)
+        super().__init__(name, prefixes_of(model), url, timeout=timeout, batch_size=_BATCH_SIZE)
         self._model = model
 
     def _request_vectors(self, batch: list[str]) -> object:

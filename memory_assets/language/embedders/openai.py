@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 
-from memory_assets.language.embedders.prefixes import prefixes_of
+from memory_assets.language.embedders.prefixes import prefixes_of, recorded_name
 from memory_assets.language.embedders.protocol import EmbedderAwayError, EmbedderError
 from memory_assets.language.embedders.remote import RemoteEmbedder
 
@@ -47,7 +47,7 @@ class OpenAIEmbedder(RemoteEmbedder):
         timeout: float,
         sleep: "Callable[[float], None]" = time.sleep,
     ) -> None:
-        name = f"openai:{model}"
+        name = recorded_name("openai", model)
         if api_key is None and url is None:
             raise EmbedderError(
                 f"Embedder {name!r} needs a key for {OPENAI_DEFAULT_URL}; set OPENAI_API_KEY, or the URL of an"

@@ -24,7 +24,20 @@ _FAMILIES = (
 )
 """Pattern of a model's name -> what its model card asks for, the first that fits."""
 
+_MARK = " with prefix "
+
 
 def prefixes_of(model: str) -> Prefixes:
     """The prefixes of a model by its name in a registry; empty ones where it wants none or is not known."""
     return next((prefixes for pattern, prefixes in _FAMILIES if re.search(pattern, model.lower())), Prefixes())
+
+
+def recorded_name(kind: str, model: str) -> str:
+    """What rows record of a model: with the prefix of documents, as vectors made after another one are another embedder's."""
+    document = prefixes_of(model).document
+    return f"{kind}:{model}{_MARK}{document!r}" if document else f"{kind}:{model}"
+
+
+def spec_recorded(name: str) -> str:
+    """The setting within what `recorded_name` made."""
+    return name.partition(_MARK)[0]

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memory_assets.language.embedders.prefixes import Prefixes, prefixes_of
+from memory_assets.language.embedders.prefixes import Prefixes, prefixes_of, recorded_name
 from memory_assets.language.embedders.protocol import EmbedderError, checked_texts, unit_rows
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class SentenceTransformersEmbedder:
         Raises:
             EmbedderError: The package is not installed or cannot load the model.
         """
-        self.name = f"sentence-transformers:{model}"
+        self.name = recorded_name("sentence-transformers", model)
         try:
             from sentence_transformers import SentenceTransformer  # pyright: ignore[reportMissingImports]
         except ImportError:
@@ -42,9 +42,8 @@ class SentenceTransformersEmbedder:
                 f"Embedder {self.name!r} cannot be loaded ({error}); check the model's name or folder, and the"
                 " connection if it has yet to be downloaded."
             ) from error
-        # What the model itself brings comes first; without any it is an empty string.
-        own = Prefixes(self._model.prompts.get("query") or "", self._model.prompts.get("document") or "")
-        self._prefixes = own if any(own) else prefixes_of(model)
+        known = prefixes_of(model)
+        self._prefixes = known if any(known) else Prefixes(query=self._model.prompts.get("query") or "")
         self._dimension = self._encode(["dimension"], "document").shape[1]
 
     @property
@@ -61,5 +60,5 @@ class SentenceTransformersEmbedder:
 
     def _encode(self, texts: list[str], role: "Role") -> "npt.NDArray[np.float32]":
         prefix = self._prefixes.query if role == "query" else self._prefixes.document
-        vectors = self._model.encode(texts, prompt=prefix, convert_to_numpy=True, show_progress_bar=False)
+        vectors = self._model.encode(texts, prompt=prefix or None, convert_to_numpy=True, show_progress_bar=False)
         return unit_rows(vectors, embedder=self.name, count=len(texts))
