@@ -10,6 +10,7 @@ from memory_assets.tenants import Tenant
 
 def test_clients_that_store_again_and_again_are_committed_together(tenant: Tenant) -> None:
     clients, notes = 4, 6
+    tenant.memories.prepare()
     before = tenant.memories.version
 
     async def client(writer: Writer, name: int) -> None:
