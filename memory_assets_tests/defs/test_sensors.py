@@ -3,7 +3,7 @@
 import shutil
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from uuid import uuid4
 
 import dagster as dg
@@ -167,7 +167,7 @@ def test_what_the_pipeline_and_upkeep_write_asks_for_no_run(
     write_silo("owner", "Priya owns the billing export.")
     assert run(instance).success
     assert stored.tick() == []
-    tenant.memories.table.optimize(cleanup_older_than=timedelta(microseconds=1))
+    tenant.memories.table.optimize()
     assert stored.tick() == []
 
 
