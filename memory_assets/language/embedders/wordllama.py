@@ -24,7 +24,7 @@ _WEIGHTS = Path("weights/l2_supercat_256.safetensors")
 _TOKENIZER = Path("tokenizers/l2_supercat_tokenizer_config.json")
 
 
-_PIECE = 4_096
+_PIECE = 32_768
 """Characters that are cut into tokens at once: the tokenizer's time grows faster than a text without spaces."""
 
 
