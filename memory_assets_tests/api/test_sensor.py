@@ -6,16 +6,25 @@ from memory_assets.defs.resources import MemoryResource
 from memory_assets.defs.sensors import stored_memories_sensor
 from memory_assets_tests.api.service import TenantClient
 
+_MOST_TICKS = 50
+"""A tick looks at tenants for half a second; the service of the other tests has many."""
+
 
 def test_the_sensor_asks_for_a_run_of_a_new_tenant_and_of_each_store_over_http(client: TenantClient) -> None:
     data_dir = str(client.service.settings.data_dir)
 
     def asked(instance: dg.DagsterInstance) -> str | None:
         resources = {"memory": MemoryResource(data_dir=data_dir)}
-        with dg.build_sensor_context(instance=instance, resources=resources) as context:
-            outcome = stored_memories_sensor(context)
-        assert isinstance(outcome, dg.SensorResult)
-        return next((each.run_key for each in outcome.run_requests or [] if each.partition_key == client.name), None)
+        cursor = None
+        for _ in range(_MOST_TICKS):
+            with dg.build_sensor_context(instance=instance, resources=resources, cursor=cursor) as context:
+                outcome = stored_memories_sensor(context)
+            assert isinstance(outcome, dg.SensorResult)
+            for each in outcome.run_requests or []:
+                if each.partition_key == client.name:
+                    return each.run_key
+            cursor = outcome.cursor
+        return None
 
     with dg.DagsterInstance.ephemeral() as instance:
         client.store("The first note of a new tenant.")
