@@ -15,6 +15,7 @@ from memory_assets.errors import StoreError
 from memory_assets.models import Kind, Memory, Source, State
 from memory_assets.stores.memories import Filters, MemoryStore
 from memory_assets.stores.rows import new_id
+from memory_assets.stores.tables import session
 from memory_assets.tenants import Tenant
 
 NOW = datetime.now(UTC)
@@ -42,6 +43,7 @@ def faults(tenant: Tenant) -> list[str]:
 def lose_indices(table: Path) -> None:
     for index in (table / "_indices").iterdir():
         shutil.rmtree(index)
+    session.cache_clear()  # as a process that has read nothing yet
 
 
 def test_lost_indices_are_rebuilt_by_the_search_that_misses_them(
