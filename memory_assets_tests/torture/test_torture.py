@@ -1,18 +1,14 @@
-"""A short form of each campaign; `make torture` runs the long ones."""
+"""A short form of the campaigns; `make torture` runs the long ones. Damage has tests of its own in stores/test_damage.py."""
 
 from pathlib import Path
 
 import pytest
 
-from memory_assets_tests.torture import damage, full_disk, hostile, kills, load
+from memory_assets_tests.torture import full_disk, hostile, kills, load
 
 
 def test_what_is_killed_loses_nothing_and_can_be_run_again(tmp_path: Path) -> None:
     assert kills.campaign(tmp_path, 1, ("run",)).failures == []
-
-
-def test_damaged_indices_and_catalogs_are_rebuilt_and_lost_memories_are_told(tmp_path: Path) -> None:
-    assert damage.campaign(tmp_path, ("an index cut short",), ("the newest manifest removed",)).failures == []
 
 
 def test_hostile_files_are_accounted_for_and_hold_nothing_up(tmp_path: Path) -> None:
