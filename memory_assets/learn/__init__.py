@@ -1,0 +1,1 @@
+"""Silos curated into PAI's canonical homes: check, review, apply, and the loader of what was curated."""
