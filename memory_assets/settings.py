@@ -224,9 +224,11 @@ def load_settings(**overrides: Any) -> Settings:
         field = next(name for name in Settings.model_fields if located in (name, *_variables(name)))
         shown, place = _set_as(field, _in_file())
         shown, where = (f"--{field.replace('_', '-')}", "on the command line") if field in given else (shown, f"in {place}")
+        secret = "SecretStr" in str(Settings.model_fields[field].annotation)
+        value = "" if secret else f" (given: {first['input']!r})"
         raise SettingsError(
-            f"The setting {shown} cannot be used: {first['msg']} (given: {first['input']!r}); correct it {where}."
-        ) from error
+            f"The setting {shown} cannot be used: {first['msg'].removeprefix('Value error, ')}{value}; correct it {where}."
+        ) from (None if secret else error)
 
 
 @dataclass(frozen=True, slots=True)

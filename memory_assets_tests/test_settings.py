@@ -31,6 +31,12 @@ def test_a_wrong_value_of_the_command_line_is_told_as_its_option() -> None:
         load_settings(port=70_000)
 
 
+def test_a_rule_of_ours_is_told_without_the_words_of_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMORY_TIMEZONE", "Mars/Olympus")
+    with pytest.raises(SettingsError, match=r"^The setting MEMORY_TIMEZONE cannot be used: (?!Value error).*'Mars/Olympus'"):
+        load_settings()
+
+
 def test_every_setting_says_where_it_came_from(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     file = tmp_path / "memory.toml"
     file.write_text('rate_limit = 5\nallowed_hosts = ["a.example", "b.example"]\n', encoding="utf-8")

@@ -103,6 +103,7 @@ def _topics(topics: Sequence[Sequence[str]], names: Sequence[Sequence[str]]) -> 
     """The tags that at least a quarter of the members bear, and at least two of them, as their names are spelled.
 
     Of two that say the same the longer one stays: `terraform-plan` rather than `terraform`, unless most speak of Terraform alone.
+    Of several kinds of one thing the thing itself is named: `explicit-rating` and `inferred-rating` are about ratings.
     """
     counts = Counter(tag for listed in topics for tag in set(listed))
     common = {tag: count for tag, count in counts.items() if count >= max(2, len(topics) / 4)}
@@ -112,6 +113,8 @@ def _topics(topics: Sequence[Sequence[str]], names: Sequence[Sequence[str]]) -> 
         if not any(other != tag and f"-{tag}-" in f"-{other}-" and 2 * common[other] >= count for other in common)
     ]
     kept.sort(key=lambda tag: (-common[tag], -tag.count("-"), tag))
+    heads = Counter(tag.rpartition("-")[2] for tag in kept if "-" in tag)
+    kept = list(dict.fromkeys(head if heads[head := tag.rpartition("-")[2]] > 1 else tag for tag in kept))
     spelled = {normalise_tag(name): name for listed in names for name in listed}
     return [spelled.get(tag, tag.replace("-", " ")) for tag in kept[:_TOPICS_IN_LABEL]]
 

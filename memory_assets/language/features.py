@@ -41,7 +41,7 @@ _VAGUE_NOUNS = frozenset(
     problem question answer note result change use need work place side piece rest couple pair while etc
     detail level amount order sense matter line step january february march april may june july august
     september october november december monday tuesday wednesday thursday friday saturday sunday user quarter
-    half """.split()  # noqa: SIM905
+    half sec secs min mins hr hrs wk wks yr yrs """.split()  # noqa: SIM905
 )
 _VAGUE_ADJECTIVES = frozenset(
     """

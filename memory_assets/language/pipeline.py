@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 BUNDLED_MODEL = "bundled"
 BUNDLED_PATH = Path(__file__).with_name("pipeline_en")
 
-RULES_VERSION = 2
+RULES_VERSION = 3
 """Counts up whenever entities, actions or automatic tags of an unchanged text may come out differently."""
 
 _NEEDED = {

@@ -240,6 +240,11 @@ class TestClusters:
         unnamed = summarise(texts, [[], [], []], [DAY] * 3, [[], [], []])
         assert unnamed.label == "Failed, times, imports"
 
+    def test_kinds_of_one_thing_are_labelled_with_the_thing(self):
+        texts = ["Explicit rating of 2 out of 10: slow.", "Inferred rating of 9 out of 10: relieved."] * 2
+        topics = [["explicit-rating", "query"], ["inferred-rating"]] * 2
+        assert summarise(texts, [[], [], [], []], [DAY] * 4, topics).label == "Rating, query"
+
     def test_texts_of_nothing_but_stop_words_are_still_summarised(self):
         assert summarise(["it is what it is"] * 3, [[], [], []], [DAY] * 3).text
 
