@@ -20,8 +20,8 @@ from main_job import make_home
 from memory_assets.defs.partitions import PARTITION_SET
 from memory_assets.defs.resources import MemoryResource
 from memory_assets.defs.sensors import SENSORS
-from memory_assets.ingest.direct import store_memory
 from memory_assets.models import NewMemory, Source
+from memory_assets.operations.store import store
 from memory_assets.settings import load_settings
 from memory_assets.tenants import Tenant
 
@@ -45,7 +45,7 @@ def timed(label: str, call: Callable[[], object]) -> None:
 
 def make_tenants(count: int) -> None:
     first = Tenant(load_settings(), "tenant0000")
-    store_memory(first, NewMemory("Alice debugged the DuckDB lock in Atlas.", Source.CLI))
+    store(first, NewMemory("Alice debugged the DuckDB lock in Atlas.", Source.CLI))
     for number in range(1, count):
         shutil.copytree(first.folder, first.folder.with_name(f"tenant{number:04}"))
 

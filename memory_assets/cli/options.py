@@ -14,12 +14,12 @@ _CREATE = "memory_assets.create"
 
 
 def common_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--json` (parameter `as_json`) and `--tenant` (parameter `tenant`, which exists if it was named) to a command."""
+    """Add `--json` (parameter `as_json`) and `--tenant` (parameter `tenant`) to a command."""
     return tenant_option(click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")(function))
 
 
 def tenant_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--tenant` (parameter `tenant`, which exists if it was named) to a command."""
+    """Add `--tenant` (parameter `tenant`) to a command; it exists, unless nobody chose it and it is the default."""
     return click.option("--tenant", callback=_named, metavar="NAME", help="Whose memory; default: MEMORY_TENANT, else main.")(
         function
     )
@@ -49,10 +49,11 @@ def _may_create(context: click.Context, _parameter: click.Parameter, given: bool
 
 
 def _named(context: click.Context, _parameter: click.Parameter, name: str | None) -> Tenant:
-    from memory_assets.settings import load_settings
+    from memory_assets.settings import Settings, load_settings
 
     tenant = Tenant(load_settings(), name)
-    if name is not None and not context.meta.get(_CREATE):
+    chosen = name is not None or tenant.name != Settings.model_fields["tenant"].default
+    if chosen and not context.meta.get(_CREATE):
         tenant.must_exist()
     return tenant
 

@@ -1,6 +1,7 @@
 """How answers are printed: as one JSON object for programs, as text for people."""
 
 import json
+import re
 import shutil
 import sys
 import textwrap
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from memory_assets.tenants import Tenant
 
 _NARROWEST = 40
+_MARGIN = re.compile(r"\s+(?:\S+(?: \S+)*  +)?")
+"""How a line begins that is indented: with blanks, and perhaps with a word or two that a wider gap sets apart."""
 
 
 def say(text: str, **style: Any) -> None:
@@ -40,8 +43,9 @@ def print_text(text: str) -> None:
         return
     width = max(_NARROWEST, shutil.get_terminal_size().columns)
     for line in text.split("\n"):
-        margin = line[: len(line) - len(line.lstrip())]
-        folded = textwrap.fill(line, width, subsequent_indent=margin or "   ", break_long_words=False, break_on_hyphens=False)
+        margin = _MARGIN.match(line)
+        hanging = " " * len(margin[0]) if margin else "   "
+        folded = textwrap.fill(line, width, subsequent_indent=hanging, break_long_words=False, break_on_hyphens=False)
         say(folded, bold=bool(line) and not margin)
 
 

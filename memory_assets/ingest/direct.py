@@ -40,16 +40,6 @@ class Stored:
     embedding: "npt.NDArray[np.float32]"
 
 
-def store_memory(tenant: "Tenant", given: NewMemory) -> Memory:
-    """Remember one text that has no id yet: understood, embedded and committed, or nothing at all.
-
-    Raises:
-        ProcessingError: a step failed; the message names it.
-        StoreError: the commit failed.
-    """
-    return store_memories(tenant, [given])[0].memory
-
-
 def store_memories(tenant: "Tenant", given: Sequence[NewMemory]) -> list[Stored]:
     """Remember several texts that have no ids yet, in one commit: all of them or none.
 

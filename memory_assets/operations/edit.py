@@ -1,5 +1,6 @@
 """Correct what a memory says: a newer version takes its place, and the old one stays as history."""
 
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from memory_assets.errors import ConflictError
@@ -9,6 +10,10 @@ from memory_assets.operations.given import find_memory
 
 if TYPE_CHECKING:
     from memory_assets.tenants import Tenant
+
+
+_ITS_OWN = frozenset({"id", "external_id", "source_key", "created_at", "state", "superseded_by"})
+"""What a newer version does not take over: which memory it is, since when, and what has become of it."""
 
 
 class EditedMemory(MemoryView):
@@ -24,8 +29,8 @@ class EditedMemory(MemoryView):
 def edit(tenant: "Tenant", reference: str | int, content: str, *, source: Source) -> EditedMemory:
     """Replace the text of the memory of this id; text may be the first digits of it.
 
-    Tags that somebody gave it, its kind, title, project, session, author and importance go over to the newer version, which is of
-    the present; entities, actions and automatic tags are found anew.
+    What somebody gave it, tags too, goes over to the newer version, which is of the present; entities, actions and automatic tags are
+    found anew.
 
     Args:
         tenant: whose memory.
@@ -44,20 +49,8 @@ def edit(tenant: "Tenant", reference: str | int, content: str, *, source: Source
     old = find_memory(tenant, reference)
     refuse_if_from_file(old)
     automatic = tenant.analyzer.analyze(old.content).tags
-    given = NewMemory(
-        content,
-        source,
-        old.kind,
-        title=old.title,
-        tags=tuple(tag for tag in old.tags if tag not in automatic),
-        project=old.project,
-        session=old.session,
-        author=old.author,
-        importance=old.importance,
-        confidence=old.confidence,
-        protected=old.protected,
-        metadata=old.metadata,
-    )
+    own = {"content": content, "source": source, "tags": tuple(tag for tag in old.tags if tag not in automatic)}
+    given = NewMemory(**{field.name: getattr(old, field.name) for field in fields(NewMemory) if field.name not in _ITS_OWN} | own)
     newer = revise_memory(tenant, old, given).memory
     return EditedMemory(**MemoryView.fields_of(newer), replaces=old.id)
 

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from memory_assets.cli.main import cli
 from memory_assets.errors import MemoryAssetsError, NotFoundError, StoreError
+from memory_assets.settings import Settings
 from memory_assets.stores.keys import KeyStore
 from memory_assets.tenants import Tenant, tenant_names
 
@@ -51,7 +52,7 @@ def test_tenants_are_created_listed_and_deleted(settings: object) -> None:
     shown = json.loads(run("tenant", "create", "claude", "--with-key", "--json"))
     assert shown["key"].startswith("mk_")
     run("store", "Only claude knows.", "--tenant", "claude")
-    assert json.loads(run("tenant", "list", "--json"))["tenants"] == [{"tenant": "claude", "memories": 1, "keys": 1}]
+    assert json.loads(run("tenant", "list", "--json"))["tenants"] == [{"tenant": "claude", "memories": 1, "keys": 1, "fault": ""}]
     with pytest.raises(MemoryAssetsError, match="exists already"):
         run("tenant", "create", "claude")
     refused = CliRunner().invoke(cli, ["tenant", "delete", "claude"], input="n\n")
@@ -60,6 +61,28 @@ def test_tenants_are_created_listed_and_deleted(settings: object) -> None:
     assert json.loads(run("tenant", "list", "--json"))["tenants"] == []
     with pytest.raises(NotFoundError):
         run("tenant", "delete", "claude", "--yes")
+
+
+def test_a_damaged_tenant_hides_no_other_and_can_be_deleted(settings: Settings) -> None:
+    for name in ("broken", "whole"):
+        run("store", "A note.", "--tenant", name, "--create")
+    for manifest in (settings.tenant_dir("broken") / "vectors" / "memories.lance" / "_versions").iterdir():
+        manifest.write_bytes(b"nothing")
+    broken, whole = json.loads(run("tenant", "list", "--json"))["tenants"]
+    assert (broken["memories"], whole["memories"]) == (None, 1)
+    assert broken["fault"] in run("tenant", "list")
+    assert run("tenant", "delete", "broken", "--yes") == "Deleted tenant broken\n"
+    assert tenant_names(settings) == ["whole"]
+
+
+def test_only_the_default_tenant_may_be_absent_in_silence(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "Nothing" in run("recent")
+    run("tenant", "create", "claude")
+    monkeypatch.setenv("MEMORY_TENANT", "cluade")
+    for command in (["recent"], ["store", "A note."], ["status"]):
+        with pytest.raises(NotFoundError, match=r"no tenant 'cluade'.* Did you mean 'claude'"):
+            run(*command)
+    assert "Stored" in run("store", "A note.", "--create")
 
 
 @pytest.mark.parametrize("name", ["../x", "x/y", "Main", "ｍain", "mаin", "con", "health", "a" * 64, "", "x\n", ".x"])

@@ -7,8 +7,8 @@ from uuid import UUID
 import numpy as np
 
 from memory_assets.graph.edges import refresh_graph
-from memory_assets.ingest.direct import store_memory
 from memory_assets.models import Kind, NewMemory, Source, State
+from memory_assets.operations.store import store
 from memory_assets_tests.api.service import TenantClient
 
 SEED_FIELDS = {"id", "content", "created_at", "tags", "entities", "actions"}
@@ -108,7 +108,7 @@ def test_search_shows_the_paths_that_stated_relations_make_and_remembers_what_wa
 
 def test_filters_narrow_by_tags_kind_and_time(client: TenantClient) -> None:
     long_ago = datetime(2024, 3, 1, 12, tzinfo=UTC)
-    old = store_memory(client.tenant, NewMemory("Atlas began in March.", Source.CLI, created_at=long_ago)).id
+    old = store(client.tenant, NewMemory("Atlas began in March.", Source.CLI, created_at=long_ago)).id
     tagged = client.store("Atlas ships on Friday.", tags=["Release Plan"])
     rule = client.store("Never deploy Atlas on Fridays.", kind="feedback")
 
@@ -133,8 +133,8 @@ def test_filters_narrow_by_tags_kind_and_time(client: TenantClient) -> None:
 
 def test_pages_of_recent_neither_repeat_nor_skip_while_others_store(client: TenantClient) -> None:
     moment = datetime.now(UTC) - timedelta(hours=1)
-    ids = {store_memory(client.tenant, NewMemory(f"Note {n}.", Source.CLI, created_at=moment)).id for n in range(5)}
-    ids |= {store_memory(client.tenant, NewMemory("Later.", Source.CLI, created_at=moment + timedelta(minutes=1))).id}
+    ids = {store(client.tenant, NewMemory(f"Note {n}.", Source.CLI, created_at=moment)).id for n in range(5)}
+    ids |= {store(client.tenant, NewMemory("Later.", Source.CLI, created_at=moment + timedelta(minutes=1))).id}
     seen: list[int] = []
     body: dict[str, object] = {"limit": 2}
     while True:

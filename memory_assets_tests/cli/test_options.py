@@ -1,11 +1,18 @@
 """Times as people type them."""
 
+import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from click.testing import CliRunner
 
+from memory_assets.cli.main import cli
 from memory_assets.cli.options import parse_time
 from memory_assets.errors import InvalidInputError
+from memory_assets.models import NewMemory, Source
+from memory_assets.operations.store import store
+from memory_assets.settings import Settings
+from memory_assets.tenants import Tenant
 
 
 @pytest.mark.parametrize(
@@ -40,3 +47,13 @@ def test_an_iso_time_stays_what_it_was():
 def test_what_is_no_time_is_refused_with_the_forms_that_are(text: str):
     with pytest.raises(InvalidInputError, match=r"--since .* is not a time; write it like 2026-03-14, .*yesterday or 7d"):
         parse_time(text, "--since")
+
+
+def test_recent_takes_the_times_that_search_takes(settings: Settings):
+    old = NewMemory("An old note.", Source.CLI, created_at=datetime.now(UTC) - timedelta(days=9))
+    store(Tenant(settings), old)
+    store(Tenant(settings), NewMemory("A new note.", Source.CLI))
+    for since, until, shown in (("7d", None, ["A new note."]), ("30d", "7d", ["An old note."])):
+        arguments = ["recent", "--json", "--since", since, *(["--until", until] if until else [])]
+        answer = json.loads(CliRunner().invoke(cli, arguments, catch_exceptions=False).stdout)
+        assert [memory["content"] for memory in answer["memories"]] == shown

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from memory_assets.ingest.direct import store_memory
 from memory_assets.models import NewMemory, Source
+from memory_assets.operations.store import store
 from memory_assets.settings import Settings
 from memory_assets.tenants import Tenant, create_tenant
 
@@ -27,7 +27,7 @@ def test_a_data_folder_that_can_only_be_read_is_read(settings: Settings) -> None
     if subprocess.run(["unshare", "-rm", "true"], check=False, capture_output=True).returncode:
         pytest.skip("this machine lets nobody mount")
     create_tenant(Tenant(settings))
-    stored = store_memory(Tenant(settings), NewMemory("Alice debugs the lock.", Source.CLI))
+    stored = store(Tenant(settings), NewMemory("Alice debugs the lock.", Source.CLI))
     before = sorted(Path(settings.data_dir).rglob("*"))
     commands = json.dumps([[word.format(id=stored.id) for word in command] for command in COMMANDS])
     shell = ["unshare", "-rm", "sh", "-c", MOUNTED, str(settings.data_dir)]

@@ -5,8 +5,8 @@ import pyarrow as pa
 
 from memory_assets.defs.checks import INVARIANTS
 from memory_assets.defs.partitions import PARTITION_SET
-from memory_assets.ingest.direct import store_memory
 from memory_assets.models import NewMemory, Source
+from memory_assets.operations.store import store
 from memory_assets.tenants import Tenant
 from memory_assets_tests.conftest import WriteSilo
 from memory_assets_tests.defs.conftest import run
@@ -45,7 +45,7 @@ def test_a_damaged_store_fails_its_own_tenant_only_and_names_it(tenant: Tenant, 
     instance.add_dynamic_partitions(PARTITION_SET, ["bob", "eve"])
     others = {name: Tenant(tenant.settings, name) for name in ("bob", "eve")}
     for each in others.values():
-        store_memory(each, NewMemory("Alice debugged the DuckDB lock in Atlas.", Source.CLI))
+        store(each, NewMemory("Alice debugged the DuckDB lock in Atlas.", Source.CLI))
     for manifest in others["eve"].folder.glob("vectors/memories.lance/_versions/*"):
         manifest.write_bytes(b"not a manifest")
     assert run(instance, "reflect", "bob").success
@@ -64,7 +64,7 @@ def test_a_check_of_one_tenant_says_nothing_about_another(
     write_silo("owner", "Priya owns the billing export.")
     assert run(instance).success
     spoil_vectors(tenant)
-    store_memory(Tenant(tenant.settings, "bob"), NewMemory("Alice debugged the DuckDB lock in Atlas.", Source.CLI))
+    store(Tenant(tenant.settings, "bob"), NewMemory("Alice debugged the DuckDB lock in Atlas.", Source.CLI))
     assert all(each.passed for each in run(instance, tenant="bob").get_asset_check_evaluations())
     failed = [each.check_name for each in run(instance).get_asset_check_evaluations() if not each.passed]
     assert failed == ["every_memory_has_a_unit_embedding"]

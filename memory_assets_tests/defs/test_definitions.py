@@ -10,8 +10,8 @@ import pytest
 from memory_assets.defs.build import build_defs
 from memory_assets.defs.partitions import PARTITION_SET
 from memory_assets.defs.resources import MemoryResource
-from memory_assets.ingest.direct import store_memory
 from memory_assets.models import NewMemory, Source
+from memory_assets.operations.store import store
 from memory_assets.stores.memories import Filters
 from memory_assets.tenants import Tenant
 from memory_assets_tests.conftest import WriteSilo
@@ -136,7 +136,7 @@ def test_a_click_shows_what_would_be_archived_and_the_schedule_archives(
     monkeypatch.setenv("MEMORY_ARCHIVE_THRESHOLD", "0.99")
     monkeypatch.setenv("MEMORY_FORGET_GRACE_DAYS", "0")
     old = datetime(2020, 1, 1, tzinfo=UTC)
-    store_memory(tenant, NewMemory("The pump at the quarry leaks.", Source.CLI, created_at=old))
+    store(tenant, NewMemory("The pump at the quarry leaks.", Source.CLI, created_at=old))
     assert run(disk_instance, "reflect").success
     clicked = run(disk_instance, "forget")
     assert metadata(clicked, "archived_memories")["would_be_archived"] == 1

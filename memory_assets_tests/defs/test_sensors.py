@@ -13,8 +13,8 @@ from memory_assets.defs import reached, sensors
 from memory_assets.defs.partitions import PARTITION_SET
 from memory_assets.defs.resources import MemoryResource
 from memory_assets.defs.upkeep import forget_tenant
-from memory_assets.ingest.direct import store_memory
 from memory_assets.models import NewMemory, RelationType, Source
+from memory_assets.operations.store import store
 from memory_assets.settings import Settings
 from memory_assets.stores.relations import StatedRelation
 from memory_assets.tenants import Tenant, create_tenant, delete_tenant
@@ -150,11 +150,11 @@ def test_looking_creates_nothing(
 
 
 def test_memories_and_relations_stored_directly_are_reflected_once(stored: Daemon, tenant: Tenant) -> None:
-    first = store_memory(tenant, NOTE)
+    first = store(tenant, NOTE)
     (request,) = stored.tick()
     assert stored.obey(request).success
     assert stored.tick() == []
-    second = store_memory(tenant, NewMemory("The lock was a stale reader.", Source.CLI))
+    second = store(tenant, NewMemory("The lock was a stale reader.", Source.CLI))
     tenant.relations.state(StatedRelation(second.id, first.id, RelationType.RELATES_TO))
     (request,) = stored.tick()
     assert stored.obey(request).success
@@ -194,7 +194,7 @@ def test_a_tenant_restored_from_a_copy_triggers_its_runs(
     write_silo("owner", "Priya owns the billing export.")
     assert silos.obey(*silos.tick()).success
     shutil.copytree(tenant.folder, copy)
-    store_memory(tenant, NOTE)
+    store(tenant, NOTE)
     write_silo("rota", "Tomasz has the rota.")
     assert silos.obey(*silos.tick()).success
     assert silos.tick() == stored.tick() == []
@@ -210,7 +210,7 @@ def test_a_damaged_tenant_is_asked_for_in_its_own_name_and_hides_nobody(
 ) -> None:
     monkeypatch.setattr(sensors, "_BUDGET_SECONDS", 60.0)
     for name in ("bob", "eve"):
-        store_memory(Tenant(tenant.settings, name), NOTE)
+        store(Tenant(tenant.settings, name), NOTE)
     for manifest in (tenant.settings.tenant_dir("eve") / "vectors/memories.lance/_versions").iterdir():
         manifest.write_bytes(b"not a manifest")
     requests = {str(each.partition_key): each for each in stored.tick()}

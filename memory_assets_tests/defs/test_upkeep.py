@@ -20,8 +20,8 @@ from memory_assets.defs.partitions import PARTITION_SET
 from memory_assets.defs.resources import MemoryResource
 from memory_assets.defs.sensors import housekeeping_sensor
 from memory_assets.defs.upkeep import end_dead_runs, forget_tenant, shown_alive, sweep_runs
-from memory_assets.ingest.direct import store_memory
 from memory_assets.models import NewMemory, Source
+from memory_assets.operations.store import store
 from memory_assets.settings import Settings, load_settings
 from memory_assets.tenants import Tenant
 from memory_assets_tests.conftest import WriteSilo
@@ -47,7 +47,7 @@ def test_run_records_hold_no_text_and_a_deleted_tenant_leaves_no_byte(
 ) -> None:
     write_silo("owner", "Zebedee keeps the quartz lighthouse for marmalade.")
     for number in range(6):
-        store_memory(tenant, NewMemory(f"Zebedee lit the quartz lighthouse of marmalade, night {number}.", Source.CLI))
+        store(tenant, NewMemory(f"Zebedee lit the quartz lighthouse of marmalade, night {number}.", Source.CLI))
     home.add_dynamic_partitions(PARTITION_SET, ["main"])
     everything = build_defs(MemoryResource()).resolve_implicit_global_asset_job_def()
     assert everything.execute_in_process(instance=home, partition_key="main").success
@@ -65,7 +65,7 @@ def test_run_records_hold_no_text_and_a_deleted_tenant_leaves_no_byte(
 def test_deleting_a_tenant_leaves_the_others_runs(home: dg.DagsterInstance, settings: Settings) -> None:
     home.add_dynamic_partitions(PARTITION_SET, ["bob", "eve"])
     for name in ("bob", "eve"):
-        store_memory(Tenant(settings, name), NewMemory("Alice debugged the lock.", Source.CLI))
+        store(Tenant(settings, name), NewMemory("Alice debugged the lock.", Source.CLI))
         assert run(home, "decay", name).success
     forget_tenant(home, "eve")
     assert [each.tags["dagster/partition"] for each in home.get_runs()] == ["bob"]
@@ -84,7 +84,7 @@ def test_a_tenant_that_is_gone_from_the_disk_is_forgotten_within_the_hour(home: 
 
 
 def test_the_records_of_the_newest_runs_are_kept_and_no_file_of_the_others(home: dg.DagsterInstance, tenant: Tenant) -> None:
-    store_memory(tenant, NewMemory("Alice debugged the lock.", Source.CLI))
+    store(tenant, NewMemory("Alice debugged the lock.", Source.CLI))
     home.add_dynamic_partitions(PARTITION_SET, ["main"])
     ids = [run(home, "decay").run_id for _ in range(4)]
     home.add_run(dg.DagsterRun("decay", run_id=str(uuid4()), status=dg.DagsterRunStatus.STARTED))

@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from memory_assets.graph.analyzer import MOST_CONFIDENT, ChatModel, ChatModelError, analyze_changed, check_answer, prompt
-from memory_assets.ingest.status import tenant_status
 from memory_assets.models import RelationType
+from memory_assets.operations.status import status as tenant_status
 from memory_assets.tenants import Tenant
 from memory_assets_tests.graph.conftest import DIMENSION
 

@@ -14,9 +14,9 @@ import pytest
 
 from memory_assets.errors import StoreError
 from memory_assets.ingest import backfill
-from memory_assets.ingest.direct import store_memory
 from memory_assets.language.embedders.protocol import Role
 from memory_assets.models import Kind, Memory, NewMemory, Source
+from memory_assets.operations.store import store as remember
 from memory_assets.recall.search import search
 from memory_assets.settings import Settings
 from memory_assets.stores import lance
@@ -131,7 +131,6 @@ def test_what_is_edited_while_it_is_embedded_gets_the_vector_of_its_new_text(sto
 KILLED = """
 import os, signal, sys
 from memory_assets.ingest import backfill
-from memory_assets.ingest.direct import store_memory
 from memory_assets.settings import load_settings
 from memory_assets.tenants import Tenant
 from memory_assets_tests.ingest.test_backfill import Turned
@@ -154,14 +153,14 @@ def test_a_killed_backfill_goes_on_where_it_was(store: MemoryStore, request: pyt
 def test_tenants_that_stay_open_follow_a_move_to_another_embedder(settings: Settings) -> None:
     searching, storing, unaware = Tenant(settings), Tenant(settings), Tenant(settings, freshness=60)
     given = [NewMemory(content=f"{owner} owns the release notes", source=Source.CLI) for owner in ("Priya", "Marco", "Ines")]
-    store_memory(unaware, given[0])
-    store_memory(storing, given[1])
+    remember(unaware, given[0])
+    remember(storing, given[1])
     assert len(search(searching, "who owns them")) == 2
     moving = Tenant(settings.model_copy(update={"embedder": "bge-small"}))
     assert backfill.catch_up(moving, lambda *_: None) == 2
-    store_memory(storing, given[2])
+    remember(storing, given[2])
     assert given[0].content in [hit.memory.content for hit in search(searching, "who owns them")]
     assert {tenant.embedder.name for tenant in (searching, storing)} == {"bge-small-en-v1.5-int8"}
-    store_memory(unaware, replace(given[0], content="Priya stored this in the moment of the change"))
+    remember(unaware, replace(given[0], content="Priya stored this in the moment of the change"))
     assert moving.memories.table.count_rows(f"{moving.memories.columns.live} IS NULL") == 0
     assert backfill.catch_up(moving, lambda *_: None) == 0

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from memory_assets.ingest.direct import import_memories, store_memory, store_once
+from memory_assets.ingest.direct import import_memories, store_once
 from memory_assets.ingest.scans import known_stamps, record_scan
 from memory_assets.ingest.secrets import without_secrets
-from memory_assets.ingest.status import tenant_status
 from memory_assets.language.process import ProcessingError
 from memory_assets.models import MAX_CONTENT_LENGTH, NewMemory, SecretPolicy, Source
+from memory_assets.operations.status import status as tenant_status
+from memory_assets.operations.store import store
 from memory_assets.sources import claude_silos
 from memory_assets.stores.exchange import to_jsonl
 from memory_assets.stores.rows import COLUMNS, from_arrow
@@ -34,7 +35,7 @@ def use(tenant: Tenant, policy: SecretPolicy) -> Tenant:
 
 def test_no_byte_of_a_secret_is_kept_however_it_came_in(tenant: Tenant, write_silo: WriteSilo, settings):
     text = f"Staging runs with {TOKEN}, and the admin password is {PASSWORD}"
-    store_memory(tenant, NewMemory(text, Source.CLI, tags=(TOKEN,), metadata={"login": {"password": PASSWORD}}))
+    store(tenant, NewMemory(text, Source.CLI, tags=(TOKEN,), metadata={"login": {"password": PASSWORD}}))
     once = NewMemory(text, Source.HTTP, id=1 << 52, author=f"mira {TOKEN}")
     assert store_once(tenant, once).memory == store_once(tenant, once).memory
     imported = NewMemory(text, Source.IMPORT, title=TOKEN)
@@ -60,7 +61,7 @@ def test_status_names_the_file_that_still_holds_a_secret(tenant: Tenant, write_s
 def test_a_text_with_a_secret_is_refused_where_the_settings_say_so(tenant: Tenant, write_silo: WriteSilo):
     strict = use(tenant, SecretPolicy.REFUSE)
     with pytest.raises(ProcessingError, match=r"holds a secret \(password\).*MEMORY_SECRETS") as refused:
-        store_memory(strict, NewMemory(f"The admin password is {PASSWORD}", Source.CLI))
+        store(strict, NewMemory(f"The admin password is {PASSWORD}", Source.CLI))
     assert PASSWORD not in str(refused.value)
     path = write_silo("staging", f"The admin password is {PASSWORD}")
     write_silo("other", "Nothing to hide.")
@@ -74,14 +75,14 @@ def test_a_text_with_a_secret_is_refused_where_the_settings_say_so(tenant: Tenan
 
 def test_secrets_are_kept_where_the_settings_allow_them(tenant: Tenant):
     text = f"The admin password is {PASSWORD}"
-    assert store_memory(use(tenant, SecretPolicy.ALLOW), NewMemory(text, Source.CLI)).content == text
+    assert store(use(tenant, SecretPolicy.ALLOW), NewMemory(text, Source.CLI)).content == text
 
 
 def test_a_text_of_the_greatest_length_may_grow_by_its_masks(tenant: Tenant):
     text = "pw: k7!aaa ".ljust(MAX_CONTENT_LENGTH, ".")
-    assert len(store_memory(tenant, NewMemory(text, Source.CLI)).content) > MAX_CONTENT_LENGTH
+    assert len(store(tenant, NewMemory(text, Source.CLI)).content) > MAX_CONTENT_LENGTH
     with pytest.raises(ProcessingError, match="7,501 characters"):
-        store_memory(tenant, NewMemory(text + ".", Source.CLI))
+        store(tenant, NewMemory(text + ".", Source.CLI))
 
 
 def test_a_record_without_secrets_stays_the_same_object():

@@ -15,15 +15,16 @@ import pytest
 from memory_assets.errors import NotFoundError
 from memory_assets.ingest.entries import refresh_entries
 from memory_assets.ingest.features import extract_features
+from memory_assets.ingest.folders import FolderStatus
 from memory_assets.ingest.memories import MemoriesOutcome, sync_memories
 from memory_assets.ingest.scans import known_stamps, let_go, record_scan, refusals
-from memory_assets.ingest.status import FolderStatus, tenant_status
 from memory_assets.language.embedders import Embedder
 from memory_assets.language.pipeline import Analyzer, Findings
 from memory_assets.language.reading import Part
 from memory_assets.models import Memory, Source, State
 from memory_assets.operations.answers import LocalTime
 from memory_assets.operations.recent import init, recent
+from memory_assets.operations.status import status as tenant_status
 from memory_assets.sources import claude_silos, pai_learning, pai_seed
 from memory_assets.stores.memories import Filters
 from memory_assets.stores.resident.memories import Allowance

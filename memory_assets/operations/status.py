@@ -1,0 +1,176 @@
+"""What a tenant holds, what became of every source file, and what waits to be taken in."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from memory_assets.display import visible
+from memory_assets.ingest.folders import FolderStatus, folder_counts, scan_sources
+from memory_assets.ingest.scans import refusals
+from memory_assets.models import Refusal, Source, State
+from memory_assets.operations.answers import Answer, LocalTime, counted, listed
+from memory_assets.stores.analyzer_failures import AnalyzerFailures, read_failures
+
+if TYPE_CHECKING:
+    from memory_assets.tenants import Tenant
+
+_COLUMNS = ("entries", "taken_in", "guessed", "refused", "passed_over", "waiting", "kept")
+_GUESSED = r"""
+    SELECT path, list_sort(list_distinct(flatten(list(regexp_extract_all(
+        regexp_extract(metadata, '"guessed": \[[^\]]*\]'), '"(kind|created_at)"', 1)))))
+    FROM source_items WHERE contains(metadata, '"guessed": [') GROUP BY path ORDER BY path
+"""
+_REMARKS = r"""
+    SELECT unnest(notes) FROM source_scans UNION ALL
+    SELECT DISTINCT path || ': ' || regexp_extract(metadata, '"decoding": "([^"]*)"', 1)
+    FROM source_items WHERE contains(metadata, '"decoding": "') UNION ALL
+    SELECT path || ' points to ' || file || ', which is not there' || if(hook = '', '', ': ' || hook)
+    FROM (SELECT path, hook, regexp_extract(target, '[^/]*$') AS file FROM source_hooks) h
+    WHERE NOT EXISTS (FROM source_files f WHERE f.path = regexp_replace(h.path, '[^/]*$', '') || file)
+    ORDER BY ALL
+"""
+_MASKED = r"""
+    SELECT path, kind, count(*)
+    FROM (SELECT path, unnest(regexp_extract_all(held, '\[secret: ([a-z0-9 ]{1,30})\]', 1)) AS kind
+          FROM (SELECT path, i::VARCHAR AS held FROM source_items i UNION ALL SELECT path, hook FROM source_hooks)
+          WHERE contains(held, '[secret: '))
+    GROUP BY ALL ORDER BY ALL
+"""
+_UNFINISHED = """
+    SELECT count(*) FROM memory_entries e LEFT JOIN extracted_features f USING (content_hash)
+    WHERE f.fault IS NULL AND NOT EXISTS (FROM stored s WHERE s.source_key = e.key AND s.content_hash = e.content_hash)
+"""
+
+
+class Status(Answer):
+    """Counts of one tenant."""
+
+    tenant: str
+    memories_by_state: dict[str, int]
+    memories_by_kind: dict[str, int] = Field(description="Active ones only.")
+    items_by_source: dict[str, dict[str, int]] = Field(description="Source, kind, items known from files, remembered or not.")
+    folders: tuple[FolderStatus, ...] = Field(description="Of the sources, by path.")
+    entities: int
+    edges: int
+    unfinished: int = Field(description="Entries of the last scan that no run has made memories of, because it did not end.")
+    refusals: tuple[Refusal, ...]
+    guessed: dict[str, tuple[str, ...]] = Field(description="Source file, and what its owner did not state.")
+    remarks: tuple[str, ...] = Field(description="On absent sources, replaced bytes, and lines of an index that lead nowhere.")
+    masked: dict[str, dict[str, int]] = Field(description="Source file, kind, keys and passwords of it that were masked.")
+    chat_model: AnalyzerFailures | None = Field(description="What it has not answered; null where it has, or there is none.")
+
+    def text(self, local: LocalTime, *, refused: bool = False) -> str:  # noqa: ARG002
+        """The counts; or, if asked for, file by file what was refused, passed over or guessed, and what mends it."""
+        return listed(self._files() if refused else self._counts())
+
+    def _counts(self) -> Iterator[str]:
+        yield f"Tenant {self.tenant}"
+        yield f"  memories      {_named(self.memories_by_state) or 'none yet'}"
+        if self.memories_by_kind:
+            yield f"  of kind       {_named(self.memories_by_kind)}"
+        for source, kinds in self.items_by_source.items():
+            yield f"  {source:<14}{_named(kinds)}"
+        yield f"  graph         {self.entities} entities, {self.edges} edges"
+        if self.unfinished:
+            yield f"  last run      did not finish: {self.unfinished} texts wait to become memories; `memory run` goes on"
+        if failed := self.chat_model:
+            again = "which it is asked about again in the next runs"
+            yield f"  chat model    failed on {counted(failed.memories)}, {again}; last: {failed.last}"
+        for path, kinds in self.masked.items():
+            yield f"  masked        {_named(kinds)} in {path}: take it out of that file, and change it where it is used"
+        if self.folders:
+            yield ""
+            yield from _table(self.folders)
+        if waiting := sum(folder.waiting for folder in self.folders):
+            yield f"{counted(waiting, 'file waits', 'files wait')}; `memory run` takes them in."
+        if self.refusals or self.guessed or self.remarks:
+            yield "`memory status --refused` names what was refused, passed over or guessed, and what mends it."
+
+    def _files(self) -> Iterator[str]:
+        for refusal in sorted(self.refusals, key=lambda refusal: refusal.passed_over):
+            yield f"{refusal.path} ({refusal.location})" if refusal.location else refusal.path
+            yield f"    {'passed over: ' if refusal.passed_over else ''}{refusal.reason}"
+            if refusal.mend:
+                yield f"    mend: {refusal.mend}"
+        for path, fields in self.guessed.items():
+            yield path
+            yield f"    guessed: {', '.join('time' if field == 'created_at' else field for field in fields)}"
+        yield from self.remarks
+        sums = {name.replace("_", " "): sum(getattr(folder, name) for folder in self.folders) for name in _COLUMNS}
+        entries, guessed, kept = sums.pop("entries"), sums.pop("guessed"), sums.pop("kept")
+        yield f"Of {entries} files: {_named(sums)}; of those taken in, {guessed} with a guessed kind or time."
+        if kept:
+            yield f"{kept} more are known from folders that are gone or closed, and what is remembered from them stays."
+
+
+def status(tenant: "Tenant") -> Status:
+    """Count what the tenant's stores hold; source files are compared by `stat`, and only new ones are read.
+
+    Raises:
+        StoreError: a store cannot be read.
+    """
+    rows = tenant.memories.scan(("state", "kind", "source_key", "content_hash"))
+    counts = rows.group_by(["state", "kind"]).aggregate([([], "count_all")]).to_pylist()
+    scans, refused = scan_sources(tenant), refusals(tenant.catalog)
+    with tenant.catalog.read() as connection:
+        items: dict[str, dict[str, int]] = {}
+        for source, kind, count in connection.execute(
+            "SELECT source, kind, count(*) FROM source_items GROUP BY ALL ORDER BY ALL"
+        ).fetchall():
+            items.setdefault(source, {})[kind] = count
+        masked: dict[str, dict[str, int]] = {}
+        for path, kind, count in connection.execute(_MASKED).fetchall():
+            masked.setdefault(path, {})[kind] = count
+        entities, edges = connection.execute(
+            "SELECT (SELECT count(*) FROM graph_nodes WHERE kind = 'entity'), (SELECT count(*) FROM graph_edges)"
+        ).fetchone() or (0, 0)
+        connection.register("stored", rows.select(["source_key", "content_hash"]))
+        (unfinished,) = connection.execute(_UNFINISHED).fetchone() or (0,)
+        guessed = {path: tuple(fields) for path, fields in connection.execute(_GUESSED).fetchall()}
+        return Status(
+            tenant=tenant.name,
+            memories_by_state=_summed((row["state"], row["count_all"]) for row in counts),
+            memories_by_kind=_summed((row["kind"], row["count_all"]) for row in counts if row["state"] == State.ACTIVE),
+            items_by_source=items,
+            folders=tuple(folder_counts(connection, scans, guessed)),
+            entities=entities,
+            edges=edges,
+            unfinished=unfinished,
+            refusals=refused,
+            guessed=guessed,
+            remarks=tuple(remark for (remark,) in connection.execute(_REMARKS).fetchall()),
+            masked=masked,
+            chat_model=read_failures(connection, tenant.settings.chat_model) if tenant.settings.chat_model else None,
+        )
+
+
+def _summed(counts: Iterable[tuple[str, int]]) -> dict[str, int]:
+    summed: Counter[str] = Counter()
+    for name, count in counts:
+        summed[name] += count
+    return dict(sorted(summed.items()))
+
+
+def _named(counts: dict[str, int]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in counts.items())
+
+
+def _table(folders: tuple[FolderStatus, ...]) -> Iterator[str]:
+    """A line a folder and one for all, their names last; columns that are zero throughout are left out."""
+    shown = [name for name in _COLUMNS if name == "entries" or any(getattr(folder, name) for folder in folders)]
+    heads = [name.replace("_", " ") for name in shown]
+    rows = [([getattr(folder, name) for name in shown], _name(folder)) for folder in folders]
+    if len(rows) > 1:
+        rows.append(([sum(column) for column in zip(*(counts for counts, _ in rows), strict=True)], "in all"))
+    yield "".join(f"  {head}" for head in [*heads, "folder"])
+    for counts, name in rows:
+        yield "".join(f"  {count or '·':>{len(head)}}" for count, head in zip(counts, heads, strict=True)) + f"  {visible(name)}"
+
+
+def _name(folder: FolderStatus) -> str:
+    """A silo's slug; the last two parts of another folder's path."""
+    path = PurePath(folder.folder)
+    return path.parent.name if folder.source is Source.CLAUDE_SILO else "/".join(path.parts[-2:])

@@ -1,0 +1,98 @@
+"""Make room for a tenant, list the tenants, and delete one with all that is kept for it."""
+
+from typing import TYPE_CHECKING
+
+from pydantic import BaseModel, Field
+
+from memory_assets.errors import StoreError
+from memory_assets.operations.answers import Answer, LocalTime, counted, listed
+from memory_assets.stores.keys import KeyStore
+from memory_assets.tenants import Tenant, create_tenant, delete_tenant, tenant_names
+
+if TYPE_CHECKING:
+    from memory_assets.settings import Settings
+
+
+class CreatedTenant(Answer):
+    """A tenant that was made, and its first key."""
+
+    tenant: str
+    key: str | None = Field(description="Shown only now; null where none was asked for.")
+
+    def text(self, local: LocalTime) -> str:  # noqa: ARG002
+        """Its name, and the key where there is one."""
+        return f"Created tenant {self.tenant}" + (f"\nIts key, which is shown only now: {self.key}" if self.key else "")
+
+
+class TenantView(BaseModel):
+    """A tenant, and how much it holds."""
+
+    tenant: str
+    memories: int | None = Field(description="In whatever state; null where they cannot be read.")
+    keys: int = Field(description="Those that open it.")
+    fault: str = Field(description="What keeps its memories from being read; empty where nothing does.")
+
+    def text(self) -> str:
+        """One line."""
+        holds = self.fault if self.memories is None else counted(self.memories)
+        return f"{self.tenant:<24} {holds}, {counted(self.keys, 'key', 'keys')}"
+
+
+class Tenants(Answer):
+    """All tenants, by name."""
+
+    tenants: tuple[TenantView, ...]
+
+    def text(self, local: LocalTime) -> str:  # noqa: ARG002
+        """A line a tenant."""
+        return listed(each.text() for each in self.tenants) or "There is no tenant yet; `memory tenant create NAME` makes one."
+
+
+class DeletedTenant(Answer):
+    """A tenant that is no more."""
+
+    tenant: str
+    deleted_memories: int | None = Field(description="Null where they could not be counted.")
+
+    def text(self, local: LocalTime) -> str:  # noqa: ARG002
+        """Its name, and how much went with it."""
+        held = "" if self.deleted_memories is None else f" with {counted(self.deleted_memories)}"
+        return f"Deleted tenant {self.tenant}{held}"
+
+
+def create(tenant: Tenant, *, with_key: bool = False) -> CreatedTenant:
+    """Make room for a tenant, and on demand a key that opens it.
+
+    Raises:
+        ConflictError: it exists.
+        StoreError: its stores cannot be made, or it is just being deleted.
+    """
+    create_tenant(tenant)
+    return CreatedTenant(tenant=tenant.name, key=KeyStore(tenant.folder).create("first key")[1] if with_key else None)
+
+
+def list_tenants(settings: "Settings") -> Tenants:
+    """All tenants; the damage of one hides no other."""
+    return Tenants(tenants=tuple(look_at(Tenant(settings, name)) for name in tenant_names(settings)))
+
+
+def look_at(tenant: Tenant) -> TenantView:
+    """How much a tenant holds."""
+    try:
+        memories, fault = len(tenant.memories), ""
+    except StoreError as error:
+        memories, fault = None, str(error)
+    keys = sum(key.active for key in KeyStore(tenant.folder).list())
+    return TenantView(tenant=tenant.name, memories=memories, keys=keys, fault=fault)
+
+
+def delete(tenant: Tenant) -> DeletedTenant:
+    """Delete a tenant with its memories and keys, damaged or not. Only a backup brings it back.
+
+    Raises:
+        NotFoundError: it does not exist.
+        StoreError: it cannot be removed.
+    """
+    memories = look_at(tenant).memories
+    delete_tenant(tenant)
+    return DeletedTenant(tenant=tenant.name, deleted_memories=memories)
