@@ -127,6 +127,15 @@ class Settings(BaseSettings):
     weight_importance: Weight = Field(default=0.05, description="Share of importance in a search score.")
     weight_recency: Weight = Field(default=0.10, description="Share of recency in a search score.")
 
+    tana_url: str = Field(default="http://localhost:8262", description="Tana's Local API.")
+    tana_token: SecretStr | None = Field(
+        default=None, description="Its token; without one, what `keyring set memory_assets tana` keeps."
+    )
+    tana_timeout: float = Field(default=15.0, gt=0, description="Seconds that one request to Tana may take.")
+    tana_workspace: str = Field(default="", description="Name or id of the workspace; default: pai-seed's, else the only one.")
+    tana_record: Path | None = Field(default=None, description="File to which Tana's answers are appended, to be replayed.")
+    tana_replay: Path | None = Field(default=None, description="Such a file, which then answers in Tana's place.")
+
     host: str = Field(
         default="127.0.0.1", description="Address that `memory serve` listens on; any other than loopback needs keys."
     )
@@ -160,10 +169,10 @@ class Settings(BaseSettings):
         default="json", validation_alias=_seeds_name("LOG_FORMAT", "LOG_FORMAT"), description="How the service's log lines look."
     )
 
-    @field_validator("data_dir", "claude_projects_dir", "pai_seed", "pai_learning_dir")
+    @field_validator("data_dir", "claude_projects_dir", "pai_seed", "pai_learning_dir", "tana_record", "tana_replay")
     @classmethod
-    def _absolute(cls, path: Path) -> Path:
-        return path.expanduser().absolute()
+    def _absolute(cls, path: Path | None) -> Path | None:
+        return path and path.expanduser().absolute()
 
     @field_validator("timezone")
     @classmethod

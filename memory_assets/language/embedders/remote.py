@@ -1,17 +1,12 @@
 """What the embedders behind HTTP share: the client, batches, the learned dimension, readable failures."""
 
-import asyncio
-import ipaddress
-import os
-import weakref
 from abc import ABC, abstractmethod
-from functools import lru_cache
-from threading import Thread
 from time import monotonic
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from memory_assets.http import Service
 from memory_assets.language.embedders.prefixes import Prefixes
 from memory_assets.language.embedders.protocol import EmbedderAwayError, EmbedderError, checked_texts, unit_rows
 
@@ -23,7 +18,6 @@ if TYPE_CHECKING:
 
     from memory_assets.language.embedders.protocol import Role
 
-_CONNECT_TIMEOUT_S = 10.0
 _REST_S = 5.0
 
 
@@ -49,8 +43,6 @@ class RemoteEmbedder(ABC):
         batch_size: int,
         headers: dict[str, str] | None = None,
     ) -> None:
-        import httpx
-
         self.name = name
         self._prefixes = prefixes
         self._timeout = timeout
@@ -58,26 +50,10 @@ class RemoteEmbedder(ABC):
         self._dimension: int | None = None
         self._rests_until = 0.0
         try:
-            url = httpx.URL(base_url)
-        except httpx.InvalidURL:
-            url = httpx.URL("")
-        if url.scheme not in {"http", "https"} or not url.host:
-            raise EmbedderError(
-                f"Embedder {name!r}: the service's URL is not an http or https address with a host; mend the setting."
-            )
-        # httpx logs every URL it asks, so a password in one travels as authentication instead.
-        credentials = (url.username, url.password) if url.userinfo else None
-        url = url.copy_with(userinfo=b"")
-        self._shown_url = str(url).rstrip("/")
-        # A proxy from the environment must not stand between this process and its own machine.
-        self._client = httpx.AsyncClient(
-            base_url=url,
-            auth=credentials,
-            timeout=httpx.Timeout(None, connect=_CONNECT_TIMEOUT_S),
-            headers=headers,
-            trust_env=not _is_loopback(url.host),
-        )
-        weakref.finalize(self, _close, self._client)
+            self._service = Service(base_url, timeout=timeout, headers=headers)
+        except ValueError as error:
+            raise EmbedderError(f"Embedder {self.name!r}: {error}; mend the setting.") from None
+        self._shown_url = self._service.shown_url
 
     def __repr__(self) -> str:
         """Name and address, never a credential."""
@@ -123,14 +99,10 @@ class RemoteEmbedder(ABC):
         if monotonic() < self._rests_until:
             raise self._timeout_error()
         try:
-            return asyncio.run_coroutine_threadsafe(self._asked(path, payload), _event_loop()).result()
+            return self._service.send("POST", path, json=payload)
         except TimeoutError:
             self._rests_until = monotonic() + _REST_S
             raise self._timeout_error() from None
-
-    async def _asked(self, path: str, payload: dict[str, object]) -> "httpx.Response":
-        async with asyncio.timeout(self._timeout):
-            return await self._client.post(path, json=payload)
 
     def _timeout_error(self) -> EmbedderAwayError:
         return EmbedderAwayError(
@@ -161,28 +133,3 @@ class RemoteEmbedder(ABC):
                 " check that the URL is that of an embedding service."
             )
         return decoded
-
-
-@lru_cache(maxsize=1)
-def _event_loop() -> asyncio.AbstractEventLoop:
-    """Where the requests of all remote embedders run: httpx's own timeouts bound each read, and only a loop bounds them together."""
-    loop = asyncio.new_event_loop()
-    Thread(target=loop.run_forever, name="remote-embedders", daemon=True).start()
-    return loop
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_event_loop.cache_clear)
-
-
-def _close(client: "httpx.AsyncClient") -> None:
-    asyncio.run_coroutine_threadsafe(client.aclose(), _event_loop())
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

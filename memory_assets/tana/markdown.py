@@ -1,0 +1,158 @@
+"""What Tana answers as Markdown: nodes with their fields, and the fields of supertags."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+_NODE_ID = re.compile(r"\s*<!-- node-id: ([\w-]+) -->\s*$")
+_BOX = re.compile(r"^\[([ xX])\] ")
+_FIELD = re.compile(r"^\*\*(.+?)\*\*:(?:\s+(.*))?$", re.DOTALL)
+_REFERENCE = re.compile(r"^\[(.*)\]\(tana:([\w-]+)\)$", re.DOTALL)
+_INLINE = re.compile(r'<span data-inlineref-node="([\w-]+)">(.*?)</span>', re.DOTALL)
+_TAGS = re.compile(r"(?:\s+#(?:\[\[[^\]]+\]\]|[^\s#]+))+$")
+_TEMPLATE_FIELD = re.compile(r"^- \*\*(.+)\*\* \(id:([\w-]+)\):: ?(.*)$")
+_OPTION = re.compile(r"^\s+- (.*) \(id:([\w-]+)\)\s*$")
+_TAG_ID = re.compile(r"#\S.* \(id:([\w-]+)\)|#\[\[\^([\w-]+)\]\]")
+
+LABELS = {
+    "Content": "plain",
+    "Number": "number",
+    "Date": "date",
+    "URL": "url",
+    "E-mail": "email",
+    "Checkbox": "checkbox",
+    "Tana User": "user",
+    "Instance": "instance",
+    "Options": "options",
+}
+"""What a schema calls a field's type, and what the API calls it."""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldValue:
+    """What stands in a field: a text, or the node or option that `ref` names, with its name as the text."""
+
+    text: str
+    ref: str = ""
+
+
+@dataclass(slots=True)
+class Outline:
+    """A node with its fields and what is below it, as deep as it was read."""
+
+    name: str
+    id: str = ""
+    """Empty where Tana gives none."""
+    tags: str = ""
+    """Its tags as they stand after its name: ` #project #[[big idea]]`."""
+    done: bool | None = None
+    """Whether its box is checked; None without a box."""
+    fields: dict[str, list[FieldValue]] = field(default_factory=dict)
+    """By name; two fields of one name are one here."""
+    children: list["Outline"] = field(default_factory=list)
+    references: list[str] = field(default_factory=list)
+    """Ids of the nodes that its name refers to."""
+
+    def texts(self, name: str) -> list[str]:
+        """What stands in a field, as text."""
+        return [value.text for value in self.fields.get(name, ())]
+
+    def refs(self, name: str) -> list[str]:
+        """The nodes that a field refers to."""
+        return [value.ref for value in self.fields.get(name, ()) if value.ref]
+
+
+def read_node(markdown: str) -> Outline:
+    """The node of a `nodes.read` answer; an empty one where there is none."""
+    root = Outline("")
+    stack: list[tuple[int, Outline | list[FieldValue]]] = [(-1, root)]
+    for level, text in _items(markdown):
+        while len(stack) > 1 and stack[-1][0] >= level:
+            stack.pop()
+        above = stack[-1][1]
+        if isinstance(above, list):
+            above.append(_value(text))
+            continue
+        if (named := _FIELD.match(text)) and above is not root:
+            values = above.fields.setdefault(named[1], [])
+            if named[2]:
+                values.append(_value(named[2]))
+            stack.append((level, values))
+            continue
+        node = _node(text)
+        above.children.append(node)
+        stack.append((level, node))
+    return root.children[0] if root.children else root
+
+
+def _items(markdown: str) -> Iterator[tuple[int, str]]:
+    """The entries of a list with their levels; a line that begins none goes on with the one before."""
+    held: tuple[int, str] | None = None
+    for line in markdown.splitlines():
+        bare = line.lstrip(" ")
+        if bare.startswith("- "):
+            if held:
+                yield held
+            held = ((len(line) - len(bare)) // 2, bare[2:])
+        elif held and bare:
+            held = (held[0], f"{held[1]}\n{bare}")
+    if held:
+        yield held
+
+
+def _node(text: str) -> Outline:
+    text, node_id = _without_id(text)
+    done = None
+    if box := _BOX.match(text):
+        done, text = box[1] != " ", text[box.end() :]
+    tags = found[0] if (found := _TAGS.search(text)) else ""
+    text = text[: len(text) - len(tags)]
+    references = [inline[1] for inline in _INLINE.finditer(text)]
+    if reference := _REFERENCE.match(text.strip()):
+        inner, node_id = reference[1], node_id or reference[2]
+        tags = found[0] if (found := _TAGS.search(inner)) else ""
+        text = inner[: len(inner) - len(tags)]
+        references.append(reference[2])
+    return Outline(_INLINE.sub(r"\2", text).strip(), node_id, tags, done, references=references)
+
+
+def _value(text: str) -> FieldValue:
+    text, _ = _without_id(text)
+    if reference := _REFERENCE.match(text.strip()):
+        return FieldValue(_TAGS.sub("", reference[1]), reference[2])
+    return FieldValue(_INLINE.sub(r"\2", text).strip())
+
+
+def _without_id(text: str) -> tuple[str, str]:
+    found = _NODE_ID.search(text)
+    return (text[: found.start()], found[1]) if found else (text, "")
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateField:
+    """A field of a supertag."""
+
+    id: str
+    name: str
+    type: str
+    """As the API calls it; the label itself where that is not known."""
+    source_tag: str = ""
+    """The tag that an instance field refers to, where Tana tells it."""
+    options: dict[str, str] = field(default_factory=dict)
+    """Name -> id."""
+
+
+def read_schema(markdown: str) -> dict[str, TemplateField]:
+    """The fields of a `tags.getSchema` answer by name; of two with one name the first."""
+    found: dict[str, TemplateField] = {}
+    last: TemplateField | None = None
+    for line in markdown.splitlines():
+        if named := _TEMPLATE_FIELD.match(line):
+            label = named[3].strip()
+            kind = next((api for shown, api in LABELS.items() if label == shown or label.startswith(f"{shown} ")), label)
+            tag = _TAG_ID.search(label)
+            last = TemplateField(named[2], named[1], kind, (tag[1] or tag[2]) if tag else "")
+            found.setdefault(last.name, last)
+        elif last and (option := _OPTION.match(line)):
+            last.options.setdefault(option[1], option[2])
+    return found
