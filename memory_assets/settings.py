@@ -136,6 +136,10 @@ class Settings(BaseSettings):
     tana_record: Path | None = Field(default=None, description="File to which Tana's answers are appended, to be replayed.")
     tana_replay: Path | None = Field(default=None, description="Such a file, which then answers in Tana's place.")
 
+    mcp_tools: Literal["daily", "all"] = Field(
+        default="daily", description="Which tools an assistant gets over MCP: all, or those it needs daily; each costs it tokens."
+    )
+
     host: str = Field(
         default="127.0.0.1", description="Address that `memory serve` listens on; any other than loopback needs keys."
     )

@@ -45,6 +45,8 @@ def main(folder: Path) -> None:
         "tag 7 keys",
         "edit 7 Bob-keeps-the-keys-in-June",
         "relate 7 LEADS_TO 8",
+        "supersede 8 7",
+        "undo 8",
         "forget 8",
         "consolidate decay",
         "consolidate creative",

@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 
 from memory_assets.api import models
 from memory_assets.api.access import KEY_HEADER, authorised
+from memory_assets.api.mcp import answer as mcp_answer
 from memory_assets.api.pool import OpenTenant
 from memory_assets.models import TENANT_PATTERN, NewMemory, Source
 from memory_assets.operations.forget import ForgottenMemory
@@ -172,6 +173,12 @@ async def relate(opened: Opened, body: models.RelationRequest) -> Relation:
     """State how one memory relates to another; stating it again replaces its confidence and note."""
     stating = partial(relate_memories, confidence=body.confidence, note=body.note, stated_by=Source.HTTP)
     return await opened.read(stating, opened.tenant, body.source_id, body.type, body.target_id)
+
+
+@router.post("/mcp", include_in_schema=False)
+async def mcp(opened: Opened, request: Request) -> Response:
+    """MCP for an assistant; its own messages describe it."""
+    return await mcp_answer(request, opened)
 
 
 def _narrowed(body: models.SearchRequest | models.RecentRequest) -> Narrowing:

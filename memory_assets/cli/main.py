@@ -22,6 +22,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "forget": ("forget", "Take a memory out of recall, or bring it back."),
     "edit": ("edit", "Correct what a memory says; the old version stays as history."),
     "tag": ("tag", "Give a memory tags, or take some from it."),
+    "supersede": ("supersede", "Let one memory take the place of another that no longer holds."),
+    "undo": ("undo", "Take back what was last done to a memory."),
     "relate": ("relate", "State how two memories relate."),
     "consolidate": ("consolidate", "Run a sleep cycle now: decay, creative, cluster, forget."),
     "graph": ("graph", "Draw the graph as one HTML file."),

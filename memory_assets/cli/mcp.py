@@ -1,5 +1,7 @@
 """`memory mcp`."""
 
+from pathlib import Path
+
 import click
 
 from memory_assets.cli.options import tenant_option
@@ -9,7 +11,8 @@ from memory_assets.tenants import Tenant
 @click.command("mcp", epilog="Example: claude mcp add memory -- memory mcp")
 @tenant_option
 def command(tenant: Tenant) -> None:
-    """Serve the memory to an assistant over MCP, on standard input and output."""
-    from memory_assets.mcp.server import create_server
+    """Serve the memory to an assistant over MCP, on standard input and output; the project is that of the working directory."""
+    from memory_assets.mcp.server import serve_stdio
+    from memory_assets.sources.projects import project_of
 
-    create_server(tenant).run("stdio")
+    serve_stdio(tenant, project_of(Path.cwd()))

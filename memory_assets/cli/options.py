@@ -1,13 +1,15 @@
-"""What commands share: `--json`, `--tenant`, `--timezone`, and how times are written on the command line."""
+"""What commands share: `--json`, `--tenant`, `--timezone`, `--here`, `--max-tokens`."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from memory_assets.errors import InvalidInputError
 from memory_assets.tenants import Tenant
+
+if TYPE_CHECKING:
+    from memory_assets.sources.projects import Project
 
 _CREATE = "memory_assets.create"
 """Where a command's context keeps `--create`."""
@@ -37,11 +39,34 @@ def creating_options(function: Callable[..., Any]) -> Callable[..., Any]:
     )(common_options(function))
 
 
+def here_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--here` (parameter `here`, the `Project` of the working directory, or None) to a command that lists memories."""
+    return click.option(
+        "--here",
+        is_flag=True,
+        callback=_at_hand,
+        help="Only of this directory's project, of none, or about the user.",
+    )(function)
+
+
+def max_tokens_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--max-tokens` (parameter `max_tokens`) to a command whose text can be shortened."""
+    return click.option(
+        "--max-tokens", type=click.IntRange(min=20), metavar="N", help="Shorten the text so that a model reads at most N tokens."
+    )(function)
+
+
 def timezone_option(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add `--timezone` (parameter `timezone`) to a command that shows times."""
     return click.option("--timezone", metavar="ZONE", help="Show times in it, such as Europe/Berlin; default: POND_TIMEZONE.")(
         function
     )
+
+
+def _at_hand(_context: click.Context, _parameter: click.Parameter, given: bool) -> "Project | None":
+    from memory_assets.sources.projects import project_of
+
+    return project_of(Path.cwd()) if given else None
 
 
 def _may_create(context: click.Context, _parameter: click.Parameter, given: bool) -> None:
@@ -56,34 +81,3 @@ def _named(context: click.Context, _parameter: click.Parameter, name: str | None
     if chosen and not context.meta.get(_CREATE):
         tenant.must_exist()
     return tenant
-
-
-def parse_time(text: str | None, option: str) -> datetime | None:
-    """A time that somebody typed, as aware UTC.
-
-    It is an ISO 8601 date or time, in UTC where it has no offset; or where a length before now or a named time begins ("7d",
-    "2 hrs", "yesterday", "last week"), on the calendar of the person's zone.
-
-    Raises:
-        InvalidInputError: it is neither.
-    """
-    if text is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return _named_time(text, option)
-    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
-def _named_time(text: str, option: str) -> datetime:
-    from memory_assets.language.intervals import find_interval
-    from memory_assets.language.times import display_zone
-    from memory_assets.settings import load_settings
-
-    interval = find_interval(text.strip(), datetime.now(UTC), display_zone(None, configured=load_settings().timezone))
-    if interval is None or interval.span != (0, len(text.strip())):
-        raise InvalidInputError(
-            f"{option} {text!r} is not a time; write it like 2026-03-14, 2026-03-14T09:30+01:00, yesterday or 7d."
-        )
-    return interval.start

@@ -2,7 +2,7 @@
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 PASSAGE_LENGTH = 280
 """Characters that a list shows of a memory; `show` has the rest."""
+_PASSAGE_LENGTHS = (PASSAGE_LENGTH, 180, 110, 60)
+"""What is tried where a list must fit into so many tokens."""
 _TELLING = 4
 """Letters from which a word of a question says what is asked; "the", "is" and "for" stand everywhere."""
 _SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|\s*\n+\s*")
@@ -118,8 +120,8 @@ class MemoryView(Answer):
         """Two lines: what it is, and how it begins."""
         return self.entry(local)
 
-    def entry(self, local: LocalTime, lead: str = "", query: str = "", note: str = "") -> str:
-        """An entry of a list: `lead`, what it is and `note` in one line; below it the passage that fits `query`."""
+    def entry(self, local: LocalTime, lead: str = "", query: str = "", note: str = "", most: int = PASSAGE_LENGTH) -> str:
+        """An entry of a list: `lead`, what it is and `note` in one line; below it the passage that fits `query`, of `most` letters."""
         state = "" if self.active else self.state.value
         age = (
             f"{local.age(self.created_at)}, guessed"
@@ -127,7 +129,7 @@ class MemoryView(Answer):
             else local.age(self.created_at)
         )
         facts = [self.title, self.kind.value, age, note, state, f"id {self.id}"]
-        return f"{lead}{' · '.join(fact for fact in facts if fact)}\n{' ' * len(lead)}{passage(self.content, query)}"
+        return f"{lead}{' · '.join(fact for fact in facts if fact)}\n{' ' * len(lead)}{passage(self.content, query, most)}"
 
 
 def counted(number: int, noun: str = "memory", plural: str = "memories") -> str:
@@ -186,6 +188,29 @@ def _around(sentence: str, asked: set[str], most: int) -> str:
 
 def _words(text: str) -> set[str]:
     return set(re.findall(r"\w+", text.casefold()))
+
+
+def listed_within(entries: Callable[[int], Sequence[str]], max_tokens: int | None) -> str:
+    """Entries of a list whose passages are as long as fits into `max_tokens`; where short ones do not fit, the first so many.
+
+    Args:
+        entries: given the most characters of a passage, the entries.
+        max_tokens: of the whole, as `language.tokens` counts them; None for no bound.
+    """
+    from memory_assets.language.tokens import count_tokens, truncate_tokens
+
+    if max_tokens is None:
+        return listed(entries(PASSAGE_LENGTH))
+    shown: Sequence[str] = ()
+    for most in _PASSAGE_LENGTHS:
+        shown = entries(most)
+        if count_tokens(text := listed(shown)) <= max_tokens:
+            return text
+    for number in range(len(shown) - 1, 0, -1):
+        left_out = f"{len(shown) - number} more do not fit into {max_tokens} tokens."
+        if count_tokens(text := listed([*shown[:number], left_out])) <= max_tokens:
+            return text
+    return truncate_tokens(listed(shown), max_tokens)
 
 
 def listed(entries: Iterable[str]) -> str:

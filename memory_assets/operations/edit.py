@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 _ITS_OWN = frozenset({"id", "external_id", "source_key", "created_at", "state", "superseded_by"})
 """What a newer version does not take over: which memory it is, since when, and what has become of it."""
 
+REVISES = "revises"
+"""Key of the metadata of a memory that an edit wrote: the id of what it corrects."""
+
 
 class EditedMemory(MemoryView):
     """The newer version, and the id of the one that it replaces."""
@@ -49,7 +52,12 @@ def edit(tenant: "Tenant", reference: str | int, content: str, *, source: Source
     old = find_memory(tenant, reference)
     refuse_if_from_file(old)
     automatic = tenant.analyzer.analyze(old.content).tags
-    own = {"content": content, "source": source, "tags": tuple(tag for tag in old.tags if tag not in automatic)}
+    own = {
+        "content": content,
+        "source": source,
+        "tags": tuple(tag for tag in old.tags if tag not in automatic),
+        "metadata": old.metadata | {REVISES: old.id},
+    }
     given = NewMemory(**{field.name: getattr(old, field.name) for field in fields(NewMemory) if field.name not in _ITS_OWN} | own)
     newer = revise_memory(tenant, old, given).memory
     return EditedMemory(**MemoryView.fields_of(newer), replaces=old.id)

@@ -1,15 +1,16 @@
-"""What a user gives, as the stores know it: a memory by its id, filters as they were typed."""
+"""What a user gives, as the stores know it: a memory by its id, filters and times as they were typed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from memory_assets.errors import NotFoundError
+from memory_assets.errors import InvalidInputError, NotFoundError
 from memory_assets.models import Entity, Kind, State
 
 if TYPE_CHECKING:
     from memory_assets.models import Memory
+    from memory_assets.sources.projects import Project
     from memory_assets.stores.filters import Filters
     from memory_assets.tenants import Tenant
 
@@ -41,6 +42,9 @@ class Narrowing:
     actions: Sequence[str] = ()
     """All of these, as lemmas: "decide"."""
     project: str = ""
+    """A project as memories name it, or the last part of that: "billing" for /home/mira/src/billing."""
+    here: "Project | None" = None
+    """The project at hand: what is of another one is left out, unless it is about the user."""
     since: datetime | None = None
     until: datetime | None = None
     """Created at or after `since` and before `until`."""
@@ -60,11 +64,20 @@ class Narrowing:
             tags=[normalise_tag(tag) for tag in self.tags],
             entities=[_spellings(tenant, name) for name in self.entities],
             actions=[action.strip().casefold() for action in self.actions],
-            project=self.project,
+            projects=_projects(tenant, self.project) if self.project else (),
+            here=self.here.names if self.here else (),
             since=self.since,
             until=self.until,
             states=self.states,
         )
+
+
+def _projects(tenant: "Tenant", name: str) -> list[str]:
+    """The projects of that name; a path names one alone."""
+    if "/" in name:
+        return [name]
+    known: list[str] = tenant.memories.scan(("project",))["project"].unique().to_pylist()
+    return [name, *(each for each in known if each.rstrip("/").rpartition("/")[2].casefold() == name.casefold())]
 
 
 def _spellings(tenant: "Tenant", name: str) -> frozenset[Entity]:
@@ -85,3 +98,38 @@ def _spellings(tenant: "Tenant", name: str) -> frozenset[Entity]:
             [name.strip()],
         ).fetchall()
     return frozenset(as_typed | {Entity(text, kind) for text, kind in known})
+
+
+def parse_time(text: str | None, name: str) -> datetime | None:
+    """A time that somebody typed, as aware UTC.
+
+    It is an ISO 8601 date or time, in UTC where it has no offset; or where a length before now or a named time begins ("7d",
+    "2 hrs", "yesterday", "last week"), on the calendar of the person's zone.
+
+    Args:
+        text: what was typed; None where nothing was.
+        name: of the option or argument, for the error.
+
+    Raises:
+        InvalidInputError: it is neither.
+    """
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return _named_time(text, name)
+    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _named_time(text: str, name: str) -> datetime:
+    from memory_assets.language.intervals import find_interval
+    from memory_assets.language.times import display_zone
+    from memory_assets.settings import load_settings
+
+    interval = find_interval(text.strip(), datetime.now(UTC), display_zone(None, configured=load_settings().timezone))
+    if interval is None or interval.span != (0, len(text.strip())):
+        raise InvalidInputError(
+            f"{name} {text!r} is not a time; write it like 2026-03-14, 2026-03-14T09:30+01:00, yesterday or 7d."
+        )
+    return interval.start

@@ -8,10 +8,11 @@ from pydantic import Field
 
 from memory_assets.language.times import format_local
 from memory_assets.operations import cursors
-from memory_assets.operations.answers import Answer, Instant, LocalTime, MemoryView, counted, listed
+from memory_assets.operations.answers import Answer, Instant, LocalTime, MemoryView, counted, listed_within
 from memory_assets.operations.given import Narrowing
 
 if TYPE_CHECKING:
+    from memory_assets.sources.projects import Project
     from memory_assets.tenants import Tenant
 
 INIT_LIMIT = 10
@@ -25,11 +26,11 @@ class RecentMemories(Answer):
     count: int = 0
     next_cursor: str | None = Field(default=None, description="Asks for the next page; null on the last.")
 
-    def text(self, local: LocalTime) -> str:
+    def text(self, local: LocalTime, *, max_tokens: int | None = None) -> str:
         """An entry a memory."""
         if not self.memories:
             return "Nothing was remembered in that time."
-        return listed(memory.entry(local, "- ") for memory in self.memories)
+        return listed_within(lambda most: [memory.entry(local, "- ", most=most) for memory in self.memories], max_tokens)
 
 
 class SessionStart(Answer):
@@ -37,14 +38,19 @@ class SessionStart(Answer):
 
     current_time: Instant
     recent_memories: tuple[MemoryView, ...]
+    project: str = Field(default="", exclude=True)
+    """Folder of the project at hand, where the memories are of it alone; seed 001 names the fields of the JSON, and this is none."""
 
-    def text(self, local: LocalTime) -> str:
+    def text(self, local: LocalTime, *, max_tokens: int | None = None) -> str:
         """The time in words, and an entry a memory."""
         begin = f"It is {format_local(self.current_time, local.zone)}."
+        where = f" in {self.project}" if self.project else ""
         if not self.recent_memories:
-            return f"{begin}\nNothing was remembered in the last {INIT_HOURS} hours."
-        heading = f"{begin}\n{counted(len(self.recent_memories))} of the last {INIT_HOURS} hours:"
-        return listed([heading, *(memory.entry(local, "- ") for memory in self.recent_memories)])
+            return f"{begin}\nNothing was remembered in the last {INIT_HOURS} hours{where}."
+        heading = f"{begin}\n{counted(len(self.recent_memories))} of the last {INIT_HOURS} hours{where}:"
+        return listed_within(
+            lambda most: [heading, *(memory.entry(local, "- ", most=most) for memory in self.recent_memories)], max_tokens
+        )
 
 
 def recent(
@@ -84,11 +90,12 @@ def recent(
     )
 
 
-def init(tenant: "Tenant") -> SessionStart:
-    """Begin a session.
+def init(tenant: "Tenant", here: "Project | None" = None) -> SessionStart:
+    """Begin a session, in the project `here` or anywhere.
 
     Raises:
         StoreError: the store cannot be read.
     """
     now = datetime.now(UTC)
-    return SessionStart(current_time=now, recent_memories=recent(tenant, limit=INIT_LIMIT, hours=INIT_HOURS).memories)
+    newest = recent(tenant, limit=INIT_LIMIT, hours=INIT_HOURS, narrowed=Narrowing(here=here)).memories
+    return SessionStart(current_time=now, recent_memories=newest, project=here.folder if here else "")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, ConfigDict, Field
 
 from memory_assets.operations import cursors
-from memory_assets.operations.answers import Answer, LocalTime, MemoryView, listed
+from memory_assets.operations.answers import Answer, LocalTime, MemoryView, listed, listed_within
 from memory_assets.operations.given import Narrowing
 
 if TYPE_CHECKING:
@@ -94,23 +94,31 @@ class Found(Answer):
     """What was found, best first."""
 
     query: str
+    project: str = Field(default="", description="Folder of the project at hand, where it was looked for there alone.")
     memories: tuple[FoundMemory, ...] = ()
     count: int = 0
     bridges: tuple[BridgeView, ...] = ()
     next_cursor: str | None = Field(default=None, description="Asks for the next page; null on the last.")
 
-    def text(self, local: LocalTime, *, explain: bool = False) -> str:
+    def text(self, local: LocalTime, *, explain: bool = False, max_tokens: int | None = None) -> str:
         """An entry a memory with the passage that fits, and the paths; `explain` adds the parts of each score."""
         if not self.memories:
-            return f"Nothing is remembered about {self.query!r}." if self.query.strip() else "Nothing is remembered yet."
-        lines: list[str] = []
-        for number, memory in enumerate(self.memories, start=1):
-            note = f"score {memory.score:.2f}" if memory.components else ""
-            lines.append(memory.entry(local, f"{number}. ", self.query, note))
-            lines += [part.line() for part in memory.components if explain]
-        if self.bridges:
-            lines += ["", "Bridges", *(bridge.text() for bridge in self.bridges)]
-        return listed(lines)
+            where = f" in {self.project}; elsewhere was not looked" if self.project else ""
+            return (
+                f"Nothing is remembered about {self.query!r}{where}." if self.query.strip() else f"Nothing is remembered{where}."
+            )
+
+        def entries(most: int) -> list[str]:
+            lines: list[str] = []
+            for number, memory in enumerate(self.memories, start=1):
+                note = f"score {memory.score:.2f}" if memory.components else ""
+                parts = [part.line() for part in memory.components if explain]
+                lines.append(listed([memory.entry(local, f"{number}. ", self.query, note, most), *parts]))
+            if self.bridges:
+                lines.append(listed(["", "Bridges", *(bridge.text() for bridge in self.bridges)]))
+            return lines
+
+        return listed_within(entries, max_tokens)
 
 
 def search(
@@ -139,11 +147,13 @@ def search(
     from memory_assets.recall.search import search_with_bridges
     from memory_assets.stores.access_log import AccessLog
 
+    narrowed = narrowed or Narrowing()
+    project = narrowed.here.folder if narrowed.here else ""
     if not tenant.exists:
-        return Found(query=query)
+        return Found(query=query, project=project)
     now = datetime.now(UTC)
     asked_at, shown = cursors.read_seen(cursor) if cursor else (now, [])
-    filters = (narrowed or Narrowing()).filters(tenant)
+    filters = narrowed.filters(tenant)
     if cursor:
         filters = replace(filters, until=min(asked_at, filters.until) if filters.until else asked_at)
     known = set(shown)
@@ -157,6 +167,7 @@ def search(
     more = len(new) > len(page) and len(shown) < cursors.MOST_SEEN
     return Found(
         query=query,
+        project=project,
         memories=tuple(FoundMemory.of(hit) for hit in page),
         count=len(page),
         bridges=tuple(BridgeView.model_validate(path) for path in paths),

@@ -50,8 +50,8 @@ class ShownMemory(MemoryView):
 
     relevance: RelevanceView | None
 
-    def text(self, local: LocalTime) -> str:
-        """Its text, every field that says something, and how its relevance came about."""
+    def text(self, local: LocalTime, *, max_tokens: int | None = None) -> str:
+        """Its text, every field that says something, and how its relevance came about; of a text longer than that its beginning."""
         fields = {
             name: value
             for name, value in self.model_dump(mode="json").items()
@@ -60,7 +60,7 @@ class ShownMemory(MemoryView):
         fields["entities"] = [f"{entity.text} ({entity.type})" for entity in self.entities]
         fields["metadata"] = [f"{key}={value}" for key, value in self.metadata.items()]
         fields |= {"created": local.age(self.created_at), "updated": local.age(self.updated_at)}
-        lines = [f"{self.title or self.kind} · id {self.id}", "", self.content, ""]
+        lines = [f"{self.title or self.kind} · id {self.id}", "", self._beginning(max_tokens), ""]
         for name, value in fields.items():
             shown = ", ".join(map(str, value)) if isinstance(value, list) else value
             if shown not in ("", None):
@@ -68,6 +68,13 @@ class ShownMemory(MemoryView):
         not_scored = "not scored: only active memories are, by `memory run` or `memory consolidate decay`"
         lines.append(f"\n  {'relevance':<14} {self.relevance.text() if self.relevance else not_scored}")
         return "\n".join(lines)
+
+    def _beginning(self, max_tokens: int | None) -> str:
+        from memory_assets.language.tokens import truncate_tokens
+
+        kept = self.content if max_tokens is None else truncate_tokens(self.content, max_tokens)
+        left_out = len(self.content) - len(kept)
+        return f"{kept}… ({left_out:,} more characters)" if left_out else kept
 
 
 def show(tenant: "Tenant", reference: str | int) -> ShownMemory:

@@ -8,15 +8,20 @@ from pydantic import Field
 from memory_assets.errors import MemoryAssetsError
 from memory_assets.models import NewMemory
 from memory_assets.operations.answers import LocalTime, MemoryView, listed
+from memory_assets.recall.echoes import Echo
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from memory_assets.ingest.direct import Stored
+    from memory_assets.recall.echoes import Echoing
     from memory_assets.recall.splash import Ripple
     from memory_assets.tenants import Tenant
 
 _log = logging.getLogger(__name__)
+
+
+_HEADINGS = {Echo.REPEATED: "It repeats", Echo.CONTRADICTED: "It may contradict"}
 
 
 class RippleView(MemoryView):
@@ -25,19 +30,29 @@ class RippleView(MemoryView):
     similarity: float = Field(description="How alike the two texts are, between 0.7 and 0.9.")
 
 
+class EchoView(MemoryView):
+    """A memory that the new one repeats, or seems to contradict."""
+
+    echo: Echo
+    similarity: float = Field(description="How alike the two texts are, above 0.7.")
+
+
 class StoredMemory(MemoryView):
-    """The memory that was committed, and at most three that it calls to mind, the most alike first."""
+    """The memory that was committed; at most three that it calls to mind, and three that say it already or otherwise."""
 
     splash: list[RippleView]
+    echoes: list[EchoView]
     masked: list[str] = Field(description="Kinds of keys and passwords that were masked in it.")
 
     @classmethod
-    def of(cls, stored: "Stored", splash: "Sequence[Ripple]") -> "StoredMemory":
+    def of(cls, stored: "Stored", splash: "Sequence[Ripple]", echoes: "Sequence[Echoing]") -> "StoredMemory":
         """The answer to a store."""
         from memory_assets.language.secrets import marks
 
         ripples = [RippleView(**MemoryView.fields_of(each.memory), similarity=each.similarity) for each in splash]
-        return cls(**MemoryView.fields_of(stored.memory), splash=ripples, masked=marks(stored.memory.content))
+        heard = [EchoView(**MemoryView.fields_of(each.memory), echo=each.echo, similarity=each.similarity) for each in echoes]
+        masked = marks(stored.memory.content)
+        return cls(**MemoryView.fields_of(stored.memory), splash=ripples, echoes=heard, masked=masked)
 
     def text(self, local: LocalTime) -> str:
         """Its id, what was found in it, and what it calls to mind."""
@@ -48,9 +63,19 @@ class StoredMemory(MemoryView):
         for name, values in (("tags", self.tags), ("entities", entities), ("actions", self.actions)):
             if values:
                 lines.append(f"  {name:<9} {', '.join(values)}")
-        if self.splash:
+        for echo, heading in _HEADINGS.items():
+            heard = [each for each in self.echoes if each.echo is echo]
+            if heard:
+                lines.append(heading)
+                lines += [each.entry(local, "  ", note=f"similarity {each.similarity:.2f}") for each in heard]
+                lines.append(
+                    f"  If it no longer holds: supersede {heard[0].id} {self.id}. To take the new one back: undo {self.id}."
+                )
+        told = {each.id for each in self.echoes}
+        ripples = [ripple for ripple in self.splash if ripple.id not in told]
+        if ripples:
             lines.append("It calls to mind")
-            lines += [ripple.entry(local, "  ", note=f"similarity {ripple.similarity:.2f}") for ripple in self.splash]
+            lines += [ripple.entry(local, "  ", note=f"similarity {ripple.similarity:.2f}") for ripple in ripples]
         return listed(lines)
 
 
@@ -70,11 +95,19 @@ def store(tenant: "Tenant", given: NewMemory) -> StoredMemory:
 
 def with_splash(tenant: "Tenant", stored: "Sequence[Stored]") -> list[StoredMemory]:
     """The answers for memories that were committed. A splash that cannot be had is empty: nothing must be stored again for it."""
+    from memory_assets.recall.echoes import echoes
     from memory_assets.recall.splash import splash
 
+    store, embedder = tenant.memories, tenant.embedder.name
     try:
-        found = [splash(tenant.memories, each.memory.id, each.embedding, tenant.embedder.name) for each in stored]
+        found = [
+            (
+                splash(store, each.memory.id, each.embedding, embedder),
+                echoes(store, each.memory, each.embedding, embedder),
+            )
+            for each in stored
+        ]
     except MemoryAssetsError as error:
         _log.warning("no splash: %s", error)
-        found = [()] * len(stored)
-    return [StoredMemory.of(each, ripples) for each, ripples in zip(stored, found, strict=True)]
+        found = [([], [])] * len(stored)
+    return [StoredMemory.of(each, *heard) for each, heard in zip(stored, found, strict=True)]

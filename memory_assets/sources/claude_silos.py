@@ -3,7 +3,6 @@
 import heapq
 import json
 import os
-import re
 from collections.abc import Iterator, Mapping
 from functools import cache, partial
 from pathlib import Path
@@ -20,10 +19,10 @@ from memory_assets.sources.files import (
 )
 from memory_assets.sources.markdown import memory_item, scan_folder
 from memory_assets.sources.memory_index import INDEX_NAME, parse_index
+from memory_assets.sources.projects import slug_of
 from memory_assets.sources.scanning import Parsed, ScanBuilder
 
 _TRANSCRIPTS_READ = 5
-_NOT_SLUG_CHARACTER = re.compile(r"[^a-zA-Z0-9]")
 
 
 def scan(root: Path, known: Mapping[str, FileStamp], *, max_bytes: int = MAX_BYTES) -> Scan:
@@ -48,15 +47,6 @@ def scan(root: Path, known: Mapping[str, FileStamp], *, max_bytes: int = MAX_BYT
         if builder.is_inside(entry.path) and entry.is_dir():
             _scan_silo(builder, Path(entry.path), dating, max_bytes)
     return builder.scan()
-
-
-def slug_of(directory: str) -> str:
-    """Return the name under which Claude Code keeps a working directory.
-
-    Every UTF-16 code unit that is no ASCII letter or digit becomes a dash, as `replace(/[^a-zA-Z0-9]/g, "-")`
-    does; different directories may share a slug.
-    """
-    return _NOT_SLUG_CHARACTER.sub(lambda found: "--" if found[0] > "\uffff" else "-", directory)
 
 
 def working_directory(silo: Path, root: Path) -> str:

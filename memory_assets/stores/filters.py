@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from memory_assets.models import Entity, Kind, Source, State
 from memory_assets.stores import lance
 
+OF_EVERY_PROJECT = (Kind.USER,)
+"""Kinds that hold wherever one works: what is known about a person."""
 GUESSED_TIME = '%"guessed": [%"created_at"%'
 """What the metadata of a memory is like whose creation time was guessed."""
 
@@ -23,7 +25,10 @@ class Filters:
     """All of these, each in any of its spellings."""
     actions: Sequence[str] = ()
     """All of these."""
-    project: str = ""
+    projects: Sequence[str] = ()
+    """Any of these."""
+    here: Sequence[str] = ()
+    """Any of these, no project at all, or a kind that is `OF_EVERY_PROJECT`."""
     since: datetime | None = None
     until: datetime | None = None
     """Half-open: created at or after `since` and before `until`."""
@@ -35,7 +40,7 @@ class Filters:
 
     def __post_init__(self) -> None:
         """Make filters that mean the same equal, however they were given."""
-        for name in ("kinds", "sources", "tags", "entities", "actions", "states"):
+        for name in ("kinds", "sources", "tags", "entities", "actions", "projects", "here", "states"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
 
     def sql(self) -> str:
@@ -50,8 +55,10 @@ class Filters:
         clauses += [f"array_has(tags, {lance.quoted([tag])[1:-1]})" for tag in self.tags]
         clauses += [f"array_has(actions, {lance.quoted([action])[1:-1]})" for action in self.actions]
         clauses += [f"({' OR '.join(_names(entity) for entity in sorted(spellings, key=str))})" for spellings in self.entities]
-        if self.project:
-            clauses.append(f"project = {lance.quoted([self.project])[1:-1]}")
+        if self.projects:
+            clauses.append(f"project IN {lance.quoted(self.projects)}")
+        if self.here:
+            clauses.append(f"(project IN {lance.quoted(('', *self.here))} OR kind IN {lance.quoted(OF_EVERY_PROJECT)})")
         if self.since:
             clauses.append(f"created_at >= {_timestamp(self.since)}")
         if self.until:

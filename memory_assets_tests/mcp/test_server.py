@@ -1,10 +1,13 @@
-"""The MCP server as a real process, spoken to by the SDK's own client."""
+"""`memory mcp` as a real process, spoken to by the official SDK's client, and line by line."""
 
 import asyncio
+import json
 import os
 import re
+import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
@@ -12,31 +15,43 @@ from mcp import Client, StdioServerParameters
 
 from memory_assets.cli.main import cli
 from memory_assets.graph.edges import refresh_graph
+from memory_assets.sources.projects import project_of
 from memory_assets.tenants import Tenant
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 ROOT = Path(__file__).parents[2]
+Call = tuple[str, dict[str, object]]
 
 
-def converse(tmp_path: Path, *calls: tuple[str, dict[str, object]]) -> tuple[set[str], list[tuple[bool, str]]]:
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT), "POND_TIMEZONE": "Europe/Berlin"}
+
+
+def converse(*calls: Call, mode: str = "legacy") -> tuple[set[str], list[tuple[bool, str]]]:
     """Start `memory mcp`, list its tools and call some; returns the tools' names, and of each call whether it failed and its text."""
 
     async def talk() -> tuple[set[str], list[tuple[bool, str]]]:
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "POND_TIMEZONE": "Europe/Berlin"}
-        command = StdioServerParameters(command=sys.executable, args=["-m", "memory_assets.cli", "mcp"], env=environment)
-        async with Client(command, read_timeout_seconds=60) as client:
+        command = StdioServerParameters(command=sys.executable, args=["-m", "memory_assets.cli", "mcp"], env=environment())
+        async with Client(command, read_timeout_seconds=60, mode=mode) as client:
             tools = {tool.name for tool in (await client.list_tools()).tools}
             texts: list[tuple[bool, str]] = []
             for name, arguments in calls:
                 answer = await client.call_tool(name, arguments)
                 texts.append((bool(answer.is_error), "\n".join(getattr(part, "text", "") for part in answer.content)))
+            resources = {str(resource.uri) for resource in (await client.list_resources()).resources}
+            assert resources == {"memory://recent"}
+            assert (await client.read_resource("memory://recent")).contents
+            prompts = [prompt.name for prompt in (await client.list_prompts()).prompts]
+            assert (await client.get_prompt(prompts[0], {"text": "x"})).messages
             return tools, texts
 
     return asyncio.run(talk())
 
 
-def test_an_assistant_stores_searches_and_begins_sessions_in_readable_text(tmp_path: Path, tenant: Tenant) -> None:
+def test_an_assistant_stores_searches_and_begins_sessions_in_readable_text(tenant: Tenant) -> None:
     tools, texts = converse(
-        tmp_path,
         ("init", {}),
         ("store", {"content": "Alice moved the billing export to DuckDB.", "tags": ["Release Plan"]}),
         ("store", {"content": "Bob moved the billing export to DuckDB."}),
@@ -44,13 +59,13 @@ def test_an_assistant_stores_searches_and_begins_sessions_in_readable_text(tmp_p
         ("recent", {"hours": 1}),
         ("init", {}),
         ("health", {}),
-        ("search", {"query": "zebras in winter", "limit": 2}),
+        ("store", {"content": " "}),
     )
-    assert tools == {"store", "search", "recent", "relate", "init", "health"}
-    assert not any(failed for failed, _ in texts)
-    empty, stored, second, found, recent, begun, health, _ = [text for _, text in texts]
+    assert tools == {"store", "search", "show", "recent", "update", "supersede", "forget", "undo", "init", "health"}
+    assert [failed for failed, _ in texts] == [False] * 7 + [True]
+    empty, stored, second, found, recent, begun, health, refused = [text for _, text in texts]
     assert re.match(r"It is \w+day, \w+ \d+, \d{4}, \d+:\d\d [ap]\.m\. CES?T\.", empty)
-    assert "Nothing was remembered in the last 24 hours." in empty
+    assert "Nothing was remembered in the last 24 hours" in empty
     number = re.match(r"Stored (\d+)\n", stored)
     assert number
     assert "release-plan" in stored
@@ -58,65 +73,67 @@ def test_an_assistant_stores_searches_and_begins_sessions_in_readable_text(tmp_p
     assert re.match(r"1\. note · just now · score \d\.\d\d · id \d+\n   \w+ moved the billing export to DuckDB\.", found)
     assert recent.count("- note · just now · id ") == 2
     assert f"id {number[1]}" in recent
-    assert "2 memories of the last 24 hours:" in begun
+    assert "2 memories of the last 24 hours" in begun
     assert "2 memories" in health
-    assert {memory.source for memory in tenant.memories.get([int(number[1])])} == {"mcp"}
+    assert "empty or blank" in refused
+    here = project_of(Path.cwd())
+    assert here
+    (kept,) = tenant.memories.get([int(number[1])])
+    assert (kept.source, kept.project) == ("mcp", here.folder)
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments", "said"),
-    [
-        ("store", {"content": " "}, "empty or blank"),
-        ("store", {"content": "x" * 7_501}, "7,501"),
-        ("store", {}, "content"),
-        ("search", {"query": "x", "limit": 0}, "limit"),
-        ("recent", {"hours": -1}, "hours"),
-    ],
-)
-def test_a_mistake_is_told_to_the_assistant_and_keeps_nothing(
-    tmp_path: Path, tenant: Tenant, tool: str, arguments: dict[str, object], said: str
-) -> None:
-    _, [(failed, text)] = converse(tmp_path, (tool, arguments))
-    assert failed
-    assert said in text
-    assert len(tenant.memories) == 0
-
-
-def test_an_assistant_states_relations_and_is_shown_the_paths_they_make(tmp_path: Path, tenant: Tenant) -> None:
-    _, texts = converse(
-        tmp_path,
-        ("store", {"content": "The settlement run took 40 seconds in MongoDB."}),
-        ("store", {"content": "Jonas decided to move shipments to PostgreSQL."}),
-    )
-    cause, decision = (re.findall(r"\d{16}", text)[0] for _, text in texts)
-    _, [(failed, stated), (refused, why)] = converse(
-        tmp_path,
-        ("relate", {"source": cause, "relation": "LEADS_TO", "target": decision, "note": "too slow"}),
-        ("relate", {"source": cause, "relation": "LEADS_TO", "target": cause}),
-    )
+@pytest.mark.parametrize("mode", ["auto", "2026-07-28"])
+def test_a_client_of_the_newest_revision_needs_no_handshake(mode: str) -> None:
+    _, [(failed, text), (refused, why)] = converse(("init", {}), ("search", {"limit": 0}), mode=mode)
     assert not failed
-    assert stated == f"Stated: {cause} LEADS_TO {decision} (too slow)"
+    assert text.startswith("It is ")
     assert refused
-    assert "cannot relate to itself" in why
-    refresh_graph(tenant.catalog, tenant.memories, tenant.relations)
-    _, [(_, found)] = converse(tmp_path, ("search", {"query": "settlement run slow", "limit": 1, "bridges": 3}))
-    assert "Bridges" in found
-    assert f"LEADS_TO (1.00, too slow) -> Jonas decided to move shipments to PostgreSQL. · id {decision}" in found
-    log = "".join(path.read_text() for path in (tenant.folder / "access").iterdir())
-    assert cause in log
+    assert why == "search: `limit`: input should be greater than or equal to 1 (given: '0')."
 
 
-def test_a_tool_answers_with_what_its_command_prints(tmp_path: Path, tenant: Tenant) -> None:
-    converse(tmp_path, ("store", {"content": "Alice moved the billing export to DuckDB.", "kind": "project"}))
-    converse(tmp_path, ("store", {"content": "Bob pays the bills."}))
-    _, texts = converse(
-        tmp_path,
-        ("search", {"query": "billing export"}),
-        ("recent", {"hours": 24}),
-        ("init", {"timezone": "Asia/Tokyo"}),
-        ("health", {}),
+def test_a_tool_answers_with_what_its_command_prints(tenant: Tenant) -> None:
+    _, [(_, first), (_, second)] = converse(
+        ("store", {"content": "Alice moved the billing export to DuckDB.", "kind": "project"}),
+        ("store", {"content": "Bob pays the bills."}),
     )
-    commands = (("search", "billing export"), ("recent", "--hours", "24"), ("init", "--timezone", "Asia/Tokyo"), ("health",))
-    for (_, told), arguments in zip(texts, commands, strict=True):
-        printed = CliRunner().invoke(cli, arguments).output
-        assert re.sub(r"\d+:\d\d|score \S+", "", told + "\n") == re.sub(r"\d+:\d\d|score \S+", "", printed)
+    one, two = (re.findall(r"\d{16}", text)[0] for text in (first, second))
+    refresh_graph(tenant.catalog, tenant.memories, tenant.relations)
+    pairs: Sequence[tuple[Call, Sequence[str]]] = (
+        (("search", {"query": "billing export"}), ("search", "billing export", "-n", "5", "--here", "--max-tokens", "800")),
+        (("recent", {"hours": 24}), ("recent", "--hours", "24", "--here", "--max-tokens", "800")),
+        (("init", {"timezone": "Asia/Tokyo"}), ("init", "--timezone", "Asia/Tokyo", "--here", "--max-tokens", "600")),
+        (("show", {"id": one}), ("show", one, "--max-tokens", "4000")),
+        (("supersede", {"old": one, "new": two}), ("supersede", one, two)),
+        (("undo", {"id": one}), ("undo", one)),
+        (("health", {}), ("health",)),
+    )
+    _, told = converse(*(call for call, _ in pairs))
+    printed = [CliRunner().invoke(cli, list(arguments)).output for _, arguments in pairs]
+    varying = r"\d+:\d\d|score \S+|\d+ recalls|\d+ \w+ ago|just now|updated_?a?t? .*"
+    assert [re.sub(varying, "", text + "\n") for _, text in told] == [re.sub(varying, "", text) for text in printed]
+
+
+def exchange(*lines: bytes) -> list[dict[str, Any]]:
+    """What `memory mcp` answers to these lines until they end."""
+    command = [sys.executable, "-m", "memory_assets.cli", "mcp"]
+    ended = subprocess.run(command, input=b"\n".join(lines) + b"\n", capture_output=True, env=environment(), timeout=60)
+    assert ended.returncode == 0, ended.stderr.decode()
+    return [json.loads(line) for line in ended.stdout.splitlines()]
+
+
+def test_lines_that_are_no_requests_neither_end_the_server_nor_go_unanswered(tenant: Tenant) -> None:
+    call = '{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"store","arguments":{"content":"Dora sails."}}}'
+    answers = exchange(
+        b"\xff{",
+        b"[" * 100_000,
+        b"[]",
+        b'{"jsonrpc":"2.0","method":"notifications/initialized"}',
+        b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":[]}}',
+        b'{"jsonrpc":"2.0","id":{},"method":"ping"}',
+        b'{"jsonrpc":"2.0","id":7,"method":"no/such"}',
+        b'{"jsonrpc":"2.0","id":8,"method":"ping"}',
+        call.encode(),
+    )
+    outcomes = [(answer["id"], answer.get("error", {}).get("code")) for answer in answers]
+    assert outcomes == [(None, -32700), (None, -32700), (None, -32600), (None, -32600), (7, -32601), (8, None), ("a", None)]
+    assert len(tenant.memories) == 1

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from memory_assets.ingest.scans import vanished_paths
 from memory_assets.models import FileScan, Kind, Source, SourceItem
-from memory_assets.sources.claude_silos import scan, slug_of
+from memory_assets.sources.claude_silos import scan
+from memory_assets.sources.projects import slug_of
 from memory_assets_tests.sources.conftest import Write, items_of, refusals_of, stamps_of
 
 SLUG = "-home-mira-src-app"

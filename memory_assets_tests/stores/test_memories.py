@@ -126,7 +126,7 @@ def test_hostile_filter_values_match_only_themselves(store: MemoryStore, tag: st
     marked, other = memory("one", tags=(tag,), project=tag), memory("two", tags=("plain",), project="p")
     store.put([marked, other], unit(0, 1), "test")
     assert store.recent(5, Filters(tags=[tag])) == [marked]
-    assert store.recent(5, Filters(project=tag)) == [marked]
+    assert store.recent(5, Filters(projects=[tag])) == [marked]
 
 
 def test_any_text_may_be_asked_of_the_full_text_index(store: MemoryStore) -> None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memory_assets.models import State
-from memory_assets.stores.filters import GUESSED_TIME, Filters
+from memory_assets.stores.filters import GUESSED_TIME, OF_EVERY_PROJECT, Filters
 from memory_assets.stores.resident.vectors import Vectors
 from memory_assets.stores.resident.words import Words
 
@@ -156,8 +156,11 @@ class Segment:
             passing &= _is_in(self.rows.column("kind"), filters.kinds)
         if filters.sources:
             passing &= _is_in(self.rows.column("source"), filters.sources)
-        if filters.project:
-            passing &= _is_in(self.rows.column("project"), [filters.project])
+        if filters.projects:
+            passing &= _is_in(self.rows.column("project"), filters.projects)
+        if filters.here:
+            at_hand = _is_in(self.rows.column("project"), ["", *filters.here])
+            passing &= at_hand | _is_in(self.rows.column("kind"), OF_EVERY_PROJECT)
         for name, wanted in (("tags", filters.tags), ("actions", filters.actions)):
             for value in wanted:
                 passing &= self._having(name, lambda values, value=value: _is_in(values, [value]))

@@ -1,0 +1,87 @@
+"""MCP over standard input and output: one JSON message a line."""
+
+import json
+import os
+import sys
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from threading import Lock, Thread
+from typing import TYPE_CHECKING, BinaryIO
+
+from memory_assets.mcp.protocol import PARSE_ERROR, Message, Server, failure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+_THREADS = 4
+"""Calls that are worked on at once; what is only told about the server is answered beside them."""
+_SLOW = frozenset({"tools/call", "resources/read"})
+
+
+def serve(server: Server, warm_up: "Callable[[], object]") -> None:
+    """Answer what comes on standard input until it ends; what was begun is finished.
+
+    Anything else that prints to standard output goes to standard error, so that it cannot break a message.
+
+    Args:
+        server: what answers.
+        warm_up: called once, beside the others, as soon as the first message is answered.
+    """
+    with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as sink, suppress(KeyboardInterrupt, BrokenPipeError):
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+        _Line(server, sink, warm_up).run(sys.stdin.buffer)
+
+
+class _Line:
+    """One client's connection."""
+
+    def __init__(self, server: Server, sink: BinaryIO, warm_up: "Callable[[], object]") -> None:
+        self._server = server
+        self._sink = sink
+        self._writing = Lock()
+        self._warming = Thread(target=warm_up, daemon=True)
+        self._calls: dict[str | int, Future[Message | None]] = {}
+
+    def run(self, source: "Iterable[bytes]") -> None:
+        """Answer every line of `source`."""
+        with ThreadPoolExecutor(_THREADS, "memory-mcp") as threads:
+            for line in source:
+                if line.strip():
+                    self._take(line, threads)
+                if not self._warming.ident:
+                    self._warming.start()
+
+    def _take(self, line: bytes, threads: ThreadPoolExecutor) -> None:
+        try:
+            message = json.loads(line)
+        except (ValueError, RecursionError):
+            self._send(failure(None, PARSE_ERROR, "A line is not JSON."))
+            return
+        method = message.get("method") if isinstance(message, dict) else None
+        number = message.get("id") if isinstance(message, dict) else None
+        if method == "notifications/cancelled":
+            params = message.get("params")
+            self._cancel(params.get("requestId") if isinstance(params, dict) else None)
+        elif method in _SLOW and isinstance(number, str | int):
+            call = self._calls[number] = threads.submit(self._server.answer, message)
+            call.add_done_callback(partial(self._finish, number))
+        else:
+            self._send(self._server.answer(message))
+
+    def _cancel(self, number: object) -> None:
+        """Do not answer a call; what it has begun is finished, because a memory is stored whole or not at all."""
+        if isinstance(number, str | int) and (call := self._calls.pop(number, None)):
+            call.cancel()
+
+    def _finish(self, number: str | int, call: "Future[Message | None]") -> None:
+        if self._calls.pop(number, None) is call and not call.cancelled():
+            self._send(call.result())
+
+    def _send(self, message: Message | None) -> None:
+        if message is None:
+            return
+        data = json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "backslashreplace")
+        with self._writing, suppress(BrokenPipeError, ValueError):
+            self._sink.write(data + b"\n")
+            self._sink.flush()

@@ -1,0 +1,350 @@
+"""The tools that an assistant may call: each is the model of its arguments, and answers with what its command prints.
+
+What a tool is told costs an assistant tokens in every session. So descriptions are short, and say when to call it and when not.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from memory_assets.display import visible
+from memory_assets.errors import InvalidInputError
+from memory_assets.models import Kind, NewMemory, RelationType, Source
+from memory_assets.operations.answers import Answer, LocalTime
+from memory_assets.operations.given import Narrowing, parse_time
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from memory_assets.operations.store import StoredMemory
+    from memory_assets.sources.projects import Project
+    from memory_assets.tenants import Tenant
+
+INIT_TOKENS = 600
+LIST_TOKENS = 800
+SHOWN_TOKENS = 4_000
+
+Limit = Annotated[int, Field(ge=1, le=100)]
+MaxTokens = Annotated[int, Field(ge=50)]
+Everywhere = Annotated[bool, Field(description="In all projects, not this one alone.")]
+KindName = Literal[
+    "user", "feedback", "project", "reference", "pattern", "insight", "self_knowledge", "proposal", "rating", "reflection", "note"
+]
+
+
+def _known_kind(name: str) -> str:
+    if name and name not in set(Kind):
+        raise ValueError(f"must be one of {', '.join(Kind)}")
+    return name
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Whose memory an assistant speaks with, and from where."""
+
+    tenant: "Tenant"
+    here: "Project | None"
+    """The project at hand; None where there is none, and everything is at hand."""
+    keep: "Callable[[Tenant, NewMemory], StoredMemory]"
+    """How a text is stored."""
+
+    def text(self, answer: Answer, timezone: str | None = None, **told: Any) -> str:
+        """What the command prints of an answer."""
+        return visible(answer.text(LocalTime.of(self.tenant.settings, timezone), **told))
+
+    def scope(self, everywhere: bool) -> "Project | None":
+        """Where to look."""
+        return None if everywhere else self.here
+
+
+class Tool(BaseModel):
+    """A tool, as a call of it with its arguments. What its class is said to do is what the assistant is told."""
+
+    model_config = ConfigDict(extra="forbid", coerce_numbers_to_str=True)
+
+    name: ClassVar[str]
+    read_only: ClassVar[bool] = True
+    destructive: ClassVar[bool] = False
+
+    def answer(self, session: Session) -> str:
+        """Do what is asked.
+
+        Raises:
+            MemoryAssetsError: it cannot be done; the message says why, in a sentence.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def definition(cls) -> dict[str, Any]:
+        """The tool as `tools/list` tells of it."""
+        return {
+            "name": cls.name,
+            "description": " ".join((cls.__doc__ or "").split()),
+            "inputSchema": _schema(cls),
+            "annotations": {
+                "readOnlyHint": cls.read_only,
+                **({} if cls.read_only else {"destructiveHint": cls.destructive}),
+            },
+        }
+
+
+class Init(Tool):
+    """Begin a session: the time, and what was remembered in the last day.
+
+    Call once, unless memories were already given.
+    """
+
+    name = "init"
+
+    everywhere: Everywhere = False
+    timezone: str | None = None
+
+    def answer(self, session: Session) -> str:
+        from memory_assets.operations.recent import init
+
+        found = init(session.tenant, session.scope(self.everywhere))
+        return session.text(found, self.timezone, max_tokens=INIT_TOKENS)
+
+
+class Search(Tool):
+    """Find what is remembered, by meaning and words.
+
+    Call before answering about earlier decisions, preferences, people or mistakes; not for what the code itself shows.
+    Example: {"query": "why did we leave MongoDB"}
+    """
+
+    name = "search"
+
+    query: Annotated[str, Field(max_length=500, description="A question or words; empty for the newest.")] = ""
+    limit: Limit = 5
+    tags: list[str] = []
+    kind: Annotated[str, AfterValidator(_known_kind), Field(description="Such as feedback.")] = ""
+    project: Annotated[str, Field(description="Only this project, such as billing.")] = ""
+    everywhere: Everywhere = False
+    since: Annotated[str, Field(description="Such as 2026-03-14, yesterday or 7d.")] = ""
+    until: str = ""
+    bridges: Annotated[int, Field(ge=0, le=10, description="Paths through the graph that explain what was found.")] = 0
+    max_tokens: MaxTokens = LIST_TOKENS
+
+    def answer(self, session: Session) -> str:
+        from memory_assets.operations.search import search
+
+        narrowed = Narrowing(
+            kinds=[Kind(self.kind)] if self.kind else (),
+            tags=self.tags,
+            project=self.project,
+            here=session.scope(self.everywhere or bool(self.project)),
+            since=parse_time(self.since or None, "since"),
+            until=parse_time(self.until or None, "until"),
+        )
+        found = search(session.tenant, self.query, limit=self.limit, narrowed=narrowed, bridges=self.bridges)
+        return session.text(found, max_tokens=self.max_tokens)
+
+
+class Store(Tool):
+    """Remember a lasting fact, decision, preference or correction, as soon as it comes up.
+
+    Not for the state of the present task, and never passwords. Says what it repeats or contradicts. Example:
+    {"content": "Alice owns the billing export since May 2026.", "kind": "project"}
+    """
+
+    name = "store"
+    read_only = False
+
+    content: Annotated[str, Field(description="Sentences that stand alone, with names and dates; at most 7,500 characters.")]
+    kind: KindName = "note"
+    tags: list[str] = []
+    project: Annotated[str, Field(description="Default: this one.")] = ""
+
+    def answer(self, session: Session) -> str:
+        project = self.project or (session.here.folder if session.here else "")
+        given = NewMemory(self.content, Source.MCP, Kind(self.kind), tags=tuple(self.tags), project=project)
+        return session.text(session.keep(session.tenant, given))
+
+
+class Show(Tool):
+    """Show a memory in full.
+
+    Call where a list shows only its beginning.
+    """
+
+    name = "show"
+
+    id: str
+    max_tokens: MaxTokens = SHOWN_TOKENS
+
+    def answer(self, session: Session) -> str:
+        from memory_assets.operations.show import show
+
+        return session.text(show(session.tenant, self.id), max_tokens=self.max_tokens)
+
+
+class Recent(Tool):
+    """List what was remembered in the last hours."""
+
+    name = "recent"
+
+    hours: Annotated[float, Field(gt=0, le=720)] = 24
+    limit: Limit = 10
+    everywhere: Everywhere = False
+    timezone: str | None = None
+    max_tokens: MaxTokens = LIST_TOKENS
+
+    def answer(self, session: Session) -> str:
+        from memory_assets.operations.recent import recent
+
+        narrowed = Narrowing(here=session.scope(self.everywhere))
+        found = recent(session.tenant, limit=self.limit, hours=self.hours, narrowed=narrowed)
+        return session.text(found, self.timezone, max_tokens=self.max_tokens)
+
+
+class Update(Tool):
+    """Correct what a memory says; the old text stays as history.
+
+    Not for a new fact: store that, then supersede.
+    """
+
+    name = "update"
+    read_only = False
+    destructive = True
+
+    id: str
+    content: Annotated[str, Field(description="The whole text from now on.")]
+
+    def answer(self, session: Session) -> str:
+        from memory_assets.operations.edit import edit
+
+        return session.text(edit(session.tenant, self.id, self.content, source=Source.MCP))
+
+
+class Supersede(Tool):
+    """Say that an old memory no longer holds because of a newer one, which takes its place."""
+
+    name = "supersede"
+    read_only = False
+    destructive = True
+
+    old: str
+    new: str
+
+    def answer(self, session: Session) -> str:
+        from memory_assets.operations.supersede import supersede
+
+        return session.text(supersede(session.tenant, self.old, self.new))
+
+
+class Forget(Tool):
+    """Take a memory out of recall, when the user asks for it.
+
+    Not for what has changed: update or supersede that.
+    """
+
+    name = "forget"
+    read_only = False
+    destructive = True
+
+    id: str
+
+    def answer(self, session: Session) -> str:
+        from memory_assets.operations.forget import forget
+
+        return session.text(forget(session.tenant, self.id))
+
+
+class Undo(Tool):
+    """Take back the last store, update, supersede or forget of a memory."""
+
+    name = "undo"
+    read_only = False
+    destructive = True
+
+    id: str
+
+    def answer(self, session: Session) -> str:
+        from memory_assets.operations.undo import undo
+
+        return session.text(undo(session.tenant, self.id))
+
+
+class Tag(Tool):
+    """Give a memory tags, or take them from it."""
+
+    name = "tag"
+    read_only = False
+
+    id: str
+    add: list[str] = []
+    remove: list[str] = []
+
+    def answer(self, session: Session) -> str:
+        from memory_assets.operations.tag import tag
+
+        if not (self.add or self.remove):
+            raise InvalidInputError("Name at least one tag in `add` or `remove`.")
+        return session.text(tag(session.tenant, self.id, add=self.add, remove=self.remove))
+
+
+class Relate(Tool):
+    """State how two memories relate, where their texts do not say it."""
+
+    name = "relate"
+    read_only = False
+
+    source: str
+    relation: RelationType
+    target: str
+    confidence: Annotated[float, Field(ge=0, le=1)] = 1.0
+    note: Annotated[str, Field(max_length=500, description="Why.")] = ""
+
+    def answer(self, session: Session) -> str:
+        from memory_assets.operations.relate import relate
+
+        stated = relate(
+            session.tenant,
+            self.source,
+            self.relation,
+            self.target,
+            confidence=self.confidence,
+            note=self.note,
+            stated_by=Source.MCP,
+        )
+        return session.text(stated)
+
+
+class Health(Tool):
+    """Tell whether the memory works and how much it holds.
+
+    Call when another tool fails.
+    """
+
+    name = "health"
+
+    def answer(self, session: Session) -> str:
+        from memory_assets.operations.health import health
+
+        return session.text(health(session.tenant))
+
+
+DAILY: tuple[type[Tool], ...] = (Init, Search, Store, Show, Recent, Update, Supersede, Forget, Undo, Health)
+RARE: tuple[type[Tool], ...] = (Tag, Relate)
+"""Offered where `MEMORY_MCP_TOOLS` is `all`."""
+
+
+def _schema(tool: type[Tool]) -> dict[str, Any]:
+    """The JSON schema of a tool's arguments, without what only repeats a field's name or says that it may be left out."""
+    schema = tool.model_json_schema()
+    definitions = schema.pop("$defs", {})
+
+    def plain(part: dict[str, Any]) -> dict[str, Any]:
+        if "$ref" in part:
+            part = part | definitions[part.pop("$ref").rpartition("/")[2]]
+        if "anyOf" in part:
+            (stated,) = (each for each in part["anyOf"] if each["type"] != "null")
+            part = part | stated
+        dropped = {"title", "anyOf", "$ref"} | ({"default"} if not part.get("default") else set())
+        return {key: value for key, value in part.items() if key not in dropped}
+
+    properties = {name: plain(part) for name, part in schema["properties"].items()} if schema.get("properties") else {}
+    required = {"required": schema["required"]} if "required" in schema else {}
+    return {"type": "object", "properties": properties, **required}

@@ -1,0 +1,62 @@
+"""Which project a directory belongs to, and the names under which others may have written that down."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+_NOT_SLUG_CHARACTER = re.compile(r"[^a-zA-Z0-9]")
+_GIT_DIRECTORY = re.compile(r"gitdir: (?P<repository>.+)/\.git/worktrees/[^/\n]+\s*")
+_POINTER_BYTES = 4_096
+"""Of a `.git` file that points to another folder, so much is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A folder that somebody works in."""
+
+    folder: str
+    """Its repository, the main one where it is a worktree; the directory itself where it is under no version control."""
+    names: tuple[str, ...]
+    """What memories of it may be marked with: the folder, the worktree, the directory asked for, and the slug of each."""
+
+
+def slug_of(directory: str) -> str:
+    """Return the name under which Claude Code keeps a working directory.
+
+    Every UTF-16 code unit that is no ASCII letter or digit becomes a dash, as `replace(/[^a-zA-Z0-9]/g, "-")`
+    does; different directories may share a slug.
+    """
+    return _NOT_SLUG_CHARACTER.sub(lambda found: "--" if found[0] > "\uffff" else "-", directory)
+
+
+def project_of(directory: Path) -> Project | None:
+    """The project that a directory belongs to; None for the home directory and those above it, where unrelated work begins."""
+    directory = directory.resolve()
+    home = Path.home().resolve()
+    shared = {home, *home.parents}
+    if directory in shared:
+        return None
+    above = (folder for folder in (directory, *directory.parents) if folder not in shared)
+    checkout = next((folder for folder in above if _exists(folder / ".git")), directory)
+    folder = _main_repository(checkout)
+    places = dict.fromkeys(str(place) for place in (folder, checkout, directory))
+    return Project(str(folder), tuple(dict.fromkeys((*places, *map(slug_of, places)))))
+
+
+def _exists(path: Path) -> bool:
+    try:
+        path.lstat()
+    except OSError:
+        return False
+    return True
+
+
+def _main_repository(checkout: Path) -> Path:
+    """The repository whose worktree `checkout` is, or `checkout`."""
+    try:
+        with (checkout / ".git").open("rb") as pointer:
+            text = pointer.read(_POINTER_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return checkout
+    found = _GIT_DIRECTORY.fullmatch(text)
+    return Path(found["repository"]) if found else checkout

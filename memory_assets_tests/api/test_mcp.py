@@ -1,0 +1,54 @@
+"""MCP over the service: the same tools as over standard input, opened by the tenant's key."""
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+
+from memory_assets_tests.api.service import TenantClient
+
+
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+def test_the_sdks_client_stores_and_finds_with_the_tenants_key(client: TenantClient, mode: str) -> None:
+    client.store("Bob of Borealis pays the bills.", project="/srv/borealis")
+
+    async def talk() -> list[str]:
+        texts: list[str] = []
+        headers = {"X-API-Key": client.key, "X-Memory-Project": "/srv/atlas/"}
+        async with (
+            httpx2_client(headers) as http,
+            Client(streamable_http_client(f"{client.http.base_url}mcp", http_client=http), mode=mode) as session,
+        ):
+            for name, arguments in (("store", {"content": "Alice sails."}), ("search", {"query": "who", "limit": 5})):
+                answer = await session.call_tool(name, arguments)
+                texts.append("\n".join(getattr(part, "text", "") for part in answer.content))
+        return texts
+
+    stored, found = asyncio.run(talk())
+    assert stored.startswith("Stored ")
+    assert "Alice sails." in found
+    assert "Bob" not in found
+    newest = client.post("/recent").json()["memories"][0]
+    assert (newest["source"], newest["project"]) == ("mcp", "/srv/atlas")
+
+
+def httpx2_client(headers: dict[str, str]) -> Any:
+    """The SDK's kind of HTTP client."""
+    from mcp.shared._httpx_utils import create_mcp_http_client
+
+    return create_mcp_http_client(headers=headers)
+
+
+def test_what_is_no_message_of_the_tenant_is_refused(client: TenantClient) -> None:
+    ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    assert client.post("/mcp", ping).json() == {"jsonrpc": "2.0", "id": 1, "result": {}}
+    assert client.post("/mcp", {"jsonrpc": "2.0", "method": "notifications/initialized"}).status_code == 202
+    assert client.post("/mcp", [ping]).json()["error"]["code"] == -32600
+    assert client.http.post("/mcp", content=b"{").json()["error"]["code"] == -32700
+    assert client.post("/mcp", ping, MCP_Protocol_Version="1999-01-01").status_code == 400
+    assert client.post("/mcp", ping, X_Memory_Project="a\tb").status_code == 400
+    assert client.http.get("/mcp").status_code == 405
+    assert httpx.post(f"{client.http.base_url}mcp", json=ping, headers={"X-API-Key": "wrong"}).status_code == 401
