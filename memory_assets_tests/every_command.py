@@ -38,6 +38,7 @@ def main(folder: Path) -> None:
     for line in (
         f"import {lines}",
         "search export --explain --bridges",
+        "context export --lens coding",
         "recent",
         "init",
         "health",

@@ -21,6 +21,7 @@ from memory_assets.errors import InvalidInputError
 from memory_assets.language.validation import MAX_TAG_LENGTH, is_blank, reject_unstorable, validate_line
 from memory_assets.models import MAX_CONTENT_LENGTH, Kind, RelationType
 from memory_assets.operations import cursors
+from memory_assets.operations.context import LONGEST_TOPIC, MOST_TOPICS, Format
 
 MAX_QUERY_LENGTH = 500
 MAX_LIMIT = 100
@@ -136,6 +137,20 @@ class RecentRequest(_Filtered):
     cursor: Annotated[str, Field(pattern=cursors.PLACE)] | None = Field(
         default=None, description="`next_cursor` of the page before."
     )
+
+
+class ContextRequest(_Request):
+    """What a task is about, and how much may be said of it."""
+
+    topics: list[Annotated[str, Field(min_length=1, max_length=LONGEST_TOPIC), _refusing(reject_unstorable), _Visible]] = Field(
+        min_length=1, max_length=MOST_TOPICS, description="Ids, names or questions; several are blended."
+    )
+    depth: Annotated[int, Field(ge=1, le=5), _Integer] = 2
+    max_tokens: Annotated[int, Field(ge=1, le=100_000), _Integer] = Field(4_000, description="Never exceeded.")
+    lens: Name = "general"
+    format: Format = "markdown"
+    include_fields: bool = True
+    history: bool = Field(default=False, description="Older versions of what holds now, too.")
 
 
 class InitRequest(_Request):

@@ -16,6 +16,7 @@ from memory_assets.api.access import KEY_HEADER, authorised
 from memory_assets.api.mcp import answer as mcp_answer
 from memory_assets.api.pool import OpenTenant
 from memory_assets.models import TENANT_PATTERN, NewMemory, Source
+from memory_assets.operations.context import context as assemble_context
 from memory_assets.operations.forget import ForgottenMemory
 from memory_assets.operations.forget import forget as forget_memory
 from memory_assets.operations.forget import restore as restore_memory
@@ -115,6 +116,15 @@ async def search(opened: Opened, body: models.SearchRequest) -> Found:
         opened.tenant,
         body.query,
     )
+
+
+@router.post("/context", response_class=Response, responses={200: {"content": {"text/markdown": {}, "application/json": {}}}})
+async def context(opened: Opened, body: models.ContextRequest) -> Response:
+    """Everything relevant about some topics within a budget of tokens: Markdown, or a JSON object."""
+    assembling = partial(assemble_context, form=body.format, **body.model_dump(exclude={"topics", "format"}))
+    found = await opened.search(assembling, opened.tenant, body.topics)
+    kind = "application/json" if body.format == "json" else "text/markdown; charset=utf-8"
+    return Response(found.document, media_type=kind)
 
 
 @router.post("/recent")

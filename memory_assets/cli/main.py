@@ -16,6 +16,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("run", "Take in what changed: sources, features, memories, graph, scores."),
     "store": ("store", "Remember a text."),
     "search": ("search", "Find memories by meaning and by words."),
+    "context": ("context", "Assemble everything relevant about a topic within a budget of tokens."),
     "recent": ("recent", "List the newest memories."),
     "init": ("init", "Begin a session: the time, and what was remembered in the last day."),
     "show": ("show", "Show everything about one memory."),

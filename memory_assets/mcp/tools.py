@@ -142,6 +142,36 @@ class Search(Tool):
         return session.text(found, max_tokens=self.max_tokens)
 
 
+class TanaContext(Tool):
+    """Brief yourself on a topic before a task: what is known of it and what is linked with it.
+
+    Not for one fact: search that.
+    """
+
+    name = "tana_context"
+
+    query: Annotated[str, Field(description="A topic, name or id.")]
+    depth: Annotated[int, Field(ge=1, le=5)] = 2
+    maxTokens: Annotated[int, Field(ge=1, le=100_000)] = 4_000  # noqa: N815
+    lens: Annotated[str, Field(description="Or writing, coding, planning, meeting-prep.")] = "general"
+    includeFields: bool = True  # noqa: N815
+    format: Literal["markdown", "json"] = "markdown"
+
+    def answer(self, session: Session) -> str:
+        from memory_assets.operations.context import context
+
+        found = context(
+            session.tenant,
+            [self.query],
+            depth=self.depth,
+            max_tokens=self.maxTokens,
+            lens=self.lens,
+            form=self.format,
+            include_fields=self.includeFields,
+        )
+        return found.document
+
+
 class Store(Tool):
     """Remember a lasting fact, decision, preference or correction, as soon as it comes up.
 
@@ -326,7 +356,7 @@ class Health(Tool):
         return session.text(health(session.tenant))
 
 
-DAILY: tuple[type[Tool], ...] = (Init, Search, Store, Show, Recent, Update, Supersede, Forget, Undo, Health)
+DAILY: tuple[type[Tool], ...] = (Init, Search, TanaContext, Store, Show, Recent, Update, Supersede, Forget, Undo, Health)
 RARE: tuple[type[Tool], ...] = (Tag, Relate)
 """Offered where `MEMORY_MCP_TOOLS` is `all`."""
 

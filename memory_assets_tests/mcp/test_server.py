@@ -61,7 +61,19 @@ def test_an_assistant_stores_searches_and_begins_sessions_in_readable_text(tenan
         ("health", {}),
         ("store", {"content": " "}),
     )
-    assert tools == {"store", "search", "show", "recent", "update", "supersede", "forget", "undo", "init", "health"}
+    assert tools == {
+        "store",
+        "search",
+        "tana_context",
+        "show",
+        "recent",
+        "update",
+        "supersede",
+        "forget",
+        "undo",
+        "init",
+        "health",
+    }
     assert [failed for failed, _ in texts] == [False] * 7 + [True]
     empty, stored, second, found, recent, begun, health, refused = [text for _, text in texts]
     assert re.match(r"It is \w+day, \w+ \d+, \d{4}, \d+:\d\d [ap]\.m\. CES?T\.", empty)

@@ -1,0 +1,188 @@
+"""The pipeline of seed 004: resolve, traverse, enrich, score. What it gives is ordered by relevance and not yet cut to a budget."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from memory_assets.context import resolver, scorer
+from memory_assets.context.lenses import GENERAL, Lens
+from memory_assets.context.model import Category, Node, Ranked, Reached
+from memory_assets.context.passages import stems
+from memory_assets.context.traverse import SAMPLE, walk
+from memory_assets.recall.question import words
+
+if TYPE_CHECKING:
+    from memory_assets.context.reader import Reader
+
+DEPTH, MAX_DEPTH = 2, 5
+MAX_TOKENS = 4_000
+_NODE_ID = re.compile(r"[A-Za-z0-9_-]{1,32}")
+_FOUND = 60
+"""Nodes that a search is asked for."""
+_START_SHARE = 0.5
+"""Share of the best hit's similarity from which a hit is a start."""
+_FEWEST_STARTS, _MOST_STARTS = 8, 40
+_TOKENS_OF_START = 50
+"""Tokens of the budget for which there is one more start."""
+_FEWEST_NODES, _MOST_NODES = 80, 2_000
+_TOKENS_OF_NODE = 20
+_SEED_TEXT = 300
+"""Characters of a node's text that stand for the topic where the topic is its id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is asked for."""
+
+    topics: tuple[str, ...]
+    """Ids, names or questions; several are blended."""
+    depth: int = DEPTH
+    max_tokens: int = MAX_TOKENS
+    lens: Lens = GENERAL
+    include_fields: bool = True
+    history: bool = False
+    """Whether older versions of what holds now are told, too."""
+
+    @property
+    def title(self) -> str:
+        """The topics in one line."""
+        return " + ".join(self.topics)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Everything that is relevant, most relevant first."""
+
+    request: Request
+    nodes: tuple[Ranked, ...]
+    asked: frozenset[str]
+    """The stems of the topics' words: what passages are chosen by."""
+    names: Mapping[str, str]
+    """Names of the nodes that paths lead over."""
+    backend: str
+    embedded: bool
+    """Whether similarity took part in the scores."""
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """Where a walk for one topic begins."""
+
+    text: str
+    """What stands for the topic when texts are compared with it."""
+    starts: list[str]
+    found: dict[str, float]
+    """Similarity of what a search for the topic found."""
+
+
+def assemble(reader: "Reader", request: Request, now: datetime | None = None) -> Context:
+    """Everything about the topics that the reader knows; without nodes where nothing matches.
+
+    Raises:
+        StoreError: the store cannot be read.
+        EmbedderError: a topic cannot be embedded.
+    """
+    moment = (now or datetime.now(UTC)).replace(minute=0, second=0, microsecond=0)
+    warnings: list[str] = []
+    views = []
+    for topic in request.topics:
+        begun = _begin(reader, topic, request.max_tokens, warnings)
+        views.append(_view(reader, request, begun, moment, warnings) if begun.starts else [])
+        if not begun.starts and len(request.topics) > 1:
+            warnings.append(f"no matching nodes found for {topic!r}")
+    nodes = _without_repetitions(_blended(views))
+    if nodes and nodes[0].similarity is None:
+        warnings.append("Nothing is embedded: scored by distance and recency alone.")
+    shown = [ranked.node.id for ranked in nodes]
+    fields = reader.fields(shown) if request.include_fields else {}
+    history = reader.history(shown) if request.history else {}
+    over = {
+        end
+        for ranked in nodes
+        for link in (*ranked.reached.path, *ranked.reached.contradicting)
+        for end in (link.origin, link.target)
+    }
+    return Context(
+        request=request,
+        nodes=tuple(replace(each, fields=fields.get(each.node.id, ()), history=history.get(each.node.id, ())) for each in nodes),
+        asked=frozenset().union(*(stems(topic) for topic in request.topics)),
+        names={node: each.name for node, each in reader.nodes(over).items()},
+        backend=reader.backend,
+        embedded=bool(nodes) and nodes[0].similarity is not None,
+        warnings=tuple(dict.fromkeys([*reader.warnings, *warnings])),
+    )
+
+
+def _begin(reader: "Reader", topic: str, max_tokens: int, warnings: list[str]) -> _Begun:
+    """Resolve a topic: the node of that id, else the nodes of that name, else those that it names and those that a search finds."""
+    if _NODE_ID.fullmatch(topic):
+        newest = reader.newest(topic)
+        if node := reader.nodes([newest]).get(newest):
+            if newest != topic:
+                warnings.append(f"{topic} was superseded; {newest} is its newest version.")
+            text = f"{node.name} {node.content[:_SEED_TEXT]}".strip()
+            return _Begun(text, [newest], reader.search(text, _FOUND))
+    candidates = reader.named(topic)
+    found = reader.search(topic, _FOUND)
+    resolution = resolver.resolve(topic, candidates)
+    meant = [match.candidate for match in resolution.matches]
+    if resolution.status is resolver.Status.MATCHED:
+        meant = meant[:1]
+    elif resolution.status is resolver.Status.AMBIGUOUS and len({candidate.id for candidate in meant}) > 1:
+        told = ", ".join(f"{candidate.name} (id {candidate.id})" for candidate in meant)
+        warnings.append(f"{topic!r} may be any of {told}; give an id to choose.")
+    spoken = set(words(topic))
+    meant = meant or [candidate for candidate in candidates if spoken.issuperset(words(candidate.name))]
+    most = min(_MOST_STARTS, max(_FEWEST_STARTS, max_tokens // _TOKENS_OF_START))
+    bar = _START_SHARE * max(found.values(), default=0.0)
+    hits = [node for node, similarity in found.items() if similarity >= bar][:most]
+    return _Begun(topic, list(dict.fromkeys([*(candidate.id for candidate in meant), *hits])), found)
+
+
+def _view(reader: "Reader", request: Request, begun: _Begun, now: datetime, warnings: list[str]) -> list[Ranked]:
+    """What one topic leads to, with its scores."""
+    most = min(_MOST_NODES, max(_FEWEST_NODES, request.max_tokens // _TOKENS_OF_NODE))
+    walked = walk(reader, begun.starts, request.depth, request.lens, begun.found, most)
+    nodes = reader.nodes(walked.reached)
+    for node, total in walked.sampled.items():
+        name = nodes[node].name if node in nodes else node
+        warnings.append(f"Of the {total} neighbours of {name!r} the {SAMPLE} most relevant were followed.")
+    similarities = reader.similarities(begun.text, list(nodes.values()))
+
+    def ranked(node: Node, reached: Reached) -> Ranked:
+        similarity = None if similarities is None else similarities.get(node.id, 0.0)
+        preferred = request.lens.prefers(node)
+        score = scorer.score(reached.hops, similarity, scorer.recency(node.modified, now), boosted=preferred)
+        return Ranked(node, reached, score, similarity, preferred)
+
+    return [ranked(node, walked.reached[node.id]) for node in nodes.values()]
+
+
+def _blended(views: Sequence[Sequence[Ranked]]) -> list[Ranked]:
+    """One order of what several topics lead to: half a node's best score, half its mean over the topics, so that what joins them leads."""
+    best: dict[str, Ranked] = {}
+    total: dict[str, float] = {}
+    for view in views:
+        for ranked in view:
+            node = ranked.node.id
+            total[node] = total.get(node, 0.0) + ranked.score
+            if node not in best or ranked.score > best[node].score:
+                best[node] = ranked
+    nodes = [replace(each, score=(each.score + total[node] / len(views)) / 2) for node, each in best.items()]
+    return sorted(nodes, key=lambda each: (-each.score, each.reached.hops, each.node.id))
+
+
+def _without_repetitions(nodes: Sequence[Ranked]) -> list[Ranked]:
+    """Without memories that say in the same words what a more relevant one says."""
+    said: set[frozenset[str]] = set()
+    kept = []
+    for ranked in nodes:
+        told = stems(ranked.node.content) if ranked.node.category is Category.MEMORY else frozenset()
+        if told and told in said:
+            continue
+        said.add(told)
+        kept.append(ranked)
+    return kept

@@ -1,0 +1,210 @@
+"""The token budget is a promise: the text as it is printed, with everything around it, never has more tokens than were allowed.
+
+In the order of relevance every node gets a share of its text, cut to the passage that answers where it is long. What does not fit is
+named with its type, and then left out, the least relevant first. What room is left goes to texts that were cut. At last the whole text is
+counted, and cut further as long as it is too long, because the tokens of a text may be more than those of its parts.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from memory_assets.context.model import Ranked
+from memory_assets.language.tokens import count_tokens
+
+SUMMARY_BELOW = 500
+"""Tokens below which a budget holds names and types alone (seed 004, edge cases)."""
+_SHARES = 12
+"""A node's text gets at first at most one part in so many of the budget ..."""
+_FEWEST = 90
+"""... or so many tokens, where that is more."""
+_LEAST = 24
+"""Tokens of text from which a cut text says anything."""
+_NAMED_SHARE = 16
+"""One part in so many of a budget of `_NAMING` tokens and more is for the names of what does not fit."""
+_NAMING = 1_500
+_JOINT = 2
+"""Tokens for what stands between two parts."""
+_FILLED = 0.97
+_ROUNDS = 12
+_EVERYTHING = 1 << 30
+"""More tokens than any text has."""
+
+
+@dataclass
+class Allotment:
+    """What of each node is told."""
+
+    texts: dict[str, int] = field(default_factory=dict)
+    """Node -> tokens of its text at most."""
+    named: list[str] = field(default_factory=list)
+    """Nodes of which name and type are told."""
+
+
+class Form(Protocol):
+    """How a document is written: Markdown or JSON."""
+
+    frames: int
+    """How many kinds of frame there are, the fullest first; the last is the least that can be written."""
+
+    def piece(self, ranked: Ranked, most: int) -> str:
+        """A node with at most `most` tokens of its text."""
+        ...
+
+    def summary(self, ranked: Ranked) -> str:
+        """A node's name and type."""
+        ...
+
+    def section(self, ranked: Ranked) -> str:
+        """The heading below which a node stands; empty where there are none."""
+        ...
+
+    def whole(self, allotment: Allotment, frame: int) -> str:
+        """The document."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A document within its budget."""
+
+    text: str
+    tokens: int
+    allotment: Allotment
+    framed: bool
+    """Whether there was room for everything that stands around the nodes."""
+
+
+def fit(form: Form, nodes: Sequence[Ranked], max_tokens: int) -> Fitted:
+    """Write as much of the nodes as the budget allows, most relevant first; an empty text where not even a frame fits."""
+    for frame in range(form.frames):
+        if count_tokens(form.whole(Allotment(), frame)) <= max_tokens * (0.5 if frame < form.frames - 1 else 1.0):
+            break
+    else:
+        return Fitted("", 0, Allotment(), framed=False)
+    filling = _Filling(form, nodes, max_tokens, frame)
+    if max_tokens >= SUMMARY_BELOW:
+        filling.tell(reserve=max_tokens // _NAMED_SHARE if max_tokens >= _NAMING else 0)
+    filling.name()
+    return filling.settled()
+
+
+class _Filling:
+    """A document that is being filled; `room` is what is left of the budget as far as the parts tell."""
+
+    def __init__(self, form: Form, nodes: Sequence[Ranked], max_tokens: int, frame: int) -> None:
+        self._form = form
+        self._nodes: Mapping[str, Ranked] = {ranked.node.id: ranked for ranked in nodes}
+        self._most = max_tokens
+        self._frame = frame
+        self._room = max_tokens - count_tokens(form.whole(Allotment(), frame)) - 2 * _JOINT
+        self._sections: set[str] = set()
+        self._costs: dict[str, int] = {}
+        self._chosen = Allotment()
+
+    def tell(self, reserve: int) -> None:
+        """Tell nodes with their texts, then give cut ones what is left."""
+        share = max(_FEWEST, self._most // _SHARES)
+        self._room -= reserve
+        self._place_all(share)
+        self._expand()
+        self._room += reserve
+
+    def name(self) -> None:
+        """Name what is not told, as long as there is room."""
+        for node, ranked in self._nodes.items():
+            if self._room <= _JOINT:
+                break
+            if node in self._chosen.texts or node in self._chosen.named:
+                continue
+            cost = count_tokens(self._form.summary(ranked)) + _JOINT
+            if cost <= self._room:
+                self._chosen.named.append(node)
+                self._costs[node] = cost
+                self._room -= cost
+
+    def settled(self) -> Fitted:
+        """The document: cut until it fits, filled until nothing more does."""
+        text, tokens = self._counted()
+        for _ in range(_ROUNDS):
+            if tokens > self._most or tokens >= _FILLED * self._most:
+                break
+            self._room = self._most - tokens - 2 * _JOINT
+            before = self._state()
+            if self._most >= SUMMARY_BELOW:
+                self._expand()
+                self._place_all(_EVERYTHING)
+            self.name()
+            if self._state() == before:
+                break
+            text, tokens = self._counted()
+        while tokens > self._most:
+            self._shrink(tokens - self._most)
+            text, tokens = self._counted()
+        return Fitted(text, tokens, self._chosen, framed=self._frame == 0)
+
+    def _state(self) -> tuple[tuple[tuple[str, int], ...], int]:
+        return tuple(self._chosen.texts.items()), len(self._chosen.named)
+
+    def _counted(self) -> tuple[str, int]:
+        text = self._form.whole(self._chosen, self._frame)
+        return text, count_tokens(text)
+
+    def _place_all(self, most: int) -> None:
+        """Tell, as long as there is room, every node that is not told yet and has something to tell."""
+        for node, ranked in self._nodes.items():
+            if self._room < _LEAST:
+                break
+            if node not in self._chosen.texts and not ranked.only_named:
+                self._place(node, most)
+
+    def _place(self, node: str, most: int) -> None:
+        """Tell a node with at most `most` tokens of its text, or as many as there is room for, if that says anything."""
+        ranked = self._nodes[node]
+        section = self._form.section(ranked)
+        heading = count_tokens(section) + _JOINT if section and section not in self._sections else 0
+        for allowed in (most, self._room - heading - count_tokens(self._form.piece(ranked, 0)) - _JOINT):
+            if allowed < min(_LEAST, most):
+                return
+            cost = count_tokens(self._form.piece(ranked, allowed)) + _JOINT
+            if cost + heading <= self._room:
+                break
+        else:
+            return
+        if node in self._chosen.named:
+            self._chosen.named.remove(node)
+            self._room += self._costs[node]
+        self._chosen.texts[node] = allowed
+        self._sections.add(section)
+        self._costs[node] = cost
+        self._room -= cost + heading
+
+    def _expand(self) -> None:
+        """Give texts that were cut more of the room that is left, the most relevant first."""
+        for node in sorted(self._chosen.texts, key=list(self._nodes).index):
+            if self._room < _LEAST // 2:
+                break
+            ranked, told = self._nodes[node], self._chosen.texts[node]
+            for allowed in (_EVERYTHING, told + self._room - _JOINT):
+                cost = count_tokens(self._form.piece(ranked, allowed)) + _JOINT
+                if cost - self._costs[node] <= self._room:
+                    break
+            else:
+                continue
+            self._chosen.texts[node] = allowed
+            self._room -= cost - self._costs[node]
+            self._costs[node] = cost
+
+    def _shrink(self, over: int) -> None:
+        """Take away about as much as there is too much, at the least relevant node; in the end the frame."""
+        if self._chosen.named:
+            self._chosen.named.pop()
+        elif self._chosen.texts:
+            node = list(self._chosen.texts)[-1]
+            told = min(self._chosen.texts[node], self._costs[node]) - over - _JOINT
+            if told >= _LEAST:
+                self._chosen.texts[node] = told
+            else:
+                del self._chosen.texts[node]
+        else:
+            self._frame += 1

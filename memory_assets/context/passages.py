@@ -1,0 +1,82 @@
+"""A long text cut to the passages that answer: the sentences that say most of what the topic asks, in their own order."""
+
+import re
+from collections.abc import Collection
+
+from memory_assets.language.tokens import count_tokens, truncate_tokens
+from memory_assets.recall.question import topic_words
+
+_SENTENCE = re.compile(r"(?<=[.!?…。！？])\s+|\s*\n+\s*")
+_LONGEST_TOKEN = 16
+"""Characters of a text that one token of a budget is read for: what is longer is cut before it is counted."""
+_BESIDE = 0.25
+"""Share of a sentence's weight that the one before and after it gets: an answer often stands next to the words that are asked for."""
+_OPENING = 0.1
+"""What the first sentence gets for saying what the text is about."""
+
+
+def stems(text: str) -> frozenset[str]:
+    """The words of a text that carry its topic, without the commonest English endings."""
+    return frozenset(_stem(word) for word in topic_words(text))
+
+
+def _stem(word: str) -> str:
+    for ending in ("ingly", "edly", "ing", "ed", "es", "s", "ly"):
+        if word.endswith(ending) and len(word) - len(ending) >= 4:
+            return word[: -len(ending)]
+    return word
+
+
+def cut(text: str, asked: Collection[str], most: int) -> str:
+    """The passages of `text` that hold most of the stems `asked`, in at most `most` tokens; what is left out shows as "…"."""
+    if most <= 0:
+        return ""
+    if len(text) <= most * _LONGEST_TOKEN and count_tokens(text) <= most:
+        return text
+    sentences = [sentence for sentence in _SENTENCE.split(text.strip()) if sentence]
+    room = most
+    kept: dict[int, str] = {}
+    for place in _ranked(sentences, frozenset(asked)):
+        sentence = sentences[place][: room * _LONGEST_TOKEN]
+        cost = count_tokens(sentence) + 2
+        if cost <= room:
+            kept[place] = sentences[place] if len(sentence) == len(sentences[place]) else sentence
+            room -= cost
+        elif room > 8 or not kept:
+            kept[place] = f"{truncate_tokens(sentence, max(1, room - 3)).rstrip()} …"
+            break
+        else:
+            break
+    return _fitting(_joined(kept, len(sentences)), most)
+
+
+def _ranked(sentences: list[str], asked: frozenset[str]) -> list[int]:
+    """Places of the sentences, the most telling first; of equal ones the earliest."""
+    held = [stems(sentence) & asked for sentence in sentences]
+    counts: dict[str, int] = {}
+    for found in held:
+        for word in found:
+            counts[word] = counts.get(word, 0) + 1
+    weights = [sum(1 / counts[word] for word in sorted(found)) for found in held]
+    worth = [
+        weight + _BESIDE * sum(weights[max(0, place - 1) : place] + weights[place + 1 : place + 2]) + _OPENING * (place == 0)
+        for place, weight in enumerate(weights)
+    ]
+    return sorted(range(len(sentences)), key=lambda place: (-worth[place], place))
+
+
+def _joined(kept: dict[int, str], total: int) -> str:
+    parts: list[str] = []
+    before = -1
+    for place in sorted(kept):
+        if place > before + 1 and not (parts and parts[-1].endswith("…")):
+            parts.append("…")
+        parts.append(kept[place])
+        before = place
+    if before < total - 1 and not parts[-1].endswith("…"):
+        parts.append("…")
+    return " ".join(parts)
+
+
+def _fitting(text: str, most: int) -> str:
+    return text if count_tokens(text) <= most else truncate_tokens(text, most)

@@ -1,0 +1,34 @@
+"""What others wrote, as it may stand in a document that an assistant reads as its own.
+
+Texts are quoted: every line begins with "> ", so that no heading, fence or list of theirs is one of the document. Names are one line
+without what opens code, HTML or links. Characters that nobody sees are shown as escapes: controls, what turns the order of letters,
+and the invisible alphabets in which instructions are hidden.
+"""
+
+import re
+
+from memory_assets.display import visible
+
+_HIDDEN = re.compile("[\u00ad\u061c\u115f\u1160\u180b-\u180f\u200b\u200e\u200f\u2060-\u2064\u206a-\u206f\u3164\ufeff\ufff9-\uffff"
+                     "\U0001d173-\U0001d17a\U000e0000-\U000e0fff]")  # fmt: skip
+"""Invisible format characters beside those of `display.visible`; the joiners that scripts and emoji need are not among them."""
+_MARKUP = str.maketrans({"<": "‹", ">": "›", "`": "ʼ", "[": "(", "]": ")", "\\": "/", "|": "/"})
+_LINE_ENDS = re.compile("\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
+_LONGEST_NAME = 100
+
+
+def plain(text: str) -> str:
+    """`text` with every invisible character as its escape, and one way to end a line."""
+    lines = _LINE_ENDS.sub("\n", text).replace("\t", "    ")
+    return visible(_HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", lines))
+
+
+def name(text: str) -> str:
+    """`text` as a name within a line: at most a hundred characters, no markup."""
+    line = " ".join(plain(text).translate(_MARKUP).split()).lstrip("#>-+*=~ ")
+    return line if len(line) <= _LONGEST_NAME else f"{line[: _LONGEST_NAME - 1]}…"
+
+
+def quoted(text: str) -> str:
+    """`text` as a quotation, a line each; blank lines at either end are left out."""
+    return "\n".join(f"> {line.rstrip()}".rstrip() for line in plain(text).strip().split("\n"))

@@ -1,0 +1,92 @@
+"""Everything relevant about a topic, within a budget of tokens."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+from memory_assets.errors import InvalidInputError
+from memory_assets.operations.answers import Answer, LocalTime
+
+if TYPE_CHECKING:
+    from memory_assets.tenants import Tenant
+
+Format = Literal["markdown", "json"]
+MOST_TOPICS = 10
+LONGEST_TOPIC = 2_000
+
+
+class AssembledContext(Answer):
+    """A document about some topics, ready to be read by an assistant."""
+
+    document: str
+    """Markdown or one JSON object; the same bytes whichever face it is asked through."""
+    tokens: int
+    node_ids: tuple[str, ...]
+    """Of the nodes that it tells, in the order of relevance."""
+    warnings: tuple[str, ...]
+    warned: bool
+    """Whether the document itself holds the warnings."""
+
+    def text(self, local: LocalTime) -> str:  # noqa: ARG002
+        """The document."""
+        return self.document
+
+
+def context(
+    tenant: "Tenant",
+    topics: Sequence[str],
+    *,
+    depth: int = 2,
+    max_tokens: int = 4_000,
+    lens: str = "general",
+    form: Format = "markdown",
+    include_fields: bool = True,
+    history: bool = False,
+) -> AssembledContext:
+    """Assemble what is known about topics and what is linked with them.
+
+    Args:
+        tenant: whose memories.
+        topics: ids of nodes, names, or questions; several are blended.
+        depth: links that are walked from what the topics name, 1 to 5.
+        max_tokens: tokens that the document may have, everything in it counted; below 500 it holds names and types alone.
+        lens: what is walked and preferred.
+        form: what the document is written in.
+        include_fields: whether field values are told.
+        history: whether older versions of what holds now are told, too.
+
+    Raises:
+        InvalidInputError: a topic is blank or too long, there are too many, or there is no such lens.
+        SettingsError: the user's own lenses cannot be read.
+        StoreError: the store cannot be read.
+    """
+    from memory_assets.context.assembly import Request, assemble
+    from memory_assets.context.budget import fit
+    from memory_assets.context.lenses import choose_lens
+    from memory_assets.context.rendering import Json, Markdown, told_warnings
+    from memory_assets.context.store import StoreReader
+
+    request = Request(_checked(topics), depth, max_tokens, choose_lens(lens), include_fields, history)
+    with StoreReader(tenant) as reader:
+        found = assemble(reader, request)
+    fitted = fit(Json(found) if form == "json" else Markdown(found), found.nodes, max_tokens)
+    return AssembledContext(
+        document=fitted.text,
+        tokens=fitted.tokens,
+        node_ids=tuple(fitted.allotment.texts),
+        warnings=tuple(told_warnings(found)),
+        warned=fitted.framed,
+    )
+
+
+def _checked(topics: Sequence[str]) -> tuple[str, ...]:
+    from memory_assets.language.validation import is_blank, reject_unstorable
+
+    if not 1 <= len(topics) <= MOST_TOPICS:
+        raise InvalidInputError(f"{len(topics)} topics were given; give 1 to {MOST_TOPICS}.")
+    for topic in topics:
+        reject_unstorable(topic, "topic")
+        if is_blank(topic):
+            raise InvalidInputError("A topic is blank; give words, a name or an id.")
+        if len(topic) > LONGEST_TOPIC:
+            raise InvalidInputError(f"A topic has {len(topic):,} characters; give at most {LONGEST_TOPIC:,}.")
+    return tuple(topic.strip() for topic in topics)

@@ -1,0 +1,174 @@
+"""Resolve, walk, score and tell, over real stores."""
+
+import json
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from fastapi.testclient import TestClient
+
+from memory_assets.api.app import create_app
+from memory_assets.cli.main import cli
+from memory_assets.errors import InvalidInputError, SettingsError
+from memory_assets.mcp.tools import Session, TanaContext
+from memory_assets.models import Kind, NewMemory, Source, State
+from memory_assets.operations.context import context
+from memory_assets.operations.store import store
+from memory_assets.settings import Settings, load_settings
+from memory_assets.stores.keys import KeyStore
+from memory_assets.tenants import Tenant
+from memory_assets_tests.recall.conftest import Remember
+
+
+def told(tenant: Tenant, *topics: str, **asked) -> dict:
+    return json.loads(context(tenant, topics, form="json", **asked).document)
+
+
+def scores(found: dict) -> dict[str, float]:
+    return {node["id"]: node["score"] for node in found["nodes"]}
+
+
+def test_the_walk_goes_as_deep_as_it_is_told_and_ends_in_circles(tenant: Tenant, remember: Remember, connect: Callable):
+    for n in range(1, 7):
+        remember(f"Step {n} of the tannery's {['oak', 'elm', 'fir', 'ash', 'yew', 'box'][n - 1]} ledger.")
+    connect(
+        *[(n, n + 1, "LEADS_TO", 0.9, f"reason {n}") for n in range(1, 6)],
+        (6, 1, "LEADS_TO", 0.9, ""),
+        (1, 1, "RELATES_TO", 1, ""),
+    )
+    reached = {depth: {node["id"]: node["distance"] for node in told(tenant, "1", depth=depth)["nodes"]} for depth in (1, 2, 5)}
+    assert reached[1] == {"1": 0, "2": 1, "6": 1}
+    assert reached[2] == {"1": 0, "2": 1, "6": 1, "3": 2, "5": 2}
+    assert set(reached[5]) == {"1", "2", "3", "4", "5", "6"}
+    found = {node["id"]: node for node in told(tenant, "1")["nodes"]}
+    assert found["3"]["path"] == [
+        {"nodeId": "1", "type": "LEADS_TO", "direction": "out", "reason": "reason 1"},
+        {"nodeId": "2", "type": "LEADS_TO", "direction": "out", "reason": "reason 2"},
+    ]
+    assert found["5"]["path"][-1]["direction"] == "in"
+    assert "LEADS_TO this" in context(tenant, ["1"]).document
+
+
+def test_only_what_holds_now_is_told_and_its_history_on_demand(tenant: Tenant, remember: Remember, connect: Callable):
+    old = remember("The cutover is on Tuesday.", state=State.SUPERSEDED, superseded_by=2)
+    remember("The cutover is on Friday.")
+    remember("The cutover was cancelled.", state=State.FORGOTTEN)
+    connect((1, 2, "EVOLVED_INTO", 1.0, ""), origin="supersession")
+    document = context(tenant, ["when is the cutover"]).document
+    assert "Friday" in document
+    assert "Tuesday" not in document
+    assert "cancelled" not in document
+    assert "Tuesday" in context(tenant, ["when is the cutover"], history=True).document
+    by_old_id = told(tenant, str(old.id))
+    assert [node["id"] for node in by_old_id["nodes"]] == ["2"]
+    assert "was superseded" in by_old_id["meta"]["warnings"][0]
+
+
+def test_what_contradicts_stands_beside_what_it_contradicts(tenant: Tenant, remember: Remember, connect: Callable):
+    remember("Settlement totals come from the cache.", title="cache-on")
+    remember("The settlement cache was switched off.", title="cache-off")
+    connect((1, 2, "INVALIDATED_BY", 0.8, "no longer"))
+    document = context(tenant, ["settlement cache"]).document
+    assert "## What contradicts it\n\n### cache-on" in document
+    assert "no longer holds, see cache-off (id 2)" in document
+
+
+def test_of_a_node_with_very_many_neighbours_the_most_relevant_are_told(tenant: Tenant, remember: Remember, mention: Callable):
+    hub = [remember(f"Ledger line {n}." if n != 377 else "The harbour audit is due in May.").id for n in range(520)]
+    mention(9_000, "Harbourmaster", *hub)
+    found = told(tenant, "Harbourmaster", max_tokens=1_500)
+    assert found["nodes"][0]["name"] == "Harbourmaster"
+    assert any("520 neighbours of 'Harbourmaster'" in warning for warning in found["meta"]["warnings"])
+    audit = told(tenant, "Harbourmaster", "harbour audit", max_tokens=1_500)
+    assert "The harbour audit is due in May." in [node["content"] for node in audit["nodes"]][:3]
+
+
+def test_topics_blend_and_what_joins_them_leads(tenant: Tenant, remember: Remember, mention: Callable):
+    remember("Wanda repairs the organ.")
+    remember("The quay is closed in March.")
+    remember("Wanda inspects the quay on Monday.")
+    mention(9_000, "Wanda", 1, 3)
+    mention(9_001, "quay", 2, 3)
+    found = told(tenant, "Wanda", "quay")
+    memories = [node["id"] for node in found["nodes"] if node["category"] == "memory"]
+    assert memories[0] == "3"
+    assert set(memories) == {"1", "2", "3"}
+
+
+def test_lenses_change_what_leads_and_a_user_adds_one(
+    tenant: Tenant, remember: Remember, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    remember("The ferry schedule has a deadline in June and a launch in July.", kind=Kind.PROJECT)
+    remember("The ferry texts keep a dry tone and short headlines.", kind=Kind.FEEDBACK)
+    documents = {lens: context(tenant, ["ferry"], lens=lens).document for lens in ("general", "planning", "writing")}
+    assert "## Goals, dates and dependencies\n\n### project" in documents["planning"]
+    assert "## Texts and style\n\n### feedback" in documents["writing"]
+    assert len(set(documents.values())) == 3
+    monkeypatch.setenv("MEMORY_CONFIG", str(tmp_path / "memory.toml"))
+    own = tmp_path / "lenses.toml"
+    own.write_text('[tone]\nfocus = "How it sounds"\nwords = ["tone"]\ntypes = ["feedback"]\n')
+    assert "## How it sounds\n\n### feedback" in context(tenant, ["ferry"], lens="tone").document
+    own.write_text('[tone]\nfollows = ["LOVES"]\n')
+    with pytest.raises(SettingsError, match=r"lens 'tone' in .*follows.*LOVES is no relation"):
+        context(tenant, ["ferry"], lens="tone")
+    own.unlink()
+    with pytest.raises(InvalidInputError, match="There is no lens 'tone'; use one of general"):
+        context(tenant, ["ferry"], lens="tone")
+
+
+def test_fields_are_told_unless_they_are_not_wanted(tenant: Tenant, remember: Remember):
+    remember("The kiln fires on Mondays.", author="Ada", project="/home/ada/pottery", metadata={"path": "/x", "glaze": "celadon"})
+    assert "project: pottery; author: Ada; glaze: celadon" in context(tenant, ["kiln"]).document
+    assert "celadon" not in context(tenant, ["kiln"], include_fields=False).document
+
+
+def test_without_embeddings_distance_and_recency_decide_and_it_is_said(tenant: Tenant, remember: Remember):
+    class Away:
+        name, dimension = "hashed-words", 64
+
+        def embed(self, texts: Sequence[str], role: str = "document"):
+            from memory_assets.language.embedders.protocol import EmbedderAwayError
+
+            raise EmbedderAwayError("The embedder is away.")
+
+    made = datetime.now(UTC) - timedelta(days=30)
+    remember("The kiln fires on Mondays.", created_at=made)
+    tenant.__dict__["embedder"] = Away()
+    found = told(tenant, "kiln")
+    assert not found["meta"]["embeddings_available"]
+    assert any("away" in warning for warning in found["meta"]["warnings"])
+    assert found["nodes"][0]["score"] == pytest.approx(0.6 + 0.4 * 0.3679, abs=0.002)
+
+
+def test_every_face_answers_the_same_bytes(settings: Settings):
+    tenant = Tenant(settings)
+    store(tenant, NewMemory("Ada moved the billing export to Friday, because of the audit.\n# not a heading", Source.CLI))
+    store(tenant, NewMemory("The audit of the billing export ends in June.", Source.CLI))
+    key = {"X-API-Key": KeyStore(tenant.folder).create("test")[1]}
+    with TestClient(create_app(settings), base_url="http://127.0.0.1") as http:
+        for form in ("markdown", "json"):
+            run = CliRunner().invoke(cli, ["context", "the billing export", "--max-tokens", "700", "--format", form])
+            assert not run.exit_code, run.output
+            body = {"topics": ["the billing export"], "max_tokens": 700, "format": form}
+            answer = http.post("/api/v1/main/context", json=body, headers=key)
+            assert answer.status_code == 200, answer.text
+            assert answer.text == run.stdout
+            asked = TanaContext(query="the billing export", maxTokens=700, format=form)
+            assert asked.answer(Session(tenant, None, store)) == run.stdout
+        assert http.post("/api/v1/main/context", json={"topics": ["x"], "lens": "rose"}, headers=key).status_code == 400
+
+
+def test_nothing_found_is_an_empty_context_and_no_error(settings: Settings):
+    for stored in (False, True):
+        if stored:
+            store(Tenant(settings), NewMemory("Ada moved the billing export to Friday.", Source.CLI))
+        run = CliRunner().invoke(cli, ["context", "zxqv flurbish"])
+        assert (run.exit_code, "no matching nodes found" in run.stdout) == (0, True), run.output
+        run = CliRunner().invoke(cli, ["context", "zxqv flurbish", "--json"])
+        assert json.loads(run.stdout)["nodes"] == []
+    assert CliRunner().invoke(cli, ["context", "export", "--max-tokens", "0"]).exit_code == 2
+    small = CliRunner().invoke(cli, ["context", "export", "--max-tokens", "40"])
+    assert "A budget of 40 tokens is below 500" in small.stderr
+    assert load_settings().data_dir == settings.data_dir
