@@ -63,7 +63,7 @@ def test_every_tool_says_what_it_does_and_whether_it_changes_anything(server: Se
         assert {"title", "$defs", "$ref"}.isdisjoint(re.findall(r'"([$\w]+)":', json.dumps(tool["inputSchema"])))
     reading = {name for name, tool in tools.items() if tool["annotations"]["readOnlyHint"]}
     destructive = {name for name, tool in tools.items() if tool["annotations"].get("destructiveHint")}
-    assert reading == {"init", "search", "show", "recent", "health"}
+    assert reading == {"init", "search", "tana_context", "show", "recent", "health"}
     assert destructive == {"update", "supersede", "forget", "undo"}
 
 
