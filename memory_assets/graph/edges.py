@@ -14,7 +14,7 @@ import pyarrow as pa
 from memory_assets.errors import StoreBusyError
 from memory_assets.graph import rules
 from memory_assets.graph.changes import Changes, find_changes
-from memory_assets.graph.entities import Surface, resolve
+from memory_assets.graph.naming import Doubts, Naming
 from memory_assets.stores.catalog import Catalog
 from memory_assets.stores.graph_builds import Build, present_build, record_build
 from memory_assets.stores.memories import MemoryStore
@@ -31,18 +31,11 @@ _RESOLVED = """
 CREATE TEMP VIEW now_surfaces AS
     FROM graph_surfaces WHERE memory_id NOT IN (FROM touched) UNION ALL BY NAME FROM changed_surfaces;
 """
-_ALIASES = pa.schema([("text", pa.string()), ("type", pa.string()), ("entity_id", pa.int64())])
-_NAMES_DIFFER = """
-    WITH left_behind AS (SELECT DISTINCT "text", type FROM graph_surfaces SEMI JOIN touched ON touched.id = memory_id)
-    SELECT (SELECT count(*) FROM changed_surfaces ANTI JOIN graph_aliases USING ("text", type))
-         + (SELECT count(*) FROM (
-                FROM left_behind EXCEPT SELECT "text", type FROM now_surfaces SEMI JOIN left_behind USING ("text", type)))
-"""
 _ENTITIES = """
 CREATE TEMP TABLE changed_aliases AS
     FROM lost_aliases UNION ALL FROM new_aliases;
 CREATE TEMP VIEW now_aliases AS
-    FROM graph_aliases ANTI JOIN changed_aliases USING ("text", type) UNION ALL FROM new_aliases;
+    FROM graph_aliases ANTI JOIN changed_aliases USING ("text", type) UNION ALL BY NAME FROM new_aliases;
 CREATE TEMP TABLE read_again AS
     SELECT id FROM touched UNION SELECT memory_id FROM now_surfaces SEMI JOIN changed_aliases USING ("text", type);
 CREATE TEMP TABLE surfaces_read_again AS FROM now_surfaces SEMI JOIN read_again ON read_again.id = memory_id;
@@ -188,20 +181,21 @@ def refresh_graph(
     for _ in range(_ATTEMPTS):
         versions = memories.version, relations.version
         changes = find_changes(catalog, memories)
-        build, aliases = _resolved(catalog, changes, spellings or {})
-        difference = _compute(catalog, changes, relations.scan(), aliases)
+        build, naming = _named(catalog, changes, spellings or {})
+        difference = _compute(catalog, changes, relations.scan(), naming)
         written = sum(rows.num_rows for rows in difference.values()) + changes.memories.num_rows + changes.gone.num_rows
-        if not (written or changes.compared_all) or _write(catalog, changes, difference, build):
+        if not (written or changes.compared_all or naming.anew) or _write(catalog, changes, difference, build, naming.basis):
             return _outcome(catalog, changes.memories.num_rows, written, versions)
     raise StoreBusyError(f"The graph in {catalog.path} was rebuilt by another process {_ATTEMPTS} times; run the command again.")
 
 
-def _compute(catalog: Catalog, changes: Changes, relations: pa.Table, aliases: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+def _compute(catalog: Catalog, changes: Changes, relations: pa.Table, naming: Naming) -> dict[str, pa.Table]:
     """The rows to remove from and add to each table."""
     with catalog.read() as connection:
         _register(connection, changes)
-        for name, rows in {"relations": relations, **aliases}.items():
-            connection.register(name, rows)
+        connection.register("relations", relations)
+        connection.register("lost_aliases", naming.lost_aliases)
+        connection.register("new_aliases", naming.new_aliases)
         for script in (rules.NOW, _RESOLVED, _ENTITIES.replace("$least_share", str(_LEAST_SHARE)), _NODES, _LOST):
             connection.execute(script)
         if changes:
@@ -221,37 +215,18 @@ def _register(connection: "DuckDBPyConnection", changes: Changes) -> None:
     connection.register("gone", changes.gone)
 
 
-def _resolved(catalog: Catalog, changes: Changes, spellings: Mapping[str, str]) -> tuple[Build, dict[str, pa.Table]]:
-    """The build that was read, and the rows that `graph_aliases` loses and gets: none unless a name came or went.
-
-    The names are read, and resolved when the catalog is closed again.
-    """
+def _named(catalog: Catalog, changes: Changes, spellings: Mapping[str, str]) -> tuple[Build, Naming]:
+    """The build that was read, and what its change does to the names, which are compared when the catalog is closed again."""
     with catalog.read() as connection:
         build = present_build(connection)
         _register(connection, changes)
         connection.execute(rules.NOW)
         connection.execute(_RESOLVED)
-        (differs,) = connection.execute(_NAMES_DIFFER).fetchone() or (0,)
-        if not differs:
-            return build, {"lost_aliases": _ALIASES.empty_table(), "new_aliases": _ALIASES.empty_table()}
-        known = connection.execute('SELECT "text", type, entity_id FROM graph_aliases').fetchall()
-        counted = connection.execute('SELECT "text", type, count(*) FROM now_surfaces GROUP BY ALL ORDER BY ALL').fetchall()
-        together = connection.execute("""
-            SELECT DISTINCT a."text", b."text" FROM now_surfaces a JOIN now_surfaces b USING (memory_id)
-            WHERE a."text" < b."text" AND contains(a."text", ' ') AND contains(b."text", ' ')
-              AND left(a."text", 1) = left(b."text", 1)
-        """).fetchall()
-    before = {(text, kind): number for text, kind, number in known}
-    after = resolve([Surface(*row) for row in counted], together=together, spellings=spellings, known=before)
-    return build, {"lost_aliases": _aliases(before, after), "new_aliases": _aliases(after, before)}
+        doubts = Doubts(connection, spellings)
+    return build, doubts.settle()
 
 
-def _aliases(these: Mapping[tuple[str, str], int], others: Mapping[tuple[str, str], int]) -> pa.Table:
-    rows = [(*name, number) for name, number in these.items() if others.get(name) != number]
-    return pa.table(list(zip(*rows, strict=True)) or [[], [], []], schema=_ALIASES)
-
-
-def _write(catalog: Catalog, changes: Changes, difference: dict[str, pa.Table], build: Build) -> bool:
+def _write(catalog: Catalog, changes: Changes, difference: dict[str, pa.Table], build: Build, names: str) -> bool:
     """Apply the difference in one transaction; False, and nothing written, if another build came in between."""
     with catalog.write() as connection:
         if present_build(connection) != build:
@@ -282,8 +257,8 @@ def _write(catalog: Catalog, changes: Changes, difference: dict[str, pa.Table], 
             INSERT OR REPLACE INTO graph_edges BY NAME FROM new_edges;
         """)
         connection.execute("DELETE FROM graph_position")
-        position = [changes.position.version, changes.position.read_at, changes.basis]
-        connection.execute("INSERT INTO graph_position VALUES ($1, $2, $3)", position)
+        position = [changes.position.version, changes.position.read_at, changes.basis, names]
+        connection.execute("INSERT INTO graph_position VALUES ($1, $2, $3, $4)", position)
         record_build(connection, connection.execute(_TOUCHED).to_arrow_table())
     return True
 

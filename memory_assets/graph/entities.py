@@ -15,7 +15,7 @@ Meaning (embeddings) is not asked: names carry none, and a wrong merge does more
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from memory_assets.language.entity_types import EntityType
@@ -30,6 +30,8 @@ _SHORTEST_FUZZY = 3
 _SLIP_RATIO = 3
 """How many times as often the right spelling is mentioned, if the other one is mentioned more than once."""
 
+_LONGEST_FULL = 3
+"""Words of a name that is called by the first or the last of them."""
 _BLOCK = 40
 """Names that are compared all with all."""
 _DIGITS = re.compile(r"\d+")
@@ -73,37 +75,56 @@ def resolve(
     together: Iterable[tuple[str, str]] = (),
     spellings: Mapping[str, str] | None = None,
     known: Mapping[tuple[str, str], int] | None = None,
+    elsewhere: Mapping[str, Collection[int]] | None = None,
+    taken: Iterable[int] = (),
 ) -> dict[tuple[str, str], int]:
     """Give every surface the id of its entity.
 
     Args:
-        surfaces: all that the tenant's memories mention.
+        surfaces: all that the tenant's memories mention, or all of some divisions.
         together: pairs of texts that one memory mentions; they are not merged as slips of the pen.
         spellings: lower-case spelling -> the name it stands for.
         known: the ids of an earlier resolution, by (text, type). A group keeps the id that most of its mentions had; of a group
             that falls apart the largest part keeps it.
+        elsewhere: for a first or last name alone, the entities beside those of `surfaces` whose full name has it; two will do.
+        taken: ids of entities that are none of `surfaces`.
 
     Returns:
         (text, type) -> entity id, 53 bits.
     """
-    known = known or {}
-    keys = {(surface.text, surface.type): _key(surface, spellings or {}) for surface in surfaces}
+    keys = {(surface.text, surface.type): key_of(surface, spellings or {}) for surface in surfaces}
     names: dict[str, Counter[str]] = defaultdict(Counter)
     for surface in surfaces:
         names[keys[surface.text, surface.type]][surface.type] += surface.memories
-    apart = {frozenset((_key(Surface(a, "PERSON"), {}), _key(Surface(b, "PERSON"), {}))) for a, b in together}
+    apart = {frozenset((key_of(Surface(a, "PERSON"), {}), key_of(Surface(b, "PERSON"), {}))) for a, b in together}
     merged = _merge_fuzzy(names, apart)
-    merged |= _merge_partial(names, merged)
+    merged |= _merge_partial(names, merged, elsewhere or {})
     groups: dict[str, list[Surface]] = defaultdict(list)
     for surface in surfaces:
         groups[_root(merged, keys[surface.text, surface.type])].append(surface)
-    return _with_ids(groups, known)
+    return _with_ids(groups, known or {}, taken)
 
 
-def _key(surface: Surface, spellings: Mapping[str, str]) -> str:
+def key_of(surface: Surface, spellings: Mapping[str, str]) -> str:
+    """What names that are one without further ado have in common: their space and their normalised text."""
     space = surface.type if surface.type in _OWN_SPACE else "name"
     text = surface.text if surface.type in _OWN_SPACE else spellings.get(surface.text.casefold(), surface.text)
     return f"{space}:{normalised(text, surface.type)}"
+
+
+def division_of(key: str) -> str:
+    """Where a key's slips of the pen lie: full names with the same initials and digits are one division; another key is its own."""
+    space, _, name = key.partition(":")
+    words = name.split()
+    if space != "name" or len(words) < 2:
+        return key
+    return " ".join(["initials", *(word[0] for word in words), *_DIGITS.findall(name)])
+
+
+def lone_words(keys: Iterable[str]) -> set[str]:
+    """The first and last names by which the full names among some keys may be called."""
+    names = [key.removeprefix("name:").split() for key in keys if key and key.startswith("name:")]
+    return {word for words in names if 1 < len(words) <= _LONGEST_FULL for word in (words[0], words[-1])}
 
 
 def _root(merged: Mapping[str, str], key: str) -> str:
@@ -137,13 +158,12 @@ def _alike(names: Mapping[str, Counter[str]]) -> Iterator[tuple[str, str]]:
     from rapidfuzz.distance import Levenshtein
     from rapidfuzz.process import cdist
 
-    blocks: dict[tuple[object, ...], list[str]] = defaultdict(list)
+    blocks: dict[tuple[int, str, str], list[str]] = defaultdict(list)
     for key, types in names.items():
         words = key.removeprefix("name:").split()
         if key.startswith("name:") and len(words) > 1 and _FUZZY & types.keys():
-            initials = tuple(word[0] for word in words)
             for place, word in enumerate(words):
-                blocks[place, word, initials, *_DIGITS.findall(key)].append(key)
+                blocks[place, word, division_of(key)].append(key)
     for block in blocks.values():
         runs = [sorted(block)]
         if len(block) > _BLOCK:
@@ -182,13 +202,16 @@ def _type(types: Counter[str]) -> str:
     return max(types, key=lambda kind: (kind != EntityType.NAME, types[kind], kind))
 
 
-def _merge_partial(names: Mapping[str, Counter[str]], merged: Mapping[str, str]) -> dict[str, str]:
-    """First or last name alone -> the one full name that has it."""
+def _merge_partial(
+    names: Mapping[str, Counter[str]], merged: Mapping[str, str], elsewhere: Mapping[str, Collection[int]]
+) -> dict[str, str]:
+    """First or last name alone -> the one full name that has it, or the `_anchor` of the one entity elsewhere."""
     full: dict[str, set[str]] = defaultdict(set)
+    for word, entities in elsewhere.items():
+        full[word] |= {_anchor(number) for number in entities}
     for key, types in names.items():
-        words = key.removeprefix("name:").split()
-        if key.startswith("name:") and 1 < len(words) <= 3 and EntityType.PERSON in types:
-            for word in (words[0], words[-1]):
+        if EntityType.PERSON in types:
+            for word in lone_words([key]):
                 full[word].add(_root(merged, key))
     return {
         key: next(iter(owners))
@@ -200,7 +223,16 @@ def _merge_partial(names: Mapping[str, Counter[str]], merged: Mapping[str, str])
     }
 
 
-def _with_ids(groups: Mapping[str, Sequence[Surface]], known: Mapping[tuple[str, str], int]) -> dict[tuple[str, str], int]:
+def _anchor(entity: int) -> str:
+    """Stands for an entity that is not being resolved."""
+    return f"entity:{entity}"
+
+
+def _with_ids(
+    groups: Mapping[str, Sequence[Surface]], known: Mapping[tuple[str, str], int], elsewhere: Iterable[int]
+) -> dict[tuple[str, str], int]:
+    taken = {number: _anchor(number) for number in elsewhere}
+    ids = {anchor: number for number, anchor in taken.items() if anchor in groups}
     claims: list[tuple[int, int, str]] = []
     for root, members in groups.items():
         votes: Counter[int] = Counter()
@@ -208,8 +240,6 @@ def _with_ids(groups: Mapping[str, Sequence[Surface]], known: Mapping[tuple[str,
             if number := known.get((surface.text, surface.type)):
                 votes[number] += surface.memories
         claims += [(-weight, number, root) for number, weight in votes.items()]
-    taken: dict[int, str] = {}
-    ids: dict[str, int] = {}
     for _, number, root in sorted(claims):
         if root not in ids and number not in taken:
             taken[number], ids[root] = root, number

@@ -142,6 +142,11 @@ MIGRATIONS: tuple[str, ...] = (
         version BIGINT, read_at TIMESTAMPTZ, basis VARCHAR, lineage BIGINT, build BIGINT
     );
     """,
+    """
+    ALTER TABLE graph_aliases ADD COLUMN key VARCHAR;
+    ALTER TABLE graph_aliases ADD COLUMN division VARCHAR;
+    ALTER TABLE graph_position ADD COLUMN names VARCHAR;
+    """,
 )
 """One script per schema version, each run once and in one transaction."""
 

@@ -1,0 +1,127 @@
+"""Which names a change makes doubtful, and who they mean now; the names that it does not concern are not looked at.
+
+Names are resolved a division at a time (`memory_assets.graph.entities.division_of`), because only names of one division can be slips of
+each other. A division is resolved again when one of its names is mentioned by a changed memory, and with it those first and last names
+that stand alone somewhere and that a full name of the division has: whether such a name means one person hangs on all full names
+that have it. The catalog is closed while names are compared.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from memory_assets.graph.entities import Surface, division_of, key_of, lone_words, resolve
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+    Name = tuple[str, str]
+    """Text and type."""
+
+_ALIASES = pa.schema(
+    [("text", pa.string()), ("type", pa.string()), ("entity_id", pa.int64()), ("key", pa.string()), ("division", pa.string())]
+)
+_MENTIONED = """
+    SELECT "text", type FROM changed_surfaces
+    UNION SELECT "text", type FROM graph_surfaces SEMI JOIN touched ON touched.id = memory_id
+"""
+_KNOWN = 'SELECT "text", type, entity_id, key FROM graph_aliases SEMI JOIN divisions USING (division)'
+_COUNTED = 'SELECT "text", type, count(*) FROM now_surfaces SEMI JOIN doubtful USING ("text", type) GROUP BY ALL ORDER BY ALL'
+_TOGETHER = """
+    WITH full_names AS (FROM now_surfaces SEMI JOIN doubtful USING ("text", type) WHERE contains("text", ' '))
+    SELECT DISTINCT a."text", b."text" FROM full_names a JOIN full_names b USING (memory_id)
+    WHERE a."text" < b."text" AND left(a."text", 1) = left(b."text", 1)
+"""
+_ELSEWHERE = """
+    SELECT word, list(DISTINCT entity_id ORDER BY entity_id)[:2] FROM (
+        SELECT entity_id, unnest([split_part(name, ' ', 1), split_part(name, ' ', -1)]) AS word
+        FROM (SELECT entity_id, substr(key, 6) AS name FROM graph_aliases ANTI JOIN divisions USING (division)
+              WHERE type = 'PERSON' AND starts_with(key, 'name:') AND length(name) - length(replace(name, ' ', '')) BETWEEN 1 AND 2)
+    ) SEMI JOIN words USING (word) GROUP BY word
+"""
+_TAKEN = 'SELECT DISTINCT entity_id FROM graph_aliases ANTI JOIN doubtful USING ("text", type)'
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """What a change does to `graph_aliases`."""
+
+    lost_aliases: pa.Table
+    """Rows that it loses."""
+    new_aliases: pa.Table
+    """Rows that it gets."""
+    basis: str
+    """Digest of the spellings with which the names were compared."""
+    anew: bool
+    """Whether all names were, because the spellings are others than those of the last build."""
+
+
+class Doubts:
+    """The names that a change concerns, as they were read."""
+
+    def __init__(self, connection: "DuckDBPyConnection", spellings: Mapping[str, str]) -> None:
+        """Read them from the catalog, which shows `touched`, `changed_surfaces` and `now_surfaces` too.
+
+        Args:
+            connection: to the catalog.
+            spellings: lower-case spelling -> the name it stands for.
+        """
+        self._spellings = spellings
+        self._basis = blake2b(repr(sorted(spellings.items())).encode("utf-8", "replace"), digest_size=16).hexdigest()
+        self._anew = connection.execute("SELECT names FROM graph_position").fetchone() != (self._basis,)
+        mentioned = f'{_MENTIONED} UNION SELECT "text", type FROM graph_aliases' if self._anew else _MENTIONED
+        names: set[Name] = set(connection.execute(mentioned).fetchall())
+        divisions = {division_of(self._key(name)) for name in names}
+        self._before: dict[Name, tuple[int, str]] = {}
+        if self._anew:
+            self._remember(connection.execute('SELECT "text", type, entity_id, key FROM graph_aliases').fetchall())
+        else:
+            _register(connection, "divisions", division=divisions)
+            self._remember(connection.execute(_KNOWN).fetchall())
+            alone = {f"name:{word}" for word in lone_words([*map(self._key, names), *(key for _, key in self._before.values())])}
+            _register(connection, "divisions", division=alone)
+            self._remember(connection.execute(_KNOWN).fetchall())
+            divisions |= alone
+        names |= self._before.keys()
+        _register(connection, "divisions", division=divisions)
+        _register(connection, "doubtful", text=[text for text, _ in names], type=[kind for _, kind in names])
+        self._counted = [Surface(*row) for row in connection.execute(_COUNTED).fetchall()]
+        self._together = connection.execute(_TOGETHER).fetchall()
+        self._elsewhere: dict[str, list[int]] = {}
+        self._taken: set[int] = set()
+        if not self._anew and names:
+            words = {key.removeprefix("name:") for key in map(self._key, names) if key.startswith("name:") and " " not in key}
+            _register(connection, "words", word=words)
+            self._elsewhere = dict(connection.execute(_ELSEWHERE).fetchall())
+            self._taken = {number for (number,) in connection.execute(_TAKEN).fetchall()}
+
+    def settle(self) -> Naming:
+        """Decide who they mean."""
+        ids = resolve(
+            self._counted,
+            together=self._together,
+            spellings=self._spellings,
+            known={name: number for name, (number, _) in self._before.items()},
+            elsewhere=self._elsewhere,
+            taken=self._taken,
+        )
+        after = {name: (number, self._key(name)) for name, number in ids.items()}
+        return Naming(_differing(self._before, after), _differing(after, self._before), self._basis, self._anew)
+
+    def _key(self, name: "Name") -> str:
+        return key_of(Surface(*name), self._spellings)
+
+    def _remember(self, rows: "Iterable[tuple[str, str, int, str]]") -> None:
+        self._before |= {(text, kind): (number, key) for text, kind, number, key in rows}
+
+
+def _differing(these: "Mapping[Name, tuple[int, str]]", others: "Mapping[Name, tuple[int, str]]") -> pa.Table:
+    rows = [(*name, *found, division_of(found[1] or "")) for name, found in these.items() if others.get(name) != found]
+    return pa.table(list(zip(*rows, strict=True)) or [[]] * len(_ALIASES), schema=_ALIASES)
+
+
+def _register(connection: "DuckDBPyConnection", name: str, **columns: Iterable[str]) -> None:
+    connection.register(name, pa.table({column: pa.array(values, pa.string()) for column, values in columns.items()}))
