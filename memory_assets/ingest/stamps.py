@@ -5,8 +5,6 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from memory_assets.models import Source
 from memory_assets.sources.digests import stat_digests
 
@@ -44,11 +42,8 @@ def stored_stamp(tenant: "Tenant") -> str:
     Raises:
         StoreError: a table cannot be read.
     """
-    return f"{_newest(tenant.memories.scan(('updated_at',)))}.{_newest(tenant.relations.scan().select(['created_at']))}"
-
-
-def _newest(times: pa.Table) -> str:
-    return f"{times.num_rows}-{times[0].cast(pa.int64()).to_numpy().max(initial=0)}"
+    memories, relations = tenant.memories, tenant.relations
+    return f"{len(memories)}-{memories.last_updated()}.{len(relations)}-{relations.last_stated()}"
 
 
 def _stat(path: Path) -> str:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _PATIENCE_SECONDS = 60.0
 """How long a commit is tried while other writers come first."""
 _LONGEST_PAUSE_SECONDS = 0.25
+_FEW = 2_000
+"""Rows up to which it is cheaper to read and write them whole than to read a large table."""
 _MENDS = {
     "Read-only file system": "its folder can only be read, so write where it is mounted for writing",
     "No space left on device": "the disk is full, so make room on it",
@@ -201,25 +203,57 @@ def aligned(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.table(columns, schema=schema)
 
 
-def update_columns(table: "Table", rows: pa.Table, where: str | None = None) -> "MergeResult":
-    """Set the given columns of the rows whose id is in `rows`, in one commit; other columns and rows stay as they are.
+def change(table: "Table", rows: pa.Table, where: Callable[[str], str]) -> int:
+    """Set some columns of the rows whose id is in `rows`, in one commit; other columns and rows stay as they are.
+
+    A few rows are read whole, by the index on `id`, and replaced unless somebody changes them meanwhile; those are looked at once more.
+    To set columns alone LanceDB reads the whole table, and its indices lose the whole fragment that holds a row.
 
     Args:
         table: what is written to.
-        rows: `id` and the columns.
-        where: as for `upsert`.
+        rows: `id`, `updated_at`, which nobody else gives to any of them, and the columns to set.
+        where: the condition under which a row is changed, with what stands before a column's name.
+
+    Returns:
+        How many were changed.
 
     Raises:
         StoreError: the commit did not happen; nothing was written.
     """
+    failure = _not_written(table, rows)
+    if rows.num_rows > _FEW:
+        return commit(table, lambda: _change_columns(table, rows, where), failure)
+    listed = f"id IN ({', '.join(map(str, rows['id'].to_pylist()))})"
+    to_do = f"{listed} AND {where('')} AND NOT {unchanged(rows['updated_at'].to_pylist(), '')}"
+    changed = 0
+    while True:
+        found, done = commit(table, lambda: _change_whole(table, rows, to_do), failure)
+        changed += done
+        if done == found:
+            return changed
+
+
+def _change_columns(table: "Table", rows: pa.Table, where: Callable[[str], str]) -> int:
+    schema = pa.schema([field for field in table.schema if field.name in rows.column_names])
     # LanceDB 0.40 panics where a condition meets some columns of rows that its index on `id` holds.
-    builder = table.merge_insert("id").when_matched_update_all(where=where).use_index(where is None)
+    builder = table.merge_insert("id").when_matched_update_all(where=where("target.")).use_index(False)
+    return builder.execute(aligned(rows, schema)).num_updated_rows
 
-    def work() -> "MergeResult":
-        schema = pa.schema([field for field in table.schema if field.name in rows.column_names])
-        return builder.execute(aligned(rows, schema))
 
-    return commit(table, work, _not_written(table, rows))
+def _change_whole(table: "Table", rows: pa.Table, to_do: str) -> tuple[int, int]:
+    """How many rows were to be changed, and how many were."""
+    whole = table.search().where(to_do).to_arrow()
+    if not whole.num_rows:
+        return 0, 0
+    guard = unchanged(whole["updated_at"].to_pylist())
+    places = {number: place for place, number in enumerate(rows["id"].to_pylist())}
+    set_now = rows.take([places[number] for number in whole["id"].to_pylist()])
+    for name in rows.column_names:
+        place = whole.schema.get_field_index(name)
+        field = whole.schema.field(place)
+        whole = whole.set_column(place, field, set_now[name].cast(field.type))
+    builder = table.merge_insert("id").when_matched_update_all(where=guard)
+    return whole.num_rows, builder.execute(aligned(whole, table.schema)).num_updated_rows
 
 
 def unchanged(updated_at: Iterable[datetime], row: str = "target.") -> str:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -221,9 +222,9 @@ class MemoryStore:
         """
         if not rows.num_rows:
             return 0
-        written = lance.update_columns(self.stored.writing, rows, lance.unchanged(read_at))
+        changed = lance.change(self.stored.writing, rows, partial(lance.unchanged, read_at))
         self._changed()
-        return written.num_updated_rows
+        return changed
 
     def transition(
         self,
@@ -256,10 +257,12 @@ class MemoryStore:
         if superseded_by is not None:
             columns["superseded_by"] = superseded_by
         rows = pa.table(columns, schema=pa.schema([SCHEMA.field(name) for name in columns]))
-        guard = f"target.state IN {lance.quoted(tuple(sources))}"
-        if read_at is not None:
-            guard = f"{guard} AND {lance.unchanged(read_at)}"
-        moved = lance.update_columns(self.stored.writing, rows, guard).num_updated_rows
+
+        def where(row: str) -> str:
+            as_read = "" if read_at is None else f" AND {lance.unchanged(read_at, row)}"
+            return f"{row}state IN {lance.quoted(tuple(sources))}{as_read}"
+
+        moved = lance.change(self.stored.writing, rows, where)
         self._changed()
         if moved in (0, len(ids)):
             return list(ids) if moved else []
@@ -368,6 +371,11 @@ class MemoryStore:
         """What changed since a position, as `read_changes` says; read on disk, rows come with LanceDB's `_rowid`."""
         held = self._resident.search() if self._resident else None
         return read_changes(held if held is not None else Rows(self.table, row_ids=True), since, known, columns)
+
+    @reading
+    def last_updated(self) -> int:
+        """When a memory was written last, in microseconds since 1970; 0 where there is none. Compacting leaves it as it is."""
+        return Rows(self.table).last_updated()
 
     @reading
     def nearest(

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from memory_assets.models import Kind, Memory, Source, State
+from memory_assets.stores import lance
 from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.rows import new_id, to_arrow
 
@@ -83,7 +84,7 @@ def test_only_who_is_in_a_source_state_moves_and_is_told(store: MemoryStore, one
 def test_rows_that_the_indices_hold_change_as_new_ones_do(store: MemoryStore, one: Memory, two: Memory) -> None:
     store.stored.writing.optimize()
     assert store.transition([one.id], State, State.FORGOTTEN) == [one.id]
-    rows = pa.table({"id": [two.id], "title": ["set"]})
+    rows = pa.table({"id": [two.id], "title": ["set"], "updated_at": [datetime.now(UTC)]})
     assert store.update(rows, [two.updated_at]) == 1
     assert (state(store, one), store.get([two.id])[0].title) == (State.FORGOTTEN, "set")
 
@@ -94,6 +95,31 @@ def test_who_is_forgotten_while_a_cycle_archives_stays_forgotten(
     meanwhile(lambda: person.transition([one.id], (State.ACTIVE,), State.FORGOTTEN))
     assert store.transition([one.id, two.id], (State.ACTIVE,), State.ARCHIVED) == [two.id]
     assert state(person, one) == State.FORGOTTEN
+
+
+def test_what_a_row_was_given_while_it_moves_is_kept(
+    store: MemoryStore, person: MemoryStore, one: Memory, two: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replaced, acts = lance.aligned, [lambda: edit(person, one)]
+
+    def late(*given: pa.Table | pa.Schema) -> pa.Table:
+        if acts:
+            acts.pop()()
+        return replaced(*given)
+
+    monkeypatch.setattr(lance, "aligned", late)
+    assert store.transition([one.id, two.id], State, State.FORGOTTEN) == [one.id, two.id]
+    kept, other = person.get([one.id, two.id])
+    assert (kept.content, kept.state, other.state) == ("edited", State.FORGOTTEN, State.FORGOTTEN)
+
+
+@pytest.mark.parametrize("few", [0, 2_000])
+def test_few_rows_and_many_change_alike(store: MemoryStore, one: Memory, monkeypatch: pytest.MonkeyPatch, few: int) -> None:
+    monkeypatch.setattr(lance, "_FEW", few)
+    before = store.get([one.id])[0]
+    assert store.transition([one.id, 7], (State.ACTIVE,), State.VANISHED) == [one.id]
+    after = store.get([one.id])[0]
+    assert replace(after, updated_at=before.updated_at, state=State.ACTIVE) == before
 
 
 def edit(person: MemoryStore, wanted: Memory) -> None:
