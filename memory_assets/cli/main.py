@@ -26,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "supersede": ("supersede", "Let one memory take the place of another that no longer holds."),
     "undo": ("undo", "Take back what was last done to a memory."),
     "relate": ("relate", "State how two memories relate."),
+    "learn": ("learn", "Curate Claude Code's silos into PAI's homes: check, review, apply, undo."),
     "consolidate": ("consolidate", "Run a sleep cycle now: decay, creative, cluster, forget."),
     "graph": ("graph", "Draw the graph as one HTML file."),
     "import": ("import_", "Take in memories from a JSON Lines file."),

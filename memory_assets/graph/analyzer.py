@@ -9,7 +9,8 @@ that no memory holds up the rest.
 
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ from memory_assets.stores.analyzer_failures import record_failure
 if TYPE_CHECKING:
     import httpx
 
+    from memory_assets.settings import Settings
     from memory_assets.tenants import Tenant
 
 MEANINGS: dict[RelationType, str] = {
@@ -226,7 +228,7 @@ class ChatModel:
             body |= {"stream": False, "format": schema, "options": {"temperature": 0}}
         else:
             url = f"{self.base_url}/chat/completions"
-            named = {"name": "relations", "strict": True, "schema": schema}
+            named = {"name": "answer", "strict": True, "schema": schema}
             body |= {"temperature": 0, "response_format": {"type": "json_schema", "json_schema": named}}
         try:
             answer = json.loads(self._post(url, body))
@@ -272,6 +274,19 @@ class ChatModel:
         return bytes(answer)
 
 
+@contextmanager
+def open_chat_model(settings: "Settings", chosen: str) -> Iterator[ChatModel]:
+    """The chat model that `MEMORY_CHAT_MODEL` names, `ollama:NAME` or `openai:NAME`; nothing is asked yet."""
+    import httpx
+
+    provider, _, name = chosen.partition(":")
+    key = settings.openai_api_key
+    base_url = settings.ollama_url if provider == "ollama" else settings.openai_url or "https://api.openai.com/v1"
+    headers = {"Authorization": f"Bearer {key.get_secret_value()}"} if key and provider == "openai" else {}
+    with httpx.Client(headers=headers) as client:
+        yield ChatModel(client, provider, name, base_url)
+
+
 def analyze_changed(tenant: "Tenant", on_progress: Callable[[int, int], None]) -> AnalyzerOutcome:
     """Ask about every active memory that this model has not seen in its present text: newest first, those it failed on last.
 
@@ -288,18 +303,11 @@ def analyze_changed(tenant: "Tenant", on_progress: Callable[[int, int], None]) -
     chosen = tenant.settings.chat_model
     if not chosen:
         return AnalyzerOutcome()
-    import httpx
-
-    provider, _, name = chosen.partition(":")
-    key = tenant.settings.openai_api_key
-    base_url = tenant.settings.ollama_url if provider == "ollama" else tenant.settings.openai_url or "https://api.openai.com/v1"
-    headers = {"Authorization": f"Bearer {key.get_secret_value()}"} if key and provider == "openai" else {}
     outcome = AnalyzerOutcome(model=chosen)
     outcome.withdrawn = _withdraw_stale(tenant, chosen)
     todo = _unseen(tenant, chosen)
     failures = 0
-    with httpx.Client(headers=headers) as client:
-        model = ChatModel(client, provider, name, base_url)
+    with open_chat_model(tenant.settings, chosen) as model:
         for done, (number, digest) in enumerate(todo, start=1):
             try:
                 links = _ask(tenant, model, number, outcome.dropped)

@@ -1,9 +1,13 @@
 """Source items as memory entries: one text each, whoever wrote it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+import pyarrow as pa
 
 from memory_assets.stores.catalog import Catalog
 
+_MOVES = pa.schema([("silo", pa.string()), ("canonical", pa.string())])
 _WANTED = """
     SELECT key, source, kind, title,
            trim(concat_ws(E'\n\n', nullif(concat_ws(E'\n', nullif(description, ''), hooks), ''),
@@ -16,9 +20,13 @@ _WANTED = """
         WHERE NOT contains(lower(concat_ws(' ', title, description, body)), lower(rtrim(hook, '.…')))
         GROUP BY key
     ) USING (key)
-    WHERE remember AND content <> ''
+    WHERE remember AND content <> '' AND key NOT IN (
+        SELECT c.key FROM moves JOIN source_items c ON c.key = moves.canonical JOIN source_items s ON s.key = moves.silo
+        WHERE c.body = s.body AND c.description = s.description
+    )
 """
-"""What an index says of a file adds to the file's description, unless the file says so itself."""
+"""What an index says of a file adds to the file's description, unless the file says so itself. A canonical memory whose silo file
+still stands is that file's memory, and not a second one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +40,19 @@ class EntriesOutcome:
     data_version: str
 
 
-def refresh_entries(catalog: Catalog) -> EntriesOutcome:
+def refresh_entries(catalog: Catalog, moves: Mapping[str, str] | None = None) -> EntriesOutcome:
     """Bring `memory_entries` to what the source items say, in one transaction, and only where something differs.
+
+    Args:
+        catalog: the tenant's catalog.
+        moves: the canonical key that each curated silo memory has now.
 
     Raises:
         StoreError: the catalog cannot be written; nothing was.
     """
+    curated = pa.table({"silo": list((moves or {}).keys()), "canonical": list((moves or {}).values())}, schema=_MOVES)
     with catalog.read() as connection:
+        connection.register("moves", curated)
         added, changed, removed = connection.execute(f"""
             SELECT count(*) FILTER (e.key IS NULL),
                    count(*) FILTER (e.entry_hash <> w.entry_hash),
@@ -47,6 +61,7 @@ def refresh_entries(catalog: Catalog) -> EntriesOutcome:
         """).fetchone() or (0, 0, 0)
     if added or changed or removed:
         with catalog.write() as connection:
+            connection.register("moves", curated)
             connection.execute(f"""
                 MERGE INTO memory_entries e USING ({_WANTED}) w ON e.key = w.key
                     WHEN MATCHED AND e.entry_hash <> w.entry_hash THEN UPDATE BY NAME

@@ -4,7 +4,7 @@ The table is compared with the entries set-wise in DuckDB; only what differs is 
 be the last before a kill: the next run finds the rest to do.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ _CHUNK = 512
 """Memories per commit."""
 
 _COMPARED = ("id", "source", "source_key", "state", "content_hash", "revision", "updated_at")
+_MOVES = pa.schema([("silo", pa.string()), ("canonical", pa.string())])
 _GONE = (State.VANISHED, State.SUPERSEDED)
 """States from which a memory returns when its source says it again."""
 _USERS_OWN = ("state", "superseded_by", "protected", "external_id")
@@ -54,6 +55,7 @@ def sync_memories(
     store: MemoryStore,
     open_embedder: "Callable[[], Embedder]",
     on_progress: Callable[[int, int], None],
+    moves: Mapping[str, str] | None = None,
 ) -> MemoriesOutcome:
     """Bring the `memories` table to what the entries say.
 
@@ -66,13 +68,18 @@ def sync_memories(
         store: the tenant's memories.
         open_embedder: loads the embedder; called only if there is something to embed.
         on_progress: told (done, total) after every commit.
+        moves: the canonical key that each curated silo memory has now: it stays the same memory.
 
     Raises:
         StoreError: a store cannot be read or written; finished commits stay.
         EmbedderError: the embedder failed; finished commits stay.
     """
     existing = store.scan(_COMPARED, "source_key <> ''")
-    to_write, to_return, to_supersede, to_vanish = _plan(catalog, existing)
+    keys, said_already = _moved(catalog, existing, moves or {})
+    if keys:
+        store.update(*_rekeyed(existing, keys))
+        existing = store.scan(_COMPARED, "source_key <> ''")
+    to_write, to_return, to_supersede, to_vanish = _plan(catalog, existing, said_already)
     outcome = MemoriesOutcome()
     embedder = open_embedder() if to_write.num_rows else None
     done = 0
@@ -91,8 +98,53 @@ def sync_memories(
     return outcome
 
 
-def _plan(catalog: Catalog, existing: pa.Table) -> tuple[pa.Table, pa.Table, pa.Table, pa.Table]:
-    """What to write (new and changed entries), and the state changes: returned, superseded and vanished rows."""
+def _moved(catalog: Catalog, existing: pa.Table, moves: Mapping[str, str]) -> tuple[dict[int, str], list[str]]:
+    """Which memories get another source key because what they came from was moved, and which entries another memory says already.
+
+    A curated silo memory gets the key of its canonical file. It has its first key again when that is undone, or when the file
+    returns after the canonical one is gone: an id is made of the key and the text that a memory had first, so it tells.
+    """
+    with catalog.read() as connection:
+        connection.register("existing", existing)
+        connection.register("moves", pa.table({"silo": list(moves), "canonical": list(moves.values())}, schema=_MOVES))
+        adopted = connection.execute("""
+            SELECT x.id, m.canonical FROM existing x
+            JOIN moves m ON m.silo = x.source_key
+            JOIN memory_entries e ON e.key = m.canonical
+            ANTI JOIN memory_entries s ON s.key = x.source_key AND s.content_hash = x.content_hash
+            WHERE x.content_hash <> e.content_hash
+               OR NOT EXISTS (FROM existing y WHERE y.source_key = e.key AND y.content_hash = e.content_hash)
+            QUALIFY x.content_hash <> e.content_hash
+                 OR row_number() OVER (PARTITION BY e.key, x.content_hash ORDER BY x.state <> 'active', x.id) = 1
+        """).fetchall()
+        missing = connection.execute("""
+            SELECT e.key, e.content_hash FROM memory_entries e
+            ANTI JOIN existing x ON x.source_key = e.key AND x.content_hash = e.content_hash
+        """).fetchall()
+        said = connection.execute(
+            "SELECT x.id FROM existing x SEMI JOIN memory_entries e ON e.key = x.source_key AND e.content_hash = x.content_hash"
+        ).to_arrow_table()
+    keys = dict(adopted)
+    there = set(existing["id"].to_pylist())
+    taken = {number: key for key, digest in missing if (number := derived_id(key, digest)) in there and number not in keys}
+    alive = set(said["id"].to_pylist()) if taken else set()
+    returned = {number: key for number, key in taken.items() if number not in alive}
+    return keys | returned, [key for number, key in taken.items() if number in alive]
+
+
+def _rekeyed(existing: pa.Table, keys: Mapping[int, str]) -> tuple[pa.Table, list[datetime]]:
+    """Rows for `MemoryStore.update` that set the source keys, and when the memories were read."""
+    read_at = dict(zip(existing["id"].to_pylist(), existing["updated_at"].to_pylist(), strict=True))
+    columns = {"id": list(keys), "source_key": list(keys.values()), "updated_at": [datetime.now(UTC)] * len(keys)}
+    rows = pa.table(columns, schema=pa.schema([SCHEMA.field(name) for name in columns]))
+    return rows, [read_at[number] for number in keys]
+
+
+def _plan(catalog: Catalog, existing: pa.Table, said_already: Sequence[str]) -> tuple[pa.Table, pa.Table, pa.Table, pa.Table]:
+    """What to write, which is new and changed entries but those that another memory says already, and the state changes.
+
+    These are the rows that returned, are superseded, and vanished.
+    """
     with catalog.read() as connection:
         connection.register("existing", existing)
         connection.execute(f"""
@@ -105,11 +157,14 @@ def _plan(catalog: Catalog, existing: pa.Table) -> tuple[pa.Table, pa.Table, pa.
                    list(x.id ORDER BY x.id) FILTER (x.content_hash <> w.content_hash AND x.state IN {quoted(SUPERSEDABLE)}) AS older
             FROM wanted w JOIN existing x ON x.source_key = w.key GROUP BY w.key;
         """)
-        to_write = connection.execute("""
+        to_write = connection.execute(
+            """
             SELECT w.*, h.same_id, h.older, x.updated_at AS read_at
             FROM wanted w LEFT JOIN heads h USING (key) LEFT JOIN existing x ON x.id = h.same_id
-            WHERE x.id IS NULL OR x.revision <> w.revision ORDER BY length(w.content), w.key
-        """).to_arrow_table()
+            WHERE (x.id IS NULL OR x.revision <> w.revision) AND NOT list_contains($1, w.key) ORDER BY length(w.content), w.key
+        """,
+            [list(said_already)],
+        ).to_arrow_table()
         to_return = connection.execute(f"""
             SELECT x.id FROM heads h JOIN existing x ON x.id = h.same_id WHERE x.state IN {quoted(_GONE)} ORDER BY x.id
         """).to_arrow_table()

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from memory_assets.models import Hook, Refusal, Source, SourceItem
@@ -31,6 +31,15 @@ _POINTER = re.compile(
 _NOTHING_SAID = re.compile(r"\s*(?:[-*_=]{3,}|(?:[-*_]\s+){2,}[-*_]|<!--[^<>]*-->|[-*+]|)\s*")
 _OF_THE_INDEX = frozenset(("", "memory", "memory index", "memories", "index", "auto memory", "memory.md", "project memory"))
 """Headings that name the index and not what stands below it."""
+
+
+class Pointer(NamedTuple):
+    """A line of an index that points to a file of its silo."""
+
+    name: str
+    """Of the file."""
+    hook: str
+    """What the line says of it; may be empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +73,8 @@ def parse_index(data: bytes, *, prefix: str, path: str, dating: Dating, project:
     for section in _sections(parse(text)[1]):
         said: list[str] = []
         for line in section.lines:
-            if found := _POINTER.fullmatch(line):
-                hooks.append(Hook(prefix + unquote(found["linked"] or found["bare"]), (found["hook"] or "").strip()))
+            if pointed := pointer(line):
+                hooks.append(Hook(prefix + pointed.name, pointed.hook))
             elif said or not _NOTHING_SAID.fullmatch(line):
                 said.append(line)
         while said and _NOTHING_SAID.fullmatch(said[-1]):
@@ -98,6 +107,12 @@ def parse_index(data: bytes, *, prefix: str, path: str, dating: Dating, project:
         )
     nothing_said = Refusal(Source.CLAUDE_SILO, path, "it says nothing but where to look", "")
     return Parsed(items, () if items else [nothing_said], hooks)
+
+
+def pointer(line: str) -> Pointer | None:
+    """Return what a line of an index points to, None where it says anything else."""
+    found = _POINTER.fullmatch(line)
+    return Pointer(unquote(found["linked"] or found["bare"]), (found["hook"] or "").strip()) if found else None
 
 
 def _sections(text: str) -> Iterator[_Section]:

@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
-from memory_assets.models import FileStamp, Kind, Refusal, Scan, Source, SourceItem
+from memory_assets.models import FileStamp, Hook, Kind, Refusal, Scan, Source, SourceItem
 from memory_assets.sources.dating import Dating
 from memory_assets.sources.files import MAX_BYTES, RefusedFileError, decode, shown_path, wide_encoding
 from memory_assets.sources.json_fields import Fields
@@ -95,7 +95,11 @@ def line_files(folder: str) -> list[str]:
 
 
 def _curated(data: bytes, path: str, key: str, *, kind: Kind, dating: Dating) -> Parsed:
-    return Parsed([memory_item(data, source=Source.PAI_LEARNING, key=key, path=path, dating=dating, kind=kind)])
+    item = memory_item(data, source=Source.PAI_LEARNING, key=key, path=path, dating=dating, kind=kind)
+    said = item.metadata.get("frontmatter", {}).get("index_hook", [])
+    return Parsed(
+        [item], hooks=[Hook(key, hook) for hook in (said if isinstance(said, list) else [said]) if isinstance(hook, str)]
+    )
 
 
 def _parse_lines(data: bytes, *, path: str, relative: str) -> Parsed:

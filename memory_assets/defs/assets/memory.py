@@ -10,6 +10,7 @@ from memory_assets.defs.partitions import TENANTS
 from memory_assets.defs.resources import MemoryResource
 from memory_assets.ingest.backfill import catch_up
 from memory_assets.ingest.memories import sync_memories
+from memory_assets.stores.moves import read_moves
 
 GROUP = "memory"
 
@@ -51,6 +52,7 @@ def memories(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.Ma
         tenant.memories,
         lambda: tenant.embedder,
         embedded,
+        read_moves(tenant.folder),
     )
     seconds = perf_counter() - started
     return dg.MaterializeResult(

@@ -10,6 +10,7 @@ from memory_assets.defs.partitions import TENANTS
 from memory_assets.defs.resources import MemoryResource
 from memory_assets.ingest.entries import refresh_entries
 from memory_assets.ingest.features import extract_features
+from memory_assets.stores.moves import read_moves
 
 GROUP = "understanding"
 
@@ -25,7 +26,8 @@ GROUP = "understanding"
 def memory_entries(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
     """Everything from the sources that is to be remembered, in one shape: one text, its kind, times, tags and provenance."""
     started = perf_counter()
-    outcome = refresh_entries(memory.open(context.partition_key).catalog)
+    tenant = memory.open(context.partition_key)
+    outcome = refresh_entries(tenant.catalog, read_moves(tenant.folder))
     return dg.MaterializeResult(
         data_version=dg.DataVersion(outcome.data_version),
         metadata={

@@ -1,0 +1,118 @@
+"""`memory learn`: check, review, apply, undo."""
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from memory_assets.cli.options import common_options
+from memory_assets.cli.output import print_answer, say
+from memory_assets.tenants import Tenant
+
+if TYPE_CHECKING:
+    from memory_assets.operations.learn import ProposalView
+
+_KEYS = "[a]ccept, [r]eject, [d]efer, [e]dit, [s]how evidence, [n]ext, [q]uit"
+
+
+@click.group("learn", epilog="Example: memory learn check   (then: memory learn review, memory learn apply)")
+def command() -> None:
+    """Curate Claude Code's silos into PAI's canonical homes: check, review, apply; undo takes the last apply back."""
+
+
+@command.command("check", epilog="Example: memory learn check --json")
+@common_options
+def check(tenant: Tenant, as_json: bool) -> None:
+    """Look through silos, reflections and ratings, and propose. No silo is touched."""
+    from memory_assets.operations.learn import check
+
+    print_answer(check(tenant), tenant, as_json=as_json)
+
+
+@command.command("review", epilog="Example: memory learn review --accept LP-001 --reject LP-004")
+@click.option("--accept", metavar="ID", multiple=True, help="The next apply carries it out.")
+@click.option("--reject", metavar="ID", multiple=True, help="It returns only if more speaks for it.")
+@click.option("--defer", metavar="ID", multiple=True, help="For later.")
+@click.option("--edit", metavar="ID", help="Write its text in your editor.")
+@click.option("--note", help="Kept with what is accepted, rejected or deferred.")
+@click.option("--evidence", is_flag=True, help="Show what speaks for each.")
+@common_options
+def review(
+    accept: tuple[str, ...],
+    reject: tuple[str, ...],
+    defer: tuple[str, ...],
+    edit: str | None,
+    note: str | None,
+    evidence: bool,
+    tenant: Tenant,
+    as_json: bool,
+) -> None:
+    """Decide on proposals: one by one on a terminal, by their ids, or by editing PAI's review.md."""
+    from memory_assets.operations.learn import review
+
+    answer = review(tenant, accept=accept, reject=reject, defer=defer, note=note)
+    if edit:
+        _edit(tenant, next((each for each in answer.proposals if each.id == edit.upper()), None), edit)
+        answer = review(tenant)
+    if not (accept or reject or defer or edit or as_json) and sys.stdin.isatty():
+        _ask(tenant, answer.proposals)
+        return
+    print_answer(answer, tenant, as_json=as_json, evidence=evidence, body=evidence)
+
+
+@command.command("apply", epilog="Example: memory learn apply --dry-run")
+@click.option("--dry-run", is_flag=True, help="Say what would be written and deleted, and do nothing.")
+@common_options
+def apply(dry_run: bool, tenant: Tenant, as_json: bool) -> None:
+    """Write the canonical files, then delete the silo files that they hold. Safe to stop and run again at any time.
+
+    User, project and reference memories pass through, feedback only if it was accepted. What changed since the check stays.
+    """
+    from memory_assets.operations.learn import apply
+
+    print_answer(apply(tenant, dry_run=dry_run), tenant, as_json=as_json)
+
+
+@command.command("undo", epilog="Example: memory learn undo")
+@common_options
+def undo(tenant: Tenant, as_json: bool) -> None:
+    """Take the last apply back: the silo files return, and the canonical files are as they were."""
+    from memory_assets.operations.learn import undo
+
+    print_answer(undo(tenant), tenant, as_json=as_json)
+
+
+def _ask(tenant: Tenant, proposals: "list[ProposalView]") -> None:
+    """Go through what is to be decided, one by one; each decision is kept at once."""
+    from memory_assets.learn.proposals import Status
+    from memory_assets.operations.learn import review
+
+    waiting = [each for each in proposals if each.status in (Status.PENDING, Status.DEFERRED)]
+    for number, proposal in enumerate(waiting, start=1):
+        say(f"\n{number} of {len(waiting)}", bold=True)
+        say(proposal.text(body=True))
+        while True:
+            key = click.prompt(_KEYS, default="n", show_default=False).strip().lower()[:1]
+            if key == "s":
+                say("\n".join(f"   - {each.line()}" for each in proposal.evidence))
+            elif key == "e":
+                _edit(tenant, proposal, proposal.id)
+            elif key in "ardnq":
+                break
+        if key == "q":
+            return
+        if key != "n":
+            chosen = [proposal.id]
+            review(tenant, accept=chosen * (key == "a"), reject=chosen * (key == "r"), defer=chosen * (key == "d"))
+    say("\nNothing is left to decide on; `memory learn apply` does what was accepted.")
+
+
+def _edit(tenant: Tenant, proposal: "ProposalView | None", reference: str) -> None:
+    from memory_assets.errors import NotFoundError
+    from memory_assets.operations.learn import reword
+
+    if proposal is None:
+        raise NotFoundError(f"There is no open proposal {reference}; `memory learn review` lists them.")
+    text = click.edit("\n\n".join(filter(None, (proposal.description, proposal.body))), extension=".md")
+    if text and text.strip():
+        reword(tenant, proposal.id, text)

@@ -1,0 +1,272 @@
+"""Carries a plan out, or takes it back: every step can be killed and done again, and none deletes what it does not find elsewhere.
+
+Apply writes the canonical files, then the ledger of moves, then deletes what was taken from each silo, file by file, and last the
+lines of its index. Undo brings the silo files back before it takes a canonical one away. A file that somebody changed in between is
+left as it is, and said.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+from memory_assets.errors import ConflictError
+from memory_assets.learn import effects
+from memory_assets.learn.index import hooks_of, only, without
+from memory_assets.learn.journal import Journal, Placed, Plan, Taken
+from memory_assets.learn.proposals import Decisions, Status, read_decisions, write_decisions
+from memory_assets.learn.silos import digest_of, read_index
+from memory_assets.sources.files import RefusedFileError, read_source_file
+from memory_assets.sources.memory_index import INDEX_NAME
+from memory_assets.stores.locks import locked
+from memory_assets.stores.moves import moves_file
+
+_MOST_BYTES = 1 << 30
+_TRIES = 20
+
+
+def execute(plan: Plan, journal: Journal, folder: Path, projects_dir: Path) -> list[str]:
+    """Do what a plan says, from wherever a kill left it.
+
+    Args:
+        plan: written down in the journal.
+        journal: keeps the files.
+        folder: the tenant's learn folder.
+        projects_dir: Claude Code's folder of projects; nothing outside of its silos is deleted.
+
+    Returns:
+        What was left alone because it changed meanwhile, a sentence each.
+
+    Raises:
+        OSError: the disk does not take it; the next run goes on.
+        DamagedError: the journal cannot be read.
+    """
+    left: list[str] = []
+    for placed in plan.placed:
+        _place(placed, journal.content(plan.number, placed.digest), left)
+    _write_moves(journal, folder)
+    for place, (silo, files) in enumerate(plan.by_silo().items()):
+        if not _is_silo(silo, projects_dir):
+            left.append(f"{silo} is no silo of {projects_dir} any more, and stays as it is.")
+            continue
+        for taken in files:
+            _take(taken, left)
+        _shorten_index(silo, files, plan, place, journal, projects_dir, left)
+    _set_status(folder, plan, Status.ACCEPTED, Status.APPLIED)
+    journal.mark(plan.number, "done", "".join(f"{each}\n" for each in left).encode())
+    return left
+
+
+def undo(plan: Plan, journal: Journal, folder: Path, projects_dir: Path) -> list[str]:
+    """Bring back what an apply deleted and changed, from wherever a kill left it.
+
+    Returns:
+        What was left alone because it changed meanwhile, a sentence each.
+
+    Raises:
+        OSError: the disk does not take it; the next run goes on.
+        DamagedError: the journal cannot be read.
+    """
+    left: list[str] = []
+    journal.mark(plan.number, "undoing")
+    for place, (silo, files) in enumerate(plan.by_silo().items()):
+        if not _is_silo(silo, projects_dir):
+            left.append(f"{silo} is no silo of {projects_dir} any more, and stays as it is.")
+            continue
+        for taken in files:
+            _bring_back(taken, journal.content(plan.number, taken.digest), left)
+        _restore_index(silo, files, plan, place, journal, projects_dir, left)
+    kept = {Path(taken.canonical) for taken in plan.taken if _digest(Path(taken.path)) != taken.digest}
+    for placed in plan.placed:
+        if Path(placed.path) not in kept:
+            _unplace(placed, journal.content(plan.number, placed.before) if placed.before else None, left)
+    _set_status(folder, plan, Status.APPLIED, Status.ACCEPTED)
+    _write_moves(journal, folder)
+    journal.mark(plan.number, "undone", "".join(f"{each}\n" for each in left).encode())
+    return left
+
+
+@contextmanager
+def alone(folder: Path, projects_dir: Path) -> Iterator[None]:
+    """Let nobody else check, decide, apply or undo meanwhile: in this tenant, or with the same silos from elsewhere.
+
+    Raises:
+        ConflictError: somebody does.
+    """
+    effects.make_folders(folder)
+    with _locked(folder), _locked(projects_dir):
+        yield
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    import fcntl
+
+    try:
+        with locked(folder, fcntl.LOCK_EX | fcntl.LOCK_NB):
+            yield
+    except BlockingIOError as error:
+        raise ConflictError("Another `memory learn` is at work; wait for it to end, and run the command again.") from error
+
+
+def _place(placed: Placed, content: bytes, left: list[str]) -> None:
+    path = Path(placed.path)
+    effects.remove(effects.hidden(path, "new"))
+    now = _digest(path)
+    if now == placed.before:
+        effects.put(path, content)
+    elif now != placed.digest:
+        left.append(f"{path} changed meanwhile and stays as it is, and so does what was to be merged into it.")
+
+
+def _unplace(placed: Placed, before: bytes | None, left: list[str]) -> None:
+    path = Path(placed.path)
+    effects.remove(effects.hidden(path, "new"))
+    now = _digest(path)
+    if now == placed.digest and before is not None:
+        effects.put(path, before)
+    elif now == placed.digest:
+        effects.remove(path)
+    elif now != placed.before:
+        left.append(f"{path} changed since and stays as it is.")
+
+
+def _take(taken: Taken, left: list[str]) -> None:
+    """Delete a silo file if it is what was read and stands in its canonical file.
+
+    It is first put aside under a hidden name, so that what is deleted is what was compared, whoever writes at that moment.
+    """
+    path = Path(taken.path)
+    aside = effects.hidden(path, "old")
+    if _digest(Path(taken.canonical)) != taken.canonical_digest:
+        left.append(f"{path} stays, because {taken.canonical} is not what it was written to be.")
+        _put_back(aside, path)
+        return
+    if not os.path.lexists(aside):
+        if not os.path.lexists(path):
+            return
+        if _digest(path) != taken.digest:
+            left.append(f"{path} changed meanwhile and stays.")
+            return
+        effects.rename(path, aside)
+    if _digest(aside) == taken.digest:
+        effects.unlink(aside)
+        effects.sync(path.parent)
+    else:
+        left.append(f"{path} changed meanwhile and stays.")
+        _put_back(aside, path)
+
+
+def _put_back(aside: Path, path: Path) -> None:
+    """Give a file that was put aside its name again; where that is taken meanwhile, one like it."""
+    if os.path.lexists(aside):
+        free = next(each for each in _names_like(path) if not os.path.lexists(each))
+        effects.rename(aside, free)
+        effects.sync(path.parent)
+
+
+def _names_like(path: Path) -> Iterator[Path]:
+    yield path
+    number = 2
+    while True:
+        yield path.with_name(f"{path.stem}-{number}{path.suffix}")
+        number += 1
+
+
+def _bring_back(taken: Taken, content: bytes, left: list[str]) -> None:
+    path = Path(taken.path)
+    aside = effects.hidden(path, "old")
+    now = _digest(path)
+    if now is None:
+        effects.put(path, content, taken.mode)
+        effects.set_time(path, taken.mtime_ns)
+    elif now != taken.digest:
+        left.append(f"{path} is another file now and stays; what it was is in {taken.canonical}.")
+    elif path.stat().st_mtime_ns != taken.mtime_ns:
+        effects.set_time(path, taken.mtime_ns)
+    if _digest(aside) == taken.digest:
+        effects.remove(aside)
+
+
+def _shorten_index(
+    silo: Path, files: list[Taken], plan: Plan, place: int, journal: Journal, projects_dir: Path, left: list[str]
+) -> None:
+    """Take out of an index the lines for files that are gone, and keep it as it was before."""
+    path = silo / INDEX_NAME
+    effects.remove(effects.hidden(path, "new"))
+    gone = {Path(taken.path).name for taken in files if not os.path.lexists(taken.path)}
+    try:
+        for _ in range(_TRIES):
+            data = read_index(path, projects_dir)
+            if gone.isdisjoint(hooks_of(data)):
+                return
+            journal.keep_index(plan.number, place, data)
+            if read_index(path, projects_dir) == data:
+                effects.put(path, without(data, gone))
+                return
+        left.append(f"{path} is written all the time and stays as it is; its lines for files that are gone lead nowhere.")
+    except RefusedFileError as error:
+        left.append(f"{path} stays as it is: {error}.")
+
+
+def _restore_index(
+    silo: Path, files: list[Taken], plan: Plan, place: int, journal: Journal, projects_dir: Path, left: list[str]
+) -> None:
+    """Put an index back as it was; where it changed since, the lines that were taken out go to its end."""
+    path = silo / INDEX_NAME
+    effects.remove(effects.hidden(path, "new"))
+    before = journal.kept_index(plan.number, place)
+    if before is None:
+        return
+    names = {Path(taken.path).name for taken in files}
+    try:
+        now = read_index(path, projects_dir)
+        if now == before:
+            return
+        if now == without(before, names):
+            effects.put(path, before)
+            return
+        lines = only(before, names.difference(hooks_of(now)))
+        end = b"" if not now or now.endswith((b"\n", b"\r")) else b"\n"
+        if lines:
+            effects.put(path, now + end + lines)
+    except RefusedFileError as error:
+        left.append(f"{path} stays as it is: {error}.")
+
+
+def _is_silo(folder: Path, projects_dir: Path) -> bool:
+    """Whether a folder is `<projects>/<slug>/memory`, and no link on the way below the folder of projects."""
+    return (
+        folder.name == "memory"
+        and folder.parent.parent == projects_dir
+        and not folder.is_symlink()
+        and not folder.parent.is_symlink()
+    )
+
+
+def _digest(path: Path) -> str | None:
+    """Digest of a regular file that is no link, None where there is nothing."""
+    with suppress(FileNotFoundError):
+        if path.is_symlink():
+            return "a link"
+        try:
+            return digest_of(read_source_file(path, path.parent, _MOST_BYTES))
+        except RefusedFileError as error:
+            return error.reason
+    return None
+
+
+def _write_moves(journal: Journal, folder: Path) -> None:
+    path = moves_file(folder.parent)
+    moves = (json.dumps(journal.moves(), ensure_ascii=False, indent=1, sort_keys=True) + "\n").encode()
+    if not path.exists() or path.read_bytes() != moves:
+        effects.put(path, moves)
+
+
+def _set_status(folder: Path, plan: Plan, before: Status, after: Status) -> None:
+    decisions: Decisions = read_decisions(folder)
+    moved = [replace(each, status=after) for each in decisions.proposals if each.id in plan.proposals and each.status is before]
+    if moved:
+        write_decisions(folder, decisions.with_proposals(moved))

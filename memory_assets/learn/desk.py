@@ -1,0 +1,256 @@
+"""Where one tenant curates: its silos, the homes, the decisions and the journal, and the three steps over them.
+
+check reads and proposes, a person decides, apply does what was decided. Each may be killed anywhere and run again.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from memory_assets.errors import ConflictError, InvalidInputError
+from memory_assets.ingest.secrets import refusal_of
+from memory_assets.learn import effects, review_file
+from memory_assets.learn.apply import alone, execute, undo
+from memory_assets.learn.history import keep_history
+from memory_assets.learn.homes import Homes, load_pai_memories
+from memory_assets.learn.journal import Journal, Plan
+from memory_assets.learn.plan import Planned, make_plan
+from memory_assets.learn.proposals import Decisions, Proposal, Status, read_decisions, write_decisions
+from memory_assets.learn.reports import Checked, last_synthesis, mine_output
+from memory_assets.learn.rewording import rewording
+from memory_assets.learn.signals import read_signals, sessions_of, silo_signals
+from memory_assets.learn.silos import Silos, digest_of, scan_silos
+from memory_assets.learn.synthesis import synthesise
+from memory_assets.models import Kind, Refusal, SecretPolicy, Source
+from memory_assets.sources.files import MAX_BYTES
+
+if TYPE_CHECKING:
+    from memory_assets.tenants import Tenant
+
+_STALE = timedelta(hours=24)
+_MOST_REVIEW_BYTES = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOutcome:
+    """What a check found."""
+
+    silos: Silos
+    checked: Checked
+    written: tuple[Path, ...]
+    told: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyOutcome:
+    """What an apply did, or would do."""
+
+    planned: Planned
+    finished: Plan | None
+    """The apply that a kill had left, which is finished now."""
+    left: tuple[str, ...]
+    history: int
+    """Memories that were added to the store as history."""
+
+
+class Desk:
+    """One tenant's curation."""
+
+    def __init__(self, tenant: "Tenant", now: datetime | None = None) -> None:
+        """Name it; nothing is read yet.
+
+        Args:
+            tenant: whose files they are: the settings' tenant.
+            now: UTC; the present unless given.
+
+        Raises:
+            InvalidInputError: the files are another tenant's.
+        """
+        settings = tenant.settings
+        if tenant.name != settings.tenant:
+            raise InvalidInputError(
+                f"The silos belong to the tenant {settings.tenant!r}; leave --tenant out, or set MEMORY_TENANT."
+            )
+        self.tenant = tenant
+        self.now = now or datetime.now(UTC)
+        self.folder = tenant.folder / "learn"
+        self.projects_dir = settings.claude_projects_dir
+        self.learning_dir = settings.pai_learning_dir
+        self.journal = Journal(self.folder / "applies")
+        self.review_path = self.learning_dir / review_file.NAME
+
+    def silos(self) -> Silos:
+        """All silos as they are now; what holds a secret is left alone where the settings refuse secrets."""
+        found = scan_silos(self.projects_dir, max_bytes=self.tenant.settings.source_max_bytes or MAX_BYTES)
+        if self.tenant.settings.secrets is not SecretPolicy.REFUSE:
+            return found
+        refused = {entry.path: reason for entry in found.entries if (reason := refusal_of(entry.item))}
+        left = (Refusal(Source.CLAUDE_SILO, str(path), reason, "take it out of the file") for path, reason in refused.items())
+        return Silos(tuple(entry for entry in found.entries if entry.path not in refused), (*found.left, *left))
+
+    def homes(self) -> Homes:
+        """The canonical homes as they are now."""
+        return load_pai_memories(self.learning_dir)
+
+    def decisions(self) -> Decisions:
+        """What was decided, with what a person changed in `review.md`; nothing is written.
+
+        Raises:
+            DamagedError: the decisions cannot be read.
+        """
+        kept = read_decisions(self.folder)
+        text = self._review_text
+        if not text or digest_of(text.encode()) in kept.reviews:
+            return kept
+        return kept.with_proposals(
+            _decided(kept.find(change.id), change, self.now) for change in review_file.read(text, kept.proposals)
+        )
+
+    def is_stale(self) -> bool:
+        """Whether the last check is more than a day old, or there was none."""
+        checked_at = read_decisions(self.folder).checked_at
+        return not checked_at or self.now - datetime.fromisoformat(checked_at) > _STALE
+
+    def check(self) -> CheckOutcome:
+        """Read everything, propose, and write PAI's three files.
+
+        Raises:
+            ConflictError: another is at work.
+            EmbedderError: the embedder failed; nothing was written.
+            DamagedError: the decisions cannot be read.
+        """
+        with alone(self.folder, self.projects_dir):
+            silos = self.silos()
+            before = self.decisions()
+            signals = read_signals(self.learning_dir, sessions_of(silos.entries))
+            told: list[str] = []
+            with rewording(self.tenant.settings, told) as reword:
+                proposals = synthesise(
+                    [*silo_signals(silos.entries), *signals.reflections, *signals.ratings],
+                    before,
+                    [entry.name for entry in self.homes().of(Kind.FEEDBACK)],
+                    self.now,
+                    lambda texts: self.tenant.with_embedder(lambda embedder: embedder.embed(texts)),
+                    reword,
+                    review_file.highest_number(self._review_text),
+                )
+            checked = Checked(self.now, self.learning_dir, signals, silos.counts.get(Kind.FEEDBACK, 0), proposals)
+            after = replace(
+                before,
+                checked_at=self.now.isoformat(),
+                checked={entry.item.key: entry.digest for entry in silos.entries},
+                proposals=proposals,
+                reflections=len(signals.reflections),
+                ratings=len(signals.ratings),
+            )
+            written = [self.learning_dir / "mine-output.md", self.learning_dir / "last-synthesis.md", self.review_path]
+            effects.put(written[0], mine_output(checked).encode())
+            effects.put(written[1], last_synthesis(checked).encode())
+            self._keep(after)
+            if self.journal.unfinished() is not None:
+                told.append("An apply was interrupted; `memory learn apply` finishes it.")
+        return CheckOutcome(silos, checked, tuple(written), tuple(told))
+
+    def decide(self, changes: Iterable[review_file.Decided]) -> Decisions:
+        """Keep a person's decisions, those in `review.md` too.
+
+        Raises:
+            ConflictError: another is at work, or a proposal was applied already.
+            NotFoundError: there is no such proposal.
+        """
+        with alone(self.folder, self.projects_dir):
+            decisions = self.decisions()
+            for change in changes:
+                proposal = decisions.find(change.id)
+                if proposal.status in (Status.APPLIED, Status.WITHDRAWN):
+                    raise ConflictError(f"{proposal.id} is {proposal.status.value} and is not decided on any more.")
+                decisions = decisions.with_proposals([_decided(proposal, change, self.now)])
+            self._keep(decisions)
+            return decisions
+
+    def plan(self) -> Planned:
+        """What apply would do now; nothing is written."""
+        number = self.journal.next_number()
+        return make_plan(number, self.silos(), self.homes(), self.decisions(), self.learning_dir, self.now)
+
+    def apply(self) -> ApplyOutcome:
+        """Finish what a kill left; then do what was decided.
+
+        Raises:
+            ConflictError: another is at work.
+            OSError: the disk does not take it; the next apply goes on.
+            StoreError: a store or the journal cannot be read or written.
+        """
+        with alone(self.folder, self.projects_dir):
+            finished, left = self._finish()
+            self._keep(self.decisions())
+            planned = self.plan()
+            history = 0
+            if planned.plan.placed or planned.plan.taken:
+                history = keep_history(self.tenant, planned.outdone)
+                self.journal.begin(planned.plan, planned.contents.values())
+                left += execute(planned.plan, self.journal, self.folder, self.projects_dir)
+            self._keep(read_decisions(self.folder))
+        return ApplyOutcome(planned, finished, tuple(left), history)
+
+    def undo(self) -> tuple[Plan, tuple[str, ...]]:
+        """Take the last apply back; return its plan, and what was left alone.
+
+        Raises:
+            ConflictError: another is at work, or nothing was applied.
+            OSError: the disk does not take it; the next undo goes on.
+            StoreError: the journal cannot be read.
+        """
+        with alone(self.folder, self.projects_dir):
+            number = self.journal.latest()
+            if number is None:
+                raise ConflictError("There is no apply to undo.")
+            plan = self.journal.plan(number)
+            left = undo(plan, self.journal, self.folder, self.projects_dir)
+            self._keep(read_decisions(self.folder))
+        return plan, tuple(left)
+
+    def _finish(self) -> tuple[Plan | None, list[str]]:
+        number = self.journal.unfinished()
+        if number is None:
+            return None, []
+        plan = self.journal.plan(number)
+        step = undo if self.journal.has(number, "undoing") else execute
+        return plan, step(plan, self.journal, self.folder, self.projects_dir)
+
+    @cached_property
+    def _review_text(self) -> str:
+        """The file as it is; empty where there is none."""
+        if not self.review_path.is_file() or self.review_path.stat().st_size > _MOST_REVIEW_BYTES:
+            return ""
+        return self.review_path.read_bytes().decode("utf-8", "replace")
+
+    def _keep(self, decisions: Decisions) -> None:
+        """Write the decisions and `review.md`, each where it differs."""
+        before = self._review_text
+        at = decisions.checked_at or self.now.isoformat()
+        text = review_file.render(
+            decisions.proposals, before, at=at, reflections=decisions.reflections, ratings=decisions.ratings
+        )
+        wanted = bool(decisions.proposals) or bool(before)
+        if digest_of(text.encode()) not in decisions.reviews or text != before:
+            decisions = replace(decisions, reviews=(digest_of(before.encode()), digest_of(text.encode())))
+        if decisions != read_decisions(self.folder):
+            write_decisions(self.folder, decisions)
+        if wanted and text != before:
+            effects.put(self.review_path, text.encode())
+            self.__dict__["_review_text"] = text
+
+
+def _decided(proposal: Proposal, change: review_file.Decided, now: datetime) -> Proposal:
+    if proposal.status in (Status.APPLIED, Status.WITHDRAWN):
+        return proposal
+    if change.note is not None:
+        proposal = replace(proposal, note=change.note)
+    if change.description is not None:
+        proposal = replace(proposal, description=change.description, body=change.body or "", edited=True)
+    status = change.status or (proposal.status if change.description is not None else Status.PENDING)
+    return proposal if status is Status.PENDING and not change.status else proposal.decided(status, now.isoformat())

@@ -1,0 +1,166 @@
+"""The journal of applies: what each is going to do is on the disk before the first step, with a copy of all that it changes.
+
+    <tenant>/learn/applies/0001/plan.json    the steps; once it is there the apply will be finished, by whoever comes next
+                                <sha-256>    a file as it was, or as it is going to be
+                                index-N      a silo's index as it was just before its lines were taken out
+                                done, undoing, undone
+
+It is remembered, not derived: it lies beside the memories, and backups copy it.
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from memory_assets.errors import DamagedError
+from memory_assets.learn import effects
+from memory_assets.learn.silos import digest_of
+
+_PLAN = "plan.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A canonical file that is written."""
+
+    path: str
+    digest: str
+    """Of what it will hold."""
+    before: str | None
+    """Digest of what it holds; None where there is no such file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A silo file that is deleted, once what it says is in its canonical file."""
+
+    path: str
+    digest: str
+    mtime_ns: int
+    mode: int
+    key: str
+    """Under which `memory run` knows it."""
+    canonical: str
+    """Path of the file that holds what it says."""
+    canonical_digest: str
+    """Of that file: nothing is deleted unless it holds this."""
+    canonical_key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What one apply does."""
+
+    number: int
+    made_at: str
+    """ISO 8601, UTC."""
+    placed: tuple[Placed, ...]
+    taken: tuple[Taken, ...]
+    proposals: tuple[str, ...] = ()
+    """Ids of the accepted proposals that it carries out."""
+    told: tuple[str, ...] = field(default=())
+    """Sentences for a person: what was merged, what another replaced."""
+
+    def by_silo(self) -> dict[Path, list[Taken]]:
+        """The files that are taken, by the folder they lie in."""
+        found: dict[Path, list[Taken]] = {}
+        for taken in self.taken:
+            found.setdefault(Path(taken.path).parent, []).append(taken)
+        return found
+
+
+class Journal:
+    """The applies of one tenant."""
+
+    def __init__(self, folder: Path) -> None:
+        """Name the folder that they lie in; nothing is made."""
+        self.folder = folder
+
+    def numbers(self) -> list[int]:
+        """The applies that were begun, the first one first; what a kill left before its plan was whole does not count."""
+        if not self.folder.is_dir():
+            return []
+        return sorted(int(each.name) for each in self.folder.iterdir() if each.name.isdigit() and (each / _PLAN).exists())
+
+    def latest(self) -> int | None:
+        """The last apply that was not undone."""
+        return next((number for number in reversed(self.numbers()) if not self.has(number, "undone")), None)
+
+    def unfinished(self) -> int | None:
+        """The apply, or undo, that a kill left; there is at most one."""
+        for number in reversed(self.numbers()):
+            if not self.has(number, "undone") and (self.has(number, "undoing") or not self.has(number, "done")):
+                return number
+        return None
+
+    def next_number(self) -> int:
+        """The number of the next apply."""
+        return max(self.numbers(), default=0) + 1
+
+    def moves(self) -> dict[str, str]:
+        """Which canonical memory each silo memory became, by their keys.
+
+        Raises:
+            DamagedError: a plan cannot be read.
+        """
+        plans = (self.plan(number) for number in self.numbers() if not self.has(number, "undoing"))
+        return {taken.key: taken.canonical_key for plan in plans for taken in plan.taken}
+
+    def begin(self, plan: Plan, contents: Iterable[bytes]) -> None:
+        """Write an apply down: first what it changes and writes, then its plan. From then on it will be finished."""
+        for content in contents:
+            effects.put(self._of(plan.number) / digest_of(content), content)
+        effects.put(self._of(plan.number) / _PLAN, (json.dumps(asdict(plan), ensure_ascii=False, indent=1) + "\n").encode())
+
+    def plan(self, number: int) -> Plan:
+        """The plan of an apply.
+
+        Raises:
+            DamagedError: it cannot be read.
+        """
+        path = self._of(number) / _PLAN
+        try:
+            fields: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            placed = tuple(Placed(**each) for each in fields.pop("placed"))
+            taken = tuple(Taken(**each) for each in fields.pop("taken"))
+            accepted, told = tuple(fields.pop("proposals")), tuple(fields.pop("told"))
+            return Plan(placed=placed, taken=taken, proposals=accepted, told=told, **fields)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise DamagedError(f"{path} cannot be read ({error}); restore it from a backup, or move its folder away.") from error
+
+    def content(self, number: int, digest: str) -> bytes:
+        """A file as the journal keeps it.
+
+        Raises:
+            DamagedError: it is not there, or not what it was.
+        """
+        path = self._of(number) / digest
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise DamagedError(f"{path} cannot be read ({error.strerror}); restore it from a backup.") from error
+        if digest_of(data) != digest:
+            raise DamagedError(f"{path} is not what was written there; restore it from a backup.")
+        return data
+
+    def has(self, number: int, mark: str) -> bool:
+        """Whether an apply bears a mark: `done`, `undoing`, `undone`."""
+        return (self._of(number) / mark).exists()
+
+    def mark(self, number: int, mark: str, note: bytes = b"") -> None:
+        """Give an apply a mark."""
+        effects.put(self._of(number) / mark, note)
+
+    def keep_index(self, number: int, place: int, data: bytes) -> None:
+        """Keep a silo's index as it is just before its lines are taken out."""
+        effects.put(self._of(number) / f"index-{place}", data)
+
+    def kept_index(self, number: int, place: int) -> bytes | None:
+        """The index that was kept, None where nothing was taken out of it."""
+        path = self._of(number) / f"index-{place}"
+        return path.read_bytes() if path.exists() else None
+
+    def _of(self, number: int) -> Path:
+        return self.folder / f"{number:04}"

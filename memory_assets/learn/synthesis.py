@@ -1,0 +1,222 @@
+"""Proposals from signals: what a person should decide on, how urgent it is, and how it stands to what was decided before.
+
+The rules are PAI's. A theme is one from two occurrences on, or from one that was as bad as 4; a feedback file is always one. What
+several kinds of signals say is CRITICAL from 5 on and HIGH from 2; what one kind says is HIGH from 8 on where its signal is, MODERATE
+from 3. What was inferred counts as much as it is sure of.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from memory_assets.ingest.secrets import masked_in
+from memory_assets.learn.proposals import Decisions, Evidence, Proposal, Severity, Status
+from memory_assets.learn.signals import PROBLEM, Signal
+from memory_assets.learn.themes import Embed, group, most_telling
+
+_CRITICAL, _HIGH, _HIGH_ALONE, _MODERATE, _THEME = 5.0, 2.0, 8.0, 3.0, 2.0
+_QUOTES = 10
+"""Pieces of evidence that a text made of evidence quotes."""
+_NAME_WORDS = 6
+_SMALL_WORDS = re.compile(
+    r"a|an|and|are|as|at|be|been|but|by|for|from|had|has|have|i|if|in|is|it|its|of|on|or|so|that|the|to|was|with|would|you"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """What a proposal would write."""
+
+    name: str
+    description: str
+    body: str
+
+
+Reword = Callable[[Wording, Sequence[Signal]], Wording]
+"""Says an extractive wording better; what it cannot say better it returns."""
+
+
+def synthesise(
+    signals: Sequence[Signal],
+    before: Decisions,
+    taken_names: Iterable[str],
+    now: datetime,
+    embed: Embed,
+    reword: Reword,
+    numbers_from: int = 0,
+) -> tuple[Proposal, ...]:
+    """Return all proposals after a check: new ones, known ones with what they are made of now, and those that are settled.
+
+    Args:
+        signals: feedback in silos, reflections and ratings.
+        before: the decisions until now.
+        taken_names: of the entries in FEEDBACK.
+        now: UTC.
+        embed: makes vectors.
+        reword: says a new wording better.
+        numbers_from: the highest number that anybody gave to a proposal.
+    """
+    settled = {each.key for proposal in before.proposals if proposal.status is Status.APPLIED for each in proposal.evidence}
+    heard = [signal for signal in signals if signal.text and (signal.entry or signal.evidence.key not in settled)]
+    heard = [signal for signal in heard if signal.entry or signal.level]
+    themes = [theme for theme in group(heard, embed) if _is_theme(theme)]
+    matched = _match(themes, before.proposals)
+    names = {name.casefold() for name in taken_names}
+    number = max((int(proposal.id.removeprefix("LP-")) for proposal in before.proposals), default=0)
+    number = max(number, numbers_from)
+    changed: dict[str, Proposal] = {}
+    new: list[Proposal] = []
+    for place, theme in enumerate(themes):
+        known = matched.get(place)
+        if known:
+            changed[known.id] = _renewed(known, theme, embed)
+            continue
+        wording = reword(_extract(theme, embed), theme)
+        if not any(signal.entry for signal in theme):
+            wording = replace(wording, name=_free(wording.name, names))
+        names.add(wording.name.casefold())
+        number += 1
+        new.append(_proposal(f"LP-{number:03}", theme, wording, now))
+    kept = [changed.get(proposal.id) or _without_theme(proposal) for proposal in before.proposals]
+    return (*kept, *sorted(new, key=lambda each: (-_rank(each.severity), -each.strength, each.id)))
+
+
+def severity_of(theme: Sequence[Signal]) -> Severity:
+    """Return how urgent a theme is."""
+    strength = round(sum(signal.evidence.weight for signal in theme), 3)
+    crossed = len({signal.evidence.origin for signal in theme}) > 1
+    if crossed and strength >= _CRITICAL:
+        return Severity.CRITICAL
+    if (crossed and strength >= _HIGH) or (strength >= _HIGH_ALONE and any(signal.level == "HIGH" for signal in theme)):
+        return Severity.HIGH
+    return Severity.MODERATE if strength >= _MODERATE else Severity.LOW
+
+
+def _is_theme(theme: Sequence[Signal]) -> bool:
+    """Whether a group is worth a proposal: one inferred rating alone is not, however bad."""
+    if any(signal.entry for signal in theme) or round(sum(signal.evidence.weight for signal in theme), 3) >= _THEME:
+        return True
+    scores = [signal.evidence.score for signal in theme if signal.evidence.weight >= 1]
+    return any(score is not None and score <= PROBLEM for score in scores)
+
+
+def _match(themes: Sequence[Sequence[Signal]], known: Sequence[Proposal]) -> dict[int, Proposal]:
+    """Return which theme is which known proposal: those that share most files first, then most evidence."""
+    open_ones = [proposal for proposal in known if proposal.status not in (Status.APPLIED, Status.WITHDRAWN)]
+    of_key: dict[str, list[Proposal]] = {}
+    for proposal in open_ones:
+        for each in proposal.evidence:
+            of_key.setdefault(each.key, []).append(proposal)
+    shares: dict[tuple[int, str], list[int]] = {}
+    for place, theme in enumerate(themes):
+        for signal in theme:
+            for proposal in of_key.get(signal.evidence.key, ()):
+                share = shares.setdefault((place, proposal.id), [0, 0])
+                share[0] += signal.entry is not None
+                share[1] += 1
+    by_id = {proposal.id: proposal for proposal in open_ones}
+    found: dict[int, Proposal] = {}
+    for place, identity in sorted(shares, key=lambda pair: ([-each for each in shares[pair]], pair)):
+        if place not in found and identity in by_id:
+            found[place] = by_id.pop(identity)
+    return found
+
+
+def _renewed(known: Proposal, theme: Sequence[Signal], embed: Embed) -> Proposal:
+    """Return a known proposal with what it is made of now, and its status after that."""
+    evidence = _evidence(theme)
+    files = {each.digest for each in evidence if each.digest}
+    same_files = files == {each.digest for each in known.silo_files}
+    new = replace(known, evidence=evidence, severity=severity_of(theme))
+    if not known.edited and not same_files:
+        wording = _extract(theme, embed)
+        new = replace(new, name=wording.name, description=wording.description, body=wording.body)
+    grew = new.strength - known.strength
+    new = replace(new, trend="worsening" if grew > 0 else "improving" if grew < 0 else "stable")
+    if known.status is Status.REJECTED:
+        if new.strength <= known.decided_strength and same_files:
+            return known
+        why = "what it says changed" if not same_files else f"its signal grew from {known.decided_strength:g} to {new.strength:g}"
+        return replace(new, status=Status.PENDING, note=_noted(known.note, f"Rejected before; {why}."))
+    if known.status is Status.ACCEPTED and new.text_digest != known.decided_text:
+        return replace(new, status=Status.PENDING, note=_noted(known.note, "Accepted before; what it says changed."))
+    return new
+
+
+def _without_theme(proposal: Proposal) -> Proposal:
+    """Return a proposal whose evidence is gone: nothing is left to decide on."""
+    if proposal.status in (Status.PENDING, Status.DEFERRED, Status.ACCEPTED):
+        return replace(proposal, status=Status.WITHDRAWN, trend="gone")
+    return proposal
+
+
+def _noted(note: str, more: str) -> str:
+    return note if more in note else f"{note} {more}".strip()
+
+
+def _proposal(identity: str, theme: Sequence[Signal], wording: Wording, now: datetime) -> Proposal:
+    seen = min((signal.evidence.at for signal in theme if signal.evidence.at), default=now.astimezone(UTC).isoformat())
+    return Proposal(
+        id=identity,
+        name=wording.name,
+        description=wording.description,
+        body=wording.body,
+        severity=severity_of(theme),
+        evidence=_evidence(theme),
+        first_seen=seen,
+    )
+
+
+def _evidence(theme: Sequence[Signal]) -> tuple[Evidence, ...]:
+    return tuple(sorted((signal.evidence for signal in theme), key=lambda each: (each.at, each.key)))
+
+
+def _extract(theme: Sequence[Signal], embed: Embed) -> Wording:
+    """Return what a theme says in its own words: the newest file's, and below it the others' as they are."""
+    files = sorted((signal.entry for signal in theme if signal.entry), key=lambda entry: entry.written_at, reverse=True)
+    if not files:
+        return _from_evidence(theme, embed)
+    newest = files[0].item
+    body = "" if newest.body == newest.description else newest.body
+    said = _plain(f"{newest.description} {body}")
+    for entry in files[1:]:
+        item = entry.item
+        parts = [part for part in dict.fromkeys((item.description, item.body, *entry.hooks)) if part and _plain(part) not in said]
+        if parts:
+            text = "\n\n".join(parts)
+            body += f"\n\n**Said before** ({entry.written_at:%Y-%m-%d}, {item.project}):\n\n{text}"
+            said += f" {_plain(text)}"
+    return Wording(newest.title, masked_in(newest.description), masked_in(body.strip()))
+
+
+def _from_evidence(theme: Sequence[Signal], embed: Embed) -> Wording:
+    telling = most_telling(theme, embed).evidence
+    rule = " ".join(telling.quote.split())
+    words = [word for word in re.findall(r"[^\W_]+", rule.casefold()) if not _SMALL_WORDS.fullmatch(word)][:_NAME_WORDS]
+    lead = "Keep" if theme[0].praise else "Mind"
+    newest = sorted((signal.evidence for signal in theme), key=lambda each: each.at, reverse=True)[:_QUOTES]
+    reasons = "\n".join(f"- {_quoted(each)}" for each in newest)
+    description = rule if telling.origin == "reflection" else f"{lead}: {rule}"
+    return Wording("-".join(words) or "learned", description, f"**Why:**\n{reasons}")
+
+
+def _quoted(evidence: Evidence) -> str:
+    score = "" if evidence.score is None else f", {evidence.score:g}/10"
+    inferred = ", inferred" if evidence.origin == "rating" and evidence.weight < 1 else ""
+    return f"{' '.join(evidence.quote.split())} ({evidence.origin} of {evidence.at[:10]}{score}{inferred})"
+
+
+def _free(name: str, taken: set[str]) -> str:
+    number, free = 2, name
+    while free.casefold() in taken:
+        free, number = f"{name}-{number}", number + 1
+    return free
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.casefold().split())
+
+
+def _rank(severity: Severity) -> int:
+    return (Severity.LOW, Severity.MODERATE, Severity.HIGH, Severity.CRITICAL).index(severity)

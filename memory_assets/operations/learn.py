@@ -1,0 +1,343 @@
+"""Curate Claude Code's silos into the canonical homes: check, decide, apply, undo."""
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import BaseModel
+
+from memory_assets.learn.desk import ApplyOutcome, CheckOutcome, Desk
+from memory_assets.learn.proposals import Decisions, Evidence, Proposal, Severity, Status
+from memory_assets.learn.reports import signal_line
+from memory_assets.learn.review_file import Decided
+from memory_assets.operations.answers import Answer, LocalTime, counted
+
+if TYPE_CHECKING:
+    from memory_assets.tenants import Tenant
+
+_SHOWN = 12
+
+
+class EvidenceView(BaseModel):
+    """One thing that speaks for a proposal."""
+
+    origin: str
+    quote: str
+    at: str
+    weight: float
+    score: float | None
+    project: str
+    path: str
+
+    @classmethod
+    def of(cls, evidence: Evidence) -> "EvidenceView":
+        """The view of one piece."""
+        return cls(**{name: getattr(evidence, name) for name in cls.model_fields})
+
+    def line(self) -> str:
+        """It in one line."""
+        inferred = f", inferred with {self.weight:.0%}" if self.weight < 1 else ""
+        score = "" if self.score is None else f", {self.score:g}/10"
+        place = f" in {self.project}" if self.project else ""
+        return f"{self.origin} of {self.at[:10]}{place}{score}{inferred}: {' '.join(self.quote.split())}"
+
+
+class ProposalView(BaseModel):
+    """A proposal as every face shows it."""
+
+    id: str
+    status: Status
+    severity: Severity
+    name: str
+    description: str
+    body: str
+    signal: str
+    trend: str
+    first_seen: str
+    edited: bool
+    note: str
+    files: list[str]
+    """Silo files that accepting it takes out of their silos."""
+    evidence: list[EvidenceView]
+
+    @classmethod
+    def of(cls, proposal: Proposal) -> "ProposalView":
+        """The view of one proposal."""
+        same = ("id", "status", "severity", "name", "description", "body", "trend", "first_seen", "edited", "note")
+        return cls(
+            **{name: getattr(proposal, name) for name in same},
+            signal=signal_line(proposal),
+            files=[each.path for each in proposal.silo_files],
+            evidence=[EvidenceView.of(each) for each in proposal.evidence],
+        )
+
+    def text(self, *, evidence: bool = False, body: bool = False) -> str:
+        """What it says and how much speaks for it; below it the whole text and the evidence, if asked for."""
+        note = f"\n   Note: {self.note}" if self.note else ""
+        lines = [
+            f"{self.id} · {self.status} · {self.severity} · {self.name}",
+            f"   {' '.join((self.description or self.body).split())}",
+            f"   {self.signal}; {self.trend}{note}",
+        ]
+        if body:
+            lines += ["", *(f"   {line}".rstrip() for line in self.body.split("\n"))]
+        if evidence:
+            lines += ["", *(f"   - {each.line()}" for each in self.evidence)]
+        return "\n".join(lines)
+
+
+class LeftAlone(BaseModel):
+    """A file that is left as it is, and why."""
+
+    path: str
+    reason: str
+    mend: str = ""
+
+
+class SiloView(BaseModel):
+    """What lies in one silo."""
+
+    slug: str
+    cwd: str
+    memories: dict[str, int]
+    """By type."""
+
+
+class CheckAnswer(Answer):
+    """What a check found."""
+
+    by_type: dict[str, int]
+    silos: list[SiloView]
+    left: list[LeftAlone]
+    reflections: int
+    ratings: int
+    inferred_ratings: int
+    unreadable_lines: int
+    proposals: list[ProposalView]
+    """Those to decide on, and those that are accepted or deferred."""
+    written: list[str]
+    notes: list[str]
+
+    def text(self, local: LocalTime) -> str:  # noqa: ARG002
+        """Counts per type, silo and reason, and the proposals."""
+        total = sum(self.by_type.values())
+        lines = [f"{counted(total)} in {counted(len(self.silos), 'silo', 'silos')} may be curated: {_counts(self.by_type)}"]
+        lines += [f"  {silo.cwd}: {_counts(silo.memories)}" for silo in self.silos]
+        reasons = Counter((each.reason, bool(each.mend)) for each in self.left)
+        if reasons:
+            lines += [f"{counted(len(self.left), 'file', 'files')} left alone:"]
+            lines += [f"  {count} × {reason}" for (reason, _), count in reasons.most_common()]
+        inferred = f" ({self.inferred_ratings} of them inferred)" if self.inferred_ratings else ""
+        unread = f", {self.unreadable_lines} lines that cannot be read" if self.unreadable_lines else ""
+        lines += [f"{self.reflections} reflections, {self.ratings} ratings{inferred}{unread}", *self.notes]
+        lines += [f"{counted(len(self.proposals), 'proposal', 'proposals')}, the most urgent first:"] if self.proposals else []
+        lines += [proposal.text() for proposal in self.proposals[:_SHOWN]]
+        if len(self.proposals) > _SHOWN:
+            lines.append(f"  and {len(self.proposals) - _SHOWN} more")
+        lines += [f"Written: {', '.join(self.written)}"]
+        pending = sum(each.status is Status.PENDING for each in self.proposals)
+        after = "`memory learn review` decides on the proposals, " if pending else ""
+        return "\n".join([*lines, f"{after}`memory learn apply --dry-run` shows what apply would do."])
+
+
+class ReviewAnswer(Answer):
+    """The proposals, and what was decided."""
+
+    proposals: list[ProposalView]
+    review: str
+    """The file that says the same, to be edited by hand."""
+
+    def text(self, local: LocalTime, *, evidence: bool = False, body: bool = False) -> str:  # noqa: ARG002
+        """The proposals, those to decide on first."""
+        if not self.proposals:
+            return "There is nothing to decide on; `memory learn check` looks for more."
+        shown = [proposal.text(evidence=evidence, body=body) for proposal in self.proposals]
+        return "\n\n".join([*shown, f"The same to be edited by hand: {self.review}"])
+
+
+class TakenView(BaseModel):
+    """A silo file that moves into its canonical home."""
+
+    path: str
+    canonical: str
+
+
+class ApplyAnswer(Answer):
+    """What an apply did, or would do."""
+
+    dry_run: bool
+    written: list[str]
+    """Canonical files."""
+    taken: list[TakenView]
+    applied: list[str]
+    """Ids of proposals."""
+    waiting: list[LeftAlone]
+    """Silo memories that were not taken, and why."""
+    merged: list[str]
+    """What was merged, and what a newer one of its name outdid."""
+    left: list[str]
+    """What changed while it was applied, and stays."""
+    history: int
+    """Memories that were added to the store as history."""
+    finished: int | None
+    """Number of an interrupted apply that was finished first."""
+
+    def text(self, local: LocalTime) -> str:  # noqa: ARG002
+        """The plan, or what was done, file by file."""
+        verb, deleted = ("would be written", "would leave its silo") if self.dry_run else ("written", "left its silo")
+        lines = [] if self.finished is None else [f"An interrupted apply was finished first (number {self.finished})."]
+        lines += [f"{deleted}: {each.path}\n   -> {each.canonical}" for each in self.taken]
+        alone = {path for path in self.written if path not in {each.canonical for each in self.taken}}
+        lines += [f"{verb}: {path}" for path in self.written if path in alone]
+        lines += [*self.merged, *self.left]
+        reasons = Counter(each.reason for each in self.waiting)
+        lines += [f"{count} × not taken: {reason}" for reason, count in reasons.most_common()]
+        lines.append(
+            f"{counted(len(self.written), 'canonical file', 'canonical files')} {verb}, "
+            f"{counted(len(self.taken), 'silo file', 'silo files')} {'would be deleted' if self.dry_run else 'deleted'}."
+        )
+        if self.taken and not self.dry_run:
+            lines.append("`memory learn undo` takes it back; `memory run` takes it in.")
+        return "\n".join(lines)
+
+
+class UndoAnswer(Answer):
+    """What an undo did."""
+
+    number: int
+    restored: list[str]
+    left: list[str]
+
+    def text(self, local: LocalTime) -> str:  # noqa: ARG002
+        """How many files are back, and what stays."""
+        lines = [f"Apply {self.number} is undone: {counted(len(self.restored), 'file', 'files')} back in the silos."]
+        return "\n".join([*lines, *self.left])
+
+
+def check(tenant: "Tenant") -> CheckAnswer:
+    """Look through silos, reflections and ratings, propose what to write, and leave PAI's files; no silo is touched.
+
+    Raises:
+        ConflictError: another check, review or apply is at work.
+        EmbedderError: the embedder failed; nothing was written.
+        StoreError: the decisions cannot be read.
+    """
+    return _checked(Desk(tenant).check())
+
+
+def review(
+    tenant: "Tenant",
+    *,
+    accept: Sequence[str] = (),
+    reject: Sequence[str] = (),
+    defer: Sequence[str] = (),
+    note: str | None = None,
+) -> ReviewAnswer:
+    """Decide on proposals, and answer with those that are open; a check that is more than a day old is made again before.
+
+    Args:
+        tenant: whose.
+        accept: ids of proposals that the next apply carries out.
+        reject: ids of those that return only if more speaks for them.
+        defer: ids of those for later.
+        note: kept with each of them.
+
+    Raises:
+        NotFoundError: there is no such proposal.
+        ConflictError: it was applied already, or another is at work.
+        StoreError: the decisions cannot be read.
+    """
+    desk = Desk(tenant)
+    chosen = [(accept, Status.ACCEPTED), (reject, Status.REJECTED), (defer, Status.DEFERRED)]
+    changes = [Decided(desk.decisions().find(each).id, status, note=note) for ids, status in chosen for each in ids]
+    if not changes and desk.is_stale():
+        desk.check()
+    return _reviewed(desk, desk.decide(changes))
+
+
+def reword(tenant: "Tenant", reference: str, text: str) -> ReviewAnswer:
+    """Let a person write a proposal's text: its first paragraph is the description, the rest the body.
+
+    Raises:
+        NotFoundError: there is no such proposal.
+        ConflictError: it was applied already, or another is at work.
+    """
+    desk = Desk(tenant)
+    description, _, body = (part.strip() for part in text.strip().partition("\n\n"))
+    change = Decided(desk.decisions().find(reference).id, description=" ".join(description.split()), body=body)
+    return _reviewed(desk, desk.decide([change]))
+
+
+def apply(tenant: "Tenant", *, dry_run: bool = False) -> ApplyAnswer:
+    """Move what passes through, and the feedback that was accepted, into the canonical homes; its silo files are deleted.
+
+    Args:
+        tenant: whose.
+        dry_run: say what would be done, and do nothing.
+
+    Raises:
+        ConflictError: another is at work.
+        StoreError: a store or the journal cannot be read or written.
+    """
+    desk = Desk(tenant)
+    outcome = ApplyOutcome(desk.plan(), None, (), 0) if dry_run else desk.apply()
+    planned = outcome.planned
+    return ApplyAnswer(
+        dry_run=dry_run,
+        written=[placed.path for placed in planned.plan.placed],
+        taken=[TakenView(path=each.path, canonical=each.canonical) for each in planned.plan.taken],
+        applied=list(planned.plan.proposals),
+        waiting=[LeftAlone(path=str(each.path), reason=each.reason) for each in planned.waiting],
+        merged=list(planned.plan.told),
+        left=list(outcome.left),
+        history=outcome.history,
+        finished=outcome.finished.number if outcome.finished else None,
+    )
+
+
+def undo(tenant: "Tenant") -> UndoAnswer:
+    """Take the last apply back: the silo files return, and the canonical files are as they were.
+
+    Raises:
+        ConflictError: nothing was applied, or another is at work.
+        StoreError: the journal cannot be read.
+    """
+    plan, left = Desk(tenant).undo()
+    restored = [each.path for each in plan.taken if Path(each.path).exists()]
+    return UndoAnswer(number=plan.number, restored=restored, left=list(left))
+
+
+def _checked(outcome: CheckOutcome) -> CheckAnswer:
+    silos: dict[str, SiloView] = {}
+    for entry in outcome.silos.entries:
+        view = silos.setdefault(entry.slug, SiloView(slug=entry.slug, cwd=entry.item.project, memories={}))
+        view.memories[entry.item.kind] = view.memories.get(entry.item.kind, 0) + 1
+    signals = outcome.checked.signals
+    return CheckAnswer(
+        by_type={kind.value: count for kind, count in sorted(outcome.silos.counts.items())},
+        silos=list(silos.values()),
+        left=[LeftAlone(path=each.path, reason=each.reason, mend=each.mend) for each in outcome.silos.left],
+        reflections=len(signals.reflections),
+        ratings=len(signals.ratings),
+        inferred_ratings=sum(each.evidence.weight < 1 for each in signals.ratings),
+        unreadable_lines=len(signals.refusals),
+        proposals=_by_urgency(outcome.checked.open),
+        written=[str(path) for path in outcome.written if path.exists()],
+        notes=list(outcome.told),
+    )
+
+
+def _reviewed(desk: Desk, decisions: Decisions) -> ReviewAnswer:
+    shown = [each for each in decisions.proposals if each.status not in (Status.APPLIED, Status.WITHDRAWN)]
+    return ReviewAnswer(proposals=_by_urgency(shown), review=str(desk.review_path))
+
+
+def _by_urgency(proposals: Sequence[Proposal]) -> list[ProposalView]:
+    ranks = {each: number for number, each in enumerate((*Status, *Severity))}
+    ordered = sorted(proposals, key=lambda each: (ranks[each.status], ranks[each.severity], -each.strength, each.id))
+    return [ProposalView.of(each) for each in ordered]
+
+
+def _counts(by_type: dict[str, int]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in sorted(by_type.items())) or "nothing"
