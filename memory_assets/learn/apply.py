@@ -28,7 +28,7 @@ _TRIES = 20
 
 
 def execute(plan: Plan, journal: Journal, folder: Path, projects_dir: Path) -> list[str]:
-    """Do what a plan says, from wherever a kill left it.
+    """Do what a plan says, from wherever a kill left it; the caller marks it as done.
 
     Args:
         plan: written down in the journal.
@@ -55,12 +55,11 @@ def execute(plan: Plan, journal: Journal, folder: Path, projects_dir: Path) -> l
             _take(taken, left)
         _shorten_index(silo, files, plan, place, journal, projects_dir, left)
     _set_status(folder, plan, Status.ACCEPTED, Status.APPLIED)
-    journal.mark(plan.number, "done", "".join(f"{each}\n" for each in left).encode())
     return left
 
 
 def undo(plan: Plan, journal: Journal, folder: Path, projects_dir: Path) -> list[str]:
-    """Bring back what an apply deleted and changed, from wherever a kill left it.
+    """Bring back what an apply deleted and changed, from wherever a kill left it; the caller marks it as undone.
 
     Returns:
         What was left alone because it changed meanwhile, a sentence each.
@@ -84,7 +83,6 @@ def undo(plan: Plan, journal: Journal, folder: Path, projects_dir: Path) -> list
             _unplace(placed, journal.content(plan.number, placed.before) if placed.before else None, left)
     _set_status(folder, plan, Status.APPLIED, Status.ACCEPTED)
     _write_moves(journal, folder)
-    journal.mark(plan.number, "undone", "".join(f"{each}\n" for each in left).encode())
     return left
 
 

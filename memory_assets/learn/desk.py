@@ -192,8 +192,7 @@ class Desk:
             if planned.plan.placed or planned.plan.taken:
                 history = keep_history(self.tenant, planned.outdone)
                 self.journal.begin(planned.plan, planned.contents.values())
-                left += execute(planned.plan, self.journal, self.folder, self.projects_dir)
-            self._keep(read_decisions(self.folder))
+                left += self._carry_out(planned.plan)
         return ApplyOutcome(planned, finished, tuple(left), history)
 
     def undo(self) -> tuple[Plan, tuple[str, ...]]:
@@ -209,8 +208,7 @@ class Desk:
             if number is None:
                 raise ConflictError("There is no apply to undo.")
             plan = self.journal.plan(number)
-            left = undo(plan, self.journal, self.folder, self.projects_dir)
-            self._keep(read_decisions(self.folder))
+            left = self._take_back(plan)
         return plan, tuple(left)
 
     def _finish(self) -> tuple[Plan | None, list[str]]:
@@ -218,8 +216,19 @@ class Desk:
         if number is None:
             return None, []
         plan = self.journal.plan(number)
-        step = undo if self.journal.has(number, "undoing") else execute
-        return plan, step(plan, self.journal, self.folder, self.projects_dir)
+        return plan, self._take_back(plan) if self.journal.has(number, "undoing") else self._carry_out(plan)
+
+    def _carry_out(self, plan: Plan) -> list[str]:
+        left = execute(plan, self.journal, self.folder, self.projects_dir)
+        self._keep(read_decisions(self.folder))
+        self.journal.mark(plan.number, "done")
+        return left
+
+    def _take_back(self, plan: Plan) -> list[str]:
+        left = undo(plan, self.journal, self.folder, self.projects_dir)
+        self._keep(read_decisions(self.folder))
+        self.journal.mark(plan.number, "undone")
+        return left
 
     @cached_property
     def _review_text(self) -> str:

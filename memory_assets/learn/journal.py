@@ -149,9 +149,9 @@ class Journal:
         """Whether an apply bears a mark: `done`, `undoing`, `undone`."""
         return (self._of(number) / mark).exists()
 
-    def mark(self, number: int, mark: str, note: bytes = b"") -> None:
+    def mark(self, number: int, mark: str) -> None:
         """Give an apply a mark."""
-        effects.put(self._of(number) / mark, note)
+        effects.put(self._of(number) / mark, b"")
 
     def keep_index(self, number: int, place: int, data: bytes) -> None:
         """Keep a silo's index as it is just before its lines are taken out."""

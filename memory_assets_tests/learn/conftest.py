@@ -1,0 +1,95 @@
+"""A small home with everything that an apply does: moved, merged, outdone, accepted, rejected and left files, and an odd index."""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from memory_assets.learn import desk as desk_module
+from memory_assets.learn.desk import Desk
+from memory_assets.learn.proposals import Status
+from memory_assets.learn.review_file import Decided
+from memory_assets.settings import load_settings
+from memory_assets.tenants import Tenant
+
+NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
+ATLAS, LAB = "-home-ada-atlas", "-home-ada-lab"
+INDEX = (
+    b"\xef\xbb\xbf# Memory\r\n\r\n- [Port](port.md) \xe2\x80\x94 asked for twice\r\n- [Role](role.md)\n\n## Rules\r\n"
+    b"- [Plan first](plan-first.md) - always\r\n- [Tabs](tabs.md) - no\r\nThe staging host is heron.\r\n- [Gone](gone.md)"
+)
+MARKERS = (
+    "8931",
+    "keeper of the lighthouse",
+    "captain since May",
+    "grafana.example",
+    "show the plan",
+    "quiet mornings",
+    "tabs are",
+)
+"""One telling text of each memory of the home."""
+
+
+def write(path: Path, name: str, body: str, kind: str, modified: str = "2026-05-01T10:00:00Z") -> None:
+    """Write a well-formed memory."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(
+        f"---\nname: {name}\ndescription: about {name}\nmetadata: \n  node_type: memory\n  type: {kind}\n"
+        f"  modified: {modified}\n---\n\n{body}\n",
+        encoding="utf-8",
+    )
+
+
+@pytest.fixture
+def curated_home(tmp_path: Path) -> Path:
+    """The home's folder, with silos and a LEARNING store."""
+    home = tmp_path / "home"
+    atlas, lab = (home / ".claude/projects" / slug / "memory" for slug in (ATLAS, LAB))
+    write(atlas / "port.md", "port", "The service listens on 8931.", "project")
+    write(atlas / "role.md", "role", "Ada is the keeper of the lighthouse.", "user", "2026-03-01T10:00:00Z")
+    write(lab / "role2.md", "role", "Ada is captain since May.", "user", "2026-05-02T10:00:00Z")
+    write(atlas / "graf.md", "graf", "Dashboards: https://grafana.example", "reference")
+    write(atlas / "plan-first.md", "plan-first", "Always show the plan first.", "feedback")
+    write(lab / "mornings.md", "mornings", "Ada likes quiet mornings.", "feedback")
+    write(atlas / "tabs.md", "tabs", "In makefiles tabs are needed.", "feedback")
+    (atlas / "plain.md").write_text("no frontmatter")
+    (atlas / "MEMORY.md").write_bytes(INDEX)
+    (lab / "MEMORY.md").write_text("- [Role](role2.md)\n- [Mornings](mornings.md)\n")
+    homes = home / ".pai/MEMORY/LEARNING"
+    write(homes / "REFERENCE" / "reference_graf.md", "graf", "Dashboards: https://grafana.example", "reference")
+    return home
+
+
+OpenDesk = Callable[[], Desk]
+
+
+@pytest.fixture
+def open_desk(monkeypatch: pytest.MonkeyPatch) -> OpenDesk:
+    """A desk at a fixed time, over a fresh look at the settings; texts get vectors that have nothing in common."""
+
+    class Embedder:
+        name = "none"
+
+        def embed(self, texts: Sequence[str]) -> np.ndarray:
+            return np.eye(len(texts), dtype=np.float32)
+
+    monkeypatch.setattr(Tenant, "embedder", Embedder())
+    monkeypatch.setattr(desk_module, "keep_history", lambda _tenant, outdone: len(tuple(outdone)))
+    return lambda: Desk(Tenant(load_settings()), NOW)
+
+
+def decide(desk: Desk, **chosen: Status) -> None:
+    """Decide on the proposals of these names, dashes written as underscores."""
+    by_name = {proposal.name.replace("-", "_"): proposal.id for proposal in desk.decisions().proposals}
+    desk.decide([Decided(by_name[name], status) for name, status in chosen.items()])
+
+
+def tree(*folders: Path) -> dict[str, tuple[int, bytes]]:
+    """Mode and content of every file below some folders."""
+    return {
+        str(path): (path.lstat().st_mode, path.read_bytes() if path.is_file() else b"")
+        for folder in folders
+        for path in sorted(folder.rglob("*"))
+    }

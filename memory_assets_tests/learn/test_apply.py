@@ -1,0 +1,328 @@
+"""Apply and undo: what they write and delete, and that no kill, at whatever point, loses or doubles anything."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memory_assets.errors import ConflictError
+from memory_assets.learn import effects
+from memory_assets.learn.apply import alone
+from memory_assets.learn.desk import Desk
+from memory_assets.learn.homes import load_pai_memories
+from memory_assets.learn.proposals import Status
+from memory_assets.models import Kind
+from memory_assets_tests.learn.conftest import ATLAS, INDEX, LAB, MARKERS, OpenDesk, decide, tree, write
+
+EFFECTS = ("write", "rename", "unlink", "make_folder", "set_time", "sync")
+
+
+class KilledError(BaseException):
+    """Stands for a kill: nothing catches it."""
+
+
+@contextmanager
+def killed_before(effect: int, monkeypatch: pytest.MonkeyPatch, *, torn: bool = False) -> Iterator[list[str]]:
+    """Let the process die before an effect of this number; `torn`: in the midst of writing a file. Yields what was done."""
+    done: list[str] = []
+
+    def counting(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def step(*args: Any) -> None:
+            if len(done) == effect:
+                if torn and name == "write":
+                    real(args[0], args[1][: len(args[1]) // 2], args[2])
+                raise KilledError
+            done.append(name)
+            real(*args)
+
+        return step
+
+    with monkeypatch.context() as patched:
+        for name in EFFECTS:
+            patched.setattr(effects, name, counting(name, getattr(effects, name)))
+        yield done
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No waiting for the disk: a process that dies loses nothing of what it wrote."""
+    monkeypatch.setattr(os, "fsync", lambda _descriptor: None)
+
+
+@pytest.fixture
+def decided(curated_home: Path, open_desk: OpenDesk) -> Path:
+    """The home after check and review."""
+    open_desk().check()
+    decide(open_desk(), plan_first=Status.ACCEPTED, mornings=Status.ACCEPTED, tabs=Status.REJECTED)
+    return curated_home
+
+
+def visible_texts(home: Path) -> str:
+    """All that a reader takes for a memory, in silos and homes."""
+    found = [*home.glob(".claude/projects/*/memory/[!.]*.md"), *home.glob(".pai/MEMORY/LEARNING/*/[!.]*.md")]
+    return "\n".join(path.read_text() for path in found)
+
+
+def test_apply_moves_what_was_decided_and_undo_brings_it_back_byte_for_byte(decided: Path, open_desk: OpenDesk) -> None:
+    silos, homes = decided / ".claude", decided / ".pai/MEMORY/LEARNING"
+    before, homes_before = tree(silos), tree(homes)
+    times = {path: path.stat().st_mtime_ns for path in silos.rglob("*.md") if path.name != "MEMORY.md"}
+
+    outcome = open_desk().apply()
+
+    assert sorted(path.name for path in silos.rglob("*.md")) == ["MEMORY.md", "MEMORY.md", "plain.md", "tabs.md"]
+    assert (silos / "projects" / ATLAS / "memory/MEMORY.md").read_bytes() == INDEX.replace(
+        b"- [Port](port.md) \xe2\x80\x94 asked for twice\r\n- [Role](role.md)\n", b""
+    ).replace(b"- [Plan first](plan-first.md) - always\r\n", b"")
+    assert (silos / "projects" / LAB / "memory/MEMORY.md").read_bytes() == b""
+    loaded = load_pai_memories(homes)
+    assert not loaded.refusals
+    assert sorted((each.kind.value, each.name, each.path.name) for each in loaded.entries) == [
+        ("feedback", "mornings", "feedback_mornings.md"),
+        ("feedback", "plan-first", "feedback_plan_first.md"),
+        ("project", "port", "project_port.md"),
+        ("reference", "graf", "reference_graf.md"),
+        ("user", "role", "user_role.md"),
+    ]
+    for entry in loaded.entries:
+        assert not entry.missing_provenance
+        assert {"original_path", "source_hash"} <= entry.fields.keys()
+    port = next(entry for entry in loaded.entries if entry.name == "port")
+    assert port.fields["index_hook"] == ["asked for twice"]
+    assert port.fields["metadata"] == {"node_type": "memory", "modified": "2026-05-01T10:00:00Z"}
+    assert port.fields["type"] == "project"
+    assert loaded.of(Kind.USER)[0].body == "Ada is captain since May."
+    assert outcome.history == 1
+    assert [each.name for each in outcome.planned.outdone] == ["role"]
+    assert outcome.planned.plan.told == (
+        "REFERENCE: 2 that are called 'graf' say the same and become one.",
+        "USER: of 2 that are called 'role' the newest stands, 1 kept as history.",
+    )
+    assert {(each.path.name, each.reason) for each in outcome.planned.waiting} == {("tabs.md", "its proposal was rejected")}
+    again = open_desk().apply()
+    assert not (again.planned.plan.taken or again.planned.plan.placed)
+
+    _, left = open_desk().undo()
+
+    assert not left
+    assert tree(silos) == before
+    assert {name: kept for name, kept in tree(homes).items() if kept[1] or not name.isupper()}.items() >= {
+        name: kept for name, kept in homes_before.items() if not name.endswith("review.md")
+    }.items()
+    assert not [path for path in homes.rglob("*.md") if path.parent != homes and path.name != "reference_graf.md"]
+    assert {path: path.stat().st_mtime_ns for path in times} == times
+    with pytest.raises(ConflictError, match="no apply to undo"):
+        open_desk().undo()
+    open_desk().apply()
+    assert len(load_pai_memories(homes).entries) == 5
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("step", [Desk.apply, Desk.undo], ids=["apply", "undo"])
+def test_a_kill_between_any_two_effects_changes_nothing_in_the_end(
+    step: Callable[[Desk], object], decided: Path, open_desk: OpenDesk, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    if step is Desk.undo:
+        open_desk().apply()
+    places = [decided, tmp_path / "data"]
+    base = tmp_path / "base"
+    for place in places:
+        shutil.copytree(place, base / place.name)
+
+    def begin_again() -> None:
+        for place in places:
+            shutil.rmtree(place)
+            shutil.copytree(base / place.name, place)
+
+    with killed_before(-1, monkeypatch) as done:
+        step(open_desk())
+    uninterrupted = tree(*places)
+    assert len(done) > 50
+    for number, effect in enumerate(done):
+        for torn in (False, True) if effect == "write" else (False,):
+            begin_again()
+            with killed_before(number, monkeypatch, torn=torn), pytest.raises(KilledError):
+                step(open_desk())
+            seen = visible_texts(decided)
+            assert all(marker in seen for marker in MARKERS if marker != "keeper of the lighthouse"), f"lost at {number}"
+            if step is Desk.undo and tree(*places) == uninterrupted:
+                continue  # it was finished, and another undo would find nothing
+            step(open_desk())
+            assert tree(*places) == uninterrupted, f"killed before effect {number}, torn: {torn}"
+
+
+@pytest.mark.usefixtures("quick")
+def test_an_interrupted_apply_can_be_undone_from_every_point(
+    decided: Path, open_desk: OpenDesk, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    silos = decided / ".claude"
+    before = tree(silos)
+    base = tmp_path / "base"
+    shutil.copytree(tmp_path / "data", base / "data")
+    shutil.copytree(decided, base / "home")
+    for number in range(20, 200, 7):
+        for place in ("data", "home"):
+            shutil.rmtree(tmp_path / place)
+            shutil.copytree(base / place, tmp_path / place)
+        try:
+            with killed_before(number, monkeypatch):
+                open_desk().apply()
+        except KilledError:
+            if open_desk().journal.latest() is None:
+                continue
+        else:
+            break
+        open_desk().undo()
+        assert tree(silos) == before
+        homes = load_pai_memories(decided / ".pai/MEMORY/LEARNING")
+        assert [entry.path.name for entry in homes.entries] == ["reference_graf.md"]
+
+
+def test_a_real_kill_loses_nothing_and_the_next_apply_finishes(decided: Path, open_desk: OpenDesk, tmp_path: Path) -> None:
+    silos = decided / ".claude/projects"
+    program = (
+        "import time\nfrom memory_assets.learn import desk, effects\nfrom memory_assets.settings import load_settings\n"
+        "from memory_assets.tenants import Tenant\ndesk.keep_history = lambda *_: 0\nunlink = effects.unlink\n"
+        "def slowly(path):\n    unlink(path)\n    print('deleted', flush=True)\n    time.sleep(30)\n"
+        "effects.unlink = slowly\ndesk.Desk(Tenant(load_settings())).apply()\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "deleted\n"
+        with pytest.raises(ConflictError, match="Another `memory learn` is at work"):
+            open_desk().apply()
+        process.send_signal(signal.SIGKILL)
+    seen = visible_texts(decided)
+    assert all(marker in seen for marker in MARKERS if marker != "keeper of the lighthouse")
+
+    outcome = open_desk().apply()
+
+    assert outcome.finished
+    assert outcome.finished.number == 1
+    assert not outcome.planned.plan.taken
+    assert sorted(path.name for path in silos.rglob("*.md")) == ["MEMORY.md", "MEMORY.md", "plain.md", "tabs.md"]
+    assert len(load_pai_memories(decided / ".pai/MEMORY/LEARNING").entries) == 5
+
+
+def test_what_changed_since_the_check_stays(decided: Path, open_desk: OpenDesk) -> None:
+    atlas = decided / ".claude/projects" / ATLAS / "memory"
+    (atlas / "port.md").write_text((atlas / "port.md").read_text().replace("8931", "8932"))
+    (atlas / "plan-first.md").write_text((atlas / "plan-first.md").read_text() + "And wait.\n")
+    write(atlas / "new.md", "new", "Nobody saw this yet.", "project")
+
+    outcome = open_desk().apply()
+
+    assert {path.name for path in atlas.glob("*.md")} == {
+        "MEMORY.md",
+        "port.md",
+        "plan-first.md",
+        "new.md",
+        "plain.md",
+        "tabs.md",
+    }
+    assert {each.path.name: each.reason for each in outcome.planned.waiting} == {
+        "port.md": "it changed since the check",
+        "plan-first.md": "it changed since the check",
+        "new.md": "no check has seen it yet",
+        "tabs.md": "its proposal was rejected",
+    }
+    assert b"port.md" in (atlas / "MEMORY.md").read_bytes()
+
+
+def test_what_changes_while_it_is_applied_stays(decided: Path, open_desk: OpenDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The assistant writes to a file, and to the index, at the very moment in which they are taken."""
+    atlas = decided / ".claude/projects" / ATLAS / "memory"
+    rename = effects.rename
+
+    def late(path: Path, target: Path) -> None:
+        if path.name == "port.md":
+            path.write_text(path.read_text().replace("8931", "8999"))
+        rename(path, target)
+        if path.name == "graf.md":
+            write(path, "graf", "Dashboards have moved.", "reference")
+
+    monkeypatch.setattr(effects, "rename", late)
+    outcome = open_desk().apply()
+
+    assert "8999" in (atlas / "port.md").read_text()
+    assert "have moved" in (atlas / "graf.md").read_text()
+    assert b"port.md" in (atlas / "MEMORY.md").read_bytes()
+    assert [text for text in outcome.left if "port.md changed meanwhile" in text]
+    assert not list(atlas.glob(".*"))
+
+
+def test_nothing_is_touched_over_links_or_outside_of_silos(curated_home: Path, open_desk: OpenDesk, tmp_path: Path) -> None:
+    projects = curated_home / ".claude/projects"
+    outside = tmp_path / "outside"
+    write(outside / "memory" / "secret.md", "secret", "Do not touch.", "project")
+    (projects / "linked-silo").symlink_to(outside)
+    (projects / "linked-memory").mkdir()
+    (projects / "linked-memory/memory").symlink_to(outside / "memory")
+    atlas = projects / ATLAS / "memory"
+    (atlas / "link.md").symlink_to(atlas / "port.md")
+    (atlas / "out.md").symlink_to(outside / "memory/secret.md")
+    write(projects / "odd-index/memory" / "kept.md", "kept", "Its index is a link.", "project")
+    (projects / "odd-index/memory/MEMORY.md").symlink_to(outside / "memory/secret.md")
+    write(projects / "wide-index/memory" / "wide.md", "wide", "Its index is UTF-16.", "project")
+    (projects / "wide-index/memory/MEMORY.md").write_bytes("- [w](wide.md)".encode("utf-16"))
+    write(projects / ATLAS / "deep/memory" / "deep.md", "deep", "Not in a silo.", "project")
+    os.mkfifo(atlas / "pipe.md")
+    before = tree(outside)
+
+    open_desk().check()
+    desk = open_desk()
+    outcome = desk.apply()
+
+    assert tree(outside) == before
+    for kept in ("link.md", "out.md", "pipe.md", "../deep/memory/deep.md", "../../odd-index/memory/kept.md"):
+        assert os.path.lexists(atlas / kept)
+    assert (projects / "wide-index/memory/wide.md").exists()
+    assert not {"secret", "deep", "kept", "wide"} & {Path(each.path).stem for each in outcome.planned.plan.taken}
+    reasons = {Path(each.path).name: each.reason for each in desk.silos().left}
+    assert "symbolic link" in reasons["linked-silo"]
+    assert "symbolic link" in reasons["link.md"]
+    assert "MEMORY.md is a symbolic link" in reasons["kept.md"]
+    assert "UTF-16" in reasons["wide.md"]
+
+
+def test_two_at_once_one_refuses(decided: Path, open_desk: OpenDesk) -> None:
+    desk = open_desk()
+    before = tree(decided)
+    with alone(desk.folder, desk.projects_dir):
+        for step in (open_desk().apply, open_desk().undo, open_desk().check):
+            with pytest.raises(ConflictError, match="Another `memory learn` is at work"):
+                step()
+    assert tree(decided) == before
+
+
+def test_a_canonical_file_that_was_edited_since_is_kept_by_undo(decided: Path, open_desk: OpenDesk) -> None:
+    open_desk().apply()
+    canonical = decided / ".pai/MEMORY/LEARNING/PROJECT/project_port.md"
+    canonical.write_text(canonical.read_text() + "Since June 9000.\n")
+    index = decided / ".claude/projects" / LAB / "memory/MEMORY.md"
+    index.write_text("- [Tea](tea.md)")
+
+    _, left = open_desk().undo()
+
+    assert left == (f"{canonical} changed since and stays as it is.",)
+    assert "Since June 9000." in canonical.read_text()
+    assert index.read_text() == "- [Tea](tea.md)\n- [Role](role2.md)\n- [Mornings](mornings.md)\n"
+
+
+def test_undo_keeps_the_canonical_file_where_its_silo_file_cannot_return(decided: Path, open_desk: OpenDesk) -> None:
+    open_desk().apply()
+    taken = decided / ".claude/projects" / ATLAS / "memory/port.md"
+    write(taken, "port", "Another memory of this name.", "project")
+
+    _, left = open_desk().undo()
+
+    assert "Another memory" in taken.read_text()
+    assert "8931" in (decided / ".pai/MEMORY/LEARNING/PROJECT/project_port.md").read_text()
+    assert [text for text in left if "is another file now" in text]

@@ -1,0 +1,264 @@
+"""Check and review: what is read, proposed, written in PAI's formats, decided and read back."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_assets.cli.main import cli
+from memory_assets.learn.canonical import file_name, render
+from memory_assets.learn.desk import Desk
+from memory_assets.learn.index import hooks_of, without
+from memory_assets.learn.proposals import Severity, Status
+from memory_assets.models import Kind
+from memory_assets.sources.frontmatter import parse
+from memory_assets.tenants import Tenant
+from memory_assets_tests.learn.conftest import ATLAS, NOW, OpenDesk, decide, tree, write
+
+WORDS = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs")), max_size=40)
+
+
+BODIES = st.text(
+    st.characters(codec="utf-8", exclude_characters="\r", exclude_categories=("Cc", "Cs")) | st.just("\n"), max_size=80
+)
+VALUES = WORDS | st.lists(WORDS, max_size=3) | st.dictionaries(WORDS, WORDS, max_size=2)
+
+
+@given(st.dictionaries(st.from_regex(r"[a-z_]{1,12}", fullmatch=True), VALUES, max_size=6), WORDS, BODIES)
+def test_what_a_canonical_file_says_is_what_is_read_from_it(fields: dict[str, object], description: str, body: str) -> None:
+    fields |= {"name": "x: #y", "description": f"{description}\n{description} # no comment", "source_cwd": "~"}
+    assert parse(render(fields, body).decode()) == (fields, body)
+
+
+LINE = st.sampled_from(
+    [
+        "- [A](a.md) — one",
+        "- [B](b.md)",
+        "* **[A](./a.md)**: bold",
+        "text about a.md",
+        "# A",
+        "",
+        "  - [A](a.md)",
+        "a.md",
+        "```",
+        "Ünï",
+    ]
+)
+
+
+@given(st.lists(st.tuples(LINE, st.sampled_from(["\n", "\r\n", "\r"]))), st.booleans(), st.booleans())
+def test_an_index_loses_just_its_lines(lines: list[tuple[str, str]], mark: bool, final: bool) -> None:
+    if lines and not final:
+        lines[-1] = (lines[-1][0], "")
+    head = b"\xef\xbb\xbf" if mark else b""
+    data = head + "".join(line + end for line, end in lines).encode()
+    pointing = re.compile(r"- \[A\].*|\* \*\*\[A\].*|  - \[A\].*|a\.md")
+    kept = "".join(line + end for line, end in lines if not pointing.fullmatch(line))
+    assert without(data, {"a.md"}) == head + kept.encode()
+    assert without(data, {"none.md"}) == data
+    assert without(data, set(hooks_of(data))).count(b"](") == 0
+
+
+def test_names_of_files_are_short_and_never_another_memorys() -> None:
+    assert file_name(Kind.FEEDBACK, "feedback_Plan  First!", ()) == "feedback_plan_first.md"
+    assert file_name(Kind.USER, "Größe 計画", ()) == "user_grösse_計画.md"
+    assert re.fullmatch(r"user_[0-9a-f]{6}\.md", file_name(Kind.USER, "../..", ()))
+    assert re.fullmatch(r"user_a_[0-9a-f]{6}\.md", file_name(Kind.USER, "a", ["USER_A.md"]))
+    assert len(file_name(Kind.PROJECT, "x" * 500, ())) < 80
+
+
+def test_the_sample_home_is_classified_weighed_and_reported(sample_home: Path, tenant: Tenant) -> None:
+    """Real embedding: severities come from signals that mean the same, in silos, reflections and ratings."""
+    before = tree(sample_home / ".claude")
+
+    outcome = Desk(tenant, NOW).check()
+
+    assert tree(sample_home / ".claude") == before
+    assert outcome.silos.counts == {Kind.USER: 5, Kind.FEEDBACK: 9, Kind.PROJECT: 21, Kind.REFERENCE: 4}
+    proposals = {proposal.name: proposal for proposal in outcome.checked.proposals}
+    assert proposals["explain-on-real-data"].severity in (Severity.CRITICAL, Severity.HIGH)
+    assert proposals["terraform-plan-first"].severity is Severity.HIGH
+    assert {each.origin for each in proposals["terraform-plan-first"].evidence} >= {"silo", "reflection"}
+    learning = sample_home / ".pai/MEMORY/LEARNING"
+    mined, _ = parse((learning / "mine-output.md").read_text())
+    assert (mined["stage"], mined["reflections_analyzed"], mined["ratings_analyzed"]) == ("mine", "10", "18")
+    assert len(mined["input_files"]) == 2
+    synthesis, body = parse((learning / "last-synthesis.md").read_text())
+    assert (synthesis["stage"], synthesis["upgrade_candidates"]) == ("synthesise", str(len(proposals)))
+    assert "#### STOP (Low-Rating Patterns)" in body
+    review = (learning / "review.md").read_text()
+    assert (
+        f"## {proposals['explain-on-real-data'].id} — explain-on-real-data\n- **Status: PENDING** <!-- PENDING | ACCEPTED"
+        in review
+    )
+    again = Desk(tenant, NOW).check()
+    assert [each.id for each in again.checked.proposals] == [each.id for each in outcome.checked.proposals]
+    assert all(each.trend == "stable" for each in again.checked.proposals)
+
+
+def test_ratings_count_as_much_as_they_are_sure_of_and_none_is_made_up(open_desk: OpenDesk, curated_home: Path) -> None:
+    signals = curated_home / ".pai/MEMORY/LEARNING/SIGNALS"
+    signals.mkdir()
+    lines = [
+        {"rating": 1, "source": "implicit", "confidence": 0.4, "sentiment_summary": "perhaps angry"},
+        {"rating": 2, "source": "explicit", "comment": "do not guess"},
+        {"source": "explicit", "comment": "no number here"},
+        {"rating": 5, "source": "explicit", "comment": "so so"},
+    ]
+    times = [{"timestamp": f"2026-05-0{day}T10:00:00Z", "session_id": "s"} for day in range(1, 5)]
+    (signals / "ratings.jsonl").write_text(
+        "".join(json.dumps(time | line) + "\n" for time, line in zip(times, lines, strict=True))
+    )
+
+    outcome = open_desk().check()
+
+    learned = [each for each in outcome.checked.proposals if not each.silo_files]
+    assert [each.description for each in learned] == ["Mind: do not guess"]
+    assert len(outcome.checked.signals.ratings) == 3
+    assert [refusal.reason for refusal in outcome.checked.signals.refusals] == ["`rating` is missing"]
+    mean, number = outcome.checked.signals.sessions()["s"]
+    assert number == 3
+    assert mean == pytest.approx((1 * 0.4 + 2 + 5) / 2.4)
+
+
+def test_a_rejected_proposal_returns_only_when_more_speaks_for_it(open_desk: OpenDesk, curated_home: Path) -> None:
+    open_desk().check()
+    decide(open_desk(), tabs=Status.REJECTED, mornings=Status.DEFERRED, plan_first=Status.ACCEPTED)
+    open_desk().check()
+    status = {each.name: each.status for each in open_desk().decisions().proposals}
+    assert status == {"tabs": Status.REJECTED, "mornings": Status.DEFERRED, "plan-first": Status.ACCEPTED}
+
+    write(curated_home / ".claude/projects/-home-ada-lab/memory/tabs2.md", "tabs", "Tabs in makefiles, again.", "feedback")
+    write(curated_home / ".claude/projects/-home-ada-atlas/memory/plan-first.md", "plan-first", "Ask first, always.", "feedback")
+    open_desk().check()
+
+    proposals = {each.name: each for each in open_desk().decisions().proposals}
+    assert proposals["tabs"].status is Status.PENDING
+    assert "Rejected before" in proposals["tabs"].note
+    assert "Said before" in proposals["tabs"].body
+    assert proposals["plan-first"].status is Status.PENDING
+    assert proposals["plan-first"].body == "Ask first, always."
+
+
+def test_review_md_is_edited_by_hand_and_read_back(open_desk: OpenDesk, curated_home: Path) -> None:
+    review = curated_home / ".pai/MEMORY/LEARNING/review.md"
+    review.write_text("# Learning Review\n\n## LP-007 — Somebody else's\n- **Status: PENDING**\n- Target: Algorithm\n\n---\n")
+    open_desk().check()
+    text = review.read_text()
+    assert "## LP-007 — Somebody else's\n- **Status: PENDING**\n- Target: Algorithm" in text
+    ids = {each.name: each.id for each in open_desk().decisions().proposals}
+    assert set(ids.values()) == {"LP-008", "LP-009", "LP-010"}
+    own = text.index(f"## {ids['plan-first']}")
+    edited = text[:own] + text[own:].replace("Status: PENDING", "Status: accepted", 1).replace(
+        "  > about plan-first\n  >\n  > Always show the plan first.", "  > Plan first.\n  >\n  > Show it, then wait.", 1
+    ).replace("- Notes: ", "- Notes: as agreed", 1)
+    review.write_bytes(edited.replace("\n", "\r\n").encode())
+
+    open_desk().apply()
+
+    written = (curated_home / ".pai/MEMORY/LEARNING/FEEDBACK/feedback_plan_first.md").read_text()
+    fields, body = parse(written)
+    assert (fields["description"], body.strip()) == ("Plan first.", "Show it, then wait.")
+    assert not (curated_home / ".claude/projects" / ATLAS / "memory/plan-first.md").exists()
+    after = review.read_text()
+    assert f"## {ids['plan-first']} — plan-first\n- **Status: APPLIED**" in after
+    assert "- Notes: as agreed" in after
+    assert "## LP-007 — Somebody else's\n- **Status: PENDING**\n- Target: Algorithm" in after
+    applied = open_desk().decisions().find(ids["plan-first"])
+    assert (applied.status, applied.note) == (Status.APPLIED, "as agreed")
+    open_desk().check()
+    assert open_desk().decisions().find("lp-" + ids["plan-first"].removeprefix("LP-")).status is Status.APPLIED
+
+
+VARIANTS = {
+    "top.md": "---\nname: top\ndescription: d\ntype: project\noriginSessionId: x\n---\nA\n",
+    "node.md": '---\nname: node\ndescription: "d: e"\nmetadata: \n  node_type: memory\n  type: user\n---\n\nB\n',
+    "nested.md": "---\nname: Free text name!\ndescription: |\n  two\n  lines\nmetadata:\n  type: reference\n---\nC\n",
+    "colon.md": "---\nname: colon\ndescription: not: valid: YAML\ntype: project\n---\nD [[node]]\n",
+    "backtick.md": "---\nname: tick\ndescription: `x` first\ntype: project\ntags: [a, b]\n---\nE\n",
+    "crlf.md": "---\r\nname: crlf\r\ndescription: d\r\ntype: project\r\n---\r\nF\r\n",
+    "bom.md": "\ufeff---\nname: bom\ndescription: d\ntype: project\n---\nG\n",
+    "nameless.md": "---\ndescription: only this\ntype: project\n---\n",
+    "Upper Case Ünï.md": "---\nname: upper\ndescription: d\ntype: Project\n---\nH\n",
+    "unknown.md": "---\nname: u\ndescription: d\ntype: report\n---\nI\n",
+    "both.md": "---\nname: u\ntype: user\nmetadata:\n  type: project\n---\nJ\n",
+    "typeless.md": "---\nname: u\ndescription: d\n---\nK\n",
+    "theirs.md": "---\ntype: project\nlayout: post\n---\nL\n",
+    "none.md": "just text\n",
+    "open.md": "---\nname: u\n",
+    "twice.md": "---\nname: u\nname: v\ntype: user\n---\nM\n",
+    "anchor.md": "---\nname: &a u\ndescription: d\ntype: user\n---\nN\n",
+    "empty.md": "",
+    "nul.md": "---\nname: n\ntype: user\n---\n\0\n",
+    "notes.txt": "text",
+    ".hidden.md": "---\nname: h\ndescription: d\ntype: user\n---\nO\n",
+    "x.md.tmp": "---\nname: t\ndescription: d\ntype: user\n---\nP\n",
+    "memory.md": "- [x](x.md)\n",
+    "quoted.md": "---\nname: 'it''s'\ndescription: \"say \\\"hi\\\" # no\"\ntype: reference\nsource_cwd: /elsewhere\n---\n---\nQ\n",
+}
+TAKEN = {
+    "top.md", "node.md", "nested.md", "colon.md", "backtick.md", "crlf.md", "bom.md", "nameless.md", "Upper Case Ünï.md", "quoted.md",
+}  # fmt: skip
+
+
+def test_every_variant_is_taken_in_or_explained(open_desk: OpenDesk, curated_home: Path) -> None:
+    silo = curated_home / ".claude/projects/-home-ada-odd/memory"
+    (silo / "sub").mkdir(parents=True)
+    for name, text in VARIANTS.items():
+        (silo / name).write_bytes(text.encode())
+    texts = {name: parse(VARIANTS[name].replace("\r\n", "\n").removeprefix("\ufeff"))[1].strip() for name in TAKEN}
+
+    outcome = open_desk().check()
+    explained = {Path(each.path).name for each in outcome.silos.left if Path(each.path).parent == silo}
+    applied = open_desk().apply()
+
+    taken = {Path(each.path).name: Path(each.canonical) for each in applied.planned.plan.taken}
+    assert TAKEN | {"sub"} | explained == {*VARIANTS, "sub"}
+    assert not TAKEN & explained
+    assert taken.keys() >= TAKEN
+    assert {path.name for path in silo.iterdir()} == explained
+    for name, text in texts.items():
+        fields, body = parse(taken[name].read_text())
+        assert body.strip() == text
+        assert fields["original_path"] == str(silo / name)
+        assert fields["source_cwd"] == "-home-ada-odd"
+
+
+def test_the_commands_from_check_to_undo(sample_home: Path) -> None:
+    runner = CliRunner()
+
+    def memory(*arguments: str) -> str:
+        result = runner.invoke(cli, ["learn", *arguments], catch_exceptions=False)
+        assert result.exit_code == 0
+        return result.output
+
+    assert "9 feedback, 21 project, 4 reference, 5 user" in memory("check")
+    checked = json.loads(memory("check", "--json"))
+    assert len(checked["left"]) == 12
+    proposal = next(each for each in checked["proposals"] if each["name"] == "terraform-plan-first")
+    assert "rating of 2026-04-22" in memory("review", "--evidence")
+    decided = json.loads(memory("review", "--accept", proposal["id"], "--note", "yes", "--json"))
+    assert next(each for each in decided["proposals"] if each["id"] == proposal["id"])["status"] == "ACCEPTED"
+    before = tree(sample_home / ".claude")
+    planned = json.loads(memory("apply", "--dry-run", "--json"))
+    assert tree(sample_home / ".claude") == before
+    assert len(planned["taken"]) == 31
+    assert "of 3 that are called 'user-role' the newest stands, 2 kept as history" in memory("apply")
+    assert not (sample_home / ".claude/projects/-home-mira-lab/memory/feedback_terraform_plan_first.md").exists()
+    assert "31 files back" in memory("undo")
+    assert tree(sample_home / ".claude") == before
+
+
+def test_a_terminal_goes_through_the_proposals(open_desk: OpenDesk, curated_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    open_desk().check()
+    monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda _self: True, raising=False)
+    monkeypatch.setattr("click.edit", lambda text, **_: text.replace("quiet", "very quiet"))
+    monkeypatch.setattr(Desk, "is_stale", lambda _self: False)
+    result = CliRunner().invoke(cli, ["learn", "review"], input="s\na\nr\ne\nd\n", catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    found = {each.id: each.status for each in open_desk().decisions().proposals}
+    assert sorted(found.values()) == [Status.ACCEPTED, Status.DEFERRED, Status.REJECTED]
