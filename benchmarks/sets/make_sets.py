@@ -1,9 +1,11 @@
-"""Writes the two invented question sets, `chats` and `notes`, from the threads beside this file.
+"""Writes the invented question sets from the texts beside this file.
 
     python benchmarks/sets/make_sets.py
 
-Every store is a world of its own: some threads with slots filled at random, spread over dated sessions in random order between
-small talk that uses the same words. The same seed gives the same files.
+In `chats` and `notes` every store is a world of its own: some threads with slots filled at random, spread over dated sessions in
+random order between small talk that uses the same words. `assistant`, `friends` and `terse` are written out in worlds/, each
+sentence once, with one generated store among them for company; the questions of one half of the worlds are for choosing constants
+(`tuning`), those of the other for judging them (`testing`). The same seed gives the same files.
 """
 
 import json
@@ -22,8 +24,15 @@ FRIENDS = (("Oriane", "Malik"), ("Tobias", "Freya"), ("Zeynep", "Hollis"), ("Eme
 CHAT_STORES, NOTE_STORES = 5, 6
 THREADS_A_CHAT, THREADS_A_NOTEBOOK = 24, 20
 FILLER_A_CHAT_SESSION, FILLER_A_NOTE_SESSION = (14, 22), (8, 16)
+SCRIPTS = {
+    "assistant": (("budget", "tuning"), ("novel", "tuning"), ("churn", "testing"), ("wedding", "testing")),
+    "friends": (("rafa", "tuning"), ("noor", "testing")),
+    "terse": (("home", "tuning"), ("ops", "testing")),
+}
+"""Set -> its worlds, and what their questions are for."""
 _SLOT = re.compile(r"\{(\w+?)(\d?)\}")
 _AUTHORS = {"N": "", "U": "user", "S": "assistant"}
+_TURN = re.compile(r"(?P<speaker>\w+)(?:\[(?P<label>\w+)\])?(?:\+(?P<more>\d))?: (?P<text>.+)")
 
 
 @dataclass
@@ -173,9 +182,43 @@ def notes(values: dict[str, list[str]]) -> Iterator[World]:
         yield world
 
 
+def scripted(name: str, company: World) -> World:
+    """A set whose worlds are written out, in one store with the memories of another world."""
+    store = World(name, random.Random(SEED), company.slots, company.authors)
+    store.memories = [memory | {"store": name} for memory in company.memories]
+    answers = (HERE / "worlds" / "answers.txt").read_text(encoding="utf-8").strip().split("\n\n\n")
+    for world, part in SCRIPTS[name]:
+        labelled: dict[str, str] = {}
+        moment, topic, session = datetime(2025, 1, 1, tzinfo=UTC), "", ""
+        lines = (HERE / "worlds" / f"{name}_{world}.txt").read_text(encoding="utf-8").splitlines()
+        for number, line in enumerate(lines):
+            if line.startswith("== "):
+                day, _, topic = line[3:].partition(" | ")
+                moment, session = datetime.fromisoformat(day).replace(tzinfo=UTC), f"{world} {day}"
+            elif line.startswith("? "):
+                head, text = line[2:].split(" | ", 1)
+                category, labels = head.split(" ")
+                relevant = [labelled[label] for label in labels.split(",")]
+                store.questions.append(
+                    {"store": name, "question": text, "relevant": relevant, "category": category, "part": part}
+                )
+            elif turn := _TURN.fullmatch(line):
+                moment += timedelta(minutes=2)
+                identifier, author = f"{world}-{number}", _AUTHORS.get(turn["speaker"], turn["speaker"])
+                labelled[turn["label"] or ""] = identifier
+                more = store.random.sample(answers, int(turn["more"] or 0))
+                text = "\n\n".join([turn["text"], *more]).replace("{topic}", topic)
+                memory = {"store": name, "id": identifier, "content": text, "created_at": moment.isoformat(), "session": session}
+                store.memories.append(memory | ({"author": author} if author else {}))
+    return store
+
+
 def main() -> None:
     values = tomllib.loads((HERE / "slots.toml").read_text(encoding="utf-8"))
-    for name, worlds in (("chats", list(chats(values))), ("notes", list(notes(values)))):
+    sets = {"chats": list(chats(values)), "notes": list(notes(values))}
+    company = {"assistant": sets["notes"][0], "friends": sets["chats"][0], "terse": sets["notes"][1]}
+    sets |= {name: [scripted(name, world)] for name, world in company.items()}
+    for name, worlds in sets.items():
         for kind in ("memories", "questions"):
             rows = [row for world in worlds for row in getattr(world, kind)]
             lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
