@@ -3,7 +3,7 @@
     python benchmarks/recall_ablation.py --memories M.jsonl --questions Q.jsonl [--json] [--home DIR]
 
 Files, stores and metrics are those of recall_quality.py. The eight components are switched off by their weights, the four sources
-of the relation component and three further mechanisms one by one.
+of the relation component and further mechanisms one by one.
 """
 
 import json
@@ -21,7 +21,8 @@ from memory_assets.recall.scoring import Weights
 from memory_assets.recall.search import search
 from memory_assets.tenants import Tenant
 
-SOURCES = ("SESSION", "NAMED", "EDGE", "ENTITY")
+SOURCES = {"SESSION": (), "NAMED": 0.0, "EDGE": 0.0, "ENTITY": 0.0}
+"""Source of support -> what switches it off."""
 SHOWN = ("recall@5", "recall@10", "recall@20", "mrr", "ndcg@10")
 
 
@@ -45,7 +46,9 @@ def variants() -> dict[str, System]:
     whole = Weights()
     found: dict[str, System] = {"whole": with_weights(whole)}
     found |= {f"- {field.name}": with_weights(replace(whole, **{field.name: 0.0})) for field in fields(Weights)}
-    found |= {f"- relation: {name.lower()}": without(support, name, 0.0) for name in SOURCES}
+    found |= {f"- relation: {name.lower()}": without(support, name, off) for name, off in SOURCES.items()}
+    found["neighbours in the session alone"] = without(support, "SESSION", support.SESSION[:1])
+    found["both sides of a talk alike"] = without(scoring, "OTHER_SIDE", 1.0)
     found["all matches support"] = without(support, "_SUPPORTERS", 10_000)
     found["keyword not by coverage"] = without(scoring, "trust_in_words", lambda _coverage: 1.0)
     found["question words in full text"] = without(Question, "keywords", property(lambda question: question.text))

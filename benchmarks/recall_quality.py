@@ -1,9 +1,9 @@
 """How much of what answers a question is found, by this search and by what it is built on.
 
-    python benchmarks/recall_quality.py --memories M.jsonl --questions Q.jsonl [--json] [--home DIR]
+    python benchmarks/recall_quality.py --memories M.jsonl --questions Q.jsonl [--part testing] [--json] [--home DIR]
 
 Memories: {"store", "id", "content", "created_at"?, "session"?, "author"?}. Questions: {"store", "question", "relevant": [ids],
-"category"?}. Each store is a tenant of its own, filled through the ordinary import, with its graph; memories of one session that
+"category"?, "part"?}. Each store is a tenant of its own, filled through the ordinary import, with its graph; memories of one session that
 have one time, or none, stand in the order of the file. "Now" is the time of a store's newest memory.
 
 Systems: `fulltext` (LanceDB's BM25), `vector` (cosine of the default embedder), `fusion` (reciprocal ranks of the two, k = 60),
@@ -151,14 +151,14 @@ def fulltext(tenant: Tenant, text: str, _now: datetime) -> list[int]:
 
 def vector(tenant: Tenant, text: str, _now: datetime) -> list[int]:
     embedder = tenant.embedder
-    return tenant.memories.nearest(embedder.embed([text])[0], embedder.name, DEPTH, Filters())["id"].to_pylist()
+    return tenant.memories.nearest(embedder.embed([text], "query")[0], embedder.name, DEPTH, Filters())["id"].to_pylist()
 
 
 def fusion(tenant: Tenant, text: str, _now: datetime) -> list[int]:
     embedder = tenant.embedder
     lists = (
         tenant.memories.matching(text, POOL, Filters()),
-        tenant.memories.nearest(embedder.embed([text])[0], embedder.name, POOL, Filters()),
+        tenant.memories.nearest(embedder.embed([text], "query")[0], embedder.name, POOL, Filters()),
     )
     scores: dict[int, float] = defaultdict(float)
     for found in lists:
@@ -170,7 +170,7 @@ def fusion(tenant: Tenant, text: str, _now: datetime) -> list[int]:
 def lancedb_hybrid(tenant: Tenant, text: str, _now: datetime) -> list[int]:
     store = tenant.memories
     query: Any = store.table.search(query_type="hybrid", vector_column_name=store.columns.live, fts_columns="indexed_text")
-    found = query.vector(tenant.embedder.embed([text])[0]).text(text).distance_type("cosine")
+    found = query.vector(tenant.embedder.embed([text], "query")[0]).text(text).distance_type("cosine")
     return found.where(Filters().sql()).limit(DEPTH).to_arrow()["id"].to_pylist()
 
 
@@ -251,6 +251,7 @@ def parse_arguments(description: str | None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--memories", type=Path, required=True)
     parser.add_argument("--questions", type=Path, required=True)
+    parser.add_argument("--part", help="ask only the questions of this part, such as testing")
     parser.add_argument("--json", action="store_true", help="print one object {system: {category: {metric: value}}}")
     parser.add_argument("--home", type=Path, help="keep the filled stores here and use them again; default: a temporary folder")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes that fill stores")
@@ -263,6 +264,7 @@ def run(arguments: argparse.Namespace, systems: Mapping[str, System]) -> dict[st
     questions = [
         Question(str(row["store"]), row["question"], frozenset(map(str, row["relevant"])), str(row.get("category") or "none"))
         for row in read_lines(arguments.questions, ("store", "question", "relevant"))
+        if not arguments.part or row.get("part") == arguments.part
     ]
     for question in questions:
         if question.store not in stores:

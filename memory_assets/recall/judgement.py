@@ -8,6 +8,7 @@ import numpy as np
 
 from memory_assets.recall import scoring
 from memory_assets.recall.scoring import Weights
+from memory_assets.recall.speakers import by_the_other_side
 from memory_assets.recall.support import Support, support
 
 if TYPE_CHECKING:
@@ -68,7 +69,8 @@ def judge(question: "Question", found: "Candidates", view: "View", weights: Weig
     if fresh.max(initial=0.0) > 0.01:
         parts.append(("recency", weights.recency, fresh, fresh * match))
     total = sum(weight for _, weight, _, _ in parts) or 1.0
-    parts = [(name, weight / total, raw, value) for name, weight, raw, value in parts if weight]
+    kept = np.where(by_the_other_side(question, rows, view), scoring.OTHER_SIDE, 1.0)
+    parts = [(name, weight / total, raw, kept * value) for name, weight, raw, value in parts if weight]
     scores = sum((weight * value for _, weight, _, value in parts), np.zeros(len(found)))
     return Judgement(scores, parts, backing, notes)
 

@@ -31,6 +31,12 @@ _POLITE = re.compile(r"\b(?:can|could|would|will)\s+you\b|\bdo\s+you\s+(?:know|r
 _FIRST_PERSON = frozenset({"i", "i'm", "i've", "i'd", "i'll", "me", "my", "mine", "myself", "we", "our", "ours", "us", "we've"})
 _SECOND_PERSON = frozenset({"you", "your", "yours", "you've", "you'd", "you're", "yourself"})
 
+_YOU_SAID = re.compile(
+    r"\byou(?:'ve|’ve| have| had)?(?: \w+ly)?"
+    r" (?:suggest|recommend|advi[sc]e|propose|explain|tell|told|sa[iy]|gi?[va]ve|wr[io]te|mention|list|show|warn)",
+    re.IGNORECASE,
+)
+"""Asks about what the one addressed said, even if "me" or "my" stands in it."""
 _MAYBE_TIME = re.compile(
     r"\d|\b(?:yesterday|today|tonight|ago|last|past|previous|this|current|since|before|until|till|prior|early|late|mid|recent\w*"
     r"|(?:mon|tues|wednes|thurs|fri|satur|sun)day|jan\w*|feb\w*|mar(?:ch)?|apr\w*|may|june?|july?|aug\w*|sep\w*|oct\w*|nov\w*|dec\w*"
@@ -76,10 +82,8 @@ class Question:
     """Topic words, each once; empty where the query has function words alone."""
     interval: "Interval | None"
     """The time it names, if it names one."""
-    first_person: bool
-    """It asks about what its speaker said or did ("where did I park")."""
-    second_person: bool
-    """It asks about what the one addressed said ("what did you recommend")."""
+    to_listener: bool
+    """It asks about what the one addressed said ("what did you recommend to me"), not its speaker ("where did I park")."""
 
     def terms_in(self, text: str) -> set[str]:
         """Which of the terms occur in a text as whole words; "C" does not where only "C++" does."""
@@ -120,11 +124,11 @@ def understand(text: str, now: datetime, zone: tzinfo) -> Question:
         from memory_assets.language.intervals import find_interval
 
         interval = find_interval(text, now, zone)
-    spoken = set(words(_POLITE.sub(" ", text)))
+    impolite = _POLITE.sub(" ", text)
+    spoken = set(words(impolite))
     return Question(
         text=text,
         terms=tuple(dict.fromkeys(topic_words(text))),
         interval=interval,
-        first_person=bool(spoken & _FIRST_PERSON),
-        second_person=bool(spoken & _SECOND_PERSON),
+        to_listener=bool(_YOU_SAID.search(impolite) or (spoken & _SECOND_PERSON and not spoken & _FIRST_PERSON)),
     )

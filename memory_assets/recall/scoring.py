@@ -7,7 +7,7 @@ sum for all candidates alike, so that it neither drags nor lifts anybody. Three 
 is the *match*:
 
     vector      cosine similarity, min-max scaled among the nearest
-    keyword     BM25 relative to the best, times the square of the largest content value: where no text says much of what was
+    keyword     BM25 relative to the best, times the largest content value: where no text says much of what was
                 asked, the words that happen to occur count for little, and meaning decides
     content     share of the question's idf mass whose exact words occur in the text
 
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
     from memory_assets.settings import Settings
 
+OTHER_SIDE = 0.7
+"""What is left of every component where the assistant said it and the question is about the user, or the other way round."""
 RECENCY_DAYS = 30.0
 """Days after which recency has fallen to 1/e."""
 
@@ -41,8 +43,8 @@ class Weights:
     """Weight of each component before division by the sum; 0 switches one off."""
 
     vector: float = 0.25
-    keyword: float = 0.15
-    relation: float = 0.25
+    keyword: float = 0.05
+    relation: float = 0.30
     content: float = 0.25
     temporal: float = 0.15
     tag: float = 0.10
@@ -55,8 +57,9 @@ class Weights:
         return cls(**{field.name: getattr(settings, f"weight_{field.name}") for field in fields(cls)})
 
 
-NARROWEST = 0.2
-"""Cosine similarities that lie closer together than this are not stretched to the whole of 0..1."""
+NARROWEST = 0.05
+"""Cosine similarities that lie closer together than this are not stretched to the whole of 0..1; models spread differently, and
+bge-small has .15 between the best and the hundredth where MiniLM has .25, so this guards stores of a few memories alone."""
 
 
 def scaled_cosine(cosine: "npt.NDArray[np.float64]") -> "npt.NDArray[np.float64]":
@@ -76,8 +79,8 @@ def scaled_bm25(bm25: "npt.NDArray[np.float64]") -> "npt.NDArray[np.float64]":
 
 
 def trust_in_words(coverage: "npt.NDArray[np.float64]") -> float:
-    """How much full text can be trusted with a question: the square of the largest content value among the candidates."""
-    return float(coverage.max(initial=0.0)) ** 2
+    """How much full text can be trusted with a question: the largest content value among the candidates."""
+    return float(coverage.max(initial=0.0))
 
 
 def closeness(created: "npt.NDArray[np.int64]", start: int, end: int) -> "npt.NDArray[np.float64]":

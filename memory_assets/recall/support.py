@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memory_assets.recall.question import words
+from memory_assets.recall.speakers import by_authors
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 
     Values = npt.NDArray[np.float64]
 
-SESSION = 1.5
-"""Share of the mean match of the two neighbours in the session."""
+SESSION = (0.75, 0.4, 0.2)
+"""Share of the match of a memory that stands one place away in the session, two places away, and so on."""
 NAMED = 0.3
 """What a memory gets that the one named in the question wrote, times its own match."""
 EDGE = 0.5
@@ -33,8 +34,6 @@ _SUPPORTERS = 25
 """So many of the best candidates pass support on."""
 _REDUNDANT_ORIGINS = frozenset({"session", "similar", "same text", "entities", "creative"})
 """Edges that say again what the session and the vectors say: they are not counted twice."""
-_USER_ROLES = frozenset({"user", "human", "me"})
-_ASSISTANT_ROLES = frozenset({"assistant", "ai", "bot", "agent", "model", "system"})
 
 
 @dataclass(slots=True)
@@ -61,7 +60,7 @@ class Support:
 def support(question: "Question", found: "Candidates", rows: "npt.NDArray[np.intp]", match: "Values", view: "View") -> Support:
     """Support of each candidate; `rows` are their rows in the timeline, `match` how well their own texts fit."""
     strength = _strength(match)
-    session = SESSION * _from_session(found, rows, strength, view)
+    session = _from_session(found, rows, strength, view)
     named = NAMED * _named(question, rows, view) * match
     edge = EDGE * _from_edges(found, strength, view)
     entity = ENTITY * _from_entities(found, strength, view)
@@ -77,28 +76,18 @@ def _strength(match: "Values") -> "Values":
 
 def _from_session(found: "Candidates", rows: "npt.NDArray[np.intp]", strength: "Values", view: "View") -> "Values":
     total = np.zeros(len(found))
-    for step in (-1, 1):
-        beside = view.timeline.neighbour(rows, step)
-        places = np.where(beside >= 0, found.places(view.timeline.memory[beside]) if len(view.timeline) else -1, -1)
-        total += np.where(places >= 0, strength[places], 0.0)
-    return total / 2
+    for distance, share in enumerate(SESSION, start=1):
+        for step in (-distance, distance):
+            beside = view.timeline.neighbour(rows, step)
+            places = np.where(beside >= 0, found.places(view.timeline.memory[beside]) if len(view.timeline) else -1, -1)
+            total += np.where(places >= 0, share * strength[places], 0.0)
+    return total
 
 
 def _named(question: "Question", rows: "npt.NDArray[np.intp]", view: "View") -> "Values":
-    """1 for memories of an author whom the question names or, in a chat with an assistant, addresses."""
-    authors = view.timeline.authors
-    if not authors.names or not len(rows):
-        return np.zeros(len(rows))
+    """1 for memories of an author whom the question names."""
     spoken = set(words(question.text))
-    roles = frozenset()
-    if authors.has_any(_ASSISTANT_ROLES):
-        roles = _ASSISTANT_ROLES if question.second_person and not question.first_person else _USER_ROLES
-    by = np.where(rows >= 0, view.timeline.author[rows], -1)
-    named = np.zeros(len(rows))
-    for code in np.unique(by[by >= 0]).tolist():
-        name = authors.names[code].lower()
-        named[by == code] = name in roles or bool(spoken & {word for word in words(name) if len(word) > 2})
-    return named
+    return by_authors(lambda name: bool(spoken & {word for word in words(name) if len(word) > 2}), rows, view).astype(float)
 
 
 def _from_edges(found: "Candidates", strength: "Values", view: "View") -> "Values":

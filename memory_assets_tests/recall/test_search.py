@@ -105,6 +105,23 @@ def test_in_a_chat_with_an_assistant_i_and_you_say_whose_words_are_meant(tenant:
     assert found(search(tenant, query, weights=Weights(vector=0)))[0] == first
 
 
+def test_a_note_without_an_author_is_worth_as_much_as_the_words_of_the_user(tenant: Tenant, remember):
+    for author in ("assistant", "user", ""):
+        remember("a kayak with two seats", author=author, session=author or "notes")
+    scores = {hit.memory.author: hit.score for hit in search(tenant, "Which kayak did I want?", weights=Weights(vector=0))}
+    assert scores[""] == pytest.approx(scores["user"], rel=0.02)
+    assert scores["assistant"] < 0.8 * scores["user"]
+
+
+def test_what_stands_three_places_away_in_the_session_is_lifted_less_than_what_stands_beside(tenant: Tenant, remember):
+    remember("Where did you put the kayak paddle?", session="talk")
+    for content in ("Behind the shed", "Under a blanket", "By the ladder", "In a bag"):
+        remember(content, session="talk")
+    hits = search(tenant, "where is the kayak paddle", weights=Weights(vector=0), now=NOW)
+    lifted = {hit.memory.id: part.value for hit in hits if (part := component(hit, "relation"))}
+    assert lifted[2] > lifted[3] > lifted[4] > 0.0 == lifted.get(5, 0.0)
+
+
 def test_a_typed_edge_to_a_match_lifts_and_a_popular_memory_is_not_lifted(tenant: Tenant, remember, connect):
     remember("The kayak was stolen from the shed")
     remember("New locks were bought")
