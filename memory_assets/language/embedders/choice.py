@@ -11,7 +11,7 @@ from memory_assets.language.embedders.prefixes import recorded_name, spec_record
 from memory_assets.language.embedders.protocol import EmbedderError
 from memory_assets.language.embedders.wordllama import WORDLLAMA_NAME, wordllama_files
 
-SPECS = "auto, minilm, bge-small, wordllama, ollama, ollama:MODEL, openai:MODEL or sentence-transformers:MODEL"
+SPECS = "auto, bge-small, minilm, wordllama, ollama, ollama:MODEL, openai:MODEL or sentence-transformers:MODEL"
 Kind = Literal["bge-small", "minilm", "wordllama", "ollama", "openai", "sentence-transformers"]
 _BUILT_IN: "dict[str, Kind]" = {BGE_NAME: "bge-small", MINILM_NAME: "minilm", WORDLLAMA_NAME: "wordllama"}
 """What rows record -> the setting that means it."""
@@ -45,7 +45,7 @@ class EmbedderChoice:
 def describe_choice(spec: str) -> EmbedderChoice:
     """Say which embedder a setting means here and, where it is a fallback or missing, why and what mends it.
 
-    `auto` takes MiniLM if its weights and ONNX Runtime are installed, else bge-small in the same case, else WordLlama.
+    `auto` takes bge-small if its weights and ONNX Runtime are installed, else MiniLM in the same case, else WordLlama.
 
     Raises:
         EmbedderError: The setting is none of those that exist.
@@ -53,7 +53,7 @@ def describe_choice(spec: str) -> EmbedderChoice:
     kind, _, model = spec.strip().partition(":")
     match kind, model:
         case "auto", "":
-            best, *others = (_packaged(each) for each in ("minilm", "bge-small", "wordllama"))
+            best, *others = (_packaged(each) for each in ("bge-small", "minilm", "wordllama"))
             ready = next((choice for choice in (best, *others) if choice.ready), best)
             return replace(ready, spec=spec, reason=best.reason, command=best.command)
         case (("bge-small" | "minilm" | "wordllama"), ""):
