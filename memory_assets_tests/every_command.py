@@ -39,6 +39,7 @@ def main(folder: Path) -> None:
         f"import {lines}",
         "search export --explain --bridges",
         "context export --lens coding",
+        "tana read --help",
         "recent",
         "init",
         "health",

@@ -34,6 +34,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "backfill": ("backfill", "Move the memories to the embedder and pipeline of the settings."),
     "serve": ("serve", "Serve the memory over HTTP."),
     "mcp": ("mcp", "Serve the memory to an assistant over MCP."),
+    "tana": ("tana", "Read what Tana holds."),
     "tenant": ("tenant", "Create, list and delete tenants."),
     "key": ("key", "Create, list and revoke the keys of a tenant."),
     "health": ("health", "Tell whether the memory works and how much it holds."),

@@ -12,6 +12,7 @@ import numpy as np
 
 from memory_assets.defs.assets.graph import graph_edges, relevance_scores
 from memory_assets.defs.assets.memory import memories
+from memory_assets.defs.assets.tana import tana_graph
 from memory_assets.defs.failures import told
 from memory_assets.defs.partitions import TENANTS, partitioned_checks
 from memory_assets.defs.resources import MemoryResource
@@ -114,6 +115,16 @@ INVARIANTS = (
             "SELECT count(*) FROM relevance_scores WHERE relevance IS NULL OR isnan(relevance) OR relevance NOT BETWEEN 0 AND 1"
         ),
         "Check importance and confidence of the memories, then materialise relevance_scores again.",
+    ),
+    Invariant(
+        "no_link_of_an_unknown_tana_node",
+        tana_graph,
+        "Every link and field belongs to a node of Tana that is known.",
+        _counted("""
+            SELECT count(*) FROM (SELECT source AS id FROM tana_links UNION ALL SELECT node FROM tana_fields) told
+            ANTI JOIN tana_nodes USING (id)
+        """),
+        "Materialise tana_graph again.",
     ),
 )
 

@@ -32,6 +32,11 @@ forget = dg.define_asset_job(
     selection=dg.AssetSelection.assets("archived_memories"),
     description="The quarterly sleep cycle: what no longer matters leaves recall, reversibly.",
 )
+read_tana = dg.define_asset_job(
+    "read_tana",
+    selection=dg.AssetSelection.assets("tana_graph"),
+    description="What changed in Tana.",
+)
 
 
-JOBS = [remember, reflect, decay, creative, cluster, forget]
+JOBS = [remember, reflect, decay, creative, cluster, forget, read_tana]

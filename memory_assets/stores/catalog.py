@@ -147,6 +147,21 @@ MIGRATIONS: tuple[str, ...] = (
     ALTER TABLE graph_aliases ADD COLUMN division VARCHAR;
     ALTER TABLE graph_position ADD COLUMN names VARCHAR;
     """,
+    """
+    CREATE TABLE tana_workspaces (
+        id VARCHAR PRIMARY KEY, name VARCHAR, since TIMESTAMPTZ, read_at TIMESTAMPTZ
+    );
+    CREATE TABLE tana_nodes (
+        id VARCHAR PRIMARY KEY, workspace VARCHAR, name VARCHAR, description VARCHAR, tags VARCHAR[], created TIMESTAMPTZ,
+        modified TIMESTAMPTZ, children INTEGER, read_at TIMESTAMPTZ, skipped VARCHAR
+    );
+    CREATE TABLE tana_links (
+        source VARCHAR, target VARCHAR, relation VARCHAR, label VARCHAR, place INTEGER
+    );
+    CREATE TABLE tana_fields (
+        node VARCHAR, name VARCHAR, place INTEGER, value VARCHAR
+    );
+    """,
 )
 """One script per schema version, each run once and in one transaction."""
 

@@ -31,14 +31,20 @@ LINEAGE = {
     "creative_links": {"relevance_scores"},
     "clusters": {"relevance_scores"},
     "archived_memories": {"relevance_scores"},
+    "tana_graph": set(),
 }
 SELECTED = {
-    "remember": {name for name in LINEAGE if name not in {"stored_memories", "creative_links", "clusters", "archived_memories"}},
+    "remember": {
+        name
+        for name in LINEAGE
+        if name not in {"stored_memories", "creative_links", "clusters", "archived_memories", "tana_graph"}
+    },
     "reflect": {"graph_edges", "relevance_scores"},
     "decay": {"relevance_scores"},
     "creative": {"creative_links"},
     "cluster": {"clusters"},
     "forget": {"archived_memories"},
+    "read_tana": {"tana_graph"},
 }
 
 
@@ -75,6 +81,7 @@ def test_assets_jobs_checks_and_automation_are_the_documented_ones() -> None:
         "no_memory_of_another_tenant": "memories",
         "no_edge_dangles": "graph_edges",
         "scores_within_bounds": "relevance_scores",
+        "no_link_of_an_unknown_tana_node": "tana_graph",
         "few_leave_recall_at_once": "archived_memories",
     }
     assert {sensor.name for sensor in defs.sensors or []} == {
@@ -89,6 +96,7 @@ def test_assets_jobs_checks_and_automation_are_the_documented_ones() -> None:
         "creative_weekly",
         "cluster_monthly",
         "forget_quarterly",
+        "tana_hourly",
     }
     started = [dg.DefaultSensorStatus.RUNNING, dg.DefaultScheduleStatus.RUNNING]
     assert all(each.default_status in started for each in [*(defs.sensors or []), *(defs.schedules or [])])

@@ -1,0 +1,362 @@
+"""A workspace of Tana as last read, in the catalog: its nodes, their fields, and the links between them.
+
+Tana lists no more than a hundred nodes a search, and no whole workspace. So a first reading walks the tree from the home node and the
+library, and every reading
+
+1. asks which nodes were edited since the one before, and reads those again,
+2. reads what it has come by and not read yet,
+3. reads again those that were read longest ago, because Tana does not tell of fields that were edited, nor of what was trashed.
+
+It asks for a bounded number of nodes, four at once, and keeps what it has read after every few, so that it can be stopped and goes on
+where it was. A node that Tana fails on is skipped until it is its turn again, and reported. What lies in the trash is not read, and
+leaves the catalog.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from memory_assets.tana.client import MOST_FOUND, Node, Query, Tag, TanaClient, Workspace
+from memory_assets.tana.errors import TanaAwayError, TanaError, TanaFaultError, TanaNotFoundError
+from memory_assets.tana.markdown import Outline, read_node
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+    from memory_assets.stores.catalog import Catalog
+
+MOST_READ = 3_000
+"""Nodes that one reading asks for."""
+_READ_AGAIN = 300
+"""Of these, nodes that are read again because they were read longest ago."""
+_KEPT_EVERY = 250
+"""Nodes after which what was read is kept."""
+_AT_ONCE = 4
+_OVERLAP = timedelta(minutes=2)
+"""How far before the last reading an edit counts as new: Tana's index lags."""
+_AGES = (1, 7, 30, 90)
+"""Days back that a first reading asks for edits, so that recency means something from the beginning."""
+_INLINE = re.compile(r'<span data-inlineref-node="([\w-]+)">(.*?)</span>', re.DOTALL)
+_TAG = re.compile(r"#(?:\[\[([^\]]+)\]\]|([^\s#]+))")
+
+_NODES = pa.schema(
+    [
+        ("id", pa.string()),
+        ("workspace", pa.string()),
+        ("name", pa.string()),
+        ("description", pa.string()),
+        ("tags", pa.list_(pa.string())),
+        ("created", pa.timestamp("us", tz="UTC")),
+        ("modified", pa.timestamp("us", tz="UTC")),
+        ("children", pa.int32()),
+    ]
+)
+_LINKS = pa.schema(
+    [("source", pa.string()), ("target", pa.string()), ("relation", pa.string()), ("label", pa.string()), ("place", pa.int32())]
+)
+_FIELDS = pa.schema([("node", pa.string()), ("name", pa.string()), ("place", pa.int32()), ("value", pa.string())])
+
+_SEEN = """
+    MERGE INTO tana_nodes t USING (SELECT DISTINCT ON (id) * FROM seen) s ON t.id = s.id
+    WHEN MATCHED AND (t.name, t.tags, t.description, t.modified) IS DISTINCT FROM
+        (s.name, s.tags, s.description, coalesce(greatest(s.modified, t.modified), t.modified, s.modified))
+        OR t.children IS DISTINCT FROM coalesce(s.children, t.children)
+        THEN UPDATE SET name = s.name, tags = s.tags, description = s.description, children = coalesce(s.children, t.children),
+            modified = coalesce(greatest(s.modified, t.modified), t.modified, s.modified), read_at = NULL
+    WHEN NOT MATCHED THEN INSERT (id, workspace, name, description, tags, created, modified, children)
+        VALUES (s.id, s.workspace, s.name, s.description, s.tags, s.created, s.modified, s.children)
+"""
+
+
+@dataclass(slots=True)
+class Reading:
+    """What one reading of a workspace did."""
+
+    workspace: str
+    read: int = 0
+    gone: int = 0
+    nodes: int = 0
+    """That are known now."""
+    waiting: int = 0
+    """Nodes that were come by and not read yet."""
+    skipped: dict[str, str] = field(default_factory=dict)
+    """Nodes that Tana fails on, and how."""
+    notes: list[str] = field(default_factory=list)
+    """Sentences for a person."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """What a node says."""
+
+    id: str
+    children: tuple[Node, ...] = ()
+    outline: Outline | None = None
+    fault: str = ""
+    gone: bool = False
+
+
+def read_workspace(
+    catalog: "Catalog",
+    client: TanaClient,
+    workspace: Workspace,
+    *,
+    most: int = MOST_READ,
+    on_progress: Callable[[int, int], None] = lambda _read, _planned: None,
+) -> Reading:
+    """Bring the catalog nearer to what a workspace holds, at a cost that follows what changed.
+
+    Args:
+        catalog: receives nodes, fields and links.
+        client: asks Tana.
+        workspace: what is read.
+        most: nodes to ask for at most.
+        on_progress: told how many nodes are read and how many are to be.
+
+    Raises:
+        TanaError: Tana refuses what is asked, or is away before anything was read.
+        StoreError: the catalog cannot be written.
+    """
+    reading = Reading(workspace.id)
+    begun = datetime.now(UTC)
+    edited = _edited(client, workspace, _since(catalog, workspace), reading)
+    with catalog.write() as connection:
+        connection.register("seen", _table(workspace, edited, _roots(workspace)))
+        connection.execute(_SEEN)
+    while reading.read < most:
+        again = _READ_AGAIN if not reading.read else 0
+        wanted = _wanted(catalog, workspace, most - reading.read, again)
+        if not wanted:
+            break
+        for first in range(0, len(wanted), _KEPT_EVERY):
+            try:
+                pages = _pages(client, wanted[first : first + _KEPT_EVERY])
+            except TanaAwayError as error:
+                reading.notes.append(f"Stopped after {reading.read} nodes: {error}")
+                return _counted(catalog, workspace, reading, None)
+            _keep(catalog, workspace, pages, reading)
+            on_progress(reading.read, reading.read + len(wanted))
+    return _counted(catalog, workspace, reading, begun)
+
+
+def _since(catalog: "Catalog", workspace: Workspace) -> datetime | None:
+    """What the next reading asks for edits since; None before the first."""
+    with catalog.read() as connection:
+        row = connection.execute("SELECT since FROM tana_workspaces WHERE id = $1", [workspace.id]).fetchone()
+    return row[0] if row else None
+
+
+def _roots(workspace: Workspace) -> dict[str, str]:
+    """The nodes from which everything hangs, with their names."""
+    return {workspace.home: workspace.name, workspace.library: "Library"}
+
+
+def _edited(client: TanaClient, workspace: Workspace, since: datetime | None, reading: Reading) -> list[tuple[Node, datetime]]:
+    """The nodes that were edited since a reading, or in the last months, with about when."""
+    now = datetime.now(UTC)
+    found: dict[str, tuple[Node, datetime]] = {}
+    if since is None:
+        for days in _AGES:
+            for node in _search(client, workspace, {"edited": {"last": days}}) or ():
+                found.setdefault(node.id, (node, now - timedelta(days=days - 1)))
+        return list(found.values())
+    edited = {"edited": {"since": int((since - _OVERLAP).timestamp())}}
+    nodes = _search(client, workspace, edited)
+    if nodes is not None and len(nodes) < MOST_FOUND:
+        return [(node, now) for node in nodes]
+    answers = [nodes, *(_search(client, workspace, {"and": [edited, {"hasType": tag.id}]}) for tag in client.tags(workspace.id))]
+    if any(answer is None or len(answer) >= MOST_FOUND for answer in answers):
+        reading.notes.append("Tana did not list everything that was edited; the rest is found as nodes are read again.")
+    return [(node, now) for answer in answers for node in answer or ()]
+
+
+def _search(client: TanaClient, workspace: Workspace, query: Query) -> list[Node] | None:
+    """What fulfils a query, without what every workspace has for itself; None where a node among it makes Tana fail."""
+    try:
+        found = client.search(query, workspace.id)
+    except TanaFaultError:
+        return None
+    return [node for node in found if node.id not in {f"{workspace.id}_SCHEMA", f"{workspace.id}_TRASH"}]
+
+
+def _table(workspace: Workspace, nodes: Iterable[tuple[Node, datetime | None]], roots: dict[str, str] | None = None) -> pa.Table:
+    rows = [
+        {
+            "id": node.id,
+            "workspace": workspace.id,
+            "name": plain_name(node.name),
+            "description": node.description,
+            "tags": [tag.name for tag in node.tags],
+            "created": node.created,
+            "modified": modified,
+            "children": node.children,
+        }
+        for node, modified in nodes
+    ]
+    rows += [
+        {"id": root, "workspace": workspace.id, "name": name, "description": "", "tags": []}
+        for root, name in (roots or {}).items()
+    ]
+    return pa.Table.from_pylist(rows, schema=_NODES)
+
+
+def plain_name(name: str) -> str:
+    """A node's name without the marks of what it refers to."""
+    return " ".join(_INLINE.sub(r"\2", name).split())
+
+
+def _wanted(catalog: "Catalog", workspace: Workspace, most: int, again: int) -> list[str]:
+    """Nodes to be read: those that were never read since they changed, then some of those that were read longest ago."""
+    with catalog.read() as connection:
+        rows = connection.execute(
+            """
+            (SELECT id FROM tana_nodes WHERE workspace = $workspace AND read_at IS NULL ORDER BY modified DESC NULLS LAST, id LIMIT $most)
+            UNION ALL
+            (SELECT id FROM tana_nodes WHERE workspace = $workspace AND read_at IS NOT NULL ORDER BY read_at, id LIMIT $again)
+            """,
+            {"workspace": workspace.id, "most": most, "again": again},
+        ).fetchall()
+    return [row[0] for row in rows[:most]]
+
+
+def _pages(client: TanaClient, nodes: Sequence[str]) -> list[_Page]:
+    """What nodes say, four asked at once.
+
+    Raises:
+        TanaAwayError: Tana went away.
+    """
+    with ThreadPoolExecutor(_AT_ONCE, "tana") as threads:
+        return list(threads.map(lambda node: _page(client, node), nodes))
+
+
+def _page(client: TanaClient, node: str) -> _Page:
+    try:
+        outline = read_node(client.read(node).markdown)
+        children = tuple(client.all_children(node)) if outline.children else ()
+    except TanaNotFoundError:
+        return _Page(node, gone=True)
+    except TanaFaultError as error:
+        return _Page(node, fault=str(error))
+    listed = {child.id for child in children}
+    unlisted = (_from_outline(child) for child in outline.children if child.id and child.id not in listed)
+    return _Page(node, (*children, *unlisted), outline)
+
+
+def _from_outline(child: Outline) -> Node:
+    """A child that is there although no list of children holds it, because Tana fails on it."""
+    return Node(child.id, child.name, tuple(Tag("", found[1] or found[2]) for found in _TAG.finditer(child.tags)), "", None)
+
+
+def _keep(catalog: "Catalog", workspace: Workspace, pages: Sequence[_Page], reading: Reading) -> None:
+    """Put pages into the catalog, in one transaction."""
+    whole = [page for page in pages if page.outline is not None]
+    children = [child for page in whole for child in page.children]
+    trashed = [child.id for child in children if child.in_trash]
+    links = [row for page in whole for row in _links(page)]
+    fields = [
+        {"node": page.id, "name": name, "place": place, "value": value.text}
+        for page in whole
+        if page.outline
+        for name, values in page.outline.fields.items()
+        for place, value in enumerate(values)
+    ]
+    now = datetime.now(UTC)
+    with catalog.write() as connection:
+        read = pa.table({"id": [page.id for page in pages], "fault": [page.fault or None for page in pages]})
+        connection.register("read", read)
+        connection.register(
+            "gone", pa.table({"id": pa.array([*(page.id for page in pages if page.gone), *trashed], pa.string())})
+        )
+        connection.execute(
+            """
+            CREATE TEMP TABLE orphaned AS
+                SELECT target AS id FROM tana_links WHERE relation = 'CHILD' AND source IN (SELECT id FROM read WHERE fault IS NULL);
+            DELETE FROM tana_links WHERE source IN (SELECT id FROM read WHERE fault IS NULL);
+            DELETE FROM tana_fields WHERE node IN (SELECT id FROM read WHERE fault IS NULL);
+            """
+        )
+        connection.register("seen", _table(workspace, ((child, None) for child in children if not child.in_trash)))
+        connection.execute(_SEEN)
+        connection.register("links", pa.Table.from_pylist(links, schema=_LINKS))
+        connection.register("fields", pa.Table.from_pylist(fields, schema=_FIELDS))
+        connection.execute("INSERT INTO tana_links BY NAME FROM links; INSERT INTO tana_fields BY NAME FROM fields")
+        connection.execute(
+            "UPDATE tana_nodes SET read_at = $now, skipped = read.fault FROM read WHERE read.id = tana_nodes.id", {"now": now}
+        )
+        reading.gone += _remove(connection, workspace)
+    reading.read += len(pages)
+    reading.skipped |= {page.id: page.fault for page in pages if page.fault}
+
+
+def _links(page: _Page) -> Iterator[dict[str, object]]:
+    """A node's children, what its fields refer to, and what its name and its children's names refer to."""
+    told = [("CHILD", "", child.id) for child in page.children if not child.in_trash]
+    if page.outline:
+        told += [("FIELD", name, value.ref) for name, values in page.outline.fields.items() for value in values if value.ref]
+        told += [("REFERENCE", "", target) for target in page.outline.references]
+    told += [("REFERENCE", "", found[1]) for child in page.children for found in _INLINE.finditer(child.name)]
+    for place, (relation, label, target) in enumerate(told):
+        yield {"source": page.id, "target": target, "relation": relation, "label": label, "place": place}
+
+
+def _remove(connection: "DuckDBPyConnection", workspace: Workspace) -> int:
+    """Take out what is gone, what lies in the trash, and what hangs below it or below nothing any more."""
+    roots = list(_roots(workspace))
+    (before,) = connection.execute("SELECT count(*) FROM tana_nodes").fetchone() or (0,)
+    connection.execute(
+        "INSERT INTO orphaned FROM gone; DELETE FROM tana_links WHERE target IN (FROM gone) OR source IN (FROM gone)"
+    )
+    while True:
+        connection.execute(
+            """
+            CREATE OR REPLACE TEMP TABLE orphans AS
+                SELECT id FROM tana_nodes WHERE id IN (FROM orphaned) AND workspace = $workspace AND NOT list_contains($roots, id)
+                    AND id NOT IN (SELECT target FROM tana_links WHERE relation = 'CHILD')
+            """,
+            {"workspace": workspace.id, "roots": roots},
+        )
+        if not connection.execute("SELECT 1 FROM orphans LIMIT 1").fetchone():
+            break
+        connection.execute(
+            """
+            INSERT INTO orphaned SELECT target FROM tana_links WHERE relation = 'CHILD' AND source IN (FROM orphans);
+            DELETE FROM tana_nodes WHERE id IN (FROM orphans);
+            DELETE FROM tana_fields WHERE node IN (FROM orphans);
+            DELETE FROM tana_links WHERE source IN (FROM orphans) OR target IN (FROM orphans);
+            """
+        )
+    (after,) = connection.execute("SELECT count(*) FROM tana_nodes").fetchone() or (0,)
+    connection.execute("DROP TABLE orphaned; DROP TABLE orphans")
+    return before - after
+
+
+def _counted(catalog: "Catalog", workspace: Workspace, reading: Reading, begun: datetime | None) -> Reading:
+    """Count what is known; `begun` is what the next reading asks for edits since, if this one came to its end."""
+    with catalog.write() as connection:
+        reading.nodes, reading.waiting = connection.execute(
+            "SELECT count(*), count(*) FILTER (read_at IS NULL) FROM tana_nodes WHERE workspace = $1", [workspace.id]
+        ).fetchone() or (0, 0)
+        if begun:
+            connection.execute("DELETE FROM tana_workspaces WHERE id = $1", [workspace.id])
+            connection.execute("INSERT INTO tana_workspaces VALUES ($1, $2, $3, $3)", [workspace.id, workspace.name, begun])
+    return reading
+
+
+def chosen_workspace(workspaces: Sequence[Workspace], named: str) -> Workspace:
+    """The workspace of a name or id, else the only one.
+
+    Raises:
+        TanaError: it is not there, or none is named and there are several.
+    """
+    found = (
+        [each for each in workspaces if named.casefold() in (each.id.casefold(), each.name.casefold())] if named else workspaces
+    )
+    if len(found) == 1:
+        return found[0]
+    listed = ", ".join(each.name for each in workspaces) or "none"
+    raise TanaError(f"Which workspace of Tana ({listed}) is meant? Name one with MEMORY_TANA_WORKSPACE.")

@@ -1,0 +1,135 @@
+"""A workspace is read politely, piece by piece, and what left it leaves the catalog."""
+
+import dagster as dg
+import pytest
+
+from memory_assets.tana.client import TanaClient, Workspace
+from memory_assets.tana.errors import TanaError
+from memory_assets.tana.reading import Reading, chosen_workspace, read_workspace
+from memory_assets.tenants import Tenant
+from memory_assets_tests.tana.stand_in import StandIn, Tuple, Value
+
+
+def names(tenant: Tenant) -> set[str]:
+    with tenant.catalog.read() as connection:
+        return {row[0] for row in connection.execute("SELECT name FROM tana_nodes").fetchall()}
+
+
+@pytest.fixture
+def read(tenant: Tenant, client: TanaClient):
+    workspace = client.workspaces()[0]
+
+    def once(most: int = 3_000) -> Reading:
+        return read_workspace(tenant.catalog, client, workspace, most=most)
+
+    return once
+
+
+def test_a_workspace_is_read_with_fields_links_and_without_its_trash(tana: StandIn, tenant: Tenant, read):
+    tana.populate(30)
+    gone = tana.add_node("Old plan")
+    tana.trash(gone.id)
+    talk = tana.add_node('About <span data-inlineref-node="n1">Ada</span>')
+    talk.children.append(tana.add_node("A point", parent=talk.id).id)
+    done = read()
+    assert done.nodes == done.read == len(names(tenant))
+    assert not done.waiting
+    assert {"person 0", "project 1", "Day 2", "About Ada", "A point"} <= names(tenant)
+    assert "Old plan" not in names(tenant)
+    with tenant.catalog.read() as connection:
+        links = connection.execute("SELECT relation, count(*) FROM tana_links GROUP BY relation").fetchall()
+        fields = connection.execute("SELECT name, value FROM tana_fields").fetchall()
+        undated = connection.execute("SELECT count(*) FROM tana_nodes WHERE created IS NULL AND children IS NOT NULL").fetchone()
+    assert dict(links)["FIELD"] == len(fields) == 29
+    assert dict(links)["REFERENCE"] >= 1
+    assert ("Related", "person 0") in fields
+    assert undated == (0,)
+    assert not tana.violations
+
+
+def test_a_second_reading_costs_what_changed(tana: StandIn, tenant: Tenant, read):
+    tana.populate(300)
+    for node in tana.nodes.values():
+        node.edited = 0.0
+    first = read()
+    requests = len(tana.requests)
+    tana.update(tana.live("project")[5].id, "Project Heron", None)
+    new = tana.add_node("Brand new", tana.tag_named("task"))
+    tana.trash(tana.live("person")[3].id)
+    second = read()
+    assert {"Project Heron", "Brand new"} <= names(tenant)
+    assert new.id
+    assert second.read <= 305 < first.read
+    assert len(tana.requests) - requests < 400
+    read()
+    assert len(names(tenant)) == len([node for node in tana.nodes.values() if not node.in_trash]) - 3
+
+
+def test_what_is_stopped_goes_on_where_it_was(tana: StandIn, tenant: Tenant, read):
+    tana.populate(60)
+    assert read(most=20).waiting > 0
+    counts = [read(most=20).nodes for _ in range(6)]
+    assert counts == sorted(counts)
+    assert len(names(tenant)) == 60 + 6 + 3
+
+
+def test_a_node_that_tana_fails_on_is_skipped_and_reported(tana: StandIn, tenant: Tenant, read):
+    tana.populate(30)
+    bad = tana.live("task")[2]
+    tana.traps.poison.add(bad.id)
+    done = read()
+    assert list(done.skipped) == [bad.id]
+    assert {node.name for node in tana.live("task")} <= names(tenant)
+    with tenant.catalog.read() as connection:
+        (row,) = connection.execute("SELECT id, tags FROM tana_nodes WHERE skipped IS NOT NULL").fetchall()
+    assert row == (bad.id, ["task"])
+
+
+def test_tana_that_goes_away_midway_leaves_what_was_read(tana: StandIn, tenant: Tenant, read):
+    tana.populate(40)
+    read(most=10)
+    known = names(tenant)
+    tana.traps.statuses.extend([200] + [503] * 100)
+    done = read()
+    assert "Stopped after" in done.notes[0]
+    assert known <= names(tenant)
+    tana.traps.statuses.clear()
+    assert not read().waiting
+
+
+def test_the_workspace_is_named_or_the_only_one():
+    main, other = Workspace("a", "Main", "h"), Workspace("b", "Other", "i")
+    assert chosen_workspace([main], "") is main
+    assert chosen_workspace([main, other], "OTHER") is other
+    with pytest.raises(TanaError, match=r"\(Main, Other\)"):
+        chosen_workspace([main, other], "")
+
+
+def test_values_of_fields_are_kept_in_order(tana: StandIn, tenant: Tenant, read):
+    tag = tana.add_tag("meeting")
+    node = tana.add_node("Kickoff", tag)
+    node.tuples.append(Tuple(tana._field(tag, "Agenda"), [Value("scope"), Value("dates")]))
+    read()
+    with tenant.catalog.read() as connection:
+        rows = connection.execute("SELECT value FROM tana_fields WHERE name = 'Agenda' ORDER BY place").fetchall()
+    assert rows == [("scope",), ("dates",)]
+
+
+def test_the_asset_reads_what_the_token_opens_and_says_when_tana_is_away(
+    tana: StandIn, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+):
+    from memory_assets.defs.assets.tana import tana_graph
+    from memory_assets.defs.resources import MemoryResource
+
+    def materialised() -> dict[str, object]:
+        with dg.build_asset_context(partition_key="main") as context:
+            done = tana_graph(context, memory=MemoryResource())
+        return dict(done.metadata or {})  # pyright: ignore[reportAttributeAccessIssue]
+
+    tana.populate(20)
+    assert materialised()["dagster/partition_row_count"] == len(names(tenant)) > 20
+    tana.stop()
+    assert "What was read before stays." in str(materialised()["note"])
+    monkeypatch.delenv("MEMORY_TANA_TOKEN")
+    assert "set MEMORY_TANA_TOKEN" in str(materialised()["note"])
+    assert len(names(tenant)) > 20
