@@ -34,11 +34,7 @@ LINEAGE = {
     "tana_graph": set(),
 }
 SELECTED = {
-    "remember": {
-        name
-        for name in LINEAGE
-        if name not in {"stored_memories", "creative_links", "clusters", "archived_memories", "tana_graph"}
-    },
+    "remember": LINEAGE.keys() - {"stored_memories", "creative_links", "clusters", "archived_memories", "tana_graph"},
     "reflect": {"graph_edges", "relevance_scores"},
     "decay": {"relevance_scores"},
     "creative": {"creative_links"},
