@@ -57,6 +57,11 @@ class Settings(BaseSettings):
     claude_projects_dir: Path = Field(default=Path("~/.claude/projects"), description="Claude Code's project folders.")
     pai_seed: Path = Field(default=Path("~/.pai/seed.json"), description="pai-seed's file.")
     pai_learning_dir: Path = Field(default=Path("~/.pai/MEMORY/LEARNING"), description="PAI's LEARNING store.")
+    pai_config: Path = Field(default=Path("~/.pai/config.json"), description="pai-seed's configuration, for `tanaIntegration`.")
+    pai_mapping: Path = Field(
+        default=Path("~/.config/supertag/pai-mapping.json"), description="Which Tana node stands for which entry of seed.json."
+    )
+    freshness_days: int = Field(default=90, ge=1, description="Days without activity after which a learning is stale.")
     source_max_bytes: int | None = Field(
         default=None, ge=1, description="Larger source files are refused; default: each source's own limit."
     )
@@ -133,6 +138,15 @@ class Settings(BaseSettings):
     )
     tana_timeout: float = Field(default=15.0, gt=0, description="Seconds that one request to Tana may take.")
     tana_workspace: str = Field(default="", description="Name or id of the workspace; default: pai-seed's, else the only one.")
+    tana_parent: str = Field(
+        default="", description="Id of the node below which learnings go; default: `PAI memory` in the Library."
+    )
+    tana_leaving: Literal["trash", "archive"] = Field(
+        default="trash", description="What becomes of a node whose entry left seed.json: trash it, or mark it as archived."
+    )
+    tana_trash_at_most: Fraction = Field(
+        default=0.1, description="Share of the mirrored entries that `pai sync` takes out of Tana without --yes."
+    )
     tana_record: Path | None = Field(default=None, description="File to which Tana's answers are appended, to be replayed.")
     tana_replay: Path | None = Field(default=None, description="Such a file, which then answers in Tana's place.")
 
@@ -173,7 +187,16 @@ class Settings(BaseSettings):
         default="json", validation_alias=_seeds_name("LOG_FORMAT", "LOG_FORMAT"), description="How the service's log lines look."
     )
 
-    @field_validator("data_dir", "claude_projects_dir", "pai_seed", "pai_learning_dir", "tana_record", "tana_replay")
+    @field_validator(
+        "data_dir",
+        "claude_projects_dir",
+        "pai_seed",
+        "pai_config",
+        "pai_mapping",
+        "pai_learning_dir",
+        "tana_record",
+        "tana_replay",
+    )
     @classmethod
     def _absolute(cls, path: Path | None) -> Path | None:
         return path and path.expanduser().absolute()

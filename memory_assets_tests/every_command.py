@@ -65,6 +65,7 @@ def main(folder: Path) -> None:
         "completion bash",
         "doctor",
         "tenant create other",
+        "pai sync --dry-run",
         "tenant list",
         "tenant delete other --yes",
         "key list",

@@ -32,6 +32,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "import": ("import_", "Take in memories from a JSON Lines file."),
     "export": ("export", "Write all memories as JSON Lines."),
     "backfill": ("backfill", "Move the memories to the embedder and pipeline of the settings."),
+    "pai": ("pai", "Mirror pai-seed's learnings in Tana."),
     "serve": ("serve", "Serve the memory over HTTP."),
     "mcp": ("mcp", "Serve the memory to an assistant over MCP."),
     "tana": ("tana", "Read what Tana holds."),

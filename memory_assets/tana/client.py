@@ -227,8 +227,14 @@ class TanaClient:
             offset += PAGE
 
     def tags(self, workspace: str) -> list[Tag]:
-        """The supertags of a workspace; 200 at most are ever listed."""
-        return [Tag(tag["id"], tag["name"]) for tag in self._get(f"/workspaces/{_part(workspace)}/tags", {"limit": str(PAGE)})]
+        """The supertags of a workspace: 200 at most are listed as such, the others are children of its schema node."""
+        listed = [Tag(tag["id"], tag["name"]) for tag in self._get(f"/workspaces/{_part(workspace)}/tags", {"limit": str(PAGE)})]
+        if len(listed) < PAGE:
+            return listed
+        known = {tag.id for tag in listed}
+        schema = self.all_children(f"{workspace}_SCHEMA")
+        others = [Tag(node.id, node.name) for node in schema if node.doc_type == "tagDef" and node.id not in known]
+        return listed + others
 
     def tag_schema(self, tag: str) -> str:
         """A supertag and its fields as Markdown."""
@@ -359,7 +365,11 @@ class TanaClient:
         timeout: float | None = None,
     ) -> "Future[httpx.Response]":
         self._turns.acquire()
-        begun = self._service.begin(method, path, json=body, params=params, timeout=timeout)
+        try:
+            begun = self._service.begin(method, path, json=body, params=params, timeout=timeout)
+        except BaseException:
+            self._turns.release()
+            raise
         begun.add_done_callback(lambda _: self._turns.release())
         return begun
 

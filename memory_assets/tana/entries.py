@@ -1,0 +1,92 @@
+"""The entries of seed.json as Tana is to hold them."""
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from memory_assets.errors import InvalidInputError
+from memory_assets.models import Kind, SourceItem
+from memory_assets.sources.pai_seed import scan
+from memory_assets.tana.paste import node_name, one_line
+from memory_assets.tana.schema import CONTENT, LEARNING, PROPOSAL, SEED_ID
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A confirmed learning or a proposal."""
+
+    seed_id: str
+    tag: str
+    """Name of its supertag."""
+    name: str
+    """Of its node."""
+    fields: dict[str, str]
+    """Field name -> value; options by their name, dates as days."""
+    text: str
+    """What is searched for names of people and projects."""
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class SeedFile:
+    """What seed.json says now."""
+
+    entries: dict[str, Entry] = field(default_factory=dict)
+    there: bool = True
+    """Whether the file is."""
+    kept: frozenset[str] = frozenset()
+    """Ids of entries that are there and cannot be read."""
+    unnamed: int = 0
+    """How many cannot be read that not even an id can be read of."""
+    refused: tuple[str, ...] = ()
+    """What cannot be read, and what mends it."""
+
+
+def read_seed(path: Path) -> SeedFile:
+    """Read the confirmed learnings and the proposals, learnings first.
+
+    Raises:
+        InvalidInputError: the file as a whole cannot be read.
+    """
+    found = scan(path, {})
+    if not found.changed:
+        return SeedFile(there=path.exists())
+    (file,) = found.changed
+    unnamed = [refusal for refusal in file.refusals if refusal.key is None]
+    if unnamed and not file.items:
+        raise InvalidInputError(f"{path} cannot be read: {unnamed[0].reason}; {unnamed[0].mend}.")
+    entries = [entry for item in file.items if (entry := _entry(item))]
+    entries.sort(key=lambda entry: entry.tag != LEARNING)
+    return SeedFile(
+        entries={entry.seed_id: entry for entry in entries},
+        kept=frozenset(refusal.key.partition(":")[2] for refusal in file.refusals if refusal.key),
+        unnamed=len(unnamed),
+        refused=tuple(f"{refusal.location or path}: {refusal.reason}; {refusal.mend}." for refusal in file.refusals),
+    )
+
+
+def _entry(item: SourceItem) -> Entry | None:
+    """An item as an entry; None for a learning that is not confirmed."""
+    said = item.metadata
+    fields = {
+        CONTENT: one_line(item.body),
+        "Confidence": f"{round(item.confidence * 10, 2):g}",
+        SEED_ID: item.key.partition(":")[2],
+    }
+    if "status" in said:
+        tag = PROPOSAL
+        fields |= {
+            "Status": said["status"],
+            "Extracted From": one_line(said["origin"]),
+            "Decided At": said.get("decided_at", "")[:10],
+        }
+    elif said["confirmed"]:
+        tag = LEARNING
+        confirmed = item.created_at.date().isoformat() if item.created_at else ""
+        fields |= {"Type": Kind(item.kind).value, "Source": one_line(said["origin"]), "Confirmed At": confirmed}
+    else:
+        return None
+    name = node_name(item.body)
+    digest = hashlib.sha256(json.dumps([tag, name, sorted(fields.items())]).encode()).hexdigest()[:32]
+    return Entry(fields[SEED_ID], tag, name, fields, item.body, digest)

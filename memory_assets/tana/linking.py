@@ -1,0 +1,145 @@
+"""Which people and projects of Tana a text names (seed 000, FR-7): the names in it, resolved as the graph resolves names.
+
+A name is what the language room finds, what stands in quotes, after @ or #, or what begins two to four words with a capital. Nodes
+with the tags #person and #project are searched for it. A node is linked if the graph's entity resolution holds node and name for one
+(same spelling, a slip of the pen, or a first name that one person has) and no second node is held for it too. Nothing is made.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from memory_assets.graph.entities import Surface, normalised, resolve
+from memory_assets.language.entity_types import EntityType
+from memory_assets.tana.client import MOST_CONDITIONS, MOST_FOUND, Node, TanaClient
+from memory_assets.tana.errors import TanaFaultError
+from memory_assets.tana.schema import PERSON, PROJECT, RELATED_PEOPLE, RELATED_PROJECTS, Schema
+
+if TYPE_CHECKING:
+    from memory_assets.tenants import Tenant
+
+FIELDS = {PERSON: RELATED_PEOPLE, PROJECT: RELATED_PROJECTS}
+_TYPES = {PERSON: EntityType.PERSON, PROJECT: EntityType.PROJECT}
+_NAMING = re.compile(
+    r"[\"'“‘]([^\W\d_][^\"'”’]{2,50})[\"'”’]|@([\w.-]{3,50})|#([\w-]{3,50})|"
+    r"\b([^\W\d_a-zß-öø-ÿ][\w’'-]*(?:[ -][^\W\d_a-zß-öø-ÿ][\w’'-]*){0,3})"
+)
+_NAMELESS = frozenset({EntityType.FILE, EntityType.URL, EntityType.EMAIL, EntityType.ENV_VAR})
+_PERSONAL = frozenset({EntityType.PERSON, EntityType.NAME, EntityType.ORG, EntityType.LOC})
+"""Types under which a person's name is found; a sentence's first word alone is none."""
+_SHORTEST = 3
+_OWN_WEIGHT = 1_000
+"""How often a node's own spelling counts as being in use: that of a text is the slip."""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A name in a text and the node it means."""
+
+    mention: str
+    node: str
+    name: str
+    """Of the node."""
+    kind: str
+    """`person` or `project`."""
+    confidence: float
+
+
+class Linker:
+    """Links texts to nodes."""
+
+    def __init__(self, tenant: "Tenant", client: TanaClient, schema: Schema) -> None:
+        """Search the workspace of `schema`; nothing is asked yet."""
+        self._tenant = tenant
+        self._client = client
+        self._schema = schema
+        self._found: dict[str, Node] = {}
+
+    def links(self, texts: Sequence[str]) -> list[tuple[list[Link], list[str]]]:
+        """The links of each text, and the names in it that mean no node, or more than one.
+
+        Raises:
+            TanaError: Tana cannot be asked.
+            SettingsError: the language pipeline is not installed.
+        """
+        if not texts:
+            return []
+        outcomes = self._tenant.analyzer.outcomes(texts)
+        mentioned = [dict(_names(text, features)) for text, features in zip(texts, outcomes, strict=True)]
+        self._look_up(name for names in mentioned for name in names)
+        owners = self._owners([mention for names in mentioned for mention in names.items()])
+        return [self._linked(names, owners) for names in mentioned]
+
+    def _look_up(self, names: Iterable[str]) -> None:
+        """Search for the nodes that names may mean, twenty in a question."""
+        wanted = sorted({_searchable(name) for name in names})
+        kinds = [{"hasType": self._schema.tags[kind]} for kind in FIELDS if kind in self._schema.tags]
+        for start in range(0, len(wanted), MOST_CONDITIONS):
+            self._search(kinds, wanted[start : start + MOST_CONDITIONS])
+
+    def _search(self, kinds: list[dict[str, str]], names: list[str]) -> None:
+        """Where one question finds as many as it can list, or fails on one of them, two narrower ones are asked."""
+        query = {"and": [{"or": kinds}, {"or": [{"textContains": name} for name in names]}]}
+        try:
+            found = self._client.search(query, self._schema.workspace.id)
+        except TanaFaultError:
+            if len(names) == 1:
+                return
+            found = []
+        else:
+            self._found.update((node.id, node) for node in found)
+            if len(found) < MOST_FOUND or len(names) == 1:
+                return
+        self._search(kinds, names[: len(names) // 2])
+        self._search(kinds, names[len(names) // 2 :])
+
+    def _owners(self, mentions: Sequence[tuple[str, str]]) -> dict[tuple[str, str], list[tuple[Node, str]]]:
+        """The nodes, with their kind, that each name and type may mean."""
+        nodes = [(node, kind) for node in self._found.values() if node.name and (kind := self._kind(node))]
+        own = {(node.name, _TYPES[kind].value) for node, kind in nodes}
+        surfaces = [Surface(name, kind, _OWN_WEIGHT) for name, kind in sorted(own)]
+        surfaces += [Surface(name, kind) for name, kind in sorted(set(mentions) - own)]
+        resolved = resolve(surfaces)
+        by_entity: dict[int, list[tuple[Node, str]]] = {}
+        for node, kind in nodes:
+            by_entity.setdefault(resolved[node.name, _TYPES[kind].value], []).append((node, kind))
+        return {mention: by_entity.get(resolved[mention], []) for mention in mentions}
+
+    def _linked(
+        self, names: dict[str, str], owners: dict[tuple[str, str], list[tuple[Node, str]]]
+    ) -> tuple[list[Link], list[str]]:
+        links: dict[str, Link] = {}
+        unknown: list[str] = []
+        for name, kind in names.items():
+            meant = owners[name, kind]
+            if len(meant) != 1 or (meant[0][1] == PERSON and kind not in _PERSONAL):
+                unknown.append(name)
+                continue
+            node, tag = meant[0]
+            same = normalised(name, kind) == normalised(node.name, _TYPES[tag])
+            links.setdefault(node.id, Link(name, node.id, node.name, tag, 1.0 if same else 0.9))
+        return list(links.values()), unknown
+
+    def _kind(self, node: Node) -> str:
+        tags = {tag.id for tag in node.tags}
+        return next((kind for kind in FIELDS if self._schema.tags.get(kind) in tags), "")
+
+
+def _names(text: str, features: object) -> Iterator[tuple[str, str]]:
+    """Names with the type they are resolved under; those of the language room last, so that its type holds."""
+    for found in _NAMING.finditer(text):
+        name = next(part for part in found.groups() if part).strip()
+        begins = " " not in name and not re.search(r"[\w,;]\s*$", text[: found.start()])
+        if len(name) >= _SHORTEST:
+            yield name, EntityType.PROJECT if found[3] or (begins and not found[2]) else EntityType.NAME
+    for entity in getattr(features, "entities", ()):
+        if len(entity.text.lstrip("#")) >= _SHORTEST and entity.type not in _NAMELESS:
+            tag = entity.type == EntityType.TAG
+            yield entity.text.lstrip("#"), EntityType.PROJECT if tag else EntityType(entity.type)
+
+
+def _searchable(name: str) -> str:
+    """What to search for: the first word, since a node may be spelt otherwise in the rest."""
+    words = re.findall(r"\w+", name.lstrip("@#"))
+    return max(words[:1] or [name], key=len).casefold()

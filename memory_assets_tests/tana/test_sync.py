@@ -1,0 +1,464 @@
+import copy
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from memory_assets.cli.main import cli
+from memory_assets.http import Service
+from memory_assets.settings import Settings
+from memory_assets.tana.client import TanaClient
+from memory_assets.tana.errors import TanaError
+from memory_assets.tana.ledger import Ledger
+from memory_assets.tana.mapping import Mapping
+from memory_assets.tana.sync import Report, Wishes, sync
+from memory_assets.tenants import Tenant
+from memory_assets_tests.tana.seeds import learning, proposal, write_seed
+from memory_assets_tests.tana.stand_in import WORKSPACE, StandIn
+
+TEST_FIRST = learning("pat_0001", "Ada Lovelace writes the failing test before the fix")
+HOSTILE = learning("pat_0002", "Atlas: use std::vector #here [[x]]\n- **not** a field:: see pat_0001")
+SLOW_REVIEW = proposal("prop_077", "Review is slow on Fridays")
+
+
+@pytest.fixture
+def seed(settings: Settings) -> Path:
+    return settings.pai_seed
+
+
+@pytest.fixture
+def workspace(tana: StandIn) -> StandIn:
+    """A workspace with people, projects and somebody else's notes; creations reach its search index after an hour."""
+    person, project = tana.add_tag("person"), tana.add_tag("Project")
+    tana.add_node("Ada Lovelace", person)
+    tana.add_node("Grace Hopper", person)
+    tana.add_node("Atlas", project)
+    tana.add_node("Something else")
+    tana.traps.index_lag = 3600
+    return tana
+
+
+def counts(tana: StandIn) -> tuple[int, int]:
+    return len(tana.live("pai_learning")), len(tana.live("pai_proposal"))
+
+
+def mapping(settings: Settings) -> dict[str, str]:
+    return json.loads(settings.pai_mapping.read_text())["mappings"]
+
+
+def actions(report: Report) -> dict[str, str]:
+    return {outcome.seed_id: outcome.action for outcome in report.outcomes}
+
+
+def test_the_first_sync_makes_every_node_with_its_fields_and_links(
+    workspace: StandIn, tenant: Tenant, settings: Settings, seed: Path
+) -> None:
+    unconfirmed = learning("ins_0001", "Not yet", confirmed=False)
+    write_seed(seed, [TEST_FIRST, HOSTILE], [unconfirmed], [], [SLOW_REVIEW])
+    before = seed.read_bytes()
+    report = sync(tenant)
+    assert actions(report) == {"pat_0001": "created", "pat_0002": "created", "prop_077": "created"}
+    assert counts(workspace) == (2, 1) and seed.read_bytes() == before
+    said = json.loads(settings.pai_mapping.read_text())
+    assert list(said) == ["version", "workspace", "lastSync", "mappings"] and said["lastSync"].endswith("Z")
+    first, hostile = (workspace.nodes[said["mappings"][key]] for key in ("pat_0001", "pat_0002"))
+    expected = {
+        "Type": ["pattern"],
+        "Content": ["Ada Lovelace writes the failing test before the fix"],
+        "Confidence": ["10"],
+        "Source": ["session-0141"],
+        "Confirmed At": ["2026-01-11"],
+        "Seed Entry ID": ["pat_0001"],
+        "Related People": ["Ada Lovelace"],
+        "Related Projects": [],
+    }
+    assert {name: workspace.value(first, name) for name in expected} == expected
+    assert hostile.name == "Atlas: use std::vector #here [[x]] - **not** a field:: see pat_0001"
+    assert workspace.value(hostile, "Content") == [hostile.name]
+    assert workspace.value(hostile, "Related Projects") == ["Atlas"] and workspace.value(hostile, "Related Learnings") == [
+        first.name
+    ]
+    proposed = workspace.nodes[said["mappings"]["prop_077"]]
+    assert [workspace.value(proposed, name) for name in ("Status", "Confidence", "Extracted From", "Decided At")] == [
+        ["pending"],
+        ["8.2"],
+        ["session-0150"],
+        [],
+    ]
+    assert not workspace.violations and not [tag for tag in workspace.tags.values() if tag.name == "here"]
+    assert {attribute: 1 for node in (first, hostile) for attribute in [held.attribute for held in node.tuples]} == {
+        held.attribute: sum(other.attribute == held.attribute for other in node.tuples)
+        for node in (first, hostile)
+        for held in node.tuples
+    }
+
+
+def test_a_second_sync_writes_nothing_and_an_edit_only_what_differs(
+    workspace: StandIn, tenant: Tenant, settings: Settings, seed: Path
+) -> None:
+    write_seed(seed, [TEST_FIRST, HOSTILE], [], [], [SLOW_REVIEW])
+    sync(tenant)
+    nodes, writes = len(workspace.nodes), workspace.writes
+    assert set(actions(sync(tenant)).values()) == {"skipped"}
+    assert (len(workspace.nodes), workspace.writes) == (nodes, writes)
+    write_seed(seed, [learning("pat_0001", TEST_FIRST["content"], source="session-0200"), HOSTILE], [], [], [SLOW_REVIEW])
+    assert actions(sync(tenant))["pat_0001"] == "updated"
+    assert workspace.writes == writes + 1
+    assert workspace.value(workspace.nodes[mapping(settings)["pat_0001"]], "Source") == ["session-0200"]
+
+
+def test_links_go_beside_those_of_the_user_and_only_our_own_are_taken_away(
+    workspace: StandIn, tenant: Tenant, settings: Settings, seed: Path
+) -> None:
+    write_seed(seed, [TEST_FIRST])
+    sync(tenant)
+    node = workspace.nodes[mapping(settings)["pat_0001"]]
+    people = next(definition.id for definition in workspace.tags[node.tags[0]].fields if definition.name == "Related People")
+    friend = workspace.add_node("Mary Somerville", workspace.tag_named("person"))
+    workspace.set_option(node.id, people, friend.id, "append")
+    write_seed(seed, [learning("pat_0001", "Grace Hopper writes the failing test before the fix")])
+    sync(tenant)
+    assert sorted(workspace.value(node, "Related People")) == ["Grace Hopper", "Mary Somerville"]
+    workspace._put(node, people, None, "replace")
+    write_seed(seed, [learning("pat_0001", "Grace Hopper writes the failing test before every fix")])
+    sync(tenant)
+    assert workspace.value(node, "Related People") == []
+
+
+def test_what_left_seed_json_is_trashed_and_much_at_once_only_when_said(workspace: StandIn, tenant: Tenant, seed: Path) -> None:
+    all_of_them = [learning(f"pat_{number:04}", f"Lesson {number} of twenty") for number in range(20)]
+    write_seed(seed, all_of_them)
+    sync(tenant)
+    write_seed(seed, all_of_them[:18])
+    assert sorted(actions(sync(tenant)).values()).count("trashed") == 2 and counts(workspace) == (18, 0)
+    write_seed(seed, all_of_them[:9])
+    assert len(sync(tenant).held_back) == 9 and counts(workspace) == (18, 0)
+    seed.unlink()
+    report = sync(tenant)
+    assert len(report.held_back) == 18 and counts(workspace) == (18, 0)
+    said = CliRunner().invoke(cli, ["pai", "sync"])
+    assert said.exit_code == 1 and "add --yes" in said.output
+    write_seed(seed, all_of_them[:9])
+    sync(tenant, Wishes(take_out=True))
+    assert counts(workspace) == (9, 0) and len(Mapping.load(tenant.settings.pai_mapping).nodes) == 9
+
+
+def test_archived_instead_of_trashed_comes_back_with_its_entry(
+    workspace: StandIn, monkeypatch: pytest.MonkeyPatch, seed: Path
+) -> None:
+    from memory_assets.settings import load_settings
+
+    monkeypatch.setenv("MEMORY_TANA_LEAVING", "archive")
+    tenant = Tenant(load_settings())
+    write_seed(seed, [TEST_FIRST, HOSTILE])
+    sync(tenant)
+    write_seed(seed, [HOSTILE])
+    assert actions(sync(tenant))["pat_0001"] == "archived"
+    node = workspace.nodes[mapping(tenant.settings)["pat_0001"]]
+    assert workspace.value(node, "Archived At") and not node.in_trash
+    writes = workspace.writes
+    sync(tenant)
+    assert workspace.writes == writes
+    write_seed(seed, [TEST_FIRST, HOSTILE])
+    sync(tenant)
+    assert workspace.value(node, "Archived At") == [] and counts(workspace) == (2, 0)
+
+
+def test_an_accepted_proposal_becomes_a_learning_of_its_own(workspace: StandIn, tenant: Tenant, seed: Path) -> None:
+    write_seed(seed, [TEST_FIRST], [], [], [SLOW_REVIEW])
+    sync(tenant)
+    write_seed(seed, [TEST_FIRST], [learning("prop_077", SLOW_REVIEW["content"])])
+    assert actions(sync(tenant, Wishes(only="prop_077"))) == {"prop_077": "created"}
+    assert counts(workspace) == (2, 0)
+    (node,) = workspace.by_seed_id("pai_learning", "prop_077")
+    assert workspace.value(node, "Type") == ["insight"] and mapping(tenant.settings)["prop_077"] == node.id
+    orphan = proposal("prop_078", "Accepted, and its learning is missing", status="accepted", decidedAt="2026-02-01T08:00:00Z")
+    write_seed(seed, [TEST_FIRST], [learning("prop_077", SLOW_REVIEW["content"])], [], [orphan])
+    sync(tenant)
+    (kept,) = workspace.by_seed_id("pai_proposal", "prop_078")
+    assert workspace.value(kept, "Status") == ["accepted"] and workspace.value(kept, "Decided At") == ["2026-02-01"]
+
+
+def test_while_tana_is_away_changes_wait_and_go_when_it_is_back(workspace: StandIn, tenant: Tenant, seed: Path) -> None:
+    write_seed(seed, [TEST_FIRST])
+    sync(tenant)
+    workspace.stop()
+    write_seed(seed, [learning("pat_0001", "Writes it after the fix now"), HOSTILE])
+    said = CliRunner().invoke(cli, ["pai", "sync"])
+    assert said.exit_code == 0 and said.stderr.count("memory:") == 1 and "2 changes wait" in said.stderr
+    assert Ledger(tenant.folder).queued() == {"pat_0001": "update", "pat_0002": "create"}
+    workspace.start()
+    assert sorted(actions(sync(tenant)).values()) == ["created", "updated"]
+    assert Ledger(tenant.folder).queued() == {} and counts(workspace) == (2, 0)
+
+
+def test_lost_answers_and_faults_of_tana_neither_lose_nor_double(workspace: StandIn, tenant: Tenant, seed: Path) -> None:
+    write_seed(seed, [TEST_FIRST, HOSTILE], [], [], [SLOW_REVIEW])
+    CliRunner().invoke(cli, ["pai", "schema", "init"])
+    workspace.traps.lose_answers = 3
+    for _ in range(3):
+        sync(tenant)
+    assert counts(workspace) == (2, 1)
+    writes = workspace.writes
+    sync(tenant)
+    assert workspace.writes == writes
+    workspace.traps.statuses = [401]
+    with pytest.raises(TanaError, match="token"):
+        sync(tenant)
+
+
+def test_what_a_user_trashed_stays_so_until_its_entry_changes(workspace: StandIn, tenant: Tenant, seed: Path) -> None:
+    workspace.traps.index_lag = 0
+    write_seed(seed, [TEST_FIRST, HOSTILE])
+    sync(tenant)
+    workspace.trash(mapping(tenant.settings)["pat_0001"])
+    writes = workspace.writes
+    report = sync(tenant)
+    assert report.trashed_in_tana == ["pat_0001"] and workspace.writes == writes
+    write_seed(seed, [learning("pat_0001", "Something new was learned"), HOSTILE])
+    sync(tenant)
+    assert counts(workspace) == (2, 0)
+    workspace.trash(mapping(tenant.settings)["pat_0002"])
+    sync(tenant, Wishes(force=True))
+    assert counts(workspace) == (2, 0)
+
+
+def test_a_reset_workspace_is_noticed_and_filled_again_only_when_said(workspace: StandIn, tenant: Tenant, seed: Path) -> None:
+    write_seed(seed, [TEST_FIRST, HOSTILE], [], [], [SLOW_REVIEW])
+    sync(tenant)
+    workspace.reset()
+    nodes = len(workspace.nodes)
+    said = CliRunner().invoke(cli, ["pai", "sync"])
+    assert "3 mappings are stale" in said.stderr and "--resync" in said.stderr and len(workspace.nodes) == nodes
+    sync(tenant, Wishes(resync=True))
+    assert counts(workspace) == (2, 1)
+    workspace.add_workspace("ws_other", "other")
+    moved = Tenant(tenant.settings.model_copy(update={"tana_workspace": "other"}))
+    assert sync(moved).moved == WORKSPACE and counts(workspace) == (2, 1)
+
+
+def test_nodes_that_stand_for_an_entry_already_are_taken_over(workspace: StandIn, tenant: Tenant, seed: Path) -> None:
+    workspace.traps.index_lag = 0
+    write_seed(seed, [TEST_FIRST, HOSTILE])
+    sync(tenant)
+    nodes = set(mapping(tenant.settings).values())
+    tenant.settings.pai_mapping.unlink()
+    shutil.rmtree(tenant.folder)
+    sync(tenant)
+    assert set(mapping(tenant.settings).values()) == nodes and counts(workspace) == (2, 0)
+    own = workspace.add_node("never deploy on a friday!", workspace.tag_named("pai_learning"))
+    write_seed(seed, [TEST_FIRST, HOSTILE, learning("pat_0003", "Never deploy on a Friday.")])
+    sync(tenant)
+    assert mapping(tenant.settings)["pat_0003"] == own.id and counts(workspace) == (3, 0)
+    assert workspace.value(own, "Seed Entry ID") == ["pat_0003"]
+
+
+def test_an_own_tag_with_some_fields_gets_just_the_others(workspace: StandIn, tenant: Tenant, seed: Path) -> None:
+    tag = workspace.add_tag("pai_learning")
+    workspace.add_field(tag, {"name": "seedEntryId", "dataType": "plain"})
+    said = CliRunner().invoke(cli, ["pai", "schema", "init", "--json"])
+    made = json.loads(said.output)["made"]
+    assert "#pai_learning" not in made and "#pai_learning Seed Entry ID" not in made and "#pai_learning Type" in made
+    assert json.loads(CliRunner().invoke(cli, ["pai", "schema", "init", "--json"]).output)["made"] == []
+    kinds = {definition.name: (definition.type, definition.multiple) for definition in workspace.tags[tag].fields}
+    assert kinds["Type"] == ("options", False) and kinds["Confidence"] == ("number", False)
+    assert kinds["Confirmed At"] == ("date", False) and kinds["Related People"] == ("instance", True)
+
+
+def test_a_seed_that_is_broken_in_part_loses_nothing_in_tana(workspace: StandIn, tenant: Tenant, seed: Path) -> None:
+    write_seed(seed, [TEST_FIRST, HOSTILE])
+    sync(tenant)
+    write_seed(seed, [TEST_FIRST | {"confirmedAt": "never"}, HOSTILE])
+    report = sync(tenant)
+    assert report.refused and counts(workspace) == (2, 0) and "pat_0001" in mapping(tenant.settings)
+    write_seed(seed, [{"content": "no id"}, HOSTILE])
+    assert sync(tenant).held_back == ["pat_0001"] and counts(workspace) == (2, 0)
+    seed.write_text("{", encoding="utf-8")
+    said = CliRunner().invoke(cli, ["pai", "sync"], standalone_mode=False)
+    assert "cannot be read" in str(said.exception) and counts(workspace) == (2, 0)
+
+
+def test_the_integration_is_off_where_pai_seed_says_so(workspace: StandIn, tenant: Tenant, seed: Path) -> None:
+    write_seed(seed, [TEST_FIRST], tanaIntegration={"enabled": False})
+    said = CliRunner().invoke(cli, ["pai", "sync"])
+    assert said.exit_code == 0 and "enabled is false" in said.stderr and not workspace.requests
+    write_seed(seed, [TEST_FIRST], tanaIntegration={"enabled": True, "workspace": "main"})
+    CliRunner().invoke(cli, ["pai", "sync"])
+    assert counts(workspace) == (1, 0) and json.loads(tenant.settings.pai_mapping.read_text())["workspace"] == "main"
+
+
+def test_a_dry_run_changes_nothing_anywhere(workspace: StandIn, tenant: Tenant, seed: Path) -> None:
+    write_seed(seed, [TEST_FIRST, HOSTILE], [], [], [SLOW_REVIEW])
+    report = sync(tenant, Wishes(dry_run=True))
+    assert set(actions(report).values()) == {"create"} and workspace.writes == 0
+    assert not tenant.folder.exists() and not tenant.settings.pai_mapping.parent.exists()
+
+
+class KilledError(BaseException):
+    """The process ends here."""
+
+
+class _Killer:
+    """Ends the process before or after one of its effects, counted from the beginning."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(os, "fsync", lambda _: None)  # the process dies, not the machine
+        self.at = 0
+        self.step = 0
+        self._wrap(monkeypatch, Mapping, "save")
+        for name in ("keep", "intend", "done", "record", "forget", "queue"):
+            self._wrap(monkeypatch, Ledger, name)
+        begin = Service.begin
+
+        def begun(service: Service, method: str, *given: Any, **named: Any) -> Any:
+            if method == "GET":
+                return begin(service, method, *given, **named)
+            self._count()
+            answer = begin(service, method, *given, **named)
+            answer.exception()
+            self._count()
+            return answer
+
+        monkeypatch.setattr(Service, "begin", begun)
+
+    def _wrap(self, monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> None:
+        real: Callable[..., Any] = getattr(owner, name)
+
+        def wrapped(*given: Any, **named: Any) -> Any:
+            self._count()
+            found = real(*given, **named)
+            self._count()
+            return found
+
+        monkeypatch.setattr(owner, name, wrapped)
+
+    def _count(self) -> None:
+        self.step += 1
+        if self.step == self.at:
+            raise KilledError
+
+    def die_at(self, step: int) -> None:
+        """Die at this step of what follows; 0 is never."""
+        self.step, self.at = 0, step
+
+
+@pytest.fixture
+def killer(monkeypatch: pytest.MonkeyPatch) -> _Killer:
+    return _Killer(monkeypatch)
+
+
+class _World:
+    """Tana and the disk, to be brought back to how they were."""
+
+    def __init__(self, tana: StandIn, folder: Path) -> None:
+        self._tana = tana
+        self._folder = folder
+        self._kept = folder.with_name("kept")
+        shutil.copytree(folder, self._kept)
+        self._state = copy.deepcopy((tana.nodes, tana.tags, tana.by_tag))
+
+    def again(self) -> None:
+        shutil.rmtree(self._folder)
+        shutil.copytree(self._kept, self._folder)
+        self._tana.nodes, self._tana.tags, self._tana.by_tag = copy.deepcopy(self._state)
+
+
+def _walked(killer: _Killer, world: _World, tenant: Tenant, tana: StandIn) -> Iterator[int]:
+    """Kill a sync at every step; yields after the sync that comes then."""
+    client = TanaClient.open(tenant.settings)
+    step = 0
+    while True:
+        step += 1
+        world.again()
+        killer.die_at(step)
+        try:
+            sync(tenant, client=client)
+        except KilledError:
+            killer.die_at(0)
+            sync(tenant, client=client)
+            writes = tana.writes
+            sync(tenant, client=client)
+            assert tana.writes == writes, f"killed at step {step}: a sync after the next one writes"
+            yield step
+        else:
+            assert step > 20
+            return
+
+
+def test_killed_at_every_step_of_a_first_sync_nothing_is_lost_or_doubled(
+    workspace: StandIn, settings: Settings, tmp_path: Path, killer: _Killer
+) -> None:
+    at = settings.model_copy(
+        update={
+            "data_dir": tmp_path / "world/data",
+            "pai_mapping": tmp_path / "world/map/m.json",
+            "pai_seed": tmp_path / "world/seed.json",
+        }
+    )
+    tenant = Tenant(at)
+    write_seed(at.pai_seed, [HOSTILE], [], [], [SLOW_REVIEW])
+    CliRunner().invoke(cli, ["pai", "schema", "init"])
+    workspace.tags[workspace.tag_named("pai_learning")].fields.pop()
+    world = _World(workspace, tmp_path / "world")
+    for step in _walked(killer, world, tenant, workspace):
+        assert counts(workspace) == (1, 1), f"killed at step {step}"
+        assert len([tag for tag in workspace.tags.values() if tag.name == "pai_learning"]) == 1
+        assert sum(node.name == "PAI memory" for node in workspace.nodes.values()) == 1
+        nodes = Mapping.load(at.pai_mapping).nodes
+        assert [
+            workspace.by_seed_id("pai_learning", "pat_0002")[0].id,
+            workspace.by_seed_id("pai_proposal", "prop_077")[0].id,
+        ] == [
+            nodes["pat_0002"],
+            nodes["prop_077"],
+        ]
+
+
+def test_killed_at_every_step_of_a_later_sync_nothing_is_lost_or_doubled(
+    workspace: StandIn, settings: Settings, tmp_path: Path, killer: _Killer
+) -> None:
+    at = settings.model_copy(
+        update={
+            "data_dir": tmp_path / "world/data",
+            "pai_mapping": tmp_path / "world/map/m.json",
+            "pai_seed": tmp_path / "world/seed.json",
+        }
+    )
+    tenant = Tenant(at)
+    write_seed(at.pai_seed, [TEST_FIRST, learning("pat_0009", "Goes soon")], [], [], [SLOW_REVIEW])
+    sync(tenant)
+    learned = learning("prop_077", SLOW_REVIEW["content"])
+    write_seed(at.pai_seed, [learning("pat_0001", "Grace Hopper writes the failing test, see prop_077")], [learned])
+    world = _World(workspace, tmp_path / "world")
+    for step in _walked(killer, world, tenant, workspace):
+        assert counts(workspace) == (2, 0), f"killed at step {step}"
+        (edited,) = workspace.by_seed_id("pai_learning", "pat_0001")
+        assert workspace.value(edited, "Related People") == ["Grace Hopper"]
+        assert len(workspace.by_seed_id("pai_learning", "prop_077")) == 1
+
+
+def test_a_process_that_is_killed_in_the_midst_of_a_sync_is_gone_on_with(workspace: StandIn, tenant: Tenant, seed: Path) -> None:
+    write_seed(seed, [learning(f"pat_{number:04}", f"Lesson {number} of six") for number in range(6)])
+    running = subprocess.Popen([sys.executable, "-m", "memory_assets.cli", "pai", "sync"], stderr=subprocess.DEVNULL)
+    imports: list[str] = []
+
+    def kill_at_the_fourth(operation: str) -> None:
+        if operation == "nodes.importTanaPaste":
+            imports.append(operation)
+            if len(imports) == 4:
+                os.kill(running.pid, signal.SIGKILL)
+
+    workspace.on_write = kill_at_the_fourth
+    assert running.wait() == -signal.SIGKILL
+    assert counts(workspace) == (3, 0)
+    sync(tenant)
+    assert counts(workspace) == (6, 0)
+    assert sorted(mapping(tenant.settings).values()) == sorted(node.id for node in workspace.live("pai_learning"))
