@@ -54,7 +54,7 @@ class EntryView(BaseModel):
     tana_node_id: str | None
     action: str = Field(description="created, updated, trashed, archived, skipped, failed; queued where Tana is away.")
     entity_links: tuple[LinkView, ...] = ()
-    unknown_names: list[str] = Field([], description="Names in it that mean no node of Tana, or more than one.")
+    unknown_names: list[str] = Field(default=[], description="Names in it that mean no node of Tana, or more than one.")
     error: str | None = None
 
     @classmethod
@@ -78,20 +78,20 @@ class SyncView(Answer):
 
     model_config = _CAMEL
 
-    total: int = Field(0, description="Confirmed learnings and proposals in seed.json.")
+    total: int = Field(default=0, description="Confirmed learnings and proposals in seed.json.")
     created: int = 0
     updated: int = 0
     trashed: int = 0
     archived: int = 0
-    skipped: int = Field(0, description="Already as they should be.")
+    skipped: int = Field(default=0, description="Already as they should be.")
     failed: int = 0
-    queued: int = Field(0, description="Changes that wait for Tana.")
+    queued: int = Field(default=0, description="Changes that wait for Tana.")
     entries: tuple[EntryView, ...] = ()
     last_sync: Instant | None = None
     dry_run: bool = False
-    held_back: list[str] = Field([], description="Left seed.json, too many to be taken out of Tana unasked.")
-    stale: list[str] = Field([], description="Mapped to nodes that are gone for good.")
-    trashed_in_tana: list[str] = Field([], description="Trashed there by a person, and left so.")
+    held_back: list[str] = Field(default=[], description="Left seed.json, too many to be taken out of Tana unasked.")
+    stale: list[str] = Field(default=[], description="Mapped to nodes that are gone for good.")
+    trashed_in_tana: list[str] = Field(default=[], description="Trashed there by a person, and left so.")
     schema_made: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
