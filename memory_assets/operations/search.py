@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, ConfigDict, Field
 
 from memory_assets.operations import cursors
-from memory_assets.operations.answers import Answer, LocalTime, MemoryView, listed, listed_within
+from memory_assets.operations.answers import Answer, Instant, LocalTime, MemoryView, listed, listed_within
 from memory_assets.operations.given import Narrowing
 
 if TYPE_CHECKING:
     from memory_assets.recall.search import Hit
     from memory_assets.tenants import Tenant
 
+_NAMED = 3
+"""So many of the memories that say the same are named in a text; JSON has all."""
 _RECALLED = 3
 """Of a list so many count as recalled; those further down were passed over, not used."""
 
@@ -37,17 +39,35 @@ class ComponentView(BaseModel):
         return f"     {self.name:<10} {raw} scaled to {self.value:.2f} x {self.weight:.2f} = {self.contribution:.3f}{reason}"
 
 
+class RepeatedView(BaseModel):
+    """A memory that says the same as one that was found."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    id: int
+    content: str
+    created_at: Instant
+
+
 class FoundMemory(MemoryView):
     """A memory that was found, and why."""
 
     score: float
     components: list[ComponentView]
+    same: list[RepeatedView] = Field(description="Further memories that say the same; they are not in the list themselves.")
 
     @classmethod
     def of(cls, hit: "Hit") -> "FoundMemory":
         """A hit of the search."""
         parts = [ComponentView.model_validate(part) for part in hit.components]
-        return cls(**MemoryView.fields_of(hit.memory), score=hit.score, components=parts)
+        same = [RepeatedView.model_validate(memory) for memory in hit.same]
+        return cls(**MemoryView.fields_of(hit.memory), score=hit.score, components=parts, same=same)
+
+    def repeated(self, local: LocalTime) -> str:
+        """A line that names the memories which say the same."""
+        named = [f"id {each.id} ({local.age(each.created_at)})" for each in self.same[:_NAMED]]
+        more = f" and {len(self.same) - _NAMED} more" if len(self.same) > _NAMED else ""
+        return f"   said also in {', '.join(named)}{more}"
 
 
 class PlaceView(BaseModel):
@@ -112,8 +132,9 @@ class Found(Answer):
             lines: list[str] = []
             for number, memory in enumerate(self.memories, start=1):
                 note = f"score {memory.score:.2f}" if memory.components else ""
+                repeated = [memory.repeated(local)] if memory.same else []
                 parts = [part.line() for part in memory.components if explain]
-                lines.append(listed([memory.entry(local, f"{number}. ", self.query, note, most), *parts]))
+                lines.append(listed([memory.entry(local, f"{number}. ", self.query, note, most), *repeated, *parts]))
             if self.bridges:
                 lines.append(listed(["", "Bridges", *(bridge.text() for bridge in self.bridges)]))
             return lines

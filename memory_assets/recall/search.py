@@ -16,6 +16,7 @@ from memory_assets.recall.bridges import DEPTH, Bridge, find_bridges
 from memory_assets.recall.candidates import Candidates, gather
 from memory_assets.recall.judgement import Judgement, judge
 from memory_assets.recall.question import understand
+from memory_assets.recall.repeats import Distinct
 from memory_assets.recall.scoring import Weights
 from memory_assets.recall.view import View, current_view
 from memory_assets.stores.memories import Filters, MemoryStore
@@ -60,6 +61,8 @@ class Hit:
     memory: Memory
     score: float
     components: tuple[Component, ...]
+    same: tuple[Memory, ...] = ()
+    """Further memories that say the same, best first; they are no hits of their own."""
 
 
 def search(
@@ -73,7 +76,8 @@ def search(
 ) -> list[Hit]:
     """The memories that fit `query` best, best first; a blank query gives the newest ones.
 
-    Of a fact that has changed, the newest version comes first; a superseded one is found only if the filters ask for it.
+    Of a fact that has changed, the newest version comes first; a superseded one is found only if the filters ask for it. Of
+    memories that say the same, the one that fits best is a hit and names the others.
 
     Args:
         tenant: whose memories.
@@ -159,13 +163,21 @@ def _ranked(tenant: "Tenant", query: str, limit: int, filters: Filters, weights:
 
 
 def _hits(tenant: "Tenant", ranked: _Ranked, limit: int, filters: Filters) -> list[Hit]:
-    best = np.argsort(-ranked.scores, kind="stable")[:limit]
-    ids = ranked.found.ids[best].tolist()
-    memories = tenant.memories.take(ids, ranked.found.row_ids[best].tolist())
+    order = np.argsort(-ranked.scores, kind="stable")
+    distinct, places, end = Distinct(), {}, 0
+    while len(distinct) < limit and end < len(order):
+        next_best, end = order[end : 2 * end or limit], 2 * end or limit
+        ids = ranked.found.ids[next_best].tolist()
+        places |= dict(zip(ids, next_best.tolist(), strict=True))
+        memories = tenant.memories.take(ids, ranked.found.row_ids[next_best].tolist())
+        for memory in (memories[number] for number in ids if number in memories):
+            wanted = not filters.states or memory.state in filters.states
+            if wanted and not distinct.join(memory) and len(distinct) < limit:
+                distinct.add(memory)
     hits = [
-        Hit(memories[number], float(ranked.scores[place]), _components(ranked, place))
-        for place, number in zip(best.tolist(), ids, strict=True)
-        if number in memories and (not filters.states or memories[number].state in filters.states)
+        Hit(each.first, float(ranked.scores[place]), _components(ranked, place), tuple(each.others))
+        for each in distinct
+        for place in [places[each.first.id]]
     ]
     return _superseded_last(hits) if State.SUPERSEDED in filters.states else hits
 

@@ -16,6 +16,10 @@ def found(hits: list[Hit]) -> list[int]:
     return [hit.memory.id for hit in hits]
 
 
+def said_also(hit: Hit) -> list[int]:
+    return [memory.id for memory in hit.same]
+
+
 def component(hit: Hit, name: str):
     return next((part for part in hit.components if part.name == name), None)
 
@@ -149,7 +153,7 @@ def test_the_time_that_a_question_names_decides_between_equals(tenant: Tenant, r
     remember("The kayak trip", created_at=datetime(2026, 1, 10, tzinfo=UTC))
     remember("The kayak trip", created_at=datetime(2026, 4, 10, tzinfo=UTC))
     hits = search(tenant, "kayak trip last month", now=datetime(2026, 5, 20, tzinfo=UTC))
-    assert found(hits) == [2, 1]
+    assert [found(hits), said_also(hits[0])] == [[2], [1]]
     part = component(hits[0], "temporal")
     assert part is not None
     assert part.raw == 1.0
@@ -159,7 +163,8 @@ def test_the_time_that_a_question_names_decides_between_equals(tenant: Tenant, r
 def test_a_tag_lifts_but_does_not_gate(tenant: Tenant, remember):
     remember("The kayak leaks")
     remember("The kayak leaks", tags=("repair",))
-    assert found(search(tenant, "kayak repair")) == [2, 1]
+    (hit,) = search(tenant, "kayak repair")
+    assert (hit.memory.id, said_also(hit)) == (2, [1])
     assert found(search(tenant, "kayak repair", filters=Filters(tags=["repair"]))) == [2]
 
 
@@ -172,10 +177,12 @@ def test_importance_and_recency_never_outrank_relevance(tenant: Tenant, remember
 def test_of_equals_the_more_important_and_the_newer_come_first(tenant: Tenant, remember):
     remember("The kayak leaks", importance=0.1, created_at=NOW - timedelta(days=1))
     remember("The kayak leaks", importance=0.9, created_at=NOW - timedelta(days=1))
-    assert found(search(tenant, "kayak", now=NOW)) == [2, 1]
+    (hit,) = search(tenant, "kayak", now=NOW)
+    assert (hit.memory.id, said_also(hit)) == (2, [1])
     remember("The paddle broke", created_at=NOW - timedelta(days=50))
     remember("The paddle broke", created_at=NOW - timedelta(days=1))
-    assert found(search(tenant, "paddle", now=NOW))[:2] == [4, 3]
+    hit = search(tenant, "paddle", now=NOW)[0]
+    assert (hit.memory.id, said_also(hit)) == (4, [3])
 
 
 def test_the_newer_version_of_a_fact_comes_first_even_with_other_words(tenant: Tenant, remember, connect):

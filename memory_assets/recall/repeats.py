@@ -1,0 +1,95 @@
+"""Repeats: of memories that say the same, a list shows the one that fits best, and that one names the others.
+
+Two memories say the same where one author wrote the same words in the same order, or where one has all words of the other and few
+more. Case, marks, articles and "is" make no difference; a number, a negation or a condition does, and so does any exchanged word.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from memory_assets.recall.question import words
+
+if TYPE_CHECKING:
+    from memory_assets.models import Memory
+
+_LONGEST = 2_000
+"""Characters up to which texts are compared word by word; longer ones are the same only to the letter."""
+_SHARE = 0.75
+"""Of the words of the longer one so many are those of the shorter one."""
+_COMPARED = 100
+"""The best of a list to which the others are compared, so that a long list costs no square of its length."""
+_FEWEST = 4
+"""Words from which a text may say the same as one that says more."""
+_EMPTY = frozenset("a an the is are that also just very really quite rather please so well there".split())  # noqa: SIM905
+_DECIDING = frozenset(
+    "not no never nor none without cannot longer except unless only until if but instead was were used off out before after".split()  # noqa: SIM905
+)
+"""Words that may not be among those that one text has more."""
+
+
+@dataclass(slots=True)
+class Repeated:
+    """A memory and those further down that say the same."""
+
+    first: "Memory"
+    others: "list[Memory]" = field(default_factory=list)
+
+
+class Distinct:
+    """Memories, each beside the first that said the same."""
+
+    def __init__(self) -> None:
+        self._groups: dict[int, Repeated] = {}
+        self._words: dict[int, list[str]] = {}
+
+    def __iter__(self) -> Iterator[Repeated]:
+        """In the order in which they were added."""
+        return iter(self._groups.values())
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    def join(self, memory: "Memory") -> bool:
+        """Put a memory beside the one that says the same; whether there is one."""
+        for group in islice(self._groups.values(), _COMPARED):
+            if self._same(group.first, memory):
+                group.others.append(memory)
+                return True
+        return False
+
+    def add(self, memory: "Memory") -> None:
+        """Add a memory that says something else."""
+        self._groups[memory.id] = Repeated(memory)
+
+    def _same(self, one: "Memory", other: "Memory") -> bool:
+        if (one.author, one.state) != (other.author, other.state):
+            return False
+        shorter, longer = sorted((one, other), key=lambda memory: len(memory.content))
+        if shorter.content == longer.content:
+            return True
+        if len(longer.content) > _LONGEST or len(shorter.content) < _SHARE / 2 * len(longer.content):
+            return False
+        return _says(self._told(longer), self._told(shorter)) or _says(self._told(shorter), self._told(longer))
+
+    def _told(self, memory: "Memory") -> list[str]:
+        if memory.id not in self._words:
+            self._words[memory.id] = [word for word in words(memory.content) if word not in _EMPTY]
+        return self._words[memory.id]
+
+
+def _says(more: list[str], less: list[str]) -> bool:
+    """Whether `more` has the words of `less` in their order, and beside them few that decide nothing."""
+    if more == less:
+        return bool(more)
+    if len(less) < max(_FEWEST, _SHARE * len(more)) or len(less) >= len(more):
+        return False
+    left, extra = iter(less), []
+    wanted = next(left)
+    for word in more:
+        if word == wanted:
+            wanted = next(left, None)
+        else:
+            extra.append(word)
+    return wanted is None and not any(word in _DECIDING or "n't" in word or any(map(str.isdigit, word)) for word in extra)
