@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import click
 
@@ -67,3 +68,54 @@ def sync(
         answer = pai_sync(tenant, replace(wishes, take_out=True), seed_path=seed_path, workspace=workspace)
         print_answer(answer, tenant, as_json=as_json)
     context.exit(1 if answer.failed or (answer.held_back and not dry_run) else 0)
+
+
+_TYPES = click.Choice(["pattern", "insight", "self_knowledge"])
+
+
+@command.command("context", epilog="Example: memory pai context 'project Atlas'")
+@click.argument("topic", nargs=-1, required=True)
+@click.option("--max-tokens", type=click.IntRange(1), default=2000, show_default=True, help="Tokens that the text may have.")
+@click.option("--type", "kind", type=_TYPES, default=None, help="Only learnings of this type.")
+@click.option("--format", "form", type=click.Choice(["markdown", "json"]), default="markdown", show_default=True)
+@click.option("--offline", is_flag=True, help="From the last reading of Tana, without asking it.")
+@common_options
+def context(
+    topic: tuple[str, ...], max_tokens: int, kind: str | None, form: str, offline: bool, tenant: Tenant, as_json: bool
+) -> None:
+    """What was learned about a topic, with what it is linked to in Tana."""
+    from memory_assets.operations.pai_context import pai_context
+
+    _read_unless(offline, tenant)
+    answer = pai_context(tenant, " ".join(topic), max_tokens=max_tokens, kind=kind or "")
+    print_answer(answer, tenant, as_json=as_json or form == "json")
+
+
+@command.command("freshness", epilog="Example: memory pai freshness --threshold 30")
+@click.option("--threshold", type=click.IntRange(1), default=None, help="Days; default: MEMORY_FRESHNESS_DAYS (90).")
+@click.option("--type", "kind", type=_TYPES, default=None, help="Only learnings of this type.")
+@click.option("--offline", is_flag=True, help="From the last reading of Tana, without asking it.")
+@common_options
+def freshness(threshold: int | None, kind: str | None, offline: bool, tenant: Tenant, as_json: bool) -> None:
+    """How fresh each learning is: what is worked on in Tana keeps it so."""
+    from memory_assets.operations.pai_context import pai_freshness
+
+    _read_unless(offline, tenant)
+    print_answer(pai_freshness(tenant, threshold=threshold, kind=kind or ""), tenant, as_json=as_json)
+
+
+@command.command("session-start", epilog="Example: memory pai session-start   (in pai-seed's session start hook)")
+@click.option("--project", default="", help="The project of the session; default: the name of the working folder.")
+@common_options
+def session_start(project: str, tenant: Tenant, as_json: bool) -> None:
+    """What a session begins with, from seed.json and the last reading of Tana; never waits for Tana."""
+    from memory_assets.operations.pai_context import pai_session_start
+
+    print_answer(pai_session_start(tenant, project=project or Path.cwd().name), tenant, as_json=as_json)
+
+
+def _read_unless(offline: bool, tenant: Tenant) -> None:
+    from memory_assets.operations.pai_context import read_tana_activity
+
+    if not offline and (why_not := read_tana_activity(tenant)):
+        say(f"memory: From the last reading of Tana, because: {why_not}", err=True)

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 
 from memory_assets.errors import InvalidInputError
@@ -26,6 +27,8 @@ class Entry:
     text: str
     """What is searched for names of people and projects."""
     digest: str
+    at: datetime
+    """When it was confirmed, decided or extracted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,7 @@ def read_seed(path: Path) -> SeedFile:
 
 def _entry(item: SourceItem) -> Entry | None:
     """An item as an entry; None for a learning that is not confirmed."""
+    assert item.created_at is not None  # the reader refuses entries without a time
     said = item.metadata
     fields = {
         CONTENT: one_line(item.body),
@@ -83,10 +87,13 @@ def _entry(item: SourceItem) -> Entry | None:
         }
     elif said["confirmed"]:
         tag = LEARNING
-        confirmed = item.created_at.date().isoformat() if item.created_at else ""
-        fields |= {"Type": Kind(item.kind).value, "Source": one_line(said["origin"]), "Confirmed At": confirmed}
+        fields |= {
+            "Type": Kind(item.kind).value,
+            "Source": one_line(said["origin"]),
+            "Confirmed At": item.created_at.date().isoformat(),
+        }
     else:
         return None
     name = node_name(item.body)
     digest = hashlib.sha256(json.dumps([tag, name, sorted(fields.items())]).encode()).hexdigest()[:32]
-    return Entry(fields[SEED_ID], tag, name, fields, item.body, digest)
+    return Entry(fields[SEED_ID], tag, name, fields, item.body, digest, item.created_at)

@@ -103,15 +103,9 @@ def ensure_schema(
     Raises:
         TanaError: Tana cannot be asked, or refuses.
     """
-    schema = Schema(workspace)
-    known = client.tags(workspace.id)
-    meeting = _named(known, MEETING)
-    if meeting:
-        schema.tags[MEETING] = meeting.id
+    schema = Schema(workspace, known_tags(client.tags(workspace.id)))
     for name in (PERSON, PROJECT, LEARNING, PROPOSAL):
-        tag = _named(known, name)
-        if tag:
-            schema.tags[name] = tag.id
+        if name in schema.tags:
             continue
         schema.made.append(f"#{name}")
         if make:
@@ -152,11 +146,15 @@ def _fields(client: TanaClient, tag_id: str) -> dict[str, TemplateField]:
     return {plain(name): found for name, found in read_schema(client.tag_schema(tag_id)).items()}
 
 
-def _named(tags: list[Tag], name: str) -> Tag | None:
-    """The tag of this name, however it is spelt; an exact one before others."""
-    exact = [tag for tag in tags if tag.name == name]
-    alike = [tag for tag in tags if plain(tag.name) == plain(name) or tag.name.casefold() in _OTHER_NAMES.get(name, ())]
-    return next(iter(exact + alike), None)
+def known_tags(tags: list[Tag]) -> dict[str, str]:
+    """Name -> id of those of the five supertags that are there, however they are spelt; an exact name before others."""
+    found: dict[str, str] = {}
+    for name in (PERSON, PROJECT, MEETING, LEARNING, PROPOSAL):
+        exact = [tag for tag in tags if tag.name == name]
+        alike = [tag for tag in tags if plain(tag.name) == plain(name) or tag.name.casefold() in _OTHER_NAMES.get(name, ())]
+        for tag in (exact + alike)[:1]:
+            found[name] = tag.id
+    return found
 
 
 def plain(name: str) -> str:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from memory_assets.errors import StoreBusyError
 from memory_assets.stores.locks import locked
+from memory_assets.tana.activity import read_activity
 from memory_assets.tana.client import MOST_CONDITIONS, MOST_FOUND, Node, TanaClient, Workspace
 from memory_assets.tana.entries import Entry, SeedFile, read_seed
 from memory_assets.tana.equivalence import equivalent
@@ -287,6 +288,8 @@ class _Sync:
         self._retire()
         self._queue(self._planned())
         self._mapping.workspace = self._mapping.workspace or self._configured(workspace)
+        with suppress(TanaError):  # the sync is done; what lives around it is read next time
+            read_activity(self._tenant, client, self._schema, self._parent, links_too=bool(changes))
         self._mapping.last_sync = self.report.last_sync = datetime.now(UTC)
         self._mapping.save()
 

@@ -1,0 +1,166 @@
+"""What lives in Tana around the learnings: what they are linked to there, and when that was last worked on.
+
+Tana tells no time of change; it tells which nodes were edited within so many days. So a node's activity is the beginning of the shortest
+of a few such spans that it was edited in: it is never said to be livelier than it is. A project is as alive as what is below it.
+Field values that were edited do not count: Tana does not tell of them.
+"""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from memory_assets.tana.client import MOST_CONDITIONS, MOST_FOUND, Node, TanaClient
+from memory_assets.tana.errors import TanaError, TanaFaultError
+from memory_assets.tana.ledger import Known, Ledger
+from memory_assets.tana.markdown import Outline, read_node
+from memory_assets.tana.schema import MEETING, PERSON, PROJECT, RELATED_PEOPLE, RELATED_PROJECTS, SEED_ID, Schema
+
+if TYPE_CHECKING:
+    from memory_assets.tenants import Tenant
+
+SPANS = (1, 3, 7, 14, 30, 60)
+"""Days; the threshold of freshness comes beside them."""
+_FOLLOWED = (RELATED_PEOPLE, RELATED_PROJECTS)
+_MOST_MEETINGS_OF = 100
+"""People and projects whose meetings are looked for."""
+_LINKS_KEPT = timedelta(hours=1)
+"""How long the links are taken for known."""
+
+
+def read_activity(tenant: "Tenant", client: TanaClient, schema: Schema, parent: str, *, links_too: bool = False) -> None:
+    """Read what learnings are linked to in Tana, and how alive that is, into the ledger.
+
+    Args:
+        tenant: whose ledger.
+        client: asks Tana.
+        schema: the supertags of the workspace.
+        parent: the node that learnings lie below.
+        links_too: read the links though they were read within the hour.
+
+    Raises:
+        TanaError: Tana cannot be asked; what was known stays.
+    """
+    ledger = Ledger(tenant.folder)
+    now = datetime.now(UTC)
+    nodes, links = ledger.activity()
+    read = ledger.fact("links_read_at")
+    if links_too or not read or now - datetime.fromisoformat(read) > _LINKS_KEPT:
+        nodes, links = _read_links(ledger, client, schema, parent)
+        ledger.keep(links_read_at=now.isoformat())
+    active = _active_since(client, schema, nodes, sorted({*SPANS, tenant.settings.freshness_days}), now)
+    lively = [Known(node.id, node.name, node.kind, _latest(active.get(node.id), node.active_at)) for node in nodes.values()]
+    ledger.note_activity(lively, links, now)
+
+
+def _read_links(ledger: Ledger, client: TanaClient, schema: Schema, parent: str) -> tuple[dict[str, Known], dict[str, list[str]]]:
+    """The nodes that learnings are linked to, those that a person linked too, and the meetings that refer to them."""
+    links = {
+        seed_id: [node for name in _FOLLOWED for node in sent.links.get(name, ())] for seed_id, sent in ledger.sent().items()
+    }
+    with suppress(TanaFaultError):
+        for learning in read_node(client.read(parent, depth=2).markdown).children if parent else ():
+            for seed_id in learning.texts(SEED_ID):
+                links[seed_id] = [node for name in _FOLLOWED for node in learning.refs(name)]
+    linked = list(dict.fromkeys(node for found in links.values() for node in found))
+    kinds = {tag: name for name, tag in schema.tags.items() if name in (PERSON, PROJECT, MEETING)}
+    outlines = {node: client.begin_read(node, depth=0) for node in linked}
+    nodes: dict[str, Known] = {}
+    for node, outline in outlines.items():
+        with suppress(TanaFaultError, TanaError):
+            held = read_node(outline().markdown)
+            nodes[node] = Known(node, held.name, _kind(held, schema), None)
+    meetings = _meetings(client, schema, linked[:_MOST_MEETINGS_OF])
+    for node, found in meetings.items():
+        nodes.update(
+            (meeting.id, Known(meeting.id, meeting.name, kinds[schema.tags[MEETING]], meeting.created)) for meeting in found
+        )
+        for seed_id, targets in links.items():
+            if node in targets:
+                links[seed_id] = [*targets, *(meeting.id for meeting in found)]
+    return nodes, {seed_id: found for seed_id, found in links.items() if found}
+
+
+def _kind(held: Outline, schema: Schema) -> str:
+    words = held.tags.replace("#", " ").casefold().split()
+    return next(
+        (name for name in (PERSON, PROJECT, MEETING) if name in schema.tags and any(name[:5] in word for word in words)), ""
+    )
+
+
+def _meetings(client: TanaClient, schema: Schema, nodes: list[str]) -> dict[str, list[Node]]:
+    if MEETING not in schema.tags:
+        return {}
+    begun = {
+        node: client.begin_search({"and": [{"hasType": schema.tags[MEETING]}, {"linksTo": [node]}]}, schema.workspace.id)
+        for node in nodes
+    }
+    found: dict[str, list[Node]] = {}
+    for node, answer in begun.items():
+        with suppress(TanaFaultError):
+            found[node] = answer()
+    return found
+
+
+def _active_since(
+    client: TanaClient, schema: Schema, nodes: dict[str, Known], spans: list[int], now: datetime
+) -> dict[str, datetime]:
+    """Since when each node was edited at the latest; without those that were not edited within the longest span."""
+    if not nodes:
+        return {}
+    kinds = [{"hasType": schema.tags[name]} for name in (PERSON, PROJECT, MEETING) if name in schema.tags]
+    begun = [
+        (days, client.begin_search({"and": [{"or": kinds}, {"edited": {"last": days}}]}, schema.workspace.id)) for days in spans
+    ]
+    active: dict[str, datetime] = {}
+    for days, answer in begun:
+        found = answer()
+        if len(found) >= MOST_FOUND:
+            found = _edited_by_name(client, schema, [node for node in nodes.values() if node.id not in active], days)
+        for node in found:
+            if node.id in nodes:
+                active.setdefault(node.id, now - timedelta(days=days))
+    sleeping = [node.id for node in nodes.values() if node.kind == PROJECT and node.id not in active]
+    for node, days in _edited_below(client, schema, sleeping, spans).items():
+        active[node] = now - timedelta(days=days)
+    return active
+
+
+def _edited_by_name(client: TanaClient, schema: Schema, nodes: list[Known], days: int) -> list[Node]:
+    """Where more were edited than one search lists: those with the names that matter, twenty in a question."""
+    found: list[Node] = []
+    for start in range(0, len(nodes), MOST_CONDITIONS):
+        names = [{"textContains": node.name} for node in nodes[start : start + MOST_CONDITIONS] if node.name]
+        found += client.search({"and": [{"or": names}, {"edited": {"last": days}}]}, schema.workspace.id) if names else []
+    return found
+
+
+def _edited_below(client: TanaClient, schema: Schema, nodes: Iterable[str], spans: list[int]) -> dict[str, int]:
+    """The shortest span within which something below a node was edited."""
+    narrowed = {node: (0, len(spans)) for node in nodes}
+    while open_ones := {node: (low, high) for node, (low, high) in narrowed.items() if low < high}:
+        begun = {
+            node: client.begin_search(
+                {"and": [{"ownedBy": {"nodeId": node}}, {"edited": {"last": spans[_probe(low, high, len(spans))]}}]},
+                schema.workspace.id,
+                limit=1,
+            )
+            for node, (low, high) in open_ones.items()
+        }
+        for node, answer in begun.items():
+            low, high = open_ones[node]
+            probe = _probe(low, high, len(spans))
+            try:
+                narrowed[node] = (low, probe) if answer() else (probe + 1, high)
+            except TanaFaultError:
+                narrowed[node] = (len(spans), len(spans))
+    return {node: spans[low] for node, (low, _) in narrowed.items() if low < len(spans)}
+
+
+def _probe(low: int, high: int, count: int) -> int:
+    """The longest span first, which settles most; then the middle."""
+    return count - 1 if (low, high) == (0, count) else (low + high) // 2
+
+
+def _latest(*moments: datetime | None) -> datetime | None:
+    return max((moment for moment in moments if moment), default=None)

@@ -1,0 +1,66 @@
+"""How fresh a learning is (seed 000, FR-5 and FR-13): as of the latest of its confirmation and the activity of what it is linked to.
+
+fresh_at = max(confirmed, activity of linked projects, people and the meetings with them);  fresh if days since then < threshold
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from memory_assets.tana.entries import Entry, read_seed
+from memory_assets.tana.ledger import Known, Ledger
+from memory_assets.tana.mapping import Mapping
+from memory_assets.tana.schema import LEARNING
+
+if TYPE_CHECKING:
+    from memory_assets.tenants import Tenant
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """One learning's freshness and what it rests on."""
+
+    entry: Entry
+    node: str
+    confirmed_at: datetime
+    activity: datetime | None
+    """Of the liveliest that it is linked to."""
+    fresh_at: datetime
+    because: str
+    days: float
+    """Since `fresh_at`."""
+    fresh: bool
+    linked: tuple[Known, ...]
+
+
+def freshness(tenant: "Tenant", *, threshold: int | None = None, kind: str = "", now: datetime | None = None) -> list[Freshness]:
+    """The confirmed learnings as of the last reading of Tana, the stalest first.
+
+    Args:
+        tenant: whose.
+        threshold: days; that of the settings unless given.
+        kind: only patterns, insights or self_knowledge.
+        now: aware; the present unless given.
+
+    Raises:
+        InvalidInputError: seed.json cannot be read.
+        StoreError: mapping or ledger cannot be used.
+    """
+    threshold = threshold or tenant.settings.freshness_days
+    now = now or datetime.now(UTC)
+    mapped = Mapping.load(tenant.settings.pai_mapping).nodes
+    nodes, links = Ledger(tenant.folder).activity()
+    found: list[Freshness] = []
+    for entry in read_seed(tenant.settings.pai_seed).entries.values():
+        if entry.tag != LEARNING or (kind and entry.fields["Type"] != kind):
+            continue
+        linked = tuple(nodes[node] for node in links.get(entry.seed_id, ()) if node in nodes)
+        liveliest = max((node for node in linked if node.active_at), key=lambda node: node.active_at or entry.at, default=None)
+        activity = liveliest.active_at if liveliest else None
+        alive = liveliest is not None and activity is not None and activity > entry.at
+        fresh_at = activity if alive and activity else entry.at
+        days = max(0.0, (now - fresh_at).total_seconds() / 86_400)
+        because = f"{liveliest.kind or 'node'} {liveliest.name} is worked on in Tana" if alive and liveliest else "confirmed then"
+        node = mapped.get(entry.seed_id, "")
+        found.append(Freshness(entry, node, entry.at, activity, fresh_at, because, days, days < threshold, linked))
+    return sorted(found, key=lambda one: (one.fresh_at, one.entry.seed_id))
