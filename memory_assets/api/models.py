@@ -151,6 +151,7 @@ class ContextRequest(_Request):
     format: Format = "markdown"
     include_fields: bool = True
     history: bool = Field(default=False, description="Older versions of what holds now, too.")
+    offline: bool = Field(default=False, description="Tana is told as it was last read.")
 
 
 class InitRequest(_Request):

@@ -21,6 +21,7 @@ from memory_assets.tenants import Tenant
     help="general, writing, coding, planning, meeting-prep, or one of lenses.toml.",
 )
 @click.option("--history", is_flag=True, help="Tell older versions of what holds now, too.")
+@click.option("--offline", is_flag=True, help="Do not ask Tana; tell it as it was last read.")
 @common_options
 def command(
     topics: tuple[str, ...],
@@ -30,6 +31,7 @@ def command(
     form: Format,
     lens: str,
     history: bool,
+    offline: bool,
     tenant: Tenant,
     as_json: bool,
 ) -> None:
@@ -45,6 +47,7 @@ def command(
         form="json" if as_json else form,
         include_fields=include_fields,
         history=history,
+        offline=offline,
     )
     say(found.document, nl=False)
     for warning in () if found.warned else found.warnings:

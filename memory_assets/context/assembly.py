@@ -131,7 +131,7 @@ def _begin(reader: "Reader", topic: str, max_tokens: int, warnings: list[str]) -
     meant = [match.candidate for match in resolution.matches]
     if resolution.status is resolver.Status.MATCHED:
         meant = meant[:1]
-    elif resolution.status is resolver.Status.AMBIGUOUS and len({candidate.id for candidate in meant}) > 1:
+    elif any(len({each.id for each in meant if each.id.isdigit() is ours}) > 1 for ours in (True, False)):
         told = ", ".join(f"{candidate.name} (id {candidate.id})" for candidate in meant)
         warnings.append(f"{topic!r} may be any of {told}; give an id to choose.")
     spoken = set(words(topic))

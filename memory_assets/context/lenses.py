@@ -28,8 +28,8 @@ from memory_assets.settings import config_file
 if TYPE_CHECKING:
     from pathlib import Path
 
-_WALKED = frozenset({*RelationType, "MENTIONS", "CHILD", "REFERENCE", "FIELD", "SAME_AS"})
-_STRUCTURE = ("MENTIONS", "CHILD", "REFERENCE", "FIELD", "SAME_AS", "PART_OF")
+_WALKED = frozenset({*RelationType, "MENTIONS", "CHILD", "REFERENCE", "FIELD"})
+_STRUCTURE = ("MENTIONS", "CHILD", "REFERENCE", "FIELD", "PART_OF")
 _TELLING_WORDS = 2
 """Different words of a lens that a text holds before the lens prefers it; one in its name or tags is enough."""
 

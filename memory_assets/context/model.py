@@ -50,7 +50,7 @@ class Link:
     origin: str
     target: str
     relation: str
-    """A relation type of the graph, or MENTIONS, CHILD, REFERENCE, FIELD, SAME_AS."""
+    """A relation type of the graph, or MENTIONS, CHILD, REFERENCE, FIELD."""
     forward: bool = True
     """Whether the relation points from `origin` to `target`."""
     confidence: float = 1.0

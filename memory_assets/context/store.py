@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _PATIENCE = 2.0
 """Seconds to wait for the catalog while another process writes it."""
 _NAME_LENGTH = 80
-_LONGEST_NAME = 60
+LONGEST_NAME = 60
 """Characters of a topic that can be a name."""
 _SHORTEST_NAMED = 3
 _OLDER_VERSIONS = 5
@@ -66,7 +66,7 @@ _NEIGHBOURS = """
         QUALIFY row_number() OVER (PARTITION BY origin, target ORDER BY telling DESC, confidence DESC, type, forward) = 1
     )
     SELECT origin, target, type, forward, confidence, note, count(*) OVER (PARTITION BY origin) AS total
-    FROM best LEFT JOIN scored ON scored.id = target LEFT JOIN graph_memories m ON m.id = target
+    FROM best LEFT JOIN scored ON scored.id = target::VARCHAR LEFT JOIN graph_memories m ON m.id = target
     QUALIFY row_number() OVER (
         PARTITION BY origin
         ORDER BY telling = 3 DESC, coalesce(scored.score, 0) DESC, telling DESC, best.confidence DESC, m.created_at DESC NULLS LAST, target
@@ -120,7 +120,7 @@ class StoreReader:
     def nodes(self, ids: Collection[str]) -> dict[str, Node]:
         """As `Reader.nodes`; a superseded, forgotten or archived memory takes no part."""
         numbers = [int(node) for node in ids if _is_number(node)]
-        things = {str(row[0]): _thing(*row) for row in self._asked(_THINGS, numbers)}
+        things = {str(row[0]): _thing(*row) for row in self.asked(_THINGS, numbers)}
         wanted = [number for number in numbers if str(number) not in things]
         self._read([number for number in wanted if str(number) not in self._memories])
         memories = (self._memories.get(str(number)) for number in wanted)
@@ -128,14 +128,9 @@ class StoreReader:
 
     def neighbours(self, ids: Collection[str], scores: Mapping[str, float], most: int) -> Neighbours:
         """As `Reader.neighbours`: typed edges in both directions, and mentions of entities."""
-        import pyarrow as pa
-
         numbers = [int(node) for node in ids if _is_number(node)]
-        connection = self._connection
-        known = [(int(node), score) for node, score in scores.items() if _is_number(node)]
-        scored = {"id": pa.array([node for node, _ in known], pa.int64()), "score": pa.array([s for _, s in known], pa.float64())}
-        connection.register("scored", pa.table(scored))
-        rows = self._asked(_NEIGHBOURS, numbers, most=most)
+        self.score(scores)
+        rows = self.asked(_NEIGHBOURS, numbers, most=most)
         links = tuple(
             Link(str(origin), str(target), relation, forward, confidence, note)
             for origin, target, relation, forward, confidence, note, _ in rows
@@ -197,10 +192,10 @@ class StoreReader:
         parameters = {
             "topic": topic,
             "words": spoken,
-            "fuzzy": len(topic) <= _LONGEST_NAME,
+            "fuzzy": len(topic) <= LONGEST_NAME,
             "shortest": _SHORTEST_NAMED,
         }
-        rows = self._connection.execute(_NAMED, parameters).fetchall()
+        rows = self.rows(_NAMED, parameters)
         return [
             Candidate(str(number), name, (kind,) if kind else (), category == "entity") for number, name, category, kind in rows
         ]
@@ -252,12 +247,35 @@ class StoreReader:
                 self._catalog = self._open.enter_context(Catalog(f"{catalog.path}.absent", 0).read())
         return self._catalog
 
-    def _asked(self, query: str, numbers: Sequence[int], **parameters: Any) -> list[tuple[Any, ...]]:
+    def rows(self, query: str, parameters: Mapping[str, Any] | None = None) -> list[tuple[Any, ...]]:
+        """The rows of a query of the catalog."""
+        return self._connection.execute(query, parameters).fetchall()
+
+    def asked(self, query: str, ids: Collection[int] | Collection[str], **parameters: Any) -> list[tuple[Any, ...]]:
         """The rows of a query over the table `asked` of ids."""
         import pyarrow as pa
 
-        self._connection.register("asked", pa.table({"id": pa.array(numbers, pa.int64())}))
-        return self._connection.execute(query, parameters or None).fetchall()
+        kind = pa.string() if any(isinstance(node, str) for node in ids) else pa.int64()
+        self._connection.register("asked", pa.table({"id": pa.array(list(ids), kind)}))
+        return self.rows(query, parameters or None)
+
+    def score(self, scores: Mapping[str, float]) -> None:
+        """Make similarities to the topic known to queries, as the table `scored` of ids and scores."""
+        import pyarrow as pa
+
+        columns = {"id": pa.array(list(scores), pa.string()), "score": pa.array(list(scores.values()), pa.float64())}
+        self._connection.register("scored", pa.table(columns))
+
+    def things(self, names: Collection[str]) -> dict[str, list[str]]:
+        """Ids of entities by lower-case name, in any spelling that is known."""
+        query = """
+            SELECT DISTINCT lower("text"), entity_id FROM graph_aliases SEMI JOIN asked ON lower("text") = asked.id
+            UNION SELECT lower(label), id FROM graph_nodes SEMI JOIN asked ON lower(label) = asked.id WHERE kind = 'entity'
+        """
+        found: dict[str, list[str]] = {}
+        for name, number in self.asked(query, [name.lower() for name in names]):
+            found.setdefault(name, []).append(str(number))
+        return found
 
     def _read(self, numbers: Sequence[int]) -> None:
         if numbers and self._tenant.memories.exists:

@@ -7,11 +7,15 @@ from memory_assets.errors import InvalidInputError
 from memory_assets.operations.answers import Answer, LocalTime
 
 if TYPE_CHECKING:
+    from memory_assets.context.reader import Reader
+    from memory_assets.context.store import StoreReader
     from memory_assets.tenants import Tenant
 
 Format = Literal["markdown", "json"]
 MOST_TOPICS = 10
 LONGEST_TOPIC = 2_000
+_PATIENCE = 1.0
+"""Seconds to wait for a sign of life of Tana."""
 
 
 class AssembledContext(Answer):
@@ -41,6 +45,7 @@ def context(
     form: Format = "markdown",
     include_fields: bool = True,
     history: bool = False,
+    offline: bool = False,
 ) -> AssembledContext:
     """Assemble what is known about topics and what is linked with them.
 
@@ -53,6 +58,7 @@ def context(
         form: what the document is written in.
         include_fields: whether field values are told.
         history: whether older versions of what holds now are told, too.
+        offline: whether Tana is not asked, and told as it was last read.
 
     Raises:
         InvalidInputError: a topic is blank or too long, there are too many, or there is no such lens.
@@ -66,8 +72,8 @@ def context(
     from memory_assets.context.store import StoreReader
 
     request = Request(_checked(topics), depth, max_tokens, choose_lens(lens), include_fields, history)
-    with StoreReader(tenant) as reader:
-        found = assemble(reader, request)
+    with StoreReader(tenant) as store:
+        found = assemble(_with_tana(tenant, store, offline=offline), request)
     fitted = fit(Json(found) if form == "json" else Markdown(found), found.nodes, max_tokens)
     return AssembledContext(
         document=fitted.text,
@@ -76,6 +82,30 @@ def context(
         warnings=tuple(told_warnings(found)),
         warned=fitted.framed,
     )
+
+
+def _with_tana(tenant: "Tenant", store: "StoreReader", *, offline: bool) -> "Reader":
+    """The store with Tana: live where the settings have its token and are this tenant's, else as last read, where it ever was."""
+    from memory_assets.context.joined import Joined
+    from memory_assets.context.tana import LiveTana, TanaAsRead
+
+    settings = tenant.settings
+    as_read = TanaAsRead(store)
+    asked = not offline and tenant.name == settings.tenant
+    if asked and (settings.tana_token or settings.tana_replay or not as_read.empty):
+        from memory_assets.tana.client import TanaClient
+        from memory_assets.tana.errors import TanaError
+        from memory_assets.tana.reading import chosen_workspace
+
+        try:
+            client = TanaClient.open(settings)
+            if client.health(timeout=_PATIENCE):
+                workspace = chosen_workspace(client.workspaces(), settings.tana_workspace)
+                return Joined(store, LiveTana(client, workspace, as_read))
+            store.warnings.append("Tana is not ready yet; what was last read answers instead.")
+        except TanaError as error:
+            store.warnings.append(f"{error} What was last read answers instead.")
+    return store if as_read.empty else Joined(store, as_read)
 
 
 def _checked(topics: Sequence[str]) -> tuple[str, ...]:

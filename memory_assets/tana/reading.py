@@ -210,6 +210,11 @@ def plain_name(name: str) -> str:
     return " ".join(_INLINE.sub(r"\2", name).split())
 
 
+def tag_names(outline: Outline) -> tuple[str, ...]:
+    """The names of a node's tags."""
+    return tuple(found[1] or found[2] for found in _TAG.finditer(outline.tags))
+
+
 def _wanted(catalog: "Catalog", workspace: Workspace, most: int, again: int) -> list[str]:
     """Nodes to be read: those that were never read since they changed, then some of those that were read longest ago."""
     with catalog.read() as connection:
@@ -249,7 +254,7 @@ def _page(client: TanaClient, node: str) -> _Page:
 
 def _from_outline(child: Outline) -> Node:
     """A child that is there although no list of children holds it, because Tana fails on it."""
-    return Node(child.id, child.name, tuple(Tag("", found[1] or found[2]) for found in _TAG.finditer(child.tags)), "", None)
+    return Node(child.id, child.name, tuple(Tag("", name) for name in tag_names(child)), "", None)
 
 
 def _keep(catalog: "Catalog", workspace: Workspace, pages: Sequence[_Page], reading: Reading) -> None:

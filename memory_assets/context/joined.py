@@ -1,0 +1,90 @@
+"""Memories and Tana as one reader: ids of digits are the store's, others Tana's; a thing that both know by one name is joined."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from memory_assets.context.model import Category, Fields, Neighbours, Node
+from memory_assets.context.reader import Reader
+from memory_assets.context.resolver import Candidate
+
+
+class ThingReader(Reader, Protocol):
+    """A reader that finds things by name."""
+
+    def things(self, names: Collection[str]) -> dict[str, list[str]]:
+        """Ids of things by lower-case name."""
+        ...
+
+
+class Joined:
+    """Answers with what two readers know."""
+
+    def __init__(self, memories: ThingReader, tana: ThingReader) -> None:
+        self._memories = memories
+        self._tana = tana
+        self._known: dict[str, Node] = {}
+
+    @property
+    def backend(self) -> str:
+        """What both read from."""
+        return f"{self._memories.backend} and {self._tana.backend}"
+
+    @property
+    def warnings(self) -> list[str]:
+        """What either could not read."""
+        return [*self._memories.warnings, *self._tana.warnings]
+
+    def nodes(self, ids: Collection[str]) -> dict[str, Node]:
+        """As `Reader.nodes`; an id of digits that the store does not know may be Tana's."""
+        found = self._memories.nodes([node for node in ids if node.isdigit()])
+        found |= self._tana.nodes([node for node in ids if node not in found and not (node.isdigit() and len(node) > 12)])
+        self._known |= found
+        return found
+
+    def neighbours(self, ids: Collection[str], scores: Mapping[str, float], most: int) -> Neighbours:
+        """As `Reader.neighbours`; an entity and a tagged node of one name have the neighbours of both."""
+        self.nodes([node for node in ids if node not in self._known])
+        known = [self._known[node] for node in ids if node in self._known]
+        ours = [node for node in known if node.category is not Category.TANA]
+        theirs = [node for node in known if node.category is Category.TANA]
+        parts = []
+        for own, other, nodes in ((self._memories, self._tana, ours), (self._tana, self._memories, theirs)):
+            parts.append(own.neighbours([node.id for node in nodes], scores, most))
+            things = [node for node in nodes if node.category in (Category.ENTITY, Category.TANA)]
+            twins = other.things({node.name for node in things}) if things else {}
+            known_as = {twin: node.id for node in things for twin in twins.get(node.name.lower(), ())}
+            further = other.neighbours(list(known_as), scores, most) if known_as else Neighbours()
+            parts.append(Neighbours(tuple(replace(link, origin=known_as[link.origin]) for link in further.links)))
+        links = tuple(link for part in parts for link in part.links)
+        return Neighbours(links, {node: total for part in parts for node, total in part.totals.items()})
+
+    def fields(self, ids: Collection[str]) -> dict[str, Fields]:
+        """As `Reader.fields`."""
+        ours, theirs = self._divided(ids)
+        return self._memories.fields(ours) | self._tana.fields(theirs)
+
+    def search(self, topic: str, limit: int) -> dict[str, float]:
+        """As `Reader.search`, the hits of both in one order."""
+        found = self._memories.search(topic, limit) | self._tana.search(topic, limit // 3)
+        return dict(sorted(found.items(), key=lambda each: -each[1]))
+
+    def similarities(self, topic: str, nodes: Sequence[Node]) -> dict[str, float] | None:
+        """As `Reader.similarities`."""
+        return self._memories.similarities(topic, nodes)
+
+    def named(self, topic: str) -> list[Candidate]:
+        """As `Reader.named`."""
+        return [*self._memories.named(topic), *self._tana.named(topic)]
+
+    def newest(self, node: str) -> str:
+        """As `Reader.newest`."""
+        return self._memories.newest(node)
+
+    def history(self, ids: Collection[str]) -> dict[str, tuple[Node, ...]]:
+        """As `Reader.history`."""
+        return self._memories.history(self._divided(ids)[0])
+
+    def _divided(self, ids: Collection[str]) -> tuple[list[str], list[str]]:
+        theirs = {node for node in ids if node in self._known and self._known[node].category is Category.TANA}
+        return [node for node in ids if node not in theirs], [node for node in ids if node in theirs]

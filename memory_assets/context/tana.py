@@ -1,0 +1,336 @@
+"""Tana as a reader: as it was last read into the catalog, or live through its Local API.
+
+Live, a node is read when it is walked from; what it shows of its children, fields and references is not asked for again. The number of
+requests is bounded, and from the moment that Tana is away what was last read answers.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from memory_assets.context.model import Category, Fields, Link, Neighbours, Node
+from memory_assets.context.passages import stems
+from memory_assets.context.resolver import Candidate
+from memory_assets.context.store import LONGEST_NAME, StoreReader, shared
+from memory_assets.recall.question import topic_words, words
+from memory_assets.tana.errors import TanaAwayError, TanaError
+from memory_assets.tana.markdown import Outline, read_node
+from memory_assets.tana.reading import plain_name, tag_names
+
+if TYPE_CHECKING:
+    from memory_assets.tana.client import Node as Found
+    from memory_assets.tana.client import TanaClient, Workspace
+
+_TOLD_CHILDREN = 40
+"""Children whose names are the text of a node."""
+_BELOW_MEMORIES = 0.8
+"""What a hit by words counts at most, so that it does not outdo what memories say about the topic."""
+_MOST_WORDS = 6
+_MOST_REQUESTS = 120
+_MOST_LINKED = 5
+"""Nodes of which live Tana is asked what refers to them."""
+
+_NODES = f"""
+    SELECT n.id, n.name, n.description, n.tags, n.created, n.modified, w.name,
+           (SELECT list(c.name ORDER BY l.place)[:{_TOLD_CHILDREN}] FROM tana_links l JOIN tana_nodes c ON c.id = l.target
+            WHERE l.source = n.id AND l.relation = 'CHILD')
+    FROM tana_nodes n SEMI JOIN asked ON n.id = asked.id LEFT JOIN tana_workspaces w ON w.id = n.workspace
+"""
+_NEIGHBOURS = """
+    WITH links AS (
+        SELECT source AS origin, target, relation, label, true AS forward FROM tana_links SEMI JOIN asked ON source = asked.id
+        UNION ALL
+        SELECT target, source, relation, label, false FROM tana_links SEMI JOIN asked ON target = asked.id
+        WHERE relation <> 'CHILD' OR source IN (SELECT target FROM tana_links WHERE relation = 'CHILD')
+    ),
+    best AS (SELECT * FROM links QUALIFY row_number() OVER (PARTITION BY origin, target ORDER BY relation DESC, label, forward) = 1)
+    SELECT origin, target, relation, forward, label, count(*) OVER (PARTITION BY origin)
+    FROM best JOIN tana_nodes n ON n.id = best.target LEFT JOIN scored ON scored.id = target
+    QUALIFY row_number() OVER (
+        PARTITION BY origin ORDER BY coalesce(scored.score, 0) DESC, relation = 'CHILD', n.modified DESC NULLS LAST, target
+    ) <= $most
+"""
+_SEARCH = """
+    SELECT id, list_count(list_filter($words::VARCHAR[], w -> contains(said, w))) AS held
+    FROM (SELECT id, lower(name || ' ' || description) AS said, len(tags) > 0 AS tagged, modified FROM tana_nodes)
+    WHERE held >= $least ORDER BY held DESC, tagged DESC, modified DESC NULLS LAST, id LIMIT $limit
+"""
+_NAMED = f"""
+    SELECT id, name, tags FROM tana_nodes
+    WHERE lower(name) = lower($topic)
+       OR len(tags) > 0 AND length(name) BETWEEN 3 AND {LONGEST_NAME}
+          AND (contains($words, ' ' || lower(regexp_replace(name, '[^\\pL\\pN]+', ' ', 'g')) || ' ')
+               OR $fuzzy AND abs(length(name) - length($topic)) <= 3 AND levenshtein(lower(name), lower($topic)) <= 3)
+    LIMIT 100
+"""
+
+
+class TanaAsRead:
+    """The workspace as `memory tana read` left it in the catalog."""
+
+    def __init__(self, store: StoreReader) -> None:
+        """Share the catalog that `store` keeps open."""
+        self.warnings: list[str] = []
+        self._store = store
+        row = store.rows("SELECT count(*), (SELECT max(read_at) FROM tana_workspaces) FROM tana_nodes")[0]
+        self.empty = not row[0]
+        self.backend = f"Tana as read on {row[1]:%Y-%m-%d}" if row[1] else "Tana as read so far"
+
+    def nodes(self, ids: Collection[str]) -> dict[str, Node]:
+        """As `Reader.nodes`."""
+        return {
+            node: _told(node, name, description or "", tags or (), children or (), created, modified or created, workspace or "")
+            for node, name, description, tags, created, modified, workspace, children in self._store.asked(_NODES, ids)
+        }
+
+    def neighbours(self, ids: Collection[str], scores: Mapping[str, float], most: int) -> Neighbours:
+        """As `Reader.neighbours`: parents, children, references, fields, in both directions."""
+        self._store.score(scores)
+        rows = self._store.asked(_NEIGHBOURS, ids, most=most)
+        links = tuple(
+            Link(origin, target, relation, forward, reason=label or "") for origin, target, relation, forward, label, _ in rows
+        )
+        return Neighbours(links, {row[0]: row[5] for row in rows if row[5] > most})
+
+    def fields(self, ids: Collection[str]) -> dict[str, Fields]:
+        """As `Reader.fields`."""
+        found: dict[str, dict[str, list[str]]] = {}
+        query = "SELECT node, name, value FROM tana_fields SEMI JOIN asked ON node = asked.id ORDER BY node, place, name"
+        for node, name, value in self._store.asked(query, ids):
+            if value:
+                found.setdefault(node, {}).setdefault(name, []).append(value)
+        return {node: tuple((name, tuple(values)) for name, values in fields.items()) for node, fields in found.items()}
+
+    def search(self, topic: str, limit: int) -> dict[str, float]:
+        """As `Reader.search`: nodes whose names and descriptions hold at least half of the topic's words."""
+        asked = list(dict.fromkeys(topic_words(topic)))[:_MOST_WORDS]
+        if not asked:
+            return {}
+        rows = self._store.rows(_SEARCH, {"words": asked, "least": (len(asked) + 1) // 2, "limit": limit})
+        return {node: _BELOW_MEMORIES * held / len(asked) for node, held in rows}
+
+    def similarities(self, topic: str, nodes: Sequence[Node]) -> dict[str, float] | None:
+        """As `Reader.similarities`: the share of the topic's words."""
+        return _by_words(topic, nodes)
+
+    def named(self, topic: str) -> list[Candidate]:
+        """As `Reader.named`."""
+        given = {"topic": topic, "words": f" {' '.join(words(topic))} ", "fuzzy": len(topic) <= LONGEST_NAME}
+        return [Candidate(node, name, tuple(tags), bool(tags)) for node, name, tags in self._store.rows(_NAMED, given)]
+
+    def newest(self, node: str) -> str:
+        """As `Reader.newest`: every node is its own newest version."""
+        return node
+
+    def history(self, ids: Collection[str]) -> dict[str, tuple[Node, ...]]:  # noqa: ARG002
+        """As `Reader.history`: Tana keeps none."""
+        return {}
+
+    def things(self, names: Collection[str]) -> dict[str, list[str]]:
+        """Tagged nodes by name, without case."""
+        query = "SELECT lower(name), id FROM tana_nodes SEMI JOIN asked ON lower(name) = asked.id WHERE len(tags) > 0 LIMIT 200"
+        found: dict[str, list[str]] = {}
+        for name, node in self._store.asked(query, [name.lower() for name in names]):
+            found.setdefault(name, []).append(node)
+        return found
+
+
+class LiveTana:
+    """The workspace as it is now; where it cannot be asked any more, as it was last read."""
+
+    def __init__(self, client: "TanaClient", workspace: "Workspace", as_read: TanaAsRead) -> None:
+        self.backend = "live Tana"
+        self.warnings: list[str] = []
+        self._client = client
+        self._workspace = workspace
+        self._as_read = as_read
+        self._left = _MOST_REQUESTS
+        self._outlines: dict[str, Outline] = {}
+        """Nodes that were read."""
+        self._descriptions: dict[str, str] = {}
+        self._seen: dict[str, Node] = {}
+        """Nodes that others showed, by name and tags alone."""
+        self._away = False
+
+    def nodes(self, ids: Collection[str]) -> dict[str, Node]:
+        """As `Reader.nodes`; reads those that nobody showed yet."""
+        if self._away:
+            return self._as_read.nodes(ids)
+        self._read([node for node in ids if node not in self._seen])
+        if self._away:
+            return self._as_read.nodes(ids)
+        dated = self._as_read.nodes(ids)
+        found = {}
+        for node in ids:
+            if outline := self._outlines.get(node):
+                known = dated.get(node)
+                children = [child.name for child in outline.children[:_TOLD_CHILDREN]]
+                dates = (known.created, known.modified) if known else (None, None)
+                found[node] = _told(
+                    node,
+                    outline.name,
+                    self._descriptions.get(node, ""),
+                    tag_names(outline),
+                    children,
+                    *dates,
+                    self._workspace.name,
+                )
+            elif node in self._seen:
+                found[node] = dated.get(node, self._seen[node])
+        return found
+
+    def neighbours(self, ids: Collection[str], scores: Mapping[str, float], most: int) -> Neighbours:
+        """As `Reader.neighbours`: children, fields and references of each node, what refers to the first few, and known parents."""
+        if not self._away:
+            self._read(ids)
+        if self._away:
+            return self._as_read.neighbours(ids, scores, most)
+        links: list[Link] = []
+        totals = {}
+        for node in ids:
+            outline = self._outlines.get(node)
+            if outline is None:
+                continue
+            own = [Link(node, child.id, "CHILD") for child in outline.children if child.id]
+            own += [
+                Link(node, value.ref, "FIELD", reason=name)
+                for name, values in outline.fields.items()
+                for value in values
+                if value.ref
+            ]
+            own += [Link(node, target, "REFERENCE") for target in outline.references]
+            if len(own) > most:
+                totals[node] = len(own)
+                own = sorted(own, key=lambda link: -scores.get(link.target, 0.0))[:most]
+            links += own
+        for node in list(ids)[:_MOST_LINKED]:
+            links += [Link(node, found.id, "REFERENCE", forward=False) for found in self._search({"linksTo": [node]}, most)]
+        parents = self._as_read.neighbours(ids, scores, most).links
+        links += [link for link in parents if link.relation == "CHILD" and not link.forward]
+        return Neighbours(tuple(links), totals)
+
+    def fields(self, ids: Collection[str]) -> dict[str, Fields]:
+        """As `Reader.fields`; of what was not read now, as last read."""
+        found = self._as_read.fields([node for node in ids if node not in self._outlines])
+        for node in ids:
+            if outline := self._outlines.get(node):
+                told = tuple(
+                    (name, tuple(value.text for value in values if value.text)) for name, values in outline.fields.items()
+                )
+                found[node] = tuple((name, values) for name, values in told if values)
+        return found
+
+    def search(self, topic: str, limit: int) -> dict[str, float]:
+        """As `Reader.search`: nodes that hold the topic, or some of its words."""
+        if self._away:
+            return self._as_read.search(topic, limit)
+        asked = list(dict.fromkeys(topic_words(topic)))[:_MOST_WORDS]
+        found = {node.id: node for node in self._search({"textContains": topic[:200]}, limit)}
+        if not found and len(asked) > 1:
+            found |= {node.id: node for node in self._search({"or": [{"textContains": word} for word in asked]}, limit)}
+        if self._away:
+            return self._as_read.search(topic, limit)
+        wanted = stems(topic)
+        near = {node: shared(wanted, f"{one.name} {one.description}") for node, one in found.items()}
+        kept = sorted(((node, near[node]) for node in near if near[node] >= 0.5), key=lambda each: -each[1])
+        return {node: _BELOW_MEMORIES * similarity for node, similarity in kept}
+
+    def similarities(self, topic: str, nodes: Sequence[Node]) -> dict[str, float] | None:
+        """As `Reader.similarities`: the share of the topic's words."""
+        return _by_words(topic, nodes)
+
+    def named(self, topic: str) -> list[Candidate]:
+        """As `Reader.named`."""
+        if self._away or len(topic) > LONGEST_NAME:
+            return self._as_read.named(topic)
+        found = self._search({"textContains": topic}, 20)
+        live = [
+            Candidate(node.id, plain_name(node.name), tuple(tag.name for tag in node.tags), bool(node.tags)) for node in found
+        ]
+        return live or self._as_read.named(topic)
+
+    def newest(self, node: str) -> str:
+        """As `Reader.newest`."""
+        return node
+
+    def history(self, ids: Collection[str]) -> dict[str, tuple[Node, ...]]:
+        """As `Reader.history`."""
+        return self._as_read.history(ids)
+
+    def things(self, names: Collection[str]) -> dict[str, list[str]]:
+        """Tagged nodes by name, as last read; a search a name would cost too much."""
+        return self._as_read.things(names)
+
+    def _read(self, ids: Collection[str]) -> None:
+        wanted = [node for node in ids if node not in self._outlines][: max(0, self._left)]
+        self._left -= len(wanted)
+
+        def read(ask: "Callable[[], object]") -> object:
+            try:
+                return ask()
+            except TanaAwayError as error:
+                self._lose(error)
+            except TanaError:
+                return None
+            return None
+
+        waiting = {node: read(lambda node=node: self._client.begin_read(node)) for node in wanted}
+        for node, answer in waiting.items():
+            text = read(answer) if callable(answer) else None  # pyright: ignore[reportArgumentType]
+            if text is None:
+                continue
+            outline = read_node(text.markdown)  # pyright: ignore[reportAttributeAccessIssue]
+            self._outlines[node] = outline
+            self._descriptions[node] = text.description  # pyright: ignore[reportAttributeAccessIssue]
+            for child in outline.children:
+                if child.id:
+                    self._see(child.id, child.name, tag_names(child))
+            for values in outline.fields.values():
+                for value in values:
+                    if value.ref:
+                        self._see(value.ref, value.text, ())
+
+    def _search(self, query: Mapping[str, object], limit: int) -> "list[Found]":
+        if self._away or self._left <= 0:
+            return []
+        self._left -= 1
+        try:
+            found = self._client.search(query, self._workspace.id, limit=min(100, limit))
+        except TanaAwayError as error:
+            self._lose(error)
+            return []
+        except TanaError:
+            return []
+        for node in found:
+            self._see(node.id, plain_name(node.name), tuple(tag.name for tag in node.tags))
+        return found
+
+    def _see(self, node: str, name: str, tags: Sequence[str]) -> None:
+        self._seen.setdefault(node, _told(node, name, "", tags, (), None, None, self._workspace.name))
+
+    def _lose(self, error: TanaError) -> None:
+        if not self._away:
+            self._away = True
+            self.backend = self._as_read.backend
+            self.warnings.append(f"{error} What was last read answers instead.")
+
+
+def _told(node, name, description, tags, children, created, modified, workspace) -> Node:
+    content = "\n".join(
+        [description, *(f"- {child}" for child in children)] if description else [f"- {child}" for child in children]
+    )
+    return Node(
+        node,
+        name or node,
+        Category.TANA,
+        tags[0] if tags else "node",
+        content,
+        tuple(tags),
+        created,
+        modified,
+        source=f"tana:{workspace}",
+    )
+
+
+def _by_words(topic: str, nodes: Sequence[Node]) -> dict[str, float]:
+    asked = stems(topic)
+    return {node.id: shared(asked, f"{node.name} {node.content}") for node in nodes}

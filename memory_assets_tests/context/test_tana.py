@@ -1,0 +1,88 @@
+"""Context over memories and Tana: live, as last read, and when Tana goes away."""
+
+import json
+
+import pytest
+
+from memory_assets.graph.edges import refresh_graph
+from memory_assets.models import NewMemory, Source
+from memory_assets.operations.context import context
+from memory_assets.operations.store import store
+from memory_assets.operations.tana import read_tana
+from memory_assets.settings import Settings, load_settings
+from memory_assets.tenants import Tenant
+from memory_assets_tests.tana.conftest import tana as tana
+from memory_assets_tests.tana.stand_in import StandIn, Tuple, Value
+
+
+@pytest.fixture
+def world(tana: StandIn, settings: Settings) -> Tenant:
+    """A project with an owner and a plan in Tana, and a memory that names the owner."""
+    tenant = Tenant(load_settings())
+    person, project = tana.add_tag("person"), tana.add_tag("project")
+    owner = tana.add_node("Priya Vendakar", person)
+    heron = tana.add_node("Project Heron", project)
+    heron.tuples.append(Tuple(tana._field(project, "Owner"), [Value(ref=owner.id)]))
+    heron.tuples.append(Tuple(tana._field(project, "Deadline"), [Value("2026-12-01")]))
+    tana.add_node("Move the ferry timetable", parent=heron.id)
+    tana.trash(tana.add_node("Heron draft, old", parent=heron.id).id)
+    store(tenant, NewMemory("Priya Vendakar wants minutes in writing.", Source.CLI))
+    refresh_graph(tenant.catalog, tenant.memories, tenant.relations)
+    return tenant
+
+
+def told(tenant: Tenant, topic: str, **asked) -> tuple[dict, dict[str, dict]]:
+    found = json.loads(context(tenant, [topic], form="json", **asked).document)
+    return found["meta"], {node["name"]: node for node in found["nodes"]}
+
+
+def test_live_and_as_last_read_tell_the_same_project(tana: StandIn, world: Tenant):
+    read_tana(world)
+    tellings = {}
+    for offline in (False, True):
+        meta, nodes = told(world, "Project Heron", offline=offline)
+        assert ("live Tana" in meta["backend"]) is not offline
+        assert nodes["Project Heron"]["fields"] == {"Owner": ["Priya Vendakar"], "Deadline": ["2026-12-01"]}
+        assert "Move the ferry timetable" in nodes["Project Heron"]["content"]
+        assert not any("draft" in name or "draft" in node["content"] for name, node in nodes.items())
+        assert "Priya Vendakar wants minutes in writing." in json.dumps(list(nodes.values()))
+        tellings[offline] = set(nodes)
+    assert {"Project Heron", "Move the ferry timetable"} <= tellings[False] & tellings[True]
+    assert not tana.violations
+
+
+def test_live_tana_sees_what_was_not_read_yet(tana: StandIn, world: Tenant):
+    read_tana(world)
+    tana.add_node("Heron launch party", tana.tag_named("project"))
+    assert "Heron launch party" in told(world, "Heron launch party")[1]
+    assert "Heron launch party" not in told(world, "Heron launch party", offline=True)[1]
+    heron = next(node for node in tana.nodes.values() if node.name == "Project Heron")
+    assert next(iter(told(world, heron.id)[1])) == "Project Heron"
+
+
+def test_when_tana_is_away_the_last_reading_answers_and_says_so(tana: StandIn, world: Tenant):
+    read_tana(world)
+    tana.stop()
+    meta, nodes = told(world, "Project Heron")
+    assert "Tana as read on" in meta["backend"]
+    assert any("What was last read answers instead." in warning for warning in meta["warnings"])
+    assert nodes["Project Heron"]["fields"]["Deadline"] == ["2026-12-01"]
+
+
+def test_tana_that_goes_away_or_fails_midway_spoils_nothing(tana: StandIn, world: Tenant):
+    read_tana(world)
+    tana.traps.statuses.extend([200, 200] + [503] * 200)
+    meta, nodes = told(world, "Project Heron")
+    assert "Project Heron" in nodes
+    assert any("What was last read answers" in warning for warning in meta["warnings"])
+    tana.traps.statuses.clear()
+    tana.traps.poison.add(next(node.id for node in tana.nodes.values() if node.name == "Move the ferry timetable"))
+    assert "Project Heron" in told(world, "Project Heron")[1]
+
+
+def test_another_tenant_does_not_see_the_tana_of_the_settings(tana: StandIn, world: Tenant):
+    other = Tenant(world.settings, "guest")
+    store(other, NewMemory("The guest keeps bees.", Source.CLI))
+    before = len(tana.requests)
+    assert told(other, "Project Heron")[1] == {}
+    assert len(tana.requests) == before
