@@ -8,15 +8,17 @@ from memory_assets.context.resolver import Candidate
 
 
 class Reader(Protocol):
-    """Reads neighbourhoods of a graph. What is asked for and is not there, or takes no part in recall, is left out of an answer.
+    """Reads neighbourhoods of a graph. What is asked for and is not there, or takes no part in recall, is left out of an answer."""
 
-    Attributes:
-        backend: what it reads from, for the metadata.
-        warnings: sentences about what could not be read so far.
-    """
+    @property
+    def backend(self) -> str:
+        """What it reads from, for the metadata."""
+        ...
 
-    backend: str
-    warnings: list[str]
+    @property
+    def warnings(self) -> Sequence[str]:
+        """Sentences about what could not be read so far."""
+        ...
 
     def nodes(self, ids: Collection[str]) -> dict[str, Node]:
         """Nodes by their ids.
