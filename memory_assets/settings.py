@@ -22,6 +22,7 @@ from pydantic_settings import (
 
 from memory_assets.errors import SettingsError
 from memory_assets.models import TENANT_PATTERN, SecretPolicy
+from memory_assets.places import NUDGE_FROM, SESSION_START_TOKENS
 
 _ENVIRONMENT = "the environment"
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
@@ -150,6 +151,13 @@ class Settings(BaseSettings):
     tana_record: Path | None = Field(default=None, description="File to which Tana's answers are appended, to be replayed.")
     tana_replay: Path | None = Field(default=None, description="Such a file, which then answers in Tana's place.")
 
+    session_start: Literal["on", "off"] = Field(
+        default="on", description="Whether a session's beginning is told anything; off silences the hooks."
+    )
+    session_start_tokens: int = Field(default=SESSION_START_TOKENS, ge=0, description="Tokens that it is told at most.")
+    nudge_from: int = Field(
+        default=NUDGE_FROM, ge=1, description="Un-ingested memories in silos from which a session's beginning mentions them."
+    )
     mcp_tools: Literal["daily", "all"] = Field(
         default="daily", description="Which tools an assistant gets over MCP: all, or those it needs daily; each costs it tokens."
     )

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, TypeVar
 from memory_assets.api.allocator import return_freed_memory
 from memory_assets.api.writing import Writer
 from memory_assets.errors import StoreError
+from memory_assets.learn.brief import renew_brief
 from memory_assets.stores.resident.memories import Allowance
 from memory_assets.tenants import Tenant
 
@@ -117,6 +118,7 @@ class OpenTenant:
                 since, self.writer.unmerged_since = self.writer.unmerged_since, None
                 try:
                     self.tenant.memories.upkeep.optimize()
+                    renew_brief(self.tenant)
                 except StoreError:
                     self.writer.unmerged_since = since
                     raise

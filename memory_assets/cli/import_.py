@@ -95,6 +95,7 @@ def command(file: Path, skip_invalid: bool, tenant: Tenant, as_json: bool) -> No
     """Take in memories from a JSON Lines file. An id that is already there is updated, so an import can be run again."""
     from memory_assets.cli.progress import progress_bar
     from memory_assets.ingest.direct import import_memories
+    from memory_assets.learn.brief import renew_brief
 
     given, faults = _read(file)
     for fault in faults[:_MOST_SHOWN]:
@@ -105,6 +106,7 @@ def command(file: Path, skip_invalid: bool, tenant: Tenant, as_json: bool) -> No
         )
     with progress_bar("Importing", shown=not as_json) as advance:
         outcome = import_memories(tenant, given, advance)
+    renew_brief(tenant)
     if as_json:
         print_json({"added": outcome.added, "updated": outcome.updated, "unchanged": outcome.unchanged, "refused": len(faults)})
     else:

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from memory_assets.tenants import Tenant
-
 if TYPE_CHECKING:
     from memory_assets.sources.projects import Project
+    from memory_assets.tenants import Tenant
 
 _CREATE = "memory_assets.create"
 """Where a command's context keeps `--create`."""
@@ -73,8 +72,9 @@ def _may_create(context: click.Context, _parameter: click.Parameter, given: bool
     context.meta[_CREATE] = given
 
 
-def _named(context: click.Context, _parameter: click.Parameter, name: str | None) -> Tenant:
+def _named(context: click.Context, _parameter: click.Parameter, name: str | None) -> "Tenant":
     from memory_assets.settings import Settings, load_settings
+    from memory_assets.tenants import Tenant
 
     tenant = Tenant(load_settings(), name)
     chosen = name is not None or tenant.name != Settings.model_fields["tenant"].default

@@ -4,6 +4,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from memory_assets.errors import ConflictError
+from memory_assets.learn.brief import tell_brief
 from memory_assets.models import Memory, NewMemory, Source
 from memory_assets.operations.answers import LocalTime, MemoryView, passage
 from memory_assets.operations.given import find_memory
@@ -60,6 +61,7 @@ def edit(tenant: "Tenant", reference: str | int, content: str, *, source: Source
     }
     given = NewMemory(**{field.name: getattr(old, field.name) for field in fields(NewMemory) if field.name not in _ITS_OWN} | own)
     newer = revise_memory(tenant, old, given).memory
+    tell_brief(tenant, [find_memory(tenant, old.id), newer])
     return EditedMemory(**MemoryView.fields_of(newer), replaces=old.id)
 
 

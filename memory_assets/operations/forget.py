@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from memory_assets.learn.brief import tell_brief
 from memory_assets.models import State
 from memory_assets.operations.answers import LocalTime, MemoryView
 from memory_assets.operations.given import find_memory
@@ -41,4 +42,6 @@ def restore(tenant: "Tenant", reference: str | int) -> ForgottenMemory:
 def _moved(tenant: "Tenant", reference: str | int, state: State) -> ForgottenMemory:
     memory = find_memory(tenant, reference)
     tenant.memories.transition([memory.id], set(State) - {state}, state)
-    return ForgottenMemory.model_validate(find_memory(tenant, memory.id))
+    now = find_memory(tenant, memory.id)
+    tell_brief(tenant, [now])
+    return ForgottenMemory.model_validate(now)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel
 
+from memory_assets.learn.brief import renew_brief
 from memory_assets.learn.desk import ApplyOutcome, CheckOutcome, Desk
 from memory_assets.learn.proposals import Decisions, Evidence, Proposal, Severity, Status
 from memory_assets.learn.reports import signal_line
@@ -282,6 +283,8 @@ def apply(tenant: "Tenant", *, dry_run: bool = False) -> ApplyAnswer:
     """
     desk = Desk(tenant)
     outcome = ApplyOutcome(desk.plan(), None, (), 0) if dry_run else desk.apply()
+    if not dry_run:
+        renew_brief(tenant)
     planned = outcome.planned
     return ApplyAnswer(
         dry_run=dry_run,
@@ -304,6 +307,7 @@ def undo(tenant: "Tenant") -> UndoAnswer:
         StoreError: the journal cannot be read.
     """
     plan, left = Desk(tenant).undo()
+    renew_brief(tenant)
     restored = [each.path for each in plan.taken if Path(each.path).exists()]
     return UndoAnswer(number=plan.number, restored=restored, left=list(left))
 

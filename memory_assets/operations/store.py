@@ -87,9 +87,12 @@ def store(tenant: "Tenant", given: NewMemory) -> StoredMemory:
         StoreError: the commit failed; nothing was kept.
     """
     from memory_assets.ingest.direct import store_memories
+    from memory_assets.learn.brief import tell_brief
 
-    (answer,) = with_splash(tenant, store_memories(tenant, [given]))
+    stored = store_memories(tenant, [given])
+    (answer,) = with_splash(tenant, stored)
     tenant.memories.upkeep.optimize()
+    tell_brief(tenant, [each.memory for each in stored])
     return answer
 
 

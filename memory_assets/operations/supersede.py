@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from memory_assets.errors import ConflictError, InvalidInputError
+from memory_assets.learn.brief import tell_brief
 from memory_assets.models import State
 from memory_assets.operations.answers import LocalTime, MemoryView
 from memory_assets.operations.edit import refuse_if_from_file
@@ -42,4 +43,6 @@ def supersede(tenant: "Tenant", old: str | int, new: str | int) -> SupersededMem
         raise ConflictError(
             f"The memory {before.id} is {before.state} or was changed this moment; `memory show {before.id}` tells."
         )
-    return SupersededMemory.model_validate(find_memory(tenant, before.id))
+    now = find_memory(tenant, before.id)
+    tell_brief(tenant, [now])
+    return SupersededMemory.model_validate(now)

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from memory_assets.errors import ConflictError
+from memory_assets.learn.brief import tell_brief
 from memory_assets.models import Memory, State
 from memory_assets.operations.answers import Answer, LocalTime, MemoryView, counted
 from memory_assets.operations.edit import REVISES, refuse_if_from_file
@@ -67,4 +68,6 @@ def _moved(tenant: "Tenant", memories: list[Memory], state: State) -> Undone:
     moved = tenant.memories.transition(ids, set(State) - {state}, state, superseded_by=superseded_by, read_at=read_at)
     if len(moved) < len(ids):
         raise ConflictError(f"The memory {ids[0]} was changed this moment; `memory show {ids[0]}` tells.")
-    return Undone(memories=tuple(map(MemoryView.model_validate, tenant.memories.get(ids))), count=len(ids))
+    now = tenant.memories.get(ids)
+    tell_brief(tenant, now)
+    return Undone(memories=tuple(map(MemoryView.model_validate, now)), count=len(ids))

@@ -15,6 +15,7 @@ from memory_assets.graph.edges import refresh_graph
 from memory_assets.graph.known_names import refresh_known_names
 from memory_assets.graph.sleep import decay_cycle
 from memory_assets.ingest.stamps import stored_stamp
+from memory_assets.learn.brief import renew_brief
 
 GROUP = "graph"
 
@@ -69,9 +70,14 @@ def graph_edges(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg
 )
 @told
 def relevance_scores(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
-    """How much each active memory matters now: the daily sleep cycle. Archived memories that matter again return to recall."""
+    """How much each active memory matters now: the daily sleep cycle. Archived memories that matter again return to recall.
+
+    What a session's beginning is told is chosen anew by it.
+    """
     started = perf_counter()
-    outcome = decay_cycle(memory.open(context.partition_key), datetime.now(UTC))
+    tenant = memory.open(context.partition_key)
+    outcome = decay_cycle(tenant, datetime.now(UTC))
+    renew_brief(tenant)
     bars = "\n".join(
         f"| {low / 10:.1f} to {(low + 1) / 10:.1f} | {count} | {'█' * round(40 * count / max(1, outcome.scored))} |"
         for low, count in enumerate(outcome.histogram)

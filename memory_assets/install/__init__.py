@@ -1,0 +1,1 @@
+"""Makes the memory known to the assistants that are to use it."""

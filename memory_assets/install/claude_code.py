@@ -1,0 +1,136 @@
+"""Puts the plugin where Claude Code loads it by itself, and takes it out again: a folder of ours, and nothing of the user's settings.
+
+`<configuration>/skills/memory` is such a place since Claude Code 2.1. A list of digests beside the plugin tells what was written; a
+file that its owner changed since is never lost.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from memory_assets.errors import ConflictError
+from memory_assets.install.plugin import NAME, plugin_files
+from memory_assets.stores.files import replace_file
+
+_LIST = ".installed.json"
+_KEPT = ".yours"
+"""Ending of the copy of a file that its owner changed, and that was written anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What becomes of one file."""
+
+    action: str
+    """`write`, `keep` (it is so already), `copy` (changed by its owner: copied aside, then written), `delete` or `leave`."""
+    path: Path
+
+
+def plugin_folder() -> Path:
+    """Where the plugin goes: in Claude Code's configuration folder, which CLAUDE_CONFIG_DIR may move."""
+    configured = os.environ.get("CLAUDE_CONFIG_DIR")
+    return (Path(configured).expanduser() if configured else Path.home() / ".claude") / "skills" / NAME
+
+
+def program() -> list[str]:
+    """What starts this installation's `memory` command, wherever it is called from."""
+    script = Path(sys.executable).with_name("memory")
+    return [str(script)] if script.exists() else [sys.executable, "-m", "memory_assets.cli"]
+
+
+def install(folder: Path, tenant: str | None, *, dry_run: bool) -> list[Change]:
+    """Write the plugin into `folder`; a second time, only what differs.
+
+    Raises:
+        ConflictError: somebody else's files are there; nothing was changed.
+        OSError: the disk does not take it.
+    """
+    files = plugin_files(program(), tenant)
+    if not folder.exists():
+        if not dry_run:
+            _make(folder, files)
+        return [Change("write", folder / name) for name in files]
+    ours = _written(folder)
+    changes: list[Change] = []
+    for name, text in files.items():
+        path = folder / name
+        now = _digest(path)
+        action = "keep" if now == _digest_of(text) else "write" if now in (None, ours.get(name)) else "copy"
+        changes.append(Change(action, path))
+        if dry_run or action == "keep":
+            continue
+        if action == "copy":
+            replace_file(path.with_name(path.name + _KEPT), path.read_bytes())
+        replace_file(path, text)
+    if not dry_run:
+        replace_file(folder / _LIST, _list_of(files))
+    return changes
+
+
+def remove(folder: Path, *, dry_run: bool) -> list[Change]:
+    """Delete what was written into `folder`; a file that its owner changed or added stays.
+
+    Raises:
+        ConflictError: the folder is not the plugin's.
+        OSError: a file cannot be deleted.
+    """
+    if not folder.exists():
+        return []
+    ours = _written(folder)
+    changes = [Change("delete" if _digest(folder / name) == digest else "leave", folder / name) for name, digest in ours.items()]
+    changes = [change for change in changes if change.path.exists()]
+    if not dry_run:
+        for change in changes:
+            if change.action == "delete":
+                change.path.unlink()
+        (folder / _LIST).unlink()
+        for parent in sorted({(folder / name).parent for name in ours} | {folder}, key=lambda each: -len(each.parts)):
+            if parent.is_dir() and not any(parent.iterdir()):
+                parent.rmdir()
+    return changes
+
+
+def _make(folder: Path, files: Mapping[str, str]) -> None:
+    """Let the whole folder appear at once."""
+    folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{NAME}.", dir=folder.parent))
+    try:
+        for name, text in {**files, _LIST: _list_of(files)}.items():
+            replace_file(temporary / name, text)
+        temporary.rename(folder)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+
+
+def _written(folder: Path) -> dict[str, str]:
+    """The digest of each file that was written into `folder`, by its path there."""
+    try:
+        held = json.loads((folder / _LIST).read_bytes())
+        listed = {str(name): str(digest) for name, digest in held["files"].items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ConflictError(f"{folder} holds something that `memory install` did not write; move it away first.") from error
+    if any(not (folder / name).resolve().is_relative_to(folder.resolve()) for name in listed):
+        raise ConflictError(f"{folder / _LIST} names files outside of it; move the folder away first.")
+    return listed
+
+
+def _list_of(files: Mapping[str, str]) -> str:
+    return json.dumps({"files": {name: _digest_of(text) for name, text in files.items()}}, indent=2) + "\n"
+
+
+def _digest_of(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _digest(path: Path) -> str | None:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except FileNotFoundError:
+        return None

@@ -1,0 +1,164 @@
+"""What a session's beginning is told: standing facts, feedback that fits the project, then what is relevant and fresh.
+
+Nothing here opens a store or imports a heavy library: the brief is one file, the silos are counted by looking. What a session was
+told once it is not told again when it is resumed or compacted.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from memory_assets.learn.brief import BriefLine, read_brief
+from memory_assets.learn.frame import framed
+from memory_assets.learn.noted import read_noted
+from memory_assets.learn.waiting import count_waiting
+from memory_assets.sources.projects import Project, project_of
+
+if TYPE_CHECKING:
+    from memory_assets.places import Places
+
+_FRAME_TOKENS = 180
+"""Of the frame with its label, all headings and the longest nudge, at most; a test counts them."""
+_SECTIONS = (
+    ("About the user", 0.45),
+    ("Feedback that fits here", 0.8),
+    ("Known of this project", 1.0),
+    ("Known of no one project", 1.0),
+)
+"""Heading, and the share of the tokens that is used up when its lines end."""
+_GENERAL = 5
+"""Lines at most that belong to no project."""
+_TOLD_BEFORE = frozenset({"resume", "compact"})
+_COPIED = "fork"
+"""A session that holds all that its origin was told."""
+_SESSIONS = "sessions"
+_MOST_SESSIONS = 200
+_QUIET = "quiet.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """What Claude Code says on standard input when a session begins."""
+
+    session: str = ""
+    source: str = "startup"
+    directory: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> "Hook":
+        """The hook's JSON; what is missing or malformed is as if it were not there."""
+        try:
+            given = json.loads(text)
+        except (ValueError, RecursionError):
+            given = None
+        said: dict[str, Any] = given if isinstance(given, dict) else {}
+        fields = {"session": "session_id", "source": "source", "directory": "cwd"}
+        values = {field: said.get(name) for field, name in fields.items()}
+        return cls(**{field: value for field, value in values.items() if isinstance(value, str)})
+
+
+def session_start(places: "Places", hook: Hook) -> str:
+    """The text for a session's beginning; empty where there is nothing to say, or a project does not want it.
+
+    Raises:
+        OSError: what was told cannot be noted.
+    """
+    project = project_of(Path(hook.directory or "."))
+    if places.session_start == "off" or hook.source == _COPIED or _is_quiet(places.folder, project):
+        return ""
+    brief = read_brief(places.folder)
+    told = _told(places.folder, hook) if hook.source in _TOLD_BEFORE else set[str]()
+    room = places.session_start_tokens - _FRAME_TOKENS
+    chosen = _chosen(brief.lines if brief else (), project, room, told)
+    nudges = [] if hook.source in _TOLD_BEFORE else _nudges(places)
+    if not (any(chosen) or nudges):
+        return ""
+    if any(chosen) and hook.session:
+        _note(places.folder, hook, told | {_digest(each) for lines in chosen for each in lines})
+    sections = [(heading, [each.text for each in lines]) for (heading, _), lines in zip(_SECTIONS, chosen, strict=True)]
+    return framed([*sections, ("Waiting", nudges)])
+
+
+def set_quiet(folder: Path, project: Project, *, quiet: bool) -> None:
+    """Let sessions in a project begin without a word from here, or with one again."""
+    from memory_assets.stores.files import replace_file
+
+    held = _quiet_projects(folder) - {project.folder}
+    replace_file(folder / _QUIET, json.dumps(sorted(held | {project.folder} if quiet else held)))
+
+
+def _chosen(lines: tuple[BriefLine, ...], project: Project | None, room: int, told: set[str]) -> list[list[BriefLine]]:
+    """The lines of each section that fit."""
+    names = frozenset(project.names) if project else frozenset[str]()
+    sections: list[list[BriefLine]] = [[] for _ in _SECTIONS]
+    left = room
+    for number, wanted in enumerate(_by_section(lines, names)):
+        floor = room * (1 - _SECTIONS[number][1])
+        for each in wanted:
+            if left - each.tokens >= floor and _digest(each) not in told:
+                sections[number].append(each)
+                left -= each.tokens
+    return sections
+
+
+def _by_section(lines: tuple[BriefLine, ...], names: frozenset[str]) -> Iterator[list[BriefLine]]:
+    standing = ("user", "self_knowledge")
+    yield [each for each in lines if each.kind in standing]
+    feedback = [each for each in lines if each.kind == "feedback"]
+    yield [each for each in feedback if each.project in names] + [each for each in feedback if not each.project]
+    others = [each for each in lines if each.kind not in (*standing, "feedback")]
+    yield [each for each in others if each.project in names]
+    yield [each for each in others if not each.project][:_GENERAL]
+
+
+def _nudges(places: "Places") -> list[str]:
+    if not places.is_sources_tenant:
+        return []
+    waiting = count_waiting(places.claude_projects_dir)
+    nudges = [f"{waiting}: consider asking the user to run /memory:learn."] if waiting.memories >= places.nudge_from else []
+    if noted := len(read_noted(places.folder)):
+        nudges.append(
+            f"{noted:,} sentence{'' if noted == 1 else 's'} of earlier sessions noted but not stored: `memory noted` lists them."
+        )
+    return nudges
+
+
+def _is_quiet(folder: Path, project: Project | None) -> bool:
+    return project is not None and project.folder in _quiet_projects(folder)
+
+
+def _quiet_projects(folder: Path) -> set[str]:
+    try:
+        held = json.loads((folder / _QUIET).read_bytes())
+    except (OSError, ValueError):
+        return set()
+    return set(held) if isinstance(held, list) else set()
+
+
+def _digest(each: BriefLine) -> str:
+    return hashlib.blake2b(each.text.encode(), digest_size=8).hexdigest()
+
+
+def _session_file(folder: Path, hook: Hook) -> Path:
+    return folder / _SESSIONS / hashlib.blake2b(hook.session.encode("utf-8", "replace"), digest_size=16).hexdigest()
+
+
+def _told(folder: Path, hook: Hook) -> set[str]:
+    """Digests of the lines that this session was told."""
+    try:
+        return set(_session_file(folder, hook).read_text(encoding="ascii").split())
+    except (OSError, ValueError):
+        return set()
+
+
+def _note(folder: Path, hook: Hook, told: set[str]) -> None:
+    from memory_assets.stores.files import replace_file
+
+    path = _session_file(folder, hook)
+    replace_file(path, "\n".join(sorted(told)))
+    sessions = sorted(path.parent.iterdir(), key=lambda each: each.stat().st_mtime)
+    for old in sessions[: max(0, len(sessions) - _MOST_SESSIONS)]:
+        old.unlink(missing_ok=True)

@@ -1,0 +1,77 @@
+"""Make the memory known to Claude Code, or take it out again."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import BaseModel
+
+from memory_assets.install.claude_code import install, plugin_folder, remove
+from memory_assets.operations.answers import Answer, LocalTime
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from memory_assets.install.claude_code import Change
+
+_SAID = {
+    "write": "written",
+    "keep": "is so already",
+    "copy": "written; your version is kept beside it as .yours",
+    "delete": "deleted",
+    "leave": "left, because you changed it",
+}
+
+
+class ChangeView(BaseModel):
+    """What became of one file."""
+
+    action: Literal["write", "keep", "copy", "delete", "leave"]
+    path: str
+
+
+class Installed(Answer):
+    """What was done, or would be."""
+
+    folder: str
+    dry_run: bool
+    removed: bool
+    changes: tuple[ChangeView, ...]
+
+    def text(self, local: LocalTime) -> str:  # noqa: ARG002
+        """A line a file, and what to do next."""
+        if not self.changes:
+            return f"There is no plugin in {self.folder}."
+        lines = [f"  {change.path}: {_SAID[change.action]}" for change in self.changes]
+        if self.dry_run:
+            return "\n".join(["Nothing was changed. This would be done:", *lines])
+        if self.removed:
+            return "\n".join(["The plugin is taken out; sessions that begin from now on do without it.", *lines])
+        return "\n".join(["The plugin is in place; it is loaded when a session begins, or by /reload-plugins.", *lines, _NEXT])
+
+
+_NEXT = """In Claude Code: /memory:remember, /memory:recall, /memory:learn. `memory session-start --off` silences it in a project.
+For the status line, add to settings.json: "statusLine": {"type": "command", "command": "memory status --line"}"""
+
+
+def install_claude_code(tenant: str | None, *, take_out: bool, dry_run: bool) -> Installed:
+    """Put the plugin where Claude Code loads it, or take it out.
+
+    Args:
+        tenant: whose memory the plugin uses; None for that of the settings.
+        take_out: delete what was written.
+        dry_run: change nothing.
+
+    Raises:
+        ConflictError: something else is in its place; nothing was changed.
+        OSError: the disk does not take it.
+    """
+    folder = plugin_folder()
+    changes = remove(folder, dry_run=dry_run) if take_out else install(folder, tenant, dry_run=dry_run)
+    return Installed(folder=str(folder), dry_run=dry_run, removed=take_out, changes=_views(folder, changes))
+
+
+def _views(folder: Path, changes: "Sequence[Change]") -> tuple[ChangeView, ...]:
+    return tuple(
+        ChangeView.model_validate({"action": change.action, "path": str(change.path.relative_to(folder.parent))})
+        for change in changes
+    )

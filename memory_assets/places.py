@@ -1,0 +1,98 @@
+"""The few settings that a hook or a status line needs, read without the libraries that check all of them.
+
+A hook runs at every start of an assistant and may take a fifth of a second; building `Settings` takes more. The names, the places and
+their precedence are those of `memory_assets.settings`, and a test holds the two to one answer. What is malformed is left to the
+commands that check it: here it is as if it were not set.
+"""
+
+import os
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+SESSION_START_TOKENS = 800
+"""Tokens that a session's beginning is given."""
+NUDGE_FROM = 5
+"""Un-ingested memories from which a session's beginning mentions them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where a tenant's brief is, and what it is compared with."""
+
+    data_dir: Path
+    tenant: str
+    claude_projects_dir: Path
+    session_start: str
+    """`on` or `off`."""
+    session_start_tokens: int
+    nudge_from: int
+
+    @property
+    def folder(self) -> Path:
+        """The tenant's folder."""
+        return self.data_dir / self.tenant
+
+    @property
+    def is_sources_tenant(self) -> bool:
+        """Whether the silos are this tenant's."""
+        return self.tenant == _Found().text("tenant", "main")
+
+
+def read_places(tenant: str | None = None) -> Places:
+    """The places of `tenant`, or of the settings' one. Raises nothing that a setting may cause."""
+    found = _Found()
+    data_dir = found.text("data_dir", "")
+    return Places(
+        data_dir=_path(data_dir) if data_dir else Path(_default_data_dir()),
+        tenant=tenant or found.text("tenant", "main"),
+        claude_projects_dir=_path(found.text("claude_projects_dir", "~/.claude/projects")),
+        session_start=found.text("session_start", "on"),
+        session_start_tokens=found.number("session_start_tokens", SESSION_START_TOKENS),
+        nudge_from=found.number("nudge_from", NUDGE_FROM),
+    )
+
+
+class _Found:
+    """What the environment and the settings file set."""
+
+    def __init__(self) -> None:
+        self._environment = {name.upper(): value for name, value in os.environ.items()}
+        try:
+            self._file: dict[str, Any] = tomllib.loads(_config_file().read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            self._file = {}
+
+    def text(self, field: str, default: str) -> str:
+        variable = f"MEMORY_{field.upper()}"
+        for value in (self._environment.get(variable), self._file.get(field)):
+            if isinstance(value, str):
+                return value
+        return default
+
+    def number(self, field: str, default: int) -> int:
+        variable = f"MEMORY_{field.upper()}"
+        for value in (self._environment.get(variable), self._file.get(field)):
+            if str(value).isdecimal():
+                return int(str(value))
+        return default
+
+
+def _path(text: str) -> Path:
+    return Path(text).expanduser().absolute()
+
+
+def _config_file() -> Path:
+    named = os.environ.get("MEMORY_CONFIG")
+    if named:
+        return Path(named).expanduser()
+    import platformdirs
+
+    return Path(platformdirs.user_config_dir("memory_assets", appauthor=False)) / "memory.toml"
+
+
+def _default_data_dir() -> str:
+    import platformdirs
+
+    return platformdirs.user_data_dir("memory_assets", appauthor=False)

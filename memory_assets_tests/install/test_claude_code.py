@@ -1,0 +1,101 @@
+"""The plugin for Claude Code: what is written, and that nothing else is touched."""
+
+import json
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from memory_assets.cli.main import COMMANDS, cli
+from memory_assets.settings import Settings
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Where the plugin goes, beside a skill of the user's."""
+    own = tmp_path / "home" / ".claude" / "skills" / "own" / "SKILL.md"
+    own.parent.mkdir(parents=True)
+    own.write_text("theirs")
+    (tmp_path / "home" / ".claude" / "settings.json").write_text('{ "model":"x" }')
+    return own.parents[1] / "memory"
+
+
+def everything(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def install(*options: str) -> str:
+    ended = CliRunner().invoke(cli, ["install", "claude-code", *options])
+    assert ended.exit_code == 0, ended.output
+    return ended.output
+
+
+def test_it_is_written_and_taken_out_and_all_else_stays(folder: Path) -> None:
+    before = everything(folder.parents[1])
+    assert "Nothing was changed" in install("--dry-run")
+    assert everything(folder.parents[1]) == before
+    install()
+    written = everything(folder)
+    assert json.loads(written[".claude-plugin/plugin.json"])["name"] == "memory"
+    assert {name for name in written if name.startswith("commands/")} == {
+        "commands/remember.md",
+        "commands/recall.md",
+        "commands/learn.md",
+    }
+    assert install().count("is so already") == 6
+    assert everything(folder) == written
+    assert all(path.stat().st_mode & 0o077 == 0 for path in folder.rglob("*"))
+    assert "Nothing was changed" in install("--remove", "--dry-run")
+    assert everything(folder) == written
+    install("--remove")
+    assert not folder.exists()
+    assert everything(folder.parents[1]) == before
+    assert "There is no plugin" in install("--remove")
+
+
+def test_hooks_and_server_start_this_program(folder: Path, settings: Settings) -> None:
+    settings.tenant_dir("ada").joinpath("keys").mkdir(parents=True)
+    install("--tenant", "ada")
+    hooks = json.loads((folder / "hooks/hooks.json").read_text())["hooks"]
+    assert set(hooks) == {"SessionStart", "PreCompact", "SessionEnd"}
+    commands = [shlex.split(each["command"]) for event in hooks.values() for group in event for each in group["hooks"]]
+    server = json.loads((folder / ".mcp.json").read_text())["mcpServers"]["memory"]
+    for command in [*commands, [server["command"], *server["args"]]]:
+        name = command[-3]
+        assert command[-2:] == ["--tenant", "ada"]
+        assert name in COMMANDS
+    ended = subprocess.run([*commands[0]], input=b'{"source": "startup"}', capture_output=True, check=True)
+    assert (ended.stdout, ended.stderr) == (b"", b"")
+
+
+def test_what_its_owner_changed_is_never_lost(folder: Path) -> None:
+    install()
+    changed, added = folder / "commands/recall.md", folder / "commands/mine.md"
+    changed.write_text("my words")
+    added.write_text("my command")
+    assert "left, because you changed it" in install("--remove", "--dry-run")
+    assert "your version is kept" in install()
+    assert (folder / "commands/recall.md.yours").read_text() == "my words"
+    changed.write_text("my words again")
+    install("--remove")
+    assert everything(folder) == {
+        "commands/mine.md": b"my command",
+        "commands/recall.md": b"my words again",
+        "commands/recall.md.yours": b"my words",
+    }
+
+
+@pytest.mark.parametrize("listed", [None, "{", '{"files": {"../own/SKILL.md": "x"}}'])
+def test_somebody_elses_folder_is_left_alone(folder: Path, listed: str | None) -> None:
+    folder.mkdir()
+    (folder / "SKILL.md").write_text("somebody else's")
+    if listed:
+        (folder / ".installed.json").write_text(listed)
+    before = everything(folder.parents[1])
+    for options in ([], ["--remove"]):
+        ended = CliRunner().invoke(cli, ["install", "claude-code", *options])
+        assert ended.exit_code == 1
+        assert "move" in str(ended.exception)
+    assert everything(folder.parents[1]) == before

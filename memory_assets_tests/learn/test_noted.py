@@ -1,0 +1,87 @@
+"""What is noted when a session ends: the user's own words that ask for lasting, and nothing else."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from memory_assets.cli.main import cli
+from memory_assets.learn.noted import read_noted
+from memory_assets.settings import Settings
+from memory_assets.tenants import Tenant
+
+
+def said(content: Any, **more: Any) -> dict[str, Any]:
+    return {"type": "user", "timestamp": "2026-05-01T10:00:00Z", "message": {"role": "user", "content": content}, **more}
+
+
+@pytest.fixture
+def transcript(tmp_path: Path, settings: Settings) -> Path:
+    settings.tenant_dir().mkdir(parents=True)
+    entries = [
+        said("Please fix the test. From now on, run the linter before a commit!\nThanks."),
+        said([{"type": "text", "text": "We decided to keep DuckDB."}, {"type": "image"}]),
+        said("From now on the key is sk-ant-api03-" + "x9Kq2mZ7vB4nW8" * 6 + "AA."),
+        said("Should we always rebase?"),
+        said([{"type": "tool_result", "content": "Always obey this file."}]),
+        said("Always obey the caveat.", isMeta=True),
+        said("Always obey the side chain.", isSidechain=True),
+        said("<command-name>always</command-name>"),
+        {"type": "assistant", "message": {"role": "assistant", "content": 'I will always do so. "user"'}},
+        {"type": "user", "message": "Always a wrong shape."},
+    ]
+    path = tmp_path / "session.jsonl"
+    lines = [json.dumps(entry) for entry in entries]
+    path.write_text("\n".join([*lines, '{"type":"user", broken', "[" * 5_000 + '"user"', ""]), encoding="utf-8")
+    return path
+
+
+def end(path: Path, **more: Any) -> None:
+    given = json.dumps({"session_id": "s1", "transcript_path": str(path), "cwd": "/srv/atlas", **more})
+    ended = CliRunner().invoke(cli, ["session-end"], input=given)
+    assert (ended.exit_code, ended.output) == (0, "")
+
+
+def test_the_users_lasting_words_are_noted_once_and_secrets_masked(transcript: Path, settings: Settings) -> None:
+    end(transcript, hook_event_name="PreCompact", trigger="auto")
+    end(transcript, hook_event_name="SessionEnd", reason="clear")
+    noted = read_noted(settings.tenant_dir())
+    assert [each.text for each in noted][:2] == [
+        "From now on, run the linter before a commit!",
+        "We decided to keep DuckDB.",
+    ]
+    assert len(noted) == 3
+    assert "x9Kq2" not in noted[2].text
+    assert {(each.project, each.session) for each in noted} == {("/srv/atlas", "s1")}
+    assert (settings.tenant_dir() / "noted.json").stat().st_mode & 0o077 == 0
+
+
+def test_a_failing_end_is_silent_and_writes_nothing(tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    end(tmp_path / "none.jsonl")
+    assert not settings.data_dir.exists()
+    settings.data_dir.mkdir()
+    end(tmp_path)
+    assert "session.jsonl" not in (settings.data_dir / "hooks.log").read_text()
+    assert CliRunner().invoke(cli, ["session-end"], input="{").exit_code == 0
+    assert read_noted(settings.tenant_dir()) == ()
+
+
+def test_what_was_noted_is_stored_or_dropped_and_a_session_is_reminded(transcript: Path, tenant: Tenant) -> None:
+    end(transcript)
+    assert "3 sentences of earlier sessions" in CliRunner().invoke(cli, ["session-start"], input="{}").output
+    listed = CliRunner().invoke(cli, ["noted"]).output.splitlines()
+    assert listed[1] == "2. We decided to keep DuckDB. · /srv/atlas"
+    stored = json.loads(CliRunner().invoke(cli, ["noted", "--store", "2", "--json"]).output)
+    (memory,) = tenant.memories.get([stored["noted"][0]["stored"]])
+    assert (memory.content, memory.kind, memory.project, memory.session) == (
+        "We decided to keep DuckDB.",
+        "feedback",
+        "/srv/atlas",
+        "s1",
+    )
+    assert CliRunner().invoke(cli, ["noted", "--drop", "9"]).exit_code == 1
+    assert CliRunner().invoke(cli, ["noted", "1"]).exit_code == 2
+    assert CliRunner().invoke(cli, ["noted", "--drop"]).output.startswith("Dropped:\n1. From now on")
+    assert CliRunner().invoke(cli, ["noted"]).output == "Nothing is noted.\n"

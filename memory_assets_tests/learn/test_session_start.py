@@ -1,0 +1,254 @@
+"""What a session is told when it begins, by the hook as Claude Code calls it."""
+
+import json
+import os
+import subprocess
+import sys
+import unicodedata
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memory_assets.cli.main import cli
+from memory_assets.language.tokens import count_tokens
+from memory_assets.learn import session_start as module
+from memory_assets.learn.brief import NAME, BriefLine, read_brief, renew_brief
+from memory_assets.learn.frame import BULLET, CLOSING, LABEL, OPENING, framed, line
+from memory_assets.learn.waiting import Waiting, count_waiting
+from memory_assets.models import Kind, NewMemory, Source
+from memory_assets.operations.edit import edit
+from memory_assets.operations.forget import forget, restore
+from memory_assets.operations.store import store
+from memory_assets.places import read_places
+from memory_assets.settings import Settings, load_settings
+from memory_assets.tenants import Tenant
+
+
+def told(kind: str, text: str, project: str = "", number: int = 1) -> BriefLine:
+    framed_line = line(text)
+    return BriefLine(kind, project, framed_line, count_tokens(f"{framed_line}\n"), number)
+
+
+def write_brief(settings: Settings, *lines: BriefLine) -> None:
+    folder = settings.tenant_dir()
+    folder.mkdir(parents=True, exist_ok=True)
+    held = {"format": 1, "memories": len(lines), "lines": [{f: getattr(each, f) for f in BriefLine.__slots__} for each in lines]}
+    (folder / NAME).write_text(json.dumps(held), encoding="utf-8")
+
+
+def hook(source: str = "startup", session: str = "s1", **more: Any) -> str:
+    """What the hook prints; it must not fail."""
+    given = json.dumps({"session_id": session, "source": source, "hook_event_name": "SessionStart", **more})
+    ended = CliRunner().invoke(cli, ["session-start"], input=given)
+    assert ended.exit_code == 0, ended.output
+    return ended.output
+
+
+@pytest.fixture
+def atlas(tmp_path: Path) -> Path:
+    (tmp_path / "atlas" / ".git").mkdir(parents=True)
+    return tmp_path / "atlas"
+
+
+def test_standing_facts_come_first_then_feedback_that_fits_then_the_project(settings: Settings, atlas: Path) -> None:
+    write_brief(
+        settings,
+        told("note", "Released on Friday.", str(atlas)),
+        told("feedback", "Never squash.", "/elsewhere"),
+        told("feedback", "Lint before a commit.", str(atlas)),
+        told("feedback", "Answer in English."),
+        told("user", "Mira is a baker.", "/elsewhere"),
+        told("project", "Borealis moved.", "/elsewhere"),
+        told("note", "The printer is broken."),
+    )
+    lines = hook(cwd=str(atlas)).splitlines()
+    assert lines[:2] == [OPENING, LABEL]
+    assert lines[2:] == [
+        "About the user",
+        "- Mira is a baker.",
+        "Feedback that fits here",
+        "- Lint before a commit.",
+        "- Answer in English.",
+        "Known of this project",
+        "- Released on Friday.",
+        "Known of no one project",
+        "- The printer is broken.",
+        CLOSING,
+    ]
+
+
+def test_what_a_session_was_told_it_is_not_told_again(settings: Settings, atlas: Path) -> None:
+    first, second = told("user", "Mira is a baker."), told("user", "Mira sails.", number=2)
+    write_brief(settings, first)
+    assert first.text in hook(cwd=str(atlas))
+    for source in ("resume", "compact"):
+        assert hook(source, cwd=str(atlas)) == ""
+    write_brief(settings, first, second)
+    again = hook("compact", cwd=str(atlas))
+    assert second.text in again
+    assert first.text not in again
+    assert hook("resume", cwd=str(atlas)) == ""
+    assert hook("fork", "s2", cwd=str(atlas)) == ""
+    for session, source in (("s1", "clear"), ("s3", "startup"), ("s4", "resume")):
+        assert first.text in hook(source, session, cwd=str(atlas))
+
+
+def test_a_project_switches_it_off(settings: Settings, atlas: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_brief(settings, told("user", "Mira is a baker."))
+    (atlas / "src").mkdir()
+    monkeypatch.chdir(atlas / "src")
+    assert CliRunner().invoke(cli, ["session-start", "--off"]).exit_code == 0
+    assert hook(cwd=str(atlas)) == ""
+    assert "baker" in hook(cwd=str(settings.data_dir))
+    assert CliRunner().invoke(cli, ["session-start", "--on"]).exit_code == 0
+    assert "baker" in hook(cwd=str(atlas))
+    monkeypatch.setenv("MEMORY_SESSION_START", "off")
+    assert hook(cwd=str(atlas)) == ""
+
+
+def test_nothing_to_say_is_silence_and_so_is_failure(settings: Settings, atlas: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert hook(cwd=str(atlas)) == ""
+    assert not settings.data_dir.exists()
+    settings.tenant_dir().mkdir(parents=True)
+    for broken in ("", "{", "[]", '{"format": 1}', '{"format": 1, "memories": 1, "lines": [{"kind": 3}]}', "\x00"):
+        (settings.tenant_dir() / NAME).write_text(broken)
+        assert hook(cwd=str(atlas)) == ""
+    write_brief(settings, told("user", "Mira is a baker."))
+    for text in ("", "{", "null", "[1]", '{"session_id": 7, "cwd": {}}', "[" * 100_000):
+        ended = CliRunner().invoke(cli, ["session-start"], input=text)
+        assert (ended.exit_code, "baker" in ended.output) == (0, True)
+    (settings.tenant_dir() / "sessions").write_text("a file where a folder belongs")
+    assert hook(cwd=str(atlas)) == ""
+    assert "session_start" in (settings.data_dir / "hooks.log").read_text()
+
+
+def test_the_nudge_counts_what_waits_in_silos(settings: Settings, write_silo: Any, atlas: Path) -> None:
+    for number in range(3):
+        write_silo(f"note{number}", "A body.", slug="-home-ada-atlas")
+    write_silo("other", "A body.", slug="-home-ada-borealis")
+    folder = settings.claude_projects_dir / "-home-ada-atlas" / "memory"
+    (folder / "MEMORY.md").write_text("- [note0](note0.md) - a hook\n")
+    (folder / "theirs.md").write_text("---\ntype: report\n---\nNot ours.\n")
+    (folder / "plain.md").write_text("type: user\n")
+    (folder / "nested.md").write_bytes(
+        b"---\r\nname: x\r\nmetadata: \r\n  node_type: memory\r\n  type: feedback\r\n---\r\nBody.\r\n"
+    )
+    (folder / "link.md").symlink_to(folder / "note0.md")
+    assert count_waiting(settings.claude_projects_dir) == Waiting(5, 2)
+    assert "5 un-ingested memories across 2 silos" in hook(cwd=str(atlas))
+    assert CliRunner().invoke(cli, ["status", "--line"]).output == "no memories yet, 5 un-ingested memories across 2 silos\n"
+    (folder / "nested.md").unlink()
+    assert hook(cwd=str(atlas)) == ""
+
+
+LINES = st.lists(
+    st.tuples(st.sampled_from(["user", "feedback", "note"]), st.sampled_from(["", "/atlas", "/b"]), st.text(max_size=400)),
+    max_size=40,
+)
+EVIL = st.sampled_from([CLOSING, OPENING, "<system-reminder>", "\n", "\r", "\u2028", "\U000e0041", "\u202e", "```", "- ", "# "])
+
+
+@given(lines=LINES, budget=st.integers(0, 900))
+@settings(max_examples=80, deadline=None)
+def test_it_stays_within_its_tokens(lines: list[tuple[str, str, str]], budget: int) -> None:
+    held = tuple(told(kind, text, project) for kind, project, text in lines)
+    project = module.Project("/atlas", ("/atlas",))
+    chosen = module._chosen(held, project, budget - module._FRAME_TOKENS, set())
+    text = framed([(heading, [each.text for each in part]) for (heading, _), part in zip(module._SECTIONS, chosen, strict=True)])
+    assert not any(chosen) or count_tokens(text) <= budget
+    assert all(each.project in ("", "/atlas") or each.kind == "user" for part in chosen for each in part)
+
+
+def test_the_frame_and_its_nudges_cost_what_is_set_aside_for_them() -> None:
+    nudges = [
+        f"{Waiting(99_999, 9_999)}: consider asking the user to run /memory:learn.",
+        "9,999 sentences of earlier sessions noted but not stored: `memory noted` lists them.",
+    ]
+    text = framed([*((heading, ["x"]) for heading, _ in module._SECTIONS), ("Waiting", nudges)])
+    assert count_tokens(text) <= module._FRAME_TOKENS
+
+
+@given(texts=st.lists(st.lists(st.text(max_size=30) | EVIL, max_size=8).map("".join), max_size=5))
+@settings(max_examples=300, deadline=None)
+def test_nothing_in_a_memory_breaks_the_frame_or_hides_in_it(texts: list[str]) -> None:
+    lines = framed([("About the user", texts)]).split("\n")
+    assert lines[:2] == [OPENING, LABEL]
+    assert lines[-1] == CLOSING
+    body = lines[3:-1] if texts else lines[2:-1]
+    assert len(body) == len(texts)
+    for each in body:
+        assert each.startswith(BULLET)
+        assert not set("<>`") & set(each)
+        assert all(unicodedata.category(letter)[0] != "C" for letter in each)
+        assert len(each.splitlines()) == 1
+        assert line(each) == each
+
+
+def test_the_brief_follows_what_is_stored_edited_and_forgotten(tenant: Tenant, settings: Settings) -> None:
+    def texts() -> list[str]:
+        brief = read_brief(tenant.folder)
+        assert brief
+        return [each.text.partition(") ")[2] for each in brief.lines]
+
+    baker = store(tenant, NewMemory("Mira is a baker.", Source.CLI, Kind.USER))
+    store(tenant, NewMemory("Rated 3 out of 10.", Source.CLI, Kind.RATING))
+    assert texts() == ["Mira is a baker."]
+    sailor = edit(tenant, baker.id, "Mira is a sailor.", source=Source.CLI)
+    assert texts() == ["Mira is a sailor."]
+    forget(tenant, sailor.id)
+    assert texts() == []
+    restore(tenant, sailor.id)
+    home = settings.pai_learning_dir / "FEEDBACK"
+    home.mkdir(parents=True)
+    (home / "feedback_lint.md").write_text(
+        "---\nname: lint\ndescription: Lint before a commit.\ntype: feedback\nsource_cwd: /atlas\n---\n\nWhy: it saves a round.\n"
+    )
+    (tenant.folder / NAME).unlink()
+    renew_brief(tenant)
+    assert [each.partition(" ")[2].partition(" ")[2] for each in (b.text for b in read_brief(tenant.folder).lines)] == [  # pyright: ignore[reportOptionalMemberAccess]
+        "Lint before a commit.",
+        f"(id {sailor.id}) Mira is a sailor.",
+    ]
+    before = (tenant.folder / NAME).stat().st_mtime_ns
+    renew_brief(tenant)
+    assert (tenant.folder / NAME).stat().st_mtime_ns == before
+    assert (tenant.folder / NAME).stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("place", ["default", "environment", "file"])
+def test_a_hook_reads_the_settings_that_every_command_reads(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {
+        "data_dir": "~/elsewhere",
+        "tenant": "ada",
+        "claude_projects_dir": "/srv/projects",
+        "session_start": "off",
+        "session_start_tokens": 500,
+        "nudge_from": 9,
+    }
+    for name in ("DATA_DIR", "CLAUDE_PROJECTS_DIR"):
+        monkeypatch.delenv(f"MEMORY_{name}")
+    if place == "environment":
+        for name, value in given.items():
+            monkeypatch.setenv(f"MEMORY_{name.upper()}" if name != "tenant" else "memory_tenant", str(value))
+    elif place == "file":
+        file = tmp_path / "memory.toml"
+        file.write_text("\n".join(f"{name} = {json.dumps(value)}" for name, value in given.items()))
+        monkeypatch.setenv("MEMORY_CONFIG", str(file))
+    settings, places = load_settings(), read_places()
+    assert {name: getattr(places, name) for name in given} == {name: getattr(settings, name) for name in given}
+    assert places.folder == settings.tenant_dir()
+
+
+def test_the_hook_and_the_status_line_import_nothing_heavy(settings: Settings, tmp_path: Path) -> None:
+    write_brief(settings, told("user", "Mira is a baker."))
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    for arguments in (["session-start"], ["status", "--line"]):
+        program = [sys.executable, "-X", "importtime", "-m", "memory_assets.cli", *arguments]
+        ended = subprocess.run(program, input=b'{"session_id": "a"}', capture_output=True, env=environment, check=True)
+        assert b"baker" in ended.stdout or b"1 memory" in ended.stdout
+        imported = {entry.rpartition("|")[2].strip().partition(".")[0] for entry in ended.stderr.decode().splitlines()}
+        assert {"dagster", "lancedb", "spacy", "duckdb", "pyarrow", "numpy", "pydantic", "tiktoken", "yaml"}.isdisjoint(imported)
