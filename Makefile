@@ -17,7 +17,7 @@ demo: .venv/ready  ## Run the main job on the sample home and show what it found
 
 test: .venv/ready .venv/minilm  ## Run every test.
 	@mkdir -p "$$HOME"
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 check: .venv/ready  ## Lint, formatting and types.
 	$(BIN)/ruff check .
