@@ -76,7 +76,6 @@ def main(folder: Path) -> None:
         "tenant list",
         "tenant delete other --yes",
         "key list",
-        "completion bash",
     ):
         arguments = line.split()
         called.add(arguments[0])

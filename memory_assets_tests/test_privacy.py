@@ -87,7 +87,7 @@ def test_no_command_and_no_face_reaches_beyond_this_machine_or_writes_elsewhere(
     calls_watched = f"trace={','.join((*_NETWORK, *_FILES))}"
     watch = ["strace", "-f", "--seccomp-bpf", "-qq", "-y", "-s", "4096", "-e", calls_watched, "-o", str(trace)]
     command = [*alone, *watch, sys.executable, "-m", "memory_assets_tests.every_command", str(given)]
-    done = subprocess.run(command, env=environment, cwd=folder, umask=0, capture_output=True, text=True, timeout=280, check=False)
+    done = subprocess.run(command, env=environment, cwd=folder, umask=0, capture_output=True, text=True, timeout=580, check=False)
     assert done.returncode == 0, done.stdout[-3_000:] + done.stderr[-3_000:]
     calls = trace.read_text(encoding="utf-8", errors="replace")
     assert len(calls.splitlines()) > 1_000

@@ -226,7 +226,7 @@ CHANGES = st.lists(
 )
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(CHANGES)
 def test_step_by_step_gives_the_graph_that_one_build_gives(tmp_path_factory, changes):
     slowly = World(tmp_path_factory.mktemp("slowly"))

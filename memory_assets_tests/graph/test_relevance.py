@@ -188,7 +188,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(STEPS)
 def test_scoring_what_a_change_concerns_gives_the_scores_of_scoring_all(tmp_path_factory, steps):
     world = World(tmp_path_factory.mktemp("scores"))

@@ -8,7 +8,7 @@ from memory_assets_tests.torture import full_disk, hostile, kills, load
 
 
 def test_what_is_killed_loses_nothing_and_can_be_run_again(tmp_path: Path) -> None:
-    assert kills.campaign(tmp_path, 1, ("run",)).failures == []
+    assert kills.campaign(tmp_path, 1, ("edit",)).failures == []
 
 
 def test_hostile_files_are_accounted_for_and_hold_nothing_up(tmp_path: Path) -> None:
@@ -17,7 +17,7 @@ def test_hostile_files_are_accounted_for_and_hold_nothing_up(tmp_path: Path) -> 
 
 @pytest.mark.skipif(not full_disk.mountable(), reason="this process may not mount a file system")
 def test_a_full_and_a_read_only_disk_are_read_and_said(tmp_path: Path) -> None:
-    assert full_disk.campaign(tmp_path / "world", ("search", "store", "run")).failures == []
+    assert full_disk.campaign(tmp_path / "world", ("search", "store")).failures == []
 
 
 def test_eight_clients_at_once_meet_no_error(tmp_path: Path) -> None:
