@@ -2,7 +2,7 @@
 
 DuckDB lets one process write a file, or several read it. So nobody keeps a connection while computing: `Catalog.read` and
 `Catalog.write` open one, wait a bounded time for another process's lock, and close it again. Small changes stay in the file's
-write-ahead log beside it until that has grown to a megabyte: merging it writes whole tables and indexes anew, and every opening reads
+write-ahead log beside it until that has grown to 128 kB: merging it writes whole tables and indexes anew, and every opening reads
 it again.
 """
 
@@ -171,7 +171,7 @@ _NOT_FOR_ARROW = "join_filter_pushdown"
 """DuckDB 1.5 fails on a join whose Bloom filter it pushes into a registered Arrow table (`Pushdown Filter Type BLOOM_FILTER`)."""
 
 _CONFIG: dict[str, str | bool | int | float | list[str]] = {"autoinstall_known_extensions": False}
-_LARGEST_LOG = 1 << 20
+_LARGEST_LOG = 1 << 17
 """Bytes from which the log is merged into the file."""
 _LOCKED = re.compile(r"Could not set lock on file.*?Conflicting lock is held in (?P<holder>.+?\(PID \d+\))", re.DOTALL)
 
