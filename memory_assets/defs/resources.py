@@ -5,12 +5,19 @@ Belongs here: resources. Paths, keys and weights belong to `memory_assets.settin
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import dagster as dg
+from pydantic import PrivateAttr
 
 from memory_assets.defs.upkeep import shown_alive
+from memory_assets.ingest.ahead import AheadEmbedder, texts_to_come
+from memory_assets.language.embedders import spec_to_move_to
 from memory_assets.settings import Settings, load_settings
 from memory_assets.tenants import Tenant
+
+if TYPE_CHECKING:
+    from memory_assets.language.embedders import Embedder
 
 
 class MemoryResource(dg.ConfigurableResource):
@@ -18,6 +25,8 @@ class MemoryResource(dg.ConfigurableResource):
 
     data_dir: str | None = None
     tenant: str | None = None
+    _ahead: dict[str, AheadEmbedder] = PrivateAttr(default_factory=dict)
+    """By tenant: what embeds for a run while its language step works."""
 
     @contextmanager
     def yield_for_execution(self, context: dg.InitResourceContext) -> "Iterator[MemoryResource]":
@@ -26,7 +35,11 @@ class MemoryResource(dg.ConfigurableResource):
             yield self
             return
         with shown_alive(context.instance, context.run.run_id):
-            yield self
+            try:
+                yield self
+            finally:
+                for embedder in self._ahead.values():
+                    embedder.stop()
 
     def settings(self) -> Settings:
         """The settings that hold now."""
@@ -35,3 +48,18 @@ class MemoryResource(dg.ConfigurableResource):
     def open(self, tenant: str) -> Tenant:
         """One tenant's stores and language tools."""
         return Tenant(self.settings(), tenant)
+
+    def embed_ahead(self, tenant: Tenant) -> None:
+        """Begin to embed what this run's language step is about to read; a step of another process does without."""
+        texts = texts_to_come(tenant.catalog, tenant.analyzer.name)
+        if texts and not spec_to_move_to(tenant.settings.embedder, tenant.memories.columns.embedder):
+            self._ahead[tenant.name] = AheadEmbedder(lambda: tenant.embedder, texts)
+
+    def embedder(self, tenant: Tenant) -> "Embedder":
+        """What embeds for this run.
+
+        Raises:
+            EmbedderError: it cannot be opened.
+        """
+        ahead = self._ahead.get(tenant.name)
+        return ahead if ahead and ahead.name == tenant.embedder.name else tenant.embedder

@@ -50,7 +50,7 @@ def memories(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.Ma
     outcome = sync_memories(
         tenant.catalog,
         tenant.memories,
-        lambda: tenant.embedder,
+        lambda: memory.embedder(tenant),
         embedded,
         read_moves(tenant.folder),
     )

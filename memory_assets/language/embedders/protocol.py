@@ -25,14 +25,12 @@ class EmbedderAwayError(EmbedderError):
 
 
 class Embedder(Protocol):
-    """Turns texts into unit vectors whose dot product is their cosine similarity.
+    """Turns texts into unit vectors whose dot product is their cosine similarity."""
 
-    Attributes:
-        name: Identifies the model and the version of its weights; stored rows record it, and vectors
-            under different names must never be compared.
-    """
-
-    name: str
+    @property
+    def name(self) -> str:
+        """Names the model and the version of its weights; rows record it, and vectors of different names are never compared."""
+        ...
 
     @property
     def dimension(self) -> int:

@@ -1,0 +1,115 @@
+"""Vectors of texts that are about to become memories, made while the language room still reads them.
+
+spaCy keeps the interpreter, embedders compute or wait outside of it: together they use two cores where one after the other used one
+and a half. What was not made ahead, because a run was killed or the embedder is away, is made when it is asked for.
+"""
+
+from collections.abc import Callable, Sequence
+from threading import Condition, Thread
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from memory_assets.models import Kind, Memory, Source
+from memory_assets.stores.catalog import Catalog
+from memory_assets.stores.rows import indexed_text
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from memory_assets.language.embedders.protocol import Embedder, Role
+
+    Floats = npt.NDArray[np.float32]
+
+_AT_ONCE = 128
+_MOST = 20_000
+"""Texts whose vectors are kept until they are asked for: 30 MB of 384 dimensions."""
+_PATIENCE_SECONDS = 5.0
+"""How long the end of a run waits for vectors that are just being made."""
+
+
+def texts_to_come(catalog: Catalog, pipeline: str) -> list[str]:
+    """What will be embedded of the entries that this pipeline has not analysed, in the order in which they are written.
+
+    Raises:
+        StoreError: the catalog cannot be read.
+    """
+    with catalog.read() as connection:
+        rows = connection.execute(
+            """
+            SELECT content, created_at, title, project, author FROM memory_entries e
+            WHERE NOT EXISTS (SELECT 1 FROM extracted_features f WHERE f.content_hash = e.content_hash AND f.pipeline = $1)
+            ORDER BY length(content), key LIMIT $2
+            """,
+            [pipeline, _MOST],
+        ).fetchall()
+    return [
+        indexed_text(Memory(0, content, Kind.NOTE, Source.CLI, "", moment, moment, title=title, project=project, author=author))
+        for content, moment, title, project, author in rows
+    ]
+
+
+class AheadEmbedder:
+    """An embedder that has begun with some texts before it is asked for them."""
+
+    def __init__(self, open_embedder: "Callable[[], Embedder]", texts: Sequence[str]) -> None:
+        """Begin, in a thread that ends with the texts or with `stop`."""
+        self._open = open_embedder
+        self._expected = set(texts)
+        """Texts whose vectors are still to come."""
+        self._made: dict[str, Floats] = {}
+        self._moved = Condition()
+        self._thread = Thread(target=self._work, args=(list(dict.fromkeys(texts)),), name="embedding-ahead", daemon=True)
+        self._thread.start()
+
+    @property
+    def name(self) -> str:
+        """That of the embedder."""
+        return self._open().name
+
+    @property
+    def dimension(self) -> int:
+        """That of the embedder."""
+        return self._open().dimension
+
+    def embed(self, texts: "Sequence[str]", role: "Role" = "document") -> "Floats":
+        """As `Embedder.embed`; waits for what is being made, and makes the rest. A vector that was made ahead is given out once.
+
+        Raises:
+            EmbedderError: a text cannot be embedded, or the embedder is away.
+        """
+        if role != "document" or not texts:
+            return self._open().embed(texts, role)
+        wanted = dict.fromkeys(texts)
+        with self._moved:
+            self._moved.wait_for(lambda: self._expected.isdisjoint(wanted))
+            vectors = {text: self._made.pop(text) for text in wanted if text in self._made}
+        if missing := [text for text in wanted if text not in vectors]:
+            vectors |= zip(missing, self._open().embed(missing), strict=True)
+        return np.stack([vectors[text] for text in texts])
+
+    def stop(self) -> None:
+        """Make no more ahead; what is just being made is finished."""
+        with self._moved:
+            self._expected.clear()
+            self._moved.notify_all()
+        self._thread.join(_PATIENCE_SECONDS)
+
+    def _work(self, texts: list[str]) -> None:
+        try:
+            embedder = self._open()
+            for start in range(0, len(texts), _AT_ONCE):
+                if not self._expected:
+                    return
+                chunk = texts[start : start + _AT_ONCE]
+                vectors = embedder.embed(chunk)
+                with self._moved:
+                    self._made |= zip(chunk, vectors, strict=True)
+                    self._expected.difference_update(chunk)
+                    self._moved.notify_all()
+        except Exception:  # noqa: BLE001 - whoever asks for the vector meets it again, and can say where
+            return
+        finally:
+            with self._moved:
+                self._expected.clear()
+                self._moved.notify_all()

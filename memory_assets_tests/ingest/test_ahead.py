@@ -1,0 +1,64 @@
+"""What is embedded before it is asked for."""
+
+from collections.abc import Sequence
+from threading import Event
+
+import numpy as np
+import pytest
+
+from memory_assets.ingest import ahead as ahead_room
+from memory_assets.ingest.ahead import _AT_ONCE, AheadEmbedder
+from memory_assets.language.embedders.protocol import EmbedderAwayError
+
+TEXTS = [f"note {number}" for number in range(3 * _AT_ONCE)]
+
+
+class Counting:
+    """Gives each text the vector of its length, and knows what it was asked for."""
+
+    name = "counting"
+    dimension = 2
+
+    def __init__(self, away: bool = False) -> None:
+        self.asked: list[str] = []
+        self.away = away
+        self.begun, self.may_go_on = Event(), Event()
+        self.may_go_on.set()
+
+    def embed(self, texts: Sequence[str], role: str = "document") -> np.ndarray:
+        self.asked += texts
+        self.begun.set()
+        if self.away:
+            raise EmbedderAwayError("The embedder is away.")
+        self.may_go_on.wait(10)
+        return np.array([(len(text), 1) for text in texts], np.float32)
+
+
+def test_what_was_made_ahead_is_not_made_again_and_what_was_not_is_made() -> None:
+    embedder = Counting()
+    ahead = AheadEmbedder(lambda: embedder, TEXTS)
+    wanted = ["another", *TEXTS, "note 7"]
+    assert ahead.embed(wanted).tolist() == [[len(text), 1] for text in wanted]
+    assert sorted(embedder.asked) == sorted([*TEXTS, "another"])
+    assert (ahead.name, ahead.dimension) == ("counting", 2)
+
+
+def test_an_embedder_that_is_away_is_told_of_where_the_vector_is_asked_for() -> None:
+    embedder = Counting(away=True)
+    ahead = AheadEmbedder(lambda: embedder, TEXTS)
+    with pytest.raises(EmbedderAwayError):
+        ahead.embed(TEXTS[:1])
+    embedder.away = False
+    assert ahead.embed(TEXTS[:1]).shape == (1, 2)
+
+
+def test_no_more_is_made_ahead_once_the_run_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ahead_room, "_PATIENCE_SECONDS", 0.01)
+    embedder = Counting()
+    embedder.may_go_on.clear()
+    ahead = AheadEmbedder(lambda: embedder, TEXTS)
+    embedder.begun.wait(10)
+    ahead.stop()
+    embedder.may_go_on.set()
+    ahead._thread.join(10)
+    assert embedder.asked == TEXTS[:_AT_ONCE]
