@@ -7,6 +7,7 @@ processes; the others share this one. Ends with a traceback where one of them fa
 """
 
 import asyncio
+import json
 import os
 import re
 import signal
@@ -32,7 +33,12 @@ def main(folder: Path) -> None:
     lines.write_text(
         '{"content": "Bob keeps the keys.", "id": 7}\n{"content": "Bob lost the keys.", "id": 8}\n', encoding="utf-8"
     )
-    called = {"store", "run", "serve", "mcp"}
+    transcript = folder / "session.jsonl"
+    transcript.write_text('{"type": "user", "message": {"role": "user", "content": "Always lint first."}}\n', encoding="utf-8")
+    given = json.dumps({"session_id": "a", "source": "startup", "cwd": str(folder), "transcript_path": str(transcript)}).encode()
+    for hook in ("session-start", "session-end"):
+        subprocess.run([*_MEMORY, hook], input=given, check=True)
+    called = {"store", "run", "serve", "mcp", "session-start", "session-end"}
     before = os.umask(0)
     keep_private()  # as `memory` does before it calls one of these
     for line in (
@@ -45,12 +51,10 @@ def main(folder: Path) -> None:
         "health",
         "show 7",
         "tag 7 keys",
-        "edit 7 Bob-keeps-the-keys-in-June",
-        "relate 7 LEADS_TO 8",
         "supersede 8 7",
         "undo 8",
-        "session-start",
-        "session-end",
+        "edit 7 Bob-keeps-the-keys-in-June",
+        "relate 7 LEADS_TO 8",
         "noted",
         "install claude-code --dry-run",
         "forget 8",

@@ -1,21 +1,24 @@
-"""Puts the plugin where Claude Code loads it by itself, and takes it out again: a folder of ours, and nothing of the user's settings.
+"""Puts the plugin where Claude Code loads it by itself, and takes it out again.
 
-`<configuration>/skills/memory` is such a place since Claude Code 2.1. A list of digests beside the plugin tells what was written; a
-file that its owner changed since is never lost.
+It is a folder of ours; of the user's settings at most the status line is written, which no plugin can bring.
+`<configuration>/skills/memory` is such a place since Claude Code 2.1. A list beside the plugin tells what was written; a file that its
+owner changed since is never lost.
 """
 
 import hashlib
 import json
 import os
+import shlex
 import shutil
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from memory_assets.errors import ConflictError
 from memory_assets.install.plugin import NAME, plugin_files
+from memory_assets.install.settings_file import added_member, can_take_out, insert, take_out
 from memory_assets.stores.files import replace_file
 
 _LIST = ".installed.json"
@@ -28,8 +31,22 @@ class Change:
     """What becomes of one file."""
 
     action: str
-    """`write`, `keep` (it is so already), `copy` (changed by its owner: copied aside, then written), `delete` or `leave`."""
+    """`write`, `keep` (it is so already), `copy` (changed by its owner: copied aside, then written), `merge`, `delete`, `unmerge` or
+    `leave`."""
     path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class _Installed:
+    """What the list beside the plugin tells."""
+
+    files: Mapping[str, str]
+    """Digest of each file that was written, by its path in the folder."""
+    merged: str = ""
+    """What was inserted into the user's settings."""
+
+    def write(self, folder: Path) -> None:
+        replace_file(folder / _LIST, json.dumps(asdict(self), indent=2) + "\n")
 
 
 def plugin_folder() -> Path:
@@ -44,19 +61,36 @@ def program() -> list[str]:
     return [str(script)] if script.exists() else [sys.executable, "-m", "memory_assets.cli"]
 
 
-def install(folder: Path, tenant: str | None, *, dry_run: bool) -> list[Change]:
+def settings_file(folder: Path) -> Path:
+    """The user's settings beside the plugin in `folder`."""
+    return folder.parents[1] / "settings.json"
+
+
+def install(folder: Path, tenant: str | None, *, status_line: bool, dry_run: bool) -> list[Change]:
     """Write the plugin into `folder`; a second time, only what differs.
 
+    Args:
+        folder: the plugin's.
+        tenant: whose memory; None for that of the settings.
+        status_line: give the user's settings a status line, unless they have one.
+        dry_run: change nothing.
+
     Raises:
-        ConflictError: somebody else's files are there; nothing was changed.
+        ConflictError: somebody else's files are there, or the settings are not JSON; nothing was changed.
         OSError: the disk does not take it.
     """
     files = plugin_files(program(), tenant)
+    settings = settings_file(folder)
+    command = {"type": "command", "command": shlex.join([*program(), "status", "--line"])}
+    merged = added_member(settings, "statusLine", command) if status_line else ""
+    merging = [Change("merge" if merged else "keep", settings)] if status_line else []
     if not folder.exists():
         if not dry_run:
             _make(folder, files)
-        return [Change("write", folder / name) for name in files]
-    ours = _written(folder)
+            _merge(folder, merged)
+        return [*(Change("write", folder / name) for name in files), *merging]
+    held = _written(folder)
+    ours = held.files
     changes: list[Change] = []
     for name, text in files.items():
         path = folder / name
@@ -69,8 +103,9 @@ def install(folder: Path, tenant: str | None, *, dry_run: bool) -> list[Change]:
             replace_file(path.with_name(path.name + _KEPT), path.read_bytes())
         replace_file(path, text)
     if not dry_run:
-        replace_file(folder / _LIST, _list_of(files))
-    return changes
+        _Installed(_digests(files), held.merged).write(folder)
+        _merge(folder, merged)
+    return [*changes, *merging]
 
 
 def remove(folder: Path, *, dry_run: bool) -> list[Change]:
@@ -82,10 +117,16 @@ def remove(folder: Path, *, dry_run: bool) -> list[Change]:
     """
     if not folder.exists():
         return []
-    ours = _written(folder)
+    held, settings = _written(folder), settings_file(folder)
+    ours = held.files
     changes = [Change("delete" if _digest(folder / name) == digest else "leave", folder / name) for name, digest in ours.items()]
     changes = [change for change in changes if change.path.exists()]
+    separable = can_take_out(settings, held.merged)
+    if held.merged:
+        changes.append(Change("unmerge" if separable else "leave", settings))
     if not dry_run:
+        if separable:
+            take_out(settings, held.merged)
         for change in changes:
             if change.action == "delete":
                 change.path.unlink()
@@ -101,28 +142,37 @@ def _make(folder: Path, files: Mapping[str, str]) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     temporary = Path(tempfile.mkdtemp(prefix=f".{NAME}.", dir=folder.parent))
     try:
-        for name, text in {**files, _LIST: _list_of(files)}.items():
+        for name, text in files.items():
             replace_file(temporary / name, text)
+        _Installed(_digests(files)).write(temporary)
         temporary.rename(folder)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
 
 
-def _written(folder: Path) -> dict[str, str]:
-    """The digest of each file that was written into `folder`, by its path there."""
+def _merge(folder: Path, text: str) -> None:
+    """Note what the settings are given, then give it: killed in between, `remove` finds nothing to take out."""
+    if text:
+        _Installed(_written(folder).files, text).write(folder)
+        insert(settings_file(folder), text)
+
+
+def _written(folder: Path) -> _Installed:
+    """What was written into `folder`."""
     try:
         held = json.loads((folder / _LIST).read_bytes())
         listed = {str(name): str(digest) for name, digest in held["files"].items()}
+        merged = str(held["merged"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ConflictError(f"{folder} holds something that `memory install` did not write; move it away first.") from error
     if any(not (folder / name).resolve().is_relative_to(folder.resolve()) for name in listed):
         raise ConflictError(f"{folder / _LIST} names files outside of it; move the folder away first.")
-    return listed
+    return _Installed(listed, merged)
 
 
-def _list_of(files: Mapping[str, str]) -> str:
-    return json.dumps({"files": {name: _digest_of(text) for name, text in files.items()}}, indent=2) + "\n"
+def _digests(files: Mapping[str, str]) -> dict[str, str]:
+    return {name: _digest_of(text) for name, text in files.items()}
 
 
 def _digest_of(text: str) -> str:

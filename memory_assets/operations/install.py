@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import BaseModel
 
 from memory_assets.install.claude_code import install, plugin_folder, remove
+from memory_assets.install.settings_file import BACKUP
 from memory_assets.operations.answers import Answer, LocalTime
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ _SAID = {
     "write": "written",
     "keep": "is so already",
     "copy": "written; your version is kept beside it as .yours",
+    "merge": f"statusLine added, all else as it was; kept as it was beside it as {BACKUP}",
+    "unmerge": "statusLine taken out, all else as it is",
     "delete": "deleted",
     "leave": "left, because you changed it",
 }
@@ -25,7 +28,7 @@ _SAID = {
 class ChangeView(BaseModel):
     """What became of one file."""
 
-    action: Literal["write", "keep", "copy", "delete", "leave"]
+    action: Literal["write", "keep", "copy", "merge", "unmerge", "delete", "leave"]
     path: str
 
 
@@ -49,15 +52,15 @@ class Installed(Answer):
         return "\n".join(["The plugin is in place; it is loaded when a session begins, or by /reload-plugins.", *lines, _NEXT])
 
 
-_NEXT = """In Claude Code: /memory:remember, /memory:recall, /memory:learn. `memory session-start --off` silences it in a project.
-For the status line, add to settings.json: "statusLine": {"type": "command", "command": "memory status --line"}"""
+_NEXT = "In Claude Code: /memory:remember, /memory:recall, /memory:learn. `memory session-start --off` silences it in a project."
 
 
-def install_claude_code(tenant: str | None, *, take_out: bool, dry_run: bool) -> Installed:
+def install_claude_code(tenant: str | None, *, status_line: bool, take_out: bool, dry_run: bool) -> Installed:
     """Put the plugin where Claude Code loads it, or take it out.
 
     Args:
         tenant: whose memory the plugin uses; None for that of the settings.
+        status_line: give the user's settings a status line too, unless they have one.
         take_out: delete what was written.
         dry_run: change nothing.
 
@@ -66,12 +69,16 @@ def install_claude_code(tenant: str | None, *, take_out: bool, dry_run: bool) ->
         OSError: the disk does not take it.
     """
     folder = plugin_folder()
-    changes = remove(folder, dry_run=dry_run) if take_out else install(folder, tenant, dry_run=dry_run)
-    return Installed(folder=str(folder), dry_run=dry_run, removed=take_out, changes=_views(folder, changes))
+    if take_out:
+        return Installed(
+            folder=str(folder), dry_run=dry_run, removed=True, changes=_views(folder, remove(folder, dry_run=dry_run))
+        )
+    changes = install(folder, tenant, status_line=status_line, dry_run=dry_run)
+    return Installed(folder=str(folder), dry_run=dry_run, removed=False, changes=_views(folder, changes))
 
 
 def _views(folder: Path, changes: "Sequence[Change]") -> tuple[ChangeView, ...]:
     return tuple(
-        ChangeView.model_validate({"action": change.action, "path": str(change.path.relative_to(folder.parent))})
+        ChangeView.model_validate({"action": change.action, "path": str(change.path.relative_to(folder.parents[1]))})
         for change in changes
     )

@@ -87,7 +87,54 @@ def test_what_its_owner_changed_is_never_lost(folder: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("listed", [None, "{", '{"files": {"../own/SKILL.md": "x"}}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'{ "model":"x" }',
+        b"{}",
+        b'\xef\xbb\xbf{\r\n\t"a": [1,\r\n2],\r\n\t"b": {}\r\n}\r\n',
+        '{\n  "hooks": {"statusLine": "{ é"}\n}'.encode(),
+        None,
+    ],
+)
+def test_a_status_line_is_merged_and_every_other_byte_stays(folder: Path, text: bytes | None) -> None:
+    settings = folder.parents[1] / "settings.json"
+    settings.unlink()
+    if text is not None:
+        settings.write_bytes(text)
+    install("--status-line", "--dry-run")
+    assert (settings.read_bytes() if settings.exists() else None) == text
+    install("--status-line")
+    merged = settings.read_bytes()
+    held = json.loads(merged.decode("utf-8-sig"))
+    assert held.pop("statusLine")["command"].endswith("status --line")
+    assert held == json.loads((text or b"{}").decode("utf-8-sig"))
+    if text is not None:
+        assert settings.with_name("settings.json.before-memory").read_bytes() == text
+    install("--status-line")
+    install()
+    assert settings.read_bytes() == merged
+    settings.write_bytes(merged + b"\n")
+    install("--remove")
+    assert settings.read_bytes() == (b"{}\n" if text is None else text) + b"\n"
+
+
+def test_a_status_line_of_the_users_stays_and_broken_settings_stop_everything(folder: Path) -> None:
+    settings = folder.parents[1] / "settings.json"
+    for text in ('{"statusLine": {"type": "command", "command": "mine"}}', '{"model": }', "[]"):
+        settings.write_text(text)
+        before = everything(folder.parents[1])
+        ended = CliRunner().invoke(cli, ["install", "claude-code", "--status-line"])
+        assert settings.read_text() == text
+        if "mine" in text:
+            assert "is so already" in ended.output
+            install("--remove")
+        else:
+            assert "mend it" in str(ended.exception)
+        assert everything(folder.parents[1]) == before
+
+
+@pytest.mark.parametrize("listed", [None, "{", '{"files": {"../own/SKILL.md": "x"}, "merged": ""}'])
 def test_somebody_elses_folder_is_left_alone(folder: Path, listed: str | None) -> None:
     folder.mkdir()
     (folder / "SKILL.md").write_text("somebody else's")
