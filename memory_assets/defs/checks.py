@@ -10,12 +10,15 @@ from dataclasses import dataclass
 import dagster as dg
 import numpy as np
 
+from memory_assets.defs.assets.curation import canonical_entries, silo_backlog
 from memory_assets.defs.assets.graph import graph_edges, relevance_scores
 from memory_assets.defs.assets.memory import memories
 from memory_assets.defs.assets.tana import tana_graph
 from memory_assets.defs.failures import told
 from memory_assets.defs.partitions import TENANTS, partitioned_checks
 from memory_assets.defs.resources import MemoryResource
+from memory_assets.learn.backlog import dangling_pointers, doubled_names
+from memory_assets.learn.homes import Homes, load_pai_memories
 from memory_assets.models import State
 from memory_assets.tenants import Tenant
 
@@ -62,6 +65,18 @@ def _strangers(tenant: Tenant) -> int:
         connection.register("rows", rows)
         found = connection.execute("SELECT count(*) FROM rows ANTI JOIN memory_entries e ON e.key = rows.source_key").fetchone()
     return found[0] if found else 0
+
+
+def _dangling(tenant: Tenant) -> int:
+    return dangling_pointers(tenant.settings.claude_projects_dir) if tenant.name == tenant.settings.tenant else 0
+
+
+def _of_homes(faults: Callable[[Homes], int]) -> Callable[[Tenant], int]:
+    def count(tenant: Tenant) -> int:
+        owns_files = tenant.name == tenant.settings.tenant
+        return faults(load_pai_memories(tenant.settings.pai_learning_dir)) if owns_files else 0
+
+    return count
 
 
 def _counted(query: str) -> Callable[[Tenant], int]:
@@ -125,6 +140,27 @@ INVARIANTS = (
             ANTI JOIN tana_nodes USING (id)
         """),
         "Materialise tana_graph again.",
+    ),
+    Invariant(
+        "every_canonical_entry_has_provenance",
+        canonical_entries,
+        "Every entry of the homes says where and when it was learned: source_cwd and ingested_at.",
+        _of_homes(lambda homes: sum(bool(entry.missing_provenance) for entry in homes.entries)),
+        "Write source_cwd and ingested_at into the frontmatter of those entries; what apply writes has them.",
+    ),
+    Invariant(
+        "no_name_twice_in_a_home",
+        canonical_entries,
+        "No two entries of one home have the same name.",
+        _of_homes(doubled_names),
+        "Give one of them another name, or merge them by hand.",
+    ),
+    Invariant(
+        "no_index_line_without_a_file",
+        silo_backlog,
+        "Every line of a silo's MEMORY.md that points to a file points to one that is there.",
+        _dangling,
+        "`memory status --refused` names the lines; take them out, or put the files back.",
     ),
 )
 

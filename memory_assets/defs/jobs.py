@@ -1,4 +1,4 @@
-"""Jobs: `remember` goes from the sources to the scores, `reflect` from the memories; the others are the sleep cycles."""
+"""Jobs: `remember` goes from the sources to the scores, `reflect` from the memories; sleep cycles; what goes before curation."""
 
 import dagster as dg
 
@@ -37,6 +37,16 @@ read_tana = dg.define_asset_job(
     selection=dg.AssetSelection.assets("tana_graph"),
     description="What changed in Tana.",
 )
+backlog = dg.define_asset_job(
+    "backlog",
+    selection=dg.AssetSelection.assets("silo_backlog", "canonical_entries"),
+    description="What waits in the silos, and what was curated; reads alone.",
+)
+propose = dg.define_asset_job(
+    "propose",
+    selection=dg.AssetSelection.assets("silo_backlog", "canonical_entries", "proposals"),
+    description="`memory learn check`: proposals for a person to decide. Applies nothing.",
+)
 
 
-JOBS = [remember, reflect, decay, creative, cluster, forget, read_tana]
+JOBS = [remember, reflect, decay, creative, cluster, forget, read_tana, backlog, propose]

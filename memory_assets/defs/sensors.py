@@ -15,9 +15,10 @@ from time import monotonic
 
 import dagster as dg
 
+from memory_assets.defs.assets.curation import silo_backlog
 from memory_assets.defs.assets.memory import stored_memories
 from memory_assets.defs.assets.sources import learning_entries, seed_entries, silo_files
-from memory_assets.defs.jobs import reflect, remember
+from memory_assets.defs.jobs import backlog, reflect, remember
 from memory_assets.defs.partitions import PARTITION_SET, TENANTS
 from memory_assets.defs.reached import next_run
 from memory_assets.defs.resources import MemoryResource
@@ -30,6 +31,7 @@ from memory_assets.settings import Settings
 from memory_assets.tenants import Tenant, sweep_deleted, tenant_names
 
 _INTERVAL_SECONDS = 10
+_NUDGE_SECONDS = 900
 _HOUR_SECONDS = 3600
 _BUDGET_SECONDS = 0.5
 """How long a tick opens stores; the tenants it did not get to come next time."""
@@ -40,14 +42,21 @@ _MOST_REQUESTS = 25
 
 
 def _source_sensor(
-    name: str, asset: dg.AssetsDefinition, source: Source, path_of: Callable[[Settings], Path], what: str
+    name: str,
+    asset: dg.AssetsDefinition,
+    source: Source,
+    path_of: Callable[[Settings], Path],
+    what: str,
+    *,
+    job: str = remember.name,
+    interval: int = _INTERVAL_SECONDS,
 ) -> dg.SensorDefinition:
     @dg.sensor(
         name=name,
-        job=remember,
-        minimum_interval_seconds=_INTERVAL_SECONDS,
+        job_name=job,
+        minimum_interval_seconds=interval,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description=f"Runs `remember` when {what} change.",
+        description=f"Runs `{job}` when {what} change.",
     )
     def evaluate(context: dg.SensorEvaluationContext, memory: MemoryResource) -> dg.SensorResult | dg.SkipReason:
         end_dead_runs(context.instance)
@@ -171,6 +180,15 @@ SENSORS = [
         Source.PAI_LEARNING,
         lambda settings: settings.pai_learning_dir,
         "the homes of the LEARNING store",
+    ),
+    _source_sensor(
+        "backlog_sensor",
+        silo_backlog,
+        Source.CLAUDE_SILO,
+        lambda settings: settings.claude_projects_dir,
+        "Claude Code's memory files, to nudge: it counts what waits for `memory learn`, and proposes and applies nothing,",
+        job=backlog.name,
+        interval=_NUDGE_SECONDS,
     ),
     stored_memories_sensor,
     housekeeping_sensor,

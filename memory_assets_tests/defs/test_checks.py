@@ -27,7 +27,7 @@ def spoil_vectors(tenant: Tenant) -> None:
 
 
 def test_every_invariant_counts_what_breaks_it(write_silo: WriteSilo, tenant: Tenant, instance: dg.DagsterInstance) -> None:
-    write_silo("owner", "Priya owns the billing export.")
+    silo = write_silo("owner", "Priya owns the billing export.")
     assert run(instance).success
     assert {each.name: each.faults(tenant) for each in INVARIANTS} == {each.name: 0 for each in INVARIANTS}
     spoil_vectors(tenant)
@@ -42,6 +42,11 @@ def test_every_invariant_counts_what_breaks_it(write_silo: WriteSilo, tenant: Te
     twin = tenant.memories.table.search().where(f"id = {memory.id}").to_arrow()
     twin = twin.set_column(twin.schema.get_field_index("id"), "id", pa.array([memory.id + 1]))
     tenant.memories.table.add(twin)
+    home = tenant.settings.pai_learning_dir / "USER"
+    home.mkdir(parents=True)
+    for name in ("a.md", "b.md"):
+        (home / name).write_text("---\nname: twice\n---\nWithout provenance.\n")
+    (silo.parent / "MEMORY.md").write_text("- [Gone](gone.md)\n")
     assert {each.name for each in INVARIANTS if not each.faults(tenant)} == set()
 
 

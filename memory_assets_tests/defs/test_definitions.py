@@ -32,15 +32,21 @@ LINEAGE = {
     "clusters": {"relevance_scores"},
     "archived_memories": {"relevance_scores"},
     "tana_graph": set(),
+    "silo_backlog": {"silo_files"},
+    "canonical_entries": {"learning_entries"},
+    "proposals": {"silo_backlog", "canonical_entries"},
 }
+CURATION = {"silo_backlog", "canonical_entries", "proposals"}
 SELECTED = {
-    "remember": LINEAGE.keys() - {"stored_memories", "creative_links", "clusters", "archived_memories", "tana_graph"},
+    "remember": LINEAGE.keys() - CURATION - {"stored_memories", "creative_links", "clusters", "archived_memories", "tana_graph"},
     "reflect": {"graph_edges", "relevance_scores"},
     "decay": {"relevance_scores"},
     "creative": {"creative_links"},
     "cluster": {"clusters"},
     "forget": {"archived_memories"},
     "read_tana": {"tana_graph"},
+    "backlog": CURATION - {"proposals"},
+    "propose": CURATION,
 }
 
 
@@ -79,9 +85,13 @@ def test_assets_jobs_checks_and_automation_are_the_documented_ones() -> None:
         "scores_within_bounds": "relevance_scores",
         "no_link_of_an_unknown_tana_node": "tana_graph",
         "few_leave_recall_at_once": "archived_memories",
+        "every_canonical_entry_has_provenance": "canonical_entries",
+        "no_name_twice_in_a_home": "canonical_entries",
+        "no_index_line_without_a_file": "silo_backlog",
     }
     assert {sensor.name for sensor in defs.sensors or []} == {
         "silo_files_sensor",
+        "backlog_sensor",
         "seed_sensor",
         "learning_sensor",
         "stored_memories_sensor",

@@ -1,0 +1,33 @@
+"""The curation group: it counts, proposes and nudges, and never applies."""
+
+import dagster as dg
+
+from memory_assets.learn.desk import Desk
+from memory_assets.tenants import Tenant
+from memory_assets_tests.conftest import WriteSilo
+from memory_assets_tests.defs.conftest import metadata, run
+from memory_assets_tests.learn.conftest import tree
+
+
+def test_the_queue_is_counted_and_proposals_wait_for_a_person(
+    write_silo: WriteSilo, tenant: Tenant, instance: dg.DagsterInstance
+) -> None:
+    write_silo("owner", "Priya owns the billing export.")
+    write_silo("plan", "Show the plan first.", kind="feedback", slug="-home-ada-lab")
+    silos = tree(tenant.settings.claude_projects_dir)
+
+    result = run(instance, "propose")
+
+    assert result.success
+    assert tree(tenant.settings.claude_projects_dir) == silos
+    counted = metadata(result, "silo_backlog")
+    assert counted["nudge"].startswith("2 un-ingested memories across 2 silos: ")
+    assert counted["by_type"] == {"feedback": 1, "project": 1}
+    assert metadata(result, "proposals")["pending"] == 1
+    assert metadata(result, "canonical_entries")["dagster/partition_row_count"] == 0
+
+    Desk(tenant).apply()
+    again = run(instance, "backlog")
+    assert metadata(again, "silo_backlog")["dagster/partition_row_count"] == 1
+    assert metadata(again, "canonical_entries")["project"] == 1
+    assert all(check.passed for check in again.get_asset_check_evaluations())
