@@ -44,8 +44,8 @@ def execute(plan: Plan, journal: Journal, folder: Path, projects_dir: Path) -> l
         DamagedError: the journal cannot be read.
     """
     left: list[str] = []
-    for placed in plan.placed:
-        _place(placed, journal.content(plan.number, placed.digest), left)
+    contents = journal.contents(plan.number)
+    effects.put_all({Path(placed.path): contents[placed.digest] for placed in plan.placed if _is_to_be_placed(placed, left)})
     _write_moves(journal, folder)
     for place, (silo, files) in enumerate(plan.by_silo().items()):
         if not _is_silo(silo, projects_dir):
@@ -53,6 +53,8 @@ def execute(plan: Plan, journal: Journal, folder: Path, projects_dir: Path) -> l
             continue
         for taken in files:
             _take(taken, left)
+        if silo.is_dir():
+            effects.sync(silo)
         _shorten_index(silo, files, plan, place, journal, projects_dir, left)
     _set_status(folder, plan, Status.ACCEPTED, Status.APPLIED)
     return left
@@ -69,18 +71,19 @@ def undo(plan: Plan, journal: Journal, folder: Path, projects_dir: Path) -> list
         DamagedError: the journal cannot be read.
     """
     left: list[str] = []
+    contents = journal.contents(plan.number)
     journal.mark(plan.number, "undoing")
     for place, (silo, files) in enumerate(plan.by_silo().items()):
         if not _is_silo(silo, projects_dir):
             left.append(f"{silo} is no silo of {projects_dir} any more, and stays as it is.")
             continue
         for taken in files:
-            _bring_back(taken, journal.content(plan.number, taken.digest), left)
+            _bring_back(taken, contents[taken.digest], left)
         _restore_index(silo, files, plan, place, journal, projects_dir, left)
     kept = {Path(taken.canonical) for taken in plan.taken if _digest(Path(taken.path)) != taken.digest}
     for placed in plan.placed:
         if Path(placed.path) not in kept:
-            _unplace(placed, journal.content(plan.number, placed.before) if placed.before else None, left)
+            _unplace(placed, contents[placed.before] if placed.before else None, left)
     _set_status(folder, plan, Status.APPLIED, Status.ACCEPTED)
     _write_moves(journal, folder)
     return left
@@ -109,14 +112,14 @@ def _locked(folder: Path) -> Iterator[None]:
         raise ConflictError("Another `memory learn` is at work; wait for it to end, and run the command again.") from error
 
 
-def _place(placed: Placed, content: bytes, left: list[str]) -> None:
+def _is_to_be_placed(placed: Placed, left: list[str]) -> bool:
+    """Whether a canonical file is as the plan found it, and neither written yet nor changed by somebody else."""
     path = Path(placed.path)
     effects.remove(effects.hidden(path, "new"))
     now = _digest(path)
-    if now == placed.before:
-        effects.put(path, content)
-    elif now != placed.digest:
+    if now not in (placed.before, placed.digest):
         left.append(f"{path} changed meanwhile and stays as it is, and so does what was to be merged into it.")
+    return now == placed.before
 
 
 def _unplace(placed: Placed, before: bytes | None, left: list[str]) -> None:
@@ -151,7 +154,6 @@ def _take(taken: Taken, left: list[str]) -> None:
         effects.rename(path, aside)
     if _digest(aside) == taken.digest:
         effects.unlink(aside)
-        effects.sync(path.parent)
     else:
         left.append(f"{path} changed meanwhile and stays.")
         _put_back(aside, path)

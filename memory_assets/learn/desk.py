@@ -191,7 +191,7 @@ class Desk:
             history = 0
             if planned.plan.placed or planned.plan.taken:
                 history = keep_history(self.tenant, planned.outdone)
-                self.journal.begin(planned.plan, planned.contents.values())
+                self.journal.begin(planned.plan, planned.contents)
                 left += self._carry_out(planned.plan)
         return ApplyOutcome(planned, finished, tuple(left), history)
 

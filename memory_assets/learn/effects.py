@@ -5,6 +5,7 @@ written beside its place under a hidden name, which no reader takes for a memory
 """
 
 import os
+from collections.abc import Mapping
 from hashlib import blake2b
 from pathlib import Path
 
@@ -18,11 +19,23 @@ def hidden(path: Path, role: str) -> Path:
 
 def put(path: Path, content: bytes, mode: int = 0o600) -> None:
     """Replace a file by `content`, or make it with `mode`, in one step that lasts; an old file's permissions stay."""
+    _put(path, content, mode)
+    sync(path.parent)
+
+
+def put_all(contents: Mapping[Path, bytes]) -> None:
+    """Replace or make files as `put` does; all of them last when it returns."""
+    for path, content in contents.items():
+        _put(path, content, 0o600)
+    for folder in sorted({path.parent for path in contents}):
+        sync(folder)
+
+
+def _put(path: Path, content: bytes, mode: int) -> None:
     make_folders(path.parent)
     temporary = hidden(path, "new")
     write(temporary, content, path.stat().st_mode & 0o7777 if path.exists() else mode)
     rename(temporary, path)
-    sync(path.parent)
 
 
 def make_folders(folder: Path) -> None:

@@ -1,7 +1,7 @@
 """The journal of applies: what each is going to do is on the disk before the first step, with a copy of all that it changes.
 
     <tenant>/learn/applies/0001/plan.json    the steps; once it is there the apply will be finished, by whoever comes next
-                                <sha-256>    a file as it was, or as it is going to be
+                                contents     every file as it was, and as it is going to be, one after the other
                                 index-N      a silo's index as it was just before its lines were taken out
                                 done, undoing, undone
 
@@ -9,8 +9,9 @@ It is remembered, not derived: it lies beside the memories, and backups copy it.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from memory_assets.learn import effects
 from memory_assets.learn.silos import digest_of
 
 _PLAN = "plan.json"
+_CONTENTS = "contents"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +110,13 @@ class Journal:
         plans = (self.plan(number) for number in self.numbers() if not self.has(number, "undoing"))
         return {taken.key: taken.canonical_key for plan in plans for taken in plan.taken}
 
-    def begin(self, plan: Plan, contents: Iterable[bytes]) -> None:
-        """Write an apply down: first what it changes and writes, then its plan. From then on it will be finished."""
-        for content in contents:
-            effects.put(self._of(plan.number) / digest_of(content), content)
-        effects.put(self._of(plan.number) / _PLAN, (json.dumps(asdict(plan), ensure_ascii=False, indent=1) + "\n").encode())
+    def begin(self, plan: Plan, contents: Mapping[str, bytes]) -> None:
+        """Write an apply down: first all that it changes and writes, then its plan. From then on it will be finished."""
+        ends = list(accumulate(map(len, contents.values())))
+        spans = {digest: (end - len(data), len(data)) for (digest, data), end in zip(contents.items(), ends, strict=True)}
+        effects.put(self._of(plan.number) / _CONTENTS, b"".join(contents.values()))
+        written = json.dumps(asdict(plan) | {"contents": spans}, ensure_ascii=False, indent=1) + "\n"
+        effects.put(self._of(plan.number) / _PLAN, written.encode())
 
     def plan(self, number: int) -> Plan:
         """The plan of an apply.
@@ -120,30 +124,39 @@ class Journal:
         Raises:
             DamagedError: it cannot be read.
         """
-        path = self._of(number) / _PLAN
+        fields = self._read(number)
         try:
-            fields: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            del fields["contents"]
             placed = tuple(Placed(**each) for each in fields.pop("placed"))
             taken = tuple(Taken(**each) for each in fields.pop("taken"))
             accepted, told = tuple(fields.pop("proposals")), tuple(fields.pop("told"))
             return Plan(placed=placed, taken=taken, proposals=accepted, told=told, **fields)
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise DamagedError(f"{path} cannot be read ({error}); restore it from a backup, or move its folder away.") from error
+        except (KeyError, TypeError) as error:
+            raise _damaged(self._of(number) / _PLAN, error) from error
 
-    def content(self, number: int, digest: str) -> bytes:
-        """A file as the journal keeps it.
+    def contents(self, number: int) -> dict[str, bytes]:
+        """The files of an apply as the journal keeps them, by digest.
 
         Raises:
-            DamagedError: it is not there, or not what it was.
+            DamagedError: one is not there, or not what it was.
         """
-        path = self._of(number) / digest
+        path = self._of(number) / _CONTENTS
+        spans = self._read(number)["contents"]
         try:
             data = path.read_bytes()
         except OSError as error:
-            raise DamagedError(f"{path} cannot be read ({error.strerror}); restore it from a backup.") from error
-        if digest_of(data) != digest:
+            raise _damaged(path, error) from error
+        found = {digest: data[start : start + length] for digest, (start, length) in spans.items()}
+        if any(digest_of(content) != digest for digest, content in found.items()):
             raise DamagedError(f"{path} is not what was written there; restore it from a backup.")
-        return data
+        return found
+
+    def _read(self, number: int) -> dict[str, Any]:
+        path = self._of(number) / _PLAN
+        try:
+            return json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise _damaged(path, error) from error
 
     def has(self, number: int, mark: str) -> bool:
         """Whether an apply bears a mark: `done`, `undoing`, `undone`."""
@@ -164,3 +177,7 @@ class Journal:
 
     def _of(self, number: int) -> Path:
         return self.folder / f"{number:04}"
+
+
+def _damaged(path: Path, error: Exception) -> DamagedError:
+    return DamagedError(f"{path} cannot be read ({error}); restore it from a backup, or move its folder away.")

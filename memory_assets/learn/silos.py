@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache, partial
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from memory_assets.learn.index import hooks_of
 from memory_assets.models import Kind, Refusal, Source, SourceItem
@@ -114,7 +114,7 @@ def _scan_silo(builder: ScanBuilder, silo: Path, dating: Dating, max_bytes: int,
             project=project(),
             metadata={"slug": silo.name},
         )
-        _require_memory(data)
+        _require_memory(item, data)
         if index_fault:
             raise index_fault
         status = file.stat()
@@ -152,14 +152,14 @@ def _not_said(item: SourceItem, hooks: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(hook for hook in hooks if hook.rstrip(".…").lower() not in text)
 
 
-def _require_memory(data: bytes) -> None:
+def _require_memory(item: SourceItem, data: bytes) -> None:
     """Refuse what is read but may be somebody else's file: without a type, or without anything that names it."""
+    if "kind" in item.metadata.get("guessed", ()):
+        named = "its frontmatter names no type" if parse(decode(data)[0])[0] else "it has no frontmatter"
+        raise RefusedFileError(f"unrecognised: {named}", _MEND)
+    if item.description or item.title != PurePath(item.metadata["path"]).stem:
+        return
     fields, _ = parse(decode(data)[0])
     nested = fields.get("metadata")
-    named = fields | (nested if isinstance(nested, dict) else {})
-    if not fields:
-        raise RefusedFileError("unrecognised: it has no frontmatter", _MEND)
-    if not named.get("type"):
-        raise RefusedFileError("unrecognised: its frontmatter names no type", _MEND)
-    if not (named.get("name") or named.get("description")):
+    if not (fields.get("name") or (isinstance(nested, dict) and nested.get("name"))):
         raise RefusedFileError("unrecognised: it has neither a name nor a description", _MEND)

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 Embed = Callable[[Sequence[str]], "Vectors"]
 """Texts to unit vectors, one row each."""
 
-SAME_RULE = 0.75
-"""Likeness, 0 for unrelated and 1 for equal, from which two feedback files state one rule."""
+SAME_RULE = 0.78
+"""Likeness, 0 for unrelated and 1 for equal, from which two feedback files state one rule. The same rule in other words lies from 0.69
+to 0.79, its opposite at 0.57: rather two proposals for one rule than one for two."""
 SAME_THEME = 0.4
 """Likeness from which a signal belongs to a theme. Over the sample home's signals 0.35 to 0.5 give the same themes."""
 _UNRELATED = (
@@ -38,8 +39,8 @@ _UNRELATED = (
 def group(signals: Sequence[Signal], embed: Embed) -> list[list[Signal]]:
     """Return the signals in groups that are about one thing; each signal in one of them, in the order of the first of each.
 
-    Feedback files of one name, or that are nearly the same, are one group. Each other signal joins the group that it is most like, or
-    begins one; what went well and what went wrong never meet.
+    Feedback files of one name, or that are all nearly the same, are one group. Each other signal joins the group that it is most like,
+    or begins one; what went well and what went wrong never meet.
 
     Args:
         signals: all of them with words.
@@ -51,24 +52,36 @@ def group(signals: Sequence[Signal], embed: Embed) -> list[list[Signal]]:
     reference, vectors = vectors[: len(_UNRELATED)], vectors[len(_UNRELATED) :]
     pairs = np.triu_indices(len(reference), 1)
     floor = float((reference @ reference.T)[pairs].mean())
-    order = sorted(
-        range(len(signals)),
-        key=lambda place: (signals[place].entry is None, signals[place].evidence.at, signals[place].evidence.key),
-    )
-    groups = _Groups(vectors, floor)
-    named: dict[str, int] = {}
+    order = sorted(range(len(signals)), key=lambda place: (signals[place].evidence.at, signals[place].evidence.key))
+    files = [place for place in order if signals[place].entry]
+    groups = _Groups(vectors, floor, _same_rules([signals[place] for place in files], vectors[files], floor), files)
     for place in order:
-        signal = signals[place]
-        name = signal.entry.item.title if signal.entry else ""
-        best, likeness = groups.nearest(place, praise=signal.praise)
-        if name and name in named:
-            best = named[name]
-        elif likeness < (SAME_RULE if signal.entry else SAME_THEME):
-            best = groups.begin(praise=signal.praise)
-        groups.join(best, place)
-        if name:
-            named.setdefault(name, best)
+        if signals[place].entry:
+            continue
+        praise = signals[place].praise
+        best, likeness = groups.nearest(place, praise=praise)
+        groups.join(best if likeness >= SAME_THEME else groups.begin(praise=praise), place)
     return [[signals[place] for place in places] for places in groups.places]
+
+
+def _same_rules(files: Sequence[Signal], vectors: "Vectors", floor: float) -> list[list[int]]:
+    """Return the files that state one rule, by their places: those of one name, and those that are like every other of a group."""
+    groups: list[list[int]] = []
+    named: dict[str, int] = {}
+    of_place = np.full(len(files), -1)
+    for place, signal in enumerate(files):
+        name = signal.entry.item.title if signal.entry else ""
+        likeness = (vectors[:place] @ vectors[place] - floor) / (1 - floor)
+        least = np.full(len(groups), np.inf)
+        np.minimum.at(least, of_place[:place], likeness)
+        best = named.get(name, int(least.argmax()) if len(groups) else -1)
+        if name not in named and (best < 0 or least[best] < SAME_RULE):
+            best = len(groups)
+            groups.append([])
+        groups[best].append(place)
+        of_place[place] = best
+        named.setdefault(name, best)
+    return groups
 
 
 def most_telling(group: Sequence[Signal], embed: Embed) -> Signal:
@@ -82,12 +95,16 @@ def most_telling(group: Sequence[Signal], embed: Embed) -> Signal:
 class _Groups:
     """Groups that grow: the middle of each is the mean of its members."""
 
-    def __init__(self, vectors: "Vectors", floor: float) -> None:
+    def __init__(self, vectors: "Vectors", floor: float, of_files: Sequence[Sequence[int]], files: Sequence[int]) -> None:
         self.places: list[list[int]] = []
         self._vectors = vectors
         self._floor = floor
         self._praise: list[bool] = []
         self._sums = np.zeros((0, vectors.shape[1]), np.float32)
+        for rule in of_files:
+            number = self.begin(praise=False)
+            for place in rule:
+                self.join(number, files[place])
 
     def nearest(self, place: int, *, praise: bool) -> tuple[int, float]:
         """The group that a signal is most like, and how much; -1 where there is none."""
