@@ -102,6 +102,10 @@ def _embedder(tenant: Tenant) -> Iterator[Finding]:
             f"the memories are still embedded by {stored}, which answers until they are moved to {choice.name}",
             "Run `memory backfill`.",
         )
+    elif stored and tenant.memories.columns.outdated:
+        yield Finding(
+            "note", "the vectors were made by an earlier release: nothing calls alike memories to mind", "Run `memory run`."
+        )
 
 
 def _tokens(_tenant: Tenant) -> Iterator[Finding]:

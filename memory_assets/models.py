@@ -7,7 +7,11 @@ happens where it comes in.
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 TENANT_PATTERN = r"^[a-z](?:[a-z0-9_-]{0,61}[a-z0-9])?$"
 """Lower-case ASCII, begins with a letter, at most 63 characters: no path tricks, no look-alikes, no case clashes."""
@@ -254,3 +258,12 @@ class Memory:
     metadata: dict[str, Any] = field(default_factory=dict)
     pipeline: str = ""
     """Name and version of what extracted its entities, actions and tags."""
+
+
+class TextVectors(NamedTuple):
+    """Unit vectors of some texts, each array of shape (n, dimension)."""
+
+    meanings: "npt.NDArray[np.float32]"
+    """Of what they say: what is alike goes by these."""
+    in_context: "npt.NDArray[np.float32]"
+    """Of that with who, when and where: what searches ask."""

@@ -113,9 +113,11 @@ class Settings(BaseSettings):
     )
     creative_sample: int = Field(default=500, ge=0, description="Memories that the creative cycle draws.")
     creative_similarity: Fraction = Field(
-        default=0.75, description="Cosine that a pair must exceed to be linked (seed 003, section 2)."
+        default=0.75, description="Similarity that a pair must exceed to be linked (seed 003, section 2)."
     )
-    cluster_similarity: Fraction = Field(default=0.6, description="Cosine below which memories are no neighbours in a cluster.")
+    cluster_similarity: Fraction = Field(
+        default=0.6, description="Similarity below which memories are no neighbours in a cluster."
+    )
     chat_model: str | None = Field(
         default=None,
         pattern=r"^(?:ollama|openai):\S+$",

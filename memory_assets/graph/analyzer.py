@@ -46,7 +46,7 @@ MEANINGS: dict[RelationType, str] = {
 CANDIDATES = 8
 MOST_CONFIDENT = 0.8
 """A model's word counts for less than what an author wrote."""
-_LEAST_SIMILARITY = 0.3
+_LEAST_SIMILARITY = 0.5
 _MOST_CHARACTERS = 1_500
 _LONGEST_NOTE = 300
 _MOST_PER_RUN = 200

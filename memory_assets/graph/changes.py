@@ -27,7 +27,7 @@ from memory_assets.stores.rows import COLUMNS, from_arrow
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-RULES_VERSION = 2
+RULES_VERSION = 3
 """Counts up whenever a rule may give an unchanged memory other edges."""
 
 NEIGHBOURS = 5
@@ -102,7 +102,7 @@ def find_changes(catalog: Catalog, memories: MemoryStore) -> Changes:
     Raises:
         StoreError: a store cannot be read.
     """
-    basis = f"{memories.columns.embedder}|{RULES_VERSION}"
+    basis = f"{memories.columns.embedder}|{memories.columns.meaning}|{memories.columns.scale}|{RULES_VERSION}"
     with catalog.read() as connection:
         since = _position(connection, basis)
         found = memories.changes(since, CatalogRows(connection, "graph_memories"), _LIGHT)

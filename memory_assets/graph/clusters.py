@@ -1,7 +1,7 @@
 """The cluster cycle: memories that lie close together become members of a MetaPattern with a summary.
 
 HDBSCAN runs on a sparse graph of nearest neighbours, never on all pairs: on the links between a memory and its nearest others, as
-distances 1 - cosine, cut at the least similarity. The components of that graph are clustered one by one, so a store of any size
+distances 1 - similarity, cut at the least similarity. The components of that graph are clustered one by one, so a store of any size
 costs what its neighbourhoods cost. A component that HDBSCAN leaves whole is one cluster.
 
 A cluster keeps its id from month to month as members come and go: new clusters are matched with old ones by the largest share of
@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from memory_assets.graph.neighbours import nearest_of_all, read_vectors
+from memory_assets.graph.neighbours import nearest_of_all, read_vectors, scale_of_live
 from memory_assets.graph.summaries import summarise
+from memory_assets.language.embedders.calibration import AS_THEY_ARE, Scale
 from memory_assets.language.entity_types import EntityType
 from memory_assets.language.tags import normalise_tag
 from memory_assets.models import State
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 NEIGHBOURS = 12
 LEAST_MEMBERS = 3
 LEAST_SIMILARITY = 0.6
-"""Cosine below which a neighbour is no neighbour. Lower than the creative cycle's, because a cluster is held by many."""
+"""Similarity below which a neighbour is no neighbour. Lower than the creative cycle's, because a cluster is held by many."""
 LEAST_OVERLAP = 0.3
 """Share of common members (of all members of both) from which a new cluster is the old one."""
 _MIN_SAMPLES = 2
@@ -88,14 +89,14 @@ def find_clusters(
         catalog: receives clusters, their members, nodes and PART_OF edges.
         memories: the tenant's memories.
         now: recorded for clusters that are new or changed.
-        least_similarity: cosine below which two memories are no neighbours.
+        least_similarity: on the common scale, below which two memories are no neighbours.
         dry_run: compute, but write nothing.
 
     Raises:
         StoreError: a store cannot be read or written; nothing was written.
     """
     ids, vectors = read_vectors(memories, (State.ACTIVE,))
-    labels = label_dense(vectors, least_similarity)
+    labels = label_dense(vectors, least_similarity, scale_of_live(memories))
     groups: dict[int, list[int]] = defaultdict(list)
     for place, label in enumerate(labels.tolist()):
         if label >= 0:
@@ -131,12 +132,15 @@ def find_clusters(
     return ClusterOutcome(tuple(found), len(ids), kept, len(found) - kept, len(known.keys() - set(cluster_ids)), written)
 
 
-def label_dense(vectors: "npt.NDArray[np.float32]", least_similarity: float = LEAST_SIMILARITY) -> "npt.NDArray[np.int64]":
+def label_dense(
+    vectors: "npt.NDArray[np.float32]", least_similarity: float = LEAST_SIMILARITY, scale: Scale = AS_THEY_ARE
+) -> "npt.NDArray[np.int64]":
     """The cluster of every unit vector, -1 for those that lie in none.
 
     Args:
         vectors: shape (n, dimension).
-        least_similarity: cosine below which two are no neighbours.
+        least_similarity: below which two are no neighbours.
+        scale: how cosines are read as similarities.
 
     Returns:
         Shape (n,), labels from 0.
@@ -148,10 +152,10 @@ def label_dense(vectors: "npt.NDArray[np.float32]", least_similarity: float = LE
     labels = np.full(total, -1, np.int64)
     if total < LEAST_MEMBERS:
         return labels
-    places, similarity = nearest_of_all(vectors, min(NEIGHBOURS, total - 1), least=least_similarity)
+    places, similarity = nearest_of_all(vectors, min(NEIGHBOURS, total - 1), least=scale.cosine(least_similarity))
     close = places >= 0
     rows = np.repeat(np.arange(total), places.shape[1]).reshape(places.shape)[close]
-    distances = np.clip(1 - similarity[close], 1e-6, _FARTHEST).astype(np.float64)
+    distances = np.clip(1 - scale.similarity(similarity[close]), 1e-6, _FARTHEST).astype(np.float64)
     graph = csr_array((distances, (rows, places[close])), shape=(total, total))
     graph = graph.maximum(graph.T).tocsr()
     count, component = connected_components(graph, directed=False)

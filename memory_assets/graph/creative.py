@@ -1,7 +1,7 @@
 """The creative cycle: what is alike and was never connected gets an edge.
 
 A sample of the memories that matter is drawn, the same one for a tenant in one ISO week. The nearest neighbours of each, by
-cosine above the threshold, to which no edge leads in either direction, are joined to it:
+similarity of what they say above the threshold, to which no edge leads in either direction, are joined to it:
 
     RELATES_TO      if both mention an entity: they speak of the same thing
     SHARES_THEME    if they do not: they are alike without a common subject
@@ -84,7 +84,7 @@ def find_links(
         memories: the tenant's memories.
         now: names the ISO week that seeds the sample.
         sample: how many memories are drawn among those of a relevance above 0.3.
-        least_similarity: cosine that a pair must exceed.
+        least_similarity: on the common scale, what a pair must exceed.
         dry_run: find, but write nothing.
 
     Raises:

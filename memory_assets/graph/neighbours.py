@@ -1,4 +1,4 @@
-"""Nearest memories by cosine, for many at once and never all pairs.
+"""Nearest memories by what they say, for many at once and never all pairs.
 
 By the store's index for a few, by one streamed pass over the vectors for some, by cells for all.
 """
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from memory_assets.language.embedders.calibration import Scale, scale_of
 from memory_assets.models import State
 from memory_assets.stores import lance
 from memory_assets.stores.memories import Filters, MemoryStore
@@ -40,27 +41,29 @@ def nearest_to(
     """The `count` nearest memories of each of `ids`, itself left out, of a similarity above `least`.
 
     Returns:
-        Columns `id`, `other` and `similarity` (cosine), a pair for each neighbour found. Empty before the first embedding.
+        Columns `id`, `other` and `similarity` (on the common scale, as `least` is), a pair for each neighbour found. Empty before
+        the first embedding.
 
     Raises:
         StoreError: the store cannot be read.
     """
-    column, embedder = store.columns.live, store.columns.embedder
-    if column is None or embedder is None or not ids:
+    column, scale = store.columns.meaning, scale_of_live(store)
+    if column is None or not ids:
         return EMPTY
+    least = scale.cosine(least)
     if len(ids) > len(store) // 4 and len(ids) > _EXACT:
         known, vectors = read_vectors(store, states)
         found, similarity = nearest_of_all(vectors, count, least=least)
-        pairs = _pairs(known, known[found], similarity, found >= 0)
+        pairs = _pairs(scale, known, known[found], similarity, found >= 0)
         return pairs.filter(pa.compute.is_in(pairs["id"], pa.array(ids)))  # type: ignore[attr-defined]
     known, vectors = read_vectors(store, (), ids)
     if len(known) <= _FEW:
         tables = []
         for number, vector in zip(known.tolist(), vectors, strict=True):
-            found = store.nearest(vector, embedder, count + 1, Filters(states=states))
+            found = store.alike(vector, count + 1, Filters(states=states), (least, np.inf))
             others, scores = found["id"].to_numpy(), found["similarity"].to_numpy()
-            keep = (others != number) & (scores > least)
-            tables.append(_pairs(np.array([number]), others[keep][None, :count], scores[keep][None, :count]))
+            keep = others != number
+            tables.append(_pairs(scale, np.array([number]), others[keep][None, :count], scores[keep][None, :count]))
         return pa.concat_tables(tables) if tables else EMPTY
     best_ids = np.full((len(known), count), -1, np.int64)
     best = np.full((len(known), count), least, np.float32)
@@ -73,16 +76,21 @@ def nearest_to(
             better = np.flatnonzero(block.max(axis=1) > best[:, -1])
             block = block[better]
             best_ids[better], best[better] = _merge(best_ids[better], best[better], np.broadcast_to(columns, block.shape), block)
-    return _pairs(known, best_ids, best, best_ids >= 0)
+    return _pairs(scale, known, best_ids, best, best_ids >= 0)
+
+
+def scale_of_live(store: MemoryStore) -> Scale:
+    """How the similarities of a store's vectors are read."""
+    return scale_of(store.columns.embedder, store.columns.scale)
 
 
 def read_vectors(store: MemoryStore, states: Sequence[State], ids: Sequence[int] = ()) -> "tuple[Ids, Vectors]":
-    """Ids and unit vectors of the embedded memories in some states (of any, if none is given), or of `ids`.
+    """Ids and unit vectors of what the embedded memories in some states (of any, if none is given), or of `ids`, say.
 
     Returns:
         Shapes (n,) and (n, dimension), in the order of the ids.
     """
-    column = store.columns.live
+    column = store.columns.meaning
     if column is None:
         return np.empty(0, np.int64), np.empty((0, 0), np.float32)
     numbers, parts = [], []
@@ -192,13 +200,13 @@ def _where(states: Sequence[State]) -> str:
     return f"state IN {lance.quoted(states)}" if states else "true"
 
 
-def _pairs(ids: "Ids", others: "Ids", scores: "Vectors", kept: "npt.NDArray[np.bool_] | None" = None) -> pa.Table:
+def _pairs(scale: Scale, ids: "Ids", others: "Ids", scores: "Vectors", kept: "npt.NDArray[np.bool_] | None" = None) -> pa.Table:
     rows = np.repeat(ids, others.shape[1]).reshape(others.shape)
     kept = np.ones(others.shape, bool) if kept is None else kept
     return pa.table(
         {
             "id": pa.array(rows[kept], pa.int64()),
             "other": pa.array(others[kept], pa.int64()),
-            "similarity": pa.array(np.clip(scores[kept], -1, 1), pa.float32()),
+            "similarity": pa.array(scale.similarity(scores[kept]), pa.float32()),
         }
     )

@@ -16,7 +16,7 @@ SHARED_NAME_CONFIDENCE = 0.6
 RETRACTION_CONFIDENCE = 0.75
 """A new version whose wording says that something no longer holds may mean another part of the old one."""
 DUPLICATE_SIMILARITY = 0.9
-"""Cosine from which two memories say the same."""
+"""Similarity from which two memories say the same."""
 HUB = 50
 """An entity that more memories mention connects none of them by itself."""
 ENTITY_CAP = 5

@@ -8,15 +8,19 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from memory_assets.language.embedders import spec_to_move_to
+from memory_assets.language.embedders.calibration import MEASURED, measure
+from memory_assets.language.embedders.context import embed_in_context
 from memory_assets.stores import lance
+from memory_assets.stores.embedding_columns import meaning_column, vector_array
 from memory_assets.stores.memories import MemoryStore
-from memory_assets.stores.rows import SCHEMA
+from memory_assets.stores.rows import SCHEMA, heading, statement
 
 if TYPE_CHECKING:
     from memory_assets.language.embedders import Embedder
     from memory_assets.language.pipeline import Analyzer
     from memory_assets.tenants import Tenant
 
+_EMBEDDED = ("author", "created_at", "project", "title", "content")
 _CHUNK = 512
 """Memories per commit: what a kill can lose of the work done."""
 
@@ -36,26 +40,31 @@ def reembed(store: MemoryStore, embedder: "Embedder", on_progress: Callable[[int
         StoreError: a commit failed; the same holds.
     """
     column = store.columns.add(embedder.name, embedder.dimension)
-    missing = f"{column} IS NULL"
+    meaning = meaning_column(column)
+    missing = f"{column} IS NULL OR {meaning} IS NULL"
     done = 0
     while True:
-        todo = store.scan(("id", "indexed_text", "updated_at"), missing)
+        todo = store.scan(("id", *_EMBEDDED, "updated_at"), missing)
         total = done + todo.num_rows
         for batch in todo.to_batches(max_chunksize=_CHUNK):
-            vectors = embedder.embed(batch["indexed_text"].to_pylist())
-            filled = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1), pa.float32()), vectors.shape[1])
+            author, created_at, project, title, content = (batch[name].to_pylist() for name in _EMBEDDED)
+            headings = list(map(heading, author, created_at, project))
+            vectors = embed_in_context(embedder, list(map(statement, title, content)), headings)
+            filled = {column: vector_array(vectors.in_context), meaning: vector_array(vectors.meanings)}
             now = pa.array([datetime.now(UTC)] * batch.num_rows, SCHEMA.field("updated_at").type)
-            rows = pa.table({"id": batch["id"], column: filled, "updated_at": now})
+            rows = pa.table({"id": batch["id"], **filled, "updated_at": now})
             done += store.update(rows, batch["updated_at"].to_pylist())
             on_progress(done, total)
         with store.columns.switching():
             if not store.table.count_rows(missing):
                 store.columns.make_live(column)
-                return done
+                break
+    calibrate(store, embedder)
+    return done
 
 
 def catch_up(tenant: "Tenant", on_progress: Callable[[int, int], None]) -> int:
-    """Move the memories to the embedder of the settings, unless that is only a fallback.
+    """Move the memories to the embedder of the settings, unless that is only a fallback, or else to how vectors are made now.
 
     Returns:
         How many memories were embedded now.
@@ -64,8 +73,24 @@ def catch_up(tenant: "Tenant", on_progress: Callable[[int, int], None]) -> int:
         EmbedderError: the embedder failed; finished batches stay and the old vectors stay live.
         StoreError: a commit failed; the same holds.
     """
-    better = spec_to_move_to(tenant.settings.embedder, tenant.memories.columns.embedder)
-    return reembed(tenant.memories, tenant.open_embedder(better), on_progress) if better else 0
+    columns = tenant.memories.columns
+    better = spec_to_move_to(tenant.settings.embedder, columns.embedder)
+    if better or columns.outdated:
+        return reembed(tenant.memories, tenant.open_embedder(better) if better else tenant.embedder, on_progress)
+    if columns.embedder and columns.embedder not in MEASURED:
+        calibrate(tenant.memories, tenant.embedder)
+    return 0
+
+
+def calibrate(store: MemoryStore, embedder: "Embedder") -> None:
+    """Measure how the similarities of this embedder's vectors, the live ones, are to be read, unless that is known, and keep it.
+
+    Raises:
+        EmbedderError: the embedder failed.
+        StoreError: the commit failed.
+    """
+    if embedder.name not in MEASURED and store.columns.scale is None:
+        store.columns.keep_scale(embedder.name, embedder.dimension, measure(embedder))
 
 
 def outdated(analyzer: "Analyzer") -> str:

@@ -16,8 +16,8 @@ from memory_assets.ingest.secrets import refusal_of, without_secrets
 from memory_assets.language.process import ProcessingError, Step, process_batch
 from memory_assets.language.secrets import mask
 from memory_assets.language.validation import validate_memory
-from memory_assets.models import MAX_CONTENT_LENGTH, MAX_IMPORTED_LENGTH, Memory, NewMemory, SecretPolicy
-from memory_assets.stores.rows import content_hash, derived_id, indexed_text, new_id, to_arrow
+from memory_assets.models import MAX_CONTENT_LENGTH, MAX_IMPORTED_LENGTH, Memory, NewMemory, SecretPolicy, TextVectors
+from memory_assets.stores.rows import content_hash, derived_id, headed, new_id, to_arrow
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -34,10 +34,10 @@ _SHOWN = 80
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A memory that was committed, and its unit vector of shape (dimension,)."""
+    """A memory that was committed, and the unit vector of what it says, shape (dimension,)."""
 
     memory: Memory
-    embedding: "npt.NDArray[np.float32]"
+    meaning: "npt.NDArray[np.float32]"
 
 
 def store_memories(tenant: "Tenant", given: Sequence[NewMemory]) -> list[Stored]:
@@ -50,9 +50,9 @@ def store_memories(tenant: "Tenant", given: Sequence[NewMemory]) -> list[Stored]
     guarded, now = _guarded(tenant, given), datetime.now(UTC)
 
     def store(embedder: "Embedder") -> list[Stored]:
-        memories, embeddings = _understand(tenant.analyzer, embedder, guarded, now)
-        tenant.memories.add(memories, embeddings, embedder.name)
-        return [Stored(memory, vector) for memory, vector in zip(memories, embeddings, strict=True)]
+        memories, vectors = _understand(tenant.analyzer, embedder, guarded, now)
+        tenant.memories.add(memories, vectors, embedder.name)
+        return [Stored(memory, meaning) for memory, meaning in zip(memories, vectors.meanings, strict=True)]
 
     return tenant.with_embedder(store)
 
@@ -70,12 +70,12 @@ def store_once(tenant: "Tenant", given: NewMemory) -> Stored:
     guarded, now = _guarded(tenant, [given]), datetime.now(UTC)
 
     def store(embedder: "Embedder") -> Stored:
-        (memory,), (vector,) = understood = _understand(tenant.analyzer, embedder, guarded, now)
+        (memory,), vectors = understood = _understand(tenant.analyzer, embedder, guarded, now)
         tenant.memories.insert(*understood, embedder.name)
         (kept,) = tenant.memories.get([memory.id])
         if kept.revision != memory.revision:
             raise ConflictError("this key was used for another memory; retry with the same content or choose a new key")
-        return Stored(kept, vector)
+        return Stored(kept, vectors.meanings[0])
 
     return tenant.with_embedder(store)
 
@@ -91,12 +91,12 @@ def revise_memory(tenant: "Tenant", old: Memory, given: NewMemory) -> Stored:
     guarded, now = _guarded(tenant, [given]), datetime.now(UTC)
 
     def store(embedder: "Embedder") -> Stored:
-        (memory,), (vector,) = memories, embeddings = _understand(tenant.analyzer, embedder, guarded, now)
-        rows = tenant.memories.columns.fill(to_arrow(memories), embeddings, embedder.name)
+        (memory,), vectors = _understand(tenant.analyzer, embedder, guarded, now)
+        rows = tenant.memories.columns.fill(to_arrow([memory]), vectors, embedder.name)
         if not tenant.memories.insert_superseding(rows, {old.id: memory.id}):
             tenant.memories.delete([memory.id])
             raise ConflictError(f"The memory {old.id} is {old.state} or was changed this moment; `memory show {old.id}` tells.")
-        return Stored(memory, vector)
+        return Stored(memory, vectors.meanings[0])
 
     return tenant.with_embedder(store)
 
@@ -146,9 +146,9 @@ def _put(
     read_at: Mapping[int, datetime],
     embedder: "Embedder",
 ) -> None:
-    memories, embeddings = _understand(tenant.analyzer, embedder, given, now, ordinals)
+    memories, vectors = _understand(tenant.analyzer, embedder, given, now, ordinals)
     known = [read_at[memory.id] for memory in memories if memory.id in read_at]
-    tenant.memories.put(memories, embeddings, embedder.name, known)
+    tenant.memories.put(memories, vectors, embedder.name, known)
 
 
 def _ordinals(given: Iterable[NewMemory]) -> dict[int | None, int]:
@@ -186,13 +186,13 @@ def _understand(
     given: Sequence[NewMemory],
     now: datetime,
     ordinals: Sequence[int] | None = None,
-) -> tuple[list[Memory], "npt.NDArray[np.float32]"]:
+) -> tuple[list[Memory], TextVectors]:
     drafts = [_draft(each, now, ordinal) for each, ordinal in zip(given, ordinals or [0] * len(given), strict=True)]
     processed = process_batch(
         [(each.content, each.tags) for each in given],
         analyzer,
         embedder,
-        embedded_texts=[indexed_text(draft) for draft in drafts],
+        headed=[headed(draft) for draft in drafts],
         longest=sys.maxsize,
     )
     memories = [
@@ -206,7 +206,10 @@ def _understand(
         )
         for draft, whole in zip(drafts, processed, strict=True)
     ]
-    return memories, np.stack([whole.embedding for whole in processed])
+    meanings, in_context = (
+        np.stack(each) for each in zip(*((whole.embedding, whole.in_context) for whole in processed), strict=True)
+    )
+    return memories, TextVectors(meanings, in_context)
 
 
 def _draft(given: NewMemory, now: datetime, ordinal: int) -> Memory:

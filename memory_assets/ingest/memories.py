@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from memory_assets.language.embedders.context import embed_in_context
 from memory_assets.models import State
 from memory_assets.stores.catalog import Catalog
 from memory_assets.stores.lance import quoted
 from memory_assets.stores.memories import SUPERSEDABLE, MemoryStore
-from memory_assets.stores.rows import SCHEMA, derived_id, from_arrow, indexed_text, to_arrow
+from memory_assets.stores.rows import SCHEMA, derived_id, from_arrow, headed, to_arrow
 
 if TYPE_CHECKING:
     from memory_assets.language.embedders.protocol import Embedder
@@ -183,8 +184,8 @@ def _write_batch(store: MemoryStore, embedder: "Embedder", batch: pa.Table, outc
     now = datetime.now(UTC)
     rows = batch.to_pylist()
     memories = from_arrow(_memory_rows(rows, now))
-    embeddings = embedder.embed([indexed_text(memory) for memory in memories])
-    vectors = store.columns.fill(to_arrow(memories), embeddings, embedder.name)
+    headings, statements = zip(*map(headed, memories), strict=True)
+    vectors = store.columns.fill(to_arrow(memories), embed_in_context(embedder, statements, headings), embedder.name)
     known = np.array([row["same_id"] is not None for row in rows])
     changed = vectors.filter(pa.array(known)).drop_columns(list(_USERS_OWN))
     new = vectors.filter(pa.array(~known))

@@ -13,11 +13,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from memory_assets.errors import MemoryAssetsError
+from memory_assets.language.embedders.context import embed_in_context
 from memory_assets.language.embedders.protocol import Embedder
 from memory_assets.language.pipeline import AnalysisError, Analyzer
 from memory_assets.language.tags import merge_tags
 from memory_assets.language.validation import validate_content, validate_tags
-from memory_assets.models import MAX_CONTENT_LENGTH, Entity
+from memory_assets.models import MAX_CONTENT_LENGTH, Entity, TextVectors
 
 if TYPE_CHECKING:
     import numpy as np
@@ -61,7 +62,9 @@ class Processed:
     entities: tuple[Entity, ...]
     actions: tuple[str, ...]
     embedding: "npt.NDArray[np.float32]"
-    """Unit vector, shape (dimension,)."""
+    """Of what it says: a unit vector, shape (dimension,)."""
+    in_context: "npt.NDArray[np.float32]"
+    """The same with its heading, where it has one."""
     embedder: str
     pipeline: str
 
@@ -80,13 +83,13 @@ def process_batch(
     analyzer: Analyzer,
     embedder: Embedder,
     *,
-    embedded_texts: Sequence[str] | None = None,
+    headed: Sequence[tuple[str, str]] | None = None,
     longest: int = MAX_CONTENT_LENGTH,
 ) -> list[Processed]:
     """Process several (text, user's tags) pairs, with the result of `process` for each, faster.
 
-    `embedded_texts` are embedded in place of the contents, where who, when and where belong into the vector
-    too; `longest` is the most characters of a content.
+    `headed` are headings and statements, which are embedded in place of the contents where who, when and where belong to what
+    searches ask; `longest` is the most characters of a content.
 
     Raises:
         ProcessingError: A step failed for at least one of them, and none is returned.
@@ -97,27 +100,39 @@ def process_batch(
         with _step(Step.VALIDATION, index):
             contents.append(validate_content(text, longest))
             user_tags.append(validate_tags(tags))
-    embedding = _embedding_threads().submit(embedder.embed, embedded_texts or contents) if contents else None
+    embedding = _embedding_threads().submit(_embed, embedder, contents, headed) if contents else None
     with _step(Step.ENTITIES):
         try:
             features = analyzer.analyze_batch(contents)
         except AnalysisError as error:
             raise ProcessingError(Step.ENTITIES, str(error), error.index) from error
     with _step(Step.EMBEDDING):
-        vectors = embedding.result() if embedding else ()
-    _check_vectors(vectors, len(contents), embedder)
+        if not embedding:
+            return []
+        vectors = embedding.result()
+    for made in vectors:
+        _check_vectors(made, len(contents), embedder)
     return [
         Processed(
             content=content,
             tags=merge_tags(tags, found.tags),
             entities=found.entities,
             actions=found.actions,
-            embedding=vector,
+            embedding=meaning,
+            in_context=in_context,
             embedder=embedder.name,
             pipeline=analyzer.name,
         )
-        for content, tags, found, vector in zip(contents, user_tags, features, vectors, strict=True)
+        for content, tags, found, meaning, in_context in zip(contents, user_tags, features, *vectors, strict=True)
     ]
+
+
+def _embed(embedder: Embedder, contents: Sequence[str], headed: Sequence[tuple[str, str]] | None) -> TextVectors:
+    if headed is None:
+        vectors = embedder.embed(contents)
+        return TextVectors(vectors, vectors)
+    headings, statements = zip(*headed, strict=True)
+    return embed_in_context(embedder, statements, headings)
 
 
 @lru_cache(maxsize=1)
@@ -141,14 +156,9 @@ def _step(step: Step, index: int | None = None) -> Iterator[None]:
         raise ProcessingError(step, f"{type(error).__name__}: {error}", index) from error
 
 
-def _check_vectors(
-    vectors: "Sequence[npt.NDArray[np.float32]] | npt.NDArray[np.float32]", count: int, embedder: Embedder
-) -> None:
+def _check_vectors(array: "npt.NDArray[np.float32]", count: int, embedder: Embedder) -> None:
     import numpy as np
 
-    if count == 0:
-        return
-    array = np.asarray(vectors)
     if array.shape != (count, embedder.dimension) or array.dtype != np.float32:
         raise ProcessingError(
             Step.EMBEDDING,

@@ -27,7 +27,7 @@ _HEADINGS = {Echo.REPEATED: "It repeats", Echo.CONTRADICTED: "It may contradict"
 class RippleView(MemoryView):
     """A memory that the new one stirs up."""
 
-    similarity: float = Field(description="How alike the two texts are, between 0.7 and 0.9.")
+    similarity: float = Field(description="How alike the two texts are on the scale of all embedders, between 0.7 and 0.9.")
 
 
 class EchoView(MemoryView):
@@ -105,8 +105,8 @@ def with_splash(tenant: "Tenant", stored: "Sequence[Stored]") -> list[StoredMemo
     try:
         found = [
             (
-                splash(store, each.memory.id, each.embedding, embedder),
-                echoes(store, each.memory, each.embedding, embedder),
+                splash(store, each.memory.id, each.meaning, embedder),
+                echoes(store, each.memory, each.meaning, embedder),
             )
             for each in stored
         ]

@@ -10,9 +10,8 @@ from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING
 
-from memory_assets.models import Memory, State
-from memory_assets.recall.splash import FARTHEST, NEAREST
-from memory_assets.stores.filters import Filters
+from memory_assets.models import Memory
+from memory_assets.recall.splash import FARTHEST, NEAREST, alike
 
 if TYPE_CHECKING:
     import numpy as np
@@ -53,19 +52,17 @@ class Echoing:
     similarity: float
 
 
-def echoes(store: "MemoryStore", new: Memory, vector: "npt.NDArray[np.float32]", embedder: str) -> list[Echoing]:
-    """The active memories that `new`, whose unit vector is `vector`, repeats or seems to contradict; the most alike first.
+def echoes(store: "MemoryStore", new: Memory, meaning: "npt.NDArray[np.float32]", embedder: str) -> list[Echoing]:
+    """The active memories that `new`, the unit vector of what it says being `meaning`, repeats or seems to contradict.
+
+    The most alike come first.
 
     Raises:
         StoreError: the live vectors are another embedder's, or the store cannot be read.
     """
-    found = store.nearest(vector, embedder, _LOOKED_AT, Filters(), between=(FARTHEST, 2.0))
-    near = dict(zip(found["id"].to_pylist(), found["similarity"].to_pylist(), strict=True))
-    memories = store.take(list(near), found["_rowid"].to_pylist()) if near else {}
     heard: list[Echoing] = []
-    for number, similarity in near.items():
-        old = memories.get(number)
-        if old is None or number == new.id or old.state is not State.ACTIVE:
+    for old, similarity in alike(store, meaning, embedder, _LOOKED_AT, (FARTHEST, 1.1)):
+        if old.id == new.id:
             continue
         if old.content_hash == new.content_hash:
             heard.append(Echoing(old, Echo.REPEATED, 1.0))

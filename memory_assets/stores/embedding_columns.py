@@ -1,9 +1,11 @@
-"""The vector columns of a `memories` table: each embedder has one of its own, and a fact of the table names the live one.
+"""The vector columns of a `memories` table: each embedder has two of its own, and a fact of the table names the live ones.
 
-So vectors of two embedders are never compared, and a change of embedder is one commit after the new column has been filled.
+Searches ask the first, of texts in their context; what is alike goes by the second, of what texts say. Vectors of two embedders
+are never compared, and a change of embedder is one commit after the new columns have been filled.
 """
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
@@ -14,6 +16,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from memory_assets.errors import StoreError
+from memory_assets.models import TextVectors
 from memory_assets.stores import lance
 from memory_assets.stores.locks import exclusive_lock
 from memory_assets.stores.tables import StoredTable, reading
@@ -24,7 +27,11 @@ if TYPE_CHECKING:
 
 LIVE_COLUMN_FACT = "memory_assets:embedding_column"
 EMBEDDER_FACT = "memory_assets:embedder"
+SCALE_FACT = "memory_assets:similarity_scale"
 _PREFIX = "embedding_"
+_MEANING_PREFIX = "meaning_"
+_MAKING = 2
+"""Counts up whenever the vectors of a text are made in another way: those made before are moved as another embedder's are."""
 
 
 class EmbeddingColumns:
@@ -41,6 +48,41 @@ class EmbeddingColumns:
     def live(self) -> str | None:
         """The column that is searched; None before the first embedding."""
         return lance.facts(self.stored.reading).get(LIVE_COLUMN_FACT)
+
+    @property
+    @reading
+    def meaning(self) -> str | None:
+        """The column of what texts say, beside the live one; None before the first embedding, and where vectors are outdated."""
+        column = meaning_column(self.live or "")
+        return column if column in self.stored.reading.schema.names else None
+
+    @property
+    @reading
+    def outdated(self) -> bool:
+        """Whether the live vectors were made in another way than they are now, by the same embedder."""
+        live, made_by = self.live, self.embedder
+        if live is None or made_by is None:
+            return False
+        return live != _column_of(made_by, self.stored.reading.schema.field(live).type.list_size)
+
+    @property
+    @reading
+    def scale(self) -> tuple[float, ...] | None:
+        """What `keep_scale` kept of the live vectors."""
+        column = self.meaning
+        kept = (self.stored.reading.schema.field(column).metadata or {}).get(SCALE_FACT.encode()) if column else None
+        return tuple(json.loads(kept)) if kept else None
+
+    def keep_scale(self, embedder: str, dimension: int, scale: Sequence[float]) -> None:
+        """Keep what tells how to read the similarities of an embedder's vectors, with its columns, which are there.
+
+        Raises:
+            StoreError: the commit failed.
+        """
+        column = meaning_column(_column_of(embedder, dimension))
+        kept = {"path": column, "metadata": {SCALE_FACT: json.dumps(list(scale))}}
+        failure = f"The scale of {embedder} cannot be kept in {self.stored.uri}"
+        lance.commit(self.stored.writing, lambda: self.stored.writing.update_field_metadata(kept), failure)
 
     @property
     @reading
@@ -96,27 +138,34 @@ class EmbeddingColumns:
         assert live is not None
         return live
 
-    def fill(self, rows: pa.Table, embeddings: "npt.NDArray[np.float32]", embedder: str) -> pa.Table:
-        """`rows` with the live vector column, filled from `embeddings`, shape (n, dimension).
+    def fill(self, rows: pa.Table, vectors: "TextVectors | npt.NDArray[np.float32]", embedder: str) -> pa.Table:
+        """`rows` with the live vector columns, that of the context last; an array, shape (n, dimension), is for both.
 
         Raises:
             StoreError: the live vectors are another embedder's.
         """
-        column = self.filled(embedder, embeddings.shape[1])
-        vectors = pa.FixedSizeListArray.from_arrays(pa.array(embeddings.reshape(-1), pa.float32()), embeddings.shape[1])
-        return rows.append_column(column, vectors)
+        vectors = vectors if isinstance(vectors, TextVectors) else TextVectors(vectors, vectors)
+        column = self.filled(embedder, vectors.in_context.shape[1])
+        if meaning := self.meaning:
+            rows = rows.append_column(meaning, vector_array(vectors.meanings))
+        return rows.append_column(column, vector_array(vectors.in_context))
+
+    def without_meanings(self, rows: pa.Table) -> pa.Table:
+        """What `fill` made, with the live column alone."""
+        meaning = self.meaning
+        return rows.drop_columns([meaning]) if meaning else rows
 
     def add(self, embedder: str, dimension: int) -> str:
-        """The column of this embedder, added empty if the table lacks it.
+        """The column of this embedder, added empty if the table lacks it, with its `meaning_column`.
 
         Raises:
-            StoreError: it cannot be added.
+            StoreError: they cannot be added.
         """
-        column = _PREFIX + blake2b(f"{embedder}\0{dimension}".encode(), digest_size=4).hexdigest()
-        field = pa.field(column, pa.list_(pa.float32(), dimension))
+        column = _column_of(embedder, dimension)
+        fields = [pa.field(name, pa.list_(pa.float32(), dimension)) for name in (meaning_column(column), column)]
         table = self.stored.writing
-        failure = f"The vector column of {embedder} cannot be added to {self.stored.uri}"
-        lance.ensure(table, lambda: column in table.schema.names, lambda: table.add_columns(field), failure)
+        failure = f"The vector columns of {embedder} cannot be added to {self.stored.uri}"
+        lance.ensure(table, lambda: column in table.schema.names, lambda: table.add_columns(fields), failure)
         made_by = {"path": column, "metadata": {EMBEDDER_FACT: embedder}}
         lance.commit(table, lambda: table.update_field_metadata(made_by), failure)
         return column
@@ -135,7 +184,7 @@ class EmbeddingColumns:
             yield
 
     def make_live(self, column: str) -> None:
-        """Search this column from now on, in one commit, and drop the others.
+        """Search this column from now on, in one commit, and drop those of other embedders.
 
         Raises:
             StoreError: a commit failed; the column that was live stays so, or the old vectors are still there.
@@ -144,7 +193,22 @@ class EmbeddingColumns:
         table = self.stored.writing
         if self.live != column:
             lance.set_facts(table, {LIVE_COLUMN_FACT: column})
-        others = [name for name in table.schema.names if name.startswith(_PREFIX) and name != column]
+        kept = {column, meaning_column(column)}
+        others = [name for name in table.schema.names if name.startswith((_PREFIX, _MEANING_PREFIX)) and name not in kept]
         if others:
             failure = f"The old vectors in {self.stored.uri} could not be dropped"
             lance.commit(table, lambda: table.drop_columns(others), failure)
+
+
+def meaning_column(column: str) -> str:
+    """The column of what texts say, beside the one of them in their context."""
+    return column.replace(_PREFIX, _MEANING_PREFIX)
+
+
+def vector_array(vectors: "npt.NDArray[np.float32]") -> pa.FixedSizeListArray:
+    """A column's values, from vectors of shape (n, dimension)."""
+    return pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1), pa.float32()), vectors.shape[1])
+
+
+def _column_of(embedder: str, dimension: int) -> str:
+    return _PREFIX + blake2b(f"{embedder}\0{dimension}\0{_MAKING}".encode(), digest_size=4).hexdigest()

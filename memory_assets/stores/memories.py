@@ -7,10 +7,11 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from memory_assets.errors import InvalidInputError, NotFoundError
-from memory_assets.models import Memory, State
+from memory_assets.models import Memory, State, TextVectors
 from memory_assets.stores import lance
 from memory_assets.stores.embedding_columns import EmbeddingColumns
 from memory_assets.stores.feed import Changes, Known, Position, Rows, read_changes
@@ -23,7 +24,6 @@ from memory_assets.stores.upkeep import Upkeep
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import numpy as np
     import numpy.typing as npt
     from lancedb.table import Table
 
@@ -32,6 +32,11 @@ if TYPE_CHECKING:
 SUPERSEDABLE = (State.ACTIVE, State.ARCHIVED, State.VANISHED)
 """States of a memory whose source says something else now; what a person forgot stays forgotten."""
 _AT_ONCE = 200
+_FEWEST_MEASURED = 64
+"""Candidates whose meanings are compared."""
+_NONE_NEAR = pa.table(
+    {"id": pa.array([], pa.int64()), "similarity": pa.array([], pa.float32()), "_rowid": pa.array([], pa.uint64())}
+)
 
 
 def _indices() -> dict[str, Any]:
@@ -122,7 +127,7 @@ class MemoryStore:
 
     # Writing
 
-    def add(self, memories: Sequence[Memory], embeddings: "npt.NDArray[np.float32]", embedder: str) -> int:
+    def add(self, memories: Sequence[Memory], embeddings: "TextVectors | npt.NDArray[np.float32]", embedder: str) -> int:
         """Append memories whose ids are new, from `new_id`, in one commit that never waits for other writers.
 
         Returns:
@@ -134,10 +139,10 @@ class MemoryStore:
         rows = self.columns.fill(to_arrow(memories), embeddings, embedder)
         version = lance.append(self.stored.writing, rows)
         if self._resident:
-            self._resident.appended(rows, rows.column_names[-1], version)
+            self._resident.appended(self.columns.without_meanings(rows), rows.column_names[-1], version)
         return version
 
-    def insert(self, memories: Sequence[Memory], embeddings: "npt.NDArray[np.float32]", embedder: str) -> int:
+    def insert(self, memories: Sequence[Memory], embeddings: "TextVectors | npt.NDArray[np.float32]", embedder: str) -> int:
         """Insert memories whose ids are not taken, in one commit; what has one of the ids already stays as it is.
 
         Returns:
@@ -153,11 +158,11 @@ class MemoryStore:
     def put(
         self,
         memories: Sequence[Memory],
-        embeddings: "npt.NDArray[np.float32]",
+        embeddings: "TextVectors | npt.NDArray[np.float32]",
         embedder: str,
         read_at: Sequence[datetime] | None = None,
     ) -> int:
-        """Insert or replace memories with their embeddings, shape (n, dimension), in one commit.
+        """Insert or replace memories with their embeddings, for `columns.fill`, in one commit.
 
         With `read_at`, the `updated_at` with which those that exist were read, only they are replaced that nobody changed since.
         What is replaced by an older `updated_at` than the present is not noticed by readers of the change feed.
@@ -405,8 +410,48 @@ class MemoryStore:
         """
         column = self.columns.searched(embedder, len(vector))
         if column is None:
-            return pa.table({"id": pa.array([], pa.int64()), "similarity": pa.array([], pa.float32())})
+            return _NONE_NEAR
         return self._search(column).nearest(vector, column, limit, filters, columns, between)
+
+    @reading
+    def alike(
+        self, meaning: "npt.NDArray[np.float32]", limit: int, filters: Filters, between: tuple[float, float] = EVERYWHERE
+    ) -> pa.Table:
+        """The memories that say something near to what a unit vector stands for.
+
+        They are looked for among the vectors that searches ask, and measured by those of what they say.
+
+        Args:
+            meaning: shape (dimension,), of the embedder that made the live vectors.
+            limit: at most so many.
+            filters: what to look among.
+            between: cosines, both exclusive, between which a memory counts.
+
+        Returns:
+            Columns `id`, `similarity` (cosine) and `_rowid`, best first; empty where the vectors of what they say are not made yet.
+        """
+        column, embedder = self.columns.meaning, self.columns.embedder
+        if column is None or embedder is None:
+            return _NONE_NEAR
+        wanted = max(_FEWEST_MEASURED, 4 * limit)
+        while True:
+            found = self.nearest(meaning, embedder, wanted, filters)
+            cosines = self._measured(found["id"].to_pylist(), column, meaning)
+            inside = np.flatnonzero((between[0] < cosines) & (cosines < between[1]))
+            if len(inside) >= limit or found.num_rows < wanted or 2 * np.count_nonzero(cosines <= between[0]) > wanted:
+                best = inside[np.argsort(-cosines[inside], kind="stable")][:limit]
+                found = found.take(best)
+                return found.set_column(found.schema.get_field_index("similarity"), "similarity", pa.array(cosines[best]))
+            wanted *= 8
+
+    def _measured(self, ids: Sequence[int], column: str, meaning: "npt.NDArray[np.float32]") -> "npt.NDArray[np.float64]":
+        """Cosine of what each memory says and `meaning`; -2 where its vector is not there."""
+        cosines = dict.fromkeys(ids, -2.0)
+        if ids:
+            rows = self.scan(("id", column), f"id IN ({', '.join(map(str, ids))}) AND {column} IS NOT NULL")
+            vectors = rows[column].combine_chunks().flatten().to_numpy().reshape(rows.num_rows, len(meaning))
+            cosines |= zip(rows["id"].to_pylist(), (vectors @ meaning).tolist(), strict=True)
+        return np.array([cosines[number] for number in ids])
 
     @reading
     def matching(self, text: str, limit: int, filters: Filters, columns: Sequence[str] = ()) -> pa.Table:

@@ -4,7 +4,7 @@ import json
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import fields
-from datetime import UTC
+from datetime import UTC, datetime
 from hashlib import blake2b, md5
 from typing import Any
 
@@ -83,12 +83,25 @@ def content_hash(text: str) -> str:
     return md5(text.encode("utf-8"), usedforsecurity=False).hexdigest()
 
 
+def statement(title: str, content: str) -> str:
+    """What a memory says: its text after its title, unless that stands in it."""
+    return f"{title}: {content}" if title and title not in content else content
+
+
+def heading(author: str, created_at: datetime, project: str) -> str:
+    """Who said it, when and where."""
+    parts = [author, created_at.strftime("%-d %B %Y"), project.rstrip("/").rpartition("/")[2]]
+    return f"[{', '.join(part for part in parts if part)}]"
+
+
+def headed(memory: Memory) -> tuple[str, str]:
+    """Its heading and its statement."""
+    return heading(memory.author, memory.created_at, memory.project), statement(memory.title, memory.content)
+
+
 def indexed_text(memory: Memory) -> str:
-    """What is embedded and full-text indexed: who, when and where beside what (they help recall more than any engine)."""
-    parts = [memory.author, memory.created_at.strftime("%-d %B %Y"), memory.project.rstrip("/").rpartition("/")[2]]
-    head = ", ".join(part for part in parts if part)
-    title = f"{memory.title}: " if memory.title and memory.title not in memory.content else ""
-    return f"[{head}] {title}{memory.content}" if head else f"{title}{memory.content}"
+    """What is full-text indexed: who, when and where beside what (they help recall more than any engine)."""
+    return " ".join(headed(memory))
 
 
 def to_arrow(memories: Sequence[Memory]) -> pa.Table:

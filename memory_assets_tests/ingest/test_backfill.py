@@ -14,12 +14,13 @@ import pytest
 
 from memory_assets.errors import StoreError
 from memory_assets.ingest import backfill
+from memory_assets.language.embedders.calibration import PLACES
 from memory_assets.language.embedders.protocol import Role
 from memory_assets.models import Kind, Memory, NewMemory, Source
 from memory_assets.operations.store import store as remember
 from memory_assets.recall.search import search
 from memory_assets.settings import Settings
-from memory_assets.stores import lance
+from memory_assets.stores import embedding_columns, lance
 from memory_assets.stores.memories import Filters, MemoryStore
 from memory_assets.stores.rows import new_id, to_arrow
 from memory_assets.tenants import Tenant
@@ -39,7 +40,7 @@ class Turned:
 
     def embed(self, texts: Sequence[str], role: Role = "document") -> np.ndarray:
         self.before()
-        self.embedded += len(texts)
+        self.embedded += sum(text.startswith("x") or text == "yy" for text in texts)
         return np.eye(3, dtype=np.float32)[[len(text) % 3 for text in texts]]
 
 
@@ -164,3 +165,30 @@ def test_tenants_that_stay_open_follow_a_move_to_another_embedder(settings: Sett
     remember(unaware, replace(given[0], content="Priya stored this in the moment of the change"))
     assert moving.memories.table.count_rows(f"{moving.memories.columns.live} IS NULL") == 0
     assert backfill.catch_up(moving, lambda *_: None) == 0
+
+
+def test_vectors_that_were_made_in_another_way_answer_until_they_are_made_anew(
+    tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = ["Marta moved to Lisbon in the spring.", "In spring Marta moved to Lisbon with her cat.", "Tea", "ok"]
+    columns, given = tenant.memories.columns, [NewMemory(content=text, source=Source.CLI) for text in texts]
+    with monkeypatch.context() as earlier:
+        earlier.setattr(embedding_columns, "_MAKING", 1)
+        remember(tenant, given[0])
+        tenant.memories.table.drop_columns([str(columns.meaning)])
+    assert [remember(tenant, each).splash for each in given[1:]] == [[], [], []]
+    assert columns.outdated
+    assert search(tenant, "where does Marta live")[0].memory.content in texts[:2]
+    assert backfill.catch_up(tenant, lambda *_: None) == 4
+    assert not columns.outdated
+    assert search(tenant, "where does Marta live")[0].memory.content in texts[:2]
+    called = remember(tenant, NewMemory(content="Marta has a cat.", source=Source.CLI)).splash
+    assert [ripple.content for ripple in called] == texts[:1]
+    assert 0.7 < called[0].similarity < 0.9
+
+
+def test_an_embedder_whose_scale_is_not_known_is_calibrated_once(tenant: Tenant) -> None:
+    tenant.__dict__["embedder"] = Turned()
+    put(tenant.memories, 2)
+    backfill.reembed(tenant.memories, tenant.embedder, lambda *_: None)
+    assert MemoryStore(tenant.memories.uri).columns.scale == PLACES

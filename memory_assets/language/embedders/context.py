@@ -1,0 +1,63 @@
+"""The two vectors of a text: of what it says, and of that in its context, who said it, when and where.
+
+What is alike goes by the first, searches go by the second. The context is not put before the text, where it makes two unlike notes of
+one day and project alike: it is embedded by itself, once for all texts that share it, and added. So a second vector costs next to
+nothing, and more is found with it than with a prefix (docs/embedders.md).
+"""
+
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from memory_assets.models import TextVectors
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from memory_assets.language.embedders.protocol import Embedder
+
+    Floats = npt.NDArray[np.float32]
+
+_HEADING_WEIGHT = 0.5
+_NOTE = "[note]"
+"""What is near to this is near to everything, as very short texts are with some embedders."""
+_TAKEN_OFF = 0.5
+"""So much of it is taken off what texts say, ..."""
+_ADDED = 1.0
+"""... and added to what searches ask: what is near to it gets longer, and so less near to any question."""
+_MOST_KNOWN = 4_096
+
+_known: "WeakKeyDictionary[Embedder, dict[str, npt.NDArray[np.float32]]]" = WeakKeyDictionary()
+"""Vectors of the headings that each embedder made last."""
+
+
+def embed_in_context(embedder: "Embedder", texts: "Sequence[str]", headings: "Sequence[str]") -> TextVectors:
+    """Embed texts, and each with its heading: its author, day and project.
+
+    Raises:
+        EmbedderError: a text cannot be embedded, or the embedder is away or gave no usable vectors.
+    """
+    known = _known.get(embedder, {})
+    known = known if len(known) < _MOST_KNOWN else {}
+    missing = [heading for heading in dict.fromkeys((_NOTE, *headings)) if heading not in known]
+    vectors = embedder.embed([*missing, *texts])
+    _known[embedder] = known = known | dict(zip(missing, vectors, strict=False))
+    said, note = vectors[len(missing) :], known[_NOTE]
+    contexts = np.stack([known[heading] for heading in headings])
+    return TextVectors(_unit(said - _TAKEN_OFF * note), _unit(said + _HEADING_WEIGHT * contexts + _ADDED * note))
+
+
+def meanings_of(embedder: "Embedder", texts: "Sequence[str]") -> "npt.NDArray[np.float32]":
+    """Unit vectors of what texts say, shape (n, dimension).
+
+    Raises:
+        EmbedderError: as `embed_in_context`.
+    """
+    return embed_in_context(embedder, texts, [_NOTE] * len(texts)).meanings
+
+
+def _unit(vectors: "npt.NDArray[np.floating]") -> "npt.NDArray[np.float32]":
+    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)

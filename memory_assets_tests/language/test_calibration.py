@@ -1,0 +1,54 @@
+"""Similarities mean the same with every embedder, and go by what texts say."""
+
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_assets.language.embedders import Embedder, open_embedder
+from memory_assets.language.embedders.calibration import MEASURED, PLACES, Scale, measure, scale_of
+from memory_assets.language.embedders.context import embed_in_context, meanings_of
+
+
+@pytest.fixture(params=["wordllama", "minilm", "bge-small"], scope="module")
+def embedder(request: pytest.FixtureRequest) -> Embedder:
+    return open_embedder(request.param, cache_dir=Path("unused"))
+
+
+def test_the_shipped_scales_are_those_of_the_weights(embedder: Embedder) -> None:
+    assert measure(embedder) == pytest.approx(MEASURED[embedder.name], abs=0.01)
+
+
+def test_a_threshold_means_the_same_with_every_embedder(embedder: Embedder) -> None:
+    texts = [
+        "The cellar was flooded after the storm.",
+        "After the storm there was water in the cellar.",
+        "Tax forms are due in May.",
+    ]
+    said, again, other = meanings_of(embedder, texts)
+    scale = scale_of(embedder.name, None)
+    assert scale.similarity(said @ again) > 0.75 > 0.6 > scale.similarity(said @ other)
+
+
+def test_one_day_and_project_make_nothing_alike(embedder: Embedder) -> None:
+    heading = "[Priya, 1 November 2026, atlas]"
+    scale = scale_of(embedder.name, None)
+    ok, tea = embed_in_context(embedder, ["ok", "Tea"], [heading, heading]).meanings
+    assert scale.similarity(ok @ tea) < 0.7
+    elsewhere = embed_in_context(embedder, ["ok"], ["[Joost, 3 May 2024, harbour]"])
+    assert elsewhere.meanings[0] == pytest.approx(ok, abs=1e-6)
+    question = embedder.embed(["What did Priya say in November 2026?"], "query")[0]
+    here = embed_in_context(embedder, ["ok"], [heading])
+    assert here.in_context[0] @ question > elsewhere.in_context[0] @ question
+
+
+@given(st.lists(st.floats(-0.99, 0.99), min_size=4, max_size=4, unique=True).map(sorted), st.floats(-1, 1))
+def test_a_scale_rises_and_can_be_read_both_ways(cosines: list[float], cosine: float) -> None:
+    if min(after - before for before, after in pairwise([-1, *cosines, 1])) < 0.001:
+        return
+    scale = Scale(tuple(cosines))
+    assert scale.cosine(float(scale.similarity(np.array(cosine)))) == pytest.approx(cosine, abs=1e-9)
+    assert scale.similarity(np.array(cosines)) == pytest.approx(PLACES)
