@@ -20,6 +20,10 @@ MAX_CONTENT_LENGTH = 7_500
 MAX_IMPORTED_LENGTH = 1 << 20
 """Characters an imported memory may hold: as many as a source file, so that every export can be taken in again."""
 
+USERS = frozenset({"user", "human", "me"})
+ASSISTANTS = frozenset({"assistant", "ai", "bot", "agent", "model", "system"})
+"""Names of authors that name a side of a talk with an assistant, and nobody."""
+
 
 class Source(StrEnum):
     """Who wrote a memory first."""

@@ -39,7 +39,7 @@ def reembed(store: MemoryStore, embedder: "Embedder", on_progress: Callable[[int
         EmbedderError: the embedder failed; finished batches stay and the old vectors stay live.
         StoreError: a commit failed; the same holds.
     """
-    column = store.columns.add(embedder.name, embedder.dimension)
+    column = _calibrate(store, embedder)
     meaning = meaning_column(column)
     missing = f"{column} IS NULL OR {meaning} IS NULL"
     done = 0
@@ -58,9 +58,7 @@ def reembed(store: MemoryStore, embedder: "Embedder", on_progress: Callable[[int
         with store.columns.switching():
             if not store.table.count_rows(missing):
                 store.columns.make_live(column)
-                break
-    calibrate(store, embedder)
-    return done
+                return done
 
 
 def catch_up(tenant: "Tenant", on_progress: Callable[[int, int], None]) -> int:
@@ -77,20 +75,17 @@ def catch_up(tenant: "Tenant", on_progress: Callable[[int, int], None]) -> int:
     better = spec_to_move_to(tenant.settings.embedder, columns.embedder)
     if better or columns.outdated:
         return reembed(tenant.memories, tenant.open_embedder(better) if better else tenant.embedder, on_progress)
-    if columns.embedder and columns.embedder not in MEASURED:
-        calibrate(tenant.memories, tenant.embedder)
+    if columns.embedder and columns.embedder not in MEASURED and columns.scale is None:
+        _calibrate(tenant.memories, tenant.embedder)
     return 0
 
 
-def calibrate(store: MemoryStore, embedder: "Embedder") -> None:
-    """Measure how the similarities of this embedder's vectors, the live ones, are to be read, unless that is known, and keep it.
-
-    Raises:
-        EmbedderError: the embedder failed.
-        StoreError: the commit failed.
-    """
-    if embedder.name not in MEASURED and store.columns.scale is None:
-        store.columns.keep_scale(embedder.name, embedder.dimension, measure(embedder))
+def _calibrate(store: MemoryStore, embedder: "Embedder") -> str:
+    """The column of this embedder, with how its similarities are to be read, unless that is known."""
+    column = store.columns.add(embedder.name, embedder.dimension)
+    if embedder.name not in MEASURED:
+        store.columns.keep_scale(column, lambda: measure(embedder))
+    return column
 
 
 def outdated(analyzer: "Analyzer") -> str:

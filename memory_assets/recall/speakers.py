@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from memory_assets.models import ASSISTANTS, USERS
+
 if TYPE_CHECKING:
     import numpy.typing as npt
 
@@ -12,9 +14,6 @@ if TYPE_CHECKING:
     from memory_assets.recall.view import View
 
     Mask = npt.NDArray[np.bool_]
-
-USERS = frozenset({"user", "human", "me"})
-ASSISTANTS = frozenset({"assistant", "ai", "bot", "agent", "model", "system"})
 
 
 def by_authors(is_meant: Callable[[str], bool], rows: "npt.NDArray[np.intp]", view: "View") -> "Mask":

@@ -5,7 +5,7 @@ are never compared, and a change of embedder is one commit after the new columns
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
@@ -69,20 +69,23 @@ class EmbeddingColumns:
     @reading
     def scale(self) -> tuple[float, ...] | None:
         """What `keep_scale` kept of the live vectors."""
-        column = self.meaning
-        kept = (self.stored.reading.schema.field(column).metadata or {}).get(SCALE_FACT.encode()) if column else None
+        return self._kept_scale(self.live)
+
+    def _kept_scale(self, column: str | None) -> tuple[float, ...] | None:
+        schema, meaning = self.stored.reading.schema, meaning_column(column or "")
+        kept = (schema.field(meaning).metadata or {}).get(SCALE_FACT.encode()) if meaning in schema.names else None
         return tuple(json.loads(kept)) if kept else None
 
-    def keep_scale(self, embedder: str, dimension: int, scale: Sequence[float]) -> None:
-        """Keep what tells how to read the similarities of an embedder's vectors, with its columns, which are there.
+    def keep_scale(self, column: str, measure: Callable[[], Sequence[float]]) -> None:
+        """Keep what tells how to read the similarities of vectors, with their column, unless that is done.
 
         Raises:
             StoreError: the commit failed.
         """
-        column = meaning_column(_column_of(embedder, dimension))
-        kept = {"path": column, "metadata": {SCALE_FACT: json.dumps(list(scale))}}
-        failure = f"The scale of {embedder} cannot be kept in {self.stored.uri}"
-        lance.commit(self.stored.writing, lambda: self.stored.writing.update_field_metadata(kept), failure)
+        if self._kept_scale(column) is None:
+            kept = {"path": meaning_column(column), "metadata": {SCALE_FACT: json.dumps(list(measure()))}}
+            failure = f"The scale of the vectors in {self.stored.uri} cannot be kept"
+            lance.commit(self.stored.writing, lambda: self.stored.writing.update_field_metadata(kept), failure)
 
     @property
     @reading

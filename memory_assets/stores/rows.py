@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from memory_assets.models import Entity, Kind, Memory, Source, State
+from memory_assets.models import ASSISTANTS, USERS, Entity, Kind, Memory, Source, State
 from memory_assets.stores.tables import primary_key
 
 _TIME = pa.timestamp("us", tz="UTC")
@@ -89,7 +89,11 @@ def statement(title: str, content: str) -> str:
 
 
 def heading(author: str, created_at: datetime, project: str) -> str:
-    """Who said it, when and where."""
+    """Who said it, if that is somebody and not a side of a talk, when and where: what is embedded with what it says."""
+    return _heading("" if author.lower() in USERS | ASSISTANTS else author, created_at, project)
+
+
+def _heading(author: str, created_at: datetime, project: str) -> str:
     parts = [author, created_at.strftime("%-d %B %Y"), project.rstrip("/").rpartition("/")[2]]
     return f"[{', '.join(part for part in parts if part)}]"
 
@@ -101,7 +105,8 @@ def headed(memory: Memory) -> tuple[str, str]:
 
 def indexed_text(memory: Memory) -> str:
     """What is full-text indexed: who, when and where beside what (they help recall more than any engine)."""
-    return " ".join(headed(memory))
+    said = _heading(memory.author, memory.created_at, memory.project)
+    return f"{said} {statement(memory.title, memory.content)}"
 
 
 def to_arrow(memories: Sequence[Memory]) -> pa.Table:

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
     Floats = npt.NDArray[np.float32]
 
-_HEADING_WEIGHT = 0.5
+_HEADING_WEIGHT = 0.7
 _NOTE = "[note]"
 """What is near to this is near to everything, as very short texts are with some embedders."""
 _TAKEN_OFF = 0.5
 """So much of it is taken off what texts say, ..."""
-_ADDED = 1.0
+_ADDED = 1.5
 """... and added to what searches ask: what is near to it gets longer, and so less near to any question."""
 _MOST_KNOWN = 4_096
 
