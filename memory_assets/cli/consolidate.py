@@ -28,8 +28,11 @@ def _dry_run(function: Callable[..., Any]) -> Callable[..., Any]:
 def decay(dry_run: bool, tenant: Tenant, as_json: bool) -> None:
     """Daily: every memory's relevance as of now; archived memories that matter again come back."""
     from memory_assets.graph.sleep import decay_cycle
+    from memory_assets.tana.freshness import store_activity
 
     _refresh_graph(tenant, dry_run=dry_run)
+    if not dry_run:
+        store_activity(tenant)
     outcome = decay_cycle(tenant, datetime.now(UTC), dry_run=dry_run)
     if as_json:
         fields = ("scored", "below_archive", "histogram", "written", "woken")

@@ -4,7 +4,7 @@ import dagster as dg
 
 remember = dg.define_asset_job(
     "remember",
-    selection=dg.AssetSelection.assets("relevance_scores").upstream(),
+    selection=dg.AssetSelection.assets("relevance_scores").upstream() - dg.AssetSelection.assets("tana_learnings", "freshness"),
     description="From the sources to searchable, connected and scored memories.",
 )
 reflect = dg.define_asset_job(
@@ -47,6 +47,11 @@ propose = dg.define_asset_job(
     selection=dg.AssetSelection.assets("silo_backlog", "canonical_entries", "proposals"),
     description="`memory learn check`: proposals for a person to decide. Applies nothing.",
 )
+mirror_tana = dg.define_asset_job(
+    "mirror_tana",
+    selection=dg.AssetSelection.assets("tana_learnings", "freshness"),
+    description="seed.json mirrored in Tana, and what lives around it there.",
+)
 
 
-JOBS = [remember, reflect, decay, creative, cluster, forget, read_tana, backlog, propose]
+JOBS = [remember, reflect, decay, creative, cluster, forget, read_tana, mirror_tana, backlog, propose]

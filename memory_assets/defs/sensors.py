@@ -5,6 +5,7 @@ was last taken in. What counts as taken in is the business of `memory_assets.def
 that does not exist is not asked for. See docs/decisions/0001-sensors-ask-for-runs.md.
 """
 
+import hashlib
 import json
 import random
 from base64 import urlsafe_b64encode
@@ -18,7 +19,8 @@ import dagster as dg
 from memory_assets.defs.assets.curation import silo_backlog
 from memory_assets.defs.assets.memory import stored_memories
 from memory_assets.defs.assets.sources import learning_entries, seed_entries, silo_files
-from memory_assets.defs.jobs import backlog, reflect, remember
+from memory_assets.defs.assets.tana import tana_learnings
+from memory_assets.defs.jobs import backlog, mirror_tana, reflect, remember
 from memory_assets.defs.partitions import PARTITION_SET, TENANTS
 from memory_assets.defs.reached import next_run
 from memory_assets.defs.resources import MemoryResource
@@ -28,11 +30,17 @@ from memory_assets.ingest.stamps import ABSENT, disk_stamp, source_stamp, stored
 from memory_assets.models import Source
 from memory_assets.privacy import close_to_others
 from memory_assets.settings import Settings
+from memory_assets.tana.client import TanaClient
+from memory_assets.tana.config import integration
+from memory_assets.tana.errors import TanaError
+from memory_assets.tana.ledger import Ledger
 from memory_assets.tenants import Tenant, sweep_deleted, tenant_names
 
 _INTERVAL_SECONDS = 10
 _NUDGE_SECONDS = 900
 _HOUR_SECONDS = 3600
+_TANA_SECONDS = 30
+_TANA_PATIENCE_S = 1.0
 _BUDGET_SECONDS = 0.5
 """How long a tick opens stores; the tenants it did not get to come next time."""
 _DIGEST_BYTES = 6
@@ -148,6 +156,37 @@ def _next_reflection(
 
 
 @dg.sensor(
+    job=mirror_tana,
+    minimum_interval_seconds=_TANA_SECONDS,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Runs `mirror_tana` when changes wait and Tana answers, and with tanaIntegration.autoSync when seed.json changes.",
+)
+def tana_sensor(context: dg.SensorEvaluationContext, memory: MemoryResource) -> dg.SensorResult | dg.SkipReason:
+    """Look at file and queue first: Tana is asked only if there is something for it, and left alone longer after each failure."""
+    settings = memory.settings()
+    tenant = Tenant(settings)
+    said = integration(settings)
+    if said.enabled is False or not tenant.exists:
+        return dg.SkipReason("pai-seed wants no Tana." if said.enabled is False else f"There is no tenant {tenant.name!r} yet.")
+    waiting = sorted(Ledger(tenant.folder).queued().items())
+    stamp = source_stamp(tenant, Source.PAI_SEED, settings.pai_seed) if said.automatic else ""
+    if not waiting and stamp in (context.cursor or "", ABSENT):
+        return dg.SkipReason("Nothing waits for Tana.")
+    wanted = hashlib.sha256(json.dumps([stamp, waiting]).encode()).hexdigest()[:32]
+    step = next_run(context.instance, tenant.name, tana_learnings.key.to_user_string(), wanted)
+    if step is None:
+        return dg.SensorResult(skip_reason="What waited is in Tana.", cursor=stamp)
+    if isinstance(step, dg.SkipReason):
+        return step
+    try:
+        TanaClient.open(settings).health(timeout=_TANA_PATIENCE_S)
+    except TanaError as error:
+        return dg.SkipReason(str(error))
+    add = TENANTS.build_add_request([tenant.name])
+    return dg.SensorResult(run_requests=[step], dynamic_partitions_requests=[add])
+
+
+@dg.sensor(
     minimum_interval_seconds=_HOUR_SECONDS,
     default_status=dg.DefaultSensorStatus.RUNNING,
     description="Deletes what Dagster keeps of old runs and of deleted tenants, and closes its folder to others.",
@@ -191,5 +230,6 @@ SENSORS = [
         interval=_NUDGE_SECONDS,
     ),
     stored_memories_sensor,
+    tana_sensor,
     housekeeping_sensor,
 ]

@@ -4,9 +4,9 @@
 
     decay           exp(-rate * age); rate is 0.01 a day by default (the seed's 0.1 archives in eleven days what nobody touches)
     age             days since the memory last showed a sign of life (`fresh_at`): the latest of its creation or confirmation, of
-                    the day this store first saw it, its last recall, and the same of a live memory it is linked to by an edge of
-                    confidence 0.5 or more, one step far. So what is linked to live work does not sink, and a hub keeps nothing
-                    alive by itself
+                    the day this store first saw it, its last recall, work in Tana on what it is linked to there, and the same but
+                    for Tana of a live memory it is linked to by an edge of confidence 0.5 or more, one step far. So what is linked
+                    to live work does not sink, and a hub keeps nothing alive by itself
     access_recency  exp(-0.05 * days since it was last accessed / (1 + ln(1 + recalls))); its creation and its first day here count
                     as accesses, and what was recalled often fades more slowly
     density         1 + 0.3 * ln(1 + n), n the memories and clusters that an edge joins it to, in either direction
@@ -78,13 +78,15 @@ _SCORES = """
     ages AS (
         SELECT m.id, m.state, m.protected, m.standing, m.first_seen, m.importance, m.confidence, m.accesses, m.accessed_at,
                coalesce(n.edges, 0) AS edges,
-               greatest(m.accessed_at, coalesce(n.activity, m.accessed_at)) AS fresh_at,
-               CASE WHEN n.activity > m.accessed_at THEN 'activity of ' || n.lively_id
+               greatest(m.accessed_at, coalesce(n.activity, m.accessed_at), coalesce(t.active_at, m.accessed_at)) AS fresh_at,
+               CASE WHEN t.active_at > greatest(m.accessed_at, coalesce(n.activity, m.accessed_at)) THEN t.because
+                    WHEN n.activity > m.accessed_at THEN 'activity of ' || n.lively_id
                     WHEN m.accessed_at > m.begun_at THEN 'recalled'
                     WHEN m.begun_at > m.created_at THEN 'first seen here' ELSE 'created or confirmed' END AS fresh_because,
                greatest(0, date_diff('second', fresh_at, $now) / 86400.0) AS age,
                greatest(0, date_diff('second', m.accessed_at, $now) / 86400.0) AS unread
         FROM moments m SEMI JOIN concerned USING (id) LEFT JOIN neighbourhood n USING (id)
+        LEFT JOIN tana_activity t ON t.source_key = m.source_key
         WHERE m.state IN ('active', 'archived')
     ),
     factors AS (
@@ -116,7 +118,10 @@ CREATE TEMP TABLE moved AS
     SELECT id FROM changed UNION FROM gone
     UNION
     SELECT a.id FROM memory_access a SEMI JOIN (FROM now_rows WHERE state IN ('active', 'archived')) n ON n.id = a.id
-    LEFT JOIN relevance_scores r ON r.id = a.id WHERE r.accesses IS DISTINCT FROM a.accesses;
+    LEFT JOIN relevance_scores r ON r.id = a.id WHERE r.accesses IS DISTINCT FROM a.accesses
+    UNION
+    SELECT n.id FROM now_rows n JOIN tana_activity t USING (source_key) JOIN relevance_scores r ON r.id = n.id
+    WHERE t.active_at > r.fresh_at;
 CREATE TEMP TABLE concerned AS
     FROM moved UNION SELECT node FROM touched
     UNION SELECT target_id FROM graph_edges SEMI JOIN moved ON moved.id = source_id

@@ -16,7 +16,8 @@ from memory_assets.display import visible
 from memory_assets.errors import MemoryAssetsError, NotFoundError
 from memory_assets.mcp.prompts import PROMPTS, Prompt
 from memory_assets.mcp.resources import RESOURCES, TEMPLATES, read_resource
-from memory_assets.mcp.tools import DAILY, RARE, Session, Tool
+from memory_assets.mcp.tools import DAILY, PAI, RARE, Session, Tool
+from memory_assets.tana.config import in_use
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,7 +57,9 @@ class Server:
 
     def __init__(self, session: Session, *, all_tools: bool = False) -> None:
         self._session = session
-        self._tools: dict[str, type[Tool]] = {tool.name: tool for tool in (DAILY + RARE if all_tools else DAILY)}
+        pai = all_tools or in_use(session.tenant.settings)
+        offered = DAILY + (RARE if all_tools else ()) + (PAI if pai else ())
+        self._tools: dict[str, type[Tool]] = {tool.name: tool for tool in offered}
         self._prompts: dict[str, Prompt] = {prompt.name: prompt for prompt in PROMPTS}
         self._about = {"name": "memory", "title": "Memory", "version": version("memory_assets")}
         self._methods: dict[str, Callable[[Message], Message]] = {

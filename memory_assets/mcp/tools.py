@@ -356,9 +356,72 @@ class Health(Tool):
         return session.text(health(session.tenant))
 
 
+LearningType = Literal["pattern", "insight", "self_knowledge"]
+
+
+class TanaPaiSync(Tool):
+    """Mirror confirmed learnings of seed.json in Tana."""
+
+    name = "tana_pai_sync"
+    read_only = False
+    destructive = True
+
+    seedPath: str = ""  # noqa: N815
+    workspace: str = ""
+    dryRun: bool = False  # noqa: N815
+    force: bool = False
+
+    def answer(self, session: Session) -> str:
+        from memory_assets.operations.pai import pai_sync
+        from memory_assets.tana.sync import Wishes
+
+        wishes = Wishes(dry_run=self.dryRun, force=self.force)
+        return _json(pai_sync(session.tenant, wishes, seed_path=self.seedPath, workspace=self.workspace))
+
+
+class TanaPaiContext(Tool):
+    """Learnings about a topic, and what Tana links them to."""
+
+    name = "tana_pai_context"
+
+    topic: str
+    maxTokens: Annotated[int, Field(ge=1)] = 2_000  # noqa: N815
+    type: LearningType | None = None
+    workspace: str = ""
+
+    def answer(self, session: Session) -> str:
+        from memory_assets.operations.pai_context import pai_context, read_tana_activity
+
+        read_tana_activity(session.tenant, self.workspace)
+        return _json(pai_context(session.tenant, self.topic, max_tokens=self.maxTokens, kind=self.type or ""))
+
+
+class TanaPaiFreshness(Tool):
+    """Which learnings are stale, by confirmation and activity in Tana."""
+
+    name = "tana_pai_freshness"
+
+    threshold: Annotated[int, Field(ge=0, description="Days; 0: as configured.")] = 0
+    type: LearningType | None = None
+    workspace: str = ""
+
+    def answer(self, session: Session) -> str:
+        from memory_assets.operations.pai_context import pai_freshness, read_tana_activity
+
+        read_tana_activity(session.tenant, self.workspace)
+        return _json(pai_freshness(session.tenant, threshold=self.threshold or None, kind=self.type or ""))
+
+
+def _json(answer: Answer) -> str:
+    """What the command prints with `--json`."""
+    return visible(answer.model_dump_json(indent=2))
+
+
 DAILY: tuple[type[Tool], ...] = (Init, Search, TanaContext, Store, Show, Recent, Update, Supersede, Forget, Undo, Health)
 RARE: tuple[type[Tool], ...] = (Tag, Relate)
 """Offered where `MEMORY_MCP_TOOLS` is `all`."""
+PAI: tuple[type[Tool], ...] = (TanaPaiSync, TanaPaiContext, TanaPaiFreshness)
+"""Offered where `MEMORY_MCP_TOOLS` is `all`, or pai-seed and Tana are configured."""
 
 
 def _schema(tool: type[Tool]) -> dict[str, Any]:

@@ -178,7 +178,7 @@ def _related(nodes: Sequence[ActiveView]) -> str:
     return f"Related in Tana: {', '.join(told)}"
 
 
-def read_tana_activity(tenant: "Tenant") -> str:
+def read_tana_activity(tenant: "Tenant", workspace: str = "") -> str:
     """Read from Tana how alive it is around the learnings; where that cannot be done, the reason, and what was known stays."""
     from memory_assets.tana.activity import read_activity
     from memory_assets.tana.client import TanaClient
@@ -193,9 +193,9 @@ def read_tana_activity(tenant: "Tenant") -> str:
     try:
         client = TanaClient.open(tenant.settings)
         client.health(timeout=_HEALTH_TIMEOUT_S)
-        workspace = resolve_workspace(tenant.settings, client.workspaces())
-        schema = Schema(workspace, known_tags(client.tags(workspace.id)))
-        parent = tenant.settings.tana_parent or Ledger(tenant.folder).fact(f"parent of {workspace.id}")
+        chosen = resolve_workspace(tenant.settings, client.workspaces(), workspace)
+        schema = Schema(chosen, known_tags(client.tags(chosen.id)))
+        parent = tenant.settings.tana_parent or Ledger(tenant.folder).fact(f"parent of {chosen.id}")
         read_activity(tenant, client, schema, parent)
     except TanaError as error:
         return str(error)

@@ -162,6 +162,11 @@ MIGRATIONS: tuple[str, ...] = (
         node VARCHAR, name VARCHAR, place INTEGER, value VARCHAR
     );
     """,
+    """
+    CREATE TABLE tana_activity (
+        source_key VARCHAR PRIMARY KEY, active_at TIMESTAMPTZ, because VARCHAR
+    );
+    """,
 )
 """One script per schema version, each run once and in one transaction."""
 

@@ -43,6 +43,13 @@ def integration(settings: "Settings") -> Integration:
     return Integration()
 
 
+def in_use(settings: "Settings") -> bool:
+    """Whether pai-seed and Tana are both there to be used, as far as can be told without asking Tana or the keyring."""
+    said = integration(settings).enabled
+    token = bool(settings.tana_token or settings.tana_replay)
+    return settings.pai_seed.exists() and (said is True or (said is None and token))
+
+
 def _block(path: "Path") -> Any:
     try:
         if path.stat().st_size > MAX_SEED_BYTES:

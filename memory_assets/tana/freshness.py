@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from memory_assets.models import Source
 from memory_assets.tana.entries import Entry, read_seed
 from memory_assets.tana.ledger import Known, Ledger
 from memory_assets.tana.mapping import Mapping
@@ -64,3 +65,36 @@ def freshness(tenant: "Tenant", *, threshold: int | None = None, kind: str = "",
         node = mapped.get(entry.seed_id, "")
         found.append(Freshness(entry, node, entry.at, activity, fresh_at, because, days, days < threshold, linked))
     return sorted(found, key=lambda one: (one.fresh_at, one.entry.seed_id))
+
+
+def store_activity(tenant: "Tenant") -> int:
+    """Tell the catalog, for the scores, what keeps learnings alive in Tana as it was last read; returns how many are kept so.
+
+    Nothing is written where the catalog says so already.
+
+    Raises:
+        InvalidInputError: seed.json cannot be read.
+        StoreError: ledger or catalog cannot be used.
+    """
+    import pyarrow as pa
+
+    if not Ledger(tenant.folder).path.exists():
+        return 0
+    alive = [found for found in freshness(tenant) if found.fresh_at > found.confirmed_at]
+    rows = pa.table(
+        {
+            "source_key": [f"{Source.PAI_SEED}:{found.entry.seed_id}" for found in alive],
+            "active_at": pa.array([found.fresh_at for found in alive], pa.timestamp("us", tz="UTC")),
+            "because": pa.array([found.because for found in alive], pa.string()),
+        }
+    )
+    with tenant.catalog.read() as connection:
+        connection.register("alive", rows)
+        (differing,) = connection.execute(
+            "SELECT count(*) FROM ((FROM alive EXCEPT FROM tana_activity) UNION ALL (FROM tana_activity EXCEPT FROM alive))"
+        ).fetchone() or (0,)
+    if differing:
+        with tenant.catalog.write() as connection:
+            connection.register("alive", rows)
+            connection.execute("DELETE FROM tana_activity; INSERT INTO tana_activity BY NAME FROM alive")
+    return len(alive)

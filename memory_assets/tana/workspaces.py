@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from memory_assets.settings import Settings
 
 
-def resolve_workspace(settings: "Settings", workspaces: Sequence[Workspace]) -> Workspace:
-    """The workspace of the settings, else of pai-seed's configuration, else the only one.
+def resolve_workspace(settings: "Settings", workspaces: Sequence[Workspace], named: str = "") -> Workspace:
+    """The workspace that is named by name or id, else that of the settings, else of pai-seed's configuration, else the only one.
 
     Raises:
         TanaRefusedError: it is not there, or none is named and there are several.
         SettingsError: pai-seed's configuration cannot be used.
     """
-    named = settings.tana_workspace or integration(settings).workspace
+    named = named or settings.tana_workspace or integration(settings).workspace
     listed = ", ".join(workspace.name for workspace in workspaces) or "none"
     if not named:
         if len(workspaces) == 1:

@@ -27,7 +27,7 @@ LINEAGE = {
     "memories": {"extracted_features"},
     "stored_memories": set(),
     "graph_edges": {"memories", "stored_memories"},
-    "relevance_scores": {"graph_edges"},
+    "relevance_scores": {"graph_edges", "freshness"},
     "creative_links": {"relevance_scores"},
     "clusters": {"relevance_scores"},
     "archived_memories": {"relevance_scores"},
@@ -35,10 +35,15 @@ LINEAGE = {
     "silo_backlog": {"silo_files"},
     "canonical_entries": {"learning_entries"},
     "proposals": {"silo_backlog", "canonical_entries"},
+    "tana_learnings": {"seed_entries"},
+    "freshness": {"tana_learnings"},
 }
 CURATION = {"silo_backlog", "canonical_entries", "proposals"}
 SELECTED = {
-    "remember": LINEAGE.keys() - CURATION - {"stored_memories", "creative_links", "clusters", "archived_memories", "tana_graph"},
+    "remember": LINEAGE.keys()
+    - CURATION
+    - {"stored_memories", "creative_links", "clusters", "archived_memories", "tana_graph", "tana_learnings", "freshness"},
+    "mirror_tana": {"tana_learnings", "freshness"},
     "reflect": {"graph_edges", "relevance_scores"},
     "decay": {"relevance_scores"},
     "creative": {"creative_links"},
@@ -84,6 +89,7 @@ def test_assets_jobs_checks_and_automation_are_the_documented_ones() -> None:
         "no_edge_dangles": "graph_edges",
         "scores_within_bounds": "relevance_scores",
         "no_link_of_an_unknown_tana_node": "tana_graph",
+        "mapping_and_tana_agree": "tana_learnings",
         "few_leave_recall_at_once": "archived_memories",
         "every_canonical_entry_has_provenance": "canonical_entries",
         "no_name_twice_in_a_home": "canonical_entries",
@@ -95,6 +101,7 @@ def test_assets_jobs_checks_and_automation_are_the_documented_ones() -> None:
         "seed_sensor",
         "learning_sensor",
         "stored_memories_sensor",
+        "tana_sensor",
         "housekeeping_sensor",
     }
     assert {schedule.name for schedule in defs.schedules or []} == {

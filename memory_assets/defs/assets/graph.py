@@ -6,6 +6,7 @@ from time import perf_counter
 import dagster as dg
 
 from memory_assets.defs.assets.memory import memories, stored_memories
+from memory_assets.defs.assets.tana import freshness
 from memory_assets.defs.failures import told
 from memory_assets.defs.partitions import TENANTS
 from memory_assets.defs.reached import note_seen
@@ -16,6 +17,7 @@ from memory_assets.graph.known_names import refresh_known_names
 from memory_assets.graph.sleep import decay_cycle
 from memory_assets.ingest.stamps import stored_stamp
 from memory_assets.learn.brief import renew_brief
+from memory_assets.tana.freshness import store_activity
 
 GROUP = "graph"
 
@@ -66,7 +68,7 @@ def graph_edges(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg
     group_name=GROUP,
     kinds={"duckdb"},
     owners=["team:memory"],
-    deps=[graph_edges],
+    deps=[graph_edges, freshness],
 )
 @told
 def relevance_scores(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
@@ -76,6 +78,7 @@ def relevance_scores(context: dg.AssetExecutionContext, memory: MemoryResource) 
     """
     started = perf_counter()
     tenant = memory.open(context.partition_key)
+    store_activity(tenant)
     outcome = decay_cycle(tenant, datetime.now(UTC))
     renew_brief(tenant)
     bars = "\n".join(

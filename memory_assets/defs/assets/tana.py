@@ -1,17 +1,31 @@
 """The tana group: what Tana holds, as last read."""
 
+from collections import Counter
 from time import perf_counter
 
 import dagster as dg
 
+from memory_assets.defs.assets.sources import seed_entries
 from memory_assets.defs.failures import told
-from memory_assets.defs.partitions import TENANTS
+from memory_assets.defs.partitions import TENANTS, partitioned_checks
 from memory_assets.defs.resources import MemoryResource
+from memory_assets.operations.pai_context import read_tana_activity
 from memory_assets.operations.tana import read_tana
-from memory_assets.tana.client import token_of
+from memory_assets.tana.agreement import disagreement
+from memory_assets.tana.client import TanaClient, token_of
 from memory_assets.tana.errors import TanaAwayError
+from memory_assets.tana.freshness import store_activity
+from memory_assets.tana.sync import sync
 
 GROUP = "tana"
+
+with partitioned_checks():
+    agrees = dg.AssetCheckSpec(
+        "mapping_and_tana_agree",
+        asset="tana_learnings",
+        description="Every mapped node is in Tana, and no entry of seed.json has two nodes there.",
+        partitions_def=TENANTS,
+    )
 
 
 @dg.asset(partitions_def=TENANTS, group_name=GROUP, kinds={"duckdb"}, owners=["team:memory"])
@@ -39,4 +53,56 @@ def tana_graph(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.
             "note": " ".join(done.notes),
             "seconds": round(perf_counter() - started, 3),
         }
+    )
+
+
+@dg.asset(
+    partitions_def=TENANTS,
+    group_name=GROUP,
+    kinds={"sqlite"},
+    owners=["team:memory"],
+    deps=[seed_entries],
+    check_specs=[agrees],
+)
+@told
+def tana_learnings(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
+    """seed.json mirrored in Tana: what changed is created, updated or trashed, nothing twice. Waits where Tana is away."""
+    started = perf_counter()
+    tenant = memory.open(context.partition_key)
+    client = TanaClient.open(tenant.settings)
+    report = sync(tenant, client=client, progress=lambda done, total: context.log.info(f"sent {done} of {total} changes"))
+    if report.away:
+        raise TanaAwayError(f"{report.away} {len(report.queued)} changes wait.")
+    found = disagreement(tenant, client)
+    actions = Counter(outcome.action for outcome in report.outcomes)
+    return dg.MaterializeResult(
+        metadata={
+            "dagster/partition_row_count": report.total,
+            **{name: actions[name] for name in ("created", "updated", "trashed", "archived", "skipped", "failed")},
+            "held_back": len(report.held_back),
+            "stale": len(report.stale),
+            "seconds": round(perf_counter() - started, 3),
+        },
+        check_results=[
+            dg.AssetCheckResult(
+                passed=not (found.lost or found.twice),
+                description="Run `memory pai sync --resync` for what is lost; trash one of the nodes of what is there twice."
+                if found.lost or found.twice
+                else "",
+                metadata={"lost": len(found.lost), "twice": len(found.twice)},
+            )
+        ],
+    )
+
+
+@dg.asset(partitions_def=TENANTS, group_name=GROUP, kinds={"duckdb"}, owners=["team:memory"], deps=[tana_learnings])
+@told
+def freshness(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
+    """What keeps learnings alive in Tana: the activity of what they are linked to, for the scores."""
+    started = perf_counter()
+    tenant = memory.open(context.partition_key)
+    why_not = read_tana_activity(tenant)
+    alive = store_activity(tenant)
+    return dg.MaterializeResult(
+        metadata={"dagster/partition_row_count": alive, "note": why_not, "seconds": round(perf_counter() - started, 3)}
     )
