@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from memory_assets.graph.edges import refresh_graph
 from memory_assets.language.tokens import count_tokens
 from memory_assets.mcp.protocol import Server
-from memory_assets.mcp.tools import DAILY, RARE, Session
+from memory_assets.mcp.tools import DAILY, PAI, RARE, Session
 from memory_assets.models import Kind, NewMemory, Source, State
 from memory_assets.operations.store import store
 from memory_assets.settings import Settings
@@ -56,14 +56,14 @@ def test_the_daily_tools_cost_an_assistant_less_than_1500_tokens() -> None:
 
 def test_every_tool_says_what_it_does_and_whether_it_changes_anything(server: Server) -> None:
     tools = {tool["name"]: tool for tool in ask(server, "tools/list")["tools"]}
-    assert len(tools) == len(DAILY + RARE)
+    assert len(tools) == len(DAILY + RARE + PAI)
     for tool in tools.values():
         assert len(tool["description"]) > 20
         assert "docs/" not in tool["description"]
         assert {"title", "$defs", "$ref"}.isdisjoint(re.findall(r'"([$\w]+)":', json.dumps(tool["inputSchema"])))
     reading = {name for name, tool in tools.items() if tool["annotations"]["readOnlyHint"]}
     destructive = {name for name, tool in tools.items() if tool["annotations"].get("destructiveHint")}
-    assert reading == {"init", "search", "tana_context", "show", "recent", "health"}
+    assert reading == {"init", "search", "tana_context", "tana_pai_context", "tana_pai_freshness", "show", "recent", "health"}
     assert destructive == {"update", "supersede", "forget", "undo"}
 
 
