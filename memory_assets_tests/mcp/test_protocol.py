@@ -64,7 +64,7 @@ def test_every_tool_says_what_it_does_and_whether_it_changes_anything(server: Se
     reading = {name for name, tool in tools.items() if tool["annotations"]["readOnlyHint"]}
     destructive = {name for name, tool in tools.items() if tool["annotations"].get("destructiveHint")}
     assert reading == {"init", "search", "tana_context", "tana_pai_context", "tana_pai_freshness", "show", "recent", "health"}
-    assert destructive == {"update", "supersede", "forget", "undo"}
+    assert destructive == {"update", "supersede", "forget", "undo", "tana_pai_sync"}
 
 
 def test_a_handshake_agrees_on_a_revision_and_tells_the_server_version(server: Server) -> None:
