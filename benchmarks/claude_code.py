@@ -59,7 +59,7 @@ def prepare(folder: Path, entries: int) -> None:
         "MEMORY_PAI_SEED": str(folder / "none.json"),
         "MEMORY_CONFIG": str(folder / "none.toml"),
     }
-    from memory_assets.learn.brief import renew_brief
+    from memory_assets.learn.briefing import renew_brief
     from memory_assets.models import Kind, NewMemory, Source
     from memory_assets.operations.store import store
     from memory_assets.settings import load_settings

@@ -6,6 +6,7 @@ commands that check it: here it is as if it were not set.
 """
 
 import os
+import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,9 @@ from typing import Any
 
 SESSION_START_TOKENS = 800
 """Tokens that a session's beginning is given."""
+_TENANT = re.compile(r"[a-z][a-z0-9_-]{0,62}")
+_NOBODY = "-"
+"""No tenant's name."""
 NUDGE_FROM = 5
 """Un-ingested memories from which a session's beginning mentions them."""
 
@@ -43,10 +47,10 @@ class Places:
 def read_places(tenant: str | None = None) -> Places:
     """The places of `tenant`, or of the settings' one. Raises nothing that a setting may cause."""
     found = _Found()
-    data_dir = found.text("data_dir", "")
+    data_dir, named = found.text("data_dir", ""), tenant or found.text("tenant", "main")
     return Places(
         data_dir=_path(data_dir) if data_dir else Path(_default_data_dir()),
-        tenant=tenant or found.text("tenant", "main"),
+        tenant=named if _TENANT.fullmatch(named) else _NOBODY,
         claude_projects_dir=_path(found.text("claude_projects_dir", "~/.claude/projects")),
         session_start=found.text("session_start", "on"),
         session_start_tokens=found.number("session_start_tokens", SESSION_START_TOKENS),

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, TypeVar
 from memory_assets.api.allocator import return_freed_memory
 from memory_assets.api.writing import Writer
 from memory_assets.errors import StoreError
-from memory_assets.learn.brief import renew_brief
+from memory_assets.learn.briefing import renew_brief
 from memory_assets.stores.resident.memories import Allowance
 from memory_assets.tenants import Tenant
 

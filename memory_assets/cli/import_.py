@@ -95,7 +95,7 @@ def command(file: Path, skip_invalid: bool, tenant: Tenant, as_json: bool) -> No
     """Take in memories from a JSON Lines file. An id that is already there is updated, so an import can be run again."""
     from memory_assets.cli.progress import progress_bar
     from memory_assets.ingest.direct import import_memories
-    from memory_assets.learn.brief import renew_brief
+    from memory_assets.learn.briefing import renew_brief
 
     given, faults = _read(file)
     for fault in faults[:_MOST_SHOWN]:

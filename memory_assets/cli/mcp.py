@@ -1,7 +1,5 @@
 """`memory mcp`."""
 
-from pathlib import Path
-
 import click
 
 from memory_assets.cli.options import tenant_option
@@ -13,6 +11,6 @@ from memory_assets.tenants import Tenant
 def command(tenant: Tenant) -> None:
     """Serve the memory to an assistant over MCP, on standard input and output; the project is that of the working directory."""
     from memory_assets.mcp.server import serve_stdio
-    from memory_assets.sources.projects import project_of
+    from memory_assets.sources.projects import project_at_hand
 
-    serve_stdio(tenant, project_of(Path.cwd()))
+    serve_stdio(tenant, project_at_hand())

@@ -1,7 +1,6 @@
 """What commands share: `--json`, `--tenant`, `--timezone`, `--here`, `--max-tokens`."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -63,9 +62,9 @@ def timezone_option(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _at_hand(_context: click.Context, _parameter: click.Parameter, given: bool) -> "Project | None":
-    from memory_assets.sources.projects import project_of
+    from memory_assets.sources.projects import project_at_hand
 
-    return project_of(Path.cwd()) if given else None
+    return project_at_hand() if given else None
 
 
 def _may_create(context: click.Context, _parameter: click.Parameter, given: bool) -> None:

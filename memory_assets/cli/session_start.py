@@ -1,7 +1,6 @@
 """`memory session-start`, a hook: it must be quick, and must never be in the way."""
 
 import sys
-from pathlib import Path
 
 import click
 
@@ -23,9 +22,9 @@ def command(tenant: str | None, quiet: str | None) -> None:
 
     places = read_places(tenant)
     if quiet:
-        from memory_assets.sources.projects import project_of
+        from memory_assets.sources.projects import project_at_hand
 
-        project = project_of(Path.cwd())
+        project = project_at_hand()
         if project is None:
             raise click.UsageError("This directory belongs to no project; go into one first.")
         set_quiet(places.folder, project, quiet=quiet == "off")

@@ -1,7 +1,6 @@
 """`memory store`."""
 
 import sys
-from pathlib import Path
 
 import click
 
@@ -40,9 +39,9 @@ def command(
     """Remember a text; `-` reads it from standard input."""
     from memory_assets.operations.given import parse_time
     from memory_assets.operations.store import store
-    from memory_assets.sources.projects import project_of
+    from memory_assets.sources.projects import project_at_hand
 
-    at_hand = project_of(Path.cwd()) if here else None
+    at_hand = project_at_hand() if here else None
     given = NewMemory(
         sys.stdin.read() if text == "-" else text,
         Source.CLI,

@@ -22,9 +22,9 @@ _TAIL_BYTES = 8 << 20
 _SHORTEST, _LONGEST = 12, 400
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 _CUE = re.compile(
-    r"\b(?:remember (?:that|this|to)|from now on|in (?:the )?future|next time|always|never|don't ever|stop \w+ing"
+    r"\b(?:remember (?:that|this|to)|from now on|in (?:the )?future|next time|don't ever|stop \w+ing"
     r"|please (?:don't|stop)|I (?:prefer|want you to|hate it)|we (?:decided|agreed|have decided|chose)|that(?:'s| is) (?:wrong|not right)"
-    r"|for the record)\b",
+    r"|for the record)\b|(?:^|\bplease |\byou (?:should|must) |\bwe )(?:always|never)\b",
     re.IGNORECASE,
 )
 _QUESTION = re.compile(r"\?\s*$")

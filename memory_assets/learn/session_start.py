@@ -7,6 +7,7 @@ told once it is not told again when it is resumed or compacted.
 import hashlib
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -108,7 +109,9 @@ def _by_section(lines: tuple[BriefLine, ...], names: frozenset[str]) -> Iterator
     standing = ("user", "self_knowledge")
     yield [each for each in lines if each.kind in standing]
     feedback = [each for each in lines if each.kind == "feedback"]
-    yield [each for each in feedback if each.project in names] + [each for each in feedback if not each.project]
+    general = [each for each in feedback if not each.project]
+    curated_elsewhere = [each for each in feedback if each.id is None and each.project and each.project not in names]
+    yield [*(each for each in feedback if each.project in names), *general, *curated_elsewhere]
     others = [each for each in lines if each.kind not in (*standing, "feedback")]
     yield [each for each in others if each.project in names]
     yield [each for each in others if not each.project][:_GENERAL]
@@ -118,7 +121,9 @@ def _nudges(places: "Places") -> list[str]:
     if not places.is_sources_tenant:
         return []
     waiting = count_waiting(places.claude_projects_dir)
-    nudges = [f"{waiting}: consider asking the user to run /memory:learn."] if waiting.memories >= places.nudge_from else []
+    nudges: list[str] = []
+    if waiting.memories >= places.nudge_from:
+        nudges.append(f"{waiting}: the user may curate them (/memory:learn, or `memory learn check`).")
     if noted := len(read_noted(places.folder)):
         nudges.append(
             f"{noted:,} sentence{'' if noted == 1 else 's'} of earlier sessions noted but not stored: `memory noted` lists them."
@@ -159,6 +164,7 @@ def _note(folder: Path, hook: Hook, told: set[str]) -> None:
 
     path = _session_file(folder, hook)
     replace_file(path, "\n".join(sorted(told)))
-    sessions = sorted(path.parent.iterdir(), key=lambda each: each.stat().st_mtime)
-    for old in sessions[: max(0, len(sessions) - _MOST_SESSIONS)]:
-        old.unlink(missing_ok=True)
+    with suppress(FileNotFoundError):  # another session tidies up too
+        sessions = sorted(path.parent.iterdir(), key=lambda each: each.stat().st_mtime)
+        for old in sessions[: max(0, len(sessions) - _MOST_SESSIONS)]:
+            old.unlink()

@@ -4,7 +4,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from memory_assets.errors import ConflictError
-from memory_assets.learn.brief import tell_brief
+from memory_assets.learn.briefing import tell_brief
 from memory_assets.models import Memory, NewMemory, Source
 from memory_assets.operations.answers import LocalTime, MemoryView, passage
 from memory_assets.operations.given import find_memory

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel
 
-from memory_assets.learn.brief import renew_brief
+from memory_assets.learn.briefing import renew_brief
 from memory_assets.learn.desk import ApplyOutcome, CheckOutcome, Desk
 from memory_assets.learn.proposals import Decisions, Evidence, Proposal, Severity, Status
 from memory_assets.learn.reports import signal_line

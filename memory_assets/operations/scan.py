@@ -77,6 +77,7 @@ def mend(tenant: "Tenant") -> Scanned:
         EmbedderError: the embedder failed; the secrets are gone, and `memory backfill` makes the vectors.
     """
     from memory_assets.ingest.backfill import reanalyse, reembed
+    from memory_assets.learn.briefing import renew_brief
     from memory_assets.stores.rewriting import rewrite
 
     found = list(_found(tenant))
@@ -94,6 +95,7 @@ def mend(tenant: "Tenant") -> Scanned:
     if tenant.memories.columns.embedder == tenant.embedder.name:
         reembed(tenant.memories, tenant.embedder, _unseen)
     reanalyse(tenant.memories, tenant.analyzer, _unseen)
+    renew_brief(tenant)
     secrets = {secret for _, held in found for _, secret in held}
     return Scanned(leaks=leaks, masked=True, remains=[str(path) for path in _holding(tenant.settings.data_dir, secrets)])
 

@@ -87,7 +87,7 @@ def store(tenant: "Tenant", given: NewMemory) -> StoredMemory:
         StoreError: the commit failed; nothing was kept.
     """
     from memory_assets.ingest.direct import store_memories
-    from memory_assets.learn.brief import tell_brief
+    from memory_assets.learn.briefing import tell_brief
 
     stored = store_memories(tenant, [given])
     (answer,) = with_splash(tenant, stored)

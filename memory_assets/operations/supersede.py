@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from memory_assets.errors import ConflictError, InvalidInputError
-from memory_assets.learn.brief import tell_brief
+from memory_assets.learn.briefing import tell_brief
 from memory_assets.models import State
 from memory_assets.operations.answers import LocalTime, MemoryView
 from memory_assets.operations.edit import refuse_if_from_file

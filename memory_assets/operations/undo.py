@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from memory_assets.errors import ConflictError
-from memory_assets.learn.brief import tell_brief
+from memory_assets.learn.briefing import tell_brief
 from memory_assets.models import Memory, State
 from memory_assets.operations.answers import Answer, LocalTime, MemoryView, counted
 from memory_assets.operations.edit import REVISES, refuse_if_from_file

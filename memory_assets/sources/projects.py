@@ -29,6 +29,14 @@ def slug_of(directory: str) -> str:
     return _NOT_SLUG_CHARACTER.sub(lambda found: "--" if found[0] > "\uffff" else "-", directory)
 
 
+def project_at_hand() -> Project | None:
+    """The project of the working directory; None where that belongs to none, or is gone."""
+    try:
+        return project_of(Path.cwd())
+    except FileNotFoundError:
+        return None
+
+
 def project_of(directory: Path) -> Project | None:
     """The project that a directory belongs to; None for the home directory and those above it, where unrelated work begins."""
     directory = directory.resolve()

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from memory_assets.cli.main import cli
 from memory_assets.language.tokens import count_tokens
 from memory_assets.learn import session_start as module
-from memory_assets.learn.brief import NAME, BriefLine, read_brief, renew_brief
+from memory_assets.learn.brief import NAME, BriefLine, read_brief
+from memory_assets.learn.briefing import renew_brief
 from memory_assets.learn.frame import BULLET, CLOSING, LABEL, OPENING, framed, line
 from memory_assets.learn.waiting import Waiting, count_waiting
 from memory_assets.models import Kind, NewMemory, Source
@@ -28,7 +29,7 @@ from memory_assets.settings import Settings, load_settings
 from memory_assets.tenants import Tenant
 
 
-def told(kind: str, text: str, project: str = "", number: int = 1) -> BriefLine:
+def told(kind: str, text: str, project: str = "", number: int | None = 1) -> BriefLine:
     framed_line = line(text)
     return BriefLine(kind, project, framed_line, count_tokens(f"{framed_line}\n"), number)
 
@@ -59,6 +60,7 @@ def test_standing_facts_come_first_then_feedback_that_fits_then_the_project(sett
         settings,
         told("note", "Released on Friday.", str(atlas)),
         told("feedback", "Never squash.", "/elsewhere"),
+        told("feedback", "Curated elsewhere.", "/elsewhere", None),
         told("feedback", "Lint before a commit.", str(atlas)),
         told("feedback", "Answer in English."),
         told("user", "Mira is a baker.", "/elsewhere"),
@@ -73,6 +75,7 @@ def test_standing_facts_come_first_then_feedback_that_fits_then_the_project(sett
         "Feedback that fits here",
         "- Lint before a commit.",
         "- Answer in English.",
+        "- Curated elsewhere.",
         "Known of this project",
         "- Released on Friday.",
         "Known of no one project",
@@ -165,7 +168,7 @@ def test_it_stays_within_its_tokens(lines: list[tuple[str, str, str]], budget: i
 
 def test_the_frame_and_its_nudges_cost_what_is_set_aside_for_them() -> None:
     nudges = [
-        f"{Waiting(99_999, 9_999)}: consider asking the user to run /memory:learn.",
+        f"{Waiting(99_999, 9_999)}: the user may curate them (/memory:learn, or `memory learn check`).",
         "9,999 sentences of earlier sessions noted but not stored: `memory noted` lists them.",
     ]
     text = framed([*((heading, ["x"]) for heading, _ in module._SECTIONS), ("Waiting", nudges)])

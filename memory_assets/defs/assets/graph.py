@@ -16,7 +16,7 @@ from memory_assets.graph.edges import refresh_graph
 from memory_assets.graph.known_names import refresh_known_names
 from memory_assets.graph.sleep import decay_cycle
 from memory_assets.ingest.stamps import stored_stamp
-from memory_assets.learn.brief import renew_brief
+from memory_assets.learn.briefing import renew_brief
 from memory_assets.tana.freshness import store_activity
 
 GROUP = "graph"
