@@ -1,6 +1,5 @@
 """What others wrote never reaches a terminal, an assistant or a log as control characters."""
 
-import asyncio
 import json
 import logging
 import re
@@ -14,15 +13,16 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
-from mcp.server.mcpserver.exceptions import ToolError
 
 from memory_assets.api.logs import PrettyFormatter
 from memory_assets.cli.main import cli
 from memory_assets.display import visible
 from memory_assets.errors import InvalidInputError, MemoryAssetsError
 from memory_assets.language.validation import validate_memory
-from memory_assets.mcp.server import create_server
+from memory_assets.mcp.protocol import Server
+from memory_assets.mcp.tools import Session
 from memory_assets.models import Entity, Kind, Memory, NewMemory, Source
+from memory_assets.operations.store import store
 from memory_assets.settings import Settings
 from memory_assets.stores.keys import KeyStore
 from memory_assets.tenants import Tenant
@@ -87,6 +87,9 @@ def test_no_command_prints_them(hostile: Tenant, tmp_path: Path) -> None:
         ["export"],
         ["import", str(lines)],
         ["store", "a", "--author", HOSTILE],
+        ["context", "7"],
+        ["learn", "check"],
+        ["pai", "context", "red"],
     ]
     for arguments in [*commands, *([*each, "--json"] for each in commands)]:
         done = CliRunner().invoke(cli, arguments)
@@ -94,16 +97,25 @@ def test_no_command_prints_them(hostile: Tenant, tmp_path: Path) -> None:
         assert not RAW.search(done.output), arguments
 
 
-@pytest.mark.parametrize(("tool", "arguments"), [("search", {"query": "red"}), ("recent", {}), ("init", {}), ("relate", {})])
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("search", {"query": "red"}),
+        ("tana_context", {"query": "7"}),
+        ("show", {"id": "7"}),
+        ("recent", {}),
+        ("init", {}),
+        ("relate", {"source": HOSTILE, "relation": "LEADS_TO", "target": "7"}),
+    ],
+)
 def test_no_tool_hands_them_to_an_assistant(hostile: Tenant, tool: str, arguments: dict[str, Any]) -> None:
-    server = create_server(hostile)
-    given = arguments or {"source": HOSTILE, "relation": "LEADS_TO", "target": "7"}
-    try:
-        told = " ".join(getattr(part, "text", "") for part in asyncio.run(server.call_tool(tool, given)).content)  # type: ignore[union-attr]
-    except ToolError as error:
-        told = str(error)
-    assert "\\u202e" in told
-    assert not RAW.search(told)
+    server = Server(Session(hostile, None, store), all_tools=True)
+    params = {"name": tool, "arguments": arguments}
+    answer = server.answer({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
+    assert answer
+    told = json.dumps(answer["result"]["content"][0]["text"])
+    assert "\\\\u202e" in told
+    assert not RAW.search(json.loads(told))
 
 
 def test_a_log_for_people_escapes_them() -> None:

@@ -108,5 +108,5 @@ class Writer:
         (answers,) = await asyncio.gather(self._run(with_splash, self._tenant, stored), return_exceptions=True)
         if isinstance(answers, BaseException):
             _log.error("no splash: %s", answers, exc_info=answers)
-            return [StoredMemory.of(each, ()) for each in stored]
+            return [StoredMemory.of(each, (), ()) for each in stored]
         return answers
