@@ -14,7 +14,6 @@ from pydantic import BaseModel, Field
 
 from memory_assets.ingest.secrets import masked_in, secrets_in, secrets_of, without_secrets
 from memory_assets.language.secrets import mask
-from memory_assets.learn.brief import renew_brief
 from memory_assets.operations.answers import Answer, LocalTime, counted, listed, shortened
 from memory_assets.stores.rows import COLUMNS, content_hash, from_arrow, to_arrow
 

@@ -9,12 +9,13 @@ from click.testing import CliRunner
 from memory_assets.cli.scan import command
 from memory_assets.ingest.direct import import_memories, store_memories
 from memory_assets.ingest.scans import known_stamps, record_scan
+from memory_assets.language.embedders.context import embed_in_context
 from memory_assets.models import NewMemory, RelationType, SecretPolicy, Source, State
 from memory_assets.operations.scan import mend, scan
 from memory_assets.sources import claude_silos
 from memory_assets.stores.access_log import AccessLog, fold_accesses
 from memory_assets.stores.relations import StatedRelation
-from memory_assets.stores.rows import COLUMNS, from_arrow, indexed_text
+from memory_assets.stores.rows import COLUMNS, from_arrow, headed
 from memory_assets.tenants import Tenant
 from memory_assets_tests.conftest import WriteSilo
 from memory_assets_tests.ingest.test_secrets import PASSWORD, TOKEN, files_with, use
@@ -50,7 +51,9 @@ def test_a_mend_leaves_no_byte_of_a_secret_and_takes_nothing_else(tenant: Tenant
     assert "billing" in forgotten.tags
     column = str(tenant.memories.columns.live)
     rows = tenant.memories.scan(("id", column), f"id = {secret}")
-    assert np.allclose(rows[column][0].as_py(), tenant.embedder.embed([indexed_text(forgotten)])[0], atol=1e-5)
+    said_when, said = headed(forgotten)
+    made = embed_in_context(tenant.embedder, [said], [said_when])
+    assert np.allclose(rows[column][0].as_py(), made.in_context[0], atol=1e-5)
 
     again = ingest(tenant)
     assert (again.added, again.superseded, again.vanished) == (0, 0, 0)
