@@ -5,6 +5,7 @@ lines of its index. Undo brings the silo files back before it takes a canonical 
 left as it is, and said.
 """
 
+import errno
 import json
 import os
 from collections.abc import Iterator
@@ -25,6 +26,7 @@ from memory_assets.stores.moves import moves_file
 
 _MOST_BYTES = 1 << 30
 _TRIES = 20
+_NOT_ALLOWED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
 def execute(plan: Plan, journal: Journal, folder: Path, projects_dir: Path) -> list[str]:
@@ -51,11 +53,16 @@ def execute(plan: Plan, journal: Journal, folder: Path, projects_dir: Path) -> l
         if not _is_silo(silo, projects_dir):
             left.append(f"{silo} is no silo of {projects_dir} any more, and stays as it is.")
             continue
-        for taken in files:
-            _take(taken, left)
-        if silo.is_dir():
-            effects.sync(silo)
-        _shorten_index(silo, files, plan, place, journal, projects_dir, left)
+        try:
+            for taken in files:
+                _take(taken, left)
+            if silo.is_dir():
+                effects.sync(silo)
+            _shorten_index(silo, files, plan, place, journal, projects_dir, left)
+        except OSError as error:
+            if error.errno not in _NOT_ALLOWED:
+                raise
+            left.append(f"{silo} cannot be changed ({error.strerror}); what is left there is merged by a later apply.")
     _set_status(folder, plan, Status.ACCEPTED, Status.APPLIED)
     return left
 

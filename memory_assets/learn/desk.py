@@ -3,6 +3,7 @@
 check reads and proposes, a person decides, apply does what was decided. Each may be killed anywhere and run again.
 """
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memory_assets.errors import ConflictError, InvalidInputError
-from memory_assets.ingest.secrets import refusal_of
+from memory_assets.ingest.secrets import masked_in, refusal_of
 from memory_assets.learn import effects, review_file
 from memory_assets.learn.apply import alone, execute, undo
 from memory_assets.learn.history import keep_history
@@ -80,7 +81,7 @@ class Desk:
         self.projects_dir = settings.claude_projects_dir
         self.learning_dir = settings.pai_learning_dir
         self.journal = Journal(self.folder / "applies")
-        self.review_path = self.learning_dir / review_file.NAME
+        self.review_path = Path(os.path.realpath(self.learning_dir / review_file.NAME))
 
     def silos(self) -> Silos:
         """All silos as they are now; what holds a secret is left alone where the settings refuse secrets."""
@@ -106,7 +107,7 @@ class Desk:
         if not text or digest_of(text.encode()) in kept.reviews:
             return kept
         return kept.with_proposals(
-            _decided(kept.find(change.id), change, self.now) for change in review_file.read(text, kept.proposals)
+            self._decided(kept.find(change.id), change) for change in review_file.read(text, kept.proposals)
         )
 
     def is_stale(self) -> bool:
@@ -146,7 +147,8 @@ class Desk:
                 reflections=len(signals.reflections),
                 ratings=len(signals.ratings),
             )
-            written = [self.learning_dir / "mine-output.md", self.learning_dir / "last-synthesis.md", self.review_path]
+            reports = (Path(os.path.realpath(self.learning_dir / name)) for name in ("mine-output.md", "last-synthesis.md"))
+            written = [*reports, self.review_path]
             effects.put(written[0], mine_output(checked).encode())
             effects.put(written[1], last_synthesis(checked).encode())
             self._keep(after)
@@ -167,7 +169,7 @@ class Desk:
                 proposal = decisions.find(change.id)
                 if proposal.status in (Status.APPLIED, Status.WITHDRAWN):
                     raise ConflictError(f"{proposal.id} is {proposal.status.value} and is not decided on any more.")
-                decisions = decisions.with_proposals([_decided(proposal, change, self.now)])
+                decisions = decisions.with_proposals([self._decided(proposal, change)])
             self._keep(decisions)
             return decisions
 
@@ -253,13 +255,14 @@ class Desk:
             effects.put(self.review_path, text.encode())
             self.__dict__["_review_text"] = text
 
-
-def _decided(proposal: Proposal, change: review_file.Decided, now: datetime) -> Proposal:
-    if proposal.status in (Status.APPLIED, Status.WITHDRAWN):
-        return proposal
-    if change.note is not None:
-        proposal = replace(proposal, note=change.note)
-    if change.description is not None:
-        proposal = replace(proposal, description=change.description, body=change.body or "", edited=True)
-    status = change.status or (proposal.status if change.description is not None else Status.PENDING)
-    return proposal if status is Status.PENDING and not change.status else proposal.decided(status, now.isoformat())
+    def _decided(self, proposal: Proposal, change: review_file.Decided) -> Proposal:
+        """A proposal after a person's change; keys and passwords in what they wrote are masked unless the settings allow them."""
+        if proposal.status in (Status.APPLIED, Status.WITHDRAWN):
+            return proposal
+        kept = str if self.tenant.settings.secrets is SecretPolicy.ALLOW else masked_in
+        if change.note is not None:
+            proposal = replace(proposal, note=kept(change.note))
+        if change.description is not None:
+            proposal = replace(proposal, description=kept(change.description), body=kept(change.body or ""), edited=True)
+        status = change.status or (proposal.status if change.description is not None else Status.PENDING)
+        return proposal if status is Status.PENDING and not change.status else proposal.decided(status, self.now.isoformat())

@@ -15,7 +15,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from memory_assets.errors import DamagedError
+from memory_assets.errors import ConflictError, DamagedError
 from memory_assets.learn import effects
 from memory_assets.learn.silos import digest_of
 
@@ -134,16 +134,25 @@ class Journal:
         except (KeyError, TypeError) as error:
             raise _damaged(self._of(number) / _PLAN, error) from error
 
+    def copies(self, number: int) -> Path:
+        """The file that holds all that an apply changed, as it was and as it was going to be."""
+        return self._of(number) / _CONTENTS
+
     def contents(self, number: int) -> dict[str, bytes]:
         """The files of an apply as the journal keeps them, by digest.
 
         Raises:
-            DamagedError: one is not there, or not what it was.
+            ConflictError: they were removed.
+            DamagedError: they cannot be read, or are not what they were.
         """
-        path = self._of(number) / _CONTENTS
+        path = self.copies(number)
         spans = self._read(number)["contents"]
         try:
             data = path.read_bytes()
+        except FileNotFoundError as error:
+            raise ConflictError(
+                f"Apply {number} cannot be undone: its copies are gone, as after `memory scan --mend`."
+            ) from error
         except OSError as error:
             raise _damaged(path, error) from error
         found = {digest: data[start : start + length] for digest, (start, length) in spans.items()}

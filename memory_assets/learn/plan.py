@@ -204,8 +204,8 @@ class _Builder:
 
     def _new_path(self, kind: Kind, name: str) -> Path:
         home = self.learning_dir / HOME_OF[kind]
-        if home.is_symlink():
-            raise StoreError(f"{home} is a link; put the folder there instead, nothing is written over links.")
+        if home.is_symlink() or (home.exists() and not home.is_dir()):
+            raise StoreError(f"{home} is a link or a file; put a folder there instead, nothing was written.")
         new = file_name(kind, name, self.names[kind])
         self.names[kind].add(new)
         return home / new

@@ -22,6 +22,8 @@ PROBLEM = 4.0
 PRAISE = 8.0
 """Rating from which something is to be done again."""
 _HIGH, _MEDIUM = 5.0, 7.0
+_COMPARED = 400
+"""Characters of a file that are compared: name, description, and the rule that its body begins with."""
 _LEVELS = ("LOW", "MEDIUM", "HIGH")
 
 
@@ -92,7 +94,7 @@ def sessions_of(entries: Iterable[SiloEntry]) -> dict[str, str]:
 
 def _from_silo(entry: SiloEntry) -> Signal:
     item = entry.item
-    text = f"{item.title.replace('-', ' ').replace('_', ' ')}. {item.description}\n{item.body}"
+    text = f"{item.title.replace('-', ' ').replace('_', ' ')}. {item.description}\n{item.body}"[:_COMPARED]
     evidence = Evidence(
         key=item.key,
         origin="silo",

@@ -31,7 +31,9 @@ _HOOKS = "SELECT path, hook FROM source_hooks"
 class Leak(BaseModel):
     """Something stored that holds secrets."""
 
-    place: str = Field(description="A memory, a relation, what was read from a file, or a file of deleted memories.")
+    place: str = Field(
+        description="A memory, a relation, what was read from a file, a file of deleted memories, or copies of curated ones."
+    )
     kinds: list[str]
 
 
@@ -58,7 +60,7 @@ class Scanned(Answer):
 
 
 def scan(tenant: "Tenant") -> Scanned:
-    """Look through memories, stated relations, what was read from files, and files of deleted memories.
+    """Look through memories, stated relations, what was read from files, files of deleted memories, and copies of curated ones.
 
     Raises:
         StoreError: a store cannot be read.
@@ -90,6 +92,9 @@ def mend(tenant: "Tenant") -> Scanned:
         rewrite(tenant.relations.stored, _with_masked_notes)
     for file in tenant.folder.glob(_DELETED):
         _mask_lines(file)
+    for file in _copies(tenant):
+        if list(secrets_in(file.read_bytes().decode("utf-8", "replace"))):
+            file.unlink()
     if tenant.catalog.exists:
         tenant.catalog.begin_again()
     if tenant.memories.columns.embedder == tenant.embedder.name:
@@ -114,9 +119,20 @@ def _found(tenant: "Tenant") -> Iterator[tuple[str, list[tuple[str, str]]]]:
         with tenant.catalog.read() as connection:
             for path, *texts in connection.execute(_ITEMS).fetchall() + connection.execute(_HOOKS).fetchall():
                 yield f"What was read from {path}", list(secrets_in(texts))
+    for file in _copies(tenant):
+        yield f"The copies of what was curated, {file}", list(secrets_in(file.read_bytes().decode("utf-8", "replace")))
     for file in sorted(tenant.folder.glob(_DELETED)):
         lines = file.read_text(encoding="utf-8").splitlines()
         yield str(file), [secret for line in lines for secret in secrets_in(json.loads(line))]
+
+
+def _copies(tenant: "Tenant") -> list[Path]:
+    """What finished applies keep for an undo; the copies of one that a kill left are needed to finish it."""
+    from memory_assets.learn.journal import Journal
+
+    journal = Journal(tenant.folder / "learn" / "applies")
+    finished = (number for number in journal.numbers() if number != journal.unfinished())
+    return [path for number in finished if (path := journal.copies(number)).exists()]
 
 
 def _memories(batches: Iterable[pa.RecordBatch]) -> "Iterator[Memory]":

@@ -1,5 +1,6 @@
 """Apply and undo: what they write and delete, and that no kill, at whatever point, loses or doubles anything."""
 
+import errno
 import os
 import shutil
 import signal
@@ -19,6 +20,7 @@ from memory_assets.learn.desk import Desk
 from memory_assets.learn.homes import load_pai_memories
 from memory_assets.learn.proposals import Status
 from memory_assets.models import Kind
+from memory_assets.operations.scan import mend, scan
 from memory_assets_tests.learn.conftest import ATLAS, INDEX, LAB, MARKERS, OpenDesk, decide, tree, write
 
 EFFECTS = ("write", "rename", "unlink", "make_folder", "set_time", "sync")
@@ -326,3 +328,42 @@ def test_undo_keeps_the_canonical_file_where_its_silo_file_cannot_return(decided
     assert "Another memory" in taken.read_text()
     assert "8931" in (decided / ".pai/MEMORY/LEARNING/PROJECT/project_port.md").read_text()
     assert [text for text in left if "is another file now" in text]
+
+
+def test_a_silo_that_may_not_be_changed_keeps_its_files_and_is_said(
+    decided: Path, open_desk: OpenDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rename = effects.rename
+
+    def denied(path: Path, target: Path) -> None:
+        if LAB in str(path):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        rename(path, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(effects, "rename", denied)
+        outcome = open_desk().apply()
+
+    lab = decided / ".claude/projects" / LAB / "memory"
+    assert [text for text in outcome.left if text.startswith(f"{lab} cannot be changed (Permission denied)")]
+    assert {path.name for path in lab.iterdir()} == {"MEMORY.md", "role2.md", "mornings.md"}
+    assert not (decided / ".claude/projects" / ATLAS / "memory/port.md").exists()
+    open_desk().apply()
+    assert not (lab / "role2.md").exists()
+
+
+def test_copies_that_hold_a_secret_are_found_and_removed_and_undo_says_so(decided: Path, open_desk: OpenDesk) -> None:
+    key = "ghp_" + "Zk3Lq9Vt2Xw7Rb5Nd8Mf1Hs6Jc4Pg0Ya2Te9"
+    write(decided / ".claude/projects" / ATLAS / "memory/token.md", "token", f"The token is {key}.", "reference")
+    open_desk().check()
+    open_desk().apply()
+    tenant = open_desk().tenant
+
+    places = [leak.place for leak in scan(tenant).leaks]
+    assert len(places) == 1
+    assert places[0].startswith("The copies of what was curated")
+    assert not [path for path in tenant.folder.rglob("*.json") if key in path.read_text()]
+    mend(tenant)
+    assert not scan(tenant).leaks
+    with pytest.raises(ConflictError, match="its copies are gone"):
+        open_desk().undo()
