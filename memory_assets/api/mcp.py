@@ -6,12 +6,11 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from fastapi import Request, Response
-from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from memory_assets.errors import InvalidInputError
 from memory_assets.language.validation import validate_line
-from memory_assets.mcp.protocol import HANDSHAKE_VERSIONS, MODERN_VERSIONS, PARSE_ERROR, Server, failure
+from memory_assets.mcp.protocol import HANDSHAKE_VERSIONS, MODERN_VERSIONS, PARSE_ERROR, Message, Server, encoded, failure
 from memory_assets.mcp.tools import Session
 from memory_assets.sources.projects import Project, slug_of
 
@@ -38,7 +37,7 @@ async def answer(request: Request, opened: "OpenTenant") -> Response:
     try:
         message = json.loads(await request.body())
     except (ValueError, RecursionError):
-        return JSONResponse(failure(None, PARSE_ERROR, "The request body is not JSON."), HTTPStatus.BAD_REQUEST)
+        return _json(failure(None, PARSE_ERROR, "The request body is not JSON."))
     loop = asyncio.get_running_loop()
 
     def keep(_tenant: "Tenant", given: "NewMemory") -> "StoredMemory":
@@ -49,8 +48,13 @@ async def answer(request: Request, opened: "OpenTenant") -> Response:
     answered = await opened.search(server.answer, message)
     if answered is None:
         return Response(status_code=HTTPStatus.ACCEPTED)
-    malformed = answered["id"] is None
-    return JSONResponse(answered, HTTPStatus.BAD_REQUEST if malformed else HTTPStatus.OK)
+    return _json(answered)
+
+
+def _json(message: Message) -> Response:
+    malformed = message["id"] is None
+    status = HTTPStatus.BAD_REQUEST if malformed else HTTPStatus.OK
+    return Response(encoded(message), status, media_type="application/json")
 
 
 def _project(request: Request) -> Project | None:

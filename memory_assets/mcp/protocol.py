@@ -5,6 +5,7 @@ Nothing is kept between two messages, so that one object serves any number of cl
 docs/decisions/mcp-server.md.
 """
 
+import json
 import logging
 from functools import cached_property
 from importlib.metadata import version
@@ -155,6 +156,11 @@ class Server:
             raise _ProtocolError(_INVALID_PARAMS, f"Unknown prompt: {_text(params, 'name')[:100]}")
         text = prompt.text(str(arguments.get(prompt.argument, "")))
         return {"description": prompt.about, "messages": [{"role": "user", "content": {"type": "text", "text": text}}]}
+
+
+def encoded(message: Message) -> bytes:
+    """A message as one line of JSON; half a surrogate pair, which a client may send as an escape, goes back as one."""
+    return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "backslashreplace")
 
 
 def failure(number: str | int | None, code: int, message: str) -> Message:

@@ -9,7 +9,7 @@ from functools import partial
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, BinaryIO
 
-from memory_assets.mcp.protocol import PARSE_ERROR, Message, Server, failure
+from memory_assets.mcp.protocol import PARSE_ERROR, Message, Server, encoded, failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -81,7 +81,6 @@ class _Line:
     def _send(self, message: Message | None) -> None:
         if message is None:
             return
-        data = json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "backslashreplace")
         with self._writing, suppress(BrokenPipeError, ValueError):
-            self._sink.write(data + b"\n")
+            self._sink.write(encoded(message) + b"\n")
             self._sink.flush()

@@ -48,6 +48,8 @@ def test_what_is_no_message_of_the_tenant_is_refused(client: TenantClient) -> No
     assert client.post("/mcp", {"jsonrpc": "2.0", "method": "notifications/initialized"}).status_code == 202
     assert client.post("/mcp", [ping]).json()["error"]["code"] == -32600
     assert client.http.post("/mcp", content=b"{").json()["error"]["code"] == -32700
+    surrogate = client.http.post("/mcp", content=rb'{"jsonrpc": "2.0", "id": "\ud800", "method": "\udc80"}')
+    assert (surrogate.status_code, surrogate.json()["id"]) == (200, "\ud800")
     assert client.post("/mcp", ping, MCP_Protocol_Version="1999-01-01").status_code == 400
     assert client.post("/mcp", ping, X_Memory_Project="a\tb").status_code == 400
     assert client.http.get("/mcp").status_code == 405
