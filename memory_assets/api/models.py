@@ -124,6 +124,7 @@ class SearchRequest(_Filtered):
     query: Query = ""
     limit: Limit = 10
     bridges: Bridges = 0
+    all: bool = Field(default=False, description="What is nearest, even if nothing fits.")
     cursor: Annotated[str, Field(pattern=cursors.SEEN, max_length=cursors.SEEN_LENGTH)] | None = Field(
         None, description="`next_cursor` of the page before; ask the same question with it."
     )

@@ -112,7 +112,14 @@ async def store(opened: Opened, body: models.StoreRequest, idempotency_key: Idem
 async def search(opened: Opened, body: models.SearchRequest) -> Found:
     """Find memories by meaning, words and what else speaks for them; an empty query finds the newest."""
     return await opened.search(
-        partial(search_memories, limit=body.limit, narrowed=_narrowed(body), bridges=body.bridges, cursor=body.cursor),
+        partial(
+            search_memories,
+            limit=body.limit,
+            narrowed=_narrowed(body),
+            bridges=body.bridges,
+            cursor=body.cursor,
+            everything=body.all,
+        ),
         opened.tenant,
         body.query,
     )

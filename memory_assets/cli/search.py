@@ -30,6 +30,7 @@ _BRIDGES = 5
 @click.option("--until", help="Only created before this date; the same forms.")
 @click.option("--history", is_flag=True, help="Superseded memories too.")
 @click.option("--archived", is_flag=True, help="Archived memories too.")
+@click.option("--all", "everything", is_flag=True, help="What is nearest, even if nothing fits.")
 @max_tokens_option
 @timezone_option
 @common_options
@@ -48,6 +49,7 @@ def command(
     until: str | None,
     history: bool,
     archived: bool,
+    everything: bool,
     max_tokens: int | None,
     timezone: str | None,
     tenant: Tenant,
@@ -68,5 +70,7 @@ def command(
         until=parse_time(until, "--until"),
         states=[State.ACTIVE, *([State.SUPERSEDED] if history else []), *([State.ARCHIVED] if archived else [])],
     )
-    found = search(tenant, " ".join(query), limit=limit, narrowed=narrowed, bridges=_BRIDGES if bridges else 0)
+    found = search(
+        tenant, " ".join(query), limit=limit, narrowed=narrowed, bridges=_BRIDGES if bridges else 0, everything=everything
+    )
     print_answer(found, tenant, timezone, as_json=as_json, explain=explain, max_tokens=max_tokens)

@@ -125,6 +125,7 @@ class Search(Tool):
     since: Annotated[str, Field(description="Such as 2026-03-14, yesterday or 7d.")] = ""
     until: str = ""
     bridges: Annotated[int, Field(ge=0, le=10, description="Paths through the graph that explain what was found.")] = 0
+    all: bool = False
     max_tokens: MaxTokens = LIST_TOKENS
 
     def answer(self, session: Session) -> str:
@@ -138,7 +139,7 @@ class Search(Tool):
             since=parse_time(self.since or None, "since"),
             until=parse_time(self.until or None, "until"),
         )
-        found = search(session.tenant, self.query, limit=self.limit, narrowed=narrowed, bridges=self.bridges)
+        found = search(session.tenant, self.query, limit=self.limit, narrowed=narrowed, bridges=self.bridges, everything=self.all)
         return session.text(found, max_tokens=self.max_tokens)
 
 

@@ -118,12 +118,17 @@ class Found(Answer):
     memories: tuple[FoundMemory, ...] = ()
     count: int = 0
     bridges: tuple[BridgeView, ...] = ()
+    below_floor: bool = Field(
+        default=False, description="Nothing fits the query, so nothing is shown; `all` shows what is nearest."
+    )
     next_cursor: str | None = Field(default=None, description="Asks for the next page; null on the last.")
 
     def text(self, local: LocalTime, *, explain: bool = False, max_tokens: int | None = None) -> str:
         """An entry a memory with the passage that fits, and the paths; `explain` adds the parts of each score."""
         if not self.memories:
             where = f" in {self.project}; elsewhere was not looked" if self.project else ""
+            if self.below_floor:
+                return f"Nothing relevant to {self.query!r} is remembered{where}; --all (in a call: all) shows what is nearest."
             return (
                 f"Nothing is remembered about {self.query!r}{where}." if self.query.strip() else f"Nothing is remembered{where}."
             )
@@ -150,6 +155,7 @@ def search(
     narrowed: Narrowing | None = None,
     bridges: int = 0,
     cursor: str | None = None,
+    everything: bool = False,
 ) -> Found:
     """The memories that fit `query` best; a blank query gives the newest.
 
@@ -160,6 +166,7 @@ def search(
         narrowed: what to search among; active memories unless it says otherwise.
         bridges: at most so many paths that explain the first page.
         cursor: `next_cursor` of the page before, with otherwise the same arguments: what is stored meanwhile does not push in.
+        everything: whether a query that nothing fits is answered with what is nearest, or with nothing.
 
     Raises:
         StoreError: the store's vectors are another embedder's, or it cannot be read.
@@ -179,7 +186,9 @@ def search(
         filters = replace(filters, until=min(asked_at, filters.until) if filters.until else asked_at)
     known = set(shown)
     wanted = len(known) + limit + 1
-    hits, paths = search_with_bridges(tenant, query, limit=wanted, filters=filters, bridges=0 if cursor else bridges)
+    hits, paths, below_floor = search_with_bridges(
+        tenant, query, limit=wanted, filters=filters, bridges=0 if cursor else bridges, floor=not everything
+    )
     new = [hit for hit in hits if hit.memory.id not in known]
     page = new[:limit]
     if query.strip():
@@ -192,5 +201,6 @@ def search(
         memories=tuple(FoundMemory.of(hit) for hit in page),
         count=len(page),
         bridges=tuple(BridgeView.model_validate(path) for path in paths),
+        below_floor=below_floor,
         next_cursor=cursors.seen(asked_at, shown) if more else None,
     )

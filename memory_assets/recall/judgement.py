@@ -29,6 +29,8 @@ class Judgement:
     parts: "list[tuple[str, float, Values, Values]]"
     """Name, effective weight, raw measure and value within 0..1 of each component that speaks."""
     support: Support
+    said: float
+    """Largest share of the question's idf mass whose exact words a candidate has."""
     notes: dict[str, str] = field(default_factory=dict)
 
     def reason(self, name: str, place: int) -> str:
@@ -72,7 +74,7 @@ def judge(question: "Question", found: "Candidates", view: "View", weights: Weig
     kept = np.where(by_the_other_side(question, rows, view), scoring.OTHER_SIDE, 1.0)
     parts = [(name, weight / total, raw, kept * value) for name, weight, raw, value in parts if weight]
     scores = sum((weight * value for _, weight, _, value in parts), np.zeros(len(found)))
-    return Judgement(scores, parts, backing, notes)
+    return Judgement(scores, parts, backing, float(coverage.max(initial=0.0)), notes)
 
 
 def _coverage(question: "Question", found: "Candidates", view: "View") -> "Values":

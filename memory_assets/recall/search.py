@@ -7,15 +7,16 @@ eight components of `memory_assets.recall.scoring`; what is needed for that besi
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from memory_assets.models import Memory, State
 from memory_assets.recall.bridges import DEPTH, Bridge, find_bridges
 from memory_assets.recall.candidates import Candidates, gather
+from memory_assets.recall.floor import anything_fits
 from memory_assets.recall.judgement import Judgement, judge
-from memory_assets.recall.question import understand
+from memory_assets.recall.question import Question, understand
 from memory_assets.recall.repeats import Distinct
 from memory_assets.recall.scoring import Weights
 from memory_assets.recall.view import View, current_view
@@ -97,6 +98,15 @@ def search(
     return _hits(tenant, _ranked(tenant, query, limit, filters, weights, now), limit, filters)
 
 
+class Findings(NamedTuple):
+    """What a search finds."""
+
+    hits: list[Hit]
+    bridges: list[Bridge]
+    below_floor: bool = False
+    """Whether nothing is shown because nothing fits; see `memory_assets.recall.floor`."""
+
+
 def search_with_bridges(
     tenant: "Tenant",
     query: str,
@@ -107,7 +117,8 @@ def search_with_bridges(
     now: datetime | None = None,
     bridges: int = 5,
     depth: int = DEPTH,
-) -> tuple[list[Hit], list[Bridge]]:
+    floor: bool = False,
+) -> Findings:
     """What `search` finds, and the paths through the graph that explain it; see `memory_assets.recall.bridges`.
 
     Args:
@@ -119,6 +130,7 @@ def search_with_bridges(
         now: as for `search`.
         bridges: at most so many paths.
         depth: at most so many hops a path.
+        floor: whether a question that nothing fits finds nothing, or what comes nearest.
 
     Raises:
         StoreError: the store's vectors are another embedder's, or it cannot be read.
@@ -126,17 +138,28 @@ def search_with_bridges(
     """
     filters = filters or Filters()
     if not query.strip():
-        return search(tenant, query, limit=limit, filters=filters), []
+        return Findings(search(tenant, query, limit=limit, filters=filters), [])
     ranked = _ranked(tenant, query, limit, filters, weights, now)
+    if (
+        floor
+        and len(ranked.found)
+        and not tenant.with_embedder(
+            lambda embedder: anything_fits(
+                ranked.question, ranked.judgement.said, ranked.view, tenant.memories, embedder, filters
+            )
+        )
+    ):
+        return Findings([], [], below_floor=True)
     scores = dict(zip(ranked.found.ids.tolist(), ranked.scores.tolist(), strict=True))
     paths = find_bridges(tenant.memories, ranked.view, scores, limit=bridges, depth=depth, states=filters.states)
-    return _hits(tenant, ranked, limit, filters), paths
+    return Findings(_hits(tenant, ranked, limit, filters), paths)
 
 
 @dataclass(frozen=True, slots=True)
 class _Ranked:
     """Every candidate with its final score."""
 
+    question: Question
     found: Candidates
     judgement: Judgement
     scores: "npt.NDArray[np.float64]"
@@ -159,7 +182,7 @@ def _ranked(tenant: "Tenant", query: str, limit: int, filters: Filters, weights:
     if len(more):
         found = found.extended(more, view.timeline.row_ids[view.timeline.rows(more)])
     judgement = judge(question, found, view, weights, moment)
-    return _Ranked(found, judgement, _newest_first(view, found, judgement.scores), view)
+    return _Ranked(question, found, judgement, _newest_first(view, found, judgement.scores), view)
 
 
 def _hits(tenant: "Tenant", ranked: _Ranked, limit: int, filters: Filters) -> list[Hit]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memory_assets.models import ASSISTANTS, USERS
+from memory_assets.recall.question import words
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -14,6 +15,12 @@ if TYPE_CHECKING:
     from memory_assets.recall.view import View
 
     Mask = npt.NDArray[np.bool_]
+
+
+def named_in(question: "Question") -> Callable[[str], bool]:
+    """Tells whether an author is named in a question."""
+    spoken = set(words(question.text))
+    return lambda author: bool(spoken & {word for word in words(author) if len(word) > 2})
 
 
 def by_authors(is_meant: Callable[[str], bool], rows: "npt.NDArray[np.intp]", view: "View") -> "Mask":

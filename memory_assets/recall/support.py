@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memory_assets.recall.question import words
-from memory_assets.recall.speakers import by_authors
+from memory_assets.recall.speakers import by_authors, named_in
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -86,8 +85,7 @@ def _from_session(found: "Candidates", rows: "npt.NDArray[np.intp]", strength: "
 
 def _named(question: "Question", rows: "npt.NDArray[np.intp]", view: "View") -> "Values":
     """1 for memories of an author whom the question names."""
-    spoken = set(words(question.text))
-    return by_authors(lambda name: bool(spoken & {word for word in words(name) if len(word) > 2}), rows, view).astype(float)
+    return by_authors(named_in(question), rows, view).astype(float)
 
 
 def _from_edges(found: "Candidates", strength: "Values", view: "View") -> "Values":

@@ -1,0 +1,62 @@
+"""What the floor of the search hides: answers that were found, and lists for questions that nothing answers.
+
+    python benchmarks/search_floor.py [--sets terse friends ...] [--home DIR]
+
+`lost` counts questions of benchmarks/sets whose answer is among the first ten without the floor and hidden with it; it has to be 0.
+`refused` is the share of the questions in sets/foreign.txt, asked of every store, that find nothing.
+"""
+
+import argparse
+import os
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+
+from recall_quality import fill_all, memories_by_store, open_tenant, read_lines
+
+from memory_assets.recall.search import search_with_bridges
+from memory_assets.settings import load_settings
+from memory_assets.tenants import Tenant
+
+SETS = Path(__file__).parent / "sets"
+NAMES = ("chats", "notes", "assistant", "friends", "terse")
+
+
+def refused(tenant: Tenant, question: str, now: datetime) -> bool:
+    """Whether the floor hides what is found."""
+    return search_with_bridges(tenant, question, bridges=0, now=now, floor=True).below_floor
+
+
+def measured(home: Path, name: str, foreign: list[str]) -> str:
+    """One line of the table: a set's name, its questions, those lost, and the share refused of the foreign ones."""
+    stores = memories_by_store(SETS / f"{name}_memories.jsonl")
+    fill_all(home, stores, os.cpu_count() or 1)
+    tenants = {store: open_tenant(load_settings(data_dir=home), store) for store in stores}
+    asked = read_lines(SETS / f"{name}_questions.jsonl", ("store", "question", "relevant"))
+    lost = 0
+    for row in asked:
+        tenant = tenants[row["store"]]
+        known = tenant.memories.scan(("created_at",))["created_at"]
+        now = max(known.to_pylist(), default=datetime.now(UTC))
+        if refused(tenant, row["question"], now):
+            found = search_with_bridges(tenant, row["question"], bridges=0, now=now).hits
+            lost += any(hit.memory.external_id in row["relevant"] for hit in found)
+    turned_away = sum(refused(tenant, question, datetime.now(UTC)) for tenant in tenants.values() for question in foreign)
+    return f"{name:12}{len(asked):>10}{lost:>8}{100 * turned_away / (len(foreign) * len(tenants)):>9.0f} %"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sets", nargs="+", choices=NAMES, default=NAMES)
+    parser.add_argument("--home", type=Path, help="keep the filled stores here and use them again; default: a temporary folder")
+    arguments = parser.parse_args()
+    lines = (SETS / "foreign.txt").read_text(encoding="utf-8").splitlines()
+    foreign = [line for line in lines if line and not line.startswith("#")]
+    print(f"{'set':12}{'questions':>10}{'lost':>8}{'refused':>11}")
+    with tempfile.TemporaryDirectory(prefix="search_floor_") as folder:
+        for name in arguments.sets:
+            print(measured((arguments.home or Path(folder)) / name, name, foreign), flush=True)
+
+
+if __name__ == "__main__":
+    main()

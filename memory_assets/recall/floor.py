@@ -1,0 +1,52 @@
+"""The floor: whether anything that is remembered fits a question at all.
+
+The best of what does not fit is still a list. So where no memory has the words of a question and none says anything near it, the
+answer is that nothing relevant is remembered. On benchmarks/sets the floor hides no answer that was among the first ten, and half of
+the questions about what no store holds.
+"""
+
+from typing import TYPE_CHECKING
+
+from memory_assets.language.embedders.calibration import AS_THEY_ARE, scale_of
+from memory_assets.language.embedders.context import meanings_of
+from memory_assets.recall.speakers import named_in
+
+if TYPE_CHECKING:
+    from memory_assets.language.embedders import Embedder
+    from memory_assets.recall.question import Question
+    from memory_assets.recall.view import View
+    from memory_assets.stores.memories import Filters, MemoryStore
+
+_WORDS = 0.25
+"""Share of the question's idf mass from which a memory has its words."""
+LEAST_SIMILARITY = 0.53
+"""Of what a memory says and the question, on the common scale of all embedders, from which it may be an answer."""
+
+
+def anything_fits(
+    question: "Question", said: float, view: "View", store: "MemoryStore", embedder: "Embedder", filters: "Filters"
+) -> bool:
+    """Whether some memory may answer a question.
+
+    A time or an author that the question names fits by itself, and so does everything where it has no telling words, or where
+    similarities cannot be read on the common scale.
+
+    Args:
+        question: what is asked.
+        said: largest share of its words' idf mass that a candidate has.
+        view: of the tenant that is asked.
+        store: its memories.
+        embedder: what made their vectors.
+        filters: what is searched.
+
+    Raises:
+        StoreError: the store's vectors are another embedder's, or it cannot be read.
+        EmbedderError: the question cannot be embedded.
+    """
+    if said >= _WORDS or question.interval or not question.terms:
+        return True
+    scale = scale_of(embedder.name, store.columns.scale)
+    if scale == AS_THEY_ARE or store.columns.meaning is None or any(map(named_in(question), view.timeline.authors.names)):
+        return True
+    nearest = store.alike(meanings_of(embedder, [question.text])[0], 1, filters)["similarity"].to_numpy()
+    return len(nearest) > 0 and float(scale.similarity(nearest)[0]) >= LEAST_SIMILARITY

@@ -1,0 +1,73 @@
+from collections.abc import Callable
+from datetime import UTC
+
+import pytest
+
+from memory_assets.language.embedders import open_embedder
+from memory_assets.language.embedders.context import embed_in_context
+from memory_assets.operations.answers import LocalTime
+from memory_assets.operations.search import search
+from memory_assets.stores.rows import heading
+from memory_assets.tenants import Tenant
+
+NOTES = {
+    "The deploy key is in the vault": "where are credentials kept",
+    "Ann bought a red kayak": "who owns a boat",
+    "Bela paints houses": "who works as a painter",
+    "I like tea": "which drink do I prefer",
+    "Der Zahnarzttermin der Kinder ist am 14. März um halb vier.": "Wann müssen wir mit den Kleinen zur Kontrolle der Zähne?",
+    "A avó não pode comer cebola.": "Que alimento faz mal à nossa avozinha?",
+    "할머니는 양파를 못 드신다.": "외할머니가 피해야 할 음식은?",
+}
+FOREIGN = ("tax treaty between Peru and Chile", "asdf qwer zxcv", "quantum chromodynamics on a lattice", "flurbonium")
+
+
+@pytest.fixture(scope="module")
+def embedder(tmp_path_factory: pytest.TempPathFactory):
+    return open_embedder("bge-small", cache_dir=tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture
+def store(tenant: Tenant, remember, embedder) -> Callable[..., Tenant]:
+    def stored(*contents: str, **more: object) -> Tenant:
+        tenant.__dict__["embedder"] = embedder
+        memories = [remember(content, **more) for content in contents]
+        if memories:
+            vectors = embed_in_context(embedder, contents, [heading(each.author, each.created_at, "") for each in memories])
+            tenant.memories.put(memories, vectors, embedder.name)
+        return tenant
+
+    return stored
+
+
+@pytest.mark.parametrize("contents", [tuple(NOTES), ("The deploy key is in the vault",)])
+@pytest.mark.parametrize("query", FOREIGN)
+def test_what_nothing_fits_is_answered_so_and_all_shows_the_nearest(store, contents: tuple[str, ...], query: str):
+    tenant = store(*contents)
+    answer = search(tenant, query)
+    assert (answer.below_floor, answer.memories) == (True, ())
+    assert answer.text(LocalTime(UTC)).startswith(f"Nothing relevant to {query!r} is remembered; --all")
+    nearest = search(tenant, query, everything=True)
+    assert (nearest.below_floor, nearest.count) == (False, len(contents))
+
+
+@pytest.mark.parametrize(("content", "question"), NOTES.items())
+def test_a_question_in_other_words_or_another_language_keeps_its_answer(store, content: str, question: str):
+    tenant = store(*NOTES)
+    assert content in [memory.content for memory in search(tenant, question).memories]
+
+
+@pytest.mark.parametrize("query", ["lattice of the vault", "what happened in March 2026", "what is it", "did Joanna vote"])
+def test_words_a_time_and_an_author_fit_by_themselves(store, query: str):
+    assert search(store("The deploy key is in the vault", author="Joanna"), query).count == 1
+
+
+def test_nothing_is_found_in_an_empty_store_and_that_is_no_matter_of_fit(store):
+    answer = search(store(), "deploy key")
+    assert not answer.below_floor
+    assert answer.text(LocalTime(UTC)).startswith("Nothing is remembered about")
+
+
+def test_without_a_common_scale_there_is_no_floor(tenant: Tenant, remember):
+    remember("The deploy key is in the vault")
+    assert search(tenant, "tax treaty between Peru and Chile").count == 1
