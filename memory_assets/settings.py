@@ -150,6 +150,11 @@ class Settings(BaseSettings):
     tana_trash_at_most: Fraction = Field(
         default=0.1, description="Share of the mirrored entries that `pai sync` takes out of Tana without --yes."
     )
+    tana_input_url: str = Field(
+        default="https://europe-west1-tagr-prod.cloudfunctions.net/addToNodeV2",
+        description="Tana's Input API, for `pai sync --input-api`.",
+    )
+    tana_input_token: SecretStr | None = Field(default=None, description="Its token.")
     tana_record: Path | None = Field(default=None, description="File to which Tana's answers are appended, to be replayed.")
     tana_replay: Path | None = Field(default=None, description="Such a file, which then answers in Tana's place.")
 

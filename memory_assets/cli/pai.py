@@ -38,6 +38,9 @@ def init(dry_run: bool, tenant: Tenant, as_json: bool) -> None:
 @click.option("--dry-run", is_flag=True, help="Say what would change, and change nothing.")
 @click.option("--force", is_flag=True, help="Send everything, also what was trashed in Tana.")
 @click.option("--resync", is_flag=True, help="Make anew what is gone from Tana: in a workspace that is new or was reset.")
+@click.option(
+    "--input-api", is_flag=True, help="Only create, through the cloud with MEMORY_TANA_INPUT_TOKEN: without the desktop app."
+)
 @click.option("--yes", is_flag=True, help="Take out of Tana however many entries left seed.json.")
 @common_options
 @click.pass_context
@@ -49,6 +52,7 @@ def sync(
     dry_run: bool,
     force: bool,
     resync: bool,
+    input_api: bool,
     yes: bool,
     tenant: Tenant,
     as_json: bool,
@@ -60,7 +64,7 @@ def sync(
 
     wishes = Wishes(dry_run=dry_run, force=force, resync=resync, take_out=yes, only=only)
     with progress_bar("Tana", shown=not as_json) as progress:
-        answer = pai_sync(tenant, wishes, seed_path=seed_path, workspace=workspace, progress=progress)
+        answer = pai_sync(tenant, wishes, input_api=input_api, seed_path=seed_path, workspace=workspace, progress=progress)
     print_answer(answer, tenant, as_json=as_json)
     for warning in answer.warnings:
         say(f"memory: {warning}", err=True)

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from memory_assets.tenants import Tenant
 
 _SHOWN = 10
+_CREATES_ONLY = (
+    "The Input API only creates: nothing was updated, linked or trashed, and whether a node is there already cannot be looked up."
+)
 _CAMEL = ConfigDict(alias_generator=to_camel, populate_by_name=True, serialize_by_alias=True, from_attributes=True, frozen=True)
 
 
@@ -136,6 +139,7 @@ def pai_sync(
     tenant: "Tenant",
     wishes: "Wishes",
     *,
+    input_api: bool = False,
     seed_path: str | None = None,
     workspace: str | None = None,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
@@ -145,6 +149,7 @@ def pai_sync(
     Args:
         tenant: whose.
         wishes: how.
+        input_api: only create, through the cloud: for users without the desktop app.
         seed_path: another seed.json than that of the settings.
         workspace: name or id of another workspace.
         progress: told how many of how many entries are done.
@@ -161,6 +166,11 @@ def pai_sync(
     said = integration(at.settings)
     if said.enabled is False:
         return SyncView(warnings=(f"tanaIntegration.enabled is false in {said.place}, so nothing is synced.",))
+    if input_api:
+        from memory_assets.tana.input_api import create_only
+
+        view = _view(create_only(at, dry_run=wishes.dry_run), wishes)
+        return view.model_copy(update={"warnings": (*view.warnings, _CREATES_ONLY)})
     return _view(sync(at, wishes, progress=progress), wishes)
 
 

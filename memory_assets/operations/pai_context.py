@@ -346,17 +346,18 @@ def pai_session_start(tenant: "Tenant", *, project: str = "") -> SessionStart:
 
     if integration(tenant.settings).enabled is False:
         return SessionStart()
-    found = freshness(tenant)
+    seed = read_seed(tenant.settings.pai_seed)
+    found = freshness(tenant, seed=seed)
     about = [one for one, _ in _ranked(found, [project, *active_projects(tenant.settings.pai_seed)], {})]
-    others = [one for one in reversed(found) if one.fresh and one not in about]
-    chosen = (about + others)[:_AT_START]
-    entries = read_seed(tenant.settings.pai_seed).entries.values()
+    chosen = list({one.entry.seed_id: one for one in [*about, *(one for one in reversed(found) if one.fresh)]}.values())[
+        :_AT_START
+    ]
     ledger = Ledger(tenant.folder)
     read_at = ledger.fact("read_at")
     return SessionStart(
         learnings=tuple(map(_learning, chosen)),
         related_nodes=_nodes(chosen),
-        pending=sum(entry.tag == PROPOSAL and entry.fields["Status"] == "pending" for entry in entries),
+        pending=sum(entry.tag == PROPOSAL and entry.fields["Status"] == "pending" for entry in seed.entries.values()),
         queued=len(ledger.queued()),
         read_at=datetime.fromisoformat(read_at) if read_at else None,
     )

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from memory_assets.models import Source
-from memory_assets.tana.entries import Entry, read_seed
+from memory_assets.tana.entries import Entry, SeedFile, read_seed
 from memory_assets.tana.ledger import Known, Ledger
 from memory_assets.tana.mapping import Mapping
 from memory_assets.tana.schema import LEARNING
@@ -34,7 +34,9 @@ class Freshness:
     linked: tuple[Known, ...]
 
 
-def freshness(tenant: "Tenant", *, threshold: int | None = None, kind: str = "", now: datetime | None = None) -> list[Freshness]:
+def freshness(
+    tenant: "Tenant", *, threshold: int | None = None, kind: str = "", now: datetime | None = None, seed: SeedFile | None = None
+) -> list[Freshness]:
     """The confirmed learnings as of the last reading of Tana, the stalest first.
 
     Args:
@@ -42,6 +44,7 @@ def freshness(tenant: "Tenant", *, threshold: int | None = None, kind: str = "",
         threshold: days; that of the settings unless given.
         kind: only patterns, insights or self_knowledge.
         now: aware; the present unless given.
+        seed: what seed.json says, where it was read already.
 
     Raises:
         InvalidInputError: seed.json cannot be read.
@@ -52,7 +55,7 @@ def freshness(tenant: "Tenant", *, threshold: int | None = None, kind: str = "",
     mapped = Mapping.load(tenant.settings.pai_mapping).nodes
     nodes, links = Ledger(tenant.folder).activity()
     found: list[Freshness] = []
-    for entry in read_seed(tenant.settings.pai_seed).entries.values():
+    for entry in (seed or read_seed(tenant.settings.pai_seed)).entries.values():
         if entry.tag != LEARNING or (kind and entry.fields["Type"] != kind):
             continue
         linked = tuple(nodes[node] for node in links.get(entry.seed_id, ()) if node in nodes)

@@ -141,7 +141,7 @@ def sync(
         TanaError: Tana refuses what every entry needs. Where it is only away, the report says so, and what is to be done is queued.
     """
     wishes = wishes or Wishes()
-    with _one_at_a_time(tenant) if not wishes.dry_run else nullcontext():
+    with one_at_a_time(tenant) if not wishes.dry_run else nullcontext():
         run = _Sync(tenant, wishes, progress)
         try:
             run.carry_out(client or TanaClient.open(tenant.settings))
@@ -151,7 +151,7 @@ def sync(
 
 
 @contextmanager
-def _one_at_a_time(tenant: "Tenant") -> Iterator[None]:
+def one_at_a_time(tenant: "Tenant") -> Iterator[None]:
     """Hold the mapping's folder: all tenants and processes share the one mapping.
 
     Raises:
