@@ -98,10 +98,13 @@ def cluster(dry_run: bool, tenant: Tenant, as_json: bool) -> None:
 def forget(context: click.Context, dry_run: bool, yes: bool, tenant: Tenant, as_json: bool) -> None:
     """Quarterly: archive what no longer matters; delete only if MEMORY_FORGET_DELETES is on."""
     from memory_assets.graph.sleep import forget_cycle
+    from memory_assets.learn.briefing import renew_brief
 
     _refresh_graph(tenant, dry_run=dry_run)
     outcome = forget_cycle(tenant, datetime.now(UTC), dry_run=dry_run, however_many=yes)
     not_done = dry_run or outcome.held_back
+    if not not_done:
+        renew_brief(tenant)
     if as_json:
         listed = {
             name: [{"id": memory.id, "title": memory.title, "relevance": relevance} for memory, relevance in found]

@@ -13,6 +13,7 @@ from memory_assets.defs.failures import told
 from memory_assets.defs.partitions import TENANTS, partitioned_checks
 from memory_assets.defs.resources import MemoryResource
 from memory_assets.graph.sleep import cluster_cycle, creative_cycle, forget_cycle
+from memory_assets.learn.briefing import renew_brief
 
 GROUP = "sleep"
 ARCHIVING = {"ops": {"archived_memories": {"config": {"archive": True}}}}
@@ -93,8 +94,11 @@ def archived_memories(context: dg.AssetExecutionContext, memory: MemoryResource,
     Acts where its schedule runs it, or where the run's configuration says `archive: true`; otherwise it only looks.
     """
     started = perf_counter()
-    outcome = forget_cycle(memory.open(context.partition_key), datetime.now(UTC), dry_run=not config.archive)
+    tenant = memory.open(context.partition_key)
+    outcome = forget_cycle(tenant, datetime.now(UTC), dry_run=not config.archive)
     acted = config.archive and not outcome.held_back
+    if acted:
+        renew_brief(tenant)
     verb = "" if acted else "would_be_"
     return dg.MaterializeResult(
         metadata={
