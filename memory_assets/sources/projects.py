@@ -1,13 +1,15 @@
 """Which project a directory belongs to, and the names under which others may have written that down."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 _NOT_SLUG_CHARACTER = re.compile(r"[^a-zA-Z0-9]")
 _GIT_DIRECTORY = re.compile(r"gitdir: (?P<repository>.+)/\.git/worktrees/[^/\n]+\s*")
 _POINTER_BYTES = 4_096
-"""Of a `.git` file that points to another folder, so much is read."""
+"""Of a file that points to another folder, so much is read."""
+_MOST_WORKTREES = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +19,7 @@ class Project:
     folder: str
     """Its repository, the main one where it is a worktree; the directory itself where it is under no version control."""
     names: tuple[str, ...]
-    """What memories of it may be marked with: the folder, the worktree, the directory asked for, and the slug of each."""
+    """What memories of it may be marked with: the folder, its worktrees, the directory asked for, and the slug of each."""
 
 
 def slug_of(directory: str) -> str:
@@ -47,7 +49,7 @@ def project_of(directory: Path) -> Project | None:
     above = (folder for folder in (directory, *directory.parents) if folder not in shared)
     checkout = next((folder for folder in above if _exists(folder / ".git")), directory)
     folder = _main_repository(checkout)
-    places = dict.fromkeys(str(place) for place in (folder, checkout, directory))
+    places = dict.fromkeys(str(place) for place in (folder, checkout, directory, *_worktrees(folder)))
     return Project(str(folder), tuple(dict.fromkeys((*places, *map(slug_of, places)))))
 
 
@@ -61,10 +63,21 @@ def _exists(path: Path) -> bool:
 
 def _main_repository(checkout: Path) -> Path:
     """The repository whose worktree `checkout` is, or `checkout`."""
-    try:
-        with (checkout / ".git").open("rb") as pointer:
-            text = pointer.read(_POINTER_BYTES).decode("utf-8", "replace")
-    except OSError:
-        return checkout
-    found = _GIT_DIRECTORY.fullmatch(text)
+    found = _GIT_DIRECTORY.fullmatch(_pointer(checkout / ".git"))
     return Path(found["repository"]) if found else checkout
+
+
+def _worktrees(repository: Path) -> Iterator[Path]:
+    """The other folders in which a repository is checked out."""
+    for pointer in sorted((repository / ".git" / "worktrees").glob("*/gitdir"))[:_MOST_WORKTREES]:
+        if text := _pointer(pointer).strip():
+            yield Path(text).parent
+
+
+def _pointer(path: Path) -> str:
+    """The text of a file in which Git names another place; empty where there is no such file."""
+    try:
+        with path.open("rb") as pointer:
+            return pointer.read(_POINTER_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return ""

@@ -242,11 +242,12 @@ def test_a_project_is_its_repository_and_a_worktree_belongs_to_it(tmp_path: Path
     (main / ".git" / "worktrees" / "fix").mkdir(parents=True)
     (main / "src").mkdir()
     tree.mkdir(parents=True)
+    (main / ".git/worktrees/fix/gitdir").write_text(f"{tree}/.git\n")
     (tree / ".git").write_text(f"gitdir: {main}/.git/worktrees/fix\n")
     at_home, in_tree = project_of(main / "src"), project_of(tree)
     assert at_home
     assert in_tree
     assert at_home.folder == in_tree.folder == str(main)
-    assert {str(tree), str(main)} < set(in_tree.names)
+    assert {str(tree), str(main)} < set(in_tree.names) & set(at_home.names)
     assert project_of(Path.home()) is None
     assert project_of(Path("/")) is None
