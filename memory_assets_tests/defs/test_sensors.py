@@ -21,7 +21,10 @@ from memory_assets.tenants import Tenant, create_tenant, delete_tenant
 from memory_assets_tests.conftest import WriteSilo
 from memory_assets_tests.defs.conftest import run
 
-SILOS, SEED, LEARNING, STORED, HOUSEKEEPING = sensors.SENSORS
+NAMED = {sensor.name: sensor for sensor in sensors.SENSORS}
+SILOS, SEED, LEARNING, BACKLOG, STORED, HOUSEKEEPING = (
+    NAMED[f"{name}_sensor"] for name in ("silo_files", "seed", "learning", "backlog", "stored_memories", "housekeeping")
+)
 NOTE = NewMemory("Alice debugged the DuckDB lock in Atlas.", Source.CLI)
 
 
@@ -46,7 +49,7 @@ class Daemon:
         return [each for each in outcome.run_requests or [] if each.run_key not in known]
 
     def obey(self, request: dg.RunRequest) -> dg.ExecuteInProcessResult:
-        job = "reflect" if self.sensor is STORED else "remember"
+        job = "reflect" if self.sensor is STORED else "backlog" if self.sensor is BACKLOG else "remember"
         return run(
             self.instance, job, str(request.partition_key), tags={**request.tags, "dagster/run_key": request.run_key or ""}
         )
@@ -138,6 +141,19 @@ def test_nothing_is_asked_for_while_a_run_of_the_tenant_is_under_way(
     tags = {"dagster/partition": "main"}
     instance.add_run(dg.DagsterRun("remember", run_id=str(uuid4()), status=dg.DagsterRunStatus.STARTED, tags=tags))
     assert silos.tick() == []
+
+
+def test_the_nudge_counts_what_waits_and_touches_and_proposes_nothing(
+    instance: dg.DagsterInstance, tenant: Tenant, write_silo: WriteSilo
+) -> None:
+    create_tenant(tenant)
+    path = write_silo("plan", "Show the plan first.", kind="feedback")
+    backlog = Daemon(instance, BACKLOG)
+    (request,) = backlog.tick()
+    assert backlog.obey(request).success
+    assert backlog.tick() == []
+    assert path.exists()
+    assert not tenant.settings.pai_learning_dir.exists()
 
 
 @pytest.mark.parametrize("sensor", sensors.SENSORS, ids=lambda sensor: sensor.name)
