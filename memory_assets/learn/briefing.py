@@ -91,8 +91,10 @@ def _made(tenant: "Tenant") -> Brief:
     entries = _canonical(tenant) if tenant.name == tenant.settings.tenant else []
     chosen = _chosen(tenant)
     memories = {memory.id: memory for memory in tenant.memories.get(chosen)}
-    lines = [*map(_of_entry, entries), *(_of_memory(memories[number]) for number in chosen if number in memories)]
-    return Brief(tenant.memories.count(Filters()), tuple(lines))
+    curated = {(entry.kind, entry.name.casefold()) for entry in entries}
+    others = (memories[number] for number in chosen if number in memories)
+    told = [_of_memory(memory) for memory in others if (memory.kind, memory.title.casefold()) not in curated]
+    return Brief(tenant.memories.count(Filters()), (*map(_of_entry, entries), *told))
 
 
 def _canonical(tenant: "Tenant") -> "list[CanonicalEntry]":

@@ -205,6 +205,7 @@ def test_the_brief_follows_what_is_stored_edited_and_forgotten(tenant: Tenant, s
     forget(tenant, sailor.id)
     assert texts() == []
     restore(tenant, sailor.id)
+    store(tenant, NewMemory("Lint always.", Source.CLI, Kind.FEEDBACK, title="Lint"))
     home = settings.pai_learning_dir / "FEEDBACK"
     home.mkdir(parents=True)
     (home / "feedback_lint.md").write_text(
