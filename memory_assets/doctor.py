@@ -11,6 +11,8 @@ from memory_assets.stores.lance import first_line, is_lances
 from memory_assets.stores.tables import StoredTable
 from memory_assets.tenants import Tenant, deleted_folders, sweep_deleted
 
+_TANA_PATIENCE_S = 1.0
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -26,7 +28,19 @@ class Finding:
 def examine(tenant: Tenant) -> list[Finding]:
     """Look at the data folder, the sources, the language room and the stores of a tenant."""
     findings: list[Finding] = []
-    for look in (_data_folder, _permissions, _deleted, _sources, _pipeline, _tables, _embedder, _tokens, _memories, _catalog):
+    for look in (
+        _data_folder,
+        _permissions,
+        _deleted,
+        _sources,
+        _pipeline,
+        _tables,
+        _embedder,
+        _tokens,
+        _memories,
+        _catalog,
+        _tana,
+    ):
         findings += _faults_caught(look, tenant)
     return findings
 
@@ -167,3 +181,19 @@ def _catalog(tenant: Tenant) -> Iterator[Finding]:
         yield Finding("fault", what, mend, tenant.catalog.set_aside)
         return
     yield Finding("ok", f"catalog {tenant.catalog.path} with {entries} entries from files")
+
+
+def _tana(tenant: Tenant) -> Iterator[Finding]:
+    """Only for those who use it: whether Tana answers, and what waits for it."""
+    from memory_assets.tana.client import TanaClient
+    from memory_assets.tana.config import in_use, integration
+    from memory_assets.tana.ledger import Ledger
+
+    waiting = len(Ledger(tenant.folder).queued())
+    if integration(tenant.settings).enabled is False or not (waiting or in_use(tenant.settings)):
+        return
+    client = TanaClient.open(tenant.settings)
+    client.health(timeout=_TANA_PATIENCE_S)
+    yield Finding("ok", f"Tana: {client.url}, {len(client.workspaces())} workspaces")
+    if waiting:
+        yield Finding("note", f"{waiting} changes wait for Tana", "Run `memory pai sync`.")

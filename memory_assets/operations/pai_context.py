@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_serializer
 from pydantic.alias_generators import to_camel
 
 from memory_assets.context.quoting import name, plain
+from memory_assets.language.secrets import mask
 from memory_assets.operations.answers import Answer, Instant, LocalTime, counted, listed
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class FreshnessView(BaseModel):
         return cls(
             seed_id=found.entry.seed_id,
             tana_node_id=found.node or None,
-            content=found.entry.text,
+            content=mask(found.entry.text),
             type=found.entry.fields["Type"],
             confirmed_at=found.confirmed_at,
             graph_activity=found.activity,
@@ -258,7 +259,7 @@ def _told(topic: str, chosen: Sequence["Freshness"], left_out: int) -> PaiContex
 def _learning(found: "Freshness") -> LearningView:
     return LearningView(
         seed_id=found.entry.seed_id,
-        content=found.entry.text,
+        content=mask(found.entry.text),
         type=found.entry.fields["Type"],
         confirmed_at=found.confirmed_at,
         freshness="fresh" if found.fresh else "stale",

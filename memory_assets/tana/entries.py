@@ -7,7 +7,8 @@ from datetime import datetime
 from pathlib import Path
 
 from memory_assets.errors import InvalidInputError
-from memory_assets.models import Kind, SourceItem
+from memory_assets.ingest.secrets import guarded
+from memory_assets.models import Kind, SecretPolicy, SourceItem
 from memory_assets.sources.pai_seed import scan
 from memory_assets.tana.paste import node_name, one_line
 from memory_assets.tana.schema import CONTENT, LEARNING, PROPOSAL, SEED_ID
@@ -46,13 +47,17 @@ class SeedFile:
     """What cannot be read, and what mends it."""
 
 
-def read_seed(path: Path) -> SeedFile:
+def read_seed(path: Path, secrets: SecretPolicy = SecretPolicy.ALLOW) -> SeedFile:
     """Read the confirmed learnings and the proposals, learnings first.
+
+    Args:
+        path: seed.json.
+        secrets: what is done with keys and passwords in what leaves for Tana; reading for this machine's own use lets them be.
 
     Raises:
         InvalidInputError: the file as a whole cannot be read.
     """
-    found = scan(path, {})
+    found = guarded(scan(path, {}), secrets)
     if not found.changed:
         return SeedFile(there=path.exists())
     (file,) = found.changed

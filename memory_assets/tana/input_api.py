@@ -118,7 +118,7 @@ class _Creation:
         self._tenant = tenant
         self._ledger = Ledger(tenant.folder)
         self._mapping = Mapping.load(tenant.settings.pai_mapping)
-        entries = read_seed(tenant.settings.pai_seed).entries
+        entries = read_seed(tenant.settings.pai_seed, tenant.settings.secrets).entries
         lost = self._ledger.intents(_INTENT)
         self.new = [entry for key, entry in entries.items() if key not in self._mapping.nodes and key not in lost]
         outcomes = [Outcome(entry.seed_id, "create") for entry in self.new]

@@ -180,7 +180,7 @@ class _Sync:
         self._ledger = Ledger(tenant.folder)
         self._mapping = Mapping.load(tenant.settings.pai_mapping)
         self._sent = self._ledger.sent()
-        self._seed: SeedFile = read_seed(tenant.settings.pai_seed)
+        self._seed: SeedFile = read_seed(tenant.settings.pai_seed, tenant.settings.secrets)
         if wishes.only:
             chosen = {key: entry for key, entry in self._seed.entries.items() if key == wishes.only}
             self._wanted = chosen

@@ -295,6 +295,15 @@ def test_the_integration_is_off_where_pai_seed_says_so(workspace: StandIn, tenan
     assert counts(workspace) == (1, 0) and json.loads(tenant.settings.pai_mapping.read_text())["workspace"] == "main"
 
 
+def test_a_password_in_a_learning_stays_here(workspace: StandIn, tenant: Tenant, seed: Path) -> None:
+    write_seed(seed, [learning("pat_0001", "The staging login is ada, password: hunter2-Quarry!77")])
+    sync(tenant)
+    (node,) = workspace.live("pai_learning")
+    assert "hunter2" not in node.name + str(node.tuples) and "staging" in node.name
+    said = CliRunner().invoke(cli, ["doctor"])
+    assert f"Tana: {workspace.url}, 1 workspaces" in said.output
+
+
 def test_a_dry_run_changes_nothing_anywhere(workspace: StandIn, tenant: Tenant, seed: Path) -> None:
     write_seed(seed, [TEST_FIRST, HOSTILE], [], [], [SLOW_REVIEW])
     report = sync(tenant, Wishes(dry_run=True))
