@@ -59,6 +59,7 @@ class Settings(BaseSettings):
     pai_seed: Path = Field(default=Path("~/.pai/seed.json"), description="pai-seed's file.")
     pai_learning_dir: Path = Field(default=Path("~/.pai/MEMORY/LEARNING"), description="PAI's LEARNING store.")
     pai_config: Path = Field(default=Path("~/.pai/config.json"), description="pai-seed's configuration, for `tanaIntegration`.")
+    pai_relationships_dir: Path = Field(default=Path("~/.pai/relationships"), description="pai-seed's relationship files.")
     pai_mapping: Path = Field(
         default=Path("~/.config/supertag/pai-mapping.json"), description="Which Tana node stands for which entry of seed.json."
     )
@@ -208,6 +209,7 @@ class Settings(BaseSettings):
         "pai_seed",
         "pai_config",
         "pai_mapping",
+        "pai_relationships_dir",
         "pai_learning_dir",
         "tana_record",
         "tana_replay",

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from memory_assets.cli.options import common_options
-from memory_assets.cli.output import print_answer, say
+from memory_assets.cli.output import print_answer, print_json, say
 from memory_assets.tenants import Tenant
 
 
@@ -116,6 +116,33 @@ def session_start(project: str, tenant: Tenant, as_json: bool) -> None:
     from memory_assets.operations.pai_context import pai_session_start
 
     print_answer(pai_session_start(tenant, project=project or Path.cwd().name), tenant, as_json=as_json)
+
+
+@command.command("people", epilog="Example: memory pai people --dry-run")
+@click.option("--dry-run", is_flag=True, help="Say whom the files mean, and keep nothing.")
+@common_options
+def people(dry_run: bool, tenant: Tenant, as_json: bool) -> None:
+    """Find pai-seed's relationships among the #person nodes of Tana, for the links of learnings."""
+    from memory_assets.operations.pai import pai_people
+
+    print_answer(pai_people(tenant, dry_run=dry_run), tenant, as_json=as_json)
+
+
+@command.command("graph", epilog="Example: memory pai graph learnings.html   (then open the file in a browser)")
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path), default=Path("learnings.html"))
+@common_options
+def graph(file: Path, tenant: Tenant, as_json: bool) -> None:
+    """Draw the learnings with what they are linked to in Tana as one HTML file that works offline."""
+    from memory_assets.graph.picture import draw
+    from memory_assets.stores.files import replace_file
+    from memory_assets.tana.network import learning_network
+
+    picture = learning_network(tenant)
+    replace_file(file.absolute(), draw(picture, "What was learned"))
+    if as_json:
+        print_json({"file": str(file.absolute()), "nodes": len(picture.ids), "edges": len(picture.edges)})
+    else:
+        say(f"{len(picture.ids)} nodes and {len(picture.edges)} edges drawn to {file}")
 
 
 def _read_unless(offline: bool, tenant: Tenant) -> None:

@@ -242,3 +242,58 @@ def _warnings(report: "Report", wishes: "Wishes") -> list[str]:
 def _some(names: list[str]) -> str:
     rest = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + rest
+
+
+class PersonView(BaseModel):
+    """A relationship file of pai-seed, and whom it means in Tana."""
+
+    model_config = _CAMEL
+
+    file: str
+    name: str
+    tana_node_id: str | None
+    candidates: int = Field(description="#person nodes of that name; certain where it is one.")
+    fault: str | None = Field(description="Why the file cannot be read.")
+
+
+class PeopleView(Answer):
+    """pai-seed's relationships as references to #person nodes."""
+
+    model_config = _CAMEL
+
+    people: tuple[PersonView, ...]
+    dry_run: bool
+
+    def text(self, local: LocalTime) -> str:  # noqa: ARG002
+        """A line a file."""
+        if not self.people:
+            return "pai-seed has no relationship files; set MEMORY_PAI_RELATIONSHIPS_DIR where they lie elsewhere."
+        lines = [f"{counted(len(self.people), 'relationship', 'relationships')}; the files and Tana stay as they are."]
+        for person in self.people:
+            means = person.tana_node_id or (f"{person.candidates} nodes, so none" if person.candidates else "no node")
+            lines.append(f"  {person.file}  {person.fault or f'{person.name} -> {means}'}")
+        return listed(lines)
+
+
+def pai_people(tenant: "Tenant", *, dry_run: bool = False) -> PeopleView:
+    """Find the #person node of each relationship file of pai-seed, and keep those that are certain for the links of learnings.
+
+    Raises:
+        TanaError: Tana is away or refuses.
+        StoreError: the ledger cannot be used.
+    """
+    from memory_assets.tana.client import TanaClient
+    from memory_assets.tana.people import relate_people
+
+    found = relate_people(tenant, TanaClient.open(tenant.settings), dry_run=dry_run)
+    people = [
+        PersonView(
+            file=one.file,
+            name=one.name,
+            tana_node_id=one.nodes[0] if len(one.nodes) == 1 else None,
+            candidates=len(one.nodes),
+            fault=one.fault or None,
+        )
+        for one in found
+    ]
+    return PeopleView(people=tuple(people), dry_run=dry_run)

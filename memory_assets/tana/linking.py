@@ -5,6 +5,7 @@ with the tags #person and #project are searched for it. A node is linked if the 
 (same spelling, a slip of the pen, or a first name that one person has) and no second node is held for it too. Nothing is made.
 """
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from memory_assets.graph.entities import Surface, normalised, resolve
 from memory_assets.language.entity_types import EntityType
 from memory_assets.tana.client import MOST_CONDITIONS, MOST_FOUND, Node, TanaClient
 from memory_assets.tana.errors import TanaFaultError
+from memory_assets.tana.ledger import Ledger
 from memory_assets.tana.schema import PERSON, PROJECT, RELATED_PEOPLE, RELATED_PROJECTS, Schema
 
 if TYPE_CHECKING:
@@ -55,6 +57,19 @@ class Linker:
         self._client = client
         self._schema = schema
         self._found: dict[str, Node] = {}
+        chosen: dict[str, str] = json.loads(Ledger(tenant.folder).fact("people") or "{}")
+        self._chosen = {normalised(name, EntityType.PERSON): node for name, node in chosen.items()}
+        """Whom pai-seed's relationships mean."""
+
+    def people(self, names: Sequence[str]) -> dict[str, list[str]]:
+        """The #person nodes that each name may mean.
+
+        Raises:
+            TanaError: Tana cannot be asked.
+        """
+        self._look_up(names)
+        owners = self._owners([(name, EntityType.PERSON.value) for name in names])
+        return {name: [node.id for node, kind in found if kind == PERSON] for (name, _), found in owners.items()}
 
     def links(self, texts: Sequence[str]) -> list[tuple[list[Link], list[str]]]:
         """The links of each text, and the names in it that mean no node, or more than one.
@@ -112,7 +127,7 @@ class Linker:
         links: dict[str, Link] = {}
         unknown: list[str] = []
         for name, kind in names.items():
-            meant = owners[name, kind]
+            meant = self._chosen_of(owners[name, kind], name, kind)
             if len(meant) != 1 or (meant[0][1] == PERSON and kind not in _PERSONAL):
                 unknown.append(name)
                 continue
@@ -120,6 +135,11 @@ class Linker:
             same = normalised(name, kind) == normalised(node.name, _TYPES[tag])
             links.setdefault(node.id, Link(name, node.id, node.name, tag, 1.0 if same else 0.9))
         return list(links.values()), unknown
+
+    def _chosen_of(self, meant: list[tuple[Node, str]], name: str, kind: str) -> list[tuple[Node, str]]:
+        """Of several nodes the one that a relationship of this name means."""
+        chosen = self._chosen.get(normalised(name, kind))
+        return [(node, tag) for node, tag in meant if node.id == chosen] or meant
 
     def _kind(self, node: Node) -> str:
         tags = {tag.id for tag in node.tags}

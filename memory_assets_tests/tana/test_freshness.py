@@ -102,6 +102,29 @@ def test_a_session_begins_with_the_active_projects_and_asks_nothing_of_tana(tana
     assert run("session-start").stdout == "\n"
 
 
+def test_relationships_name_the_person_that_a_learning_means(tana: StandIn, atlas: Node, tmp_path: Path) -> None:
+    folder = load_settings().pai_relationships_dir
+    folder.mkdir(parents=True)
+    (folder / "rel_grace.json").write_text('{"name": "Grace Hopper", "firstEncountered": "2026-01-01T00:00:00Z"}')
+    (folder / "rel_ghost.json").write_text('{"name": "Nobody Known"}')
+    (folder / "rel_broken.json").write_text("{")
+    assert json.loads(run("people", "--dry-run", "--json").stdout)["dryRun"]
+    found = {one["file"]: one for one in json.loads(run("people", "--json").stdout)["people"]}
+    grace = tana.live("person")[0]
+    assert found["rel_grace.json"]["tanaNodeId"] == grace.id and found["rel_ghost.json"]["candidates"] == 0
+    assert "not valid JSON" in found["rel_broken.json"]["fault"]
+    tana.add_node("Grace Hopper", tana.tag_named("person"))
+    write_seed(load_settings().pai_seed, [learning("pat_new", "Lunch with Grace Hopper is on Tuesdays")])
+    run("sync", "--yes")
+    (node,) = tana.by_seed_id("pai_learning", "pat_new")
+    assert [value.ref for held in node.tuples for value in held.values if value.ref == grace.id] == [grace.id]
+
+
+def test_the_learning_network_is_drawn(tana: StandIn, atlas: Node, tmp_path: Path) -> None:
+    drawn = json.loads(run("graph", str(tmp_path / "net.html"), "--json").stdout)
+    assert (drawn["nodes"], drawn["edges"]) == (5, 2) and "Atlas migrations" in (tmp_path / "net.html").read_text()
+
+
 def test_the_seeds_formula_at_its_threshold(tenant: Tenant) -> None:
     from memory_assets.tana.freshness import freshness
 
