@@ -23,10 +23,8 @@ _FOUND = 60
 """Nodes that a search is asked for."""
 _START_SHARE = 0.5
 """Share of the best hit's similarity from which a hit is a start."""
-_FEWEST_STARTS, _MOST_STARTS = 8, 40
-_TOKENS_OF_START = 50
-"""Tokens of the budget for which there is one more start."""
-_FEWEST_NODES, _MOST_NODES = 80, 2_000
+_MOST_STARTS = 40
+_FEWEST_NODES, _MOST_NODES = 150, 2_000
 _TOKENS_OF_NODE = 20
 _SEED_TEXT = 300
 """Characters of a node's text that stand for the topic where the topic is its id."""
@@ -89,7 +87,7 @@ def assemble(reader: "Reader", request: Request, now: datetime | None = None) ->
     warnings: list[str] = []
     views = []
     for topic in request.topics:
-        begun = _begin(reader, topic, request.max_tokens, warnings)
+        begun = _begin(reader, topic, warnings)
         views.append(_view(reader, request, begun, moment, warnings) if begun.starts else [])
         if not begun.starts and len(request.topics) > 1:
             warnings.append(f"no matching nodes found for {topic!r}")
@@ -116,7 +114,7 @@ def assemble(reader: "Reader", request: Request, now: datetime | None = None) ->
     )
 
 
-def _begin(reader: "Reader", topic: str, max_tokens: int, warnings: list[str]) -> _Begun:
+def _begin(reader: "Reader", topic: str, warnings: list[str]) -> _Begun:
     """Resolve a topic: the node of that id, else the nodes of that name, else those that it names and those that a search finds."""
     if _NODE_ID.fullmatch(topic):
         newest = reader.newest(topic)
@@ -136,9 +134,14 @@ def _begin(reader: "Reader", topic: str, max_tokens: int, warnings: list[str]) -
         warnings.append(f"{topic!r} may be any of {told}; give an id to choose.")
     spoken = set(words(topic))
     meant = meant or [candidate for candidate in candidates if spoken.issuperset(words(candidate.name))]
-    most = min(_MOST_STARTS, max(_FEWEST_STARTS, max_tokens // _TOKENS_OF_START))
     bar = _START_SHARE * max(found.values(), default=0.0)
-    hits = [node for node, similarity in found.items() if similarity >= bar][:most]
+    named = [frozenset(words(candidate.name)) for candidate in meant]
+    texts = {node: frozenset(words(each.content)) for node, each in reader.nodes(found).items()} if named else {}
+    hits = [
+        node
+        for node, similarity in found.items()
+        if similarity >= bar or any(name <= texts.get(node, frozenset()) for name in named)
+    ][:_MOST_STARTS]
     return _Begun(topic, list(dict.fromkeys([*(candidate.id for candidate in meant), *hits])), found)
 
 

@@ -5,19 +5,23 @@ named with its type, and then left out, the least relevant first. What room is l
 counted, and cut further as long as it is too long, because the tokens of a text may be more than those of its parts.
 """
 
+import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypedDict
 
 from memory_assets.context.model import Ranked
+from memory_assets.context.passages import stems
 from memory_assets.language.tokens import count_tokens
 
 SUMMARY_BELOW = 500
 """Tokens below which a budget holds names and types alone (seed 004, edge cases)."""
 _SHARES = 12
 """A node's text gets at first at most one part in so many of the budget ..."""
-_FEWEST = 90
+_FEWEST = 45
 """... or so many tokens, where that is more."""
+_SAID_AGAIN = 0.6
+"""How much of its relevance a passage loses that says nothing but what is told already."""
 _LEAST = 24
 """Tokens of text from which a cut text says anything."""
 _NAMED_SHARE = 16
@@ -31,14 +35,27 @@ _EVERYTHING = 1 << 30
 """More tokens than any text has."""
 
 
+class Told(TypedDict):
+    """How a node's text is told: in how many tokens at most, and whether only what is about the topic."""
+
+    most: int
+    focused: bool
+
+
 @dataclass
 class Allotment:
     """What of each node is told."""
 
     texts: dict[str, int] = field(default_factory=dict)
     """Node -> tokens of its text at most."""
+    focused: set[str] = field(default_factory=set)
+    """Nodes of whose texts only the sentences about the topic are told."""
     named: list[str] = field(default_factory=list)
     """Nodes of which name and type are told."""
+
+    def told(self, node: str) -> "Told":
+        """How a node is told."""
+        return {"most": self.texts[node], "focused": node in self.focused}
 
 
 class Form(Protocol):
@@ -47,7 +64,11 @@ class Form(Protocol):
     frames: int
     """How many kinds of frame there are, the fullest first; the last is the least that can be written."""
 
-    def piece(self, ranked: Ranked, most: int) -> str:
+    def passage(self, ranked: Ranked, most: int, *, focused: bool) -> str:
+        """What at most `most` tokens tell of a node's text."""
+        ...
+
+    def piece(self, ranked: Ranked, most: int, *, focused: bool) -> str:
         """A node with at most `most` tokens of its text."""
         ...
 
@@ -106,7 +127,7 @@ class _Filling:
         """Tell nodes with their texts, then give cut ones what is left."""
         share = max(_FEWEST, self._most // _SHARES)
         self._room -= reserve
-        self._place_all(share)
+        self._place_new(share)
         self._expand()
         self._room += reserve
 
@@ -150,6 +171,29 @@ class _Filling:
         text = self._form.whole(self._chosen, self._frame)
         return text, count_tokens(text)
 
+    def _place_new(self, most: int) -> None:
+        """Tell, as long as there is room, what is relevant and not said yet: the words that a passage repeats count against it.
+
+        What a node adds only falls as others are told, so only the foremost is ever looked at again.
+        """
+        said: set[str] = set()
+        words = {
+            node: stems(self._form.passage(ranked, most, focused=True))
+            for node, ranked in self._nodes.items()
+            if not ranked.only_named
+        }
+        waiting = [(-self._nodes[node].score, place, node) for place, node in enumerate(words)]
+        while waiting and self._room >= _LEAST:
+            _, place, node = heapq.heappop(waiting)
+            new = len(words[node] - said) / len(words[node]) if words[node] else 1.0
+            worth = self._nodes[node].score * (1 - _SAID_AGAIN * (1 - new))
+            if waiting and worth < -waiting[0][0]:
+                heapq.heappush(waiting, (-worth, place, node))
+                continue
+            self._place(node, most)
+            if node in self._chosen.texts:
+                said |= words[node]
+
     def _place_all(self, most: int) -> None:
         """Tell, as long as there is room, every node that is not told yet and has something to tell."""
         for node, ranked in self._nodes.items():
@@ -163,10 +207,10 @@ class _Filling:
         ranked = self._nodes[node]
         section = self._form.section(ranked)
         heading = count_tokens(section) + _JOINT if section and section not in self._sections else 0
-        for allowed in (most, self._room - heading - count_tokens(self._form.piece(ranked, 0)) - _JOINT):
+        for allowed in (most, self._room - heading - count_tokens(self._form.piece(ranked, 0, focused=True)) - _JOINT):
             if allowed < min(_LEAST, most):
                 return
-            cost = count_tokens(self._form.piece(ranked, allowed)) + _JOINT
+            cost = count_tokens(self._form.piece(ranked, allowed, focused=True)) + _JOINT
             if cost + heading <= self._room:
                 break
         else:
@@ -175,6 +219,7 @@ class _Filling:
             self._chosen.named.remove(node)
             self._room += self._costs[node]
         self._chosen.texts[node] = allowed
+        self._chosen.focused.add(node)
         self._sections.add(section)
         self._costs[node] = cost
         self._room -= cost + heading
@@ -186,12 +231,13 @@ class _Filling:
                 break
             ranked, told = self._nodes[node], self._chosen.texts[node]
             for allowed in (_EVERYTHING, told + self._room - _JOINT):
-                cost = count_tokens(self._form.piece(ranked, allowed)) + _JOINT
+                cost = count_tokens(self._form.piece(ranked, allowed, focused=False)) + _JOINT
                 if cost - self._costs[node] <= self._room:
                     break
             else:
                 continue
             self._chosen.texts[node] = allowed
+            self._chosen.focused.discard(node)
             self._room -= cost - self._costs[node]
             self._costs[node] = cost
 

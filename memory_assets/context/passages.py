@@ -11,6 +11,7 @@ _LONGEST_TOKEN = 16
 """Characters of a text that one token of a budget is read for: what is longer is cut before it is counted."""
 _BESIDE = 0.25
 """Share of a sentence's weight that the one before and after it gets: an answer often stands next to the words that are asked for."""
+_WORDS_OF_SENTENCE = 6
 _OPENING = 0.1
 """What the first sentence gets for saying what the text is about."""
 
@@ -27,20 +28,26 @@ def _stem(word: str) -> str:
     return word
 
 
-def cut(text: str, asked: Collection[str], most: int) -> str:
-    """The passages of `text` that hold most of the stems `asked`, in at most `most` tokens; what is left out shows as "…"."""
+def cut(text: str, asked: Collection[str], most: int, *, focused: bool = False) -> str:
+    """The passages of `text` that hold most of the stems `asked`, in at most `most` tokens; what is left out shows as "…".
+
+    A focused cut keeps, where some sentences hold what is asked, those alone, and the one after a short one, such as a heading.
+    """
     if most <= 0:
         return ""
-    if len(text) <= most * _LONGEST_TOKEN and count_tokens(text) <= most:
+    if not focused and len(text) <= most * _LONGEST_TOKEN and count_tokens(text) <= most:
         return text
     sentences = [sentence for sentence in _SENTENCE.split(text.strip()) if sentence]
+    ranked = _ranked(sentences, frozenset(asked), focused=focused)
+    if len(ranked) == len(sentences) and len(text) <= most * _LONGEST_TOKEN and count_tokens(text) <= most:
+        return text
     room = most
     kept: dict[int, str] = {}
-    for place in _ranked(sentences, frozenset(asked)):
+    for place in ranked:
         sentence = sentences[place][: room * _LONGEST_TOKEN]
         cost = count_tokens(sentence) + 2
         if cost <= room:
-            kept[place] = sentences[place] if len(sentence) == len(sentences[place]) else sentence
+            kept[place] = sentence
             room -= cost
         elif room > 8 or not kept:
             kept[place] = f"{truncate_tokens(sentence, max(1, room - 3)).rstrip()} …"
@@ -50,8 +57,8 @@ def cut(text: str, asked: Collection[str], most: int) -> str:
     return _fitting(_joined(kept, len(sentences)), most)
 
 
-def _ranked(sentences: list[str], asked: frozenset[str]) -> list[int]:
-    """Places of the sentences, the most telling first; of equal ones the earliest."""
+def _ranked(sentences: list[str], asked: frozenset[str], *, focused: bool) -> list[int]:
+    """Places of the sentences to keep, the most telling first; of equal ones the earliest."""
     held = [stems(sentence) & asked for sentence in sentences]
     counts: dict[str, int] = {}
     for found in held:
@@ -62,7 +69,17 @@ def _ranked(sentences: list[str], asked: frozenset[str]) -> list[int]:
         weight + _BESIDE * sum(weights[max(0, place - 1) : place] + weights[place + 1 : place + 2]) + _OPENING * (place == 0)
         for place, weight in enumerate(weights)
     ]
-    return sorted(range(len(sentences)), key=lambda place: (-worth[place], place))
+    places = range(len(sentences))
+    if focused and any(weights):
+        places = [
+            place for place in places if weights[place] or (place and weights[place - 1] and _leads_on(sentences[place - 1]))
+        ]
+    return sorted(places, key=lambda place: (-worth[place], place))
+
+
+def _leads_on(sentence: str) -> bool:
+    """Whether a sentence is so short that the next one says what it is about."""
+    return len(sentence.split()) < _WORDS_OF_SENTENCE
 
 
 def _joined(kept: dict[int, str], total: int) -> str:

@@ -8,7 +8,7 @@ from memory_assets.context import quoting
 from memory_assets.context.assembly import Context
 from memory_assets.context.budget import SUMMARY_BELOW, Allotment
 from memory_assets.context.model import Category, Fields, Link, Node, Ranked
-from memory_assets.context.passages import cut
+from memory_assets.context.passages import cut, stems
 from memory_assets.display import visible
 from memory_assets.language.tokens import count_tokens
 
@@ -34,14 +34,17 @@ class _Document:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._request = context.request
-        self._passages: dict[tuple[str, int], str] = {}
+        self._passages: dict[tuple[str, int, bool], str] = {}
 
-    def _passage(self, node: Node, most: int) -> str:
+    def passage(self, ranked: Ranked, most: int, *, focused: bool) -> str:
+        """What at most `most` tokens tell of a node's text; of what a walk came to, also by the name that it came over."""
+        node, path = ranked.node, ranked.reached.path
         if not node.content or most <= 0:
             return ""
-        key = node.id, most
+        key = node.id, most, focused
         if key not in self._passages:
-            self._passages[key] = cut(node.content, self._context.asked, most)
+            over = stems(self._context.names.get(path[-1].origin, "")) if path else frozenset()
+            self._passages[key] = cut(node.content, self._context.asked | over, most, focused=focused)
         return self._passages[key]
 
     def _named(self, node: str) -> str:
@@ -70,17 +73,19 @@ class Markdown(_Document):
             return self._request.lens.focus
         return _LINKED if ranked.reached.hops else _HOLDS
 
-    def piece(self, ranked: Ranked, most: int) -> str:
+    def piece(self, ranked: Ranked, most: int, *, focused: bool) -> str:
         """A heading with the facts, why it is here, its fields, and the quoted passage."""
         node, terse = ranked.node, self._request.max_tokens < _TERSE
-        facts = [quoting.name(node.name) if node.titled else "", quoting.name(node.type), _day(node), f"id {node.id}"]
+        kind = "" if terse and not node.titled and node.created else quoting.name(node.type)
+        facts = [quoting.name(node.name) if node.titled else "", kind, _day(node), f"id {node.id}"]
         if not terse:
             facts.append(f"score {ranked.score:.2f}")
         lines = [f"### {' · '.join(fact for fact in facts if fact)}"]
         lines += self._reasons(ranked, terse=terse)
         if fields := _telling(ranked.fields, f"{self._request.title} {node.name} {node.content}"):
             lines.append("; ".join(f"{quoting.name(name)}: {quoting.name(', '.join(values))}" for name, values in fields))
-        if passage := self._passage(node, most):
+        counted = terse and node.category is Category.ENTITY
+        if not counted and (passage := self.passage(ranked, most, focused=focused)):
             lines.append(quoting.quoted(passage))
         for older in ranked.history:
             lines.append(
@@ -101,7 +106,7 @@ class Markdown(_Document):
             parts.append(_NOTE if self._context.nodes else NOT_FOUND)
         sections: dict[str, list[str]] = {name: [] for name in (_IS, self._request.lens.focus, _HOLDS, _LINKED, _AGAINST)}
         for ranked in self._chosen(allotment):
-            sections[self.section(ranked)].append(self.piece(ranked, allotment.texts[ranked.node.id]))
+            sections[self.section(ranked)].append(self.piece(ranked, **allotment.told(ranked.node.id)))
         named = [self._by_id[node] for node in allotment.named]
         if focused := [self.summary(ranked) for ranked in named if ranked.only_named and ranked.preferred]:
             sections[self._request.lens.focus].append("\n".join(focused))
@@ -133,13 +138,11 @@ class Markdown(_Document):
 
     def _about(self, allotment: Allotment) -> str:
         request, context = self._request, self._context
-        left = len(context.nodes) - len(allotment.texts) - len(allotment.named)
-        said = [
-            f"lens {request.lens.name}",
-            f"depth {request.depth}",
-            f"{len(allotment.texts)} told, {len(allotment.named)} named, {left} left out",
-            f"from {context.backend}",
-        ]
+        told, named = len(allotment.texts), len(allotment.named)
+        counts = f"{told} told, {named} named, {len(context.nodes) - told - named} left out"
+        said = [f"lens {request.lens.name}", f"depth {request.depth}", counts, f"from {context.backend}"]
+        if request.max_tokens < _TERSE:
+            said = [request.lens.name, f"{told} of {len(context.nodes)} nodes", context.backend]
         return "\n".join([f"_{', '.join(said)}_", *(f"_{quoting.name(warning)}_" for warning in told_warnings(context))])
 
 
@@ -152,9 +155,9 @@ class Json(_Document):
         """JSON has none."""
         return ""
 
-    def piece(self, ranked: Ranked, most: int) -> str:
+    def piece(self, ranked: Ranked, most: int, *, focused: bool) -> str:
         """A node as an object."""
-        return _dumped(self._object(ranked, most))
+        return _dumped(self._object(ranked, most, focused=focused))
 
     def summary(self, ranked: Ranked) -> str:
         """A node's name and type as an object."""
@@ -162,7 +165,7 @@ class Json(_Document):
 
     def whole(self, allotment: Allotment, frame: int) -> str:
         """The object; `frame` 1 leaves out all metadata but the topic, 2 is an empty object where no node is told."""
-        nodes = [self._object(ranked, allotment.texts[ranked.node.id]) for ranked in self._chosen(allotment)]
+        nodes = [self._object(ranked, **allotment.told(ranked.node.id)) for ranked in self._chosen(allotment)]
         overflow = [self._overflow(self._by_id[node]) for node in allotment.named]
         if frame == 2 and not overflow:
             return "{}\n"
@@ -190,9 +193,9 @@ class Json(_Document):
             meta["tokens"] |= {"used": used, "utilization": round(used / self._request.max_tokens, 2)}
         return _dumped(document)
 
-    def _object(self, ranked: Ranked, most: int) -> dict[str, Any]:
+    def _object(self, ranked: Ranked, most: int, *, focused: bool) -> dict[str, Any]:
         node = ranked.node
-        content = self._passage(node, most)
+        content = self.passage(ranked, most, focused=focused)
         told = self._overflow(ranked) | {
             "category": node.category,
             "content": content,
