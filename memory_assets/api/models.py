@@ -153,6 +153,7 @@ class ContextRequest(_Request):
     include_fields: bool = True
     history: bool = Field(default=False, description="Older versions of what holds now, too.")
     offline: bool = Field(default=False, description="Tana is told as it was last read.")
+    since_last: bool = Field(default=False, description="Only what changed since these topics were assembled the last time.")
 
 
 class InitRequest(_Request):

@@ -22,6 +22,7 @@ from memory_assets.tenants import Tenant
 )
 @click.option("--history", is_flag=True, help="Tell older versions of what holds now, too.")
 @click.option("--offline", is_flag=True, help="Do not ask Tana; tell it as it was last read.")
+@click.option("--since-last", is_flag=True, help="Tell only what changed since these topics were assembled the last time.")
 @common_options
 def command(
     topics: tuple[str, ...],
@@ -32,6 +33,7 @@ def command(
     lens: str,
     history: bool,
     offline: bool,
+    since_last: bool,
     tenant: Tenant,
     as_json: bool,
 ) -> None:
@@ -48,6 +50,7 @@ def command(
         include_fields=include_fields,
         history=history,
         offline=offline,
+        since_last=since_last,
     )
     say(found.document, nl=False)
     for warning in () if found.warned else found.warnings:

@@ -16,6 +16,7 @@ from memory_assets.recall.question import words
 if TYPE_CHECKING:
     from memory_assets.context.reader import Reader
 
+NOT_FOUND = "no matching nodes found"
 DEPTH, MAX_DEPTH = 2, 5
 MAX_TOKENS = 4_000
 _NODE_ID = re.compile(r"[A-Za-z0-9_-]{1,32}")
@@ -63,6 +64,8 @@ class Context:
     embedded: bool
     """Whether similarity took part in the scores."""
     warnings: tuple[str, ...] = ()
+    nothing: str = NOT_FOUND
+    """What is said where there are no nodes."""
 
 
 @dataclass(frozen=True, slots=True)

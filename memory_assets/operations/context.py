@@ -46,6 +46,7 @@ def context(
     include_fields: bool = True,
     history: bool = False,
     offline: bool = False,
+    since_last: bool = False,
 ) -> AssembledContext:
     """Assemble what is known about topics and what is linked with them.
 
@@ -59,6 +60,7 @@ def context(
         include_fields: whether field values are told.
         history: whether older versions of what holds now are told, too.
         offline: whether Tana is not asked, and told as it was last read.
+        since_last: whether only that is told which is new or changed since the same topics were assembled the last time.
 
     Raises:
         InvalidInputError: a topic is blank or too long, there are too many, or there is no such lens.
@@ -69,11 +71,17 @@ def context(
     from memory_assets.context.budget import fit
     from memory_assets.context.lenses import choose_lens
     from memory_assets.context.rendering import Json, Markdown, told_warnings
+    from memory_assets.context.seen import Seen
     from memory_assets.context.store import StoreReader
 
     request = Request(_checked(topics), depth, max_tokens, choose_lens(lens), include_fields, history)
     with StoreReader(tenant) as store:
         found = assemble(_with_tana(tenant, store, offline=offline), request)
+    if tenant.folder.exists() and found.nodes:
+        seen = Seen(tenant.folder, request)
+        told = seen.since(found) if since_last else found
+        seen.record(found)
+        found = told
     fitted = fit(Json(found) if form == "json" else Markdown(found), found.nodes, max_tokens)
     return AssembledContext(
         document=fitted.text,

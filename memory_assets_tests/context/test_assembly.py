@@ -172,3 +172,17 @@ def test_nothing_found_is_an_empty_context_and_no_error(settings: Settings):
     small = CliRunner().invoke(cli, ["context", "export", "--max-tokens", "40"])
     assert "A budget of 40 tokens is below 500" in small.stderr
     assert load_settings().data_dir == settings.data_dir
+
+
+def test_what_changed_since_the_last_time_is_told_alone(tenant: Tenant, remember: Remember):
+    remember("The quay crane is leased until May.")
+    tenant.folder.mkdir(exist_ok=True)
+    first = context(tenant, ["quay crane"], since_last=True)
+    assert "leased until May" in first.document
+    assert any("not assembled before" in warning for warning in first.warnings)
+    assert "nothing has changed" in context(tenant, ["Quay  crane"], since_last=True).document
+    remember("The quay crane failed its inspection.")
+    later = context(tenant, ["quay crane"], since_last=True).document
+    assert "failed its inspection" in later
+    assert "leased until May" not in later
+    assert "leased until May" in context(tenant, ["quay crane"]).document

@@ -6,12 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from memory_assets.context.assembly import Context, Request
+from memory_assets.context.assembly import NOT_FOUND, Context, Request
 from memory_assets.context.budget import SUMMARY_BELOW, Fitted, fit
 from memory_assets.context.lenses import LENSES
 from memory_assets.context.model import Category, Link, Node, Ranked, Reached
 from memory_assets.context.passages import cut, stems
-from memory_assets.context.rendering import NOT_FOUND, Json, Markdown
+from memory_assets.context.rendering import Json, Markdown
 from memory_assets.language.tokens import count_tokens
 
 ANY_TEXT = st.text(st.characters(codec="utf-8"), max_size=60)
