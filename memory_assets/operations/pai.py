@@ -234,6 +234,8 @@ def _warnings(report: "Report", wishes: "Wishes") -> list[str]:
             f"{counted(len(report.held_back), 'entry', 'entries')} of the mapping left seed.json: {_some(report.held_back)}. That is much"
             " at once, so their nodes stay; look at seed.json, then add --yes."
         )
+    if not report.there:
+        said.append("There is no seed.json; set MEMORY_PAI_SEED to where pai-seed keeps it.")
     if report.refused:
         said.append(f"Not read from seed.json, and left as it is in Tana: {' '.join(report.refused[:_SHOWN])}")
     return said

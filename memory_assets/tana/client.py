@@ -20,6 +20,7 @@ from urllib.parse import quote
 from memory_assets.http import Service
 from memory_assets.sources.dating import utc_time
 from memory_assets.tana.errors import (
+    NoTokenError,
     TanaAwayError,
     TanaError,
     TanaFaultError,
@@ -131,7 +132,7 @@ class TanaClient:
         """The Tana of the settings; nothing is asked yet.
 
         Raises:
-            TanaTokenError: there is no token, neither in MEMORY_TANA_TOKEN nor in the keyring.
+            NoTokenError: there is no token, neither in MEMORY_TANA_TOKEN nor in the keyring.
             TanaError: MEMORY_TANA_URL is not an address.
         """
         transport: httpx.AsyncBaseTransport | None = None
@@ -141,7 +142,7 @@ class TanaClient:
             transport = Replay(settings.tana_replay) if settings.tana_replay else Recorder(settings.tana_record)  # type: ignore[arg-type]
         token = "replayed" if settings.tana_replay else token_of(settings)
         if not token:
-            raise TanaTokenError(
+            raise NoTokenError(
                 "There is no token for Tana: make one in Tana Desktop > Settings > Local API, and set MEMORY_TANA_TOKEN to it or keep"
                 " it with `keyring set memory_assets tana`."
             )

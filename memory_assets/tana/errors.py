@@ -19,6 +19,10 @@ class TanaTokenError(TanaError):
     """Tana does not accept the token, or there is none."""
 
 
+class NoTokenError(TanaTokenError):
+    """There is no token yet."""
+
+
 class TanaRefusedError(TanaError):
     """Tana does not accept the request."""
 

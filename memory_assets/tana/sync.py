@@ -23,6 +23,7 @@ from memory_assets.tana.client import MOST_CONDITIONS, MOST_FOUND, Node, TanaCli
 from memory_assets.tana.entries import Entry, SeedFile, read_seed
 from memory_assets.tana.equivalence import equivalent
 from memory_assets.tana.errors import (
+    NoTokenError,
     TanaAwayError,
     TanaError,
     TanaFaultError,
@@ -101,6 +102,8 @@ class Report:
     refused: list[str] = field(default_factory=list)
     """What of seed.json cannot be read."""
     last_sync: datetime | None = None
+    there: bool = True
+    """Whether seed.json is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,15 +140,18 @@ def sync(
         InvalidInputError: seed.json cannot be read as a whole.
         StoreError: mapping or ledger cannot be used.
         StoreBusyError: another sync is under way for longer than is waited.
-        TanaTokenError: there is no token, or Tana does not accept it.
-        TanaError: Tana refuses what every entry needs. Where it is only away, the report says so, and what is to be done is queued.
+        TanaTokenError: Tana does not accept the token.
+        TanaError: Tana refuses what every entry needs. Where it is only away, or there is no token yet, the report says so, and what
+            is to be done is queued.
     """
     wishes = wishes or Wishes()
     with one_at_a_time(tenant) if not wishes.dry_run else nullcontext():
         run = _Sync(tenant, wishes, progress)
+        if run.nothing_ever:
+            return run.report
         try:
             run.carry_out(client or TanaClient.open(tenant.settings))
-        except TanaAwayError as error:
+        except (TanaAwayError, NoTokenError) as error:
             run.queue_rest(str(error))
         return run.report
 
@@ -186,10 +192,17 @@ class _Sync:
             self._wanted = chosen
         else:
             self._wanted = self._seed.entries
-        self.report = Report(len(self._wanted), refused=list(self._seed.refused), last_sync=self._mapping.last_sync)
+        self.report = Report(
+            len(self._wanted), refused=list(self._seed.refused), last_sync=self._mapping.last_sync, there=self._seed.there
+        )
         self._trashed: set[str] = set()
         """Seed ids whose nodes are in the trash."""
         self._unanswered = 0
+
+    @property
+    def nothing_ever(self) -> bool:
+        """Whether there is no seed.json and never was one that was mirrored."""
+        return not self._seed.there and not self._mapping.nodes
 
     # The plan.
 

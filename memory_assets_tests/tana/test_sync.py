@@ -200,6 +200,18 @@ def test_while_tana_is_away_changes_wait_and_go_when_it_is_back(workspace: Stand
     assert Ledger(tenant.folder).queued() == {} and counts(workspace) == (2, 0)
 
 
+def test_without_a_seed_or_a_token_nothing_breaks(
+    workspace: StandIn, tenant: Tenant, seed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = CliRunner().invoke(cli, ["pai", "sync"])
+    assert said.exit_code == 0 and "no seed.json" in said.stderr and not workspace.requests
+    monkeypatch.delenv("MEMORY_TANA_TOKEN")
+    monkeypatch.setattr("keyring.get_password", lambda *_: None)
+    write_seed(seed, [TEST_FIRST])
+    said = CliRunner().invoke(cli, ["pai", "sync", "--entry", "pat_0001"])
+    assert said.exit_code == 0 and "no token" in said.stderr and Ledger(tenant.folder).queued() == {"pat_0001": "create"}
+
+
 def test_lost_answers_and_faults_of_tana_neither_lose_nor_double(workspace: StandIn, tenant: Tenant, seed: Path) -> None:
     write_seed(seed, [TEST_FIRST, HOSTILE], [], [], [SLOW_REVIEW])
     CliRunner().invoke(cli, ["pai", "schema", "init"])
