@@ -25,6 +25,8 @@ class MemoryResource(dg.ConfigurableResource):
 
     data_dir: str | None = None
     tenant: str | None = None
+    _opened: dict[str, Tenant] = PrivateAttr(default_factory=dict)
+    """By name: what the steps of a run share, so that each table is opened once."""
     _ahead: dict[str, AheadEmbedder] = PrivateAttr(default_factory=dict)
     """By tenant: what embeds for a run while its language step works."""
 
@@ -40,14 +42,18 @@ class MemoryResource(dg.ConfigurableResource):
             finally:
                 for embedder in self._ahead.values():
                     embedder.stop()
+                self._ahead.clear()
+                self._opened.clear()
 
     def settings(self) -> Settings:
         """The settings that hold now."""
         return load_settings(data_dir=self.data_dir, tenant=self.tenant)
 
     def open(self, tenant: str) -> Tenant:
-        """One tenant's stores and language tools."""
-        return Tenant(self.settings(), tenant)
+        """One tenant's stores and language tools, the same ones for all steps of a run."""
+        if tenant not in self._opened:
+            self._opened[tenant] = Tenant(self.settings(), tenant)
+        return self._opened[tenant]
 
     def embed_ahead(self, tenant: Tenant) -> None:
         """Begin to embed what this run's language step is about to read; a step of another process does without."""

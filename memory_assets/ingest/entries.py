@@ -2,10 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from memory_assets.stores.catalog import Catalog
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
 
 _MOVES = pa.schema([("silo", pa.string()), ("canonical", pa.string())])
 _WANTED = """
@@ -59,17 +63,21 @@ def refresh_entries(catalog: Catalog, moves: Mapping[str, str] | None = None) ->
                    count(*) FILTER (w.key IS NULL)
             FROM ({_WANTED}) w FULL JOIN memory_entries e USING (key)
         """).fetchone() or (0, 0, 0)
-    if added or changed or removed:
-        with catalog.write() as connection:
-            connection.register("moves", curated)
-            connection.execute(f"""
-                MERGE INTO memory_entries e USING ({_WANTED}) w ON e.key = w.key
-                    WHEN MATCHED AND e.entry_hash <> w.entry_hash THEN UPDATE BY NAME
-                    WHEN NOT MATCHED THEN INSERT BY NAME
-                    WHEN NOT MATCHED BY SOURCE THEN DELETE
-            """)
-    with catalog.read() as connection:
-        total, digest = connection.execute(
-            "SELECT count(*), md5(coalesce(string_agg(key || entry_hash, ',' ORDER BY key), '')) FROM memory_entries"
-        ).fetchone() or (0, "")
-    return EntriesOutcome(added, changed, removed, total, digest)
+        if not (added or changed or removed):
+            return EntriesOutcome(0, 0, 0, *_state(connection))
+    with catalog.write() as connection:
+        connection.register("moves", curated)
+        connection.execute(f"""
+            MERGE INTO memory_entries e USING ({_WANTED}) w ON e.key = w.key
+                WHEN MATCHED AND e.entry_hash <> w.entry_hash THEN UPDATE BY NAME
+                WHEN NOT MATCHED THEN INSERT BY NAME
+                WHEN NOT MATCHED BY SOURCE THEN DELETE
+        """)
+        return EntriesOutcome(added, changed, removed, *_state(connection))
+
+
+def _state(connection: "DuckDBPyConnection") -> tuple[int, str]:
+    """How many entries there are, and a digest of them all."""
+    return connection.execute(
+        "SELECT count(*), md5(coalesce(string_agg(key || entry_hash, ',' ORDER BY key), '')) FROM memory_entries"
+    ).fetchone() or (0, "")

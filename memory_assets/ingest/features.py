@@ -11,6 +11,8 @@ from memory_assets.models import Features
 from memory_assets.stores.catalog import Catalog
 
 if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
     from memory_assets.language.pipeline import Analyzer
 
 _CHUNK = 512
@@ -31,7 +33,12 @@ class FeaturesOutcome:
     data_version: str
 
 
-def extract_features(catalog: Catalog, analyzer: "Analyzer", on_progress: Callable[[int, int], None]) -> FeaturesOutcome:
+def extract_features(
+    catalog: Catalog,
+    analyzer: "Analyzer",
+    on_progress: Callable[[int, int], None],
+    on_work: Callable[[], None] = lambda: None,
+) -> FeaturesOutcome:
     """Analyse every entry's text that this pipeline has not seen, and drop what no entry needs any more.
 
     A text that cannot be analysed is written down with its fault, and not tried again before it or the pipeline changes.
@@ -40,6 +47,7 @@ def extract_features(catalog: Catalog, analyzer: "Analyzer", on_progress: Callab
         catalog: the tenant's catalog.
         analyzer: loads its pipeline only if there is something to analyse.
         on_progress: told (done, total) every two seconds and after every chunk.
+        on_work: called before the first text is analysed, if there is one.
 
     Raises:
         StoreError: the catalog cannot be written; finished chunks stay.
@@ -56,6 +64,10 @@ def extract_features(catalog: Catalog, analyzer: "Analyzer", on_progress: Callab
         (unused,) = connection.execute(
             "SELECT count(*) FROM extracted_features WHERE content_hash NOT IN (SELECT content_hash FROM memory_entries)"
         ).fetchone() or (0,)
+        if not (todo or unused):
+            return FeaturesOutcome(0, 0, *_state(connection, analyzer.name))
+    if todo:
+        on_work()
     rows: list[dict[str, Any]] = []
     failed, begun = 0, monotonic()
     told = begun
@@ -74,17 +86,18 @@ def extract_features(catalog: Catalog, analyzer: "Analyzer", on_progress: Callab
         if done == len(todo) or monotonic() - told > _TELL_SECONDS:
             told = monotonic()
             on_progress(done, len(todo))
-    if unused:
-        with catalog.write() as connection:
-            connection.execute(
-                "DELETE FROM extracted_features WHERE content_hash NOT IN (SELECT content_hash FROM memory_entries)"
-            )
-    with catalog.read() as connection:
-        total, digest = connection.execute(
-            "SELECT count(*), md5(coalesce(string_agg(content_hash || pipeline, ',' ORDER BY content_hash), '')) "
-            "FROM extracted_features"
-        ).fetchone() or (0, "")
-    return FeaturesOutcome(len(todo), failed, total, analyzer.name, digest)
+    with catalog.write() as connection:
+        connection.execute("DELETE FROM extracted_features WHERE content_hash NOT IN (SELECT content_hash FROM memory_entries)")
+        return FeaturesOutcome(len(todo), failed, *_state(connection, analyzer.name))
+
+
+def _state(connection: "DuckDBPyConnection", pipeline: str) -> tuple[int, str, str]:
+    """How many texts are analysed, the pipeline, and a digest of them all."""
+    total, digest = connection.execute(
+        "SELECT count(*), md5(coalesce(string_agg(content_hash || pipeline, ',' ORDER BY content_hash), '')) "
+        "FROM extracted_features"
+    ).fetchone() or (0, "")
+    return total, pipeline, digest
 
 
 def _schema() -> pa.Schema:

@@ -76,15 +76,16 @@ def record_scan(
     vanished = vanished_paths(scan, known)
     with catalog.read() as connection:
         before = connection.execute("SELECT root, notes FROM source_scans WHERE source = ?", [scan.source]).fetchone()
-    if scan.changed or vanished or before != (scan.root, list(scan.notes)):
-        with catalog.write() as connection:
-            _forget_files(connection, scan.source, vanished)
-            _replace_files(connection, scan.source, scan.changed, frozenset(PurePath(path).parent for path in known))
-            connection.execute(
-                "INSERT OR REPLACE INTO source_scans VALUES (?, ?, ?, ?)",
-                [scan.source, scan.root, datetime.now(UTC), list(scan.notes)],
-            )
-    return _outcome(catalog, scan, len(vanished))
+        if not (scan.changed or vanished) and before == (scan.root, list(scan.notes)):
+            return _outcome(connection, scan, 0)
+    with catalog.write() as connection:
+        _forget_files(connection, scan.source, vanished)
+        _replace_files(connection, scan.source, scan.changed, frozenset(PurePath(path).parent for path in known))
+        connection.execute(
+            "INSERT OR REPLACE INTO source_scans VALUES (?, ?, ?, ?)",
+            [scan.source, scan.root, datetime.now(UTC), list(scan.notes)],
+        )
+        return _outcome(connection, scan, len(vanished))
 
 
 def vanished_paths(scan: Scan, known: Iterable[str]) -> list[str]:
@@ -113,10 +114,12 @@ def let_go(catalog: Catalog, path: Path) -> None:
 def refusals(catalog: Catalog, source: Source | None = None) -> tuple[Refusal, ...]:
     """Everything that is refused or passed over now, of one source or of all."""
     with catalog.read() as connection:
-        rows = connection.execute(
-            f"FROM {REFUSALS} WHERE source = coalesce(?, source) ORDER BY source, path, location", [source]
-        ).fetchall()
-    return tuple(Refusal(Source(row[0]), *row[1:]) for row in rows)
+        return _refusals(connection, source)
+
+
+def _refusals(connection: "DuckDBPyConnection", source: Source | None) -> tuple[Refusal, ...]:
+    rows = connection.execute(f"FROM {REFUSALS} WHERE source = coalesce(?, source) ORDER BY source, path, location", [source])
+    return tuple(Refusal(Source(row[0]), *row[1:]) for row in rows.fetchall())
 
 
 def _forget_files(connection: "DuckDBPyConnection", source: Source, paths: list[str]) -> None:
@@ -198,26 +201,25 @@ def _refusal_schema() -> pa.Schema:
     return pa.schema([(name, pa.string()) for name in ("source", "path", "reason", "mend", "location", "key")])
 
 
-def _outcome(catalog: Catalog, scan: Scan, vanished: int) -> ScanOutcome:
-    with catalog.read() as connection:
-        kinds = connection.execute(
-            "SELECT kind, count(*) FROM source_items WHERE source = ? GROUP BY kind ORDER BY kind", [scan.source]
-        ).fetchall()
-        (digest,) = connection.execute(
-            """
-            SELECT md5(coalesce((SELECT string_agg(key || item_hash, ',' ORDER BY key) FROM source_items WHERE source = $1), '')
-                || coalesce((SELECT string_agg(path || location || reason, ',' ORDER BY path, location, reason)
-                             FROM source_refusals WHERE source = $1), '')
-                || coalesce((SELECT string_agg(target || hook, ',' ORDER BY target, hook) FROM source_hooks WHERE source = $1), ''))
-            """,
-            [scan.source],
-        ).fetchone() or ("",)
+def _outcome(connection: "DuckDBPyConnection", scan: Scan, vanished: int) -> ScanOutcome:
+    kinds = connection.execute(
+        "SELECT kind, count(*) FROM source_items WHERE source = ? GROUP BY kind ORDER BY kind", [scan.source]
+    ).fetchall()
+    (digest,) = connection.execute(
+        """
+        SELECT md5(coalesce((SELECT string_agg(key || item_hash, ',' ORDER BY key) FROM source_items WHERE source = $1), '')
+            || coalesce((SELECT string_agg(path || location || reason, ',' ORDER BY path, location, reason)
+                         FROM source_refusals WHERE source = $1), '')
+            || coalesce((SELECT string_agg(target || hook, ',' ORDER BY target, hook) FROM source_hooks WHERE source = $1), ''))
+        """,
+        [scan.source],
+    ).fetchone() or ("",)
     return ScanOutcome(
         len(scan.changed),
         len(scan.unchanged),
         vanished,
         dict(kinds),
-        tuple(refusal for refusal in refusals(catalog, scan.source) if not refusal.passed_over),
+        tuple(refusal for refusal in _refusals(connection, scan.source) if not refusal.passed_over),
         scan.notes,
         digest,
     )

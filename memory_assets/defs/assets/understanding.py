@@ -52,11 +52,11 @@ def extracted_features(context: dg.AssetExecutionContext, memory: MemoryResource
     """Entities, actions and auto-tags of every text, extracted once per text and pipeline."""
     started = perf_counter()
     tenant = memory.open(context.partition_key)
-    memory.embed_ahead(tenant)
     outcome = extract_features(
         tenant.catalog,
         tenant.analyzer,
         lambda done, total: context.log.info(f"analysed {done} of {total} texts"),
+        lambda: memory.embed_ahead(tenant),
     )
     seconds = perf_counter() - started
     return dg.MaterializeResult(
