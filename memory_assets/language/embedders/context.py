@@ -10,6 +10,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from memory_assets.language.embedders.bge import BGE_NAME
+from memory_assets.language.embedders.e5 import E5_NAME
 from memory_assets.models import TextVectors
 
 if TYPE_CHECKING:
@@ -21,13 +23,14 @@ if TYPE_CHECKING:
 
     Floats = npt.NDArray[np.float32]
 
-_HEADING_WEIGHT = 0.7
 _NOTE = "[note]"
 """What is near to this is near to everything, as very short texts are with some embedders."""
 _TAKEN_OFF = 0.5
-"""So much of it is taken off what texts say, ..."""
-_ADDED = 1.5
-"""... and added to what searches ask: what is near to it gets longer, and so less near to any question."""
+"""So much of it is taken off what texts say."""
+_WEIGHTS = {BGE_NAME: (0.7, 1.5), E5_NAME: (0.3, -0.8)}
+"""How much of the heading, and of `_NOTE`, is added to what searches ask, by embedder. Added, it makes what is near to everything
+longer, and so less near to any question; between languages it helps to take it off."""
+_USUAL = (0.7, 0.0)
 _MOST_KNOWN = 4_096
 
 _known: "WeakKeyDictionary[Embedder, dict[str, npt.NDArray[np.float32]]]" = WeakKeyDictionary()
@@ -47,7 +50,8 @@ def embed_in_context(embedder: "Embedder", texts: "Sequence[str]", headings: "Se
     _known[embedder] = known = known | dict(zip(missing, vectors, strict=False))
     said, note = vectors[len(missing) :], known[_NOTE]
     contexts = np.stack([known[heading] for heading in headings])
-    return TextVectors(_unit(said - _TAKEN_OFF * note), _unit(said + _HEADING_WEIGHT * contexts + _ADDED * note))
+    heading_weight, note_weight = _WEIGHTS.get(embedder.name, _USUAL)
+    return TextVectors(_unit(said - _TAKEN_OFF * note), _unit(said + heading_weight * contexts + note_weight * note))
 
 
 def meanings_of(embedder: "Embedder", texts: "Sequence[str]") -> "npt.NDArray[np.float32]":
