@@ -210,14 +210,15 @@ INSERT INTO wanted BY NAME
 
 KEPT = """
 INSERT INTO doomed
-    FROM graph_edges WHERE origin IN ('stated', 'creative', 'analyzer')
+    FROM graph_edges WHERE origin IN ('stated', 'analyzer')
+    UNION ALL FROM graph_edges WHERE origin = 'creative' AND (source_id IN (FROM touched) OR target_id IN (FROM touched))
     UNION ALL SELECT e.* FROM graph_edges e SEMI JOIN touched ON touched.id = e.source_id WHERE origin = 'cluster';
 INSERT INTO wanted BY NAME
     SELECT source_id, target_id, type, confidence, 'stated' AS origin, nullif(note, '') AS note FROM stated;
 INSERT INTO wanted BY NAME
     SELECT source_id, target_id, type, similarity AS confidence, similarity, 'creative' AS origin,
            'found in sleep, ' || week AS note
-    FROM creative_links;
+    FROM creative_links WHERE source_id IN (FROM touched) OR target_id IN (FROM touched);
 INSERT INTO wanted BY NAME
     SELECT memory_id AS source_id, cluster_id AS target_id, 'PART_OF' AS type, closeness AS confidence, closeness AS similarity,
            'cluster' AS origin, 'one of a cluster' AS note

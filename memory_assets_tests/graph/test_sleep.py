@@ -110,6 +110,18 @@ class TestCreative:
         world.refresh()
         assert world.edges() == set()
 
+    def test_a_link_rests_with_a_memory_and_returns_with_it(self, world):
+        world.put(1, vector=direction(1.0))
+        world.put(2, vector=direction(1.0, 0.6))
+        scored(world)
+        find_links(world.catalog, world.memories, DAY, least_similarity=0.8)
+        world.memories.transition([2], State, State.FORGOTTEN)
+        world.refresh()
+        assert world.edges("creative") == set()
+        world.memories.transition([2], State, State.ACTIVE)
+        world.refresh()
+        assert world.edges("creative") == {(1, 2, "SHARES_THEME")}
+
     def test_memories_that_do_not_matter_are_not_drawn(self, world):
         world.put(1, vector=direction(1.0), days=60)
         world.put(2, vector=direction(1.0, 0.5), days=60)
