@@ -22,7 +22,7 @@ PROBLEM = 4.0
 PRAISE = 8.0
 """Rating from which something is to be done again."""
 _HIGH, _MEDIUM = 5.0, 7.0
-_COMPARED = 400
+_COMPARED = 240
 """Characters of a file that are compared: name, description, and the rule that its body begins with."""
 _LEVELS = ("LOW", "MEDIUM", "HIGH")
 
