@@ -92,7 +92,8 @@ def test_no_command_and_no_face_reaches_beyond_this_machine_or_writes_elsewhere(
     calls = trace.read_text(encoding="utf-8", errors="replace")
     assert len(calls.splitlines()) > 1_000
     assert list(_reached(calls)) == []
-    allowed = [tmp_path / "data", given, Path("/dev"), Path("/proc/self")]
+    curated = [sample_home / ".claude/projects", sample_home / ".pai/MEMORY/LEARNING"]
+    allowed = [tmp_path / "data", given, Path("/dev"), Path("/proc/self"), *curated]
     elsewhere = {path for path in _written(calls) if not any(path.is_relative_to(each) for each in allowed)}
     assert elsewhere == set()
     assert _modes(tmp_path / "data") == {}
