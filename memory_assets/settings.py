@@ -126,15 +126,15 @@ class Settings(BaseSettings):
     )
 
     weight_vector: Weight = Field(
-        default=0.25, description="Share of meaning in a search score; weights are divided by their sum."
+        default=0.35, description="Share of meaning in a search score; weights are divided by their sum."
     )
     weight_keyword: Weight = Field(default=0.05, description="Share of full-text rank (BM25) in a search score.")
-    weight_relation: Weight = Field(default=0.30, description="Share of the graph's support in a search score.")
+    weight_relation: Weight = Field(default=0.35, description="Share of the graph's support in a search score.")
     weight_content: Weight = Field(default=0.25, description="Share of exact words in a search score.")
     weight_temporal: Weight = Field(default=0.15, description="Share of the time that the query names in a search score.")
-    weight_tag: Weight = Field(default=0.10, description="Share of tags that the query names in a search score.")
+    weight_tag: Weight = Field(default=0.05, description="Share of tags that the query names in a search score.")
     weight_importance: Weight = Field(default=0.05, description="Share of importance in a search score.")
-    weight_recency: Weight = Field(default=0.10, description="Share of recency in a search score.")
+    weight_recency: Weight = Field(default=0.05, description="Share of recency in a search score.")
 
     tana_url: str = Field(default="http://localhost:8262", description="Tana's Local API.")
     tana_token: SecretStr | None = Field(

@@ -1,8 +1,8 @@
 """The floor: whether anything that is remembered fits a question at all.
 
 The best of what does not fit is still a list. So where no memory has the words of a question and none says anything near it, the
-answer is that nothing relevant is remembered. On benchmarks/sets the floor hides no answer that was among the first ten, and half of
-the questions about what no store holds.
+answer is that nothing relevant is remembered. `benchmarks/search_floor.py` counts the answers that this hides, which must be none, and
+the questions about nothing in a store that it turns away.
 """
 
 from typing import TYPE_CHECKING

@@ -42,14 +42,14 @@ RECENCY_DAYS = 30.0
 class Weights:
     """Weight of each component before division by the sum; 0 switches one off."""
 
-    vector: float = 0.25
+    vector: float = 0.35
     keyword: float = 0.05
-    relation: float = 0.30
+    relation: float = 0.35
     content: float = 0.25
     temporal: float = 0.15
-    tag: float = 0.10
+    tag: float = 0.05
     importance: float = 0.05
-    recency: float = 0.10
+    recency: float = 0.05
 
     @classmethod
     def of(cls, settings: "Settings") -> "Weights":
@@ -58,8 +58,8 @@ class Weights:
 
 
 NARROWEST = 0.05
-"""Cosine similarities that lie closer together than this are not stretched to the whole of 0..1; models spread differently, and
-bge-small has .15 between the best and the hundredth where MiniLM has .25, so this guards stores of a few memories alone."""
+"""Cosine similarities that lie closer together than this are not stretched to the whole of 0..1. Models spread differently: with
+bge-small .03 to .12 lie between the best and the hundredth; in a store of a few memories less than .05 says nothing."""
 
 
 def scaled_cosine(cosine: "npt.NDArray[np.float64]") -> "npt.NDArray[np.float64]":

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 SESSION = (0.75, 0.4, 0.2)
 """Share of the match of a memory that stands one place away in the session, two places away, and so on."""
-NAMED = 0.3
+NAMED = 0.6
 """What a memory gets that the one named in the question wrote, times its own match."""
 EDGE = 0.5
 """Share of the match at the other end of the best typed edge, times its confidence."""
