@@ -30,7 +30,7 @@ RESERVED_TENANTS = frozenset({"api", "con", "aux", "nul", "prn", "com1", "lpt1",
 
 _PARTS = ("vectors", "catalog.duckdb", "keys")
 """What a tenant's folder holds at least one of."""
-_ALL_PARTS = (*_PARTS, "access")
+_ALL_PARTS = (*_PARTS, "access", "tana")
 _DELETED = re.compile(r"\.deleted-[a-z][a-z0-9_-]*-[0-9a-f]{8}")
 """What a tenant's folder is called as soon as it is deleted."""
 

@@ -236,6 +236,8 @@ def _warnings(report: "Report", wishes: "Wishes") -> list[str]:
         )
     if not report.there:
         said.append("There is no seed.json; set MEMORY_PAI_SEED to where pai-seed keeps it.")
+    if report.unknown:
+        said.append(f"seed.json has no confirmed learning and no proposal with the id {report.unknown!r}.")
     if report.refused:
         said.append(f"Not read from seed.json, and left as it is in Tana: {' '.join(report.refused[:_SHOWN])}")
     return said

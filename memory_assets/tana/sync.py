@@ -57,6 +57,8 @@ _ARCHIVED = "archived"
 _MOST_LOOKED_UP = 20
 """Nodes that are read one by one before all that are missing count as gone."""
 _LOCK_POLL_S = 0.1
+_PATIENCE_S = 3.0
+"""How long a Tana that accepts connections may take to say that it is there."""
 _UNANSWERED = 3
 """Creations without an answer after which Tana counts as away."""
 
@@ -104,6 +106,8 @@ class Report:
     last_sync: datetime | None = None
     there: bool = True
     """Whether seed.json is."""
+    unknown: str = ""
+    """The one entry that was named, where seed.json and mapping have none of that id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +199,8 @@ class _Sync:
         self.report = Report(
             len(self._wanted), refused=list(self._seed.refused), last_sync=self._mapping.last_sync, there=self._seed.there
         )
+        if wishes.only and wishes.only not in self._seed.entries and wishes.only not in self._mapping.nodes:
+            self.report.unknown = wishes.only
         self._trashed: set[str] = set()
         """Seed ids whose nodes are in the trash."""
         self._unanswered = 0
@@ -267,6 +273,8 @@ class _Sync:
     def carry_out(self, client: TanaClient) -> None:
         """Look, plan, and change what differs."""
         self._client = client
+        if not client.health(timeout=_PATIENCE_S):
+            raise TanaAwayError(f"Tana at {client.url} is still opening its workspaces; try again in a moment.")
         workspace = self._workspace()
         if self.report.moved and not self._wishes.resync:
             return
@@ -322,7 +330,7 @@ class _Sync:
             if self._wishes.resync and not self._wishes.dry_run:
                 self._drop(list(self._mapping.nodes))
                 self._mapping.workspace = ""
-                self.report.stale = []
+                self.report.moved, self.report.stale = "", []
         return workspace
 
     def _configured(self, workspace: Workspace) -> str:
@@ -575,7 +583,7 @@ class _Sync:
     def _create(self, entry: Entry, linked: "Linked | None") -> str:
         tag = self._schema.tags[entry.tag]
         targets = self._link_targets(entry, linked[0] if linked else [])
-        name = entry.name if is_plain(entry.name) else f"{_UNNAMED} {entry.digest[:12]}"
+        name = entry.name if is_plain(entry.name) and is_plain(entry.seed_id) else f"{_UNNAMED} {entry.digest[:12]}"
         values = {name: value for name, value in entry.fields.items() if value}
         pasted = {
             field_id: shown

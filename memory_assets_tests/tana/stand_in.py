@@ -77,6 +77,7 @@ class Node:
     tuples: list[Tuple] = field(default_factory=list)
     done: bool | None = None
     in_trash: bool = False
+    doc_type: str = "node"
     workspace: str = WORKSPACE
     indexed_at: float = 0.0
     indexed_name: str = ""
@@ -199,6 +200,7 @@ class StandIn:
     def add_tag(self, name: str, workspace: str = WORKSPACE) -> str:
         tag = TagDefinition(self._id("tag"), name, workspace)
         self.tags[tag.id] = tag
+        self.add_node(name, parent=f"{workspace}_SCHEMA", workspace=workspace, node_id=tag.id).doc_type = "tagDef"
         return tag.id
 
     def add_node(
@@ -630,7 +632,7 @@ class StandIn:
             "tags": [{"id": tag, "name": self.tags[tag].name} for tag in node.tags],
             "tagIds": list(node.tags),
             "workspaceId": node.workspace,
-            "docType": "node",
+            "docType": node.doc_type,
             "created": _iso(node.created),
             "inTrash": node.in_trash,
         }

@@ -55,6 +55,11 @@ def test_every_call_fulfils_the_contract(tana: StandIn, client: TanaClient) -> N
     assert not refused
 
 
+def test_tags_beyond_the_two_hundred_that_are_listed_are_found(tana: StandIn, client: TanaClient) -> None:
+    made = [tana.add_tag(f"tag {number}") for number in range(230)]
+    assert [tag.id for tag in client.tags(WORKSPACE)] == made
+
+
 def test_what_was_created_is_among_the_children_before_a_search_finds_it(tana: StandIn, client: TanaClient) -> None:
     tana.traps.index_lag = 3600
     (node,) = client.import_paste(f"{WORKSPACE}_STASH", "- Fresh")

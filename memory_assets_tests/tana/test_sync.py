@@ -200,6 +200,26 @@ def test_while_tana_is_away_changes_wait_and_go_when_it_is_back(workspace: Stand
     assert Ledger(tenant.folder).queued() == {} and counts(workspace) == (2, 0)
 
 
+def test_ids_that_tana_paste_would_not_take_are_kept_whole(workspace: StandIn, tenant: Tenant, seed: Path) -> None:
+    ids = ["a::b [[c]]", "-#x", "__proto__", "ключ №1", 'q"uote']
+    write_seed(seed, [learning(seed_id, f"Lesson {number} of five") for number, seed_id in enumerate(ids)])
+    sync(tenant)
+    assert all(len(workspace.by_seed_id("pai_learning", seed_id)) == 1 for seed_id in ids) and counts(workspace) == (5, 0)
+    writes = workspace.writes
+    assert set(actions(sync(tenant)).values()) == {"skipped"} and workspace.writes == writes
+    said = CliRunner().invoke(cli, ["pai", "sync", "--entry", "nobody"])
+    assert said.exit_code == 0 and "'nobody'" in said.stderr
+
+
+def test_a_tana_that_hangs_counts_as_away(
+    workspace: StandIn, tenant: Tenant, seed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memory_assets.tana.sync._PATIENCE_S", 0.2)
+    write_seed(seed, [TEST_FIRST])
+    workspace.traps.latency = 30
+    assert sync(tenant).queued == {"pat_0001": "create"}
+
+
 def test_without_a_seed_or_a_token_nothing_breaks(
     workspace: StandIn, tenant: Tenant, seed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -332,6 +352,7 @@ class _Killer:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(os, "fsync", lambda _: None)  # the process dies, not the machine
+        monkeypatch.setattr("memory_assets.tana.sync.read_activity", lambda *_, **__: None)  # after the sync, and only reads
         self.at = 0
         self.step = 0
         self._wrap(monkeypatch, Mapping, "save")
