@@ -7,8 +7,10 @@ from uuid import UUID
 import numpy as np
 
 from memory_assets.graph.edges import refresh_graph
+from memory_assets.language.embedders.calibration import scale_of
 from memory_assets.models import Kind, NewMemory, Source, State
 from memory_assets.operations.store import store
+from memory_assets.stores.embedding_columns import meaning_column
 from memory_assets_tests.api.service import TenantClient
 
 SEED_FIELDS = {"id", "content", "created_at", "tags", "entities", "actions"}
@@ -58,10 +60,12 @@ def test_the_splash_is_what_lies_between_0_7_and_0_9_and_nothing_else(client: Te
         answer = client.post("/store", {"content": note}).json()
         assert answer.keys() >= {"id", "splash"}
         memories = client.tenant.memories
-        rows = memories.scan(("id", "state", str(memories.columns.live)))
-        vectors = np.stack(rows[str(memories.columns.live)].to_numpy())
+        column = meaning_column(str(memories.columns.live))
+        rows = memories.scan(("id", "state", column))
+        vectors = np.stack(rows[column].to_numpy())
         ids, states = rows["id"].to_pylist(), rows["state"].to_pylist()
-        similarities = vectors @ vectors[ids.index(answer["id"])]
+        scale = scale_of(client.tenant.embedder.name, memories.columns.scale)
+        similarities = scale.similarity(vectors @ vectors[ids.index(answer["id"])])
         expected = sorted(
             (
                 (-float(similarity), number)

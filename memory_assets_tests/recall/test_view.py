@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from memory_assets.errors import StoreBusyError
 from memory_assets.models import Kind, Memory, Source, State
 from memory_assets.recall.graph_view import read_graph
-from memory_assets.recall.scoring import Weights, closeness, recency, scaled_bm25, scaled_cosine, trust_in_words
+from memory_assets.recall.scoring import NARROWEST, Weights, closeness, recency, scaled_bm25, scaled_cosine, trust_in_words
 from memory_assets.recall.timeline import Timeline, read_timeline
 from memory_assets.recall.view import current_view
 from memory_assets.settings import load_settings
@@ -164,7 +164,7 @@ def test_scaled_cosines_lie_within_0_and_1_and_keep_their_order(values: list[flo
 
 
 def test_almost_equal_cosines_are_not_stretched_apart():
-    assert scaled_cosine(np.array([0.50, 0.51])).tolist() == pytest.approx([1 - 0.95 * 0.05, 1.0])
+    assert scaled_cosine(np.array([0.50, 0.51])).tolist() == pytest.approx([1 - 0.95 * 0.01 / NARROWEST, 1.0])
 
 
 def test_bm25_is_relative_to_the_best():
@@ -173,7 +173,7 @@ def test_bm25_is_relative_to_the_best():
 
 
 def test_full_text_counts_little_where_no_text_covers_the_question():
-    assert trust_in_words(np.array([0.1, 0.5])) == 0.25
+    assert trust_in_words(np.array([0.1, 0.5])) == 0.5
     assert trust_in_words(np.array([])) == 0.0
 
 
