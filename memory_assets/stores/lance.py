@@ -253,7 +253,8 @@ def _change_whole(table: "Table", rows: pa.Table, to_do: str) -> tuple[int, int]
         field = whole.schema.field(place)
         whole = whole.set_column(place, field, set_now[name].cast(field.type))
     builder = table.merge_insert("id").when_matched_update_all(where=guard)
-    return whole.num_rows, builder.execute(aligned(whole, table.schema)).num_updated_rows
+    done = builder.execute(aligned(whole, table.schema), on_bad_vectors="null")  # a column that is being filled has no vector yet
+    return whole.num_rows, done.num_updated_rows
 
 
 def unchanged(updated_at: Iterable[datetime], row: str = "target.") -> str:

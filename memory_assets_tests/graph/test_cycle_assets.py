@@ -54,12 +54,13 @@ def test_the_cycles_materialise_with_what_changed_and_a_second_time_change_nothi
     assert second["archived_memories"]["archived"] == 0
 
 
-def test_every_cycle_has_a_running_schedule_in_the_zone_of_the_settings():
+def test_every_schedule_runs_in_the_zone_of_the_settings():
     assert {schedule.name: schedule.cron_schedule for schedule in build_schedules("Asia/Tokyo")} == {
         "decay_daily": "10 3 * * *",
         "creative_weekly": "10 4 * * 0",
         "cluster_monthly": "10 5 1 * *",
         "forget_quarterly": "10 6 1 1,4,7,10 *",
+        "tana_hourly": "25 * * * *",
     }
 
 
