@@ -8,6 +8,9 @@ from memory_assets.context.model import Category, Fields, Neighbours, Node
 from memory_assets.context.reader import Reader
 from memory_assets.context.resolver import Candidate
 
+_LONGEST_TANA_ID = 12
+"""Digits of an id that may be Tana's; a memory's has sixteen."""
+
 
 class ThingReader(Reader, Protocol):
     """A reader that finds things by name."""
@@ -37,10 +40,11 @@ class Joined:
 
     def nodes(self, ids: Collection[str]) -> dict[str, Node]:
         """As `Reader.nodes`; an id of digits that the store does not know may be Tana's."""
-        found = self._memories.nodes([node for node in ids if node.isdigit()])
-        found |= self._tana.nodes([node for node in ids if node not in found and not (node.isdigit() and len(node) > 12)])
-        self._known |= found
-        return found
+        unknown = [node for node in ids if node not in self._known]
+        self._known |= self._memories.nodes([node for node in unknown if node.isdigit()])
+        others = [node for node in unknown if node not in self._known and not (node.isdigit() and len(node) > _LONGEST_TANA_ID)]
+        self._known |= self._tana.nodes(others)
+        return {node: self._known[node] for node in ids if node in self._known}
 
     def neighbours(self, ids: Collection[str], scores: Mapping[str, float], most: int) -> Neighbours:
         """As `Reader.neighbours`; an entity and a tagged node of one name have the neighbours of both."""

@@ -81,7 +81,7 @@ _NAMED = """
     near AS (
         SELECT id, name FROM names
         WHERE lower(name) = lower($topic)
-           OR contains($words, ' ' || lower(regexp_replace(name, '[^\\pL\\pN]+', ' ', 'g')) || ' ') AND length(name) >= $shortest
+           OR length(name) BETWEEN $shortest AND length($words) AND contains($words, ' ' || lower(name) || ' ')
            OR $fuzzy AND abs(length(name) - length($topic)) <= 3 AND levenshtein(lower(name), lower($topic)) <= 3
     )
     SELECT near.id, near.name, n.kind, coalesce(n.type, '')
@@ -255,6 +255,8 @@ class StoreReader:
         """The rows of a query over the table `asked` of ids."""
         import pyarrow as pa
 
+        if not ids:
+            return []
         kind = pa.string() if any(isinstance(node, str) for node in ids) else pa.int64()
         self._connection.register("asked", pa.table({"id": pa.array(list(ids), kind)}))
         return self.rows(query, parameters or None)

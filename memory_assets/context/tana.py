@@ -50,7 +50,7 @@ _NEIGHBOURS = """
     ) <= $most
 """
 _SEARCH = """
-    SELECT id, list_count(list_filter($words::VARCHAR[], w -> contains(said, w))) AS held
+    SELECT id, {held} AS held
     FROM (SELECT id, lower(name || ' ' || description) AS said, len(tags) > 0 AS tagged, modified FROM tana_nodes)
     WHERE held >= $least ORDER BY held DESC, tagged DESC, modified DESC NULLS LAST, id LIMIT $limit
 """
@@ -58,7 +58,7 @@ _NAMED = f"""
     SELECT id, name, tags FROM tana_nodes
     WHERE lower(name) = lower($topic)
        OR len(tags) > 0 AND length(name) BETWEEN 3 AND {LONGEST_NAME}
-          AND (contains($words, ' ' || lower(regexp_replace(name, '[^\\pL\\pN]+', ' ', 'g')) || ' ')
+          AND (length(name) <= length($words) AND contains($words, ' ' || lower(name) || ' ')
                OR $fuzzy AND abs(length(name) - length($topic)) <= 3 AND levenshtein(lower(name), lower($topic)) <= 3)
     LIMIT 100
 """
@@ -105,7 +105,9 @@ class TanaAsRead:
         asked = list(dict.fromkeys(topic_words(topic)))[:_MOST_WORDS]
         if not asked:
             return {}
-        rows = self._store.rows(_SEARCH, {"words": asked, "least": (len(asked) + 1) // 2, "limit": limit})
+        held = " + ".join(f"contains(said, $word{place})::INTEGER" for place in range(len(asked)))
+        given = {f"word{place}": word for place, word in enumerate(asked)}
+        rows = self._store.rows(_SEARCH.format(held=held), {**given, "least": (len(asked) + 1) // 2, "limit": limit})
         return {node: _BELOW_MEMORIES * held / len(asked) for node, held in rows}
 
     def similarities(self, topic: str, nodes: Sequence[Node]) -> dict[str, float] | None:
