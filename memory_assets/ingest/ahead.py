@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memory_assets.models import Kind, Memory, Source
 from memory_assets.stores.catalog import Catalog
-from memory_assets.stores.rows import indexed_text
+from memory_assets.stores.rows import statement
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -37,16 +36,13 @@ def texts_to_come(catalog: Catalog, pipeline: str) -> list[str]:
     with catalog.read() as connection:
         rows = connection.execute(
             """
-            SELECT content, created_at, title, project, author FROM memory_entries e
+            SELECT title, content FROM memory_entries e
             WHERE NOT EXISTS (SELECT 1 FROM extracted_features f WHERE f.content_hash = e.content_hash AND f.pipeline = $1)
             ORDER BY length(content), key LIMIT $2
             """,
             [pipeline, _MOST],
         ).fetchall()
-    return [
-        indexed_text(Memory(0, content, Kind.NOTE, Source.CLI, "", moment, moment, title=title, project=project, author=author))
-        for content, moment, title, project, author in rows
-    ]
+    return [statement(*row) for row in rows]
 
 
 class AheadEmbedder:

@@ -7,8 +7,15 @@ import numpy as np
 import pytest
 
 from memory_assets.ingest import ahead as ahead_room
-from memory_assets.ingest.ahead import _AT_ONCE, AheadEmbedder
+from memory_assets.ingest.ahead import _AT_ONCE, AheadEmbedder, texts_to_come
+from memory_assets.ingest.entries import refresh_entries
+from memory_assets.ingest.features import extract_features
+from memory_assets.ingest.memories import sync_memories
+from memory_assets.ingest.scans import record_scan
 from memory_assets.language.embedders.protocol import EmbedderAwayError
+from memory_assets.sources import claude_silos
+from memory_assets.tenants import Tenant
+from memory_assets_tests.conftest import WriteSilo
 
 TEXTS = [f"note {number}" for number in range(3 * _AT_ONCE)]
 
@@ -41,6 +48,20 @@ def test_what_was_made_ahead_is_not_made_again_and_what_was_not_is_made() -> Non
     assert ahead.embed(wanted).tolist() == [[len(text), 1] for text in wanted]
     assert sorted(embedder.asked) == sorted([*TEXTS, "another"])
     assert (ahead.name, ahead.dimension) == ("counting", 2)
+
+
+def test_what_is_made_ahead_is_what_a_run_asks_for(tenant: Tenant, write_silo: WriteSilo) -> None:
+    write_silo("owner", "Priya owns the billing export.")
+    write_silo("rota", "Tomasz has the rota.")
+    record_scan(tenant.catalog, claude_silos.scan(tenant.settings.claude_projects_dir, {}), {})
+    refresh_entries(tenant.catalog)
+    coming = texts_to_come(tenant.catalog, tenant.analyzer.name)
+    extract_features(tenant.catalog, tenant.analyzer, lambda done, total: None)
+    embedder = Counting()
+    sync_memories(tenant.catalog, tenant.memories, lambda: embedder, lambda done, total: None)
+    assert len(coming) == 2
+    assert set(coming) <= set(embedder.asked)
+    assert texts_to_come(tenant.catalog, tenant.analyzer.name) == []
 
 
 def test_an_embedder_that_is_away_is_told_of_where_the_vector_is_asked_for() -> None:
