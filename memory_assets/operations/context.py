@@ -103,12 +103,12 @@ def _with_tana(tenant: "Tenant", store: "StoreReader", *, offline: bool) -> "Rea
     if asked and (settings.tana_token or settings.tana_replay or not as_read.empty):
         from memory_assets.tana.client import TanaClient
         from memory_assets.tana.errors import TanaError
-        from memory_assets.tana.reading import chosen_workspace
+        from memory_assets.tana.workspaces import resolve_workspace
 
         try:
             client = TanaClient.open(settings)
             if client.health(timeout=_PATIENCE):
-                workspace = chosen_workspace(client.workspaces(), settings.tana_workspace)
+                workspace = resolve_workspace(settings, client.workspaces())
                 return Joined(store, LiveTana(client, workspace, as_read))
             store.warnings.append("Tana is not ready yet; what was last read answers instead.")
         except TanaError as error:

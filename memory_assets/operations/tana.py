@@ -47,10 +47,11 @@ def read_tana(
         StoreError: the catalog cannot be written.
     """
     from memory_assets.tana.client import TanaClient
-    from memory_assets.tana.reading import MOST_READ, chosen_workspace, read_workspace
+    from memory_assets.tana.reading import MOST_READ, read_workspace
+    from memory_assets.tana.workspaces import resolve_workspace
 
     client = TanaClient.open(tenant.settings)
-    workspace = chosen_workspace(client.workspaces(), tenant.settings.tana_workspace)
+    workspace = resolve_workspace(tenant.settings, client.workspaces())
     done = read_workspace(tenant.catalog, client, workspace, most=most or MOST_READ, on_progress=on_progress)
     return ReadWorkspace(
         workspace=workspace.name,

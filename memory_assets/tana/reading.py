@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from memory_assets.tana.client import MOST_FOUND, Node, Query, Tag, TanaClient, Workspace
-from memory_assets.tana.errors import TanaAwayError, TanaError, TanaFaultError, TanaNotFoundError
+from memory_assets.tana.errors import TanaAwayError, TanaFaultError, TanaNotFoundError
 from memory_assets.tana.markdown import Outline, read_node
 
 if TYPE_CHECKING:
@@ -350,18 +350,3 @@ def _counted(catalog: "Catalog", workspace: Workspace, reading: Reading, begun: 
             connection.execute("DELETE FROM tana_workspaces WHERE id = $1", [workspace.id])
             connection.execute("INSERT INTO tana_workspaces VALUES ($1, $2, $3, $3)", [workspace.id, workspace.name, begun])
     return reading
-
-
-def chosen_workspace(workspaces: Sequence[Workspace], named: str) -> Workspace:
-    """The workspace of a name or id, else the only one.
-
-    Raises:
-        TanaError: it is not there, or none is named and there are several.
-    """
-    found = (
-        [each for each in workspaces if named.casefold() in (each.id.casefold(), each.name.casefold())] if named else workspaces
-    )
-    if len(found) == 1:
-        return found[0]
-    listed = ", ".join(each.name for each in workspaces) or "none"
-    raise TanaError(f"Which workspace of Tana ({listed}) is meant? Name one with MEMORY_TANA_WORKSPACE.")

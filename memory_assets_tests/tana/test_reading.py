@@ -3,9 +3,8 @@
 import dagster as dg
 import pytest
 
-from memory_assets.tana.client import TanaClient, Workspace
-from memory_assets.tana.errors import TanaError
-from memory_assets.tana.reading import Reading, chosen_workspace, read_workspace
+from memory_assets.tana.client import TanaClient
+from memory_assets.tana.reading import Reading, read_workspace
 from memory_assets.tenants import Tenant
 from memory_assets_tests.tana.stand_in import StandIn, Tuple, Value
 
@@ -95,14 +94,6 @@ def test_tana_that_goes_away_midway_leaves_what_was_read(tana: StandIn, tenant: 
     assert known <= names(tenant)
     tana.traps.statuses.clear()
     assert not read().waiting
-
-
-def test_the_workspace_is_named_or_the_only_one():
-    main, other = Workspace("a", "Main", "h"), Workspace("b", "Other", "i")
-    assert chosen_workspace([main], "") is main
-    assert chosen_workspace([main, other], "OTHER") is other
-    with pytest.raises(TanaError, match=r"\(Main, Other\)"):
-        chosen_workspace([main, other], "")
 
 
 def test_values_of_fields_are_kept_in_order(tana: StandIn, tenant: Tenant, read):
