@@ -73,7 +73,7 @@ def test_no_command_prints_them(hostile: Tenant, tmp_path: Path) -> None:
     lines = tmp_path / "lines.jsonl"
     lines.write_text(json.dumps({"content": "a", "title": HOSTILE, HOSTILE: 1}) + "\n", encoding="utf-8")
     commands = [
-        ["search", "red", "--explain", "--bridges"],
+        ["search", "red", "--all", "--explain", "--bridges"],
         ["recent"],
         ["show", "7"],
         ["show", HOSTILE],
@@ -100,7 +100,7 @@ def test_no_command_prints_them(hostile: Tenant, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("tool", "arguments"),
     [
-        ("search", {"query": "red"}),
+        ("search", {"query": "red", "all": True}),
         ("tana_context", {"query": "7"}),
         ("show", {"id": "7"}),
         ("recent", {}),

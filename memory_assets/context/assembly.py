@@ -138,8 +138,8 @@ def _begin(reader: "Reader", topic: str, warnings: list[str]) -> _Begun:
     spoken = set(words(topic))
     meant = meant or [candidate for candidate in candidates if spoken.issuperset(words(candidate.name))]
     bar = _START_SHARE * max(found.values(), default=0.0)
-    named = [frozenset(words(candidate.name)) for candidate in meant]
-    texts = {node: frozenset(words(each.content)) for node, each in reader.nodes(found).items()} if named else {}
+    named = [frozenset(spoken), *(frozenset(words(candidate.name)) for candidate in meant)]
+    texts = {node: frozenset(words(each.content)) for node, each in reader.nodes(found).items()}
     hits = [
         node
         for node, similarity in found.items()
