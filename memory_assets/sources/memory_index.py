@@ -118,12 +118,13 @@ def pointer(line: str) -> Pointer | None:
 def _sections(text: str) -> Iterator[_Section]:
     """Yield what stands before the first heading and below each heading, without what stands below a deeper one.
 
-    Headings are those with `#`: an underline is more often a rule below a paragraph.
+    Headings are those with `#`: an underline is more often a rule below a paragraph. A quotation has none of the index's own, and
+    is not parsed: fences in quotations cost markdown-it quadratic time.
     """
     from markdown_it import MarkdownIt
 
     lines = text.split("\n")
-    tokens = MarkdownIt("commonmark").disable(["inline", "lheading"]).parse(text)
+    tokens = MarkdownIt("commonmark").disable(["inline", "lheading", "blockquote"]).parse(text)
     headings = [(0, 0, 0, "")] + [
         (token.map[0], token.map[1], int(token.tag[1:]), " ".join(content.content.split()))
         for token, content in pairwise(tokens)

@@ -5,7 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from memory_assets.models import Source
@@ -64,6 +64,7 @@ def operations(text: str) -> int:
     st.sampled_from(["", "---\nname: x\n", "---\ntype: user\n---\n", "text\n"]),
     st.lists(st.sampled_from(PIECES), min_size=1, max_size=4).map("".join),
 )
+@example("", "[[```\n> ```\n")
 def test_twice_the_text_takes_twice_the_operations(start: str, unit: str) -> None:
     operations(start)
     times = 600 // len(unit)
