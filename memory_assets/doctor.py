@@ -7,6 +7,7 @@ from typing import Literal
 
 from memory_assets.errors import DamagedError, MemoryAssetsError
 from memory_assets.privacy import close_to_others, open_to_others
+from memory_assets.stores.keys import KeyStore
 from memory_assets.stores.lance import first_line, is_lances
 from memory_assets.stores.tables import StoredTable
 from memory_assets.tenants import Tenant, deleted_folders, sweep_deleted
@@ -39,6 +40,7 @@ def examine(tenant: Tenant) -> list[Finding]:
         _tokens,
         _memories,
         _catalog,
+        _keys,
         _tana,
     ):
         findings += _faults_caught(look, tenant)
@@ -181,6 +183,11 @@ def _catalog(tenant: Tenant) -> Iterator[Finding]:
         yield Finding("fault", what, mend, tenant.catalog.set_aside)
         return
     yield Finding("ok", f"catalog {tenant.catalog.path} with {entries} entries from files")
+
+
+def _keys(tenant: Tenant) -> Iterator[Finding]:
+    if held := KeyStore(tenant.folder).list():
+        yield Finding("ok", f"{len(held)} keys over HTTP")
 
 
 def _tana(tenant: Tenant) -> Iterator[Finding]:

@@ -13,6 +13,7 @@ from memory_assets.cli.main import cli
 from memory_assets.doctor import examine
 from memory_assets.errors import StoreError
 from memory_assets.models import Kind, Memory, Source, State
+from memory_assets.stores.keys import KeyStore
 from memory_assets.stores.memories import Filters, MemoryStore
 from memory_assets.stores.rows import new_id
 from memory_assets.stores.tables import session
@@ -105,3 +106,13 @@ def test_a_damaged_catalog_is_set_aside_by_the_doctor(tenant: Tenant, table: Pat
     assert mended()
     assert not tenant.catalog.exists
     assert len(list(tenant.folder.glob("catalog.duckdb.damaged-*"))) == 1
+
+
+def test_the_doctor_names_a_key_that_cannot_be_read_and_what_to_do(tenant: Tenant, table: Path) -> None:
+    key, _ = KeyStore(tenant.folder).create("laptop")
+    file = tenant.folder / "keys" / f"{key.id}.json"
+    file.write_bytes(b"{")
+    (fault,) = [finding for finding in examine(Tenant(tenant.settings)) if "key file" in finding.what]
+    assert fault.level == "fault"
+    assert str(file) in fault.what
+    assert fault.mend == "remove it and create a new key."
