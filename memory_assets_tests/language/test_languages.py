@@ -11,7 +11,7 @@ from memory_assets.language.pipeline import Analyzer
 ROWS = [
     json.loads(line)
     for name in ("entity_sentences", "entity_sentences_heldout")
-    for line in (Path(__file__).parents[1] / f"data/{name}.jsonl").open(encoding="utf-8")
+    for line in (Path(__file__).parents[1] / f"data/{name}.jsonl").read_text(encoding="utf-8").splitlines()
 ]
 
 
