@@ -19,13 +19,17 @@ def hook_input() -> str:
 
 @contextmanager
 def never_in_the_way(data_dir: Path) -> Iterator[None]:
-    """Let nothing that fails here be seen by the host: it goes to `hooks.log` in the data folder, if that exists."""
+    """Let nothing that fails here be seen by the host: it goes to `hooks.log` in the data folder, if that exists.
+
+    Where it failed and with what kind of error, not its message: that may hold a text, which a log would keep after its deletion.
+    """
     try:
         yield
-    except Exception:  # noqa: BLE001 - whatever it is, a session begins without it
+    except Exception as error:  # noqa: BLE001 - whatever it is, a session begins without it
         log = data_dir / "hooks.log"
         with suppress(OSError):
             if data_dir.is_dir():
                 mode = "w" if log.exists() and log.stat().st_size > _MOST_LOG else "a"
                 with log.open(mode, encoding="utf-8", errors="backslashreplace") as file:
-                    file.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {' '.join(sys.argv[1:2])}\n{traceback.format_exc()}\n")
+                    where = "".join(traceback.format_tb(error.__traceback__))
+                    file.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {type(error).__name__}\n{where}\n")

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from memory_assets.cli.hooks import never_in_the_way
 from memory_assets.cli.main import cli
 from memory_assets.language.tokens import count_tokens
 from memory_assets.learn import session_start as module
@@ -127,6 +128,15 @@ def test_nothing_to_say_is_silence_and_so_is_failure(settings: Settings, atlas: 
     (settings.tenant_dir() / "sessions").write_text("a file where a folder belongs")
     assert hook(cwd=str(atlas)) == ""
     assert "session_start" in (settings.data_dir / "hooks.log").read_text()
+
+
+def test_the_log_of_hooks_says_where_they_failed_and_no_text(tmp_path: Path) -> None:
+    secret = "Mira keeps the spare key below the third stone."
+    with never_in_the_way(tmp_path):
+        raise ValueError(secret)
+    said = (tmp_path / "hooks.log").read_text()
+    assert "ValueError" in said and "test_session_start.py" in said
+    assert secret not in said
 
 
 def test_the_nudge_counts_what_waits_in_silos(settings: Settings, write_silo: Any, atlas: Path) -> None:
