@@ -132,12 +132,13 @@ class Server:
         if tool is None:
             raise _ProtocolError(_INVALID_PARAMS, f"Unknown tool: {_text(params, 'name')[:100]}")
         try:
-            text, failed = tool.model_validate(params.get("arguments") or {}).answer(self._session), False
+            call = tool.model_validate(params.get("arguments") or {})
         except ValidationError as error:
-            text, failed = f"{tool.name}: {_sentence(error)}", True
+            return _called(f"{tool.name}: {_sentence(error)}", failed=True)
+        try:
+            return _called(call.answer(self._session), failed=False)
         except MemoryAssetsError as error:
-            text, failed = str(error), True
-        return {"content": [{"type": "text", "text": visible(text)}], "isError": failed}
+            return _called(str(error), failed=True)
 
     def _read_resource(self, params: Message) -> Message:
         uri = _text(params, "uri")
@@ -166,6 +167,11 @@ def encoded(message: Message) -> bytes:
 def failure(number: str | int | None, code: int, message: str) -> Message:
     """An error of JSON-RPC."""
     return {"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": message}}
+
+
+def _called(text: str, *, failed: bool) -> Message:
+    """What a call of a tool answers."""
+    return {"content": [{"type": "text", "text": visible(text)}], "isError": failed}
 
 
 def _text(params: Message, name: str) -> str:

@@ -3,6 +3,7 @@
 What a tool is told costs an assistant tokens in every session. So descriptions are short, and say when to call it and when not.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -58,7 +59,7 @@ class Session:
         return None if everywhere else self.here
 
 
-class Tool(BaseModel):
+class Tool(BaseModel, ABC):
     """A tool, as a call of it with its arguments. What its class is said to do is what the assistant is told."""
 
     model_config = ConfigDict(extra="forbid", coerce_numbers_to_str=True)
@@ -67,13 +68,13 @@ class Tool(BaseModel):
     read_only: ClassVar[bool] = True
     destructive: ClassVar[bool] = False
 
+    @abstractmethod
     def answer(self, session: Session) -> str:
         """Do what is asked.
 
         Raises:
             MemoryAssetsError: it cannot be done; the message says why, in a sentence.
         """
-        raise NotImplementedError
 
     @classmethod
     def definition(cls) -> dict[str, Any]:
