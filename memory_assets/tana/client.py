@@ -9,7 +9,7 @@ import json
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -280,10 +280,6 @@ class TanaClient:
     def update(self, node: str, name: str) -> None:
         """Rename a node. A node in the trash is renamed too, without a word."""
         self._set(f"/nodes/{_part(node)}/update", {"name": name})
-
-    def change_tags(self, node: str, action: Literal["add", "remove"], tags: Iterable[str]) -> None:
-        """Give a node tags, or take them."""
-        self._set(f"/nodes/{_part(node)}/tags", {"action": action, "tagIds": list(tags)})
 
     def trash(self, node: str) -> bool:
         """Move a node to the trash; False where it was gone already."""

@@ -47,7 +47,6 @@ def test_every_call_fulfils_the_contract(tana: StandIn, client: TanaClient) -> N
     query = {"and": [{"hasType": tag}, {"or": [{"textContains": "another"}, {"field": {"fieldId": kind, "stringValue": "x"}}]}]}
     assert [found.id for found in client.search(query, WORKSPACE)] == [node]
     assert [found.id for found in client.search({"edited": {"last": 1}, "hasType": person}, WORKSPACE)] == [ada.id]
-    client.change_tags(node, "remove", [tag])
     assert client.trash(node) and not client.trash(node)
     assert client.search({"textContains": "another"}, WORKSPACE) == []
     assert [found.in_trash for found in client.search({"textContains": "another"}, WORKSPACE, trashed=True)] == [True]
