@@ -1,11 +1,15 @@
 """How fast the HTTP service stores and searches, beside the bare LanceDB calls that each request makes, in one run.
 
-    python benchmarks/service.py [--memories 100000] [--seconds 10] [--embedder auto] [--folder DIR] [--json]
+    python benchmarks/service.py [--memories 100000] [--edges] [--seconds 10] [--embedder auto] [--folder DIR] [--json]
 
 A tenant is filled with memories of invented words and random unit vectors, `memory serve` is started over it, and clients on
 loopback connections of their own store and search: one alone for the times, eight at once for the rates. What the requests cost
 LanceDB alone is measured in this process on the same tables before the service starts: one row appended; and the two index
 look-ups of a search with the reading of ten rows. `--folder` keeps the tenant for the next run.
+
+`--edges` has the graph built too, one or two edges a memory, and measures what one stored memory costs until graph and scores are
+finished. `--memories 1000000 --edges --folder DIR` takes a quarter of an hour the first time. What the service keeps in memory follows
+`MEMORY_RESIDENT_BYTES`, by default half a gigabyte: enough for 200,000 memories.
 """
 
 import argparse
@@ -18,14 +22,19 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import numpy as np
 
-from memory_assets.models import Kind, Memory, Source
+from memory_assets.graph.edges import refresh_graph
+from memory_assets.graph.known_names import refresh_known_names
+from memory_assets.graph.sleep import decay_cycle
+from memory_assets.ingest.direct import store_memories
+from memory_assets.language.entity_types import EntityType
+from memory_assets.models import Entity, Kind, Memory, NewMemory, Source
 from memory_assets.settings import Settings
 from memory_assets.stores.keys import KeyStore
 from memory_assets.stores.memories import Filters
@@ -48,15 +57,22 @@ THINGS = [
     "rate limit",
     "report template",
 ]
+SYLLABLES = [a + b for a in "bdfgklmnprstvz" for b in ("a", "en", "il", "o", "ur")][:32]
 PLACES = ["Atlas", "Borealis", "Cygnus", "Delphi", "Ember", "Fjord", "Garnet", "Harbor"]
 Request = tuple[str, dict[str, object]]
 
 
-def sentence(chance: random.Random) -> str:
+def person(chance: random.Random) -> str:
+    """One of 256,000 names."""
+    return f"{chance.choice(PEOPLE)} {''.join(chance.choice(SYLLABLES) for _ in range(3)).title()}"
+
+
+def sentence(chance: random.Random, people: Sequence[str] = ()) -> str:
     thing, place = chance.choice(THINGS), chance.choice(PLACES)
+    one, other = people or (chance.choice(PEOPLE), chance.choice(PEOPLE))
     return (
-        f"{chance.choice(PEOPLE)} {chance.choice(VERBS)} the {thing} in {place} because of ticket {chance.randrange(100_000)}; "
-        f"{chance.choice(PEOPLE)} will check word{chance.randrange(5_000)} and word{chance.randrange(5_000)} next week."
+        f"{one} {chance.choice(VERBS)} the {thing} in {place} because of ticket {chance.randrange(100_000)}; "
+        f"{other} will check word{chance.randrange(5_000)} and word{chance.randrange(5_000)} next week."
     )
 
 
@@ -65,7 +81,8 @@ def fill(tenant: Tenant, count: int) -> None:
     now = datetime.now(UTC)
     for start in range(len(tenant.memories), count, CHUNK):
         size = min(CHUNK, count - start)
-        texts = [sentence(chance) for _ in range(size)]
+        people = [(person(chance), person(chance)) for _ in range(size)]
+        texts = [sentence(chance, each) for each in people]
         memories = [
             Memory(
                 new_id(),
@@ -76,6 +93,8 @@ def fill(tenant: Tenant, count: int) -> None:
                 at,
                 at,
                 tags=("bench",),
+                entities=tuple(Entity(name, EntityType.PERSON) for name in dict.fromkeys(people[number])),
+                session=f"session {(start + number) // 10}",
                 content_hash=content_hash(text),
                 revision="b",
             )
@@ -87,6 +106,32 @@ def fill(tenant: Tenant, count: int) -> None:
         tenant.memories.put(memories, embeddings, tenant.embedder.name)
         print(f"  filled {start + size:,}", file=sys.stderr)
     tenant.memories.upkeep.optimize()
+
+
+def build(tenant: Tenant) -> dict[str, object]:
+    """Graph and scores, and what they cost after one memory more, in seconds of processor time: the median of five."""
+    chance, steps = random.Random(10), ("graph", "names", "scores")
+    edges, taken = _built(tenant)[0], []
+    for _ in range(5):
+        store_memories(tenant, [NewMemory(sentence(chance, (person(chance), person(chance))), Source.HTTP)])
+        taken.append(_built(tenant)[1])
+    medians = np.median(taken, axis=0)
+    results: dict[str, object] = {
+        f"after one memory: {step}, CPU s": round(float(each), 2) for step, each in zip(steps, medians, strict=True)
+    }
+    return results | {"edges": edges}
+
+
+def _built(tenant: Tenant) -> tuple[int, list[float]]:
+    """The number of edges, and the seconds of processor time that each step of a build took."""
+    moments = [time.process_time()]
+    outcome = refresh_graph(tenant.catalog, tenant.memories, tenant.relations, tenant.analyzer.gazetteer.canonical)
+    moments.append(time.process_time())
+    refresh_known_names(tenant)
+    moments.append(time.process_time())
+    decay_cycle(tenant, datetime.now(UTC))
+    moments.append(time.process_time())
+    return sum(outcome.edges_by_type.values()), np.diff(moments).tolist()
 
 
 def milliseconds(work: Callable[[], object], seconds: float) -> "np.ndarray":
@@ -243,6 +288,7 @@ def spread(times: "np.ndarray") -> dict[str, float]:
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--memories", type=int, default=100_000)
+    options.add_argument("--edges", action="store_true")
     options.add_argument("--seconds", type=float, default=10)
     options.add_argument("--embedder", default="auto")
     options.add_argument("--folder", type=Path)
@@ -252,7 +298,9 @@ def main() -> None:
         settings = Settings(data_dir=given.folder or Path(temporary), embedder=given.embedder)
         tenant = Tenant(settings, "bench")
         fill(tenant, given.memories)
-        results = {"memories": len(tenant.memories), "embedder": tenant.embedder.name, **measure(settings, tenant, given.seconds)}
+        results: dict[str, object] = {"memories": len(tenant.memories), "embedder": tenant.embedder.name}
+        results |= build(tenant) if given.edges else {}
+        results |= measure(settings, tenant, given.seconds)
     if given.json:
         print(json.dumps(results, indent=2))
         return

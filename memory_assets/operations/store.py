@@ -98,19 +98,18 @@ def store(tenant: "Tenant", given: NewMemory) -> StoredMemory:
 
 def with_splash(tenant: "Tenant", stored: "Sequence[Stored]") -> list[StoredMemory]:
     """The answers for memories that were committed. A splash that cannot be had is empty: nothing must be stored again for it."""
-    from memory_assets.recall.echoes import echoes
-    from memory_assets.recall.splash import splash
-
-    store, embedder = tenant.memories, tenant.embedder.name
     try:
-        found = [
-            (
-                splash(store, each.memory.id, each.meaning, embedder),
-                echoes(store, each.memory, each.meaning, embedder),
-            )
-            for each in stored
-        ]
+        found = [_stirred_up(tenant, each) for each in stored]
     except MemoryAssetsError as error:
         _log.warning("no splash: %s", error)
         found = [([], [])] * len(stored)
     return [StoredMemory.of(each, *heard) for each, heard in zip(stored, found, strict=True)]
+
+
+def _stirred_up(tenant: "Tenant", each: "Stored") -> "tuple[list[Ripple], list[Echoing]]":
+    from memory_assets.recall.echoes import echoes
+    from memory_assets.recall.splash import alike, splash
+
+    asked = tenant.memories, each.memory, each.meaning, tenant.embedder.name
+    near = alike(*asked)
+    return splash(*asked, near), echoes(each.memory, near)

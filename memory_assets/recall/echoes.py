@@ -5,22 +5,15 @@ the same sentence once with and once without a negation, or with another end, su
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
-from typing import TYPE_CHECKING
 
 from memory_assets.models import Memory
-from memory_assets.recall.splash import FARTHEST, NEAREST, alike
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    from memory_assets.stores.memories import MemoryStore
+from memory_assets.recall.splash import NEAREST
 
 _MOST = 3
-_LOOKED_AT = 12
 _SENTENCES = 20
 """Of a memory so many sentences are compared with those of another."""
 _COMMON = 2
@@ -52,18 +45,10 @@ class Echoing:
     similarity: float
 
 
-def echoes(store: "MemoryStore", new: Memory, meaning: "npt.NDArray[np.float32]", embedder: str) -> list[Echoing]:
-    """The active memories that `new`, the unit vector of what it says being `meaning`, repeats or seems to contradict.
-
-    The most alike come first.
-
-    Raises:
-        StoreError: the live vectors are another embedder's, or the store cannot be read.
-    """
+def echoes(new: Memory, near: Iterable[tuple[Memory, float]]) -> list[Echoing]:
+    """Those of `near`, which `memory_assets.recall.splash.alike` finds, that `new` repeats or seems to contradict; the most alike first."""
     heard: list[Echoing] = []
-    for old, similarity in alike(store, meaning, embedder, _LOOKED_AT, (FARTHEST, 1.1)):
-        if old.id == new.id:
-            continue
+    for old, similarity in near:
         if old.content_hash == new.content_hash:
             heard.append(Echoing(old, Echo.REPEATED, 1.0))
         elif contradicts(new.content, old.content):

@@ -434,24 +434,28 @@ class MemoryStore:
         if column is None or embedder is None:
             return _NONE_NEAR
         wanted = max(_FEWEST_MEASURED, 4 * limit)
-        while True:
-            found = self.nearest(meaning, embedder, wanted, filters)
-            cosines = self._measured(found["id"].to_pylist(), column, meaning)
-            inside = np.flatnonzero((between[0] < cosines) & (cosines < between[1]))
-            if len(inside) >= limit or found.num_rows < wanted or 2 * np.count_nonzero(cosines <= between[0]) > wanted:
-                best = inside[np.argsort(-cosines[inside], kind="stable")][:limit]
-                found = found.take(best)
-                return found.set_column(found.schema.get_field_index("similarity"), "similarity", pa.array(cosines[best]))
-            wanted *= 8
+        found, cosines = self._measured(self.nearest(meaning, embedder, wanted, filters), column, meaning)
+        inside = (between[0] < cosines) & (cosines < between[1])
+        if inside.sum() < limit and (cosines >= between[1]).sum() > wanted // 2:
+            nearest = self.nearest(meaning, embedder, wanted, filters, between=between)
+            found, cosines = self._measured(nearest, column, meaning)
+            inside = (between[0] < cosines) & (cosines < between[1])
+        return found.filter(pa.array(inside)).slice(0, limit)
 
-    def _measured(self, ids: Sequence[int], column: str, meaning: "npt.NDArray[np.float32]") -> "npt.NDArray[np.float64]":
-        """Cosine of what each memory says and `meaning`; -2 where its vector is not there."""
-        cosines = dict.fromkeys(ids, -2.0)
-        if ids:
-            rows = self.scan(("id", column), f"id IN ({', '.join(map(str, ids))}) AND {column} IS NOT NULL")
-            vectors = rows[column].combine_chunks().flatten().to_numpy().reshape(rows.num_rows, len(meaning))
-            cosines |= zip(rows["id"].to_pylist(), (vectors @ meaning).tolist(), strict=True)
-        return np.array([cosines[number] for number in ids])
+    def _measured(
+        self, found: pa.Table, column: str, meaning: "npt.NDArray[np.float32]"
+    ) -> "tuple[pa.Table, npt.NDArray[np.float64]]":
+        """What `nearest` found, measured by the vectors in another column, best first, and its cosines; -2 where one is missing."""
+        cosines = dict.fromkeys(found["id"].to_pylist(), -2.0)
+        places = [number for number in found["_rowid"].to_pylist() if number >= 0]
+        if places:
+            cosines |= _cosines(self.table.take_row_ids(places).select(["id", column]).to_arrow(), column, meaning)
+        if unread := [number for number, cosine in cosines.items() if cosine == -2.0]:
+            cosines |= _cosines(self.scan(("id", column), f"id IN ({', '.join(map(str, unread))})"), column, meaning)
+        measured = np.array([cosines[number] for number in found["id"].to_pylist()])
+        order = np.argsort(-measured, kind="stable")
+        place = found.schema.get_field_index("similarity")
+        return found.set_column(place, "similarity", pa.array(measured)).take(order), measured[order]
 
     @reading
     def matching(self, text: str, limit: int, filters: Filters, columns: Sequence[str] = ()) -> pa.Table:
@@ -466,3 +470,10 @@ class MemoryStore:
         """What answers a search now; `column` is the vector column that it asks."""
         resident = self._resident.search(column) if self._resident else None
         return self._disk if resident is None else resident
+
+
+def _cosines(rows: pa.Table, column: str, meaning: "npt.NDArray[np.float32]") -> dict[int, float]:
+    """By id, of those rows that have a vector in `column`."""
+    rows = rows.filter(rows[column].is_valid())
+    vectors = rows[column].combine_chunks().flatten().to_numpy().reshape(rows.num_rows, len(meaning))
+    return dict(zip(rows["id"].to_pylist(), (vectors @ meaning).tolist(), strict=True))

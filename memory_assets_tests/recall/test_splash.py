@@ -1,0 +1,59 @@
+"""What a store stirs up costs one look at the neighbourhood, however crowded that is."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+
+from memory_assets.ingest.direct import Stored
+from memory_assets.models import Kind, Memory, Source
+from memory_assets.operations.store import with_splash
+from memory_assets.stores.memories import MemoryStore
+from memory_assets.tenants import Tenant
+
+_EQUAL = 1_500
+_DIMENSION = 64
+
+
+def _at(cosine: float, turned: int) -> np.ndarray:
+    """A unit vector of that cosine with the first axis."""
+    vector = np.zeros(_DIMENSION, np.float32)
+    vector[0], vector[turned] = cosine, np.sqrt(1 - cosine**2)
+    return vector
+
+
+@pytest.fixture
+def crowd(tenant: Tenant) -> Stored:
+    """One memory among many that say the same, with three that are near, and one that is not."""
+    now = datetime.now(UTC)
+    first = Memory(1, "Ana moved.", Kind.NOTE, Source.CLI, "", now, now, content_hash="same")
+    vectors = [_at(1.0, 1)] * _EQUAL + [_at(cosine, 1 + place) for place, cosine in enumerate((0.75, 0.8, 0.85, 0.3))]
+    memories = [
+        replace(first, id=number, content_hash="same" if number <= _EQUAL else str(number)) for number in range(1, _EQUAL + 5)
+    ]
+    tenant.memories.put(memories, np.stack(vectors), tenant.embedder.name)
+    return Stored(first, vectors[0])
+
+
+def test_what_is_near_is_found_behind_thousands_of_equal_texts_and_few_are_measured(
+    tenant: Tenant, crowd: Stored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[int] = []
+    nearest = MemoryStore.nearest
+
+    def counted(*given, **named):
+        found = nearest(*given, **named)
+        looks.append(found.num_rows)
+        return found
+
+    monkeypatch.setattr(MemoryStore, "nearest", counted)
+    (answer,) = with_splash(tenant, [crowd])
+    assert [ripple.id for ripple in answer.splash] == [_EQUAL + 3, _EQUAL + 2, _EQUAL + 1]
+    assert len(answer.echoes) == 3
+    assert sum(looks) < 300
+    tenant.memories.delete(list(range(2, _EQUAL + 1)))
+    looks.clear()
+    (answer,) = with_splash(tenant, [crowd])
+    assert [ripple.id for ripple in answer.splash] == [_EQUAL + 3, _EQUAL + 2, _EQUAL + 1]
+    assert len(looks) == 1
