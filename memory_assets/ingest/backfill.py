@@ -13,11 +13,13 @@ from memory_assets.language.embedders.context import embed_in_context
 from memory_assets.stores import lance
 from memory_assets.stores.embedding_columns import meaning_column, vector_array
 from memory_assets.stores.memories import MemoryStore
-from memory_assets.stores.rows import SCHEMA, heading, statement
+from memory_assets.stores.rows import PIECES_FACT, SCHEMA, heading, indexed_text, statement
+from memory_assets.stores.writing import UNSPACED
 
 if TYPE_CHECKING:
     from memory_assets.language.embedders import Embedder
     from memory_assets.language.pipeline import Analyzer
+    from memory_assets.models import Memory
     from memory_assets.tenants import Tenant
 
 _EMBEDDED = ("author", "created_at", "project", "title", "content")
@@ -61,8 +63,42 @@ def reembed(store: MemoryStore, embedder: "Embedder", on_progress: Callable[[int
                 return done
 
 
+def reindex(store: MemoryStore) -> int:
+    """Let full text find memories in scripts without spaces that an earlier release stored.
+
+    Returns:
+        How many memories were indexed anew.
+
+    Raises:
+        StoreError: a commit failed; finished batches stay.
+    """
+    if not store.exists or PIECES_FACT in lance.facts(store.table):
+        return 0
+    done = 0
+    for batch in store.scan(("id",), f"regexp_like(indexed_text, '{UNSPACED}')").to_batches(max_chunksize=_CHUNK):
+        while memories := _indexed_otherwise(store, batch["id"].to_pylist()):
+            columns = {
+                "id": [memory.id for memory in memories],
+                "indexed_text": list(map(indexed_text, memories)),
+                "updated_at": [datetime.now(UTC)] * len(memories),
+            }
+            rows = pa.table(columns, schema=pa.schema([SCHEMA.field(name) for name in columns]))
+            done += store.update(rows, [memory.updated_at for memory in memories])
+    lance.set_facts(store.stored.writing, {PIECES_FACT: "1"})
+    return done
+
+
+def _indexed_otherwise(store: MemoryStore, ids: list[int]) -> "list[Memory]":
+    """Those of some memories whose indexed text is another than is made of them now."""
+    rows = store.scan(("id", "indexed_text"), f"id IN ({', '.join(map(str, ids))})")
+    indexed = dict(zip(rows["id"].to_pylist(), rows["indexed_text"].to_pylist(), strict=True))
+    return [memory for memory in store.get(ids) if indexed.get(memory.id) != indexed_text(memory)]
+
+
 def catch_up(tenant: "Tenant", on_progress: Callable[[int, int], None]) -> int:
     """Move the memories to the embedder of the settings, unless that is only a fallback, or else to how vectors are made now.
+
+    Full text of an earlier release is made anew, too.
 
     Returns:
         How many memories were embedded now.
@@ -71,6 +107,7 @@ def catch_up(tenant: "Tenant", on_progress: Callable[[int, int], None]) -> int:
         EmbedderError: the embedder failed; finished batches stay and the old vectors stay live.
         StoreError: a commit failed; the same holds.
     """
+    reindex(tenant.memories)
     columns = tenant.memories.columns
     better = spec_to_move_to(tenant.settings.embedder, columns.embedder)
     if better or columns.outdated:

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, PlainSerializer, WithJsonSchema, com
 
 from memory_assets.language.times import display_zone, relative_age
 from memory_assets.models import Kind, Memory, Source, State
+from memory_assets.stores.writing import pieces
 
 if TYPE_CHECKING:
     from memory_assets.settings import Settings
@@ -187,7 +188,7 @@ def _around(sentence: str, asked: set[str], most: int) -> str:
 
 
 def _words(text: str) -> set[str]:
-    return set(re.findall(r"\w+", text.casefold()))
+    return {*re.findall(r"\w+", text.casefold()), *pieces(text)}
 
 
 def listed_within(entries: Callable[[int], Sequence[str]], max_tokens: int | None) -> str:

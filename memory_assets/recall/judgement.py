@@ -10,6 +10,7 @@ from memory_assets.recall import scoring
 from memory_assets.recall.scoring import Weights
 from memory_assets.recall.speakers import by_the_other_side
 from memory_assets.recall.support import Support, support
+from memory_assets.stores.writing import folded, pieces
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -91,7 +92,7 @@ def _tagged(question: "Question", found: "Candidates", view: "View") -> "Values"
     spoken = frozenset(question.terms)
     named: dict[str, float] = {}
     for tag in {tag for tags in found.tags for tag in tags}:
-        parts = [part for part in tag.replace("_", "-").split("-") if part]
+        parts = pieces(tag) or [part for part in folded(tag).replace("_", "-").split("-") if part]
         if parts and spoken.issuperset(parts):
             named[tag] = sum(view.terms.idf(part) for part in parts)
     if not named:

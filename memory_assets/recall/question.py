@@ -6,6 +6,8 @@ from datetime import datetime, tzinfo
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from memory_assets.stores.writing import folded, is_unspaced, pieces
+
 if TYPE_CHECKING:
     from memory_assets.language.intervals import Interval
 
@@ -46,6 +48,8 @@ _MAYBE_TIME = re.compile(
 """Every time expression contains one of these, so that a question without them need not be read for times."""
 
 
+_HIRAGANA = re.compile("[\u3041-\u309f]+")
+"""The syllables in which Japanese writes its grammar."""
 _AT_PRESENT = re.compile(
     r"^(?!.*\b(?:did|was|were|had|happened)\b).*\b(?:do|does|is|are|am|should|may|can)\b.*\btoday\b", re.IGNORECASE | re.DOTALL
 )
@@ -58,8 +62,10 @@ def words(text: str) -> list[str]:
 
 
 def topic_words(text: str) -> list[str]:
-    """The words of a text that carry its topic, in order, repetitions kept."""
-    return [word for word in words(text) if word not in _FUNCTION_WORDS]
+    """The words of a text that carry its topic, repetitions kept, and what stands for words in scripts without spaces."""
+    unspaced = pieces(text)
+    telling = [piece for piece in unspaced if not _HIRAGANA.fullmatch(piece)]
+    return [word for word in words(text) if word not in _FUNCTION_WORDS and not is_unspaced(word)] + (telling or unspaced)
 
 
 def _occurs(term: str, text: str) -> bool:
@@ -79,7 +85,7 @@ class Question:
 
     text: str
     terms: tuple[str, ...]
-    """Topic words, each once; empty where the query has function words alone."""
+    """Topic words, folded, each once; empty where the query has function words alone."""
     interval: "Interval | None"
     """The time it names, if it names one."""
     to_listener: bool
@@ -87,7 +93,7 @@ class Question:
 
     def terms_in(self, text: str) -> set[str]:
         """Which of the terms occur in a text as whole words; "C" does not where only "C++" does."""
-        text = text.lower()
+        text = folded(text)
         found: set[str] = set()
         for term in self._longest_first:
             if _occurs(term, text):
@@ -107,8 +113,12 @@ class Question:
 
     @property
     def keywords(self) -> str:
-        """The query without question and function words: what full text looks for; the whole query if nothing else is left."""
-        return " ".join(self.terms) or self.text
+        """What full text looks for: the query without question and function words; the whole query if nothing else is left.
+
+        Words with endings grown onto them (Korean) are looked for as they are, too: whoever says the same says more.
+        """
+        whole = [word for word in words(self.text) if is_unspaced(word)]
+        return " ".join(dict.fromkeys([*whole, *topic_words(self.text)])) or self.text
 
 
 def understand(text: str, now: datetime, zone: tzinfo) -> Question:
@@ -128,7 +138,7 @@ def understand(text: str, now: datetime, zone: tzinfo) -> Question:
     spoken = set(words(impolite))
     return Question(
         text=text,
-        terms=tuple(dict.fromkeys(topic_words(text))),
+        terms=tuple(dict.fromkeys(map(folded, topic_words(text)))),
         interval=interval,
         to_listener=bool(_YOU_SAID.search(impolite) or (spoken & _SECOND_PERSON and not spoken & _FIRST_PERSON)),
     )

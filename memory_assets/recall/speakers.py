@@ -7,6 +7,7 @@ import numpy as np
 
 from memory_assets.models import ASSISTANTS, USERS
 from memory_assets.recall.question import words
+from memory_assets.stores.writing import folded, pieces
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -19,8 +20,13 @@ if TYPE_CHECKING:
 
 def named_in(question: "Question") -> Callable[[str], bool]:
     """Tells whether an author is named in a question."""
-    spoken = set(words(question.text))
-    return lambda author: bool(spoken & {word for word in words(author) if len(word) > 2})
+    spoken = {*words(folded(question.text)), *pieces(question.text)}
+    return lambda author: bool(spoken & _names(author))
+
+
+def _names(author: str) -> set[str]:
+    """The words by which an author is called; of a name without spaces every two characters."""
+    return {word for word in words(folded(author)) if len(word) > 2} | {piece for piece in pieces(author) if len(piece) > 1}
 
 
 def by_authors(is_meant: Callable[[str], bool], rows: "npt.NDArray[np.intp]", view: "View") -> "Mask":

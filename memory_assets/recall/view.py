@@ -13,6 +13,7 @@ import numpy as np
 from memory_assets.recall.graph_view import GraphView, read_graph
 from memory_assets.recall.question import words
 from memory_assets.recall.timeline import Timeline, read_timeline
+from memory_assets.stores.writing import folded
 
 if TYPE_CHECKING:
     from memory_assets.stores.memories import MemoryStore
@@ -99,5 +100,5 @@ def _count_terms(store: "MemoryStore", size: int) -> TermStatistics:
         texts = store.table.take_offsets(offsets).select(["indexed_text"]).to_arrow()["indexed_text"].to_pylist()
     counts: Counter[str] = Counter()
     for text in texts:
-        counts.update(set(words(text)))
+        counts.update(set(words(folded(text))))
     return TermStatistics(counts, len(texts), size)

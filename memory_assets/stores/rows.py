@@ -12,13 +12,16 @@ import pyarrow as pa
 
 from memory_assets.models import ASSISTANTS, USERS, Entity, Kind, Memory, Source, State
 from memory_assets.stores.tables import primary_key
+from memory_assets.stores.writing import pieces
 
+PIECES_FACT = "memory_assets:indexed_pieces"
+"""Of a table whose indexed texts hold the pieces of scripts without spaces, which those of earlier releases lack."""
 _TIME = pa.timestamp("us", tz="UTC")
 _ENTITY = pa.struct([pa.field("text", pa.string()), pa.field("type", pa.string())])
 
 SCHEMA = pa.schema(
     [
-        primary_key(),
+        primary_key({PIECES_FACT: "1"}),
         pa.field("content", pa.string()),
         pa.field("title", pa.string()),
         pa.field("kind", pa.string()),
@@ -106,7 +109,8 @@ def headed(memory: Memory) -> tuple[str, str]:
 def indexed_text(memory: Memory) -> str:
     """What is full-text indexed: who, when and where beside what (they help recall more than any engine)."""
     said = _heading(memory.author, memory.created_at, memory.project)
-    return f"{said} {statement(memory.title, memory.content)}"
+    text = f"{said} {statement(memory.title, memory.content)}"
+    return " ".join([text, *pieces(text)])
 
 
 def to_arrow(memories: Sequence[Memory]) -> pa.Table:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lancedb.db import DBConnection
     from lancedb.table import Table
 
-PRIMARY_KEY = {b"lance-schema:unenforced-primary-key": b"true"}
+PRIMARY_KEY = {"lance-schema:unenforced-primary-key": "true"}
 VERSION_FACT = "memory_assets:schema_version"
 _CREATION_SECONDS = 2.0
 _INDEX_CACHE_BYTES = 64 << 20
@@ -52,12 +52,12 @@ def session() -> "Session":
     return Session(_INDEX_CACHE_BYTES, _METADATA_CACHE_BYTES)
 
 
-def primary_key() -> pa.Field:
+def primary_key(facts: Mapping[str, str] | None = None) -> pa.Field:
     """The field `id`, a table's primary key, which carries the schema version and other facts of the table.
 
     Lance then refuses two concurrent inserts of one key and retries the later one as an update.
     """
-    return pa.field("id", pa.int64(), nullable=False, metadata={**PRIMARY_KEY, VERSION_FACT.encode(): b"1"})
+    return pa.field("id", pa.int64(), nullable=False, metadata={**PRIMARY_KEY, VERSION_FACT: "1", **(facts or {})})
 
 
 @dataclass(frozen=True, slots=True)
