@@ -1,9 +1,11 @@
 """`memory backfill`."""
 
+from functools import partial
+
 import click
 
 from memory_assets.cli.options import common_options
-from memory_assets.cli.output import print_json, say
+from memory_assets.cli.output import print_answer
 from memory_assets.tenants import Tenant
 
 
@@ -16,23 +18,8 @@ def command(tenant: Tenant, as_json: bool) -> None:
     meanwhile with the old embedder; a stopped run goes on where it was.
     """
     from memory_assets.cli.progress import progress_bar
-    from memory_assets.ingest.backfill import reanalyse, reembed, reindex
+    from memory_assets.operations.backfill import backfill
 
-    indexed = reindex(tenant.memories)
-    with progress_bar("Analysing", shown=not as_json) as advance:
-        analysed = reanalyse(tenant.memories, tenant.analyzer, advance)
-    with progress_bar("Embedding", shown=not as_json) as advance:
-        embedder = tenant.open_embedder(tenant.settings.embedder)
-        embedded = reembed(tenant.memories, embedder, advance)
-    if as_json:
-        print_json(
-            {
-                "pipeline": tenant.analyzer.name,
-                "analysed": analysed,
-                "embedder": embedder.name,
-                "embedded": embedded,
-                "indexed": indexed,
-            }
-        )
-    else:
-        say(f"{analysed} memories analysed by {tenant.analyzer.name}, {embedded} embedded by {embedder.name}, {indexed} indexed.")
+    with progress_bar(shown=not as_json) as advance:
+        answer = backfill(tenant, partial(advance, "Analysing"), partial(advance, "Embedding"))
+    print_answer(answer, tenant, as_json=as_json)

@@ -1,11 +1,9 @@
 """How answers are printed: as one JSON object for programs, as text for people."""
 
-import json
 import re
 import shutil
 import sys
 import textwrap
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,8 +15,10 @@ if TYPE_CHECKING:
     from memory_assets.tenants import Tenant
 
 _NARROWEST = 40
-_MARGIN = re.compile(r"\s+(?:\S+(?: \S+)*  +)?")
-"""How a line begins that is indented: with blanks, and perhaps with a word or two that a wider gap sets apart."""
+_LEAD = re.compile(r"\s+(?:\S+(?: \S+)*  +)?|\w+(?: \w+)? {2,}")
+"""How a line begins whose rest stands beside it: with blanks, with a word or two that a wider gap sets apart, or with both."""
+_COLOURS = {"FAIL": "red", "note": "yellow", "ok": "green"}
+"""Of what was looked at, by the mark that its line begins with."""
 
 
 def say(text: str, **style: Any) -> None:
@@ -43,28 +43,9 @@ def print_text(text: str) -> None:
         return
     width = max(_NARROWEST, shutil.get_terminal_size().columns)
     for line in text.split("\n"):
-        margin = _MARGIN.match(line)
-        hanging = " " * len(margin[0]) if margin else "   "
-        folded = textwrap.fill(line, width, subsequent_indent=hanging, break_long_words=False, break_on_hyphens=False)
-        say(folded, bold=bool(line) and not margin)
-
-
-def say_folded(lead: str, text: str, **style: Any) -> None:
-    """Print `lead`, in `style`, and a text beside it; on a terminal the text is folded to the width, its lines below each other."""
-    lines = [text]
-    if sys.stdout.isatty():
-        room = max(_NARROWEST, shutil.get_terminal_size().columns - len(lead))
-        lines = textwrap.wrap(visible(text), room, break_long_words=False, break_on_hyphens=False)
-    say(lead, nl=False, **style)
-    say(f"\n{' ' * len(lead)}".join(lines))
-
-
-def print_json(value: Any) -> None:
-    """Print one JSON object; times in ISO 8601."""
-    say(json.dumps(value, ensure_ascii=False, indent=2, default=_plain))
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, datetime):
-        return value.astimezone(UTC).isoformat()
-    raise TypeError(f"{type(value).__name__} is not JSON")
+        found = _LEAD.match(line)
+        lead = found[0] if found else ""
+        hanging = " " * (len(lead) or 3)
+        folded = textwrap.fill(visible(line), width, subsequent_indent=hanging, break_long_words=False, break_on_hyphens=False)
+        say(folded[: len(lead)], nl=False, fg=_COLOURS.get(lead.strip()))
+        say(folded[len(lead) :], bold=not lead)

@@ -2,12 +2,13 @@
 
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import click
 
 from memory_assets.cli.options import common_options
-from memory_assets.cli.output import print_answer, print_json, say
+from memory_assets.cli.output import print_answer, say
 from memory_assets.tenants import Tenant
 
 
@@ -63,7 +64,8 @@ def sync(
     from memory_assets.tana.sync import Wishes
 
     wishes = Wishes(dry_run=dry_run, force=force, resync=resync, take_out=yes, only=only)
-    with progress_bar("Tana", shown=not as_json) as progress:
+    with progress_bar(shown=not as_json) as advance:
+        progress = partial(advance, "Tana")
         answer = pai_sync(tenant, wishes, input_api=input_api, seed_path=seed_path, workspace=workspace, progress=progress)
     print_answer(answer, tenant, as_json=as_json)
     for warning in answer.warnings:
@@ -133,16 +135,9 @@ def people(dry_run: bool, tenant: Tenant, as_json: bool) -> None:
 @common_options
 def graph(file: Path, tenant: Tenant, as_json: bool) -> None:
     """Draw the learnings with what they are linked to in Tana as one HTML file that works offline."""
-    from memory_assets.graph.picture import draw
-    from memory_assets.stores.files import replace_file
-    from memory_assets.tana.network import learning_network
+    from memory_assets.operations.graph import draw_learnings
 
-    picture = learning_network(tenant)
-    replace_file(file.absolute(), draw(picture, "What was learned"))
-    if as_json:
-        print_json({"file": str(file.absolute()), "nodes": len(picture.ids), "edges": len(picture.edges)})
-    else:
-        say(f"{len(picture.ids)} nodes and {len(picture.edges)} edges drawn to {file}")
+    print_answer(draw_learnings(tenant, file), tenant, as_json=as_json)
 
 
 def _read_unless(offline: bool, tenant: Tenant) -> None:

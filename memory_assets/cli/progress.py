@@ -15,13 +15,13 @@ _COUNTED = re.compile(r"(\d+) of (\d+)")
 
 
 @contextmanager
-def progress_bar(label: str, *, shown: bool) -> Iterator[Callable[[int, int], None]]:
-    """A bar fed with (done, total); silent where `shown` is False or stderr is no terminal."""
+def progress_bar(*, shown: bool) -> Iterator[Callable[[str, int, int], None]]:
+    """A bar fed with what is being done, (done, total); silent where `shown` is False or stderr is no terminal."""
     from rich.progress import MofNCompleteColumn
 
     with _progress(MofNCompleteColumn(), shown=shown) as progress:
-        task = progress.add_task(label, total=None)
-        yield lambda done, total: progress.update(task, completed=done, total=total)
+        task = progress.add_task("", total=None)
+        yield lambda label, done, total: progress.update(task, description=label, completed=done, total=total)
 
 
 class StepProgress:

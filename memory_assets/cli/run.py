@@ -1,27 +1,16 @@
 """`memory run`."""
 
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from memory_assets.cli.options import common_options
-from memory_assets.cli.output import print_json, say, say_folded
-from memory_assets.ingest.scans import let_go
+from memory_assets.cli.output import print_answer, say
 from memory_assets.tenants import Tenant
 
-_SHOWN = {
-    "silo_files": ("files_read", "files_unchanged", "files_vanished", "refused"),
-    "seed_entries": ("files_read", "files_unchanged", "refused"),
-    "learning_entries": ("files_read", "files_unchanged", "files_vanished", "refused"),
-    "memory_entries": ("added", "changed", "removed"),
-    "extracted_features": ("analysed", "failed"),
-    "memories": ("added", "updated", "superseded", "vanished", "returned", "embedded_anew"),
-    "graph_edges": ("memories", "entities", "written"),
-    "relevance_scores": ("below_archive_threshold",),
-}
-"""Step -> the figures of it that a person wants to see; those that are zero are left out."""
+if TYPE_CHECKING:
+    from memory_assets.operations.run import StepReport
 
 
 @click.command("run", epilog="Example: memory run   (then: memory search 'what did we decide about billing')")
@@ -36,32 +25,18 @@ def command(gone: tuple[Path, ...], tenant: Tenant, as_json: bool) -> None:
     """Take in what changed: sources, features, memories, graph, scores. Safe to stop and run again at any time."""
     from memory_assets.cli.progress import StepProgress
 
-    for path in gone:
-        let_go(tenant.catalog, path)
-
-    reports = {}
     with StepProgress(shown=not as_json) as progress:
-        from memory_assets.defs.runner import StepReport, run_remember
+        from memory_assets.defs.runner import run_remember
 
-        def report(step: StepReport) -> None:
-            reports[step.asset] = step.metadata
-            if as_json:
-                return
-            with progress.hidden():
-                say_folded(f"{step.asset:<20}", _line(step.asset, step.metadata))
-                if failure := step.metadata.get("analyzer", {}).get("failure"):
-                    say_folded(f"{'chat model':<20}", f"{failure} The next run asks again.", fg="yellow")
+        def report(step: "StepReport") -> None:
+            if not as_json:
+                with progress.hidden():
+                    print_answer(step, tenant, as_json=False)
 
-        failed = run_remember(tenant, progress.tell, report)
+        ran = run_remember(tenant, progress.tell, report, gone)
     if as_json:
-        print_json({"assets": reports, "failed_checks": [asdict(check) for check in failed]})
-    for check in failed:
-        say(f"memory: the check {check.name} of {check.asset} found {check.faults} fault(s): {check.mend}", err=True)
-    if failed:
+        say(ran.model_dump_json(indent=2))
+    for check in ran.failed_checks:
+        say(f"memory: {check.text()}", err=True)
+    if ran.failed_checks:
         raise click.exceptions.Exit(1)
-
-
-def _line(asset: str, metadata: dict[str, Any]) -> str:
-    figures = [f"{metadata[name]} {name.replace('_', ' ')}" for name in _SHOWN.get(asset, ()) if metadata.get(name)]
-    total = metadata.get("dagster/partition_row_count", 0)
-    return f"{total:>6} rows  {metadata.get('seconds', 0):>7.2f} s  {', '.join(figures) or 'nothing new'}"

@@ -5,9 +5,9 @@ However it ends, Dagster knows: a run that is interrupted is canceled, so that n
 
 import logging
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -20,28 +20,12 @@ from memory_assets.defs.partitions import PARTITION_SET
 from memory_assets.defs.resources import MemoryResource
 from memory_assets.defs.upkeep import end_dead_runs, forget_tenant, sweep_runs
 from memory_assets.errors import MemoryAssetsError, StoreError
+from memory_assets.ingest.scans import let_go
+from memory_assets.operations.run import FailedCheck, Ran, StepReport
 from memory_assets.settings import Settings
 from memory_assets.tenants import Tenant, sweep_deleted
 
 _INTERRUPTIONS = ("DagsterExecutionInterruptedError", "KeyboardInterrupt")
-
-
-@dataclass(frozen=True, slots=True)
-class StepReport:
-    """What one asset's materialisation reported."""
-
-    asset: str
-    metadata: dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class FailedCheck:
-    """An invariant that does not hold."""
-
-    name: str
-    asset: str
-    faults: int
-    mend: str
 
 
 OnMessage = Callable[[str, str], None]
@@ -50,18 +34,30 @@ OnReport = Callable[[StepReport], None]
 """Told when an asset has been materialised."""
 
 
-def run_remember(tenant: Tenant, on_message: OnMessage, on_report: OnReport) -> tuple[FailedCheck, ...]:
+def run_remember(tenant: Tenant, on_message: OnMessage, on_report: OnReport, gone: Sequence[Path] = ()) -> Ran:
     """Materialise everything from the sources to the scores for one tenant.
 
-    Returns:
-        The checks that failed.
+    Args:
+        tenant: whose sources and stores.
+        on_message: told what the steps say.
+        on_report: told what each step did.
+        gone: source folders and files that are gone for good; their memories rest.
 
     Raises:
+        NotFoundError: nothing was ever read from one of `gone`; nothing was run.
         MemoryAssetsError: a step failed; what the steps before it wrote stays, and the next run goes on from there.
         KeyboardInterrupt: it was interrupted; the run is canceled in Dagster too.
     """
+    for path in gone:
+        let_go(tenant.catalog, path)
+    reports: dict[str, dict[str, Any]] = {}
+
+    def keep(step: StepReport) -> None:
+        reports[step.asset] = step.metadata
+        on_report(step)
+
     memory = MemoryResource(data_dir=str(tenant.settings.data_dir), tenant=tenant.settings.tenant)
-    listening = dg.Definitions.merge(build_defs(memory), dg.Definitions(loggers={"console": _listener(on_message, on_report)}))
+    listening = dg.Definitions.merge(build_defs(memory), dg.Definitions(loggers={"console": _listener(on_message, keep)}))
     run_id = str(uuid4())
     tenant.memories.prepare()  # which store it is belongs to what the run takes in
     tenant.relations.prepare()
@@ -79,13 +75,17 @@ def run_remember(tenant: Tenant, on_message: OnMessage, on_report: OnReport) -> 
             )
             _raise_failure(result)
         sweep_runs(instance)
-    return tuple(
+    failed = tuple(
         FailedCheck(
-            each.check_name, each.asset_key.to_user_string(), int(str(each.metadata["faults"].value)), each.description or ""
+            name=each.check_name,
+            asset=each.asset_key.to_user_string(),
+            faults=int(str(each.metadata["faults"].value)),
+            mend=each.description or "",
         )
         for each in result.get_asset_check_evaluations()
         if not each.passed
     )
+    return Ran(assets=reports, failed_checks=failed)
 
 
 @contextmanager
@@ -156,7 +156,8 @@ def _listener(on_message: OnMessage, on_report: OnReport) -> dg.LoggerDefinition
                 on_message(event.step_key, f"{_cause(event.step_retry_data.error)} Trying again in {pause:.0f} s.")
             elif event.is_step_materialization:
                 metadata = event.materialization.metadata
-                on_report(StepReport(event.asset_key.to_user_string(), {name: v.value for name, v in metadata.items()}))
+                values = {name: value.value for name, value in metadata.items()}
+                on_report(StepReport(asset=event.asset_key.to_user_string(), metadata=values))
 
     def console(_context: dg.InitLoggerContext) -> logging.Logger:
         logger = logging.Logger("memory_run")

@@ -1,0 +1,58 @@
+"""Draw the graph, or what was learned and Tana knows of it, as one HTML file that works offline."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from memory_assets.operations.answers import Answer, LocalTime, counted
+
+if TYPE_CHECKING:
+    from memory_assets.graph.picture import Picture
+    from memory_assets.tenants import Tenant
+
+
+class Drawn(Answer):
+    """A picture that was written."""
+
+    file: Path
+    nodes: int
+    edges: int
+
+    def text(self, local: LocalTime) -> str:  # noqa: ARG002
+        """What is in it, and what to do where that is nothing."""
+        drawn = f"{counted(self.nodes, 'node', 'nodes')} and {counted(self.edges, 'edge', 'edges')} drawn to {self.file}"
+        return drawn if self.nodes else f"{drawn}\nThe graph is empty; `memory run` builds it."
+
+
+def draw_graph(tenant: "Tenant", file: Path, limit: int) -> Drawn:
+    """Draw memories, entities and clusters with their typed edges, at most `limit` nodes, the most relevant first.
+
+    Raises:
+        SettingsError: plotly is not installed.
+        StoreError: the catalog cannot be read.
+        OSError: the file cannot be written; what was there stays.
+    """
+    from memory_assets.graph.picture import read_picture
+
+    return _drawn(read_picture(tenant.catalog, limit), file, f"Memory of {tenant.name}")
+
+
+def draw_learnings(tenant: "Tenant", file: Path) -> Drawn:
+    """Draw the learnings of seed.json with what they are linked to in Tana, as it was last read.
+
+    Raises:
+        InvalidInputError: seed.json cannot be read.
+        SettingsError: plotly is not installed.
+        StoreError: mapping or ledger cannot be used.
+        OSError: the file cannot be written; what was there stays.
+    """
+    from memory_assets.tana.network import learning_network
+
+    return _drawn(learning_network(tenant), file, "What was learned")
+
+
+def _drawn(picture: "Picture", file: Path, title: str) -> Drawn:
+    from memory_assets.graph.picture import draw
+    from memory_assets.stores.files import replace_file
+
+    replace_file(file.absolute(), draw(picture, title))
+    return Drawn(file=file.absolute(), nodes=len(picture.ids), edges=len(picture.edges))

@@ -1,0 +1,151 @@
+"""Take in memories from JSON Lines: what `memory export` wrote, or another program did."""
+
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from memory_assets.errors import InvalidInputError
+from memory_assets.language.validation import validate_memory
+from memory_assets.models import MAX_IMPORTED_LENGTH, Kind, NewMemory, Source, State
+from memory_assets.operations.answers import Answer, LocalTime
+
+if TYPE_CHECKING:
+    from memory_assets.tenants import Tenant
+
+
+class Imported(Answer):
+    """How many lines were taken in."""
+
+    added: int
+    updated: int
+    unchanged: int
+    refused: int
+
+    def text(self, local: LocalTime) -> str:  # noqa: ARG002
+        """One line."""
+        return f"{self.added} added, {self.updated} updated, {self.unchanged} unchanged, {self.refused} refused"
+
+
+def _null_is_absent(value: Any) -> Any:
+    return "" if value is None else value
+
+
+_Text = Annotated[str, BeforeValidator(_null_is_absent)]
+
+
+class _Line(BaseModel):
+    """One line of an import or export file; what it does not know goes to `metadata`."""
+
+    model_config = ConfigDict(extra="allow")
+
+    content: str = Field(min_length=1)
+    id: int | str | None = Field(None, union_mode="left_to_right")
+    external_id: _Text = ""
+    kind: Kind = Kind.NOTE
+    title: _Text = ""
+    tags: tuple[str, ...] = ()
+    created_at: datetime | None = None
+    source: _Text = ""
+    project: _Text = ""
+    session: _Text = ""
+    author: _Text = ""
+    importance: float = Field(0.5, ge=0, le=1)
+    confidence: float = Field(1.0, ge=0, le=1)
+    protected: bool = False
+    state: State = State.ACTIVE
+    source_key: _Text = ""
+    superseded_by: int | None = None
+    links: tuple[str, ...] = ()
+    metadata: dict[str, Any] = Field(default_factory=dict)
+
+    def memory(self) -> NewMemory:
+        """As a memory to be; an id that is not an integer becomes its external id."""
+        numbered = isinstance(self.id, int)
+        if numbered and not 0 < self.id < 1 << 53:  # type: ignore[operator]
+            raise InvalidInputError("id: an integer must lie within 1 and 2^53 - 1; give it as a string to keep it as it is")
+        created = self.created_at
+        if created and created.tzinfo is None:
+            created = created.replace(tzinfo=UTC)
+        known = self.source in {source.value for source in Source}
+        memory = NewMemory(
+            content=self.content,
+            source=Source(self.source) if known else Source.IMPORT,
+            kind=self.kind,
+            title=self.title,
+            tags=self.tags,
+            created_at=created,
+            id=self.id if numbered else None,  # type: ignore[arg-type]
+            external_id=self.external_id if numbered or self.id is None else str(self.id),
+            project=self.project,
+            session=self.session,
+            author=self.author,
+            importance=self.importance,
+            confidence=self.confidence,
+            protected=self.protected,
+            state=self.state,
+            source_key=self.source_key,
+            superseded_by=self.superseded_by,
+            links=self.links,
+            metadata=self.metadata | ({} if known or not self.source else {"source": self.source}) | self._leftovers(),
+        )
+        validate_memory(memory, MAX_IMPORTED_LENGTH)
+        return memory
+
+    def _leftovers(self) -> dict[str, Any]:
+        derived = {"active", "actions", "entities", "pipeline", "updated_at"}
+        return {name: value for name, value in (self.model_extra or {}).items() if name not in derived}
+
+
+def import_lines(
+    tenant: "Tenant",
+    name: str,
+    lines: Iterable[bytes],
+    *,
+    skip_invalid: bool,
+    on_fault: Callable[[str], None],
+    on_progress: Callable[[int, int], None],
+) -> Imported:
+    """Take in the memories of a JSON Lines file. An id that is already there is updated, so an import can be run again.
+
+    Args:
+        tenant: whose memories.
+        name: what the file is called.
+        lines: of the file; blank ones are passed over.
+        skip_invalid: take in the good lines of a file that has bad ones.
+        on_fault: told each line that cannot be taken in, and why, before any is.
+        on_progress: told (done, total) while memories are stored.
+
+    Raises:
+        InvalidInputError: there are bad lines, and they are not to be skipped; nothing was taken in.
+        ProcessingError: a step failed; finished commits stay.
+        StoreError: a commit failed; finished commits stay.
+    """
+    from memory_assets.ingest.direct import import_memories
+    from memory_assets.learn.briefing import renew_brief
+
+    given: list[NewMemory] = []
+    refused = 0
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            given.append(_Line.model_validate_json(line).memory())
+        except (ValidationError, InvalidInputError) as error:
+            refused += 1
+            on_fault(f"{name} line {number}, {_fault(error)}.")
+    if refused and not skip_invalid:
+        raise InvalidInputError(
+            f"{refused} line(s) of {name} cannot be taken in, so nothing was; mend them or add --skip-invalid."
+        )
+    outcome = import_memories(tenant, given, on_progress)
+    renew_brief(tenant)
+    return Imported(added=outcome.added, updated=outcome.updated, unchanged=outcome.unchanged, refused=refused)
+
+
+def _fault(error: ValidationError | InvalidInputError) -> str:
+    if isinstance(error, InvalidInputError):
+        return str(error)
+    first = error.errors()[0]
+    return f"{'.'.join(map(str, first['loc'])) or 'the line'}: {first['msg']}"

@@ -1,0 +1,74 @@
+"""The sleep cycles as operations: what their answers say, in both forms."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from memory_assets.cli.main import cli
+from memory_assets.ingest.direct import store_memories
+from memory_assets.models import NewMemory, Source, State
+from memory_assets.operations.answers import LocalTime
+from memory_assets.operations.consolidate import Clustered, ClusterView, clean, decay
+from memory_assets.operations.export import export
+from memory_assets.settings import load_settings
+from memory_assets.stores.filters import Filters
+from memory_assets.tenants import Tenant
+
+LOCAL = LocalTime(UTC)
+
+
+@pytest.fixture
+def aged(monkeypatch: pytest.MonkeyPatch) -> Tenant:
+    """A tenant of whose three memories two lie years back."""
+    monkeypatch.setenv("MEMORY_FORGET_GRACE_DAYS", "0")
+    monkeypatch.setenv("MEMORY_ARCHIVE_THRESHOLD", "0.5")
+    tenant = Tenant(load_settings())
+    old = datetime.now(UTC) - timedelta(days=2_000)
+    given = [
+        NewMemory("Redis was slow on a Tuesday.", Source.CLI, created_at=old, importance=0.1),
+        NewMemory("The lamp in the corner flickered.", Source.CLI, created_at=old, importance=0.1),
+        NewMemory("Priya owns the billing export.", Source.CLI, importance=0.9),
+    ]
+    store_memories(tenant, given)
+    return tenant
+
+
+def test_a_cleaning_says_what_would_go_asks_where_that_is_much_and_archives_it(aged: Tenant) -> None:
+    looked = clean(aged, dry_run=True)
+    assert (looked.active, looked.scored, looked.held_back) == (3, 3, True)
+    assert {each.name for each in looked.archived} == {"Redis was slow on a Tuesday.", "The lamp in the corner flickered."}
+    assert "2 would be archived" in looked.text(LOCAL)
+    assert "more than 10% of the 3 active memories, so nothing would be done" in looked.text(LOCAL)
+    refused = CliRunner().invoke(cli, ["consolidate", "forget", "--json"])
+    assert (refused.exit_code, json.loads(refused.output)["held_back"]) == (1, True)
+    assert aged.memories.count(Filters()) == 3
+    done = clean(aged, however_many=True)
+    assert (done.held_back, len(done.archived), done.deleted, done.file) == (False, 2, (), None)
+    assert "memory forget ID --restore" in done.text(LOCAL)
+    states = {memory.id: memory.state for memory in aged.memories.get([each.id for each in done.archived])}
+    assert set(states.values()) == {State.ARCHIVED}
+
+
+def test_a_decay_that_only_looks_says_so(aged: Tenant) -> None:
+    lines = decay(aged, dry_run=True).text(LOCAL).splitlines()
+    assert lines[0] == "3 memories scored, 3 scores would change, 0 back from the archive"
+    assert sum(int(line.split()[3]) for line in lines[2:]) == 3
+
+
+def test_a_long_list_names_how_much_is_left_out() -> None:
+    found = tuple(ClusterView(id=n, label="atlas", summary="About it.", members=(1, 2), cohesion=1) for n in range(25))
+    answer = Clustered(dry_run=True, memories=50, kept=0, founded=25, dissolved=0, written=0, clusters=found)
+    told = answer.text(LOCAL)
+    assert told.startswith("25 clusters among 50 memories: 0 kept, 25 new, 0 dissolved (nothing written)")
+    assert told.endswith("and 5 more; --json lists all")
+    assert len(json.loads(answer.model_dump_json())["clusters"]) == 25
+
+
+def test_an_export_answers_with_where_it_went(aged: Tenant, tmp_path: Path) -> None:
+    file = tmp_path / "all.jsonl"
+    done = CliRunner().invoke(cli, ["export", str(file), "--json"])
+    assert json.loads(done.stdout) == {"file": str(file), "memories": 3}
+    assert export(aged, file).text(LOCAL) == f"3 memories written to {file}"
