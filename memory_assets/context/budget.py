@@ -6,7 +6,8 @@ counted, and cut further as long as it is too long, because the tokens of a text
 """
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypedDict
 
@@ -182,10 +183,12 @@ class _Filling:
             for node, ranked in self._nodes.items()
             if not ranked.only_named
         }
+        rare = _rarity(words.values())
         waiting = [(-self._nodes[node].score, place, node) for place, node in enumerate(words)]
         while waiting and self._room >= _LEAST:
             _, place, node = heapq.heappop(waiting)
-            new = len(words[node] - said) / len(words[node]) if words[node] else 1.0
+            told = words[node]
+            new = sum(rare[word] for word in told - said) / len(told) if told else 1.0
             worth = self._nodes[node].score * (1 - _SAID_AGAIN * (1 - new))
             if waiting and worth < -waiting[0][0]:
                 heapq.heappush(waiting, (-worth, place, node))
@@ -254,3 +257,9 @@ class _Filling:
                 del self._chosen.texts[node]
         else:
             self._frame += 1
+
+
+def _rarity(passages: Iterable[Collection[str]]) -> dict[str, float]:
+    """How much a word tells: one over the square root of the passages that hold it; what many say is routine."""
+    counts = Counter(word for passage in passages for word in passage)
+    return {word: count**-0.5 for word, count in counts.items()}
