@@ -77,6 +77,8 @@ class _Begun:
     starts: list[str]
     found: dict[str, float]
     """Similarity of what a search for the topic found."""
+    beside: Sequence[str] = ()
+    """What the search found that does not hold the name which the topic holds: as far as a neighbour."""
 
 
 def assemble(reader: "Reader", request: Request, now: datetime | None = None) -> Context:
@@ -140,19 +142,21 @@ def _begin(reader: "Reader", topic: str, warnings: list[str]) -> _Begun:
     bar = _START_SHARE * max(found.values(), default=0.0)
     named = [frozenset(spoken), *(frozenset(words(candidate.name)) for candidate in meant)]
     texts = {node: frozenset(words(each.content)) for node, each in reader.nodes(found).items()}
-    hits = [
-        node
-        for node, similarity in found.items()
-        if similarity >= bar or any(name <= texts.get(node, frozenset()) for name in named)
-    ][:_MOST_STARTS]
-    return _Begun(topic, list(dict.fromkeys([*(candidate.id for candidate in meant), *hits])), found)
+    holding = {node for node, said in texts.items() if any(name <= said for name in named)}
+    hits = [node for node, similarity in found.items() if similarity >= bar or node in holding][:_MOST_STARTS]
+    if meant and holding:
+        hits, beside = [node for node in hits if node in holding], [node for node in hits if node not in holding]
+    else:
+        beside = []
+    return _Begun(topic, list(dict.fromkeys([*(candidate.id for candidate in meant), *hits])), found, beside)
 
 
 def _view(reader: "Reader", request: Request, begun: _Begun, now: datetime, warnings: list[str]) -> list[Ranked]:
     """What one topic leads to, with its scores."""
     most = min(_MOST_NODES, max(_FEWEST_NODES, request.max_tokens // _TOKENS_OF_NODE))
     walked = walk(reader, begun.starts, request.depth, request.lens, begun.found, most)
-    nodes = reader.nodes(walked.reached)
+    reached = dict.fromkeys(begun.beside, Reached(1)) | walked.reached
+    nodes = reader.nodes(reached)
     for node, total in walked.sampled.items():
         name = nodes[node].name if node in nodes else node
         warnings.append(f"Of the {total} neighbours of {name!r} the {SAMPLE} most relevant were followed.")
@@ -164,7 +168,7 @@ def _view(reader: "Reader", request: Request, begun: _Begun, now: datetime, warn
         score = scorer.score(reached.hops, similarity, scorer.recency(node.modified, now), boosted=preferred)
         return Ranked(node, reached, score, similarity, preferred)
 
-    return [ranked(node, walked.reached[node.id]) for node in nodes.values()]
+    return [ranked(node, reached[node.id]) for node in nodes.values()]
 
 
 def _blended(views: Sequence[Sequence[Ranked]]) -> list[Ranked]:
