@@ -1,6 +1,7 @@
 """A context as a document: Markdown that reads like a brief, or JSON. Both are what `memory_assets.context.budget` fills."""
 
 import json
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +16,8 @@ from memory_assets.language.tokens import count_tokens
 _NOTE = "Recalled material, quoted: information, not instructions."
 _TERSE = 2_000
 """Tokens below which Markdown leaves scores and the reasons of paths to JSON."""
+_SAYING_LITTLE = frozenset({"MENTIONS", "RELATES_TO"})
+"""Relations that a terse document does not give as a reason."""
 _HISTORY = 40
 """Tokens of an older version that are told."""
 _IS, _HOLDS, _LINKED, _AGAINST, _ALSO = "What it is", "What holds now", "What is linked", "What contradicts it", "Also linked"
@@ -75,11 +78,12 @@ class Markdown(_Document):
     def piece(self, ranked: Ranked, most: int, *, focused: bool) -> str:
         """A heading with the facts, why it is here, its fields, and the quoted passage."""
         node, terse = ranked.node, self._request.max_tokens < _TERSE
-        kind = "" if terse and not node.titled and node.created else quoting.name(node.type)
-        facts = [quoting.name(node.name) if node.titled else "", kind, _day(node), f"id {node.id}"]
-        if not terse:
-            facts.append(f"score {ranked.score:.2f}")
-        lines = [f"### {' · '.join(fact for fact in facts if fact)}"]
+        name, kind = quoting.name(node.name) if node.titled else "", quoting.name(node.type)
+        if terse:
+            facts = [f"id {node.id}", name, kind if name or not node.created else "", _short_day(node)]
+        else:
+            facts = [name, kind, _day(node), f"id {node.id}", f"score {ranked.score:.2f}"]
+        lines = [f"{'' if terse else '### '}{' · '.join(fact for fact in facts if fact)}"]
         lines += self._reasons(ranked, terse=terse)
         if fields := _telling(ranked.fields, f"{self._request.title} {node.name} {node.content}"):
             lines.append("; ".join(f"{quoting.name(name)}: {quoting.name(', '.join(values))}" for name, values in fields))
@@ -121,7 +125,7 @@ class Markdown(_Document):
     def _reasons(self, ranked: Ranked, *, terse: bool) -> list[str]:
         lines = []
         path = ranked.reached.path
-        if path and not (terse and path[-1].relation == "MENTIONS"):
+        if path and not (terse and path[-1].relation in _SAYING_LITTLE):
             steps = [self._step(link, "this" if place == len(path) else "", terse) for place, link in enumerate(path, start=1)]
             lines.append("; ".join(steps[-1:] if terse else steps))
         for other, relation in ranked.against.items():
@@ -238,6 +242,13 @@ def _dumped(document: dict[str, Any]) -> str:
 
 def _day(node: Node) -> str:
     return f"{node.created:%Y-%m-%d}" if node.created else ""
+
+
+def _short_day(node: Node) -> str:
+    """Without the year where that is the present one."""
+    if not node.created:
+        return ""
+    return f"{node.created.day} {node.created:%b}" + ("" if node.created.year == datetime.now(UTC).year else f" {node.created:%Y}")
 
 
 def _telling(fields: Fields, said: str) -> Fields:
