@@ -6,7 +6,7 @@ counted, and cut further as long as it is too long, because the tokens of a text
 """
 
 import heapq
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypedDict
@@ -178,6 +178,7 @@ class _Filling:
         What a node adds only falls as others are told, so only the foremost is ever looked at again.
         """
         said: set[str] = set()
+        holding: defaultdict[str, list[frozenset[str]]] = defaultdict(list)
         words = {
             node: stems(self._form.passage(ranked, most, focused=True))
             for node, ranked in self._nodes.items()
@@ -193,9 +194,13 @@ class _Filling:
             if waiting and worth < -waiting[0][0]:
                 heapq.heappush(waiting, (-worth, place, node))
                 continue
+            if told and any(told <= other for other in holding[min(told, key=lambda word: (-rare[word], word))]):
+                continue
             self._place(node, most)
             if node in self._chosen.texts:
-                said |= words[node]
+                said |= told
+                for word in told:
+                    holding[word].append(told)
 
     def _place_all(self, most: int) -> None:
         """Tell, as long as there is room, every node that is not told yet and has something to tell."""

@@ -248,7 +248,9 @@ def _short_day(node: Node) -> str:
     """Without the year where that is the present one."""
     if not node.created:
         return ""
-    return f"{node.created.day} {node.created:%b}" + ("" if node.created.year == datetime.now(UTC).year else f" {node.created:%Y}")
+    return f"{node.created.day} {node.created:%b}" + (
+        "" if node.created.year == datetime.now(UTC).year else f" {node.created:%Y}"
+    )
 
 
 def _telling(fields: Fields, said: str) -> Fields:
