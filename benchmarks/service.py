@@ -2,7 +2,7 @@
 
     python benchmarks/service.py [--memories 100000] [--edges] [--seconds 10] [--embedder auto] [--folder DIR] [--json]
 
-A tenant is filled with memories of invented words and random unit vectors, `memory serve` is started over it, and clients on
+A tenant is filled with memories of invented words and unit vectors around 400 topics, `memory serve` is started over it, and clients on
 loopback connections of their own store and search: one alone for the times, eight at once for the rates. What the requests cost
 LanceDB alone is measured in this process on the same tables before the service starts: one row appended; and the two index
 look-ups of a search with the reading of ten rows. `--folder` keeps the tenant for the next run.
@@ -43,6 +43,7 @@ from memory_assets.tenants import Tenant
 
 ROOT = Path(__file__).parents[1]
 CHUNK = 10_000
+TOPICS = 400
 WARM_SECONDS = 6.0
 """After the first request the service loads the tenant into memory; searches are answered from disk meanwhile."""
 PEOPLE = ["Alice", "Bob", "Carol", "Dora", "Emil", "Farah", "Goran", "Hana"]
@@ -78,7 +79,7 @@ def sentence(chance: random.Random, people: Sequence[str] = ()) -> str:
 
 def fill(tenant: Tenant, count: int) -> None:
     chance, vectors = random.Random(7), np.random.default_rng(7)
-    now = datetime.now(UTC)
+    centres, now = vectors.standard_normal((TOPICS, tenant.embedder.dimension)), datetime.now(UTC)
     for start in range(len(tenant.memories), count, CHUNK):
         size = min(CHUNK, count - start)
         people = [(person(chance), person(chance)) for _ in range(size)]
@@ -101,9 +102,9 @@ def fill(tenant: Tenant, count: int) -> None:
             for number, text in enumerate(texts)
             for at in [now - timedelta(minutes=start + number)]
         ]
-        embeddings = vectors.standard_normal((size, tenant.embedder.dimension)).astype(np.float32)
+        embeddings = 0.6 * centres[vectors.integers(0, TOPICS, size)] + vectors.standard_normal((size, tenant.embedder.dimension))
         embeddings /= np.linalg.norm(embeddings, axis=1, keepdims=True)
-        tenant.memories.put(memories, embeddings, tenant.embedder.name)
+        tenant.memories.put(memories, embeddings.astype(np.float32), tenant.embedder.name)
         print(f"  filled {start + size:,}", file=sys.stderr)
     tenant.memories.upkeep.optimize()
 

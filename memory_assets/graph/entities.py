@@ -28,7 +28,8 @@ MOST = 0.95
 GAP = 0.10
 _SHORTEST_FUZZY = 3
 _SLIP_RATIO = 3
-"""How many times as often the right spelling is mentioned, if the other one is mentioned more than once."""
+"""How many times as often the right spelling is mentioned, if the other one is mentioned more than once: two names that are both in
+use mean two people."""
 
 _LONGEST_FULL = 3
 """Words of a name that is called by the first or the last of them."""
@@ -136,11 +137,9 @@ def _root(merged: Mapping[str, str], key: str) -> str:
 def _merge_fuzzy(names: Mapping[str, Counter[str]], apart: set[frozenset[str]]) -> dict[str, str]:
     """Rarer spelling -> the commoner one that it is a slip of."""
     candidates: dict[str, dict[str, float]] = defaultdict(dict)
-    for one, other in _alike(names):
-        if _may_be_slip(names, one, other) and frozenset((one, other)) not in apart:
-            score = _similarity(one, other, names)
-            if score >= THRESHOLD:
-                candidates[one][other] = score
+    for one, other, score in _slips(names):
+        if frozenset((one, other)) not in apart:
+            candidates[one][other] = score
     merged = {}
     for key, found in sorted(candidates.items()):
         ranked = sorted(found.items(), key=lambda item: (-item[1], item[0]))
@@ -149,15 +148,12 @@ def _merge_fuzzy(names: Mapping[str, Counter[str]], apart: set[frozenset[str]]) 
     return merged
 
 
-def _alike(names: Mapping[str, Counter[str]]) -> Iterator[tuple[str, str]]:
-    """Pairs of full names, either way round, that may differ by a slip of the pen.
+def _slips(names: Mapping[str, Counter[str]]) -> Iterator[tuple[str, str, float]]:
+    """A rarer full name, a commoner one that it may be a slip of, and how surely; a pair perhaps more than once.
 
     Names are compared within blocks that share one word, the first letters of the others and all digits. In a block of more than
     `_BLOCK` names each is compared with those beside it in the order of spelling, from the front and from the back.
     """
-    from rapidfuzz.distance import Levenshtein
-    from rapidfuzz.process import cdist
-
     blocks: dict[tuple[int, str, str], list[str]] = defaultdict(list)
     for key, types in names.items():
         words = key.removeprefix("name:").split()
@@ -165,36 +161,36 @@ def _alike(names: Mapping[str, Counter[str]]) -> Iterator[tuple[str, str]]:
             for place, word in enumerate(words):
                 blocks[place, word, division_of(key)].append(key)
     for block in blocks.values():
-        runs = [sorted(block)]
+        runs = [sorted(block)] if len(block) > 1 else []
         if len(block) > _BLOCK:
             runs = _overlapping(runs[0]) + _overlapping(sorted(block, key=lambda key: key[::-1]))
-        for run in runs if len(block) > 1 else ():
-            distances = cdist(run, run, scorer=Levenshtein.distance, score_cutoff=max(map(len, run)) // 4 + 1)
-            for one, other in zip(*(distances <= max(map(len, run)) // 4).nonzero(), strict=True):
-                if one != other:
-                    yield run[one], run[other]
+        for run in runs:
+            yield from _slips_within(run, [names[key] for key in run])
+
+
+def _slips_within(keys: Sequence[str], types: Sequence[Counter[str]]) -> Iterator[tuple[str, str, float]]:
+    """`_slips` among a few names, given with their types, all of them compared with all."""
+    import numpy as np
+    from rapidfuzz.distance import Levenshtein
+    from rapidfuzz.process import cdist
+
+    lengths = np.array([len(key) - len("name:") for key in keys])
+    mentions = np.array([each.total() for each in types])
+    most = np.array([_type(each) for each in types])
+    rank = np.argsort(sorted(range(len(keys)), key=lambda place: (mentions[place], keys[place])))
+    distances = cdist(keys, keys, scorer=Levenshtein.distance, score_cutoff=int(lengths.max()) // 4 + 1)
+    plain = 1 - distances / np.maximum.outer(lengths, lengths)
+    score = plain + (ENTITY_BONUS + SAME_TYPE_BONUS * np.equal.outer(most, most))
+    alike = (score >= THRESHOLD) & (plain >= THRESHOLD - SAME_TYPE_BONUS)
+    alike &= np.minimum.outer(lengths, lengths) >= _SHORTEST_FUZZY
+    rare = (mentions == 1)[:, None] | (mentions[:, None] * _SLIP_RATIO <= mentions)
+    for one, other in np.argwhere(alike & rare & np.less.outer(rank, rank)).tolist():
+        yield keys[one], keys[other], min(MOST, float(score[one, other]))
 
 
 def _overlapping(ordered: list[str]) -> list[list[str]]:
     """Runs of `_BLOCK` names, each of which shares half with the next."""
     return [ordered[start : start + _BLOCK] for start in range(0, len(ordered) - _BLOCK // 2, _BLOCK // 2)]
-
-
-def _may_be_slip(names: Mapping[str, Counter[str]], one: str, other: str) -> bool:
-    """Whether the first is the rarer spelling, and rare enough: two names that are both in use mean two people."""
-    rare, common = names[one].total(), names[other].total()
-    return (rare, one) < (common, other) and (rare == 1 or rare * _SLIP_RATIO <= common)
-
-
-def _similarity(one: str, other: str, names: Mapping[str, Counter[str]]) -> float:
-    from rapidfuzz.distance import Levenshtein
-
-    a, b = one.removeprefix("name:"), other.removeprefix("name:")
-    if len(a) < _SHORTEST_FUZZY or len(b) < _SHORTEST_FUZZY:
-        return 0.0
-    bonus = ENTITY_BONUS + (SAME_TYPE_BONUS if _type(names[one]) == _type(names[other]) else 0.0)
-    plain = Levenshtein.normalized_similarity(a, b)
-    return min(MOST, plain + bonus) if plain + bonus >= THRESHOLD and plain >= THRESHOLD - SAME_TYPE_BONUS else 0.0
 
 
 def _type(types: Counter[str]) -> str:

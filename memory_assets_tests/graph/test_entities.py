@@ -94,6 +94,18 @@ def test_names_of_one_family_by_the_ten_thousand_are_compared_in_a_bounded_way(m
     assert sum(compared) <= 5 * entities._BLOCK * len(family)
 
 
+def test_a_name_is_weighed_a_few_times_however_many_resemble_it(monkeypatch):
+    from memory_assets.graph import entities
+
+    weighed = []
+    kind_of = entities._type
+    monkeypatch.setattr(entities, "_type", lambda types: weighed.append(types) or kind_of(types))
+    chance = Random(4)
+    family = [person(f"Ana S{''.join(chance.choices(('ba', 'bo', 'da', 'do'), k=6))}") for _ in range(3_000)]
+    resolve(family)
+    assert len(weighed) <= 8 * len(family)
+
+
 NAMES = st.text(st.sampled_from("abAB é.,'1 @-"), min_size=1, max_size=12).filter(str.strip)
 
 
