@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 _LEAST_MENTIONS = 2
 """Memories that must mention a person: a single mention may be a mistake, and a mistake must not confirm itself."""
+_MOST = 10_000
+"""People that are known, those that most memories mention: every process that reads texts loads them."""
 _HOME = re.compile(
     r"^(?:/(?:home|Users)/[^/]+|/root|[A-Za-z]:[\\/]Users[\\/][^\\/]+)(?:[\\/](?:Desktop|Documents|Downloads))?[\\/]?$"
 )
@@ -44,12 +46,15 @@ def _people_and_projects(catalog: "Catalog") -> dict[str, str]:
     with catalog.read() as connection:
         rows = connection.execute(
             """
-            SELECT label, type FROM graph_nodes n JOIN graph_mentions m ON m.entity_id = n.id
-            WHERE n.kind = 'entity' AND type = 'PERSON' AND contains(label, ' ') AND label <> upper(label)
-            GROUP BY n.id, label, type HAVING count(*) >= $1
+            (
+                SELECT label, type FROM graph_nodes n JOIN graph_mentions m ON m.entity_id = n.id
+                WHERE n.kind = 'entity' AND type = 'PERSON' AND contains(label, ' ') AND label <> upper(label)
+                GROUP BY n.id, label, type HAVING count(*) >= $1
+                ORDER BY count(*) DESC, label LIMIT $2
+            )
             UNION ALL
             SELECT DISTINCT project_name, 'PROJECT' FROM graph_memories WHERE live AND length(project_name) >= 3
             """,
-            [_LEAST_MENTIONS],
+            [_LEAST_MENTIONS, _MOST],
         ).fetchall()
     return dict(rows)

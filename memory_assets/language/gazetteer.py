@@ -102,13 +102,14 @@ class Gazetteer:
     """Known names, found by their first word and then by the longest spelling."""
 
     entries: dict[str, dict[str, Entry]] = field(default_factory=dict)
-    """Lower-case first word (letters and digits alone) -> lower-case spelling -> entry, longest spelling
-    first."""
+    """Lower-case first word (letters and digits alone) -> lower-case spelling -> entry."""
+    extents: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    """Lower-case first word -> where in its spellings it begins and how long these are, each pair once, the longest first."""
     cues: dict[EntityType, Cues] = field(default_factory=dict)
     ignored: set[str] = field(default_factory=set)
     """Lower-case words that are never an entity on the word of a model or of capitals alone."""
     canonical: dict[str, str] = field(default_factory=dict)
-    """Lower-case spelling -> the name it stands for."""
+    """Lower-case spelling -> the name it stands for, where that is another."""
 
     def find(self, text: str) -> Iterator[Hit]:
         """Yield the known names in `text`, left to right, the longest where several begin at one place."""
@@ -117,10 +118,12 @@ class Gazetteer:
             spellings = self.entries.get(word.group().lower())
             if spellings is None or word.start() < after_last:
                 continue
-            for spelling, entry in spellings.items():
-                start = word.start() - _first_word(spelling)[0]
-                end = start + len(spelling)
-                if start < after_last or text[start:end].lower() != spelling or not _stands_alone(text, start, end):
+            for offset, length in self.extents[word.group().lower()]:
+                start = word.start() - offset
+                end = start + length
+                written = text[max(start, 0) : end].lower()
+                entry = spellings.get(written)
+                if entry is None or start < after_last or len(written) != length or not _stands_alone(text, start, end):
                     continue
                 if entry.unless and entry.unless.search(text):
                     continue
@@ -189,7 +192,8 @@ def load_gazetteer(paths: Sequence[Path], known_names: Mapping[str, str]) -> Gaz
         if _WORD.search(name) and (listed is None or listed.certainty is not Certainty.CERTAIN):
             _add(gazetteer, entry)
     for first, spellings in gazetteer.entries.items():
-        gazetteer.entries[first] = dict(sorted(spellings.items(), key=lambda item: -len(item[0])))
+        extents = {(_first_word(spelling)[0], len(spelling)) for spelling in spellings}
+        gazetteer.extents[first] = sorted(extents, key=lambda extent: (-extent[1], extent[0]))
     return gazetteer
 
 
@@ -236,7 +240,9 @@ def _add(gazetteer: Gazetteer, entry: Entry) -> None:
     spelling = entry.written.lower()
     _, first = _first_word(spelling)
     gazetteer.entries.setdefault(first, {})[spelling] = entry
-    gazetteer.canonical[spelling] = entry.canonical
+    gazetteer.canonical.pop(spelling, None)
+    if entry.canonical.lower() != spelling:
+        gazetteer.canonical[spelling] = entry.canonical
 
 
 def _first_word(spelling: str) -> tuple[int, str]:

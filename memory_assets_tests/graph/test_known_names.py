@@ -2,7 +2,9 @@ import json
 
 import pytest
 
+from memory_assets.graph import known_names
 from memory_assets.graph.known_names import project_name, refresh_known_names
+from memory_assets.language.gazetteer import load_gazetteer
 from memory_assets.stores.known_names import read_known_names
 
 
@@ -32,6 +34,20 @@ def test_projects_active_projects_and_people_that_two_memories_mention_are_known
     assert refresh_known_names(world.tenant)
     assert read_known_names(world.tenant.folder) == {"Priya Vendakar": "PERSON", "atlas": "PROJECT", "Kaiklang": "PROJECT"}
     assert not refresh_known_names(world.tenant)
+
+
+def test_of_many_people_those_are_known_that_most_memories_mention(world, monkeypatch):
+    monkeypatch.setattr(known_names, "_MOST", 1)
+    for number in range(1, 6):
+        world.put(number, names=[("Priya Vendakar", "PERSON"), *[("Ana Lind", "PERSON")] * (number < 3)])
+    world.refresh()
+    refresh_known_names(world.tenant)
+    assert read_known_names(world.tenant.folder) == {"Priya Vendakar": "PERSON"}
+
+
+def test_a_name_that_becomes_known_stands_for_itself_so_that_no_other_name_is_compared_anew():
+    known = {"Priya Vendakar": "PERSON", "atlas": "PROJECT"}
+    assert load_gazetteer([], known).canonical == load_gazetteer([], {}).canonical
 
 
 def test_a_damaged_file_or_seed_is_no_obstacle(world):

@@ -159,3 +159,13 @@ def test_every_bundled_name_is_found_by_itself_or_beside_a_cue(bundled: Gazettee
             text = f"we {cue.get(entry.type, 'use')} {entry.written}"
             text = f"the framework {entry.written}" if entry.type is EntityType.TOOL else text
             assert any(hit.mention.text.startswith(entry.written) for hit in bundled.find(text)), entry
+
+
+def test_thousands_of_names_that_begin_alike_are_looked_up_by_their_lengths(tmp_path: Path):
+    names = {f"Ana {'Lindqvist'[: 3 + number % 6]}{number}": "PERSON" for number in range(3_000)}
+    gazetteer = load_gazetteer([], names | {"Ana Lind": "PERSON", "Ana Lind Berg": "PERSON"})
+    assert len(gazetteer.extents["ana"]) < 20
+    assert [hit.mention.text for hit in gazetteer.find("ana lind berg met Ana Lind, and ana Linden.")][:2] == [
+        "ana lind berg",
+        "Ana Lind",
+    ]
