@@ -31,3 +31,21 @@ class StoreBusyError(StoreError):
 
 class SettingsError(MemoryAssetsError):
     """A setting has a value that cannot be used; the message names the setting and where it came from."""
+
+
+def trace(error: BaseException) -> str:
+    """Where an error arose, and the errors that caused it, for a log.
+
+    Of foreign errors without their messages: those may quote what they choked on, and a log outlives the deletion of a text.
+    """
+    import traceback
+
+    cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    frames = "".join(traceback.format_tb(error.__traceback__))
+    before = f"{trace(cause)}\n" if cause else ""
+    return f"{before}{frames}{said(error)}"
+
+
+def said(error: BaseException) -> str:
+    """The sentence of one of this project's errors, of a foreign one its kind alone."""
+    return str(error) if isinstance(error, MemoryAssetsError) else type(error).__name__

@@ -93,6 +93,22 @@ class Tenant:
             return True
         return any(name == self.name for name in _stored_elsewhere(self.settings))
 
+    @property
+    def is_sources_tenant(self) -> bool:
+        """Whether silos, seed.json, LEARNING and Tana are this tenant's: those of the settings belong to the settings' tenant alone."""
+        return self.name == self.settings.tenant
+
+    def must_own_sources(self) -> None:
+        """Refuse to read or write a person's files for another tenant than theirs.
+
+        Raises:
+            InvalidInputError: they are another tenant's.
+        """
+        if not self.is_sources_tenant:
+            raise InvalidInputError(
+                f"The source files belong to the tenant {self.settings.tenant!r}; leave --tenant out, or set MEMORY_TENANT."
+            )
+
     def must_exist(self) -> None:
         """Refuse to go on with a name that was perhaps mistyped.
 

@@ -4,10 +4,11 @@ import json
 import logging
 import logging.config
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Any, Literal
 
 from memory_assets.api.context import request_id
 from memory_assets.display import visible
+from memory_assets.errors import trace
 
 _PLAIN_FIELDS = {*logging.makeLogRecord({}).__dict__, "message", "asctime", "request_id", "color_message", "taskName"}
 """What every record has; everything else was given by whoever logged it."""
@@ -32,8 +33,8 @@ class JsonFormatter(logging.Formatter):
             "request_id": getattr(record, "request_id", "-"),
             **{name: value for name, value in record.__dict__.items() if name not in _PLAIN_FIELDS},
         }
-        if record.exc_info:
-            fields["exception"] = self.formatException(record.exc_info)
+        if record.exc_info and record.exc_info[1]:
+            fields["exception"] = trace(record.exc_info[1])
         return json.dumps(fields, default=str)
 
 
@@ -44,6 +45,10 @@ class PrettyFormatter(logging.Formatter):
         """See `logging.Formatter.format`."""
         extras = " ".join(f"{name}={value}" for name, value in record.__dict__.items() if name not in _PLAIN_FIELDS)
         return visible(f"{super().format(record)}  {extras}".rstrip())
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802
+        """See `logging.Formatter.formatException`."""
+        return trace(ei[1])
 
 
 def configure_logging(level: str, style: Literal["json", "pretty"]) -> None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from memory_assets.api.allocator import return_freed_memory
 from memory_assets.api.writing import Writer
-from memory_assets.errors import StoreError
+from memory_assets.errors import StoreError, said
 from memory_assets.learn.briefing import renew_brief
 from memory_assets.stores.resident.memories import Allowance
 from memory_assets.tenants import Tenant
@@ -236,7 +236,7 @@ class TenantPool:
             for opened in [each for each in self._open.values() if each.may_be_tended]:
                 (outcome,) = await asyncio.gather(_in_thread(self._upkeep, opened.tend), return_exceptions=True)
                 if isinstance(outcome, Exception):
-                    _log.warning("upkeep put off: %s", outcome)
+                    _log.warning("upkeep put off: %s", said(outcome))
             if any(each.needs_upkeep for each in self._open.values()):
                 self.stirred.set()
 

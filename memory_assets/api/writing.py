@@ -14,6 +14,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
+from memory_assets.errors import said
 from memory_assets.ingest.direct import Stored, store_memories, store_once
 from memory_assets.models import NewMemory
 from memory_assets.operations.store import StoredMemory, with_splash
@@ -107,6 +108,6 @@ class Writer:
         """What is answered, whatever becomes of the splash: the memories are committed and must not be sent again."""
         (answers,) = await asyncio.gather(self._run(with_splash, self._tenant, stored), return_exceptions=True)
         if isinstance(answers, BaseException):
-            _log.error("no splash: %s", answers, exc_info=answers)
+            _log.error("no splash: %s", said(answers), exc_info=answers)
             return [StoredMemory.of(each, (), ()) for each in stored]
         return answers

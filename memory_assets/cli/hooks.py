@@ -2,10 +2,11 @@
 
 import sys
 import time
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from memory_assets.errors import trace
 
 _MOST_INPUT = 1 << 20
 _MOST_LOG = 1 << 16
@@ -31,5 +32,4 @@ def never_in_the_way(data_dir: Path) -> Iterator[None]:
             if data_dir.is_dir():
                 mode = "w" if log.exists() and log.stat().st_size > _MOST_LOG else "a"
                 with log.open(mode, encoding="utf-8", errors="backslashreplace") as file:
-                    where = "".join(traceback.format_tb(error.__traceback__))
-                    file.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {type(error).__name__}\n{where}\n")
+                    file.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')}\n{trace(error)}\n\n")

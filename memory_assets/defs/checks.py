@@ -68,12 +68,12 @@ def _strangers(tenant: Tenant) -> int:
 
 
 def _dangling(tenant: Tenant) -> int:
-    return dangling_pointers(tenant.settings.claude_projects_dir) if tenant.name == tenant.settings.tenant else 0
+    return dangling_pointers(tenant.settings.claude_projects_dir) if tenant.is_sources_tenant else 0
 
 
 def _of_homes(faults: Callable[[Homes], int]) -> Callable[[Tenant], int]:
     def count(tenant: Tenant) -> int:
-        owns_files = tenant.name == tenant.settings.tenant
+        owns_files = tenant.is_sources_tenant
         return faults(load_pai_memories(tenant.settings.pai_learning_dir)) if owns_files else 0
 
     return count

@@ -37,7 +37,7 @@ def refresh_known_names(tenant: "Tenant") -> bool:
         StoreError: the catalog cannot be read.
     """
     names = _people_and_projects(tenant.catalog)
-    if tenant.name == tenant.settings.tenant:
+    if tenant.is_sources_tenant:
         names |= dict.fromkeys(active_projects(tenant.settings.pai_seed), EntityType.PROJECT.value)
     return write_known_names(tenant.folder, names)
 

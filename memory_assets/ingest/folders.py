@@ -51,7 +51,7 @@ def scan_sources(tenant: "Tenant") -> list[Scan]:
     Raises:
         StoreError: the catalog cannot be read.
     """
-    if tenant.name != tenant.settings.tenant:
+    if not tenant.is_sources_tenant:
         return []
     return [
         scan(path, known_stamps(tenant.catalog, source))

@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from itertools import chain, count
 from pathlib import Path
 
 from memory_assets.errors import ConflictError
@@ -100,7 +101,7 @@ def install(folder: Path, tenant: str | None, *, status_line: bool, dry_run: boo
         if dry_run or action == "keep":
             continue
         if action == "copy":
-            replace_file(path.with_name(path.name + _KEPT), path.read_bytes())
+            replace_file(_free(path.with_name(path.name + _KEPT)), path.read_bytes())
         replace_file(path, text)
     if not dry_run:
         _Installed(_digests(files), held.merged).write(folder)
@@ -169,6 +170,12 @@ def _written(folder: Path) -> _Installed:
     if any(not (folder / name).resolve().is_relative_to(folder.resolve()) for name in listed):
         raise ConflictError(f"{folder / _LIST} names files outside of it; move the folder away first.")
     return _Installed(listed, merged)
+
+
+def _free(path: Path) -> Path:
+    """A name that no file has yet: an earlier copy stays."""
+    names = (path.with_name(f"{path.name}-{number}") for number in count(2))
+    return next(each for each in chain([path], names) if not each.exists())
 
 
 def _digests(files: Mapping[str, str]) -> dict[str, str]:

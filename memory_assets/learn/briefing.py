@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from memory_assets.errors import said
 from memory_assets.learn.brief import FORMAT, NAME, Brief, BriefLine, read_brief
 from memory_assets.learn.frame import line
 from memory_assets.models import Kind, Source, State
@@ -50,7 +51,7 @@ def renew_brief(tenant: "Tenant") -> None:
     """Write the brief anew from the homes and the store, where it differs; a brief that cannot be written is none, and said in the log."""
     with _writing(tenant) as there:
         if there:
-            _write(tenant, _made(tenant))
+            _write(tenant, read_brief(tenant.folder), _made(tenant))
 
 
 def tell_brief(tenant: "Tenant", changed: "Iterable[Memory]") -> None:
@@ -60,7 +61,7 @@ def tell_brief(tenant: "Tenant", changed: "Iterable[Memory]") -> None:
         if there:
             held = read_brief(tenant.folder)
             follows = held and not any(memory.source is Source.PAI_LEARNING for memory in now.values())
-            _write(tenant, _followed(tenant, held, now) if held and follows else _made(tenant))
+            _write(tenant, held, _followed(tenant, held, now) if held and follows else _made(tenant))
 
 
 def _followed(tenant: "Tenant", held: Brief, now: "dict[int, Memory]") -> Brief:
@@ -78,17 +79,17 @@ def _writing(tenant: "Tenant") -> Iterator[bool]:
         with locked(tenant.folder) as there:
             yield there
     except Exception as error:  # noqa: BLE001 - see above
-        _log.warning("the brief was not written: %s", error)
+        _log.warning("the brief was not written: %s", said(error))
 
 
-def _write(tenant: "Tenant", brief: Brief) -> None:
-    if brief != read_brief(tenant.folder):
+def _write(tenant: "Tenant", held: Brief | None, brief: Brief) -> None:
+    if brief != held:
         body = {"format": FORMAT, "memories": brief.memories, "lines": [asdict(each) for each in brief.lines]}
         replace_file(tenant.folder / NAME, json.dumps(body, ensure_ascii=False, separators=(",", ":")))
 
 
 def _made(tenant: "Tenant") -> Brief:
-    entries = _canonical(tenant) if tenant.name == tenant.settings.tenant else []
+    entries = _canonical(tenant) if tenant.is_sources_tenant else []
     chosen = _chosen(tenant)
     memories = {memory.id: memory for memory in tenant.memories.get(chosen)}
     curated = {(entry.kind, entry.name.casefold()) for entry in entries}
@@ -120,7 +121,7 @@ def _chosen(tenant: "Tenant") -> Sequence[int]:
     import duckdb
     import pyarrow as pa
 
-    from_homes = f"source = '{Source.PAI_LEARNING}'" if tenant.name == tenant.settings.tenant else "false"
+    from_homes = f"source = '{Source.PAI_LEARNING}'" if tenant.is_sources_tenant else "false"
     kinds = ", ".join(f"'{kind}'" for kind in _TOLD)
     where = f"state = '{State.ACTIVE}' AND kind IN ({kinds}) AND NOT ({from_homes})"
     rows = tenant.memories.scan(("id", "kind", "project", "importance", "created_at"), where)

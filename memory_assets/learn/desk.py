@@ -7,11 +7,10 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memory_assets.errors import ConflictError, InvalidInputError
+from memory_assets.errors import ConflictError
 from memory_assets.ingest.secrets import masked_in, refusal_of
 from memory_assets.learn import effects, review_file
 from memory_assets.learn.apply import alone, execute, undo
@@ -70,11 +69,8 @@ class Desk:
         Raises:
             InvalidInputError: the files are another tenant's.
         """
+        tenant.must_own_sources()
         settings = tenant.settings
-        if tenant.name != settings.tenant:
-            raise InvalidInputError(
-                f"The silos belong to the tenant {settings.tenant!r}; leave --tenant out, or set MEMORY_TENANT."
-            )
         self.tenant = tenant
         self.now = now or datetime.now(UTC)
         self.folder = tenant.folder / "learn"
@@ -82,6 +78,8 @@ class Desk:
         self.learning_dir = settings.pai_learning_dir
         self.journal = Journal(self.folder / "applies")
         self.review_path = Path(os.path.realpath(self.learning_dir / review_file.NAME))
+        self._read = ""
+        """`review.md` as it was read or written last."""
 
     def silos(self) -> Silos:
         """All silos as they are now; what holds a secret is left alone where the settings refuse secrets."""
@@ -103,12 +101,15 @@ class Desk:
             DamagedError: the decisions cannot be read.
         """
         kept = read_decisions(self.folder)
-        text = self._review_text
+        self._read = text = self._review_text()
         if not text or digest_of(text.encode()) in kept.reviews:
             return kept
-        return kept.with_proposals(
-            self._decided(kept.find(change.id), change) for change in review_file.read(text, kept.proposals)
-        )
+        return self._edited(kept, kept, text)
+
+    def _edited(self, decisions: Decisions, shown: Decisions, text: str) -> Decisions:
+        """Decisions with what a person changed in `review.md`, compared with those that it showed."""
+        changes = review_file.read(text, shown.proposals)
+        return decisions.with_proposals(self._decided(decisions.find(change.id), change) for change in changes)
 
     def is_stale(self) -> bool:
         """Whether the last check is more than a day old, or there was none."""
@@ -136,7 +137,7 @@ class Desk:
                     self.now,
                     lambda texts: self.tenant.with_embedder(lambda embedder: embedder.embed(texts)),
                     reword,
-                    review_file.highest_number(self._review_text),
+                    review_file.highest_number(self._read),
                 )
             checked = Checked(self.now, self.learning_dir, signals, silos.counts.get(Kind.FEEDBACK, 0), proposals)
             after = replace(
@@ -151,7 +152,7 @@ class Desk:
             written = [*reports, self.review_path]
             effects.put(written[0], mine_output(checked).encode())
             effects.put(written[1], last_synthesis(checked).encode())
-            self._keep(after)
+            self._keep(after, before)
             if self.journal.unfinished() is not None:
                 told.append("An apply was interrupted; `memory learn apply` finishes it.")
         return CheckOutcome(silos, checked, tuple(written), tuple(told))
@@ -232,16 +233,22 @@ class Desk:
         self.journal.mark(plan.number, "undone")
         return left
 
-    @cached_property
     def _review_text(self) -> str:
         """The file as it is; empty where there is none."""
         if not self.review_path.is_file() or self.review_path.stat().st_size > _MOST_REVIEW_BYTES:
             return ""
         return self.review_path.read_bytes().decode("utf-8", "replace")
 
-    def _keep(self, decisions: Decisions) -> None:
-        """Write the decisions and `review.md`, each where it differs."""
-        before = self._review_text
+    def _keep(self, decisions: Decisions, shown: Decisions | None = None) -> None:
+        """Write the decisions and `review.md`, each where it differs.
+
+        Args:
+            decisions: what is kept from now on.
+            shown: what `review.md` said when it was read; what a person wrote there since counts too.
+        """
+        before = self._review_text()
+        if before != self._read and digest_of(before.encode()) not in decisions.reviews:
+            decisions = self._edited(decisions, shown or decisions, before)
         at = decisions.checked_at or self.now.isoformat()
         text = review_file.render(
             decisions.proposals, before, at=at, reflections=decisions.reflections, ratings=decisions.ratings
@@ -253,7 +260,7 @@ class Desk:
             write_decisions(self.folder, decisions)
         if wanted and text != before:
             effects.put(self.review_path, text.encode())
-            self.__dict__["_review_text"] = text
+        self._read = text if wanted else before
 
     def _decided(self, proposal: Proposal, change: review_file.Decided) -> Proposal:
         """A proposal after a person's change; keys and passwords in what they wrote are masked unless the settings allow them."""

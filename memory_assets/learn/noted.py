@@ -4,10 +4,11 @@ They are proposals: nothing is remembered of them until somebody stores them. Re
 tools returned, and only wordings that ask for lasting: "from now on", "always", "remember that", "we decided".
 """
 
+import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from memory_assets.display import visible
 
 NAME = "noted.json"
 _MOST = 100
+_MOST_SETTLED = 2_000
+"""Digests that are kept of what was stored or dropped."""
 _MOST_OF_A_SESSION = 20
 _TAIL_BYTES = 8 << 20
 """Of a transcript so much is read, from its end."""
@@ -46,34 +49,72 @@ class Noted:
 
 def read_noted(folder: Path) -> tuple[Noted, ...]:
     """What was noted for the tenant in `folder` and neither stored nor dropped, the oldest first."""
-    try:
-        return tuple(Noted(**each) for each in json.loads((folder / NAME).read_bytes()))
-    except (OSError, ValueError, TypeError):
-        return ()
+    return _read(folder).noted
 
 
 def note(folder: Path, found: Sequence[Noted]) -> None:
-    """Add what was found and was not noted yet; of more than a hundred the newest stay.
+    """Add what was found and was neither noted nor settled yet; of more than a hundred the newest stay.
 
     Raises:
         OSError: it cannot be written.
     """
-    held = read_noted(folder)
-    known = {each.text for each in held}
-    fresh = [each for each in found if each.text not in known]
-    if fresh:
-        keep(folder, [*held, *fresh][-_MOST:])
+    if not found:
+        return
+
+    def added(held: "_Held") -> "_Held":
+        known = {each.text for each in held.noted}
+        fresh = [each for each in found if each.text not in known and _digest(each) not in held.settled]
+        return _Held((*held.noted, *fresh)[-_MOST:], held.settled)
+
+    _change(folder, added)
 
 
-def keep(folder: Path, noted: Sequence[Noted]) -> None:
-    """Put `noted` in place of what was noted.
+def settle(folder: Path, settled: Sequence[Noted]) -> None:
+    """Note what was stored or dropped no longer, also where its session, read once more, still says it.
 
     Raises:
         OSError: it cannot be written.
     """
+
+    def without(held: "_Held") -> "_Held":
+        gone = [_digest(each) for each in settled]
+        left = tuple(each for each in held.noted if _digest(each) not in gone)
+        return _Held(left, (*held.settled, *gone)[-_MOST_SETTLED:])
+
+    _change(folder, without)
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """The file: what is noted, and digests of what was noted and is settled."""
+
+    noted: tuple[Noted, ...] = ()
+    settled: tuple[str, ...] = ()
+
+
+def _read(folder: Path) -> _Held:
+    try:
+        said = json.loads((folder / NAME).read_bytes())
+        noted, settled = (said, []) if isinstance(said, list) else (said["noted"], said["settled"])
+        return _Held(tuple(Noted(**each) for each in noted), tuple(map(str, settled)))
+    except (OSError, ValueError, KeyError, TypeError):
+        return _Held()
+
+
+def _change(folder: Path, change: Callable[[_Held], _Held]) -> None:
+    """Replace the file by what `change` makes of it, one process at a time."""
     from memory_assets.stores.files import replace_file
+    from memory_assets.stores.locks import locked
 
-    replace_file(folder / NAME, json.dumps([asdict(each) for each in noted], ensure_ascii=False))
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with locked(folder):
+        held = _read(folder)
+        if (changed := change(held)) != held:
+            replace_file(folder / NAME, json.dumps(asdict(changed), ensure_ascii=False))
+
+
+def _digest(each: Noted) -> str:
+    return hashlib.blake2b(each.text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 def find_sentences(transcript: Path, project: str, session: str) -> list[Noted]:

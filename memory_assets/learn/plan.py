@@ -1,14 +1,16 @@
 """What an apply is going to do: which canonical files it writes, and which silo files are deleted once they stand there.
 
 A silo file is taken only if it is, byte for byte, what the last check read. Of several memories of one name in one home, those that
-say the same are merged; of those that say different things the newest wins, and the others are kept as history.
+say the same are merged. Of those of one project that say different things the newest stands, and the others are kept as history;
+those of different projects all stand, each under a name of its own. Feedback of one name is one entry, because a person accepted it.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from pathlib import Path
+from itertools import chain, count
+from pathlib import Path, PurePath
 
 from memory_assets.errors import StoreError
 from memory_assets.learn.canonical import (
@@ -26,6 +28,7 @@ from memory_assets.learn.journal import Placed, Plan, Taken
 from memory_assets.learn.proposals import Decisions, Evidence, Proposal, Status
 from memory_assets.learn.silos import SiloEntry, Silos, digest_of
 from memory_assets.models import Kind
+from memory_assets.sources.projects import slug_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +84,18 @@ class _Candidate:
     def said(self) -> tuple[str, str]:
         return _said(self.description, self.body)
 
+    @property
+    def project(self) -> str:
+        """The working directory that it comes from, or its slug."""
+        return self.sources[0].item.project if self.sources else ""
+
     def file(self, now: datetime, learning_dir: Path, hooks: Sequence[str], others: Iterable[str]) -> bytes:
         """The canonical file that it would be."""
         if not self.sources:
             assert self.proposal
             return _learned(self, self.proposal.evidence, now, learning_dir)
-        newest = replace(self.sources[0], hooks=tuple(hooks))
+        item = replace(self.sources[0].item, title=self.name)
+        newest = replace(self.sources[0], item=item, hooks=tuple(hooks))
         if self.proposal is None or (len(self.sources) == 1 and not self.proposal.edited):
             return moved_file(newest, now, others)
         merged = [*(str(each.path) for each in self.sources[1:]), *others]
@@ -114,9 +123,11 @@ def make_plan(number: int, silos: Silos, homes: Homes, decisions: Decisions, lea
     for candidate in candidates:
         groups[candidate.kind, candidate.name].append(candidate)
     taken_names = {kind: _names_in(learning_dir / home) for kind, home in HOME_OF.items()}
-    builder = _Builder(learning_dir, now, homes, taken_names)
+    standing = _Standing(homes)
+    builder = _Builder(learning_dir, now, standing, taken_names)
     for (kind, name), group in sorted(groups.items()):
-        builder.add(kind, name, group)
+        for called, members in _by_entry(kind, name, group, standing, builder.told).items():
+            builder.add(kind, called, members)
     accepted = tuple(candidate.proposal.id for candidate in candidates if candidate.proposal)
     plan = Plan(number, _iso(now), tuple(builder.placed), tuple(builder.taken), accepted, tuple(builder.told))
     return Planned(plan, builder.contents, tuple(builder.outdone), tuple(waiting))
@@ -153,6 +164,66 @@ def _candidates(silos: Silos, decisions: Decisions, waiting: list[Waiting]) -> I
         yield _Candidate(Kind.FEEDBACK, proposal.name, *said, written, tuple(sources), proposal)
 
 
+class _Standing:
+    """The entries of the homes, by what they are called and by what they say."""
+
+    def __init__(self, homes: Homes) -> None:
+        self._called: dict[tuple[Kind, str], CanonicalEntry] = {}
+        self._saying: dict[tuple[Kind, tuple[str, str]], list[str]] = defaultdict(list)
+        for entry in homes.entries:
+            if self._called.setdefault((entry.kind, entry.name), entry) is entry:
+                self._saying[entry.kind, _said(entry.description, entry.body)].append(entry.name)
+
+    def called(self, kind: Kind, name: str) -> CanonicalEntry | None:
+        """The entry of a name in its home."""
+        return self._called.get((kind, name))
+
+    def saying(self, kind: Kind, name: str, said: tuple[str, str]) -> list[str]:
+        """What the entries are called that say it under a name, with or without a project behind it."""
+        found = self._saying.get((kind, said), ())
+        return [called for called in found if called == name or called.startswith(f"{name} (")]
+
+
+def _by_entry(
+    kind: Kind, name: str, group: list[_Candidate], standing: _Standing, told: list[str]
+) -> dict[str, list[_Candidate]]:
+    """Return which candidates of one name are for which entry, by the entry's name: that name, or with its project behind it."""
+    if kind is Kind.FEEDBACK:
+        return {name: group}
+    of_project: dict[str, list[_Candidate]] = defaultdict(list)
+    for candidate in sorted(group, key=lambda each: each.written_at, reverse=True):
+        of_project[candidate.project].append(candidate)
+    found: dict[str, list[_Candidate]] = {}
+    says: dict[str, tuple[str, str]] = {}
+    others: list[tuple[str, list[_Candidate]]] = []
+    for project, members in of_project.items():
+        named = (standing.called(kind, each) for each in (name, *_qualified(name, project)))
+        own = next((entry for entry in named if entry and slug_of(entry.source_cwd) == slug_of(project)), None)
+        if own:
+            found[own.name] = members
+            newer = own.written_at > members[0].written_at
+            says[own.name] = _said(own.description, own.body) if newer else members[0].said
+        else:
+            others.append((project, members))
+    for project, members in others:
+        said = members[0].said
+        alike = [called for called, text in says.items() if text == said]
+        alike += [called for called in standing.saying(kind, name, said) if called not in says]
+        names = [name, *_qualified(name, project)]
+        free = (each for each in chain(names, map(f"{names[-1]} {{}}".format, count(2))) if each not in says)
+        called = alike[0] if alike else next(each for each in free if not standing.called(kind, each))
+        found.setdefault(called, []).extend(members)
+        says.setdefault(called, said)
+        if not alike and called != name:
+            told.append(f"{HOME_OF[kind]}: {name!r} of {project} says something else than that of others and becomes {called!r}.")
+    return found
+
+
+def _qualified(name: str, project: str) -> tuple[str, str]:
+    """Return a name with its project behind it, shortly and in full."""
+    return f"{name} ({PurePath(project).name or project})", f"{name} ({project})"
+
+
 def _undecided(proposal: Proposal | None) -> str:
     if proposal is None:
         return "it is feedback that no check has proposed yet"
@@ -167,7 +238,7 @@ class _Builder:
 
     learning_dir: Path
     now: datetime
-    homes: Homes
+    standing: _Standing
     names: dict[Kind, set[str]]
     """Of the files in each home."""
     placed: list[Placed] = field(default_factory=list)
@@ -178,7 +249,7 @@ class _Builder:
 
     def add(self, kind: Kind, name: str, group: list[_Candidate]) -> None:
         """Decide between all that have one name in one home."""
-        there = next((entry for entry in self.homes.of(kind) if entry.name == name), None)
+        there = self.standing.called(kind, name)
         newest = max(group, key=lambda each: (each.written_at, [str(source.path) for source in each.sources]))
         stays = there is not None and (
             there.written_at > newest.written_at or _said(there.description, there.body) == newest.said
@@ -191,7 +262,7 @@ class _Builder:
             stands = self._keep(there, alike, hooks)
         else:
             others = [str(source.path) for each in group if each is not newest for source in each.sources]
-            new = newest.file(self.now, self.learning_dir, hooks, others)
+            new = replace(newest, name=name).file(self.now, self.learning_dir, hooks, others)
             stands = self._place(path, new, there.path.read_bytes() if there else None)
             if there:
                 self._outdo(there, path)

@@ -120,7 +120,7 @@ def _by_section(lines: tuple[BriefLine, ...], names: frozenset[str]) -> Iterator
 def _nudges(places: "Places") -> list[str]:
     if not places.is_sources_tenant:
         return []
-    waiting = count_waiting(places.claude_projects_dir)
+    waiting = count_waiting(places.claude_projects_dir, places.folder)
     nudges: list[str] = []
     if waiting.memories >= places.nudge_from:
         nudges.append(f"{waiting}: the user may curate them (/memory:learn, or `memory learn check`).")

@@ -13,6 +13,6 @@ def status_line(places: "Places") -> str:
     """Such as "1,204 memories, 7 un-ingested memories across 3 silos"."""
     brief = read_brief(places.folder)
     parts = [f"{brief.memories:,} memor{'y' if brief.memories == 1 else 'ies'}" if brief else "no memories yet"]
-    if places.is_sources_tenant and (waiting := count_waiting(places.claude_projects_dir)).memories:
+    if places.is_sources_tenant and (waiting := count_waiting(places.claude_projects_dir, places.folder)).memories:
         parts.append(str(waiting))
     return ", ".join(parts)

@@ -1,7 +1,10 @@
 """How many memories lie in Claude Code's silos that were not curated yet: seed 002's queue, counted by looking, not by reading."""
 
+import hashlib
+import json
 import os
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,21 +28,48 @@ class Waiting:
         return f"{self.memories:,} un-ingested {memories} across {self.silos:,} silo{'' if self.silos == 1 else 's'}"
 
 
-def count_waiting(projects: Path) -> Waiting:
-    """What waits in the silos below Claude Code's folder of projects; what cannot be looked into counts as nothing."""
-    counts = [_recognised(os.path.join(entry.path, "memory")) for entry in _entries(str(projects))]  # noqa: PTH118 - a third of the time
+def count_waiting(projects: Path, tenant_folder: Path) -> Waiting:
+    """What waits in the silos below Claude Code's folder of projects; what cannot be looked into counts as nothing.
+
+    Feedback that was rejected, and says still what it said then, stays where it is and waits for nothing.
+    """
+    rejected = _rejected(tenant_folder / "learn" / "proposals.json")
+    counts = [_recognised(os.path.join(entry.path, "memory"), rejected) for entry in _entries(str(projects))]  # noqa: PTH118 - a third of the time
     return Waiting(sum(counts), sum(count > 0 for count in counts))
 
 
-def _recognised(folder: str) -> int:
+def _rejected(decisions: Path) -> dict[str, str]:
+    """The silo files of rejected proposals, by path, with the digest of each as it was rejected."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        if b'"REJECTED"' in (data := decisions.read_bytes()):
+            proposals = json.loads(data)["proposals"]
+            return {
+                each["path"]: each["digest"]
+                for proposal in proposals
+                if proposal["status"] == "REJECTED"
+                for each in proposal["evidence"]
+                if each["origin"] == "silo"
+            }
+    return {}
+
+
+def _recognised(folder: str, rejected: dict[str, str]) -> int:
     return sum(
         entry.name.endswith(".md")
         and entry.name != _INDEX
         and not entry.name.startswith(".")
         and entry.is_file(follow_symlinks=False)
         and _is_memory(entry.path)
+        and not (entry.path in rejected and _digest(entry.path) == rejected[entry.path])
         for entry in _entries(folder)
     )
+
+
+def _digest(path: str) -> str:
+    try:
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    except OSError:
+        return ""
 
 
 def _is_memory(path: str) -> bool:

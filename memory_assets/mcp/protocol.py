@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from memory_assets.display import visible
-from memory_assets.errors import MemoryAssetsError, NotFoundError
+from memory_assets.errors import MemoryAssetsError, NotFoundError, trace
 from memory_assets.mcp.prompts import PROMPTS, Prompt
 from memory_assets.mcp.resources import RESOURCES, TEMPLATES, read_resource
 from memory_assets.mcp.tools import DAILY, PAI, RARE, Session, Tool
@@ -58,7 +58,7 @@ class Server:
 
     def __init__(self, session: Session, *, all_tools: bool = False) -> None:
         self._session = session
-        pai = all_tools or in_use(session.tenant.settings)
+        pai = session.tenant.is_sources_tenant and (all_tools or in_use(session.tenant.settings))
         offered = DAILY + (RARE if all_tools else ()) + (PAI if pai else ())
         self._tools: dict[str, type[Tool]] = {tool.name: tool for tool in offered}
         self._prompts: dict[str, Prompt] = {prompt.name: prompt for prompt in PROMPTS}
@@ -95,8 +95,8 @@ class Server:
             return {"jsonrpc": "2.0", "id": number, "result": self._result(method, message.get("params"))}
         except _ProtocolError as error:
             return {"jsonrpc": "2.0", "id": number, "error": error.body}
-        except Exception:  # noqa: BLE001 - one request that fails must not end the others
-            _log.exception("%s failed", method)
+        except Exception as error:  # noqa: BLE001 - one request that fails must not end the others
+            _log.error("%s failed: %s", method, trace(error))
             return failure(number, _INTERNAL_ERROR, "An internal error occurred.")
 
     def _result(self, method: str, params: object) -> Message:

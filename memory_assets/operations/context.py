@@ -99,7 +99,7 @@ def _with_tana(tenant: "Tenant", store: "StoreReader", *, offline: bool) -> "Rea
 
     settings = tenant.settings
     as_read = TanaAsRead(store)
-    asked = not offline and tenant.name == settings.tenant
+    asked = not offline and tenant.is_sources_tenant
     if asked and (settings.tana_token or settings.tana_replay or not as_read.empty):
         from memory_assets.tana.client import TanaClient
         from memory_assets.tana.errors import TanaError

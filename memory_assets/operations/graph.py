@@ -40,13 +40,14 @@ def draw_learnings(tenant: "Tenant", file: Path) -> Drawn:
     """Draw the learnings of seed.json with what they are linked to in Tana, as it was last read.
 
     Raises:
-        InvalidInputError: seed.json cannot be read.
+        InvalidInputError: seed.json cannot be read, or is another tenant's.
         SettingsError: plotly is not installed.
         StoreError: mapping or ledger cannot be used.
         OSError: the file cannot be written; what was there stays.
     """
     from memory_assets.tana.network import learning_network
 
+    tenant.must_own_sources()
     return _drawn(learning_network(tenant), file, "What was learned")
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, Field
 
 from memory_assets.errors import NotFoundError
-from memory_assets.learn.noted import Noted, keep, read_noted
+from memory_assets.learn.noted import Noted, read_noted, settle
 from memory_assets.models import Kind, NewMemory, Source
 from memory_assets.operations.answers import Answer, LocalTime
 from memory_assets.operations.store import store
@@ -63,7 +63,7 @@ def store_noted(tenant: "Tenant", numbers: Sequence[int]) -> NotedSentences:
         memory = store(
             tenant, NewMemory(each.text, Source.CLI, Kind.FEEDBACK, project=each.project, session=each.session, author="user")
         )
-        _drop(tenant, [each])
+        settle(tenant.folder, [each])
         stored.append(_view(number, each, memory.id))
     return NotedSentences(noted=tuple(stored), count=len(stored), outcome="stored")
 
@@ -75,7 +75,7 @@ def drop_noted(tenant: "Tenant", numbers: Sequence[int]) -> NotedSentences:
         NotFoundError: there is none of such a number.
     """
     picked = _picked(tenant, numbers)
-    _drop(tenant, [each for _, each in picked])
+    settle(tenant.folder, [each for _, each in picked])
     return NotedSentences(noted=tuple(_view(*each) for each in picked), count=len(picked), outcome="dropped")
 
 
@@ -85,11 +85,6 @@ def _picked(tenant: "Tenant", numbers: Sequence[int]) -> list[tuple[int, Noted]]
         if number not in held:
             raise NotFoundError(f"Nothing is noted under the number {number}; `memory noted` lists what is.")
     return [(number, each) for number, each in held.items() if not numbers or number in numbers]
-
-
-def _drop(tenant: "Tenant", gone: Sequence[Noted]) -> None:
-    if gone:
-        keep(tenant.folder, [each for each in read_noted(tenant.folder) if each not in gone])
 
 
 def _view(number: int, each: Noted, stored: int | None = None) -> NotedView:

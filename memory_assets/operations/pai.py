@@ -122,12 +122,14 @@ def schema_init(tenant: "Tenant", *, dry_run: bool = False) -> SchemaView:
     """Make what a workspace lacks of #pai_learning and #pai_proposal.
 
     Raises:
+        InvalidInputError: seed.json and Tana are another tenant's.
         TanaError: Tana is away or refuses.
     """
     from memory_assets.tana.client import TanaClient
     from memory_assets.tana.schema import ensure_schema
     from memory_assets.tana.workspaces import resolve_workspace
 
+    tenant.must_own_sources()
     client = TanaClient.open(tenant.settings)
     workspace = resolve_workspace(tenant.settings, client.workspaces())
     archive = tenant.settings.tana_leaving == "archive"
@@ -155,13 +157,14 @@ def pai_sync(
         progress: told how many of how many entries are done.
 
     Raises:
-        InvalidInputError: seed.json cannot be read.
+        InvalidInputError: seed.json cannot be read, or is another tenant's.
         StoreError: the mapping or the ledger cannot be used.
         TanaError: Tana refuses; where it is only away, the answer says so and the changes wait.
     """
     from memory_assets.tana.config import integration
     from memory_assets.tana.sync import sync
 
+    tenant.must_own_sources()
     at = _elsewhere(tenant, seed_path, workspace)
     said = integration(at.settings)
     if said.enabled is False:
@@ -283,12 +286,14 @@ def pai_people(tenant: "Tenant", *, dry_run: bool = False) -> PeopleView:
     """Find the #person node of each relationship file of pai-seed, and keep those that are certain for the links of learnings.
 
     Raises:
+        InvalidInputError: seed.json and Tana are another tenant's.
         TanaError: Tana is away or refuses.
         StoreError: the ledger cannot be used.
     """
     from memory_assets.tana.client import TanaClient
     from memory_assets.tana.people import relate_people
 
+    tenant.must_own_sources()
     found = relate_people(tenant, TanaClient.open(tenant.settings), dry_run=dry_run)
     people = [
         PersonView(

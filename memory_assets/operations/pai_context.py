@@ -180,7 +180,11 @@ def _related(nodes: Sequence[ActiveView]) -> str:
 
 
 def read_tana_activity(tenant: "Tenant", workspace: str = "") -> str:
-    """Read from Tana how alive it is around the learnings; where that cannot be done, the reason, and what was known stays."""
+    """Read from Tana how alive it is around the learnings; where that cannot be done, the reason, and what was known stays.
+
+    Raises:
+        InvalidInputError: seed.json and Tana are another tenant's.
+    """
     from memory_assets.tana.activity import read_activity
     from memory_assets.tana.client import TanaClient
     from memory_assets.tana.config import integration
@@ -189,6 +193,7 @@ def read_tana_activity(tenant: "Tenant", workspace: str = "") -> str:
     from memory_assets.tana.schema import Schema, known_tags
     from memory_assets.tana.workspaces import resolve_workspace
 
+    tenant.must_own_sources()
     if integration(tenant.settings).enabled is False or not Ledger(tenant.folder).path.exists():
         return ""
     try:
@@ -212,11 +217,12 @@ def pai_freshness(tenant: "Tenant", *, threshold: int | None = None, kind: str =
         kind: only patterns, insights or self_knowledge.
 
     Raises:
-        InvalidInputError: seed.json cannot be read.
+        InvalidInputError: seed.json cannot be read, or is another tenant's.
         StoreError: the mapping or the ledger cannot be used.
     """
     from memory_assets.tana.freshness import freshness
 
+    tenant.must_own_sources()
     found = freshness(tenant, threshold=threshold, kind=kind)
     return FreshnessList(learnings=tuple(map(FreshnessView.of, found)))
 
@@ -231,12 +237,13 @@ def pai_context(tenant: "Tenant", topic: str, *, max_tokens: int = 2000, kind: s
         kind: only patterns, insights or self_knowledge.
 
     Raises:
-        InvalidInputError: seed.json cannot be read.
+        InvalidInputError: seed.json cannot be read, or is another tenant's.
         StoreError: a store cannot be used.
     """
     from memory_assets.language.tokens import count_tokens
     from memory_assets.tana.freshness import freshness
 
+    tenant.must_own_sources()
     found = freshness(tenant, kind=kind)
     chosen = [one for one, _ in _ranked(found, [topic], _by_meaning(tenant, topic))]
     low, high = 0, len(chosen)
@@ -335,7 +342,7 @@ def pai_session_start(tenant: "Tenant", *, project: str = "") -> SessionStart:
         project: name of the project that the session is in; seed.json's active ones come beside it.
 
     Raises:
-        InvalidInputError: seed.json cannot be read.
+        InvalidInputError: seed.json cannot be read, or is another tenant's.
         StoreError: mapping or ledger cannot be used.
     """
     from memory_assets.sources.pai_seed import active_projects
@@ -345,6 +352,7 @@ def pai_session_start(tenant: "Tenant", *, project: str = "") -> SessionStart:
     from memory_assets.tana.ledger import Ledger
     from memory_assets.tana.schema import PROPOSAL
 
+    tenant.must_own_sources()
     if integration(tenant.settings).enabled is False:
         return SessionStart()
     seed = read_seed(tenant.settings.pai_seed)

@@ -122,8 +122,8 @@ def _found(tenant: "Tenant") -> Iterator[tuple[str, list[tuple[str, str]]]]:
     for file in _copies(tenant):
         yield f"The copies of what was curated, {file}", list(secrets_in(file.read_bytes().decode("utf-8", "replace")))
     for file in sorted(tenant.folder.glob(_DELETED)):
-        lines = file.read_text(encoding="utf-8").splitlines()
-        yield str(file), [secret for line in lines for secret in secrets_in(json.loads(line))]
+        with file.open("rb") as lines:
+            yield str(file), [secret for line in lines for secret in secrets_in(json.loads(line))]
 
 
 def _copies(tenant: "Tenant") -> list[Path]:
@@ -184,8 +184,9 @@ def _with_masked_notes(rows: pa.Table) -> pa.Table:
 def _mask_lines(file: Path) -> None:
     from memory_assets.stores.files import replace_file
 
-    lines: list[Any] = [masked_in(json.loads(line)) for line in file.read_text(encoding="utf-8").splitlines()]
-    replace_file(file, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
+    with file.open("rb") as lines:
+        masked: list[Any] = [masked_in(json.loads(line)) for line in lines]
+    replace_file(file, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in masked))
 
 
 def _holding(folder: Path, secrets: Iterable[str]) -> Sequence[Path]:

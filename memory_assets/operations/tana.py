@@ -43,6 +43,7 @@ def read_tana(
         on_progress: told how many nodes are read and how many are to be.
 
     Raises:
+        InvalidInputError: Tana is another tenant's.
         TanaError: Tana is away, refuses the token, or it is not clear which workspace is meant.
         StoreError: the catalog cannot be written.
     """
@@ -50,6 +51,7 @@ def read_tana(
     from memory_assets.tana.reading import MOST_READ, read_workspace
     from memory_assets.tana.workspaces import resolve_workspace
 
+    tenant.must_own_sources()
     client = TanaClient.open(tenant.settings)
     workspace = resolve_workspace(tenant.settings, client.workspaces())
     done = read_workspace(tenant.catalog, client, workspace, most=most or MOST_READ, on_progress=on_progress)

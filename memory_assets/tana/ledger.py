@@ -78,6 +78,7 @@ class Ledger:
                 self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             there = write or self.path.exists()
             connection = sqlite3.connect(self.path if there else ":memory:", timeout=30)
+            connection.execute("PRAGMA secure_delete = ON")
             if write or not there:
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("PRAGMA synchronous = FULL")
@@ -146,11 +147,13 @@ class Ledger:
             rows.execute("DELETE FROM queue WHERE seed_id = ?", [seed_id])
 
     def forget(self, seed_ids: Iterable[str]) -> None:
-        """Entries that are no more in Tana."""
+        """Entries that are no more in Tana; no byte of what was sent of them stays."""
         listed = [(seed_id,) for seed_id in seed_ids]
         with self._open(write=True) as rows:
             for table in ("sent", "queue", "links"):
                 rows.executemany(f"DELETE FROM {table} WHERE seed_id = ?", listed)
+        with self._open(write=True) as rows:
+            rows.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def queue(self, changes: dict[str, str]) -> None:
         """What waits for Tana, seed id -> change, in place of what waited; what waited already keeps its time."""

@@ -88,7 +88,7 @@ def read_node(markdown: str) -> Outline:
 def _items(markdown: str) -> Iterator[tuple[int, str]]:
     """The entries of a list with their levels; a line that begins none goes on with the one before."""
     held: tuple[int, str] | None = None
-    for line in markdown.splitlines():
+    for line in markdown.split("\n"):
         bare = line.lstrip(" ")
         if bare.startswith("- "):
             if held:
@@ -146,7 +146,7 @@ def read_schema(markdown: str) -> dict[str, TemplateField]:
     """The fields of a `tags.getSchema` answer by name; of two with one name the first."""
     found: dict[str, TemplateField] = {}
     last: TemplateField | None = None
-    for line in markdown.splitlines():
+    for line in markdown.split("\n"):
         if named := _TEMPLATE_FIELD.match(line):
             label = named[3].strip()
             kind = next((api for shown, api in LABELS.items() if label == shown or label.startswith(f"{shown} ")), label)

@@ -59,7 +59,7 @@ class Replay(httpx.AsyncBaseTransport):
     def __init__(self, path: Path) -> None:
         self._answers: defaultdict[tuple[str, str, str], deque[tuple[int, str]]] = defaultdict(deque)
         try:
-            for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+            for number, line in enumerate(path.read_bytes().splitlines(), start=1):
                 try:
                     said = json.loads(line)
                     key = (said["method"], said["path"], said["sent"])

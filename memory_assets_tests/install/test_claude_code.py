@@ -78,12 +78,15 @@ def test_what_its_owner_changed_is_never_lost(folder: Path) -> None:
     assert "left, because you changed it" in install("--remove", "--dry-run")
     assert "your version is kept" in install()
     assert (folder / "commands/recall.md.yours").read_text() == "my words"
+    changed.write_text("more words")
+    assert "your version is kept" in install()
     changed.write_text("my words again")
     install("--remove")
     assert everything(folder) == {
         "commands/mine.md": b"my command",
         "commands/recall.md": b"my words again",
         "commands/recall.md.yours": b"my words",
+        "commands/recall.md.yours-2": b"more words",
     }
 
 

@@ -1,6 +1,7 @@
 """What is noted when a session ends: the user's own words that ask for lasting, and nothing else."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from memory_assets.cli.main import cli
-from memory_assets.learn.noted import read_noted
+from memory_assets.learn.noted import Noted, note, read_noted
 from memory_assets.settings import Settings
 from memory_assets.tenants import Tenant
 
@@ -85,3 +86,19 @@ def test_what_was_noted_is_stored_or_dropped_and_a_session_is_reminded(transcrip
     assert CliRunner().invoke(cli, ["noted", "1"]).exit_code == 2
     assert CliRunner().invoke(cli, ["noted", "--drop"]).output.startswith("Dropped:\n1. From now on")
     assert CliRunner().invoke(cli, ["noted"]).output == "Nothing is noted.\n"
+
+
+def test_what_was_dropped_or_stored_is_not_noted_again_when_its_session_ends(transcript: Path, settings: Settings) -> None:
+    end(transcript, hook_event_name="PreCompact", trigger="auto")
+    CliRunner().invoke(cli, ["noted", "--drop", "1"])
+    CliRunner().invoke(cli, ["noted", "--store", "1"])
+    end(transcript, hook_event_name="SessionEnd", reason="clear")
+    assert len(read_noted(settings.tenant_dir())) == 1
+    assert "DuckDB" not in (settings.tenant_dir() / "noted.json").read_text()
+
+
+def test_sessions_that_end_at_once_all_are_noted(settings: Settings) -> None:
+    found = [[Noted(f"Always mind rule {number}.", "", "", f"s{number}")] for number in range(40)]
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda each: note(settings.tenant_dir(), each), found))
+    assert len(read_noted(settings.tenant_dir())) == 40

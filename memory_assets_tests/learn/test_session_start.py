@@ -20,6 +20,7 @@ from memory_assets.learn import session_start as module
 from memory_assets.learn.brief import NAME, BriefLine, read_brief
 from memory_assets.learn.briefing import renew_brief
 from memory_assets.learn.frame import BULLET, CLOSING, LABEL, OPENING, framed, line
+from memory_assets.learn.proposals import Status
 from memory_assets.learn.waiting import Waiting, count_waiting
 from memory_assets.models import Kind, NewMemory, Source
 from memory_assets.operations.edit import edit
@@ -28,6 +29,7 @@ from memory_assets.operations.store import store
 from memory_assets.places import read_places
 from memory_assets.settings import Settings, load_settings
 from memory_assets.tenants import Tenant
+from memory_assets_tests.learn.conftest import OpenDesk, decide
 
 
 def told(kind: str, text: str, project: str = "", number: int | None = 1) -> BriefLine:
@@ -151,7 +153,7 @@ def test_the_nudge_counts_what_waits_in_silos(settings: Settings, write_silo: An
         b"---\r\nname: x\r\nmetadata: \r\n  node_type: memory\r\n  type: feedback\r\n---\r\nBody.\r\n"
     )
     (folder / "link.md").symlink_to(folder / "note0.md")
-    assert count_waiting(settings.claude_projects_dir) == Waiting(5, 2)
+    assert count_waiting(settings.claude_projects_dir, settings.tenant_dir()) == Waiting(5, 2)
     assert "5 un-ingested memories across 2 silos" in hook(cwd=str(atlas))
     assert CliRunner().invoke(cli, ["status", "--line"]).output == "no memories yet, 5 un-ingested memories across 2 silos\n"
     (folder / "nested.md").unlink()
@@ -266,3 +268,15 @@ def test_the_hook_and_the_status_line_import_nothing_heavy(settings: Settings, t
         assert b"baker" in ended.stdout or b"1 memory" in ended.stdout
         imported = {entry.rpartition("|")[2].strip().partition(".")[0] for entry in ended.stderr.decode().splitlines()}
         assert {"dagster", "lancedb", "spacy", "duckdb", "pyarrow", "numpy", "pydantic", "tiktoken", "yaml"}.isdisjoint(imported)
+
+
+def test_what_was_rejected_does_not_wait_until_it_says_something_else(
+    curated_home: Path, open_desk: OpenDesk, settings: Settings
+) -> None:
+    open_desk().check()
+    waiting = count_waiting(settings.claude_projects_dir, settings.tenant_dir())
+    decide(open_desk(), tabs=Status.REJECTED)
+    assert count_waiting(settings.claude_projects_dir, settings.tenant_dir()).memories == waiting.memories - 1
+    tabs = next(settings.claude_projects_dir.glob("*/memory/tabs.md"))
+    tabs.write_text(tabs.read_text() + "And spaces elsewhere.\n")
+    assert count_waiting(settings.claude_projects_dir, settings.tenant_dir()) == waiting

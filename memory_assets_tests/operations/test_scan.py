@@ -70,3 +70,13 @@ def test_the_command_exits_with_1_while_a_secret_is_there(tenant: Tenant):
     assert PASSWORD not in found.output
     assert CliRunner().invoke(command, ["--mend"]).exit_code == 0
     assert CliRunner().invoke(command, []).exit_code == 0
+
+
+def test_deleted_memories_with_line_breaks_of_unicode_are_looked_through(tenant: Tenant):
+    deleted = tenant.folder / "deleted" / "2026.jsonl"
+    deleted.parent.mkdir(parents=True)
+    text = f"One\u2028two\x85three {TOKEN}"
+    deleted.write_text(json.dumps({"content": text}, ensure_ascii=False) + "\n", encoding="utf-8")
+    assert len(scan(tenant).leaks) == 1
+    mend(tenant)
+    assert json.loads(deleted.read_text(encoding="utf-8"))["content"].startswith("One\u2028two\x85three [secret:")

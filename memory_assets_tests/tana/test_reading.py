@@ -4,6 +4,7 @@ import dagster as dg
 import pytest
 
 from memory_assets.tana.client import TanaClient
+from memory_assets.tana.markdown import read_node
 from memory_assets.tana.reading import Reading, read_workspace
 from memory_assets.tenants import Tenant
 from memory_assets_tests.tana.stand_in import StandIn, Tuple, Value
@@ -131,3 +132,9 @@ def test_the_asset_reads_what_the_token_opens_and_says_when_tana_is_away(
     monkeypatch.delenv("MEMORY_TANA_TOKEN")
     assert "set MEMORY_TANA_TOKEN" in str(materialised()["note"])
     assert len(names(tenant)) > 20
+
+
+def test_a_line_separator_in_a_name_begins_no_node_and_no_field():
+    held = read_node("- One\u2028- **Seed Entry ID**: pat_9999\x85- Two <!-- node-id: a1 -->\n  - Child <!-- node-id: b2 -->")
+    assert [child.id for child in held.children] == ["b2"]
+    assert (held.id, held.fields) == ("a1", {})

@@ -88,4 +88,4 @@ def proposals(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.M
 
 def _desk(tenant: Tenant) -> Desk | None:
     """Where a tenant curates; None for one that the settings do not name, which has no files of its own."""
-    return Desk(tenant) if tenant.name == tenant.settings.tenant else None
+    return Desk(tenant) if tenant.is_sources_tenant else None

@@ -52,7 +52,7 @@ def _materialize(
     started = perf_counter()
     tenant = memory.open(context.partition_key)
     known: dict[str, FileStamp] = known_stamps(tenant.catalog, source)
-    if tenant.name == tenant.settings.tenant:
+    if tenant.is_sources_tenant:
         note_seen(context, context.asset_key.to_user_string(), source_stamp(tenant, source, root))
         limit = tenant.settings.source_max_bytes
         found = scan(root, known, max_bytes=limit) if limit else scan(root, known)

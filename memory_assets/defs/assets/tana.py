@@ -11,13 +11,13 @@ from memory_assets.defs.partitions import TENANTS, partitioned_checks
 from memory_assets.defs.resources import MemoryResource
 from memory_assets.operations.pai_context import read_tana_activity
 from memory_assets.operations.tana import read_tana
-from memory_assets.settings import Settings
 from memory_assets.tana.agreement import disagreement
 from memory_assets.tana.client import TanaClient, token_of
 from memory_assets.tana.config import integration
 from memory_assets.tana.errors import TanaAwayError
 from memory_assets.tana.freshness import store_activity
 from memory_assets.tana.sync import sync
+from memory_assets.tenants import Tenant
 
 GROUP = "tana"
 
@@ -30,8 +30,11 @@ with partitioned_checks():
     )
 
 
-def _unused(settings: Settings) -> str:
+def _unused(tenant: Tenant) -> str:
     """Why Tana is left alone, so that materialising all succeeds without it; empty where it is used."""
+    settings = tenant.settings
+    if not tenant.is_sources_tenant:
+        return f"Tana belongs to the tenant {settings.tenant!r}."
     if integration(settings).enabled is False:
         return "tanaIntegration is switched off in pai-seed's configuration."
     if not (settings.tana_replay or token_of(settings)):
@@ -45,7 +48,7 @@ def tana_graph(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.
     """Nodes, fields and links of a workspace of Tana: what changed is read, a few thousand nodes at a time, none from the trash."""
     started = perf_counter()
     tenant = memory.open(context.partition_key)
-    if why_not := _unused(tenant.settings):
+    if why_not := _unused(tenant):
         return dg.MaterializeResult(metadata={"note": f"Nothing is read: {why_not}"})
     try:
         done = read_tana(tenant, on_progress=lambda read, planned: context.log.info(f"read {read} of {planned} nodes"))
@@ -80,7 +83,7 @@ def tana_learnings(context: dg.AssetExecutionContext, memory: MemoryResource) ->
     """seed.json mirrored in Tana: what changed is created, updated or trashed, nothing twice. Waits where Tana is away."""
     started = perf_counter()
     tenant = memory.open(context.partition_key)
-    if why_not := _unused(tenant.settings):
+    if why_not := _unused(tenant):
         unseen = dg.AssetCheckResult(passed=True, description=f"Nothing was compared: {why_not}")
         return dg.MaterializeResult(metadata={"note": f"Nothing is sent: {why_not}"}, check_results=[unseen])
     client = TanaClient.open(tenant.settings)
@@ -115,7 +118,7 @@ def freshness(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.M
     """What keeps learnings alive in Tana: the activity of what they are linked to, for the scores."""
     started = perf_counter()
     tenant = memory.open(context.partition_key)
-    why_not = read_tana_activity(tenant)
+    why_not = _unused(tenant) or read_tana_activity(tenant)
     alive = store_activity(tenant)
     return dg.MaterializeResult(
         metadata={"dagster/partition_row_count": alive, "note": why_not, "seconds": round(perf_counter() - started, 3)}

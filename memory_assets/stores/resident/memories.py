@@ -19,6 +19,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import pyarrow as pa
 
+from memory_assets.errors import trace
 from memory_assets.stores import feed
 from memory_assets.stores.feed import Position, read_changes
 from memory_assets.stores.resident.segment import Segment
@@ -142,9 +143,9 @@ class ResidentMemories:
                 return
             try:
                 self._snapshot = self._grown(snapshot, rows, column)
-            except Exception:  # noqa: BLE001  whatever is wrong here must not look like a store that failed
+            except Exception as error:  # noqa: BLE001  whatever is wrong here must not look like a store that failed
                 self._snapshot = None
-                _log.exception("the memories of %s are loaded anew", self.table.name)
+                _log.warning("the memories of %s are loaded anew: %s", self.table.name, trace(error))
 
     def _grown(self, snapshot: Snapshot, rows: pa.Table, column: str) -> Snapshot | None:
         if column != snapshot.column:
@@ -205,9 +206,9 @@ class ResidentMemories:
             elif version > known.position.version:
                 self._compared_at = monotonic()
                 self._snapshot = self._compared(known)
-        except Exception:  # noqa: BLE001  whatever is wrong here, the table on disk can be asked
+        except Exception as error:  # noqa: BLE001  whatever is wrong here, the table on disk can be asked
             self._snapshot = None
-            _log.exception("the memories of %s are loaded anew", self.table.name)
+            _log.warning("the memories of %s are loaded anew: %s", self.table.name, trace(error))
 
     def _is_due(self) -> bool:
         return self._stale or monotonic() - self._looked_at > self._stored.freshness

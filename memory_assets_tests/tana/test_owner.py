@@ -1,0 +1,58 @@
+"""seed.json and Tana are the settings' tenant's alone: nobody else's key, tool or run reads them."""
+
+from collections.abc import Callable
+
+import pytest
+
+from memory_assets.errors import InvalidInputError
+from memory_assets.mcp.protocol import Server
+from memory_assets.mcp.tools import PAI, Session
+from memory_assets.operations.graph import draw_learnings
+from memory_assets.operations.pai import pai_people, pai_sync, schema_init
+from memory_assets.operations.pai_context import pai_context, pai_freshness, pai_session_start, read_tana_activity
+from memory_assets.operations.store import store
+from memory_assets.operations.tana import read_tana
+from memory_assets.settings import load_settings
+from memory_assets.tana.sync import Wishes
+from memory_assets.tenants import Tenant
+from memory_assets_tests.tana.seeds import learning, write_seed
+from memory_assets_tests.tana.stand_in import StandIn
+
+
+@pytest.fixture
+def other(tana: StandIn) -> Tenant:
+    """Another tenant than the one whose seed.json and Tana the settings name."""
+    settings = load_settings()
+    write_seed(settings.pai_seed, [learning("pat_0001", "Atlas migrations run at night")])
+    return Tenant(settings, "team")
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda tenant: pai_context(tenant, "Atlas"),
+        pai_freshness,
+        pai_session_start,
+        pai_people,
+        schema_init,
+        read_tana,
+        read_tana_activity,
+        lambda tenant: pai_sync(tenant, Wishes()),
+        lambda tenant: draw_learnings(tenant, tenant.folder / "graph.html"),
+    ],
+)
+def test_another_tenant_is_refused_before_anything_is_read(ask: Callable[[Tenant], object], other: Tenant, tana: StandIn) -> None:
+    with pytest.raises(InvalidInputError, match="belong to the tenant 'main'"):
+        ask(other)
+    assert not tana.requests
+    assert not other.folder.exists()
+
+
+@pytest.mark.parametrize("all_tools", [True, False])
+def test_another_tenant_is_not_offered_the_tools(other: Tenant, all_tools: bool) -> None:
+    mine = Tenant(other.settings)
+    names = {tool.name for tool in PAI}
+    for tenant, offered in ((mine, names), (other, set())):
+        server = Server(Session(tenant, None, store), all_tools=all_tools)
+        listed = server.answer({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
+        assert listed and {tool["name"] for tool in listed["result"]["tools"]} & names == offered
