@@ -17,7 +17,7 @@ from memory_assets.models import State
 from memory_assets.stores.catalog import Catalog
 from memory_assets.stores.lance import quoted
 from memory_assets.stores.memories import SUPERSEDABLE, MemoryStore
-from memory_assets.stores.rows import SCHEMA, derived_id, from_arrow, headed, to_arrow
+from memory_assets.stores.rows import DERIVED, SCHEMA, derived_id, from_arrow, headed, to_arrow
 
 if TYPE_CHECKING:
     from memory_assets.language.embedders.protocol import Embedder
@@ -213,5 +213,5 @@ def _memory_rows(rows: Sequence[dict[str, Any]], now: datetime) -> pa.Table:
             }
             for row in rows
         ],
-        schema=pa.schema([field for field in SCHEMA if field.name != "indexed_text"]),
+        schema=pa.schema([field for field in SCHEMA if field.name not in DERIVED]),
     )

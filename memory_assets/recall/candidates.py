@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 FEWEST = 100
 """Candidates asked of each index: enough that what is second in both lists is seen, cheap enough for every search."""
 _OVERFETCH = 5
+WISH_RANKS = (4, 6, 8)
+"""The wishes nearest to a request come no later than at these places, the nearest first."""
 
 
 @dataclass(slots=True)
@@ -33,6 +35,8 @@ class Candidates:
     """Indexed text; empty where it did not match."""
     tags: list[tuple[str, ...]]
     """None where the text did not match."""
+    wish: "npt.NDArray[np.float64]"
+    """Cosine of a wish that the request may fall under; NaN for every other memory."""
     row_ids: "npt.NDArray[np.int64]"
     """Where LanceDB keeps the row; -1 where that is not known."""
 
@@ -61,6 +65,7 @@ class Candidates:
             np.concatenate([self.bm25, unknown])[order],
             [texts[place] for place in order],
             [tags[place] for place in order],
+            np.concatenate([self.wish, unknown])[order],
             np.concatenate([self.row_ids, row_ids])[order],
         )
 
@@ -78,6 +83,8 @@ def _threads() -> ThreadPoolExecutor:
 def gather(store: "MemoryStore", embedder: "Embedder", question: "Question", limit: int, filters: "Filters") -> Candidates:
     """Ask the vector index and the full-text index; within the time that the question names, both once more.
 
+    A request is also compared with the wishes.
+
     On disk they are asked at the same time; in memory they answer sooner than a thread would begin.
 
     Raises:
@@ -93,6 +100,9 @@ def gather(store: "MemoryStore", embedder: "Embedder", question: "Question", lim
     vector = embedder.embed([question.text], "query")[0]
     by_meaning = [store.nearest(vector, embedder.name, wanted, scope) for scope in scopes]
     by_words = [found.result() for found in waiting] or [look_up(scope) for scope in scopes]
+    if question.is_request and store.knows_wishes:
+        wishes = store.nearest(vector, embedder.name, len(WISH_RANKS), replace(filters, wishes=True))
+        by_meaning.append(wishes.rename_columns({"similarity": "wish"}))
     return _joined(by_meaning, by_words)
 
 
@@ -107,16 +117,19 @@ def _within(filters: "Filters", start, end) -> "Filters":
 def _joined(by_meaning: list[pa.Table], by_words: list[pa.Table]) -> Candidates:
     tables = [table for table in (*by_meaning, *by_words) if table.num_rows]
     if not tables:
-        return Candidates(np.array([], np.int64), np.array([]), np.array([]), [], [], np.array([], np.int64))
+        nothing = np.array([])
+        return Candidates(np.array([], np.int64), nothing, nothing, [], [], nothing, np.array([], np.int64))
     ids = np.unique(np.concatenate([table["id"].to_numpy() for table in tables]))
     count = len(ids)
     unknown, nowhere = np.full(count, np.nan), np.full(count, -1, np.int64)
-    found = Candidates(ids, unknown, unknown.copy(), [""] * count, [()] * count, nowhere)
+    found = Candidates(ids, unknown, unknown.copy(), [""] * count, [()] * count, unknown.copy(), nowhere)
     for table in tables:
         places = np.searchsorted(ids, table["id"].to_numpy())
         found.row_ids[places] = table["_rowid"].to_numpy()
         if "similarity" in table.column_names:
             found.cosine[places] = table["similarity"].to_numpy()
+        elif "wish" in table.column_names:
+            found.wish[places] = table["wish"].to_numpy()
         else:
             found.bm25[places] = table["score"].to_numpy()
             for place, text in zip(places.tolist(), table["indexed_text"].to_pylist(), strict=True):

@@ -50,6 +50,21 @@ _MAYBE_TIME = re.compile(
 
 _HIRAGANA = re.compile("[\u3041-\u309f]+")
 """The syllables in which Japanese writes its grammar."""
+_REQUEST = re.compile(
+    r"\b(?:can|could|would|will|should) (?:you|i|we)\b|\bplease\b|\bhelp me\b|\bhow (?:do|might) (?:i|we)\b"
+    r"|\bwhat.{0,20} (?:should|would|could)\b|\bi(?:['’]m| am) (?:planning|looking|trying|thinking|preparing|about)\b"
+    r"|\bi(?:['’]d like| want| need| would like) |\b(?:any|some) (?:tips|ideas|recommendations|suggestions|advice)\b"
+    r"|^\W*(?:write|make|plan|draft|design|suggest|recommend|give|show|explain|create|rewrite|propose|find|compare|translate|prepare"
+    r"|set up|build|implement|help|describe|walk me|generate|organi[sz]e|review|improve|fix|choose|pick|ideas|tips)\b",
+    re.IGNORECASE,
+)
+"""Asks for something to be done or advised."""
+_OF_THE_PAST = re.compile(
+    r"\b(?:did|was|were|had|happened|(?:have|['’]ve) (?:i|we|been)|i['’]ve|i (?:said|told|mentioned|asked|chose|decided|brought)"
+    r"|how (?:many|much|long|often)|when|summar\w+|across|order|so far)\b",
+    re.IGNORECASE,
+)
+"""Asks for what was, which wishes do not tell."""
 _AT_PRESENT = re.compile(
     r"^(?!.*\b(?:did|was|were|had|happened)\b).*\b(?:do|does|is|are|am|should|may|can)\b.*\btoday\b", re.IGNORECASE | re.DOTALL
 )
@@ -88,6 +103,8 @@ class Question:
     """Topic words, folded, each once; empty where the query has function words alone."""
     interval: "Interval | None"
     """The time it names, if it names one."""
+    is_request: bool
+    """It asks for something to be done or advised ("draft a letter", "how do I ..."): what the user wants of every answer applies."""
     to_listener: bool
     """It asks about what the one addressed said ("what did you recommend to me"), not its speaker ("where did I park")."""
 
@@ -140,5 +157,6 @@ def understand(text: str, now: datetime, zone: tzinfo) -> Question:
         text=text,
         terms=tuple(dict.fromkeys(map(folded, topic_words(text)))),
         interval=interval,
+        is_request=bool(_REQUEST.search(text)) and not _OF_THE_PAST.search(text),
         to_listener=bool(_YOU_SAID.search(impolite) or (spoken & _SECOND_PERSON and not spoken & _FIRST_PERSON)),
     )

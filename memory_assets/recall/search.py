@@ -13,7 +13,7 @@ import numpy as np
 
 from memory_assets.models import Memory, State
 from memory_assets.recall.bridges import DEPTH, Bridge, find_bridges
-from memory_assets.recall.candidates import Candidates, gather
+from memory_assets.recall.candidates import WISH_RANKS, Candidates, gather
 from memory_assets.recall.floor import anything_fits
 from memory_assets.recall.judgement import Judgement, judge
 from memory_assets.recall.question import Question, understand
@@ -155,6 +155,14 @@ def search_with_bridges(
     return Findings(_hits(tenant, ranked, limit, filters), paths)
 
 
+class _Lift(NamedTuple):
+    """A change of scores that no component makes."""
+
+    name: str
+    change: "npt.NDArray[np.float64]"
+    reason: str
+
+
 @dataclass(frozen=True, slots=True)
 class _Ranked:
     """Every candidate with its final score."""
@@ -162,8 +170,13 @@ class _Ranked:
     question: Question
     found: Candidates
     judgement: Judgement
-    scores: "npt.NDArray[np.float64]"
+    lifts: "tuple[_Lift, ...]"
     view: View
+
+    @property
+    def scores(self) -> "npt.NDArray[np.float64]":
+        """0..1."""
+        return sum((lift.change for lift in self.lifts), self.judgement.scores)
 
 
 def _ranked(tenant: "Tenant", query: str, limit: int, filters: Filters, weights: Weights | None, now: datetime | None) -> _Ranked:
@@ -182,7 +195,13 @@ def _ranked(tenant: "Tenant", query: str, limit: int, filters: Filters, weights:
     if len(more):
         found = found.extended(more, view.timeline.row_ids[view.timeline.rows(more)])
     judgement = judge(question, found, view, weights, moment)
-    return _Ranked(question, found, judgement, _newest_first(view, found, judgement.scores), view)
+    newest = _newest_first(view, found, judgement.scores)
+    wished = _wishes_in_reach(found, newest)
+    lifts = (
+        _Lift("version", newest - judgement.scores, "a newer version comes before what it replaced"),
+        _Lift("wish", wished - newest, "the user wants this of answers like the one that is asked for"),
+    )
+    return _Ranked(question, found, judgement, lifts, view)
 
 
 def _hits(tenant: "Tenant", ranked: _Ranked, limit: int, filters: Filters) -> list[Hit]:
@@ -247,6 +266,18 @@ def _newest_first(view: View, found: Candidates, scores: "npt.NDArray[np.float64
     return scores
 
 
+def _wishes_in_reach(found: Candidates, scores: "npt.NDArray[np.float64]") -> "npt.NDArray[np.float64]":
+    """Lift the wishes that a request may fall under to the places that are kept for them."""
+    wishes = np.flatnonzero(~np.isnan(found.wish))
+    wishes = wishes[np.argsort(-found.wish[wishes], kind="stable")]
+    scores = scores.copy()
+    for wish, rank in zip(wishes.tolist(), WISH_RANKS, strict=False):
+        others = np.sort(np.delete(scores, wish))[::-1]
+        if rank <= len(others):
+            scores[wish] = max(scores[wish], others[rank - 1])
+    return scores
+
+
 def _superseded_last(hits: list[Hit]) -> list[Hit]:
     """Move each superseded memory right behind the newest of its versions among the hits."""
     memories = {hit.memory.id: hit.memory for hit in hits}
@@ -266,14 +297,12 @@ def _superseded_last(hits: list[Hit]) -> list[Hit]:
 
 
 def _components(ranked: _Ranked, place: int) -> tuple[Component, ...]:
-    parts = [
+    parts = (
         Component(name, _number(raw[place]), float(value[place]), weight, ranked.judgement.reason(name, place))
         for name, weight, raw, value in ranked.judgement.parts
-    ]
-    change = float(ranked.scores[place] - ranked.judgement.scores[place])
-    if change:
-        parts.append(Component("version", change, change, 1.0, "a newer version comes before what it replaced"))
-    return tuple(parts)
+    )
+    changes = [(lift, float(lift.change[place])) for lift in ranked.lifts]
+    return (*parts, *(Component(lift.name, change, change, 1.0, lift.reason) for lift, change in changes if change))
 
 
 def _number(raw: float) -> float | None:

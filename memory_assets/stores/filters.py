@@ -34,6 +34,8 @@ class Filters:
     """Half-open: created at or after `since` and before `until`."""
     after: tuple[datetime, int] | None = None
     """Only what comes after the memory of this creation time and id in the order of `MemoryStore.recent`."""
+    wishes: bool = False
+    """Only what says how the user wants things done; see `memory_assets.stores.wishes`."""
     dated: bool = False
     """Only what has a time that somebody stated or that was seen, not one that was guessed."""
     states: Sequence[State] = (State.ACTIVE,)
@@ -59,6 +61,8 @@ class Filters:
             clauses.append(f"project IN {lance.quoted(self.projects)}")
         if self.here:
             clauses.append(f"(project IN {lance.quoted(('', *self.here))} OR kind IN {lance.quoted(OF_EVERY_PROJECT)})")
+        if self.wishes:
+            clauses.append("wish")
         if self.since:
             clauses.append(f"created_at >= {_timestamp(self.since)}")
         if self.until:

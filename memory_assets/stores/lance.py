@@ -74,6 +74,25 @@ def _has_index(table: "Table", column: str) -> bool:
     return (column,) in {tuple(index.columns) for index in table.list_indices()}
 
 
+def ensure_columns(table: "Table", expressions: Mapping[str, str]) -> None:
+    """Add the columns that a table lacks, made of what its rows hold.
+
+    Raises:
+        StoreError: a column cannot be added.
+    """
+    for column, expression in expressions.items():
+        ensure(
+            table,
+            partial(_has_column, table, column),
+            partial(table.add_columns, {column: expression}),
+            f"The column {column!r} of {table.name!r} cannot be made",
+        )
+
+
+def _has_column(table: "Table", column: str) -> bool:
+    return column in table.schema.names
+
+
 def ensure(table: "Table", is_done: Callable[[], bool], work: Callable[[], object], failure: str) -> None:
     """Do `work`, which is one commit, unless it is done already; several processes may want it at once.
 

@@ -20,6 +20,7 @@ from memory_assets.stores.rows import COLUMNS, SCHEMA, from_arrow, to_arrow
 from memory_assets.stores.search import EVERYWHERE, DiskSearch, MemorySearch
 from memory_assets.stores.tables import StoredTable, TableDefinition, explained, reading
 from memory_assets.stores.upkeep import Upkeep
+from memory_assets.stores.wishes import WISH_SQL
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,7 +53,7 @@ def _indices() -> dict[str, Any]:
     }
 
 
-DEFINITION = TableDefinition("memories", SCHEMA, indices=_indices)
+DEFINITION = TableDefinition("memories", SCHEMA, additions={"wish": WISH_SQL}, indices=_indices)
 
 
 class MemoryStore:
@@ -412,6 +413,12 @@ class MemoryStore:
         if column is None:
             return _NONE_NEAR
         return self._search(column).nearest(vector, column, limit, filters, columns, between)
+
+    @property
+    @reading
+    def knows_wishes(self) -> bool:
+        """Whether it is known which memories are wishes; not yet where nobody has written since an earlier release."""
+        return "wish" in self.table.schema.names
 
     @reading
     def alike(

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from memory_assets.models import ASSISTANTS, USERS, Entity, Kind, Memory, Source, State
 from memory_assets.stores.tables import primary_key
+from memory_assets.stores.wishes import is_wish
 from memory_assets.stores.writing import pieces
 
 PIECES_FACT = "memory_assets:indexed_pieces"
@@ -47,10 +48,13 @@ SCHEMA = pa.schema(
         pa.field("metadata", pa.string()),
         pa.field("pipeline", pa.string()),
         pa.field("indexed_text", pa.string()),
+        pa.field("wish", pa.bool_()),
     ]
 )
-COLUMNS = tuple(name for name in SCHEMA.names if name != "indexed_text")
-"""What a `Memory` is made of; the vectors and the indexed text are read only where they are searched."""
+DERIVED = ("indexed_text", "wish")
+"""What is made of a memory for searches."""
+COLUMNS = tuple(name for name in SCHEMA.names if name not in DERIVED)
+"""What a `Memory` is made of; the vectors and what is derived are read only where they are searched."""
 
 _FIELDS = tuple(field.name for field in fields(Memory))
 _READ: dict[str, Callable[[Any], Any]] = {
@@ -119,6 +123,7 @@ def to_arrow(memories: Sequence[Memory]) -> pa.Table:
     columns["entities"] = [[{"text": e.text, "type": e.type} for e in memory.entities] for memory in memories]
     columns["metadata"] = [json.dumps(memory.metadata, ensure_ascii=False, default=str) for memory in memories]
     columns["indexed_text"] = [indexed_text(memory) for memory in memories]
+    columns["wish"] = [is_wish(memory.kind, memory.author, memory.content) for memory in memories]
     return pa.table(columns, schema=SCHEMA)
 
 

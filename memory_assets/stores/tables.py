@@ -8,7 +8,7 @@ import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cache, partial, wraps
 from pathlib import Path
@@ -69,6 +69,8 @@ class TableDefinition:
     """Of version 1, with `id` as its primary key."""
     migrations: tuple[Migration, ...] = ()
     """One a later version, in order."""
+    additions: Mapping[str, str] = field(default_factory=dict)
+    """Columns that tables of earlier releases lack, and the SQL expression that makes them; readers do without until then."""
     indices: Callable[[], Mapping[str, Any]] = dict
     """Makes the configuration of the index of each column that has one."""
 
@@ -130,6 +132,7 @@ class StoredTable:
                 if self._data_dir:
                     keep_temporary_files(self._data_dir)
                 self._migrate(table)
+                lance.ensure_columns(table, self.definition.additions)
                 lance.ensure_indices(table, self.definition.indices())
                 self._table, self._prepared = table, True
         assert self._table is not None

@@ -166,6 +166,9 @@ class Segment:
                 passing &= self._having(name, lambda values, value=value: _is_in(values, [value]))
         for spellings in filters.entities:
             passing &= self._having("entities", lambda entities, spellings=spellings: _is_entity(entities, spellings))
+        if filters.wishes:
+            known = "wish" in self.rows.schema.names
+            passing &= pc.fill_null(self.rows.column("wish"), False).to_numpy(zero_copy_only=False) if known else False
         if filters.since:
             passing &= self.created >= microseconds(filters.since)
         if filters.until:
