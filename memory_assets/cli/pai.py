@@ -61,7 +61,7 @@ def sync(
     """Bring Tana to what seed.json says: create, update, trash. Where Tana is away the changes wait."""
     from memory_assets.cli.progress import progress_bar
     from memory_assets.operations.pai import pai_sync
-    from memory_assets.tana.sync import Wishes
+    from memory_assets.tana.report import Wishes
 
     wishes = Wishes(dry_run=dry_run, force=force, resync=resync, take_out=yes, only=only)
     with progress_bar(shown=not as_json) as advance:

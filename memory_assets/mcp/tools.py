@@ -375,7 +375,7 @@ class TanaPaiSync(Tool):
 
     def answer(self, session: Session) -> str:
         from memory_assets.operations.pai import pai_sync
-        from memory_assets.tana.sync import Wishes
+        from memory_assets.tana.report import Wishes
 
         wishes = Wishes(dry_run=self.dryRun, force=self.force)
         return _json(pai_sync(session.tenant, wishes, seed_path=self.seedPath, workspace=self.workspace))

@@ -9,7 +9,7 @@ from pydantic.alias_generators import to_camel
 from memory_assets.operations.answers import Answer, Instant, LocalTime, counted, listed
 
 if TYPE_CHECKING:
-    from memory_assets.tana.sync import Outcome, Report, Wishes
+    from memory_assets.tana.report import Outcome, Report, Wishes
     from memory_assets.tenants import Tenant
 
 _SHOWN = 10

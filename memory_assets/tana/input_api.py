@@ -15,8 +15,9 @@ from memory_assets.tana.entries import Entry, read_seed
 from memory_assets.tana.errors import TanaAwayError, TanaError, TanaRefusedError, TanaTokenError, TanaUncertainError
 from memory_assets.tana.ledger import Ledger, Sent
 from memory_assets.tana.mapping import Mapping
+from memory_assets.tana.report import Outcome, Report
 from memory_assets.tana.schema import FIELDS, LEARNING, PROPOSAL
-from memory_assets.tana.sync import Outcome, Report, one_at_a_time
+from memory_assets.tana.sync import one_at_a_time
 
 if TYPE_CHECKING:
     import httpx

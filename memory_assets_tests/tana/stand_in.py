@@ -259,8 +259,12 @@ class StandIn:
                 found += [self._shown(value) for value in held.values]
         return found
 
+    def seed_ids(self, node: Node) -> list[str]:
+        """The entries of seed.json that a node stands for."""
+        return self.value(node, "Seed Entry ID")
+
     def by_seed_id(self, tag: str, seed_id: str) -> list[Node]:
-        return [node for node in self.live(tag) if seed_id in self.value(node, "Seed Entry ID")]
+        return [node for node in self.live(tag) if seed_id in self.seed_ids(node)]
 
     # The calls.
 

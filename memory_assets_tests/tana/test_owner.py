@@ -13,7 +13,7 @@ from memory_assets.operations.pai_context import pai_context, pai_freshness, pai
 from memory_assets.operations.store import store
 from memory_assets.operations.tana import read_tana
 from memory_assets.settings import load_settings
-from memory_assets.tana.sync import Wishes
+from memory_assets.tana.report import Wishes
 from memory_assets.tenants import Tenant
 from memory_assets_tests.tana.seeds import learning, write_seed
 from memory_assets_tests.tana.stand_in import StandIn

@@ -19,7 +19,8 @@ from memory_assets.tana.client import TanaClient
 from memory_assets.tana.errors import TanaError
 from memory_assets.tana.ledger import Ledger
 from memory_assets.tana.mapping import Mapping
-from memory_assets.tana.sync import Report, Wishes, sync
+from memory_assets.tana.report import Report, Wishes
+from memory_assets.tana.sync import sync
 from memory_assets.tenants import Tenant
 from memory_assets_tests.tana.seeds import learning, proposal, write_seed
 from memory_assets_tests.tana.stand_in import WORKSPACE, StandIn

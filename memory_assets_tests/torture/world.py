@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -34,7 +35,7 @@ class Report:
 class World:
     """One folder with a home and a data folder; nothing outside of it is touched."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, tana_url: str = "", tana_token: str = "") -> None:
         self.folder = folder
         self.home, self.data = folder / "home", folder / "data"
         self.home.mkdir(parents=True, exist_ok=True)
@@ -48,6 +49,7 @@ class World:
             "MEMORY_PAI_SEED": str(self.home / ".pai/seed.json"),
             "MEMORY_PAI_LEARNING_DIR": str(self.home / ".pai/MEMORY/LEARNING"),
             "MEMORY_EMBEDDER": "wordllama",
+            **({"MEMORY_TANA_URL": tana_url, "MEMORY_TANA_TOKEN": tana_token} if tana_url else {}),
             "PYTHONPATH": str(ROOT),
         }
 
@@ -56,15 +58,36 @@ class World:
         shutil.copytree(ROOT / "data" / "sample", self.home, dirs_exist_ok=True)
         return self
 
-    def start(self, *arguments: str) -> "subprocess.Popen[str]":
-        """Start `memory`."""
-        return subprocess.Popen(
-            [*MEMORY, *arguments], env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    def start(self, *arguments: str, given: str = "") -> "subprocess.Popen[str]":
+        """Start `memory` with something on its standard input."""
+        with tempfile.TemporaryFile() as source:
+            source.write(given.encode())
+            source.seek(0)
+            return subprocess.Popen(
+                [*MEMORY, *arguments],
+                env=self.environment,
+                stdin=source,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+
+    def run(self, *arguments: str, given: str = "") -> "subprocess.CompletedProcess[str]":
+        """Run `memory` to its end."""
+        return subprocess.run(
+            [*MEMORY, *arguments], env=self.environment, input=given, capture_output=True, text=True, check=False
         )
 
-    def run(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
-        """Run `memory` to its end."""
-        return subprocess.run([*MEMORY, *arguments], env=self.environment, capture_output=True, text=True, check=False)
+    def curated_texts(self) -> list[str]:
+        """The last paragraph of every file in silos and homes."""
+        found = [*self.home.glob(".claude/projects/*/memory/[!.]*.md"), *self.home.glob(".pai/MEMORY/LEARNING/[A-Z]*/[!.]*.md")]
+        texts = [path.read_text(encoding="utf-8", errors="replace") for path in found if path.name != "MEMORY.md"]
+        return [text.strip().rpartition("\n\n")[2] for text in texts]
+
+    def curated(self) -> str:
+        """All that silos and homes say."""
+        found = [path for place in (".claude/projects", ".pai/MEMORY/LEARNING") for path in (self.home / place).rglob("[!.]*.md")]
+        return "\n".join(path.read_text(encoding="utf-8", errors="replace") for path in found)
 
     def tenant(self, name: str = "main") -> Tenant:
         """A tenant's stores, opened anew in this process."""
