@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from memory_assets.language.workers import outcomes_of_many
 from memory_assets.models import Features
 from memory_assets.stores.catalog import Catalog
 
@@ -71,7 +72,9 @@ def extract_features(
     rows: list[dict[str, Any]] = []
     failed, begun = 0, monotonic()
     told = begun
-    for done, ((digest, _), found) in enumerate(zip(todo, analyzer.outcomes(text for _, text in todo), strict=True), 1):
+    for done, ((digest, _), found) in enumerate(
+        zip(todo, outcomes_of_many(analyzer, [text for _, text in todo]), strict=True), 1
+    ):
         row = {"content_hash": digest, "pipeline": analyzer.name}
         if isinstance(found, Features):
             rows.append(row | asdict(found))

@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Lock
 from time import perf_counter
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from memory_assets.errors import MemoryAssetsError, SettingsError
 from memory_assets.language.entities import find_in_code
@@ -37,7 +37,7 @@ _NEEDED = {
     "DEP": "a parser",
     "ENT_IOB": "an entity recogniser",
 }
-_SLICE_LENGTH = 2_500
+TURN_LENGTH = 2_500
 """Characters that are analysed in one turn: the most that still takes less than a commit (a tenth of a second)."""
 _TIME_LIMIT = 300.0
 """Seconds of work on one text, waiting not counted; a megabyte of prose takes a minute of an idle core."""
@@ -53,6 +53,11 @@ class AnalysisError(MemoryAssetsError):
     def __init__(self, index: int, reason: str) -> None:
         super().__init__(f"the text cannot be analysed: {reason}; shorten it, or report this as a fault of the program.")
         self.index = index
+        self._reason = reason
+
+    def __reduce__(self) -> tuple[type[Self], tuple[int, str]]:
+        """What another process needs to make the same."""
+        return type(self), (self.index, self._reason)
 
 
 class Turns:
@@ -92,6 +97,7 @@ class Analyzer:
         model: What was asked for: "bundled", an installed pipeline's name, or a folder.
         name: Pipeline, its version and the version of the rules on top, e.g. "memory_en-1.0.0+rules-1";
             stored rows record it. The user's gazetteer and the known names are not part of it.
+        turn_length: Characters that are analysed before another thread has its turn.
     """
 
     def __init__(
@@ -107,6 +113,11 @@ class Analyzer:
         self._location = location
         self._gazetteer_paths = tuple(gazetteer_paths)
         self._known_names = dict(known_names)
+        self.turn_length = TURN_LENGTH
+
+    def __reduce__(self) -> tuple[type[Self], tuple[object, ...]]:
+        """What another process needs to make the same."""
+        return type(self), (self.model, self._location, self.name, self._gazetteer_paths, self._known_names)
 
     def analyze(self, text: str) -> Features:
         """Features of one text.
@@ -134,8 +145,8 @@ class Analyzer:
     def outcomes(self, texts: Iterable[str]) -> Iterator[Features | AnalysisError]:
         """In the order of the texts: the features of each, or the error of one that cannot be analysed.
 
-        Texts are read from `texts` a few at a time, and their outcomes come as soon as they are there. Between slices of some
-        2,500 characters other threads have their turn, however long a text is.
+        Texts are read from `texts` a few at a time, and their outcomes come as soon as they are there. Between slices of
+        `turn_length` characters other threads have their turn, however long a text is.
 
         Raises:
             SettingsError: The pipeline cannot be loaded or lacks a component.
@@ -144,7 +155,7 @@ class Analyzer:
         group: list[Reading] = []
         index = length = 0
         for text in texts:
-            if group and length + len(text) > _SLICE_LENGTH:
+            if group and length + len(text) > self.turn_length:
                 yield from self._understand(group, index - len(group))
                 group, length = [], 0
             group.append(read(text))
@@ -182,7 +193,7 @@ class Analyzer:
         spent, start = 0.0, 0
         while start < len(prose):
             end, length = start + 1, len(prose[start].text)
-            while end < len(prose) and (length := length + len(prose[end].text)) <= _SLICE_LENGTH:
+            while end < len(prose) and (length := length + len(prose[end].text)) <= self.turn_length:
                 end += 1
             with _PIPELINE_TURNS, threads.limit(limits=1, user_api="blas"), nlp.memory_zone():
                 began = perf_counter()
