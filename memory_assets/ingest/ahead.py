@@ -1,7 +1,7 @@
 """Vectors of texts that are about to become memories, made while the language room still reads them.
 
-spaCy keeps the interpreter, embedders compute or wait outside of it: together they use two cores where one after the other used one
-and a half. What was not made ahead, because a run was killed or the embedder is away, is made when it is asked for.
+Many texts are analysed in other processes, and embedders compute or wait outside of the interpreter: together they keep all cores
+busy until the last of both. What was not made ahead, because a run was killed or the embedder is away, is made when it is asked for.
 """
 
 from collections.abc import Callable, Sequence
