@@ -5,7 +5,8 @@
 In `chats` and `notes` every store is a world of its own: some threads with slots filled at random, spread over dated sessions in
 random order between small talk that uses the same words. `assistant`, `friends` and `terse` are written out in worlds/, each
 sentence once, with one generated store among them for company; the questions of one half of the worlds are for choosing constants
-(`tuning`), those of the other for judging them (`testing`). The same seed gives the same files.
+(`tuning`), those of the other for judging them (`testing`). `pals` and `coach` were written after the constants and judge alone. The
+same seed gives the same files.
 """
 
 import json
@@ -28,6 +29,8 @@ SCRIPTS = {
     "assistant": (("budget", "tuning"), ("novel", "tuning"), ("churn", "testing"), ("wedding", "testing")),
     "friends": (("rafa", "tuning"), ("noor", "testing")),
     "terse": (("home", "tuning"), ("ops", "testing")),
+    "pals": (("lena", "testing"),),
+    "coach": (("recipes", "testing"),),
 }
 """Set -> its worlds, and what their questions are for."""
 _SLOT = re.compile(r"\{(\w+?)(\d?)\}")
@@ -207,16 +210,25 @@ def scripted(name: str, company: World) -> World:
                 identifier, author = f"{world}-{number}", _AUTHORS.get(turn["speaker"], turn["speaker"])
                 labelled[turn["label"] or ""] = identifier
                 more = store.random.sample(answers, int(turn["more"] or 0))
-                text = "\n\n".join([turn["text"], *more]).replace("{topic}", topic)
+                text = "\n\n".join([turn["text"].replace("\\n", "\n"), *more]).replace("{topic}", topic)
                 memory = {"store": name, "id": identifier, "content": text, "created_at": moment.isoformat(), "session": session}
                 store.memories.append(memory | ({"author": author} if author else {}))
     return store
+
+
+def told_by(world: World, names: dict[str, str]) -> World:
+    """A world whose people have other names."""
+    lines = json.dumps(world.memories)
+    for name, other in names.items():
+        lines = lines.replace(name, other)
+    return World(world.name, world.random, world.slots, dict(world.authors), json.loads(lines))
 
 
 def main() -> None:
     values = tomllib.loads((HERE / "slots.toml").read_text(encoding="utf-8"))
     sets = {"chats": list(chats(values)), "notes": list(notes(values))}
     company = {"assistant": sets["notes"][0], "friends": sets["chats"][0], "terse": sets["notes"][1]}
+    company |= {"pals": told_by(sets["chats"][4], {"Birgit": "Lena", "Dario": "Marcus"}), "coach": sets["notes"][4]}
     sets |= {name: [scripted(name, world)] for name, world in company.items()}
     for name, worlds in sets.items():
         for kind in ("memories", "questions"):

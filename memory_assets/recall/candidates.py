@@ -32,7 +32,7 @@ class Candidates:
     bm25: "npt.NDArray[np.float64]"
     """NaN where it is not among the best matches."""
     texts: list[str]
-    """Indexed text; empty where it did not match."""
+    """Indexed text; empty where neither index found the memory."""
     tags: list[tuple[str, ...]]
     """None where the text did not match."""
     wish: "npt.NDArray[np.float64]"
@@ -98,10 +98,10 @@ def gather(store: "MemoryStore", embedder: "Embedder", question: "Question", lim
     look_up = partial(store.matching, question.keywords, wanted, columns=("indexed_text", "tags"))
     waiting = [] if store.is_resident else [_threads().submit(look_up, scope) for scope in scopes]
     vector = embedder.embed([question.text], "query")[0]
-    by_meaning = [store.nearest(vector, embedder.name, wanted, scope) for scope in scopes]
+    by_meaning = [store.nearest(vector, embedder.name, wanted, scope, ("indexed_text",)) for scope in scopes]
     by_words = [found.result() for found in waiting] or [look_up(scope) for scope in scopes]
     if question.is_request and store.knows_wishes:
-        wishes = store.nearest(vector, embedder.name, len(WISH_RANKS), replace(filters, wishes=True))
+        wishes = store.nearest(vector, embedder.name, len(WISH_RANKS), replace(filters, wishes=True), ("indexed_text",))
         by_meaning.append(wishes.rename_columns({"similarity": "wish"}))
     return _joined(by_meaning, by_words)
 
@@ -126,14 +126,14 @@ def _joined(by_meaning: list[pa.Table], by_words: list[pa.Table]) -> Candidates:
     for table in tables:
         places = np.searchsorted(ids, table["id"].to_numpy())
         found.row_ids[places] = table["_rowid"].to_numpy()
+        for place, text in zip(places.tolist(), table["indexed_text"].to_pylist(), strict=True):
+            found.texts[place] = text
         if "similarity" in table.column_names:
             found.cosine[places] = table["similarity"].to_numpy()
         elif "wish" in table.column_names:
             found.wish[places] = table["wish"].to_numpy()
         else:
             found.bm25[places] = table["score"].to_numpy()
-            for place, text in zip(places.tolist(), table["indexed_text"].to_pylist(), strict=True):
-                found.texts[place] = text
             for place, tags in zip(places.tolist(), table["tags"].to_pylist(), strict=True):
                 found.tags[place] = tuple(tags or ())
     return found

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
     Values = npt.NDArray[np.float64]
 
+_SHORT = 160
+"""Characters, with heading, up to which a text that ends with a question says little else."""
+
 
 @dataclass(slots=True)
 class Judgement:
@@ -73,18 +76,29 @@ def judge(question: "Question", found: "Candidates", view: "View", weights: Weig
         parts.append(("recency", weights.recency, fresh, fresh * match))
     total = sum(weight for _, weight, _, _ in parts) or 1.0
     kept = np.where(by_the_other_side(question, rows, view), scoring.OTHER_SIDE, 1.0)
+    kept *= np.where(_asking(found), scoring.ASKING, 1.0)
     parts = [(name, weight / total, raw, kept * value) for name, weight, raw, value in parts if weight]
     scores = sum((weight * value for _, weight, _, value in parts), np.zeros(len(found)))
     return Judgement(scores, parts, backing, float(coverage.max(initial=0.0)), notes)
 
 
 def _coverage(question: "Question", found: "Candidates", view: "View") -> "Values":
-    """Share of the question's idf mass whose exact words occur in each candidate's text."""
+    """Share of the question's idf mass whose exact words occur in the text of each candidate that full text found."""
     idf = {term: view.terms.idf(term) for term in question.terms}
     total = sum(idf.values())
     if not total:
         return np.zeros(len(found))
-    return np.array([sum(map(idf.__getitem__, question.terms_in(text))) if text else 0.0 for text in found.texts]) / total
+    matched = ~np.isnan(found.bm25)
+    held = [
+        sum(map(idf.__getitem__, question.terms_in(text))) if is_matched else 0.0
+        for text, is_matched in zip(found.texts, matched.tolist(), strict=True)
+    ]
+    return np.array(held) / total
+
+
+def _asking(found: "Candidates") -> "npt.NDArray[np.bool_]":
+    """Which candidates are short and end with a question mark."""
+    return np.array([len(text) <= _SHORT and text.endswith(("?", "？", "؟")) for text in found.texts], bool)
 
 
 def _tagged(question: "Question", found: "Candidates", view: "View") -> "Values":

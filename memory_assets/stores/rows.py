@@ -114,7 +114,7 @@ def indexed_text(memory: Memory) -> str:
     """What is full-text indexed: who, when and where beside what (they help recall more than any engine)."""
     said = _heading(memory.author, memory.created_at, memory.project)
     text = f"{said} {statement(memory.title, memory.content)}"
-    return " ".join([text, *pieces(text)])
+    return " ".join([*pieces(text), text])
 
 
 def to_arrow(memories: Sequence[Memory]) -> pa.Table:

@@ -225,3 +225,9 @@ def test_a_memory_that_was_changed_after_its_index_was_built_is_returned_as_it_i
     assert search(tenant, "kayak") == []
     tenant.memories.transition([1], State, State.ACTIVE)
     assert found(search(tenant, "kayak")) == [1]
+
+
+def test_what_asks_the_same_comes_after_what_answers(tenant: Tenant, remember) -> None:
+    remember("Where do you keep the spare key?", session="s", author="Ann")
+    remember("The spare key lies beneath the blue pot", session="s", author="Bela")
+    assert found(search(tenant, "Where is the spare key kept?"))[0] == 2
