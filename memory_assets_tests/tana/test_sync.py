@@ -23,7 +23,8 @@ from memory_assets.tana.report import Report, Wishes
 from memory_assets.tana.sync import sync
 from memory_assets.tenants import Tenant
 from memory_assets_tests.tana.seeds import learning, proposal, write_seed
-from memory_assets_tests.tana.stand_in import WORKSPACE, StandIn
+from memory_assets_tests.tana.stand_in import StandIn
+from memory_assets_tests.tana.workspace import WORKSPACE
 
 TEST_FIRST = learning("pat_0001", "Ada Lovelace writes the failing test before the fix")
 HOSTILE = learning("pat_0002", "Atlas: use std::vector #here [[x]]\n- **not** a field:: see pat_0001")

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from memory_assets.settings import Settings
+from memory_assets.sources.files import RefusedFileError, decode
 from memory_assets.tenants import Tenant
 
 ROOT = Path(__file__).parents[2]
@@ -81,13 +82,13 @@ class World:
     def curated_texts(self) -> list[str]:
         """The last paragraph of every file in silos and homes."""
         found = [*self.home.glob(".claude/projects/*/memory/[!.]*.md"), *self.home.glob(".pai/MEMORY/LEARNING/[A-Z]*/[!.]*.md")]
-        texts = [path.read_text(encoding="utf-8", errors="replace") for path in found if path.name != "MEMORY.md"]
+        texts = [_text(path) for path in found if path.name != "MEMORY.md"]
         return [text.strip().rpartition("\n\n")[2] for text in texts]
 
     def curated(self) -> str:
         """All that silos and homes say."""
         found = [path for place in (".claude/projects", ".pai/MEMORY/LEARNING") for path in (self.home / place).rglob("[!.]*.md")]
-        return "\n".join(path.read_text(encoding="utf-8", errors="replace") for path in found)
+        return "\n".join(map(_text, found))
 
     def tenant(self, name: str = "main") -> Tenant:
         """A tenant's stores, opened anew in this process."""
@@ -106,6 +107,14 @@ class World:
         for arguments in (("import", str(lines)), ("relate", "1", "LEADS_TO", "2")):
             done = self.run(*arguments)
             assert done.returncode == 0, done.stderr
+
+
+def _text(path: Path) -> str:
+    """What a file says; nothing where it is no text, which nothing takes for a memory."""
+    try:
+        return decode(path.read_bytes())[0].replace("\r\n", "\n")
+    except RefusedFileError:
+        return ""
 
 
 def said_badly(done: "subprocess.CompletedProcess[str]") -> str | None:
