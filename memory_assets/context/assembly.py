@@ -7,11 +7,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from memory_assets.context import resolver, scorer
+from memory_assets.context.later import replaced
 from memory_assets.context.lenses import GENERAL, Lens
 from memory_assets.context.model import Category, Node, Ranked, Reached
 from memory_assets.context.passages import stems
 from memory_assets.context.traverse import SAMPLE, walk
-from memory_assets.recall.question import words
+from memory_assets.recall.question import topic_words, words
 
 if TYPE_CHECKING:
     from memory_assets.context.reader import Reader
@@ -58,8 +59,8 @@ class Context:
     nodes: tuple[Ranked, ...]
     asked: frozenset[str]
     """The stems of the topics' words: what passages are chosen by."""
-    names: Mapping[str, str]
-    """Names of the nodes that paths lead over."""
+    over: Mapping[str, Node]
+    """The nodes that paths lead over."""
     backend: str
     embedded: bool
     """Whether similarity took part in the scores."""
@@ -78,7 +79,7 @@ class _Begun:
     found: dict[str, float]
     """Similarity of what a search for the topic found."""
     beside: Sequence[str] = ()
-    """What the search found that does not hold the name which the topic holds: as far as a neighbour."""
+    """What the search found that fits less, or does not hold the name which the topic holds: as far as a neighbour."""
 
 
 def assemble(reader: "Reader", request: Request, now: datetime | None = None) -> Context:
@@ -102,17 +103,22 @@ def assemble(reader: "Reader", request: Request, now: datetime | None = None) ->
     shown = [ranked.node.id for ranked in nodes]
     fields = reader.fields(shown) if request.include_fields else {}
     history = reader.history(shown) if request.history else {}
-    over = {
-        end
-        for ranked in nodes
-        for link in (*ranked.reached.path, *ranked.reached.contradicting)
-        for end in (link.origin, link.target)
-    }
+    links = [link for ranked in nodes for link in (*ranked.reached.path, *ranked.reached.contradicting)]
+    asked = frozenset().union(*(stems(topic) for topic in request.topics))
+    later = replaced([ranked.node for ranked in nodes], asked)
     return Context(
         request=request,
-        nodes=tuple(replace(each, fields=fields.get(each.node.id, ()), history=history.get(each.node.id, ())) for each in nodes),
-        asked=frozenset().union(*(stems(topic) for topic in request.topics)),
-        names={node: each.name for node, each in reader.nodes(over).items()},
+        nodes=tuple(
+            replace(
+                each,
+                fields=fields.get(each.node.id, ()),
+                history=history.get(each.node.id, ()),
+                later=later.get(each.node.id, ""),
+            )
+            for each in nodes
+        ),
+        asked=asked,
+        over=reader.nodes({end for link in links for end in (link.origin, link.target)}),
         backend=reader.backend,
         embedded=bool(nodes) and nodes[0].similarity is not None,
         warnings=tuple(dict.fromkeys([*reader.warnings, *warnings])),
@@ -143,12 +149,12 @@ def _begin(reader: "Reader", topic: str, warnings: list[str]) -> _Begun:
     named = [frozenset(spoken), *(frozenset(words(candidate.name)) for candidate in meant)]
     texts = {node: frozenset(words(each.content)) for node, each in reader.nodes(found).items()}
     holding = {node for node, said in texts.items() if any(name <= said for name in named)}
-    hits = [node for node, similarity in found.items() if similarity >= bar or node in holding][:_MOST_STARTS]
+    starts = [node for node, similarity in found.items() if similarity >= bar or node in holding][:_MOST_STARTS]
     if meant and holding:
-        hits, beside = [node for node in hits if node in holding], [node for node in hits if node not in holding]
-    else:
-        beside = []
-    return _Begun(topic, list(dict.fromkeys([*(candidate.id for candidate in meant), *hits])), found, beside)
+        starts = [node for node in starts if node in holding]
+    near = [node for node in found if found[node] >= bar / 2 or not texts.get(node, frozenset()).isdisjoint(topic_words(topic))]
+    beside = [node for node in near if node not in starts]
+    return _Begun(topic, list(dict.fromkeys([*(candidate.id for candidate in meant), *starts])), found, beside)
 
 
 def _view(reader: "Reader", request: Request, begun: _Begun, now: datetime, warnings: list[str]) -> list[Ranked]:

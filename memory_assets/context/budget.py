@@ -23,6 +23,8 @@ _FEWEST = 45
 """... or so many tokens, where that is more."""
 _SAID_AGAIN = 0.6
 """How much of its relevance a passage loses that says nothing but what is told already."""
+_REPLACED = 0.5
+"""What is left of the relevance of what a later memory seems to replace."""
 _LEAST = 24
 """Tokens of text from which a cut text says anything."""
 _NAMED_SHARE = 16
@@ -185,12 +187,13 @@ class _Filling:
             if not ranked.only_named
         }
         rare = _rarity(words.values())
-        waiting = [(-self._nodes[node].score, place, node) for place, node in enumerate(words)]
+        worths = self._worths()
+        waiting = [(-worths[node], place, node) for place, node in enumerate(words)]
         while waiting and self._room >= _LEAST:
             _, place, node = heapq.heappop(waiting)
             told = words[node]
             new = sum(rare[word] for word in told - said) / len(told) if told else 1.0
-            worth = self._nodes[node].score * (1 - _SAID_AGAIN * (1 - new))
+            worth = worths[node] * (1 - _SAID_AGAIN * (1 - new))
             if waiting and worth < -waiting[0][0]:
                 heapq.heappush(waiting, (-worth, place, node))
                 continue
@@ -201,6 +204,16 @@ class _Filling:
                 said |= told
                 for word in told:
                     holding[word].append(told)
+
+    def _worths(self) -> dict[str, float]:
+        """The scores; what seems replaced gives its own to what replaces it."""
+        worths = {node: ranked.score for node, ranked in self._nodes.items()}
+        for node, ranked in self._nodes.items():
+            if ranked.later:
+                if ranked.later in worths:
+                    worths[ranked.later] = max(worths[ranked.later], worths[node])
+                worths[node] *= _REPLACED
+        return worths
 
     def _place_all(self, most: int) -> None:
         """Tell, as long as there is room, every node that is not told yet and has something to tell."""

@@ -91,6 +91,8 @@ class Ranked:
     preferred: bool = False
     """Whether the lens prefers it."""
     fields: Fields = ()
+    later: str = ""
+    """Id of a later memory that seems to replace what it says; see `memory_assets.context.later`."""
     history: tuple[Node, ...] = ()
     """Older versions of what it says, the newest first."""
 

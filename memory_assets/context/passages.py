@@ -16,6 +16,11 @@ _OPENING = 0.1
 """What the first sentence gets for saying what the text is about."""
 
 
+def sentences(text: str) -> list[str]:
+    """A text in sentences and lines."""
+    return [sentence for sentence in _SENTENCE.split(text.strip()) if sentence]
+
+
 def stems(text: str) -> frozenset[str]:
     """The words of a text that carry its topic, without the commonest English endings."""
     return frozenset(_stem(word) for word in topic_words(text))
@@ -37,14 +42,14 @@ def cut(text: str, asked: Collection[str], most: int, *, focused: bool = False) 
         return ""
     if not focused and len(text) <= most * _LONGEST_TOKEN and count_tokens(text) <= most:
         return text
-    sentences = [sentence for sentence in _SENTENCE.split(text.strip()) if sentence]
-    ranked = _ranked(sentences, frozenset(asked), focused=focused)
-    if len(ranked) == len(sentences) and len(text) <= most * _LONGEST_TOKEN and count_tokens(text) <= most:
+    parts = sentences(text)
+    ranked = _ranked(parts, frozenset(asked), focused=focused)
+    if len(ranked) == len(parts) and len(text) <= most * _LONGEST_TOKEN and count_tokens(text) <= most:
         return text
     room = most
     kept: dict[int, str] = {}
     for place in ranked:
-        sentence = sentences[place][: room * _LONGEST_TOKEN]
+        sentence = parts[place][: room * _LONGEST_TOKEN]
         cost = count_tokens(sentence) + 2
         if cost <= room:
             kept[place] = sentence
@@ -54,12 +59,12 @@ def cut(text: str, asked: Collection[str], most: int, *, focused: bool = False) 
             break
         else:
             break
-    return _fitting(_joined(kept, len(sentences)), most)
+    return _fitting(_joined(kept, len(parts)), most)
 
 
-def _ranked(sentences: list[str], asked: frozenset[str], *, focused: bool) -> list[int]:
+def _ranked(parts: list[str], asked: frozenset[str], *, focused: bool) -> list[int]:
     """Places of the sentences to keep, the most telling first; of equal ones the earliest."""
-    held = [stems(sentence) & asked for sentence in sentences]
+    held = [stems(sentence) & asked for sentence in parts]
     counts: dict[str, int] = {}
     for found in held:
         for word in found:
@@ -69,11 +74,9 @@ def _ranked(sentences: list[str], asked: frozenset[str], *, focused: bool) -> li
         weight + _BESIDE * sum(weights[max(0, place - 1) : place] + weights[place + 1 : place + 2]) + _OPENING * (place == 0)
         for place, weight in enumerate(weights)
     ]
-    places = range(len(sentences))
+    places = range(len(parts))
     if focused and any(weights):
-        places = [
-            place for place in places if weights[place] or (place and weights[place - 1] and _leads_on(sentences[place - 1]))
-        ]
+        places = [place for place in places if weights[place] or (place and weights[place - 1] and _leads_on(parts[place - 1]))]
     return sorted(places, key=lambda place: (-worth[place], place))
 
 

@@ -40,17 +40,26 @@ class _Document:
 
     def passage(self, ranked: Ranked, most: int, *, focused: bool) -> str:
         """What at most `most` tokens tell of a node's text; of what a walk came to, also by the name that it came over."""
-        node, path = ranked.node, ranked.reached.path
+        node = ranked.node
         if not node.content or most <= 0:
             return ""
         key = node.id, most, focused
         if key not in self._passages:
-            over = stems(self._context.names.get(path[-1].origin, "")) if path else frozenset()
-            self._passages[key] = cut(node.content, self._context.asked | over, most, focused=focused)
+            self._passages[key] = cut(node.content, self._context.asked | self._over(ranked), most, focused=focused)
         return self._passages[key]
 
+    def _over(self, ranked: Ranked) -> frozenset[str]:
+        """The words of why a walk came to a node."""
+        if not ranked.reached.path:
+            return frozenset()
+        last = ranked.reached.path[-1]
+        origin = self._context.over.get(last.origin)
+        return stems(f"{origin.name if origin and origin.titled else ''} {last.reason}")
+
     def _named(self, node: str) -> str:
-        return quoting.name(self._context.names.get(node, node))
+        """A node in a sentence about another one; of a memory without a title its id."""
+        known = self._context.over.get(node)
+        return quoting.name(known.name) if known and known.titled else f"id {node}"
 
     def _chosen(self, allotment: Allotment) -> list[Ranked]:
         return [ranked for ranked in self._context.nodes if ranked.node.id in allotment.texts]
@@ -67,7 +76,7 @@ class Markdown(_Document):
 
     def section(self, ranked: Ranked) -> str:
         """Where a node stands."""
-        if ranked.reached.contradicting:
+        if ranked.reached.contradicting or ranked.later:
             return _AGAINST
         if ranked.reached.hops == 0 and (ranked.node.category is not Category.MEMORY or ranked.node.id in self._request.topics):
             return _IS
@@ -131,6 +140,8 @@ class Markdown(_Document):
         for other, relation in ranked.against.items():
             verb = "contradicted by" if relation == "CONTRADICTS" else "no longer holds, see"
             lines.append(f"{verb} {self._named(other)} (id {other})")
+        if ranked.later:
+            lines.append(f"perhaps no longer so, see id {ranked.later}")
         return lines
 
     def _step(self, link: Link, end: str, terse: bool) -> str:
@@ -223,6 +234,8 @@ class Json(_Document):
             told["fields"] = {name: list(values) for name, values in ranked.fields}
         if ranked.against:
             told["contradicting"] = [{"nodeId": other, "type": relation} for other, relation in ranked.against.items()]
+        if ranked.later:
+            told["later"] = ranked.later
         if ranked.history:
             told["history"] = [
                 {"id": older.id, "content": cut(older.content, self._context.asked, _HISTORY), "created": _day(older) or None}

@@ -60,7 +60,7 @@ def contexts(draw: st.DrawFn) -> Context:
         max_tokens=draw(st.one_of(st.integers(1, 3_000), st.sampled_from([500, 1_000, 4_000, 100_000]))),
         lens=draw(st.sampled_from(list(LENSES.values()))),
     )
-    names = {node.node.id: node.node.name for node in nodes}
+    names = {node.node.id: node.node for node in nodes}
     return Context(request, tuple(nodes), stems("when is the cutover"), names, "store", embedded=True, warnings=(draw(TEXT),))
 
 

@@ -1,0 +1,64 @@
+"""Statements that a later one seems to replace although nothing links the two.
+
+A later sentence replaces an earlier one where it speaks of a change ("took over", "no longer", "instead of"), repeats its names, half of
+what it says of the topic and half of all its words, and says something new. That is a guess: what seems replaced is told after the rest
+and marked, not left out.
+"""
+
+import re
+from collections.abc import Collection, Sequence
+
+from memory_assets.context.model import Category, Node
+from memory_assets.context.passages import sentences, stems
+
+_CHANGE = re.compile(
+    r"\b(?:took|takes|taken|hand(?:ed|s)) over\b|\bno longer\b|\bnot\b.{1,60}\b(?:any ?more|but)\b|\binstead of\b"
+    r"|\bfrom\b.{1,60}\bto\b|\b(?:moved|moves|put off|postponed|brought forward)\b.{0,20}\bto\b|\bchanged (?:my|our|his|her|their) mind"
+    r"|\b(?:replac|switch|renam|cancel)\w+|\bused to\b|\bgave up\b",
+    re.IGNORECASE,
+)
+_NAME = re.compile(r"\b[A-Z]\w+")
+_REPEATED = 0.5
+"""Share of the words of a sentence that one which replaces it repeats ..."""
+_FEWEST_REPEATED = 3
+"""... and how many these are at least."""
+_FEWEST_NEW = 2
+"""Words of a replacing sentence that the replaced one does not have: else it says the same again."""
+_MOST_NODES = 400
+
+
+def replaced(nodes: Sequence[Node], asked: Collection[str]) -> dict[str, str]:
+    """Memories, and the later memory that seems to replace all that each says about a topic.
+
+    Args:
+        nodes: the most relevant first; only the first few hundred are compared.
+        asked: the stems of the topic's words.
+    """
+    dated = [(node, node.created) for node in nodes[:_MOST_NODES] if node.category is Category.MEMORY and node.created]
+    changes = [
+        (node.id, created, stems(sentence))
+        for node, created in dated
+        for sentence in sentences(node.content)
+        if _CHANGE.search(sentence)
+    ]
+    found = {}
+    for node, created in dated:
+        about = [sentence for sentence in sentences(node.content) if not stems(sentence).isdisjoint(asked)]
+        newer = [
+            next((other for other, later, change in changes if later > created and _replaces(change, sentence, asked)), "")
+            for sentence in about
+        ]
+        if newer and all(newer):
+            found[node.id] = newer[0]
+    return found
+
+
+def _replaces(change: frozenset[str], sentence: str, asked: Collection[str]) -> bool:
+    words = stems(sentence)
+    repeated = words & change
+    return (
+        len(repeated) >= max(_FEWEST_REPEATED, _REPEATED * len(words))
+        and len(repeated & frozenset(asked)) >= _REPEATED * len(words & frozenset(asked))
+        and len(change - words) >= _FEWEST_NEW
+        and stems(" ".join(_NAME.findall(sentence))) <= change
+    )
