@@ -9,7 +9,6 @@ from memory_assets.errors import NotFoundError
 from memory_assets.learn.noted import Noted, read_noted, settle
 from memory_assets.models import Kind, NewMemory, Source
 from memory_assets.operations.answers import Answer, LocalTime
-from memory_assets.operations.store import store
 
 if TYPE_CHECKING:
     from memory_assets.tenants import Tenant
@@ -56,15 +55,28 @@ def store_noted(tenant: "Tenant", numbers: Sequence[int]) -> NotedSentences:
 
     Raises:
         NotFoundError: there is none of such a number.
-        ProcessingError: one cannot be stored; those before it are, and are no longer noted.
+        ProcessingError: one cannot be stored; those before it are, and are no longer noted. A kill lets none be stored twice.
     """
+    from memory_assets.ingest.direct import store_once
+    from memory_assets.learn.briefing import tell_brief
+    from memory_assets.stores.rows import content_hash, derived_id
+
     stored: list[NotedView] = []
     for number, each in _picked(tenant, numbers):
-        memory = store(
-            tenant, NewMemory(each.text, Source.CLI, Kind.FEEDBACK, project=each.project, session=each.session, author="user")
+        given = NewMemory(
+            each.text,
+            Source.CLI,
+            Kind.FEEDBACK,
+            id=derived_id(f"noted:{each.session}", content_hash(each.text)),
+            project=each.project,
+            session=each.session,
+            author="user",
         )
+        memory = store_once(tenant, given).memory
         settle(tenant.folder, [each])
+        tell_brief(tenant, [memory])
         stored.append(_view(number, each, memory.id))
+    tenant.memories.upkeep.optimize()
     return NotedSentences(noted=tuple(stored), count=len(stored), outcome="stored")
 
 

@@ -45,12 +45,14 @@ def read_activity(tenant: "Tenant", client: TanaClient, schema: Schema, parent: 
     now = datetime.now(UTC)
     nodes, links = ledger.activity()
     read = ledger.fact("links_read_at")
-    if links_too or not read or now - datetime.fromisoformat(read) > _LINKS_KEPT:
+    read_links = links_too or not read or now - datetime.fromisoformat(read) > _LINKS_KEPT
+    if read_links:
         nodes, links = _read_links(ledger, client, schema, parent)
-        ledger.keep(links_read_at=now.isoformat())
     active = _active_since(client, schema, nodes, sorted({*SPANS, tenant.settings.freshness_days}), now)
     lively = [Known(node.id, node.name, node.kind, _latest(active.get(node.id), node.active_at)) for node in nodes.values()]
     ledger.note_activity(lively, links, now)
+    if read_links:
+        ledger.keep(links_read_at=now.isoformat())
 
 
 def _read_links(ledger: Ledger, client: TanaClient, schema: Schema, parent: str) -> tuple[dict[str, Known], dict[str, list[str]]]:

@@ -102,3 +102,19 @@ def test_sessions_that_end_at_once_all_are_noted(settings: Settings) -> None:
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(lambda each: note(settings.tenant_dir(), each), found))
     assert len(read_noted(settings.tenant_dir())) == 40
+
+
+def test_a_kill_between_storing_and_settling_stores_nothing_twice(
+    transcript: Path, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    end(transcript)
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("memory_assets.operations.noted.settle", killed)
+        CliRunner().invoke(cli, ["noted", "--store", "2"])
+    assert len(tenant.memories) == 1
+    assert CliRunner().invoke(cli, ["noted", "--store"]).exit_code == 0
+    assert len(Tenant(tenant.settings).memories) == 3

@@ -8,6 +8,8 @@ from click.testing import CliRunner, Result
 from memory_assets.cli.main import cli
 from memory_assets.language.tokens import count_tokens
 from memory_assets.settings import load_settings
+from memory_assets.tana.errors import TanaAwayError
+from memory_assets.tana.ledger import Ledger
 from memory_assets.tenants import Tenant
 from memory_assets_tests.tana.seeds import learning, proposal, write_seed
 from memory_assets_tests.tana.stand_in import StandIn
@@ -67,6 +69,23 @@ def test_a_link_that_a_person_made_in_tana_counts(tana: StandIn, atlas: Node) ->
         [learning("pat_atlas", "Atlas migrations run late at night", OLD), learning("pat_alone", "Reads mail at noon", OLD)],
     )
     run("sync", "--yes")
+    assert statuses()["pat_alone"] == "fresh"
+
+
+def test_links_count_as_read_only_when_they_are_kept(
+    tana: StandIn, atlas: Node, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (alone,) = tana.by_seed_id("pai_learning", "pat_alone")
+    projects = next(definition.id for definition in tana.tags[alone.tags[0]].fields if definition.name == "Related Projects")
+    tana.set_option(alone.id, projects, tana.add_node("Mail", tana.tag_named("project")).id, "append")
+    Ledger(tenant.folder).keep(links_read_at=OLD)
+
+    def away(*_: object) -> None:
+        raise TanaAwayError("Tana went away.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("memory_assets.tana.activity._active_since", away)
+        assert statuses()["pat_alone"] == "stale"
     assert statuses()["pat_alone"] == "fresh"
 
 
