@@ -19,7 +19,7 @@ from memory_assets.settings import load_settings
 from memory_assets.tenants import Tenant
 
 SETS = Path(__file__).parent / "sets"
-NAMES = ("chats", "notes", "assistant", "friends", "terse")
+NAMES = ("chats", "notes", "assistant", "friends", "terse", "pals", "coach", "languages")
 
 
 def refused(tenant: Tenant, question: str, now: datetime) -> bool:

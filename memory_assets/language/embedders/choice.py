@@ -7,12 +7,12 @@ from typing import Literal
 from memory_assets.language.embedders.bge import BGE_INSTALL_COMMAND, BGE_NAME, bge_files
 from memory_assets.language.embedders.e5 import E5_INSTALL_COMMAND, E5_NAME, e5_is_installed
 from memory_assets.language.embedders.minilm import MINILM_INSTALL_COMMAND, MINILM_NAME, minilm_files
-from memory_assets.language.embedders.ollama import OLLAMA_DEFAULT_MODEL
 from memory_assets.language.embedders.prefixes import recorded_name, spec_recorded
 from memory_assets.language.embedders.protocol import EmbedderError
 from memory_assets.language.embedders.wordllama import WORDLLAMA_NAME, wordllama_files
 
 SPECS = "auto, bge-small, minilm, wordllama, e5-multilingual, ollama, ollama:MODEL, openai:MODEL or sentence-transformers:MODEL"
+OLLAMA_DEFAULT_MODEL = "nomic-embed-text"
 Kind = Literal["bge-small", "minilm", "wordllama", "e5-multilingual", "ollama", "openai", "sentence-transformers"]
 _BUILT_IN: "dict[str, Kind]" = {
     BGE_NAME: "bge-small",

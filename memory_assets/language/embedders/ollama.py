@@ -9,7 +9,6 @@ from memory_assets.language.embedders.remote import RemoteEmbedder
 if TYPE_CHECKING:
     import httpx
 
-OLLAMA_DEFAULT_MODEL = "nomic-embed-text"
 _BATCH_SIZE = 32
 
 
