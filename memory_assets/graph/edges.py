@@ -125,9 +125,10 @@ CREATE TEMP TABLE wanted_edges AS
 _LOST = """
 CREATE TEMP TABLE lost AS SELECT id FROM doomed_nodes EXCEPT SELECT id FROM wanted_nodes;
 CREATE TEMP TABLE resting AS SELECT id FROM changed WHERE NOT live;
-INSERT INTO doomed FROM graph_edges e
-    WHERE source_id IN (FROM lost) OR target_id IN (FROM lost)
-       OR (origin <> 'supersession' AND (source_id IN (FROM resting) OR target_id IN (FROM resting)));
+INSERT INTO doomed
+    FROM graph_edges SEMI JOIN lost ON lost.id = source_id UNION ALL FROM graph_edges SEMI JOIN lost ON lost.id = target_id
+    UNION ALL FROM graph_edges SEMI JOIN resting ON resting.id = source_id WHERE origin <> 'supersession'
+    UNION ALL FROM graph_edges SEMI JOIN resting ON resting.id = target_id WHERE origin <> 'supersession';
 """
 _TOUCHED = """
     SELECT source_id AS node FROM lost_edges UNION SELECT source_id FROM new_edges

@@ -17,6 +17,7 @@ import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 from memory_assets.language.entity_types import EntityType
 from memory_assets.stores.rows import derived_id
@@ -75,6 +76,7 @@ def resolve(
     *,
     together: Iterable[tuple[str, str]] = (),
     spellings: Mapping[str, str] | None = None,
+    keys: Mapping[tuple[str, str], str] | None = None,
     known: Mapping[tuple[str, str], int] | None = None,
     elsewhere: Mapping[str, Collection[int]] | None = None,
     taken: Iterable[int] = (),
@@ -85,6 +87,7 @@ def resolve(
         surfaces: all that the tenant's memories mention, or all of some divisions.
         together: pairs of texts that one memory mentions; they are not merged as slips of the pen.
         spellings: lower-case spelling -> the name it stands for.
+        keys: what `key_of` makes of each, by (text, type), where that has been done.
         known: the ids of an earlier resolution, by (text, type). A group keeps the id that most of its mentions had; of a group
             that falls apart the largest part keeps it.
         elsewhere: for a first or last name alone, the entities beside those of `surfaces` whose full name has it; two will do.
@@ -93,7 +96,7 @@ def resolve(
     Returns:
         (text, type) -> entity id, 53 bits.
     """
-    keys = {(surface.text, surface.type): key_of(surface, spellings or {}) for surface in surfaces}
+    keys = keys or {(surface.text, surface.type): key_of(surface, spellings or {}) for surface in surfaces}
     names: dict[str, Counter[str]] = defaultdict(Counter)
     for surface in surfaces:
         names[keys[surface.text, surface.type]][surface.type] += surface.memories
@@ -120,6 +123,11 @@ def division_of(key: str) -> str:
     if space != "name" or len(words) < 2:
         return key
     return " ".join(["initials", *(word[0] for word in words), *_DIGITS.findall(name)])
+
+
+def own_ids(key: str) -> Iterator[int]:
+    """The ids for a new group of this key, of which it gets the first that is free: others may be of groups that bore the key once."""
+    return (derived_id(f"entity:{key}", str(attempt) if attempt else "") for attempt in count())
 
 
 def lone_words(keys: Iterable[str]) -> set[str]:
@@ -240,10 +248,7 @@ def _with_ids(
         if root not in ids and number not in taken:
             taken[number], ids[root] = root, number
     for root in sorted(groups):
-        attempt = 0
-        while root not in ids:
-            number = derived_id(f"entity:{root}", str(attempt) if attempt else "")
-            if number not in taken:
-                taken[number], ids[root] = root, number
-            attempt += 1
+        if root not in ids:
+            ids[root] = next(number for number in own_ids(root) if number not in taken)
+            taken[ids[root]] = root
     return {(surface.text, surface.type): ids[root] for root, members in groups.items() for surface in members}

@@ -47,10 +47,10 @@ def _people_and_projects(catalog: "Catalog") -> dict[str, str]:
         rows = connection.execute(
             """
             (
-                SELECT label, type FROM graph_nodes n JOIN graph_mentions m ON m.entity_id = n.id
-                WHERE n.kind = 'entity' AND type = 'PERSON' AND contains(label, ' ') AND label <> upper(label)
-                GROUP BY n.id, label, type HAVING count(*) >= $1
-                ORDER BY count(*) DESC, label LIMIT $2
+                SELECT label, type FROM graph_nodes
+                JOIN (SELECT entity_id AS id, count(*) AS memories FROM graph_mentions GROUP BY ALL HAVING memories >= $1) USING (id)
+                WHERE kind = 'entity' AND type = 'PERSON' AND contains(label, ' ') AND label <> upper(label)
+                ORDER BY memories DESC, label LIMIT $2
             )
             UNION ALL
             SELECT DISTINCT project_name, 'PROJECT' FROM graph_memories WHERE live AND length(project_name) >= 3

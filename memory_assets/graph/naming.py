@@ -9,11 +9,12 @@ that have it. The catalog is closed while names are compared.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from memory_assets.graph.entities import Surface, division_of, key_of, lone_words, resolve
+from memory_assets.graph.entities import Surface, division_of, key_of, lone_words, own_ids, resolve
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -24,14 +25,17 @@ if TYPE_CHECKING:
 _ALIASES = pa.schema(
     [("text", pa.string()), ("type", pa.string()), ("entity_id", pa.int64()), ("key", pa.string()), ("division", pa.string())]
 )
+_OWN_IDS = 2
+"""Ids that are looked up for a name that may become an entity of its own: more groups that bore one name have never been seen."""
 _MENTIONED = """
     SELECT "text", type FROM changed_surfaces
     UNION SELECT "text", type FROM graph_surfaces SEMI JOIN touched ON touched.id = memory_id
 """
 _KNOWN = 'SELECT "text", type, entity_id, key FROM graph_aliases SEMI JOIN divisions USING (division)'
-_COUNTED = 'SELECT "text", type, count(*) FROM now_surfaces SEMI JOIN doubtful USING ("text", type) GROUP BY ALL ORDER BY ALL'
+_CONCERNED = 'CREATE TEMP TABLE doubtful_surfaces AS FROM now_surfaces SEMI JOIN doubtful USING ("text", type)'
+_COUNTED = 'SELECT "text", type, count(*) FROM doubtful_surfaces GROUP BY ALL ORDER BY ALL'
 _TOGETHER = """
-    WITH full_names AS (FROM now_surfaces SEMI JOIN doubtful USING ("text", type) WHERE contains("text", ' '))
+    WITH full_names AS (FROM doubtful_surfaces WHERE contains("text", ' '))
     SELECT DISTINCT a."text", b."text" FROM full_names a JOIN full_names b USING (memory_id)
     WHERE a."text" < b."text" AND left(a."text", 1) = left(b."text", 1)
 """
@@ -42,7 +46,9 @@ _ELSEWHERE = """
               WHERE type = 'PERSON' AND starts_with(key, 'name:') AND length(name) - length(replace(name, ' ', '')) BETWEEN 1 AND 2)
     ) SEMI JOIN words USING (word) GROUP BY word
 """
-_TAKEN = 'SELECT DISTINCT entity_id FROM graph_aliases ANTI JOIN doubtful USING ("text", type)'
+_TAKEN = """
+    SELECT DISTINCT entity_id FROM graph_aliases SEMI JOIN claimable ON claimable.id = entity_id ANTI JOIN doubtful USING ("text", type)
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +76,7 @@ class Doubts:
             spellings: lower-case spelling -> the name it stands for.
         """
         self._spellings = spellings
+        self._keys: dict[Name, str] = {}
         self._basis = blake2b(repr(sorted(spellings.items())).encode("utf-8", "replace"), digest_size=16).hexdigest()
         self._anew = connection.execute("SELECT names FROM graph_position").fetchone() != (self._basis,)
         mentioned = f'{_MENTIONED} UNION SELECT "text", type FROM graph_aliases' if self._anew else _MENTIONED
@@ -88,6 +95,7 @@ class Doubts:
         names |= self._before.keys()
         _register(connection, "divisions", division=divisions)
         _register(connection, "doubtful", text=[text for text, _ in names], type=[kind for _, kind in names])
+        connection.execute(_CONCERNED)
         self._counted = [Surface(*row) for row in connection.execute(_COUNTED).fetchall()]
         self._together = connection.execute(_TOGETHER).fetchall()
         self._elsewhere: dict[str, list[int]] = {}
@@ -96,6 +104,9 @@ class Doubts:
             words = {key.removeprefix("name:") for key in map(self._key, names) if key.startswith("name:") and " " not in key}
             _register(connection, "words", word=words)
             self._elsewhere = dict(connection.execute(_ELSEWHERE).fetchall())
+            claimable = {number for number, _ in self._before.values()}
+            claimable.update(number for key in set(map(self._key, names)) for number in islice(own_ids(key), _OWN_IDS))
+            connection.register("claimable", pa.table({"id": sorted(claimable.union(*self._elsewhere.values()))}))
             self._taken = {number for (number,) in connection.execute(_TAKEN).fetchall()}
 
     def settle(self) -> Naming:
@@ -103,7 +114,7 @@ class Doubts:
         ids = resolve(
             self._counted,
             together=self._together,
-            spellings=self._spellings,
+            keys={(surface.text, surface.type): self._key((surface.text, surface.type)) for surface in self._counted},
             known={name: number for name, (number, _) in self._before.items()},
             elsewhere=self._elsewhere,
             taken=self._taken,
@@ -112,10 +123,15 @@ class Doubts:
         return Naming(_differing(self._before, after), _differing(after, self._before), self._basis, self._anew)
 
     def _key(self, name: "Name") -> str:
-        return key_of(Surface(*name), self._spellings)
+        if name not in self._keys:
+            self._keys[name] = key_of(Surface(*name), self._spellings)
+        return self._keys[name]
 
     def _remember(self, rows: "Iterable[tuple[str, str, int, str]]") -> None:
-        self._before |= {(text, kind): (number, key) for text, kind, number, key in rows}
+        found = {(text, kind): (number, key) for text, kind, number, key in rows}
+        self._before |= found
+        if not self._anew:
+            self._keys |= {name: key for name, (_, key) in found.items() if key}
 
 
 def _differing(these: "Mapping[Name, tuple[int, str]]", others: "Mapping[Name, tuple[int, str]]") -> pa.Table:

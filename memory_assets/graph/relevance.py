@@ -148,7 +148,7 @@ _DIFFERENCES = {
     """,
     "seen": "SELECT id, first_seen AS seen_at FROM scores ANTI JOIN memory_first_seen USING (id)",
     "unseen": "SELECT id FROM memory_first_seen SEMI JOIN concerned USING (id) ANTI JOIN scores USING (id)",
-    "different_rows": f"SELECT {', '.join(INPUT)} FROM changed EXCEPT FROM scored_memories",
+    "different_rows": f"SELECT {', '.join(INPUT)} FROM changed EXCEPT FROM scored_memories SEMI JOIN changed USING (id)",
 }
 
 

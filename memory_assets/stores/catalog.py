@@ -176,8 +176,9 @@ _NOT_FOR_ARROW = "join_filter_pushdown"
 """DuckDB 1.5 fails on a join whose Bloom filter it pushes into a registered Arrow table (`Pushdown Filter Type BLOOM_FILTER`)."""
 
 _CONFIG: dict[str, str | bool | int | float | list[str]] = {"autoinstall_known_extensions": False}
-_LARGEST_LOG = 1 << 17
-"""Bytes from which the log is merged into the file."""
+_LARGEST_LOG = 1 << 14
+"""Bytes from which the log is merged into the file. Whoever opens the catalog plays it again: at a million memories 25 ms of processor
+time and 4 ms a kilobyte, where opening takes 17, and merging 220."""
 _LOCKED = re.compile(r"Could not set lock on file.*?Conflicting lock is held in (?P<holder>.+?\(PID \d+\))", re.DOTALL)
 
 

@@ -3,6 +3,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory_assets.graph import naming
 from memory_assets.graph.entities import Surface, normalised, resolve
 
 
@@ -122,3 +123,17 @@ def test_resolution_is_total_repeatable_and_keeps_its_ids(pairs):
 @given(NAMES)
 def test_case_and_outer_spaces_never_tell_names_apart(text):
     assert normalised(f" {text.upper()} ", "NAME") == normalised(text, "NAME")
+
+
+def test_of_other_names_only_those_ids_are_read_that_a_changed_name_could_get(world, monkeypatch):
+    read = []
+    settle = naming.resolve
+    monkeypatch.setattr(
+        naming, "resolve", lambda *given, taken, **named: read.append(taken) or settle(*given, taken=taken, **named)
+    )
+    for number in range(1, 60):
+        world.put(number, names=[(f"{chr(65 + number % 26)}na{number} {chr(65 + number // 26)}berg", "PERSON")])
+    world.refresh()
+    world.put(100, names=[("Ulla Wiesner", "PERSON"), ("Ana1 Aberg", "PERSON")])
+    world.refresh()
+    assert len(read[-1]) <= 2

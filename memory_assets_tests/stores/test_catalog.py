@@ -139,3 +139,10 @@ def test_the_log_of_a_catalog_that_was_moved_away_is_not_read_into_a_new_one(tmp
     catalog.path.unlink()
     with catalog.write() as connection:
         assert connection.execute("SELECT count(*) FROM graph_nodes").fetchone() == (0,)
+
+
+def test_the_log_that_every_opening_plays_again_stays_short(catalog: Catalog) -> None:
+    for number in range(40):
+        with catalog.write() as connection:
+            connection.execute("INSERT INTO graph_nodes (id, kind, label) VALUES (?, 'memory', ?)", [number, "x" * 1_000])
+        assert not catalog.log_path.exists() or catalog.log_path.stat().st_size < 20_000
