@@ -409,6 +409,7 @@ def test_texts_of_one_name_from_several_projects_all_stand_and_each_project_corr
     applied()
     assert len(entries(curated_home)) == 2
     learned(sea, "Ada swims.", "08-01")
+    write(projects / LAB / "memory" / "other.md", "role (-home-ada-sea)", "Ada floats.", "user", "2026-07-15T10:00:00Z")
     applied()
     assert entries(curated_home)["role (-home-ada-sea)"] == ("Ada swims.", sea)
     assert len(entries(curated_home)) == 3
