@@ -48,4 +48,4 @@ def print_text(text: str) -> None:
         hanging = " " * (len(lead) or 3)
         folded = textwrap.fill(visible(line), width, subsequent_indent=hanging, break_long_words=False, break_on_hyphens=False)
         say(folded[: len(lead)], nl=False, fg=_COLOURS.get(lead.strip()))
-        say(folded[len(lead) :], bold=not lead)
+        say(folded[len(lead) :], bold=bool(line) and not lead)

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from memory_assets.errors import SettingsError
@@ -44,16 +45,30 @@ def integration(settings: "Settings") -> Integration:
 
 
 def in_use(settings: "Settings") -> bool:
-    """Whether pai-seed and Tana are both there to be used, as far as can be told without asking Tana or the keyring."""
-    said = integration(settings).enabled
+    """Whether pai-seed and Tana are both there to be used, as far as can be told without asking Tana or the keyring.
+
+    A configuration that cannot be used counts as none: what needs it says so, and `memory doctor` does.
+    """
+    try:
+        said = integration(settings).enabled
+    except SettingsError:
+        return False
     token = bool(settings.tana_token or settings.tana_replay)
     return settings.pai_seed.exists() and (said is True or (said is None and token))
 
 
 def _block(path: "Path") -> Any:
     try:
-        if path.stat().st_size > MAX_SEED_BYTES:
-            return None
+        status = path.stat()
+    except OSError:
+        return None
+    return _read(path, status.st_size, status.st_mtime_ns) if status.st_size <= MAX_SEED_BYTES else None
+
+
+@lru_cache(maxsize=8)
+def _read(path: "Path", _size: int, _mtime_ns: int) -> Any:
+    """The block of a file, read once as long as the file is the same: a service asks with every message of MCP."""
+    try:
         said = json.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError, RecursionError):
         return None

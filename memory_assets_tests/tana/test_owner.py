@@ -4,9 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
+from memory_assets.defs.assets.tana import _unused
 from memory_assets.errors import InvalidInputError
 from memory_assets.mcp.protocol import Server
-from memory_assets.mcp.tools import PAI, Session
+from memory_assets.mcp.tools import DAILY, PAI, Session
 from memory_assets.operations.graph import draw_learnings
 from memory_assets.operations.pai import pai_people, pai_sync, schema_init
 from memory_assets.operations.pai_context import pai_context, pai_freshness, pai_session_start, read_tana_activity
@@ -56,3 +57,19 @@ def test_another_tenant_is_not_offered_the_tools(other: Tenant, all_tools: bool)
         server = Server(Session(tenant, None, store), all_tools=all_tools)
         listed = server.answer({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
         assert listed and {tool["name"] for tool in listed["result"]["tools"]} & names == offered
+
+
+def test_a_configuration_that_cannot_be_used_takes_no_other_tool_away(tana: StandIn) -> None:
+    mine = Tenant(load_settings())
+    write_seed(mine.settings.pai_seed, [learning("pat_0001", "Atlas migrations run at night")], tanaIntegration="on")
+    server = Server(Session(mine, None, store))
+    listed = server.answer({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
+    assert listed and [tool["name"] for tool in listed["result"]["tools"]] == [tool.name for tool in DAILY]
+    write_seed(mine.settings.pai_seed, [learning("pat_0001", "Atlas")], tanaIntegration={"enabled": True})
+    listed = Server(Session(mine, None, store)).answer({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
+    assert listed and len(listed["result"]["tools"]) == len(DAILY) + len(PAI)
+
+
+def test_a_run_for_another_tenant_leaves_tana_alone(other: Tenant) -> None:
+    assert _unused(other) == "Tana belongs to the tenant 'main'."
+    assert _unused(Tenant(other.settings)) == ""
