@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from time import monotonic
+from time import monotonic, time_ns
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -25,6 +25,7 @@ from memory_assets.stores.analyzer_failures import record_failure
 
 if TYPE_CHECKING:
     import httpx
+    from duckdb import DuckDBPyConnection
 
     from memory_assets.settings import Settings
     from memory_assets.tenants import Tenant
@@ -358,6 +359,7 @@ def _withdraw_stale(tenant: "Tenant", model: str) -> int:
             f"SELECT count(*) FROM analyzer_links WHERE memory_id IN ({stale})", [model]
         ).fetchone() or (0,)
         connection.execute(f"CREATE TEMP TABLE stale AS {stale}", [model])
+        _note_news(connection, "SELECT DISTINCT memory_id FROM analyzer_links SEMI JOIN stale USING (memory_id)")
         for table in ("analyzer_links", "analyzed_memories", "analyzer_failures"):
             connection.execute(f"DELETE FROM {table} WHERE memory_id IN (FROM stale)")
     return links
@@ -389,10 +391,18 @@ def _record(tenant: "Tenant", number: int, digest: str, model: str, links: Seque
     )
     with tenant.catalog.write() as connection:
         connection.register("links", rows)
+        _note_news(
+            connection, f"SELECT memory_id FROM analyzer_links WHERE memory_id = {number} UNION SELECT memory_id FROM links"
+        )
         connection.execute("DELETE FROM analyzer_links WHERE memory_id = $1", [number])
         connection.execute("INSERT INTO analyzer_links BY NAME FROM links")
         connection.execute("INSERT OR REPLACE INTO analyzed_memories VALUES ($1, $2, $3)", [number, digest, model])
         connection.execute("DELETE FROM analyzer_failures WHERE memory_id = $1", [number])
+
+
+def _note_news(connection: "DuckDBPyConnection", memories: str) -> None:
+    """Write down, with the change itself, whose links the next build of the graph has to look at again."""
+    connection.execute(f"INSERT INTO analyzer_news SELECT memory_id, {time_ns()} FROM ({memories})")
 
 
 def _printable(text: str) -> str:

@@ -15,6 +15,7 @@ from memory_assets.errors import StoreBusyError
 from memory_assets.graph import rules
 from memory_assets.graph.changes import Changes, find_changes
 from memory_assets.graph.naming import Doubts, Naming
+from memory_assets.graph.stated import Stated, find_stated
 from memory_assets.stores.catalog import Catalog
 from memory_assets.stores.graph_builds import Build, present_build, record_build
 from memory_assets.stores.memories import MemoryStore
@@ -98,6 +99,11 @@ CREATE TEMP TABLE wanted (
 );
 CREATE TEMP TABLE doomed AS FROM graph_edges LIMIT 0;
 """
+_ASKED = "CREATE TEMP TABLE asked AS SELECT memory_id FROM answers;"
+_ALL_ASKED = """
+INSERT INTO asked
+    SELECT memory_id FROM analyzer_links UNION SELECT evidence_id FROM graph_edges WHERE origin = 'analyzer';
+"""
 _STATED = """
 CREATE TEMP TABLE stated AS
     WITH RECURSIVE replaced AS MATERIALIZED (SELECT id, superseded_by FROM now_memories WHERE superseded_by IS NOT NULL),
@@ -110,6 +116,7 @@ CREATE TEMP TABLE stated AS
     SELECT coalesce(a.head, source_id) AS source_id, coalesce(b.head, target_id) AS target_id, type,
            max(confidence) AS confidence, arg_max(note, (confidence, note)) AS note
     FROM relations r LEFT JOIN newest a ON a.id = r.source_id LEFT JOIN newest b ON b.id = r.target_id
+    WHERE source_id IN (FROM concerned) OR target_id IN (FROM concerned)
     GROUP BY ALL;
 """
 _DIFFERENCE = """
@@ -182,23 +189,47 @@ def refresh_graph(
     for _ in range(_ATTEMPTS):
         versions = memories.version, relations.version
         changes = find_changes(catalog, memories)
-        build, naming = _named(catalog, changes, spellings or {})
-        difference = _compute(catalog, changes, relations.scan(), naming)
+        found = _look(catalog, changes, relations, spellings or {})
+        difference = (
+            _compute(catalog, changes, found, relations.of_any(found.stated.concerned["id"].to_pylist())) if found else {}
+        )
         written = sum(rows.num_rows for rows in difference.values()) + changes.memories.num_rows + changes.gone.num_rows
-        if not (written or changes.compared_all or naming.anew) or _write(catalog, changes, difference, build, naming.basis):
+        if not (written or found) or _write(catalog, changes, difference, found):
             return _outcome(catalog, changes.memories.num_rows, written, versions)
     raise StoreBusyError(f"The graph in {catalog.path} was rebuilt by another process {_ATTEMPTS} times; run the command again.")
 
 
-def _compute(catalog: Catalog, changes: Changes, relations: pa.Table, naming: Naming) -> dict[str, pa.Table]:
-    """The rows to remove from and add to each table."""
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What a build has to do, beside the changed memories."""
+
+    build: Build
+    """The build that was read."""
+    naming: Naming
+    stated: Stated
+    answers: pa.Table
+    """Rows of `analyzer_news`: whose links by a chat model are others than before."""
+    compared_all: bool
+
+    def __bool__(self) -> bool:
+        """Whether there is anything, were it a position to keep."""
+        moved = self.compared_all or self.naming.anew or self.stated.moved
+        return bool(moved or self.stated.concerned.num_rows or self.answers.num_rows)
+
+
+def _compute(catalog: Catalog, changes: Changes, found: _Found, relations: pa.Table) -> dict[str, pa.Table]:
+    """The rows to remove from and add to each table; `relations` are those of the memories concerned, or all."""
     with catalog.read() as connection:
         _register(connection, changes)
         connection.register("relations", relations)
-        connection.register("lost_aliases", naming.lost_aliases)
-        connection.register("new_aliases", naming.new_aliases)
-        for script in (rules.NOW, _RESOLVED, _ENTITIES.replace("$least_share", str(_LEAST_SHARE)), _NODES, _LOST):
+        connection.register("concerned", found.stated.concerned)
+        connection.register("answers", found.answers)
+        connection.register("lost_aliases", found.naming.lost_aliases)
+        connection.register("new_aliases", found.naming.new_aliases)
+        for script in (rules.NOW, _RESOLVED, _ENTITIES.replace("$least_share", str(_LEAST_SHARE)), _NODES, _LOST, _ASKED):
             connection.execute(script)
+        if changes.compared_all:
+            connection.execute(_ALL_ASKED)
         if changes:
             for rule in (rules.LINKS, rules.SUPERSESSION, rules.PROVENANCE, rules.SESSIONS, rules.ENTITIES, rules.SIMILARITY):
                 connection.execute(rules.script(rule))
@@ -216,23 +247,26 @@ def _register(connection: "DuckDBPyConnection", changes: Changes) -> None:
     connection.register("gone", changes.gone)
 
 
-def _named(catalog: Catalog, changes: Changes, spellings: Mapping[str, str]) -> tuple[Build, Naming]:
-    """The build that was read, and what its change does to the names, which are compared when the catalog is closed again."""
+def _look(catalog: Catalog, changes: Changes, relations: RelationStore, spellings: Mapping[str, str]) -> _Found:
+    """What the change means for names, which are compared when the catalog is closed again, for relations and for links."""
     with catalog.read() as connection:
         build = present_build(connection)
         _register(connection, changes)
         connection.execute(rules.NOW)
         connection.execute(_RESOLVED)
         doubts = Doubts(connection, spellings)
-    return build, doubts.settle()
+        stated = find_stated(connection, relations, whole=changes.compared_all)
+        answers = connection.execute("FROM analyzer_news").to_arrow_table()
+    return _Found(build, doubts.settle(), stated, answers, changes.compared_all)
 
 
-def _write(catalog: Catalog, changes: Changes, difference: dict[str, pa.Table], build: Build, names: str) -> bool:
+def _write(catalog: Catalog, changes: Changes, difference: dict[str, pa.Table], found: _Found) -> bool:
     """Apply the difference in one transaction; False, and nothing written, if another build came in between."""
     with catalog.write() as connection:
-        if present_build(connection) != build:
+        if present_build(connection) != found.build:
             return False
         _register(connection, changes)
+        connection.register("answers", found.answers)
         for name, rows in difference.items():
             connection.register(name, rows)
         connection.execute("""
@@ -249,6 +283,7 @@ def _write(catalog: Catalog, changes: Changes, difference: dict[str, pa.Table], 
             DELETE FROM creative_links WHERE source_id IN (SELECT id FROM gone) OR target_id IN (SELECT id FROM gone);
             DELETE FROM cluster_members WHERE memory_id IN (SELECT id FROM gone);
             DELETE FROM analyzer_links WHERE memory_id IN (SELECT id FROM gone);
+            DELETE FROM analyzer_news n USING answers a WHERE n.memory_id = a.memory_id AND n.noted = a.noted;
             INSERT INTO graph_memories BY NAME FROM changed;
             INSERT INTO graph_surfaces BY NAME FROM changed_surfaces;
             INSERT INTO graph_cues BY NAME FROM changed_cues;
@@ -258,8 +293,10 @@ def _write(catalog: Catalog, changes: Changes, difference: dict[str, pa.Table], 
             INSERT OR REPLACE INTO graph_edges BY NAME FROM new_edges;
         """)
         connection.execute("DELETE FROM graph_position")
-        position = [changes.position.version, changes.position.read_at, changes.basis, names]
-        connection.execute("INSERT INTO graph_position VALUES ($1, $2, $3, $4)", position)
+        stated = found.stated.position
+        position = [changes.position.version, changes.position.read_at, changes.basis, found.naming.basis]
+        position += [stated.version, stated.count, stated.last]
+        connection.execute("INSERT INTO graph_position VALUES ($1, $2, $3, $4, $5, $6, $7)", position)
         record_build(connection, connection.execute(_TOUCHED).to_arrow_table())
     return True
 

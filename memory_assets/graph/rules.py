@@ -210,7 +210,10 @@ INSERT INTO wanted BY NAME
 
 KEPT = """
 INSERT INTO doomed
-    FROM graph_edges WHERE origin IN ('stated', 'analyzer')
+    FROM graph_edges WHERE origin = 'stated' AND (source_id IN (FROM concerned) OR target_id IN (FROM concerned))
+    UNION ALL
+    FROM graph_edges WHERE origin = 'analyzer'
+        AND (evidence_id IN (FROM asked) OR source_id IN (FROM touched) OR target_id IN (FROM touched))
     UNION ALL FROM graph_edges WHERE origin = 'creative' AND (source_id IN (FROM touched) OR target_id IN (FROM touched))
     UNION ALL SELECT e.* FROM graph_edges e SEMI JOIN touched ON touched.id = e.source_id WHERE origin = 'cluster';
 INSERT INTO wanted BY NAME
@@ -226,7 +229,8 @@ INSERT INTO wanted BY NAME
 INSERT INTO wanted BY NAME
     SELECT source_id, target_id, type, max(confidence) AS confidence, 'analyzer' AS origin, memory_id AS evidence_id,
            arg_max(note, (confidence, note)) AS note
-    FROM analyzer_links GROUP BY ALL;
+    FROM analyzer_links
+    WHERE memory_id IN (FROM asked) OR source_id IN (FROM touched) OR target_id IN (FROM touched) GROUP BY ALL;
 """
 
 PARAMETERS = {

@@ -167,6 +167,14 @@ MIGRATIONS: tuple[str, ...] = (
         source_key VARCHAR PRIMARY KEY, active_at TIMESTAMPTZ, because VARCHAR
     );
     """,
+    """
+    ALTER TABLE graph_position ADD COLUMN stated_version BIGINT;
+    ALTER TABLE graph_position ADD COLUMN stated_count BIGINT;
+    ALTER TABLE graph_position ADD COLUMN stated_last BIGINT;
+    CREATE TABLE analyzer_news (
+        memory_id BIGINT, noted BIGINT
+    );
+    """,
 )
 """One script per schema version, each run once and in one transaction."""
 

@@ -1,5 +1,6 @@
 """The `relations` table: how memories relate, as people and agents stated it. One row a statement, one commit a change."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -29,6 +30,8 @@ SCHEMA = pa.schema(
     ]
 )
 DEFINITION = TableDefinition("relations", SCHEMA)
+_MANY = 5_000
+"""Memories from which it is cheaper to read all than to look each up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +94,22 @@ class RelationStore:
     def scan(self) -> pa.Table:
         """All stated relations."""
         return self.stored.reading.search().to_arrow()
+
+    @reading
+    def ends_since(self, moment: datetime) -> pa.Table:
+        """Columns `source_id`, `target_id` and `created_at` of what was stated since a moment."""
+        columns = ["source_id", "target_id", "created_at"]
+        where = f"created_at >= timestamp '{moment:%Y-%m-%d %H:%M:%S.%f}+00:00'"
+        return self.stored.reading.search().where(where).select(columns).to_arrow()
+
+    @reading
+    def of_any(self, numbers: Sequence[int]) -> pa.Table:
+        """What was stated from and to some memories; above a few thousand of them, all that was stated."""
+        if len(numbers) > _MANY:
+            return self.scan()
+        listed = ", ".join(map(str, numbers))
+        where = f"source_id IN ({listed}) OR target_id IN ({listed})" if numbers else "false"
+        return self.stored.reading.search().where(where).to_arrow()
 
     @reading
     def __len__(self) -> int:

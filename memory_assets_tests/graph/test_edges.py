@@ -4,6 +4,7 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from memory_assets.graph.analyzer import Link, _record
 from memory_assets.graph.rules import ENTITY_CAP
 from memory_assets.models import Kind, Memory, RelationType, Source, State
 from memory_assets.stores.relations import StatedRelation
@@ -189,13 +190,13 @@ def test_a_refresh_that_another_process_overtook_starts_again(world, monkeypatch
     fill(world)
     write, calls = edges._write, []
 
-    def overtaken(catalog, changes, difference, build, names):
-        calls.append(build)
+    def overtaken(catalog, changes, difference, found):
+        calls.append(found)
         if len(calls) == 1:
             monkeypatch.setattr(edges, "_write", write)
             World(world.settings.data_dir).refresh()
             monkeypatch.setattr(edges, "_write", overtaken)
-        return write(catalog, changes, difference, build, names)
+        return write(catalog, changes, difference, found)
 
     monkeypatch.setattr(edges, "_write", overtaken)
     world.refresh()
@@ -220,6 +221,9 @@ CHANGES = st.lists(
         st.sets(st.sampled_from(NAMES), max_size=3),
         st.sampled_from(["", "s", "t"]),
         st.sampled_from(["This led to [[one]].", "Because of [[two]].", "As a result it stopped.", "Plain."]),
+        st.sampled_from([None, A, B, C]),
+        st.sampled_from([None, (A, B), (B, C), (C, D), (A, D)]),
+        st.sampled_from([None, [], [(A, B)], [(C, A)]]),
     ),
     min_size=1,
     max_size=8,
@@ -230,7 +234,12 @@ CHANGES = st.lists(
 @given(CHANGES)
 def test_step_by_step_gives_the_graph_that_one_build_gives(tmp_path_factory, changes):
     slowly = World(tmp_path_factory.mktemp("slowly"))
-    for step, (number, state, title, links, names, session, text) in enumerate(changes):
+    for step, (number, state, title, links, names, session, text, newer, stated, answer) in enumerate(changes):
+        if stated:
+            slowly.relations.state(StatedRelation(stated[0], stated[1], RelationType.CONTRADICTS, 0.5 + step / 100))
+        if answer is not None:
+            made = [Link(one, other, RelationType.LEADS_TO, 0.9, "") for one, other in answer]
+            _record(slowly.tenant, number, "digest", "model", made)
         if state == "gone":
             slowly.memories.delete([number])
         else:
@@ -242,7 +251,8 @@ def test_step_by_step_gives_the_graph_that_one_build_gives(tmp_path_factory, cha
                 names=sorted(names),
                 session=session,
                 days=step,
-                state=State(state),
+                state=State.SUPERSEDED if newer and newer != number else State(state),
+                superseded_by=newer if newer != number else None,
             )
         slowly.refresh()
     at_once = World(tmp_path_factory.mktemp("at_once"))
@@ -253,6 +263,11 @@ def test_step_by_step_gives_the_graph_that_one_build_gives(tmp_path_factory, cha
         column = slowly.memories.columns.live
         assert column
         at_once.memories.put(from_arrow(rows), np.stack(rows[column].to_pylist()).astype(np.float32), "test")
+        for row in slowly.relations.scan().to_pylist():
+            kind = RelationType(row["type"])
+            at_once.relations.state(StatedRelation(row["source_id"], row["target_id"], kind, row["confidence"]))
+        for number, one, other, kind, confidence, note in slowly.query("FROM analyzer_links"):
+            _record(at_once.tenant, number, "digest", "model", [Link(one, other, RelationType(kind), confidence, note)])
         at_once.refresh()
         assert graph_of(slowly) == graph_of(at_once)
 

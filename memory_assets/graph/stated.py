@@ -1,0 +1,96 @@
+"""Which stated relations a build looks at again: those stated since the last one, and those of memories that changed.
+
+A relation counts for the newest versions of its two memories, so it changes with every memory on the way to them. Memories that
+supersede each other, as the last build knew them or as they are now, hang together; a relation is looked at again if one of its ends
+hangs together with a change, and so are the edges that end there.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from memory_assets.stores.feed import CLOCK_SLACK
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+    from memory_assets.stores.relations import RelationStore
+
+_EVER = datetime(1970, 1, 1, tzinfo=UTC)
+_NONE = pa.table({"source_id": pa.array([], pa.int64()), "target_id": pa.array([], pa.int64())})
+_SEEDS = """
+CREATE TEMP TABLE seeds AS
+    SELECT id FROM touched UNION SELECT source_id FROM news UNION SELECT target_id FROM news;
+"""
+_VERSIONS = """
+CREATE TEMP TABLE versions AS
+    WITH leads AS (
+        SELECT id, superseded_by AS other FROM graph_memories WHERE superseded_by IS NOT NULL
+        UNION SELECT id, superseded_by FROM changed WHERE superseded_by IS NOT NULL
+    )
+    FROM leads UNION SELECT other, id FROM leads;
+"""
+_HANGING_TOGETHER = """
+WITH RECURSIVE together AS (SELECT id FROM seeds UNION SELECT v.other FROM versions v JOIN together USING (id))
+FROM together
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class StatedPosition:
+    """How far the stated relations have been read."""
+
+    version: int
+    """Of the table."""
+    count: int
+    """Relations that there were."""
+    last: int
+    """When the last of them was stated, in microseconds since 1970."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """What a build looks at again."""
+
+    concerned: pa.Table
+    """Column `id`: memories whose relations, and edges from relations, may be others than before."""
+    position: StatedPosition
+    moved: bool
+    """Whether the position is another one than that of the last build."""
+
+
+def find_stated(connection: "DuckDBPyConnection", relations: "RelationStore", *, whole: bool) -> Stated:
+    """Compare the stated relations with the last build's position.
+
+    Args:
+        connection: to the catalog, which shows `changed` and `touched` too.
+        relations: the tenant's; read a second time only if there is something new.
+        whole: look at all, whatever the position says.
+
+    Raises:
+        StoreError: the relations cannot be read.
+    """
+    row = connection.execute("SELECT stated_version, stated_count, stated_last FROM graph_position").fetchone()
+    known = StatedPosition(*row) if row and row[2] is not None else None
+    version = relations.version
+    if known and known.version == version and not whole:
+        position, news = known, _NONE
+    else:
+        since = _EVER if whole or not known else _EVER + timedelta(microseconds=known.last) - CLOCK_SLACK
+        news = relations.ends_since(since)
+        times = news["created_at"].cast(pa.int64()).to_numpy()
+        position = StatedPosition(version, len(relations), int(times.max(initial=known.last if known and not whole else 0)))
+        whole |= known is None or _is_another(known, position, int((times > known.last).sum()))
+    connection.register("news", relations.ends_since(_EVER) if whole else news)
+    connection.execute(_SEEDS)
+    if whole:
+        connection.execute("INSERT INTO seeds SELECT source_id FROM graph_edges WHERE origin = 'stated'")
+    connection.execute(_VERSIONS)
+    return Stated(connection.execute(_HANGING_TOGETHER).to_arrow_table(), position, position != known)
+
+
+def _is_another(known: StatedPosition, position: StatedPosition, later: int) -> bool:
+    """Whether it is another table, or rows came that say to be older: there are fewer than there were, or more than were stated since."""
+    return position.version < known.version or not known.count <= position.count <= known.count + later
