@@ -6,7 +6,7 @@ from a file that was read, or with its file, goes.
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from hashlib import md5
 from pathlib import Path, PurePath
@@ -174,7 +174,7 @@ def _item_row(item: SourceItem, file: FileScan, watched: frozenset[PurePath]) ->
 
     What the file's time adds is no part of the digest, so that a file that is touched keeps its first time.
     """
-    row = asdict(item) | {"metadata": _json(item.metadata)}
+    row: dict[str, Any] = {field.name: getattr(item, field.name) for field in fields(item)} | {"metadata": _json(item.metadata)}
     digest = md5(json.dumps(row, ensure_ascii=False, default=str).encode("utf-8", "replace"), usedforsecurity=False)
     if item.created_at is None:
         row["created_at"] = datetime.fromtimestamp(file.stamp.mtime_ns / 1e9, UTC)

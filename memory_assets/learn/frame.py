@@ -26,7 +26,8 @@ _MOST = 320
 def line(text: str) -> str:
     """`text` as a line of the frame, at most 320 letters of it; a line stays what it is."""
     plain = _BLANK.sub("", " ".join(text.removeprefix(BULLET).split())).translate(_LOOK_ALIKE)
-    shown = "".join(letter for letter in plain if unicodedata.category(letter) not in _UNSHOWN)
+    # What is printable has none of them, and most texts are.
+    shown = plain if plain.isprintable() else "".join(letter for letter in plain if unicodedata.category(letter) not in _UNSHOWN)
     shown = re.sub(r"\s+", " ", shown).strip()
     if len(shown) > _MOST:
         shown = shown[: _MOST - 1].rpartition(" ")[0] or shown[: _MOST - 1]

@@ -1,6 +1,7 @@
 """The curation group: what waits in the silos, what was curated, and what is proposed. Nothing here applies: that is a person's."""
 
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
@@ -11,11 +12,12 @@ from memory_assets.defs.reached import note_seen
 from memory_assets.defs.resources import MemoryResource
 from memory_assets.ingest.stamps import source_stamp
 from memory_assets.learn.backlog import count_backlog
-from memory_assets.learn.desk import Desk
-from memory_assets.learn.proposals import Status
 from memory_assets.models import Source
 from memory_assets.sources.pai_learning import HOMES
 from memory_assets.tenants import Tenant
+
+if TYPE_CHECKING:
+    from memory_assets.learn.desk import Desk
 
 GROUP = "curation"
 
@@ -70,6 +72,8 @@ def canonical_entries(context: dg.AssetExecutionContext, memory: MemoryResource)
 @told
 def proposals(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
     """What `memory learn check` proposes now, in `review.md` for a person to decide; no silo is touched."""
+    from memory_assets.learn.proposals import Status
+
     started = perf_counter()
     desk = _desk(memory.open(context.partition_key))
     if desk is None:
@@ -86,6 +90,8 @@ def proposals(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.M
     )
 
 
-def _desk(tenant: Tenant) -> Desk | None:
+def _desk(tenant: Tenant) -> "Desk | None":
     """Where a tenant curates; None for one that the settings do not name, which has no files of its own."""
+    from memory_assets.learn.desk import Desk
+
     return Desk(tenant) if tenant.is_sources_tenant else None

@@ -1,4 +1,4 @@
-"""The tana group: what Tana holds, as last read."""
+"""The tana group: what Tana holds, as last read. What talks to Tana is imported where it does: most runs do not."""
 
 from collections import Counter
 from time import perf_counter
@@ -9,14 +9,9 @@ from memory_assets.defs.assets.sources import seed_entries
 from memory_assets.defs.failures import told
 from memory_assets.defs.partitions import TENANTS, partitioned_checks
 from memory_assets.defs.resources import MemoryResource
-from memory_assets.operations.pai_context import read_tana_activity
-from memory_assets.operations.tana import read_tana
-from memory_assets.tana.agreement import disagreement
-from memory_assets.tana.client import TanaClient, token_of
 from memory_assets.tana.config import integration
 from memory_assets.tana.errors import TanaAwayError
 from memory_assets.tana.freshness import store_activity
-from memory_assets.tana.sync import sync
 from memory_assets.tenants import Tenant
 
 GROUP = "tana"
@@ -32,6 +27,8 @@ with partitioned_checks():
 
 def _unused(tenant: Tenant) -> str:
     """Why Tana is left alone, so that materialising all succeeds without it; empty where it is used."""
+    from memory_assets.tana.client import token_of
+
     settings = tenant.settings
     if not tenant.is_sources_tenant:
         return f"Tana belongs to the tenant {settings.tenant!r}."
@@ -46,6 +43,8 @@ def _unused(tenant: Tenant) -> str:
 @told
 def tana_graph(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
     """Nodes, fields and links of a workspace of Tana: what changed is read, a few thousand nodes at a time, none from the trash."""
+    from memory_assets.operations.tana import read_tana
+
     started = perf_counter()
     tenant = memory.open(context.partition_key)
     if why_not := _unused(tenant):
@@ -81,6 +80,10 @@ def tana_graph(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.
 @told
 def tana_learnings(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
     """seed.json mirrored in Tana: what changed is created, updated or trashed, nothing twice. Waits where Tana is away."""
+    from memory_assets.tana.agreement import disagreement
+    from memory_assets.tana.client import TanaClient
+    from memory_assets.tana.sync import sync
+
     started = perf_counter()
     tenant = memory.open(context.partition_key)
     if why_not := _unused(tenant):
@@ -116,6 +119,8 @@ def tana_learnings(context: dg.AssetExecutionContext, memory: MemoryResource) ->
 @told
 def freshness(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
     """What keeps learnings alive in Tana: the activity of what they are linked to, for the scores."""
+    from memory_assets.operations.pai_context import read_tana_activity
+
     started = perf_counter()
     tenant = memory.open(context.partition_key)
     why_not = _unused(tenant) or read_tana_activity(tenant)
