@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 from memory_assets.language.embedders.calibration import AS_THEY_ARE, scale_of
 from memory_assets.language.embedders.context import meanings_of
+from memory_assets.language.embedders.wordllama import WORDLLAMA_NAME
 from memory_assets.recall.speakers import named_in
+from memory_assets.stores.writing import is_unspaced
 
 if TYPE_CHECKING:
     from memory_assets.language.embedders import Embedder
@@ -23,13 +25,18 @@ LEAST_SIMILARITY = 0.53
 """Of what a memory says and the question, on the common scale of all embedders, from which it may be an answer."""
 
 
+_OTHER_SCRIPT = 0.05
+"""Share of texts in a script without spaces from which a question in letters may be about them: no word and little else shows it."""
+
+
 def anything_fits(
     question: "Question", said: float, view: "View", store: "MemoryStore", embedder: "Embedder", filters: "Filters"
 ) -> bool:
     """Whether some memory may answer a question.
 
-    A time or an author that the question names fits by itself, and so does everything where it has no telling words, or where
-    similarities cannot be read on the common scale.
+    A time or an author that the question names fits by itself, and so does everything where it has no telling words, where
+    similarities cannot be read on the common scale or say little (WordLlama's do not tell the foreign from the known), and where the
+    question is in another script than some of what is remembered.
 
     Args:
         question: what is asked.
@@ -44,6 +51,8 @@ def anything_fits(
         EmbedderError: the question cannot be embedded.
     """
     if said >= _WORDS or question.interval or not question.terms:
+        return True
+    if embedder.name == WORDLLAMA_NAME or (view.terms.unspaced >= _OTHER_SCRIPT and not is_unspaced(question.text)):
         return True
     scale = scale_of(embedder.name, store.columns.scale)
     if scale == AS_THEY_ARE or store.columns.meaning is None or any(map(named_in(question), view.timeline.authors.names)):

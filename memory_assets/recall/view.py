@@ -13,7 +13,7 @@ import numpy as np
 from memory_assets.recall.graph_view import GraphView, read_graph
 from memory_assets.recall.question import words
 from memory_assets.recall.timeline import Timeline, read_timeline
-from memory_assets.stores.writing import folded
+from memory_assets.stores.writing import folded, is_unspaced
 
 if TYPE_CHECKING:
     from memory_assets.stores.memories import MemoryStore
@@ -34,6 +34,8 @@ class TermStatistics:
     counts: Counter[str]
     texts: int
     store_size: int
+    unspaced: float
+    """Share of the texts that are, at least in part, in a script without spaces between words."""
 
     def idf(self, term: str) -> float:
         """Inverse document frequency as in BM25: ln(1 + (N - n + 0.5) / (n + 0.5))."""
@@ -101,4 +103,4 @@ def _count_terms(store: "MemoryStore", size: int) -> TermStatistics:
     counts: Counter[str] = Counter()
     for text in texts:
         counts.update(set(words(folded(text))))
-    return TermStatistics(counts, len(texts), size)
+    return TermStatistics(counts, len(texts), size, sum(map(is_unspaced, texts)) / max(1, len(texts)))

@@ -40,7 +40,7 @@ def store(tenant: Tenant, remember, embedder) -> Callable[..., Tenant]:
     return stored
 
 
-@pytest.mark.parametrize("contents", [tuple(NOTES), ("The deploy key is in the vault",)])
+@pytest.mark.parametrize("contents", [tuple(NOTES)[:-1], ("The deploy key is in the vault",)])
 @pytest.mark.parametrize("query", FOREIGN)
 def test_what_nothing_fits_is_answered_so_and_all_shows_the_nearest(store, contents: tuple[str, ...], query: str):
     tenant = store(*contents)
@@ -49,6 +49,11 @@ def test_what_nothing_fits_is_answered_so_and_all_shows_the_nearest(store, conte
     assert answer.text(LocalTime(UTC)).startswith(f"Nothing relevant to {query!r} is remembered; --all")
     nearest = search(tenant, query, everything=True)
     assert (nearest.below_floor, nearest.count) == (False, len(contents))
+
+
+def test_a_question_in_letters_may_be_about_what_is_written_without_spaces(store):
+    tenant = store(*NOTES, "王芳五月起调到成都分公司工作。")
+    assert not search(tenant, "Which branch does she belong to since spring?").below_floor
 
 
 @pytest.mark.parametrize(("content", "question"), NOTES.items())
