@@ -16,6 +16,7 @@ from unittest.mock import patch
 from recall_quality import DEPTH, System, parse_arguments, run
 
 from memory_assets.recall import scoring, support
+from memory_assets.recall import search as search_module
 from memory_assets.recall.question import Question
 from memory_assets.recall.scoring import Weights
 from memory_assets.recall.search import search
@@ -49,6 +50,8 @@ def variants() -> dict[str, System]:
     found |= {f"- relation: {name.lower()}": without(support, name, off) for name, off in SOURCES.items()}
     found["neighbours in the session alone"] = without(support, "SESSION", support.SESSION[:1])
     found["both sides of a talk alike"] = without(scoring, "OTHER_SIDE", 1.0)
+    found["what asks counts in full"] = without(scoring, "ASKING", 1.0)
+    found["no wishes"] = without(search_module, "WISH_RANKS", ())
     found["all matches support"] = without(support, "_SUPPORTERS", 10_000)
     found["keyword not by coverage"] = without(scoring, "trust_in_words", lambda _coverage: 1.0)
     found["question words in full text"] = without(Question, "keywords", property(lambda question: question.text))
