@@ -15,6 +15,7 @@ from memory_assets.errors import said
 from memory_assets.learn.brief import FORMAT, NAME, Brief, BriefLine, read_brief
 from memory_assets.learn.frame import line
 from memory_assets.models import Kind, Source, State
+from memory_assets.sources.projects import slug_of
 from memory_assets.stores.files import replace_file
 from memory_assets.stores.filters import Filters
 
@@ -92,10 +93,15 @@ def _made(tenant: "Tenant") -> Brief:
     entries = _canonical(tenant) if tenant.is_sources_tenant else []
     chosen = _chosen(tenant)
     memories = {memory.id: memory for memory in tenant.memories.get(chosen)}
-    curated = {(entry.kind, entry.name.casefold()) for entry in entries}
+    curated = {_name(entry.kind, entry.name, entry.source_cwd) for entry in entries}
     others = (memories[number] for number in chosen if number in memories)
-    told = [_of_memory(memory) for memory in others if (memory.kind, memory.title.casefold()) not in curated]
+    told = [_of_memory(each) for each in others if _name(each.kind, each.title, each.project) not in curated]
     return Brief(tenant.memories.count(Filters()), (*map(_of_entry, entries), *told))
+
+
+def _name(kind: str, title: str, project: str) -> tuple[str, str, str]:
+    """What two memories share of which one is told: kind, name and, but for feedback, the project."""
+    return kind, title.casefold(), "" if kind == Kind.FEEDBACK else slug_of(project)
 
 
 def _canonical(tenant: "Tenant") -> "list[CanonicalEntry]":

@@ -229,6 +229,14 @@ def test_the_brief_follows_what_is_stored_edited_and_forgotten(tenant: Tenant, s
         "Lint before a commit.",
         f"(id {sailor.id}) Mira is a sailor.",
     ]
+    for project, text in (("/atlas", "Atlas is late."), ("/lab", "The lab is done.")):
+        store(tenant, NewMemory(text, Source.CLI, Kind.PROJECT, title="status", project=project))
+    curated = settings.pai_learning_dir / "PROJECT" / "project_status.md"
+    curated.parent.mkdir()
+    curated.write_text("---\nname: status\ndescription: about status\nsource_cwd: /atlas\n---\n\nAtlas is early.\n")
+    renew_brief(tenant)
+    told_now = " ".join(each.text for each in read_brief(tenant.folder).lines)  # pyright: ignore[reportOptionalMemberAccess]
+    assert "about status" in told_now and "The lab is done." in told_now and "Atlas is late." not in told_now
     before = (tenant.folder / NAME).stat().st_mtime_ns
     renew_brief(tenant)
     assert (tenant.folder / NAME).stat().st_mtime_ns == before
