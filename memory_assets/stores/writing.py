@@ -20,6 +20,8 @@ _WORD = re.compile(rf"(?:[^\W_]|[{_UNSPACED}])+")
 _RUN = re.compile(f"[{_UNSPACED}]+|[^{_UNSPACED}]+")
 _ONE_HAN = re.compile(f"[{_HAN}]")
 _ACCENT = re.compile("[\u0300-\u036f]")
+_WITH_ACCENTS = re.compile("[\u00c0-\u052f\u1e00-\u1fff\ufb00-\ufb06\uff01-\uff5e]")
+"""Letters that may have accents, or another form: Latin, Greek and Cyrillic beyond ASCII, ligatures, wide forms."""
 
 
 def is_unspaced(text: str) -> bool:
@@ -47,4 +49,6 @@ def _pairs(run: str) -> list[str]:
 
 def folded(text: str) -> str:
     """A text in lower case and without accents, as the full-text index reads it: "Straße" and "STRASSE" are one."""
-    return text.lower() if text.isascii() else normalize("NFC", _ACCENT.sub("", normalize("NFKD", text.casefold())))
+    if text.isascii() or not _WITH_ACCENTS.search(text):
+        return text.lower()
+    return normalize("NFC", _ACCENT.sub("", normalize("NFKD", text.casefold())))
