@@ -62,6 +62,8 @@ class Context:
     over: Mapping[str, Node]
     """The nodes that paths lead over."""
     backend: str
+    at: datetime
+    """The hour in which it was assembled."""
     embedded: bool
     """Whether similarity took part in the scores."""
     warnings: tuple[str, ...] = ()
@@ -120,6 +122,7 @@ def assemble(reader: "Reader", request: Request, now: datetime | None = None) ->
         asked=asked,
         over=reader.nodes({end for link in links for end in (link.origin, link.target)}),
         backend=reader.backend,
+        at=moment,
         embedded=bool(nodes) and nodes[0].similarity is not None,
         warnings=tuple(dict.fromkeys([*reader.warnings, *warnings])),
     )

@@ -42,7 +42,7 @@ def replaced(nodes: Sequence[Node], asked: Collection[str]) -> dict[str, str]:
         if _CHANGE.search(sentence)
     ]
     found = {}
-    for node, created in dated:
+    for node, created in dated if changes else ():
         about = [sentence for sentence in sentences(node.content) if not stems(sentence).isdisjoint(asked)]
         newer = [
             next((other for other, later, change in changes if later > created and _replaces(change, sentence, asked)), "")

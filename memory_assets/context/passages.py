@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection
+from functools import lru_cache
 
 from memory_assets.language.tokens import count_tokens, truncate_tokens
 from memory_assets.recall.question import topic_words
@@ -26,6 +27,7 @@ def stems(text: str) -> frozenset[str]:
     return frozenset(_stem(word) for word in topic_words(text))
 
 
+@lru_cache(maxsize=1 << 14)
 def _stem(word: str) -> str:
     for ending in ("ingly", "edly", "ing", "ed", "es", "s", "ly"):
         if word.endswith(ending) and len(word) - len(ending) >= 4:

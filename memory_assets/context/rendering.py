@@ -1,7 +1,7 @@
 """A context as a document: Markdown that reads like a brief, or JSON. Both are what `memory_assets.context.budget` fills."""
 
 import json
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cached_property
 from typing import Any
 
@@ -89,7 +89,7 @@ class Markdown(_Document):
         node, terse = ranked.node, self._request.max_tokens < _TERSE
         name, kind = quoting.name(node.name) if node.titled else "", quoting.name(node.type)
         if terse:
-            facts = [f"id {node.id}", name, kind if name or not node.created else "", _short_day(node)]
+            facts = [f"id {node.id}", name, kind if name or not node.created else "", _short_day(node, self._context.at)]
         else:
             facts = [name, kind, _day(node), f"id {node.id}", f"score {ranked.score:.2f}"]
         lines = [f"{'' if terse else '### '}{' · '.join(fact for fact in facts if fact)}"]
@@ -145,6 +145,8 @@ class Markdown(_Document):
         return lines
 
     def _step(self, link: Link, end: str, terse: bool) -> str:
+        if end and link.forward and link.relation == "FIELD" and link.reason:
+            return f"{quoting.name(link.reason)} of {self._named(link.origin)}"
         ends = self._named(link.origin), end or self._named(link.target)
         source, target = ends if link.forward else ends[::-1]
         reason = f" ({quoting.name(link.reason)})" if link.reason and not terse else ""
@@ -190,15 +192,16 @@ class Json(_Document):
         if frame:
             return _dumped(document)
         tokens = {"budget": self._request.max_tokens, "used": 0, "utilization": 0.0}
-        counts = {"nodes_included": len(nodes), "nodes_summarized": len(overflow)}
+        counts = {"nodesIncluded": len(nodes), "nodesSummarized": len(overflow)}
         meta |= {
             "topics": list(self._request.topics),
             "lens": self._request.lens.name,
             "depth": self._request.depth,
             "tokens": tokens | counts,
-            "nodes_found": len(self._context.nodes),
+            "nodesFound": len(self._context.nodes),
+            "assembledAt": f"{self._context.at:%Y-%m-%dT%H:00Z}",
             "backend": self._context.backend,
-            "embeddings_available": self._context.embedded,
+            "embeddingsAvailable": self._context.embedded,
             "warnings": told_warnings(self._context),
             "note": _NOTE,
         }
@@ -257,13 +260,11 @@ def _day(node: Node) -> str:
     return f"{node.created:%Y-%m-%d}" if node.created else ""
 
 
-def _short_day(node: Node) -> str:
+def _short_day(node: Node, now: datetime) -> str:
     """Without the year where that is the present one."""
     if not node.created:
         return ""
-    return f"{node.created.day} {node.created:%b}" + (
-        "" if node.created.year == datetime.now(UTC).year else f" {node.created:%Y}"
-    )
+    return f"{node.created.day} {node.created:%b}" + ("" if node.created.year == now.year else f" {node.created:%Y}")
 
 
 def _telling(fields: Fields, said: str) -> Fields:

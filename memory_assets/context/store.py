@@ -90,8 +90,10 @@ _NAMED = """
 """
 _THINGS = """
     SELECT n.id, n.kind, n.label, coalesce(n.type, ''), coalesce(c.summary, ''), coalesce(c.size, 0),
-           (SELECT count(*) FROM graph_mentions WHERE entity_id = n.id)
+           coalesce(m.mentions, 0)
     FROM graph_nodes n SEMI JOIN asked ON n.id = asked.id LEFT JOIN clusters c ON c.id = n.id
+    LEFT JOIN (SELECT entity_id, count(*) AS mentions FROM graph_mentions SEMI JOIN asked ON entity_id = asked.id GROUP BY 1) m
+        ON m.entity_id = n.id
     WHERE n.kind <> 'memory'
 """
 
@@ -107,6 +109,8 @@ class StoreReader:
         self._open = ExitStack()
         self._catalog: DuckDBPyConnection | None = None
         self._memories: dict[str, Memory] = {}
+        self._things: dict[str, Node] = {}
+        """Entities and patterns that were read."""
         self._found: dict[str, float] = {}
         """Scores of what searches found."""
 
@@ -119,12 +123,13 @@ class StoreReader:
 
     def nodes(self, ids: Collection[str]) -> dict[str, Node]:
         """As `Reader.nodes`; a superseded, forgotten or archived memory takes no part."""
-        numbers = [int(node) for node in ids if _is_number(node)]
-        things = {str(row[0]): _thing(*row) for row in self.asked(_THINGS, numbers)}
-        wanted = [number for number in numbers if str(number) not in things]
-        self._read([number for number in wanted if str(number) not in self._memories])
-        memories = (self._memories.get(str(number)) for number in wanted)
-        return things | {str(memory.id): _told(memory) for memory in memories if memory and memory.state is State.ACTIVE}
+        unknown = [int(node) for node in ids if _is_number(node) and node not in self._memories and node not in self._things]
+        self._things |= {str(row[0]): _thing(*row) for row in self.asked(_THINGS, unknown)}
+        self._read([number for number in unknown if str(number) not in self._things])
+        memories = (self._memories.get(node) for node in ids)
+        return {node: self._things[node] for node in ids if node in self._things} | {
+            str(memory.id): _told(memory) for memory in memories if memory and memory.state is State.ACTIVE
+        }
 
     def neighbours(self, ids: Collection[str], scores: Mapping[str, float], most: int) -> Neighbours:
         """As `Reader.neighbours`: typed edges in both directions, and mentions of entities."""

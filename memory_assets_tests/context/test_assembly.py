@@ -137,7 +137,7 @@ def test_without_embeddings_distance_and_recency_decide_and_it_is_said(tenant: T
     remember("The kiln fires on Mondays.", created_at=made)
     tenant.__dict__["embedder"] = Away()
     found = told(tenant, "kiln")
-    assert not found["meta"]["embeddings_available"]
+    assert not found["meta"]["embeddingsAvailable"]
     assert any("away" in warning for warning in found["meta"]["warnings"])
     assert found["nodes"][0]["score"] == pytest.approx(0.6 + 0.4 * 0.3679, abs=0.002)
 

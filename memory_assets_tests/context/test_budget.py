@@ -7,13 +7,14 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from memory_assets.context.assembly import NOT_FOUND, Context, Request
-from memory_assets.context.budget import SUMMARY_BELOW, Fitted, fit
+from memory_assets.context.budget import SUMMARY_BELOW, Allotment, Fitted, fit
 from memory_assets.context.lenses import LENSES
 from memory_assets.context.model import Category, Link, Node, Ranked, Reached
 from memory_assets.context.passages import cut, stems
 from memory_assets.context.rendering import Json, Markdown
 from memory_assets.language.tokens import count_tokens
 
+NOW = datetime(2026, 6, 1, tzinfo=UTC)
 ANY_TEXT = st.text(st.characters(codec="utf-8"), max_size=60)
 HOSTILE = st.sampled_from(
     [
@@ -61,7 +62,16 @@ def contexts(draw: st.DrawFn) -> Context:
         lens=draw(st.sampled_from(list(LENSES.values()))),
     )
     names = {node.node.id: node.node for node in nodes}
-    return Context(request, tuple(nodes), stems("when is the cutover"), names, "store", embedded=True, warnings=(draw(TEXT),))
+    return Context(
+        request,
+        tuple(nodes),
+        stems("when is the cutover"),
+        names,
+        "store",
+        NOW,
+        embedded=True,
+        warnings=(draw(TEXT),),
+    )
 
 
 def _fitted(context: Context, form: type[Markdown] | type[Json]) -> Fitted:
@@ -128,7 +138,7 @@ def test_what_does_not_fit_is_named_before_it_is_left_out():
         )
         for n in range(60)
     )
-    context = Context(Request(("ferry",), max_tokens=2_000), nodes, stems("ferry"), {}, "store", embedded=True)
+    context = Context(Request(("ferry",), max_tokens=2_000), nodes, stems("ferry"), {}, "store", NOW, embedded=True)
     told = _fitted(context, Markdown).allotment
     told_places, named_places = [int(node) for node in told.texts], [int(node) for node in told.named]
     assert told_places == list(range(len(told_places)))
@@ -138,8 +148,47 @@ def test_what_does_not_fit_is_named_before_it_is_left_out():
 
 def test_nothing_found_says_so_within_any_budget():
     for most in (1, 6, 30, 4_000):
-        context = Context(Request(("zxqv",), max_tokens=most), (), frozenset(), {}, "store", embedded=False)
+        context = Context(Request(("zxqv",), max_tokens=most), (), frozenset(), {}, "store", NOW, embedded=False)
         for form in (Markdown, Json):
             fitted = _fitted(context, form)
             assert fitted.tokens <= most
             assert most < 6 or form is Json or NOT_FOUND in fitted.text
+
+
+class Plain:
+    """A document without a frame: a text a line, names of one token."""
+
+    frames = 1
+
+    def __init__(self, nodes: list[Ranked]) -> None:
+        self._by_id = {ranked.node.id: ranked for ranked in nodes}
+
+    def passage(self, ranked: Ranked, most: int, *, focused: bool) -> str:
+        return cut(ranked.node.content, frozenset(), most, focused=focused)
+
+    def piece(self, ranked: Ranked, most: int, *, focused: bool) -> str:
+        return self.passage(ranked, most, focused=focused)
+
+    def summary(self, ranked: Ranked) -> str:
+        return ranked.node.name
+
+    def section(self, ranked: Ranked) -> str:
+        return ""
+
+    def whole(self, allotment: Allotment, frame: int) -> str:
+        told = [self.piece(self._by_id[node], **allotment.told(node)) for node in allotment.texts]
+        return "\n".join([*told, *(self.summary(self._by_id[node]) for node in allotment.named)])
+
+
+def test_in_the_order_of_relevance_told_then_named_then_left_out():
+    """500 tokens for twenty nodes of a hundred: each gets 45 and two for what joins them: ten, and an eleventh in the rest."""
+    nodes = [
+        Ranked(Node(str(n), "name", Category.MEMORY, "note", f" w{n}" * 50), Reached(0), 1 - n / 100, 0.5) for n in range(20)
+    ]
+    told = fit(Plain(nodes), nodes, 500).allotment
+    assert list(told.texts) == [str(n) for n in range(11)]
+    assert told.named == [str(n) for n in range(11, 11 + len(told.named))]
+    below = fit(Plain(nodes), nodes, 40).allotment
+    assert not below.texts
+    assert below.named == [str(n) for n in range(len(below.named))]
+    assert 10 <= len(below.named) < 20
