@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     Values = npt.NDArray[np.float64]
 
+_ABOUT_ASKING = frozenset({"ask", "asked", "asking", "asks", "question", "questions"})
 _SHORT = 160
 """Characters, with heading, up to which a text that ends with a question says little else."""
 
@@ -76,7 +77,7 @@ def judge(question: "Question", found: "Candidates", view: "View", weights: Weig
         parts.append(("recency", weights.recency, fresh, fresh * match))
     total = sum(weight for _, weight, _, _ in parts) or 1.0
     kept = np.where(by_the_other_side(question, rows, view), scoring.OTHER_SIDE, 1.0)
-    kept *= np.where(_asking(found), scoring.ASKING, 1.0)
+    kept *= np.where(_asking(question, found), scoring.ASKING, 1.0)
     parts = [(name, weight / total, raw, kept * value) for name, weight, raw, value in parts if weight]
     scores = sum((weight * value for _, weight, _, value in parts), np.zeros(len(found)))
     return Judgement(scores, parts, backing, float(coverage.max(initial=0.0)), notes)
@@ -96,8 +97,10 @@ def _coverage(question: "Question", found: "Candidates", view: "View") -> "Value
     return np.array(held) / total
 
 
-def _asking(found: "Candidates") -> "npt.NDArray[np.bool_]":
-    """Which candidates are short and end with a question mark."""
+def _asking(question: "Question", found: "Candidates") -> "npt.NDArray[np.bool_]":
+    """Which candidates are short and end with a question mark; none where the question is about what was asked."""
+    if not _ABOUT_ASKING.isdisjoint(question.terms):
+        return np.zeros(len(found), bool)
     return np.array([len(text) <= _SHORT and text.endswith(("?", "？", "؟")) for text in found.texts], bool)
 
 

@@ -231,3 +231,4 @@ def test_what_asks_the_same_comes_after_what_answers(tenant: Tenant, remember) -
     remember("Where do you keep the spare key?", session="s", author="Ann")
     remember("The spare key lies beneath the blue pot", session="s", author="Bela")
     assert found(search(tenant, "Where is the spare key kept?"))[0] == 2
+    assert found(search(tenant, "Who asked where you keep the spare key?"))[0] == 1
