@@ -86,9 +86,12 @@ def session_start(places: "Places", hook: Hook) -> str:
 def set_quiet(folder: Path, project: Project, *, quiet: bool) -> None:
     """Let sessions in a project begin without a word from here, or with one again."""
     from memory_assets.stores.files import replace_file
+    from memory_assets.stores.locks import locked
 
-    held = _quiet_projects(folder) - {project.folder}
-    replace_file(folder / _QUIET, json.dumps(sorted(held | {project.folder} if quiet else held)))
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with locked(folder):
+        held = _quiet_projects(folder) - {project.folder}
+        replace_file(folder / _QUIET, json.dumps(sorted(held | {project.folder} if quiet else held)))
 
 
 def _chosen(lines: tuple[BriefLine, ...], project: Project | None, room: int, told: set[str]) -> list[list[BriefLine]]:

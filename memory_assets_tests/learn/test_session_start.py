@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import unicodedata
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from memory_assets.operations.forget import forget, restore
 from memory_assets.operations.store import store
 from memory_assets.places import read_places
 from memory_assets.settings import Settings, load_settings
+from memory_assets.sources.projects import Project
 from memory_assets.tenants import Tenant
 from memory_assets_tests.learn.conftest import OpenDesk, decide
 
@@ -139,6 +141,13 @@ def test_the_log_of_hooks_says_where_they_failed_and_no_text(tmp_path: Path) -> 
     said = (tmp_path / "hooks.log").read_text()
     assert "ValueError" in said and "test_session_start.py" in said
     assert secret not in said
+
+
+def test_projects_that_are_silenced_at_once_all_are(settings: Settings) -> None:
+    projects = [Project(f"/srv/{number}", (f"/srv/{number}",)) for number in range(40)]
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda each: module.set_quiet(settings.tenant_dir(), each, quiet=True), projects))
+    assert json.loads((settings.tenant_dir() / "quiet.json").read_text()) == sorted(each.folder for each in projects)
 
 
 def test_the_nudge_counts_what_waits_in_silos(settings: Settings, write_silo: Any, atlas: Path) -> None:
