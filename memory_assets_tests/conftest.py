@@ -13,6 +13,11 @@ from memory_assets.tenants import Tenant
 SAMPLE = Path(__file__).parent.parent / "data" / "sample"
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes long, so that no worker is left with it at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
 @pytest.fixture(autouse=True)
 def _own_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Point every path at the test's folder: the environment that commands, sensors and child processes see."""

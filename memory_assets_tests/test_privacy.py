@@ -77,6 +77,7 @@ def _written(trace: str) -> Iterator[Path]:
         yield Path(folder[1] if folder else "/", name)
 
 
+@pytest.mark.long
 def test_no_command_and_no_face_reaches_beyond_this_machine_or_writes_elsewhere(sample_home: Path, tmp_path: Path) -> None:
     alone, trace, given, folder = _isolated(), tmp_path / "trace", tmp_path / "given", tmp_path / "cwd"
     given.mkdir()

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
+import pytest
 
 from memory_assets_tests.api.service import ROOT, Service, TenantClient
 
@@ -116,6 +117,7 @@ def test_the_documentation_is_served_and_promises_400_rather_than_422(service: S
         assert operation["security"] == [{"APIKeyHeader": []}]
 
 
+@pytest.mark.long
 def test_schemathesis_finds_nothing(service: Service, client: TenantClient, tmp_path: Path) -> None:
     schema = httpx.get(f"{service.url}/openapi.json").json()
     client.store("A memory to be found.")

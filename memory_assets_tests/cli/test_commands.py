@@ -291,6 +291,7 @@ def test_an_export_restores_into_an_empty_tenant(tmp_path: Path) -> None:
     assert invoke_json("show", str(second["id"]), "--tenant", "copy")["state"] == "forgotten"
 
 
+@pytest.mark.long
 def test_run_takes_files_in_and_status_tells_of_the_refused(sample_home: Path) -> None:
     done = memory("run")
     assert done.returncode == 0, done.stderr
@@ -302,6 +303,7 @@ def test_run_takes_files_in_and_status_tells_of_the_refused(sample_home: Path) -
     assert "postgres-decision" in [hit["title"] for hit in found]
 
 
+@pytest.mark.long
 def test_a_run_that_is_killed_between_two_steps_is_completed_by_the_next(write_silo: WriteSilo) -> None:
     for number in range(40):
         write_silo(f"note-{number}", f"Note {number}: the deadline of project {number} is in May.")

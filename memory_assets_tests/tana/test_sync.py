@@ -437,6 +437,7 @@ def _walked(killer: _Killer, world: _World, tenant: Tenant, tana: StandIn) -> It
             return
 
 
+@pytest.mark.long
 def test_killed_at_every_step_of_a_first_sync_nothing_is_lost_or_doubled(
     workspace: StandIn, settings: Settings, tmp_path: Path, killer: _Killer
 ) -> None:
@@ -466,6 +467,7 @@ def test_killed_at_every_step_of_a_first_sync_nothing_is_lost_or_doubled(
         ]
 
 
+@pytest.mark.long
 def test_killed_at_every_step_of_a_later_sync_nothing_is_lost_or_doubled(
     workspace: StandIn, settings: Settings, tmp_path: Path, killer: _Killer
 ) -> None:

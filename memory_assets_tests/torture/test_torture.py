@@ -6,6 +6,8 @@ import pytest
 
 from memory_assets_tests.torture import full_disk, hostile, kills, load
 
+pytestmark = pytest.mark.long
+
 
 def test_what_is_killed_loses_nothing_and_can_be_run_again(tmp_path: Path) -> None:
     assert kills.campaign(tmp_path, 1, ("edit",)).failures == []
