@@ -8,7 +8,7 @@ LanceDB alone is measured in this process on the same tables before the service 
 look-ups of a search with the reading of ten rows. `--folder` keeps the tenant for the next run.
 
 `--edges` has the graph built too, one or two edges a memory, and measures what one stored memory costs until graph and scores are
-finished. `--memories 1000000 --edges --folder DIR` takes a quarter of an hour the first time. What the service keeps in memory follows
+finished. `--memories 1000000 --edges --folder DIR` takes half an hour the first time. What the service keeps in memory follows
 `MEMORY_RESIDENT_BYTES`, by default half a gigabyte: enough for 200,000 memories.
 """
 

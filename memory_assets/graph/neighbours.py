@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 LIVE = (State.ACTIVE, State.ARCHIVED)
 _FEW = 16
-"""Up to so many, the store's own search is cheaper than reading all vectors."""
+"""Up to so many, the store's own search is cheaper than reading all vectors of a small store."""
+_ROWS_A_LOOK = 4_000
+"""Vectors that are read in the time of one search; in a large store as many more are looked up."""
 _BLOCK_BYTES = 64 << 20
 """Most memory that one block of similarities takes."""
 _CELL = 256
@@ -57,7 +59,7 @@ def nearest_to(
         pairs = _pairs(scale, known, known[found], similarity, found >= 0)
         return pairs.filter(pa.compute.is_in(pairs["id"], pa.array(ids)))  # type: ignore[attr-defined]
     known, vectors = read_vectors(store, (), ids)
-    if len(known) <= _FEW:
+    if len(known) <= max(_FEW, len(store) // _ROWS_A_LOOK):
         tables = []
         for number, vector in zip(known.tolist(), vectors, strict=True):
             found = store.alike(vector, count + 1, Filters(states=states), (least, np.inf))

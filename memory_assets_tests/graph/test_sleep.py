@@ -157,6 +157,22 @@ class TestNeighbours:
         assert few.select(["id", "other"]) == many.select(["id", "other"])
         assert np.allclose(few["similarity"].to_numpy(), many["similarity"].to_numpy(), atol=1e-5)
 
+    def test_in_a_large_store_more_are_looked_up_before_all_vectors_are_read(self, world, monkeypatch):
+        from memory_assets.graph import neighbours
+        from memory_assets.stores.memories import MemoryStore
+
+        looked_up = []
+        alike = MemoryStore.alike
+        for number in range(1, 41):
+            world.put(number)
+        with monkeypatch.context() as counting:
+            counting.setattr(MemoryStore, "alike", lambda *given: looked_up.append(given) or alike(*given))
+            nearest_to(world.memories, list(range(1, 21)), 3)
+            assert not looked_up
+            counting.setattr(neighbours, "_ROWS_A_LOOK", 2)
+            nearest_to(world.memories, list(range(1, 21)), 3)
+        assert len(looked_up) == 20
+
 
 class TestClusters:
     def fill(self, world, sizes):
