@@ -1,6 +1,7 @@
 """A context as a document: Markdown that reads like a brief, or JSON. Both are what `memory_assets.context.budget` fills."""
 
 import json
+from collections.abc import Sequence
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -135,22 +136,36 @@ class Markdown(_Document):
         lines = []
         path = ranked.reached.path
         if path and not (terse and path[-1].relation in _SAYING_LITTLE):
-            steps = [self._step(link, "this" if place == len(path) else "", terse) for place, link in enumerate(path, start=1)]
-            lines.append("; ".join(steps[-1:] if terse else steps))
+            lines.append("; ".join(self._steps(path[-1:] if terse else path, terse=terse)))
         for other, relation in ranked.against.items():
             verb = "contradicted by" if relation == "CONTRADICTS" else "no longer holds, see"
-            lines.append(f"{verb} {self._named(other)} (id {other})")
+            named = self._named(other)
+            lines.append(f"{verb} {named}" if named == f"id {other}" else f"{verb} {named} (id {other})")
         if ranked.later:
             lines.append(f"perhaps no longer so, see id {ranked.later}")
         return lines
 
-    def _step(self, link: Link, end: str, terse: bool) -> str:
+    def _steps(self, path: Sequence[Link], *, terse: bool) -> list[str]:
+        """A path in words; of what two memories both name, the name once."""
+        steps = []
+        for place, link in enumerate(path):
+            end = "this" if place == len(path) - 1 else ""
+            before = path[place - 1] if place else None
+            if before and before.relation == link.relation == "MENTIONS" and before.target == link.origin:
+                steps[-1] = (
+                    f"{self._named(before.origin)} and {end or self._named(link.target)} mention {self._named(link.origin)}"
+                )
+            else:
+                steps.append(self._step(link, end, terse=terse))
+        return steps
+
+    def _step(self, link: Link, end: str, *, terse: bool) -> str:
+        origin, target = self._named(link.origin), end or self._named(link.target)
         if end and link.forward and link.relation == "FIELD" and link.reason:
-            return f"{quoting.name(link.reason)} of {self._named(link.origin)}"
-        ends = self._named(link.origin), end or self._named(link.target)
-        source, target = ends if link.forward else ends[::-1]
+            return f"{quoting.name(link.reason)} of {origin}"
+        source, sink = (origin, target) if link.forward else (target, origin)
         reason = f" ({quoting.name(link.reason)})" if link.reason and not terse else ""
-        return f"{source} {link.relation} {target}{reason}"
+        return f"{source} {link.relation} {sink}{reason}"
 
     def _about(self, allotment: Allotment) -> str:
         request, context = self._request, self._context

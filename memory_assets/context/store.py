@@ -32,7 +32,7 @@ _OLDER_VERSIONS = 5
 _INTERNAL = frozenset(
     """
     path slug type_form extracted_at origin confirmed line dated_by guessed ingested_at source_cwd decided_at method proposed_kind
-    section original_path decoding extra source_hash
+    section original_path decoding extra source_hash session_id timestamp
     """.split()  # noqa: SIM905
 )
 """Keys of a memory's metadata that say where it comes from, not what it is about."""
@@ -312,6 +312,7 @@ def _thing(number: int, kind: str, label: str, type_: str, summary: str, size: i
 
 
 def _told(memory: Memory) -> Node:
+    created = None if "created_at" in memory.metadata.get("guessed", ()) else memory.created_at
     content = " ".join(memory.content[: 4 * _NAME_LENGTH].split())
     return Node(
         str(memory.id),
@@ -320,8 +321,8 @@ def _told(memory: Memory) -> Node:
         memory.kind.value,
         memory.content,
         memory.tags,
-        memory.created_at,
-        memory.created_at,
+        created,
+        created,
         titled=bool(memory.title),
         source=memory.source_key or memory.source.value,
     )

@@ -85,6 +85,17 @@ def test_of_a_node_with_very_many_neighbours_the_most_relevant_are_told(tenant: 
     assert "The harbour audit is due in May." in [node["content"] for node in audit["nodes"]][:3]
 
 
+def test_why_a_memory_is_linked_is_told_once_and_a_guessed_time_is_no_date(tenant: Tenant, remember: Remember, mention: Callable):
+    remember("The ledger of the tannery is kept by Wanda.", title="tannery ledger")
+    remember("Wanda sings on Fridays.", metadata={"guessed": ["created_at"], "session_id": "94e0"})
+    mention(9_000, "Wanda", 1, 2)
+    document = context(tenant, ["1"]).document
+    assert "tannery ledger and this mention Wanda\n> Wanda sings" in document
+    found = {node["id"]: node for node in told(tenant, "1")["nodes"]}
+    assert found["2"]["created"] is None
+    assert found["1"]["created"]
+
+
 def test_topics_blend_and_what_joins_them_leads(tenant: Tenant, remember: Remember, mention: Callable):
     remember("Wanda repairs the organ.")
     remember("The quay is closed in March.")
