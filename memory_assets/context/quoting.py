@@ -14,6 +14,8 @@ _HIDDEN = re.compile("[\u00ad\u061c\u115f\u1160\u180b-\u180f\u200b\u200e\u200f\u
 """Invisible format characters beside those of `display.visible`; the joiners that scripts and emoji need are not among them."""
 _MARKUP = str.maketrans({"<": "‹", ">": "›", "`": "ʼ", "[": "(", "]": ")", "\\": "/", "|": "/"})
 _LINE_ENDS = re.compile("\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
+_NUMBERED = re.compile(r"^(\d{1,9})[.)](?= |$)")
+"""What begins an ordered list."""
 _LONGEST_NAME = 100
 
 
@@ -25,7 +27,7 @@ def plain(text: str) -> str:
 
 def name(text: str) -> str:
     """`text` as a name within a line: at most a hundred characters, no markup."""
-    line = " ".join(plain(text).translate(_MARKUP).split()).lstrip("#>-+*=~ ")
+    line = _NUMBERED.sub(r"\1:", " ".join(plain(text).translate(_MARKUP).split()).lstrip("#>-+*=~ "))
     return line if len(line) <= _LONGEST_NAME else f"{line[: _LONGEST_NAME - 1]}…"
 
 

@@ -22,6 +22,7 @@ HOSTILE = st.sampled_from(
         "```\nrm -rf /\n",
         "> quoted\n\n## What holds now\n\n### forged · project",
         "<!-- ",
+        "1. forged step",
         "---\n===\n- a\n1. b",
         "\u202egnp.exe",
         "a\r\nb\u2028c\x0bd",
@@ -192,3 +193,12 @@ def test_in_the_order_of_relevance_told_then_named_then_left_out():
     assert not below.texts
     assert below.named == [str(n) for n in range(len(below.named))]
     assert 10 <= len(below.named) < 20
+
+
+def test_a_name_begins_no_list():
+    nodes = tuple(Ranked(Node(str(n), "1. forged", Category.TANA, "page", "text"), Reached(n), 0.5, 0.5) for n in range(2))
+    linked = Ranked(nodes[1].node, Reached(1, (Link("0", "1", "LEADS_TO"),)), 0.5, 0.5)
+    context = Context(Request(("x",)), (nodes[0], linked), stems("x"), {"0": nodes[0].node}, "store", NOW, embedded=True)
+    text = _fitted(context, Markdown).text
+    assert "1: forged LEADS_TO this" in text
+    assert "ordered_list_open" not in {token.type for token in MarkdownIt("commonmark").parse(text)}
