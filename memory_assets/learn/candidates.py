@@ -37,18 +37,12 @@ class Candidate:
         """What it says, for comparison."""
         return said_by(self.description, self.body)
 
-    @property
-    def project(self) -> str:
-        """The working directory that it comes from, or its slug."""
-        return self.sources[0].item.project if self.sources else ""
-
     def file(self, now: datetime, learning_dir: Path, hooks: Sequence[str], others: Iterable[str]) -> bytes:
         """The canonical file that it would be."""
         if not self.sources:
             assert self.proposal
             return _learned(self, self.proposal.evidence, now, learning_dir)
-        item = replace(self.sources[0].item, title=self.name)
-        newest = replace(self.sources[0], item=item, hooks=tuple(hooks))
+        newest = replace(self.sources[0], hooks=tuple(hooks))
         if self.proposal is None or (len(self.sources) == 1 and not self.proposal.edited):
             return moved_file(newest, now, others)
         merged = [*(str(each.path) for each in self.sources[1:]), *others]

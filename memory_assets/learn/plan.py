@@ -1,12 +1,11 @@
 """What an apply is going to do: which canonical files it writes, and which silo files are deleted once they stand there.
 
 A silo file is taken only if it is, byte for byte, what the last check read. Of several memories of one name in one home, those that
-say the same are merged. Of those of one project that say different things the newest stands, and the others are kept as history;
-those of different projects all stand, each under a name of its own. Feedback of one name is one entry, because a person accepted it.
+say the same are merged; of those that say different things the newest stands, and the others are kept as history.
 """
 
 from collections import defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
@@ -21,7 +20,6 @@ from memory_assets.learn.canonical import (
 )
 from memory_assets.learn.homes import CanonicalEntry, Homes
 from memory_assets.learn.journal import Placed, Plan, Taken
-from memory_assets.learn.naming import Standing, by_entry
 from memory_assets.learn.proposals import Decisions
 from memory_assets.learn.silos import SiloEntry, Silos, digest_of
 from memory_assets.models import Kind
@@ -75,16 +73,11 @@ def make_plan(number: int, silos: Silos, homes: Homes, decisions: Decisions, lea
     for candidate in wishes:
         groups[candidate.kind, candidate.name].append(candidate)
     taken_names = {kind: _names_in(learning_dir / home) for kind, home in HOME_OF.items()}
-    standing = Standing(homes)
-    builder = _Builder(learning_dir, now, standing, taken_names)
-    entries: dict[tuple[Kind, str], list[Candidate]] = defaultdict(list)
+    builder = _Builder(learning_dir, now, {(each.kind, each.name): each for each in reversed(homes.entries)}, taken_names)
     for (kind, name), group in sorted(groups.items()):
-        for called, members in by_entry(kind, name, group, standing, builder.told).items():
-            entries[kind, called] += members
-    for (kind, called), members in sorted(entries.items()):
-        builder.add(kind, called, members)
+        builder.add(kind, name, group)
     accepted = tuple(candidate.proposal.id for candidate in wishes if candidate.proposal)
-    plan = Plan(number, iso(now), tuple(builder.placed), tuple(builder.taken), accepted, tuple(sorted(builder.told)))
+    plan = Plan(number, iso(now), tuple(builder.placed), tuple(builder.taken), accepted, tuple(builder.told))
     return Planned(plan, builder.contents, tuple(builder.outdone), tuple(waiting))
 
 
@@ -94,7 +87,8 @@ class _Builder:
 
     learning_dir: Path
     now: datetime
-    standing: Standing
+    standing: dict[tuple[Kind, str], CanonicalEntry]
+    """What the homes hold under each name."""
     names: dict[Kind, set[str]]
     """Of the files in each home."""
     placed: list[Placed] = field(default_factory=list)
@@ -105,7 +99,7 @@ class _Builder:
 
     def add(self, kind: Kind, name: str, group: list[Candidate]) -> None:
         """Decide between all that have one name in one home."""
-        there = self.standing.called(kind, name)
+        there = self.standing.get((kind, name))
         newest = max(group, key=lambda each: (each.written_at, [str(source.path) for source in each.sources]))
         stays = there is not None and (
             there.written_at > newest.written_at or said_by(there.description, there.body) == newest.said
@@ -118,7 +112,7 @@ class _Builder:
             stands = self._keep(there, alike, hooks)
         else:
             others = [str(source.path) for each in group if each is not newest for source in each.sources]
-            new = replace(newest, name=name).file(self.now, self.learning_dir, hooks, others)
+            new = newest.file(self.now, self.learning_dir, hooks, others)
             stands = self._place(path, new, there.path.read_bytes() if there else None)
             if there:
                 self._outdo(there, path)

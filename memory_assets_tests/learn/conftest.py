@@ -50,7 +50,6 @@ def curated_home(tmp_path: Path) -> Path:
     write(atlas / "port.md", "port", "The service listens on 8931.", "project")
     write(atlas / "role.md", "role", "Ada is the keeper of the lighthouse.", "user", "2026-03-01T10:00:00Z")
     write(lab / "role2.md", "role", "Ada is captain since May.", "user", "2026-05-02T10:00:00Z")
-    write(lab / "role1.md", "role", "Ada was a deckhand.", "user", "2026-02-01T10:00:00Z")
     write(atlas / "graf.md", "graf", "Dashboards: https://grafana.example", "reference")
     write(atlas / "plan-first.md", "plan-first", "Always show the plan first.", "feedback")
     write(lab / "mornings.md", "mornings", "Ada likes quiet mornings.", "feedback")
