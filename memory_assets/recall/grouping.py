@@ -51,7 +51,8 @@ class Grouping:
     @property
     def empty(self) -> bool:
         """Whether no key has a row."""
-        return not len(self._base.rows) and not any(map(len, self._changed.values()))
+        outdated = ranges(self._base.keys, self._changed_keys)[1]
+        return len(outdated) == len(self._base.rows) and not any(map(len, self._changed.values()))
 
     def keys(self) -> "Keys":
         """The keys that have rows, each as often as it has."""

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memory_assets.recall import grouping
@@ -24,6 +24,7 @@ def test_ranges_gives_every_place_of_every_wanted_key(keys: list[int], wanted: l
     changes=st.lists(st.dictionaries(KEYS, st.integers(0, 4), max_size=3), max_size=5),
     wanted=st.lists(KEYS, max_size=8),
 )
+@example(first={0: 1}, changes=[{0: 0}], wanted=[])
 def test_a_grouping_has_exactly_the_rows_that_the_changes_left(most, first, changes, wanted):
     rows = iter(range(1_000))
     model = {key: [next(rows) for _ in range(count)] for key, count in sorted(first.items())}
