@@ -39,40 +39,43 @@ class EmbeddingColumns:
 
     def __init__(self, stored: StoredTable) -> None:
         self.stored = stored
-        self._in_use: tuple[float, str, int, str] | None = None
-        """When an embedder was last found to be the live one, its name, its dimension and its column."""
+        self._seen: tuple[float, pa.Schema] | None = None
+        """When the table's schema was read last, and what it was: LanceDB is asked again once the table's freshness has passed."""
         self._choosing = Lock()
 
     @property
     @reading
-    def live(self) -> str | None:
-        """The column that is searched; None before the first embedding."""
-        return lance.facts(self.stored.reading).get(LIVE_COLUMN_FACT)
+    def _schema(self) -> pa.Schema:
+        if self._seen is None or monotonic() - self._seen[0] >= self.stored.freshness:
+            self._seen = monotonic(), self.stored.reading.schema
+        return self._seen[1]
 
     @property
-    @reading
+    def live(self) -> str | None:
+        """The column that is searched; None before the first embedding."""
+        return lance.facts_of(self._schema).get(LIVE_COLUMN_FACT)
+
+    @property
     def meaning(self) -> str | None:
         """The column of what texts say, beside the live one; None before the first embedding, and where vectors are outdated."""
         column = meaning_column(self.live or "")
-        return column if column in self.stored.reading.schema.names else None
+        return column if column in self._schema.names else None
 
     @property
-    @reading
     def outdated(self) -> bool:
         """Whether the live vectors were made in another way than they are now, by the same embedder."""
         live, made_by = self.live, self.embedder
         if live is None or made_by is None:
             return False
-        return live != _column_of(made_by, self.stored.reading.schema.field(live).type.list_size)
+        return live != _column_of(made_by, self._schema.field(live).type.list_size)
 
     @property
-    @reading
     def scale(self) -> tuple[float, ...] | None:
         """What `keep_scale` kept of the live vectors."""
         return self._kept_scale(self.live)
 
     def _kept_scale(self, column: str | None) -> tuple[float, ...] | None:
-        schema, meaning = self.stored.reading.schema, meaning_column(column or "")
+        schema, meaning = self._schema, meaning_column(column or "")
         kept = (schema.field(meaning).metadata or {}).get(SCALE_FACT.encode()) if meaning in schema.names else None
         return tuple(json.loads(kept)) if kept else None
 
@@ -86,9 +89,9 @@ class EmbeddingColumns:
             kept = {"path": meaning_column(column), "metadata": {SCALE_FACT: json.dumps(list(measure()))}}
             failure = f"The scale of the vectors in {self.stored.uri} cannot be kept"
             lance.commit(self.stored.writing, lambda: self.stored.writing.update_field_metadata(kept), failure)
+            self._seen = None
 
     @property
-    @reading
     def embedder(self) -> str | None:
         """Name of the embedder that made the live vectors; None before the first embedding."""
         column = self.live
@@ -96,35 +99,31 @@ class EmbeddingColumns:
 
     def newest_embedder(self) -> str | None:
         """As `embedder`, with what other processes committed a moment ago."""
-        self._in_use = None
+        self._seen = None
         with suppress(RuntimeError, OSError):
             self.stored.reading.checkout_latest()
         return self.embedder
 
     def _made_by(self, column: str) -> str | None:
-        metadata = self.stored.reading.schema.field(column).metadata or {}
+        metadata = self._schema.field(column).metadata or {}
         name = metadata.get(EMBEDDER_FACT.encode())
         return name.decode() if name else None
 
-    @reading
     def searched(self, embedder: str, dimension: int) -> str | None:
         """The live column, to be searched with vectors of this embedder; None before the first embedding.
 
         Raises:
             StoreError: the live vectors are another embedder's.
         """
-        if self._in_use and self._in_use[1:3] == (embedder, dimension) and monotonic() - self._in_use[0] < self.stored.freshness:
-            return self._in_use[3]
         live = self.live
         if live is None:
             return None
-        made_by, size = self._made_by(live), self.stored.reading.schema.field(live).type.list_size
+        made_by, size = self._made_by(live), self._schema.field(live).type.list_size
         if (made_by, size) != (embedder, dimension):
             raise StoreError(
                 f"The memories in {self.stored.uri} are embedded by {made_by} ({size} dimensions) and not by {embedder} "
                 f"({dimension}); run `memory backfill` to move them."
             )
-        self._in_use = monotonic(), embedder, dimension, live
         return live
 
     def filled(self, embedder: str, dimension: int) -> str:
@@ -171,6 +170,7 @@ class EmbeddingColumns:
         lance.ensure(table, lambda: column in table.schema.names, lambda: table.add_columns(fields), failure)
         made_by = {"path": column, "metadata": {EMBEDDER_FACT: embedder}}
         lance.commit(table, lambda: table.update_field_metadata(made_by), failure)
+        self._seen = None
         return column
 
     @contextmanager
@@ -192,15 +192,17 @@ class EmbeddingColumns:
         Raises:
             StoreError: a commit failed; the column that was live stays so, or the old vectors are still there.
         """
-        self._in_use = None
+        self._seen = None
         table = self.stored.writing
         if self.live != column:
             lance.set_facts(table, {LIVE_COLUMN_FACT: column})
+            self._seen = None
         kept = {column, meaning_column(column)}
         others = [name for name in table.schema.names if name.startswith((_PREFIX, _MEANING_PREFIX)) and name not in kept]
         if others:
             failure = f"The old vectors in {self.stored.uri} could not be dropped"
             lance.commit(table, lambda: table.drop_columns(others), failure)
+            self._seen = None
 
 
 def meaning_column(column: str) -> str:

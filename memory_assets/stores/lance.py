@@ -41,7 +41,12 @@ Result = TypeVar("Result")
 
 def facts(table: "Table") -> dict[str, str]:
     """The table-wide facts: field metadata of the `id` column."""
-    metadata = table.schema.field("id").metadata or {}
+    return facts_of(table.schema)
+
+
+def facts_of(schema: pa.Schema) -> dict[str, str]:
+    """The facts of the table that has this schema."""
+    metadata = schema.field("id").metadata or {}
     return {key.decode(): value.decode() for key, value in metadata.items()}
 
 

@@ -82,11 +82,24 @@ def assert_same_answers(store: MemoryStore, filters: Filters = ACTIVE) -> None:
         assert near["similarity"].to_pylist() == sorted(near["similarity"].to_pylist(), reverse=True)
         measured = dict(zip(expected["id"].to_pylist(), expected["similarity"].to_pylist(), strict=True))
         assert near["similarity"].to_pylist() == pytest.approx([measured[n] for n in near["id"].to_pylist()], abs=2e-4)
+    alike, expected = (each.alike(question, 500, filters).sort_by("id") for each in (store, disk))
+    assert alike["id"] == expected["id"]
+    assert alike["similarity"].to_pylist() == pytest.approx(expected["similarity"].to_pylist(), abs=1e-6)
     found, expected = (each.matching(" ".join(WORDS), 500, filters, ("indexed_text", "tags")) for each in (store, disk))
     assert set(found["id"].to_pylist()) == set(expected["id"].to_pylist())
     assert store.recent(7, filters) == disk.recent(7, filters)
     ids = [*disk.scan(("id",))["id"].to_pylist(), 5]
     assert store.take(ids, [-1] * len(ids)) == {each.id: each for each in disk.get(ids)}
+
+
+def test_what_was_read_from_disk_knows_where_it_stands_there(store: MemoryStore) -> None:
+    new = memory("told after the loading", 60)
+    store.add([new], vectors(1, seed=7), "test")
+    nearest = store.nearest(vectors(1, seed=99)[0], "test", 500, ACTIVE)
+    places = dict(zip(nearest["id"].to_pylist(), nearest["_rowid"].to_pylist(), strict=True))
+    known = on_disk(store).scan(("id",), row_ids=True)
+    expected = dict(zip(known["id"].to_pylist(), known["_rowid"].to_pylist(), strict=True))
+    assert places == expected | {new.id: -1}
 
 
 @st.composite

@@ -22,7 +22,7 @@ import pyarrow as pa
 from memory_assets.errors import trace
 from memory_assets.stores import feed
 from memory_assets.stores.feed import Position, read_changes
-from memory_assets.stores.resident.segment import Segment
+from memory_assets.stores.resident.segment import ROW_ID, Segment
 from memory_assets.stores.resident.snapshot import Part, Snapshot
 from memory_assets.stores.resident.terms import Terms
 
@@ -155,6 +155,7 @@ class ResidentMemories:
         rows = rows.filter(pa.array(new))
         if not rows.num_rows:
             return snapshot
+        rows = rows.append_column(ROW_ID, pa.nulls(rows.num_rows, ROW_ID.type))
         added = Segment.of(rows.to_batches(), rows.schema, column, self._terms, snapshot.mean_length)
         return replace(snapshot, parts=self._with(snapshot.parts, added), appends=snapshot.appends + 1)
 
@@ -265,7 +266,7 @@ class ResidentMemories:
         return Segment.joined(kept, self._terms, self._snapshot.mean_length if self._snapshot else None)
 
     def _read(self, column: str, where: str, mean_length: float | None) -> Segment:
-        batches = self.table.search().where(where).select(self._columns(column)).to_batches()
+        batches = self.table.search().where(where).select(self._columns(column)).with_row_id(True).to_batches()
         return Segment.of(batches, batches.schema, column, self._terms, mean_length)
 
     def _columns(self, column: str) -> list[str]:

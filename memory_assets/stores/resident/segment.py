@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
     Mask = npt.NDArray[np.bool_]
 
+ROW_ID = pa.field("_rowid", pa.uint64())
+"""Where LanceDB kept a row when it was read; null for those that were appended since."""
+
 
 _MADE_BYTES = 11
 """A row: its place in the order of ids (8), whether it is active, current, and both."""

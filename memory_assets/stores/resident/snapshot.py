@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from memory_assets.stores.feed import UNKNOWN, Position
 from memory_assets.stores.filters import Filters
-from memory_assets.stores.resident.segment import Segment, microseconds
+from memory_assets.stores.resident.segment import ROW_ID, Segment, microseconds
 from memory_assets.stores.resident.words import Stem, best_rows, inverse_frequency, words_of
 
 if TYPE_CHECKING:
@@ -173,14 +173,14 @@ class Snapshot:
 
 
 def _answer(found: "Sequence[Found]", limit: int, columns: Sequence[str], measure: str) -> pa.Table:
-    """A table of the best `limit` of all parts: `id`, what was measured, `_rowid` (unknown, -1) and the columns asked for."""
+    """A table of the best `limit` of all parts: `id`, what was measured, `_rowid` (-1 where it is not known) and the columns asked for."""
     measured = np.concatenate([values for _, _, values in found])
     best = np.argsort(-measured, kind="stable")[:limit]
     ids = np.concatenate([part.segment.ids[rows] for part, rows, _ in found])
-    arrays = [pa.chunked_array([values]) for values in (ids[best], measured[best], np.full(len(best), -1))]
-    if columns:
-        arrays += _taken([(part, rows) for part, rows, _ in found], columns).take(pa.array(best)).columns
-    return pa.Table.from_arrays(arrays, ["id", measure, "_rowid", *columns])
+    taken = _taken([(part, rows) for part, rows, _ in found], (ROW_ID.name, *columns)).take(pa.array(best))
+    row_ids = taken[ROW_ID.name].cast(pa.int64()).fill_null(-1)
+    arrays = [pa.chunked_array([values]) for values in (ids[best], measured[best])]
+    return pa.Table.from_arrays([*arrays, row_ids, *taken.columns[1:]], ["id", measure, ROW_ID.name, *columns])
 
 
 def _taken(found: "Sequence[tuple[Part, Rows]]", columns: Sequence[str]) -> pa.Table:
