@@ -141,6 +141,7 @@ _CODE = re.compile(r"[A-Za-z_][A-Za-z_]*(?:\d?\.[A-Za-z_]\w*)+|[A-Za-z_][\w.]*[(
 _HEX = re.compile(r"[0-9a-fA-F]+")
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _MARK = re.compile(r"\[secret: ([a-z0-9 ]{1,30})\]")
+_LONGEST_MARK = len("[secret: ]") + 30
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -195,9 +196,15 @@ def _named(text: str) -> Iterator[Secret]:
     for clues, pattern, kind_of in _PATTERNS:
         for match in pattern.finditer(text) if any(clue in lowered for clue in clues) else ():
             value = _without_end(match["value"])
-            if kind := kind_of(match, value):
+            if (kind := kind_of(match, value)) and not _is_marked(text, match.start()):
                 start = match.start("value")
                 yield Secret(start, start + len(value), kind)
+
+
+def _is_marked(text: str, place: int) -> bool:
+    """Whether a place lies within a mark, whose kind is no name of what stands behind it."""
+    mark = _MARK.match(text, max(0, text.rfind("[", max(0, place - _LONGEST_MARK), place)))
+    return mark is not None and place < mark.end()
 
 
 def _called(match: re.Match[str], value: str) -> str:

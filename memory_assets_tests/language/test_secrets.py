@@ -5,7 +5,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from memory_assets.language.secrets import find_secrets, marks, mask
@@ -65,6 +65,7 @@ _PIECES = st.sampled_from(
 
 @settings(max_examples=60)
 @given(st.lists(_PIECES, max_size=12).map("".join), st.sampled_from(list(secrets(Random(3), 1))))
+@example("://password@", ("password", "The Wi-Fi password at the office is Harbour-232Harbour", "Harbour-232Harbour"))
 def test_masking_again_changes_nothing_and_secrets_lie_apart(text: str, sample: tuple[str, str, str]):
     whole = f"{text} {sample[1]} {text}"
     found = find_secrets(whole)
