@@ -41,24 +41,26 @@ def replaced(nodes: Sequence[Node], asked: Collection[str]) -> dict[str, str]:
         for sentence in sentences(node.content)
         if _CHANGE.search(sentence)
     ]
+    topic = frozenset(asked)
     found = {}
     for node, created in dated if changes else ():
-        about = [sentence for sentence in sentences(node.content) if not stems(sentence).isdisjoint(asked)]
+        said = ((stems(sentence), sentence) for sentence in sentences(node.content))
+        about = [(words, stems(" ".join(_NAME.findall(sentence)))) for words, sentence in said if words & topic]
         newer = [
-            next((other for other, later, change in changes if later > created and _replaces(change, sentence, asked)), "")
-            for sentence in about
+            next((other for other, later, change in changes if later > created and _replaces(change, *each, topic)), "")
+            for each in about
         ]
         if newer and all(newer):
             found[node.id] = newer[0]
     return found
 
 
-def _replaces(change: frozenset[str], sentence: str, asked: Collection[str]) -> bool:
-    words = stems(sentence)
+def _replaces(change: frozenset[str], words: frozenset[str], names: frozenset[str], topic: frozenset[str]) -> bool:
+    """Whether a sentence of change replaces one of these words and names; all are stems."""
     repeated = words & change
     return (
         len(repeated) >= max(_FEWEST_REPEATED, _REPEATED * len(words))
-        and len(repeated & frozenset(asked)) >= _REPEATED * len(words & frozenset(asked))
+        and len(repeated & topic) >= _REPEATED * len(words & topic)
         and len(change - words) >= _FEWEST_NEW
-        and stems(" ".join(_NAME.findall(sentence))) <= change
+        and names <= change
     )

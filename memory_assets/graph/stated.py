@@ -74,18 +74,19 @@ def find_stated(connection: "DuckDBPyConnection", relations: "RelationStore", *,
     """
     row = connection.execute("SELECT stated_version, stated_count, stated_last FROM graph_position").fetchone()
     known = StatedPosition(*row) if row and row[2] is not None else None
+    followed = None if whole else known
     version = relations.version
-    if known and known.version == version and not whole:
-        position, news = known, _NONE
+    if followed and followed.version == version:
+        position, news = followed, _NONE
     else:
-        since = _EVER if whole or not known else _EVER + timedelta(microseconds=known.last) - CLOCK_SLACK
-        news = relations.ends_since(since)
+        news = relations.ends_since(_EVER + timedelta(microseconds=followed.last) - CLOCK_SLACK if followed else _EVER)
         times = news["created_at"].cast(pa.int64()).to_numpy()
-        position = StatedPosition(version, len(relations), int(times.max(initial=known.last if known and not whole else 0)))
-        whole |= known is None or _is_another(known, position, int((times > known.last).sum()))
-    connection.register("news", relations.ends_since(_EVER) if whole else news)
+        position = StatedPosition(version, len(relations), int(times.max(initial=followed.last if followed else 0)))
+        if followed and _is_another(followed, position, int((times > followed.last).sum())):
+            followed, news = None, relations.ends_since(_EVER)
+    connection.register("news", news)
     connection.execute(_SEEDS)
-    if whole:
+    if not followed:
         connection.execute("INSERT INTO seeds SELECT source_id FROM graph_edges WHERE origin = 'stated'")
     connection.execute(_VERSIONS)
     return Stated(connection.execute(_HANGING_TOGETHER).to_arrow_table(), position, position != known)

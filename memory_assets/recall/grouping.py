@@ -51,8 +51,9 @@ class Grouping:
     @property
     def empty(self) -> bool:
         """Whether no key has a row."""
-        outdated = ranges(self._base.keys, self._changed_keys)[1]
-        return len(outdated) == len(self._base.rows) and not any(map(len, self._changed.values()))
+        if any(map(len, self._changed.values())):
+            return False
+        return len(ranges(self._base.keys, self._changed_keys)[1]) == len(self._base.rows)
 
     def keys(self) -> "Keys":
         """The keys that have rows, each as often as it has."""

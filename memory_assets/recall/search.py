@@ -205,7 +205,8 @@ def _ranked(tenant: "Tenant", query: str, limit: int, filters: Filters, weights:
 
 
 def _hits(tenant: "Tenant", ranked: _Ranked, limit: int, filters: Filters) -> list[Hit]:
-    order = np.argsort(-ranked.scores, kind="stable")
+    scores = ranked.scores
+    order = np.argsort(-scores, kind="stable")
     distinct, places, end = Distinct(), {}, 0
     while len(distinct) < limit and end < len(order):
         next_best, end = order[end : 2 * end or limit], 2 * end or limit
@@ -217,7 +218,7 @@ def _hits(tenant: "Tenant", ranked: _Ranked, limit: int, filters: Filters) -> li
             if wanted and not distinct.join(memory) and len(distinct) < limit:
                 distinct.add(memory)
     hits = [
-        Hit(each.first, float(ranked.scores[place]), _components(ranked, place), tuple(each.others))
+        Hit(each.first, float(scores[place]), _components(ranked, place), tuple(each.others))
         for each in distinct
         for place in [places[each.first.id]]
     ]

@@ -46,9 +46,10 @@ class EmbeddingColumns:
     @property
     @reading
     def _schema(self) -> pa.Schema:
-        if self._seen is None or monotonic() - self._seen[0] >= self.stored.freshness:
-            self._seen = monotonic(), self.stored.reading.schema
-        return self._seen[1]
+        seen = self._seen
+        if seen is None or monotonic() - seen[0] >= self.stored.freshness:
+            self._seen = seen = monotonic(), self.stored.reading.schema
+        return seen[1]
 
     @property
     def live(self) -> str | None:
