@@ -20,6 +20,7 @@ from memory_assets.errors import (
 )
 from memory_assets.language.embedders import EmbedderError
 from memory_assets.language.process import ProcessingError, Step
+from memory_assets.tana.errors import TanaError
 
 _log = logging.getLogger(__name__)
 
@@ -63,14 +64,19 @@ async def _http(_request: Request, error: Exception) -> JSONResponse:
 
 
 async def _known(_request: Request, error: Exception) -> JSONResponse:
-    status, message = _status_of(error), str(error)
-    if isinstance(error, StoreError):
-        message = "store: the memory store did not do this, and nothing was written; try again."
-    elif status is HTTPStatus.INTERNAL_SERVER_ERROR:
-        message = f"{error.step}: failed; nothing was kept." if isinstance(error, ProcessingError) else _INTERNAL
+    return error_response(_status_of(error), told(error))
+
+
+def told(error: Exception) -> str:
+    """What a client is told of an error: nothing of where this machine keeps what, which is logged."""
+    status = _status_of(error)
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         _log.error("request failed: %s", error, exc_info=error)
-    return error_response(status, message)
+    if isinstance(error, StoreError):
+        return "store: the memory store did not do this, and nothing was written; try again."
+    if status is HTTPStatus.INTERNAL_SERVER_ERROR:
+        return f"{error.step}: failed; nothing was kept." if isinstance(error, ProcessingError) else _INTERNAL
+    return str(error)
 
 
 def _status_of(error: Exception) -> HTTPStatus:
@@ -81,7 +87,7 @@ def _status_of(error: Exception) -> HTTPStatus:
             return HTTPStatus.NOT_FOUND
         case ConflictError():
             return HTTPStatus.CONFLICT
-        case StoreBusyError() | StoreError() | EmbedderError() | ProcessingError(step=Step.EMBEDDING):
+        case StoreBusyError() | StoreError() | EmbedderError() | TanaError() | ProcessingError(step=Step.EMBEDDING):
             return HTTPStatus.SERVICE_UNAVAILABLE
         case _:
             return HTTPStatus.INTERNAL_SERVER_ERROR

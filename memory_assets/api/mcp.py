@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from fastapi import Request, Response
 from starlette.exceptions import HTTPException
 
+from memory_assets.api.errors import told
 from memory_assets.errors import InvalidInputError
 from memory_assets.language.validation import validate_line
 from memory_assets.mcp.protocol import HANDSHAKE_VERSIONS, MODERN_VERSIONS, PARSE_ERROR, Message, Server, encoded, failure
@@ -43,7 +44,7 @@ async def answer(request: Request, opened: "OpenTenant") -> Response:
     def keep(_tenant: "Tenant", given: "NewMemory") -> "StoredMemory":
         return asyncio.run_coroutine_threadsafe(opened.writer.store(given), loop).result()
 
-    session = Session(opened.tenant, _project(request), keep)
+    session = Session(opened.tenant, _project(request), keep, may_name_files=False, told=told)
     server = Server(session, all_tools=opened.tenant.settings.mcp_tools == "all")
     answered = await opened.search(server.answer, message)
     if answered is None:

@@ -215,5 +215,7 @@ def choose_lens(name: str) -> Lens:
     """
     lenses = known_lenses()
     if name not in lenses:
-        raise InvalidInputError(f"There is no lens {name!r}; use one of {', '.join(lenses)}, or describe it in {lenses_file()}.")
+        raise InvalidInputError(
+            f"There is no lens {name!r}; use one of {', '.join(lenses)}, or describe it in `lenses.toml` beside the settings file."
+        )
     return lenses[name]

@@ -138,7 +138,7 @@ class Server:
         try:
             return _called(call.answer(self._session), failed=False)
         except MemoryAssetsError as error:
-            return _called(str(error), failed=True)
+            return _called(self._session.told(error), failed=True)
 
     def _read_resource(self, params: Message) -> Message:
         uri = _text(params, "uri")
@@ -147,7 +147,7 @@ class Server:
         except NotFoundError as error:
             raise _ProtocolError(_UNKNOWN_RESOURCE, str(error), {"uri": uri}) from error
         except MemoryAssetsError as error:
-            raise _ProtocolError(_INTERNAL_ERROR, str(error)) from error
+            raise _ProtocolError(_INTERNAL_ERROR, self._session.told(error)) from error
         return {"contents": [{"uri": uri, "mimeType": "text/plain", "text": text}]}
 
     def _get_prompt(self, params: Message) -> Message:

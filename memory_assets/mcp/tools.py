@@ -49,6 +49,10 @@ class Session:
     """The project at hand; None where there is none, and everything is at hand."""
     keep: "Callable[[Tenant, NewMemory], StoredMemory]"
     """How a text is stored."""
+    may_name_files: bool = True
+    """Whether who asks sits at this machine, so that a call may name files of it."""
+    told: "Callable[[Exception], str]" = str
+    """What an error tells who asks."""
 
     def text(self, answer: Answer, timezone: str | None = None, **told: Any) -> str:
         """What the command prints of an answer."""
@@ -377,6 +381,10 @@ class TanaPaiSync(Tool):
         from memory_assets.operations.pai import pai_sync
         from memory_assets.tana.report import Wishes
 
+        if self.seedPath and not session.may_name_files:
+            raise InvalidInputError(
+                "`seedPath` names a file of the service's machine: leave it out, and what MEMORY_PAI_SEED names there is mirrored."
+            )
         wishes = Wishes(dry_run=self.dryRun, force=self.force)
         return _json(pai_sync(session.tenant, wishes, seed_path=self.seedPath, workspace=self.workspace))
 

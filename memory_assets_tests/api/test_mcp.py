@@ -54,3 +54,13 @@ def test_what_is_no_message_of_the_tenant_is_refused(client: TenantClient) -> No
     assert client.post("/mcp", ping, X_Memory_Project="a\tb").status_code == 400
     assert client.http.get("/mcp").status_code == 405
     assert httpx.post(f"{client.http.base_url}mcp", json=ping, headers={"X-API-Key": "wrong"}).status_code == 401
+
+
+def test_an_error_tells_nothing_of_where_the_machine_keeps_what(client: TenantClient) -> None:
+    client.store("Alice sails.")
+    client.tenant.catalog.path.write_bytes(b"nothing")
+    for lens in ("general", "rose"):
+        call = {"name": "tana_context", "arguments": {"query": "Alice", "lens": lens}}
+        answer = client.post("/mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call})
+        assert answer.json()["result"]["isError"]
+        assert str(client.service.folder) not in answer.text

@@ -3,7 +3,9 @@
 from collections.abc import Callable
 
 import pytest
+from fastapi.testclient import TestClient
 
+from memory_assets.api.app import create_app
 from memory_assets.defs.assets.tana import _unused
 from memory_assets.errors import InvalidInputError
 from memory_assets.mcp.protocol import Server
@@ -14,8 +16,9 @@ from memory_assets.operations.pai_context import pai_context, pai_freshness, pai
 from memory_assets.operations.store import store
 from memory_assets.operations.tana import read_tana
 from memory_assets.settings import load_settings
+from memory_assets.stores.keys import KeyStore
 from memory_assets.tana.report import Wishes
-from memory_assets.tenants import Tenant
+from memory_assets.tenants import Tenant, create_tenant
 from memory_assets_tests.tana.seeds import learning, write_seed
 from memory_assets_tests.tana.stand_in import StandIn
 
@@ -73,3 +76,23 @@ def test_a_configuration_that_cannot_be_used_takes_no_other_tool_away(tana: Stan
 def test_a_run_for_another_tenant_leaves_tana_alone(other: Tenant) -> None:
     assert _unused(other) == "Tana belongs to the tenant 'main'."
     assert _unused(Tenant(other.settings)) == ""
+
+
+@pytest.mark.parametrize("over_http", [True, False])
+def test_a_file_of_the_machine_is_named_by_who_sits_at_it_alone(tana: StandIn, over_http: bool) -> None:
+    mine = Tenant(load_settings(mcp_tools="all"))
+    create_tenant(mine)
+    elsewhere = mine.settings.data_dir / "other" / "seed.json"
+    write_seed(elsewhere, [learning("pat_0001", "The alarm code of the vault")])
+    arguments = {"seedPath": str(elsewhere), "dryRun": True}
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "tana_pai_sync", "arguments": arguments}}
+    if over_http:
+        key = KeyStore(mine.folder).create()[1]
+        with TestClient(create_app(mine.settings), base_url="http://127.0.0.1") as http:
+            answered = http.post("/api/v1/main/mcp", json=call, headers={"X-API-Key": key}).json()
+        assert answered["result"]["isError"]
+        assert "MEMORY_PAI_SEED" in answered["result"]["content"][0]["text"]
+        assert not tana.requests
+    else:
+        answered = Server(Session(mine, None, store), all_tools=True).answer(call)
+        assert answered and '"pat_0001"' in answered["result"]["content"][0]["text"]
