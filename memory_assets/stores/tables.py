@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 PRIMARY_KEY = {"lance-schema:unenforced-primary-key": "true"}
 VERSION_FACT = "memory_assets:schema_version"
+_VERSION = "1"
 _CREATION_SECONDS = 2.0
 _INDEX_CACHE_BYTES = 64 << 20
 _METADATA_CACHE_BYTES = 16 << 20
@@ -38,8 +39,6 @@ _HINT = "latest_version_hint.json"
 """In which Lance notes the newest version at every commit."""
 _log = logging.getLogger(__name__)
 
-Migration = Callable[["Table"], None]
-"""Brings a table from one schema version to the next; may run twice, or in two processes at once."""
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
@@ -57,7 +56,7 @@ def primary_key(facts: Mapping[str, str] | None = None) -> pa.Field:
 
     Lance then refuses two concurrent inserts of one key and retries the later one as an update.
     """
-    return pa.field("id", pa.int64(), nullable=False, metadata={**PRIMARY_KEY, VERSION_FACT: "1", **(facts or {})})
+    return pa.field("id", pa.int64(), nullable=False, metadata={**PRIMARY_KEY, VERSION_FACT: _VERSION, **(facts or {})})
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +65,7 @@ class TableDefinition:
 
     name: str
     schema: pa.Schema
-    """Of version 1, with `id` as its primary key."""
-    migrations: tuple[Migration, ...] = ()
-    """One a later version, in order."""
+    """With `id` as its primary key."""
     additions: Mapping[str, str] = field(default_factory=dict)
     """Columns that tables of earlier releases lack, and the SQL expression that makes them; readers do without until then."""
     indices: Callable[[], Mapping[str, Any]] = dict
@@ -131,7 +128,6 @@ class StoredTable:
                     table = self._created()
                 if self._data_dir:
                     keep_temporary_files(self._data_dir)
-                self._migrate(table)
                 lance.ensure_columns(table, self.definition.additions)
                 lance.ensure_indices(table, self.definition.indices())
                 self._table, self._prepared = table, True
@@ -184,12 +180,7 @@ class StoredTable:
 
     def _found(self) -> "Table | None":
         with self._opening, self._explained("opened"):
-            table = self._opened() if self._table is None else self._table
-            if table is not None and self._version(table) < self._latest:
-                raise StoreError(
-                    f"The table {self.definition.name!r} in {self.uri} is of an earlier release; `memory run` brings it up to date."
-                )
-        return table
+            return self._opened() if self._table is None else self._table
 
     def _empty(self) -> "Table":
         with self._opening:
@@ -214,7 +205,9 @@ class StoredTable:
                         f"The last commits to the table {self.definition.name!r} in {self.uri} are lost: it ends at version "
                         f"{lost[0]} of {lost[1]}; restore it from a backup, or run `memory doctor --mend` to go on without them."
                     )
-                return self._connected().open_table(self.definition.name)
+                table = self._connected().open_table(self.definition.name)
+                self._refuse_newer(table)
+                return table
             except (RuntimeError, ValueError):
                 if monotonic() > deadline:
                     if self._is_unmade:
@@ -239,23 +232,13 @@ class StoredTable:
                 raise
             return table
 
-    @property
-    def _latest(self) -> int:
-        return len(self.definition.migrations) + 1
-
-    def _version(self, table: "Table") -> int:
-        version = int(lance.facts(table).get(VERSION_FACT, "1"))
-        if version > self._latest:
+    def _refuse_newer(self, table: "Table") -> None:
+        version = lance.facts(table).get(VERSION_FACT, _VERSION)
+        if version != _VERSION:
             raise StoreError(
-                f"The table {table.name!r} in {self.uri} has schema version {version} and this release knows {self._latest}; "
+                f"The table {table.name!r} in {self.uri} has schema version {version} and this release knows {_VERSION}; "
                 "upgrade memory_assets."
             )
-        return version
-
-    def _migrate(self, table: "Table") -> None:
-        for number in range(self._version(table), self._latest):
-            self.definition.migrations[number - 1](table)
-            lance.set_facts(table, {VERSION_FACT: str(number + 1)})
 
     @contextmanager
     def _explained(self, what: str) -> Iterator[None]:

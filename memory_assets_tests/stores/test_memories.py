@@ -1,24 +1,21 @@
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lancedb.table import Table
 
 from memory_assets.errors import InvalidInputError, NotFoundError, StoreError
 from memory_assets.models import Entity, Kind, Memory, Source, State
 from memory_assets.stores import lance, tables
-from memory_assets.stores.memories import DEFINITION, Filters, MemoryStore
+from memory_assets.stores.memories import Filters, MemoryStore
 from memory_assets.stores.resident.memories import Allowance
 from memory_assets.stores.rows import derived_id, from_arrow, indexed_text, new_id, to_arrow
-from memory_assets.stores.tables import VERSION_FACT, StoredTable
+from memory_assets.stores.tables import VERSION_FACT
 
 NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
 WRITER = """
@@ -282,19 +279,6 @@ def test_a_store_that_another_process_makes_is_seen_by_who_found_none(store: Mem
     store.put([memory("Alice debugs the lock")], unit(0), "test")
     assert len(other) == 1
     assert other.matching("lock", 5, Filters()).num_rows == 1
-
-
-def test_a_store_of_an_earlier_release_is_migrated_by_writing_and_not_by_reading(tmp_path: Path) -> None:
-    def add_mood(table: Table) -> None:
-        table.add_columns(pa.field("mood", pa.string()))
-
-    MemoryStore(str(tmp_path)).put([memory("old")], unit(0), "test")
-    later = replace(DEFINITION, migrations=(add_mood,))
-    with pytest.raises(StoreError, match="earlier release; `memory run`"):
-        _ = StoredTable(str(tmp_path), later).reading
-    assert "mood" not in MemoryStore(str(tmp_path)).table.schema.names
-    assert "mood" in StoredTable(str(tmp_path), later).writing.schema.names
-    assert lance.facts(StoredTable(str(tmp_path), later).reading)[VERSION_FACT] == "2"
 
 
 @pytest.mark.parametrize("resident", [False, True])
