@@ -76,8 +76,8 @@ def test_what_contradicts_stands_beside_what_it_contradicts(tenant: Tenant, reme
 
 
 def test_of_a_node_with_very_many_neighbours_the_most_relevant_are_told(tenant: Tenant, remember: Remember, mention: Callable):
-    hub = [remember(f"Ledger line {n}." if n != 377 else "The harbour audit is due in May.").id for n in range(520)]
-    mention(9_000, "Harbourmaster", *hub)
+    hub = remember.all([f"Ledger line {n}." if n != 377 else "The harbour audit is due in May." for n in range(520)])
+    mention(9_000, "Harbourmaster", *(memory.id for memory in hub))
     found = told(tenant, "Harbourmaster", max_tokens=1_500)
     assert found["nodes"][0]["name"] == "Harbourmaster"
     assert any("520 neighbours of 'Harbourmaster'" in warning for warning in found["meta"]["warnings"])

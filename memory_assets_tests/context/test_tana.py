@@ -12,8 +12,8 @@ from memory_assets.operations.tana import read_tana
 from memory_assets.settings import Settings, load_settings
 from memory_assets.tenants import Tenant
 from memory_assets_tests.tana.conftest import tana as tana
+from memory_assets_tests.tana.nodes import Tuple, Value
 from memory_assets_tests.tana.stand_in import StandIn
-from memory_assets_tests.tana.workspace import Tuple, Value
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from memory_assets.stores.exchange import to_jsonl
 from memory_assets.stores.rows import COLUMNS, from_arrow
 from memory_assets.tenants import Tenant
 from memory_assets_tests.conftest import WriteSilo
-from memory_assets_tests.ingest.test_sources_to_memories import ignore, ingest
+from memory_assets_tests.ingest.runs import ignore, ingest
 
 TOKEN = "AK" + "IA" + "QX7T" * 4
 PASSWORD = "kestrel" + "-4711!"

@@ -1,11 +1,8 @@
-"""From files to rows: what is added, changed, superseded, vanished, back again, refused and killed."""
+"""From files to rows: what is added, changed, superseded, vanished, back again and refused."""
 
 import json
 import os
 import shutil
-import signal
-import subprocess
-import sys
 from collections.abc import Sequence
 from datetime import UTC
 from pathlib import Path, PurePath
@@ -16,44 +13,21 @@ from memory_assets.errors import NotFoundError
 from memory_assets.ingest.entries import refresh_entries
 from memory_assets.ingest.features import extract_features
 from memory_assets.ingest.folders import FolderStatus
-from memory_assets.ingest.memories import MemoriesOutcome, sync_memories
+from memory_assets.ingest.memories import sync_memories
 from memory_assets.ingest.scans import known_stamps, let_go, record_scan, refusals
 from memory_assets.language.embedders import Embedder
 from memory_assets.language.pipeline import Analyzer, Findings
 from memory_assets.language.reading import Part
-from memory_assets.models import Memory, Source, State
+from memory_assets.models import Source, State
 from memory_assets.operations.answers import LocalTime
 from memory_assets.operations.recent import init, recent
 from memory_assets.operations.status import status as tenant_status
-from memory_assets.sources import claude_silos, pai_learning, pai_seed
+from memory_assets.sources import claude_silos
 from memory_assets.stores.memories import Filters
-from memory_assets.stores.moves import moves_file, read_moves
 from memory_assets.stores.resident.memories import Allowance
-from memory_assets.stores.rows import COLUMNS, from_arrow
 from memory_assets.tenants import Tenant
 from memory_assets_tests.conftest import WriteSilo
-
-
-def ignore(_done: int, _total: int) -> None:
-    return None
-
-
-def ingest(tenant: Tenant) -> MemoriesOutcome:
-    for source, scan, path in (
-        (Source.CLAUDE_SILO, claude_silos.scan, tenant.settings.claude_projects_dir),
-        (Source.PAI_SEED, pai_seed.scan, tenant.settings.pai_seed),
-        (Source.PAI_LEARNING, pai_learning.scan, tenant.settings.pai_learning_dir),
-    ):
-        known = known_stamps(tenant.catalog, source)
-        record_scan(tenant.catalog, scan(path, known), known)
-    moves = read_moves(tenant.folder)
-    refresh_entries(tenant.catalog, moves)
-    extract_features(tenant.catalog, tenant.analyzer, ignore)
-    return sync_memories(tenant.catalog, tenant.memories, lambda: tenant.embedder, ignore, moves)
-
-
-def by_title(tenant: Tenant, state: State = State.ACTIVE) -> dict[str, Memory]:
-    return {m.title: m for m in from_arrow(tenant.memories.scan(COLUMNS)) if m.state is state}
+from memory_assets_tests.ingest.runs import by_title, ignore, ingest
 
 
 def test_files_become_memories_with_their_provenance(tenant: Tenant, write_silo: WriteSilo) -> None:
@@ -259,52 +233,6 @@ def test_a_lost_catalog_is_rebuilt_without_touching_the_memories(tenant: Tenant,
     assert by_title(tenant) == before
 
 
-KILL = """
-import os, signal, sys
-from memory_assets.settings import load_settings
-from memory_assets.tenants import Tenant
-from memory_assets.stores import catalog, lance
-from memory_assets.ingest import memories, features
-from memory_assets_tests.ingest.test_sources_to_memories import ingest
-memories._CHUNK = features._CHUNK = 3
-countdown = int(sys.argv[1])
-def counting(function):
-    def call(*args, **kwargs):
-        global countdown
-        countdown -= 1
-        if countdown == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return function(*args, **kwargs)
-    return call
-catalog.Catalog._connect = counting(catalog.Catalog._connect)
-lance.commit = counting(lance.commit)
-ingest(Tenant(load_settings()))
-"""
-
-
-@pytest.mark.parametrize("step", [3, 8, 12, 15, 18, 20, 22, 24])
-def test_a_run_killed_at_any_store_access_is_completed_by_the_next(
-    tenant: Tenant, write_silo: WriteSilo, step: int, request: pytest.FixtureRequest
-) -> None:
-    for number in range(8):
-        write_silo(f"note-{number}", f"The deadline of project {number} is in May.")
-    ingest(tenant)
-    for number in range(8):
-        write_silo(f"note-{number}", f"The deadline of project {number} moved to June.")
-    write_silo("late", "One more.")
-    killed = subprocess.run([sys.executable, "-c", KILL, str(step)], cwd=request.config.rootpath, check=False)
-    assert killed.returncode == -signal.SIGKILL
-    ingest(tenant)
-    active, superseded = by_title(tenant), by_title(tenant, State.SUPERSEDED)
-    assert len(active) == 9
-    assert all("June" in memory.content for title, memory in active.items() if title != "late")
-    assert {title: memory.superseded_by for title, memory in superseded.items()} == {
-        title: memory.id for title, memory in active.items() if title != "late"
-    }
-    assert len(tenant.memories) == 17
-    assert ingest(tenant).changed == 0
-
-
 def test_the_sample_home_is_taken_in_and_every_refusal_names_its_mend(sample_home: Path, tenant: Tenant) -> None:
     ingest(tenant)
     status = tenant_status(tenant)
@@ -427,76 +355,3 @@ def test_a_first_import_is_guessed_to_be_of_its_files_and_never_listed_as_recent
         assert [memory.title for memory in init(tenant).recent_memories] == ["written"]
         assert [memory.title for memory in recent(tenant, hours=24).memories] == ["written"]
         assert {m.title: "guessed" in m.entry(local) for m in recent(tenant).memories} == {"written": False, "copied": True}
-
-
-def curate(tenant: Tenant, canonical: dict[Path, Path]) -> None:
-    """Move silo files to their canonical homes as `memory learn apply` does, and note the moves."""
-    moves = {}
-    for silo, home in canonical.items():
-        home.parent.mkdir(parents=True, exist_ok=True)
-        home.write_bytes(silo.read_bytes())
-        silo.unlink()
-        moves[f"claude_silo:{silo.parents[1].name}/{silo.name}"] = f"pai_learning:{home.parent.name}/{home.name}"
-    file = moves_file(tenant.folder)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(moves))
-
-
-def test_a_curated_memory_stays_the_same_memory_and_is_never_there_twice(tenant: Tenant, write_silo: WriteSilo) -> None:
-    home = tenant.settings.pai_learning_dir / "PROJECT"
-    owner = write_silo("owner", "Tomasz owned the billing export.")
-    ingest(tenant)
-    old = write_silo("owner", "Priya owns the billing export.")
-    twin, other = write_silo("owner", "Priya owns the billing export.", slug="-b"), write_silo("owner", "Ada owns it.", slug="-c")
-    ingest(tenant)
-    before = {
-        memory.source_key: memory.id for memory in from_arrow(tenant.memories.scan(COLUMNS)) if memory.state is State.ACTIVE
-    }
-    kept = old.read_bytes()
-
-    curate(tenant, {owner: home / "project_owner.md", twin: home / "project_owner.md", other: home / "project_owner.md"})
-    (home / "project_owner.md").write_bytes(kept)
-    ingest(tenant)
-
-    rows = {memory.id: memory for memory in from_arrow(tenant.memories.scan(COLUMNS))}
-    active = [memory for memory in rows.values() if memory.state is State.ACTIVE]
-    assert [memory.source_key for memory in active] == ["pai_learning:PROJECT/project_owner.md"]
-    assert active[0].id in {before["claude_silo:-home-ada-atlas/owner.md"], before["claude_silo:-b/owner.md"]}
-    assert rows[before["claude_silo:-c/owner.md"]].superseded_by == active[0].id
-    assert {memory.state for memory in rows.values() if memory.content.endswith("Tomasz owned the billing export.")} == {
-        State.SUPERSEDED
-    }
-    assert not ingest(tenant).changed
-
-
-def test_between_two_steps_of_an_apply_a_memory_is_there_once_and_an_undo_gives_it_back(
-    tenant: Tenant, write_silo: WriteSilo
-) -> None:
-    silo = write_silo("owner", "Priya owns the billing export.")
-    ingest(tenant)
-    (identity,) = tenant.memories.scan(("id",))["id"].to_pylist()
-    kept = silo.read_bytes()
-    home = tenant.settings.pai_learning_dir / "PROJECT" / "project_owner.md"
-
-    def state() -> list[tuple[int, str]]:
-        return [
-            (memory.id, memory.source_key.partition(":")[0])
-            for memory in from_arrow(tenant.memories.scan(COLUMNS))
-            if memory.state is State.ACTIVE
-        ]
-
-    curate(tenant, {silo: home})
-    silo.write_bytes(kept)  # killed before it was deleted
-    ingest(tenant)
-    assert state() == [(identity, "claude_silo")]
-    silo.unlink()
-    ingest(tenant)
-    assert state() == [(identity, "pai_learning")]
-    silo.write_bytes(kept)  # the assistant writes the same again
-    moves_file(tenant.folder).write_text("{}")
-    assert not ingest(tenant).added
-    assert state() == [(identity, "pai_learning")]
-    home.unlink()  # undone
-    ingest(tenant)
-    assert state() == [(identity, "claude_silo")]
-    assert len(tenant.memories) == 1

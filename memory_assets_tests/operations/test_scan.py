@@ -18,8 +18,8 @@ from memory_assets.stores.relations import StatedRelation
 from memory_assets.stores.rows import COLUMNS, from_arrow, headed
 from memory_assets.tenants import Tenant
 from memory_assets_tests.conftest import WriteSilo
+from memory_assets_tests.ingest.runs import ignore, ingest
 from memory_assets_tests.ingest.test_secrets import PASSWORD, TOKEN, files_with, use
-from memory_assets_tests.ingest.test_sources_to_memories import ignore, ingest
 
 
 def test_a_mend_leaves_no_byte_of_a_secret_and_takes_nothing_else(tenant: Tenant, write_silo: WriteSilo, settings):

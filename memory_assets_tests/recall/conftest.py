@@ -1,7 +1,9 @@
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -41,33 +43,44 @@ def tenant(tmp_path: Path) -> Tenant:
     return tenant
 
 
-Remember = Callable[..., Memory]
+class Remember:
+    """Stores memories; ids count from 1, and times go on by a minute, unless they are given."""
 
+    def __init__(self, tenant: Tenant) -> None:
+        self._tenant = tenant
+        self._numbers = count(1)
 
-@pytest.fixture
-def remember(tenant: Tenant) -> Remember:
-    """Store one memory; ids count from 1, and times go on by a minute, unless they are given."""
-    numbers = iter(range(1, 1_000_000))
+    def __call__(self, content: str, **fields: Any) -> Memory:
+        """Store one memory."""
+        return self.all([content], **fields)[0]
 
-    def store(content: str, **fields) -> Memory:
-        number = next(numbers)
-        moment = START + timedelta(minutes=number)
-        defaults = {"id": number, "created_at": moment, "updated_at": datetime.now(UTC)}
-        memory = Memory(
-            **defaults
-            | {
+    def all(self, contents: Sequence[str], **fields: Any) -> list[Memory]:
+        """Store many in one commit."""
+        memories = [self._made(content, fields) for content in contents]
+        embedder = self._tenant.embedder
+        self._tenant.memories.put(memories, embedder.embed(list(map(indexed_text, memories))), embedder.name)
+        return memories
+
+    def _made(self, content: str, fields: dict[str, Any]) -> Memory:
+        number = next(self._numbers)
+        return Memory(
+            **{
+                "id": number,
                 "content": content,
                 "kind": Kind.NOTE,
                 "source": Source.CLI,
                 "source_key": "",
                 "content_hash": content_hash(content),
+                "created_at": START + timedelta(minutes=number),
+                "updated_at": datetime.now(UTC),
             }
             | fields
         )
-        tenant.memories.put([memory], tenant.embedder.embed([indexed_text(memory)]), tenant.embedder.name)
-        return memory
 
-    return store
+
+@pytest.fixture
+def remember(tenant: Tenant) -> Remember:
+    return Remember(tenant)
 
 
 @pytest.fixture

@@ -82,8 +82,7 @@ def test_the_neighbour_of_a_match_in_its_session_is_lifted(tenant: Tenant, remem
 def test_a_session_neighbour_beyond_the_candidates_is_found(tenant: Tenant, remember):
     remember("Where is the kayak paddle?", session="talk")
     remember("Behind the shed", session="talk")
-    for number in range(230):
-        remember(f"kayak paddle filler {number}", session=f"other {number}")
+    remember.all([f"kayak paddle filler {number}" for number in range(230)])
     hits = search(tenant, "Where is the kayak paddle?", limit=240)
     assert 2 in found(hits)
 

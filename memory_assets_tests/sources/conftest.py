@@ -1,11 +1,17 @@
 """What the tests of the sources share: writing a silo, and looking at a scan."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from memory_assets.models import FileStamp, Refusal, Scan, SourceItem
+from memory_assets.sources import claude_silos
+
+SLUG = "-home-mira-src-app"
+CWD = "/home/mira/src/app"
+PLAIN = "---\nname: {name}\ndescription: about {name}\ntype: user\n---\n\nBody of {name}.\n"
 
 Write = Callable[[str, str | bytes], Path]
 
@@ -33,3 +39,17 @@ def refusals_of(scan: Scan) -> list[Refusal]:
 
 def stamps_of(scan: Scan) -> dict[str, FileStamp]:
     return {file.path: file.stamp for file in scan.changed}
+
+
+def one(write: Write, tmp_path: Path, content: str | bytes, name: str = "note.md") -> SourceItem:
+    """The only item of a silo with one file."""
+    write(f"{SLUG}/memory/{name}", content)
+    result = claude_silos.scan(tmp_path / "root", {})
+    assert refusals_of(result) == []
+    (item,) = items_of(result).values()
+    return item
+
+
+def line(cwd: object) -> str:
+    """A line of a transcript."""
+    return json.dumps({"type": "user", "cwd": cwd, "sessionId": "s"}) + "\n"

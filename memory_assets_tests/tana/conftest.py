@@ -1,8 +1,9 @@
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from memory_assets.settings import load_settings
+from memory_assets.settings import Settings, load_settings
 from memory_assets.tana.client import TanaClient
 from memory_assets_tests.tana.stand_in import StandIn
 
@@ -22,3 +23,20 @@ def client(tana: StandIn) -> TanaClient:
     opened = TanaClient.open(load_settings())
     opened._wait = lambda _: None
     return opened
+
+
+@pytest.fixture
+def seed(settings: Settings) -> Path:
+    return settings.pai_seed
+
+
+@pytest.fixture
+def workspace(tana: StandIn) -> StandIn:
+    """A workspace with people, projects and somebody else's notes; creations reach its search index after an hour."""
+    person, project = tana.add_tag("person"), tana.add_tag("Project")
+    tana.add_node("Ada Lovelace", person)
+    tana.add_node("Grace Hopper", person)
+    tana.add_node("Atlas", project)
+    tana.add_node("Something else")
+    tana.traps.index_lag = 3600
+    return tana

@@ -1,8 +1,11 @@
-"""seed.json files as pai-seed writes them."""
+"""seed.json files as pai-seed writes them, and what a sync made of them."""
 
 import json
 from pathlib import Path
 from typing import Any
+
+from memory_assets.settings import Settings
+from memory_assets_tests.tana.stand_in import StandIn
 
 
 def learning(seed_id: str, content: str, confirmed_at: str = "2026-01-11T08:00:00Z", **changed: Any) -> dict[str, Any]:
@@ -56,3 +59,18 @@ def write_seed(
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(seed | root, indent=2) + "\n", encoding="utf-8")
+
+
+TEST_FIRST = learning("pat_0001", "Ada Lovelace writes the failing test before the fix")
+HOSTILE = learning("pat_0002", "Atlas: use std::vector #here [[x]]\n- **not** a field:: see pat_0001")
+SLOW_REVIEW = proposal("prop_077", "Review is slow on Fridays")
+
+
+def counts(tana: StandIn) -> tuple[int, int]:
+    """Learnings and proposals in Tana."""
+    return len(tana.live("pai_learning")), len(tana.live("pai_proposal"))
+
+
+def mapping(settings: Settings) -> dict[str, str]:
+    """Which node stands for which entry."""
+    return json.loads(settings.pai_mapping.read_text())["mappings"]

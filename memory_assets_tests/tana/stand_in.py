@@ -16,7 +16,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from memory_assets_tests.tana.contract import RefusedError, checked, route
-from memory_assets_tests.tana.workspace import WORKSPACE, FieldDefinition, Tuple, Value, Workspace
+from memory_assets_tests.tana.nodes import WORKSPACE, FieldDefinition, Tuple, Value
+from memory_assets_tests.tana.workspace import Workspace
 
 
 class StandIn(Workspace):

@@ -15,8 +15,8 @@ from memory_assets.tana.errors import (
     TanaUncertainError,
 )
 from memory_assets.tana.markdown import FieldValue, read_node, read_schema
+from memory_assets_tests.tana.nodes import WORKSPACE
 from memory_assets_tests.tana.stand_in import StandIn
-from memory_assets_tests.tana.workspace import WORKSPACE
 
 
 def test_every_call_fulfils_the_contract(tana: StandIn, client: TanaClient) -> None:

@@ -11,9 +11,9 @@ from memory_assets.settings import load_settings
 from memory_assets.tana.errors import TanaAwayError
 from memory_assets.tana.ledger import Ledger
 from memory_assets.tenants import Tenant
+from memory_assets_tests.tana.nodes import Node
 from memory_assets_tests.tana.seeds import learning, proposal, write_seed
 from memory_assets_tests.tana.stand_in import StandIn
-from memory_assets_tests.tana.workspace import Node
 
 OLD = "2025-01-01T08:00:00Z"
 

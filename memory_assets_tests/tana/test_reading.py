@@ -7,8 +7,8 @@ from memory_assets.tana.client import TanaClient
 from memory_assets.tana.markdown import read_node
 from memory_assets.tana.reading import Reading, read_workspace
 from memory_assets.tenants import Tenant
+from memory_assets_tests.tana.nodes import Tuple, Value
 from memory_assets_tests.tana.stand_in import StandIn
-from memory_assets_tests.tana.workspace import Tuple, Value
 
 
 def names(tenant: Tenant) -> set[str]:

@@ -1,59 +1,23 @@
-import copy
+"""A sync: what is made, changed, linked and taken out, what a person decided in Tana, and Tana away or at fault."""
+
 import json
-import os
 import shutil
-import signal
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from memory_assets.cli.main import cli
-from memory_assets.http import Service
 from memory_assets.settings import Settings
-from memory_assets.tana.client import TanaClient
 from memory_assets.tana.errors import TanaError
 from memory_assets.tana.ledger import Ledger
 from memory_assets.tana.mapping import Mapping
 from memory_assets.tana.report import Report, Wishes
 from memory_assets.tana.sync import sync
 from memory_assets.tenants import Tenant
-from memory_assets_tests.tana.seeds import learning, proposal, write_seed
+from memory_assets_tests.tana.nodes import WORKSPACE
+from memory_assets_tests.tana.seeds import HOSTILE, SLOW_REVIEW, TEST_FIRST, counts, learning, mapping, proposal, write_seed
 from memory_assets_tests.tana.stand_in import StandIn
-from memory_assets_tests.tana.workspace import WORKSPACE
-
-TEST_FIRST = learning("pat_0001", "Ada Lovelace writes the failing test before the fix")
-HOSTILE = learning("pat_0002", "Atlas: use std::vector #here [[x]]\n- **not** a field:: see pat_0001")
-SLOW_REVIEW = proposal("prop_077", "Review is slow on Fridays")
-
-
-@pytest.fixture
-def seed(settings: Settings) -> Path:
-    return settings.pai_seed
-
-
-@pytest.fixture
-def workspace(tana: StandIn) -> StandIn:
-    """A workspace with people, projects and somebody else's notes; creations reach its search index after an hour."""
-    person, project = tana.add_tag("person"), tana.add_tag("Project")
-    tana.add_node("Ada Lovelace", person)
-    tana.add_node("Grace Hopper", person)
-    tana.add_node("Atlas", project)
-    tana.add_node("Something else")
-    tana.traps.index_lag = 3600
-    return tana
-
-
-def counts(tana: StandIn) -> tuple[int, int]:
-    return len(tana.live("pai_learning")), len(tana.live("pai_proposal"))
-
-
-def mapping(settings: Settings) -> dict[str, str]:
-    return json.loads(settings.pai_mapping.read_text())["mappings"]
 
 
 def actions(report: Report) -> dict[str, str]:
@@ -343,168 +307,3 @@ def test_a_dry_run_changes_nothing_anywhere(workspace: StandIn, tenant: Tenant, 
     report = sync(tenant, Wishes(dry_run=True))
     assert set(actions(report).values()) == {"create"} and workspace.writes == 0
     assert not tenant.folder.exists() and not tenant.settings.pai_mapping.parent.exists()
-
-
-class KilledError(BaseException):
-    """The process ends here."""
-
-
-class _Killer:
-    """Ends the process before or after one of its effects, counted from the beginning."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(os, "fsync", lambda _: None)  # the process dies, not the machine
-        monkeypatch.setattr("memory_assets.tana.sync.read_activity", lambda *_, **__: None)  # after the sync, and only reads
-        self.at = 0
-        self.step = 0
-        self._wrap(monkeypatch, Mapping, "save")
-        for name in ("keep", "intend", "done", "record", "forget", "queue"):
-            self._wrap(monkeypatch, Ledger, name)
-        begin = Service.begin
-
-        def begun(service: Service, method: str, *given: Any, **named: Any) -> Any:
-            if method == "GET":
-                return begin(service, method, *given, **named)
-            self._count()
-            answer = begin(service, method, *given, **named)
-            answer.exception()
-            self._count()
-            return answer
-
-        monkeypatch.setattr(Service, "begin", begun)
-
-    def _wrap(self, monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> None:
-        real: Callable[..., Any] = getattr(owner, name)
-
-        def wrapped(*given: Any, **named: Any) -> Any:
-            self._count()
-            found = real(*given, **named)
-            self._count()
-            return found
-
-        monkeypatch.setattr(owner, name, wrapped)
-
-    def _count(self) -> None:
-        self.step += 1
-        if self.step == self.at:
-            raise KilledError
-
-    def die_at(self, step: int) -> None:
-        """Die at this step of what follows; 0 is never."""
-        self.step, self.at = 0, step
-
-
-@pytest.fixture
-def killer(monkeypatch: pytest.MonkeyPatch) -> _Killer:
-    return _Killer(monkeypatch)
-
-
-class _World:
-    """Tana and the disk, to be brought back to how they were."""
-
-    def __init__(self, tana: StandIn, folder: Path) -> None:
-        self._tana = tana
-        self._folder = folder
-        self._kept = folder.with_name("kept")
-        shutil.copytree(folder, self._kept)
-        self._state = copy.deepcopy((tana.nodes, tana.tags, tana.by_tag))
-
-    def again(self) -> None:
-        shutil.rmtree(self._folder)
-        shutil.copytree(self._kept, self._folder)
-        self._tana.nodes, self._tana.tags, self._tana.by_tag = copy.deepcopy(self._state)
-
-
-def _walked(killer: _Killer, world: _World, tenant: Tenant, tana: StandIn) -> Iterator[int]:
-    """Kill a sync at every step; yields after the sync that comes then."""
-    client = TanaClient.open(tenant.settings)
-    step = 0
-    while True:
-        step += 1
-        world.again()
-        killer.die_at(step)
-        try:
-            sync(tenant, client=client)
-        except KilledError:
-            killer.die_at(0)
-            sync(tenant, client=client)
-            writes = tana.writes
-            sync(tenant, client=client)
-            assert tana.writes == writes, f"killed at step {step}: a sync after the next one writes"
-            yield step
-        else:
-            assert step > 20
-            return
-
-
-@pytest.mark.long
-def test_killed_at_every_step_of_a_first_sync_nothing_is_lost_or_doubled(
-    workspace: StandIn, settings: Settings, tmp_path: Path, killer: _Killer
-) -> None:
-    at = settings.model_copy(
-        update={
-            "data_dir": tmp_path / "world/data",
-            "pai_mapping": tmp_path / "world/map/m.json",
-            "pai_seed": tmp_path / "world/seed.json",
-        }
-    )
-    tenant = Tenant(at)
-    write_seed(at.pai_seed, [HOSTILE], [], [], [SLOW_REVIEW])
-    CliRunner().invoke(cli, ["pai", "schema", "init"])
-    workspace.tags[workspace.tag_named("pai_learning")].fields.pop()
-    world = _World(workspace, tmp_path / "world")
-    for step in _walked(killer, world, tenant, workspace):
-        assert counts(workspace) == (1, 1), f"killed at step {step}"
-        assert len([tag for tag in workspace.tags.values() if tag.name == "pai_learning"]) == 1
-        assert sum(node.name == "PAI memory" for node in workspace.nodes.values()) == 1
-        nodes = Mapping.load(at.pai_mapping).nodes
-        assert [
-            workspace.by_seed_id("pai_learning", "pat_0002")[0].id,
-            workspace.by_seed_id("pai_proposal", "prop_077")[0].id,
-        ] == [
-            nodes["pat_0002"],
-            nodes["prop_077"],
-        ]
-
-
-@pytest.mark.long
-def test_killed_at_every_step_of_a_later_sync_nothing_is_lost_or_doubled(
-    workspace: StandIn, settings: Settings, tmp_path: Path, killer: _Killer
-) -> None:
-    at = settings.model_copy(
-        update={
-            "data_dir": tmp_path / "world/data",
-            "pai_mapping": tmp_path / "world/map/m.json",
-            "pai_seed": tmp_path / "world/seed.json",
-        }
-    )
-    tenant = Tenant(at)
-    write_seed(at.pai_seed, [TEST_FIRST, learning("pat_0009", "Goes soon")], [], [], [SLOW_REVIEW])
-    sync(tenant)
-    learned = learning("prop_077", SLOW_REVIEW["content"])
-    write_seed(at.pai_seed, [learning("pat_0001", "Grace Hopper writes the failing test, see prop_077")], [learned])
-    world = _World(workspace, tmp_path / "world")
-    for step in _walked(killer, world, tenant, workspace):
-        assert counts(workspace) == (2, 0), f"killed at step {step}"
-        (edited,) = workspace.by_seed_id("pai_learning", "pat_0001")
-        assert workspace.value(edited, "Related People") == ["Grace Hopper"]
-        assert len(workspace.by_seed_id("pai_learning", "prop_077")) == 1
-
-
-def test_a_process_that_is_killed_in_the_midst_of_a_sync_is_gone_on_with(workspace: StandIn, tenant: Tenant, seed: Path) -> None:
-    write_seed(seed, [learning(f"pat_{number:04}", f"Lesson {number} of six") for number in range(6)])
-    running = subprocess.Popen([sys.executable, "-m", "memory_assets.cli", "pai", "sync"], stderr=subprocess.DEVNULL)
-    imports: list[str] = []
-
-    def kill_at_the_fourth(operation: str) -> None:
-        if operation == "nodes.importTanaPaste":
-            imports.append(operation)
-            if len(imports) == 4:
-                os.kill(running.pid, signal.SIGKILL)
-
-    workspace.on_write = kill_at_the_fourth
-    assert running.wait() == -signal.SIGKILL
-    assert counts(workspace) == (3, 0)
-    sync(tenant)
-    assert counts(workspace) == (6, 0)
-    assert sorted(mapping(tenant.settings).values()) == sorted(node.id for node in workspace.live("pai_learning"))

@@ -1,16 +1,14 @@
-"""A workspace of Tana in memory: its nodes, supertags and fields, and what the Local API does with them, traps and all."""
+"""A workspace of Tana in memory: what the Local API does with its nodes, traps and all."""
 
 import re
-import threading
-from collections import defaultdict
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
 from memory_assets_tests.tana.contract import RefusedError
+from memory_assets_tests.tana.nodes import DAY_S, FieldDefinition, Node, Tuple, Value
+from memory_assets_tests.tana.outline import Outline
 
-WORKSPACE = "ws_main"
 _LABELS = {
     "plain": "Content",
     "number": "Number",
@@ -22,191 +20,10 @@ _LABELS = {
     "instance": "Instance",
     "options": "Options",
 }
-_DAY_S = 86_400
 
 
-@dataclass
-class Value:
-    """What stands in a field: a text, or a reference to a node or an option."""
-
-    text: str = ""
-    ref: str = ""
-
-
-@dataclass
-class Tuple:
-    """A field of a node with its values; a node may have two of one attribute."""
-
-    attribute: str
-    values: list[Value] = field(default_factory=list)
-
-
-@dataclass
-class Node:
-    """A node of the workspace."""
-
-    id: str
-    name: str
-    parent: str
-    created: float
-    edited: float
-    description: str = ""
-    tags: list[str] = field(default_factory=list)
-    children: list[str] = field(default_factory=list)
-    tuples: list[Tuple] = field(default_factory=list)
-    done: bool | None = None
-    in_trash: bool = False
-    doc_type: str = "node"
-    workspace: str = WORKSPACE
-    indexed_at: float = 0.0
-    indexed_name: str = ""
-
-
-@dataclass
-class FieldDefinition:
-    """A field of a supertag."""
-
-    id: str
-    name: str
-    type: str
-    multiple: bool = False
-    source_tag: str = ""
-    options: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass
-class TagDefinition:
-    """A supertag."""
-
-    id: str
-    name: str
-    workspace: str
-    fields: list[FieldDefinition] = field(default_factory=list)
-
-
-@dataclass
-class Traps:
-    """What goes wrong, each as it was seen on a live Tana."""
-
-    index_lag: float = 0.0
-    """Seconds until a search sees what was created or renamed."""
-    trashed_in_results: bool = True
-    second_tuple: bool = True
-    """Importing a field that a node has makes a second one."""
-    poison: set[str] = field(default_factory=set)
-    """Nodes that no page may hold: 500."""
-    latency: float = 0.0
-    """Seconds before each answer."""
-    statuses: list[int] = field(default_factory=list)
-    """Answers given instead of the next ones, in order: 401, 429, 503, ..."""
-    retry_after: str = "0"
-    lose_answers: int = 0
-    """So many of the next writes are done, and their connection is cut instead of answered."""
-
-
-class Workspace:
-    """The workspace, as a test fills it and as calls see it."""
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self.traps = Traps()
-        self.clock = clock
-        self.nodes: dict[str, Node] = {}
-        self.tags: dict[str, TagDefinition] = {}
-        self.by_tag: defaultdict[str, set[str]] = defaultdict(set)
-        self.workspaces = {WORKSPACE: "main"}
-        self.focused = WORKSPACE
-        self._loose: dict[str, FieldDefinition] = {}
-        self._count = 0
-        self._lock = threading.RLock()
-        self.add_workspace(WORKSPACE, "main")
-
-    def reset(self) -> None:
-        """Lose everything in the workspace, as a user who begins anew."""
-        with self._lock:
-            self.nodes.clear()
-            self.tags.clear()
-            self.by_tag.clear()
-            for workspace, name in self.workspaces.items():
-                self.add_workspace(workspace, name)
-
-    # What a test puts there and counts.
-
-    def add_workspace(self, workspace: str, name: str) -> None:
-        self.workspaces[workspace] = name
-        for suffix in ("HOME", "STASH", "SCHEMA", "CAPTURE_INBOX", "TRASH"):
-            node = self.add_node(suffix.title(), parent="", workspace=workspace, node_id=f"{workspace}_{suffix}")
-            node.indexed_at = 0.0
-
-    def add_tag(self, name: str, workspace: str = WORKSPACE) -> str:
-        tag = TagDefinition(self._id("tag"), name, workspace)
-        self.tags[tag.id] = tag
-        self.add_node(name, parent=f"{workspace}_SCHEMA", workspace=workspace, node_id=tag.id).doc_type = "tagDef"
-        return tag.id
-
-    def add_node(
-        self,
-        name: str,
-        *tags: str,
-        parent: str | None = None,
-        workspace: str = WORKSPACE,
-        node_id: str = "",
-        edited_days_ago: float = 0.0,
-    ) -> Node:
-        now = self.clock()
-        node = Node(
-            id=node_id or self._id("n"),
-            name=name,
-            parent=f"{workspace}_STASH" if parent is None else parent,
-            created=now - edited_days_ago * _DAY_S,
-            edited=now - edited_days_ago * _DAY_S,
-            workspace=workspace,
-            indexed_at=now + self.traps.index_lag,
-        )
-        self.nodes[node.id] = node
-        if node.parent:
-            self.nodes[node.parent].children.append(node.id)
-        for tag in tags:
-            self._tag(node, tag)
-        return node
-
-    def populate(self, count: int, kinds: tuple[str, ...] = ("person", "project", "meeting", "task")) -> None:
-        """So many nodes of several supertags, ten below each day's page, each with a reference to another."""
-        tags = [self.tag_named(kind) or self.add_tag(kind) for kind in kinds]
-        related = {tag: self._field(tag, "Related") for tag in tags}
-        parent = ""
-        made: list[str] = []
-        for number in range(count):
-            if number % 10 == 0:
-                parent = self.add_node(f"Day {number // 10}").id
-            tag = tags[number % len(tags)]
-            node = self.add_node(f"{kinds[number % len(kinds)]} {number}", tag, parent=parent, edited_days_ago=number % 401)
-            if made:
-                node.tuples.append(Tuple(related[tag], [Value(ref=made[(number * 7919) % len(made)])]))
-            made.append(node.id)
-
-    def tag_named(self, name: str) -> str:
-        return next((tag.id for tag in self.tags.values() if tag.name == name), "")
-
-    def live(self, tag: str) -> list[Node]:
-        """The nodes with a supertag of this name that are not in the trash."""
-        return [node for node in map(self.nodes.__getitem__, sorted(self.by_tag[self.tag_named(tag)])) if not node.in_trash]
-
-    def value(self, node: Node, name: str) -> list[str]:
-        """What a field of a node holds: texts, names of options and nodes."""
-        found = []
-        for held in node.tuples:
-            if self._field_name(held.attribute) == name:
-                found += [self._shown(value) for value in held.values]
-        return found
-
-    def seed_ids(self, node: Node) -> list[str]:
-        """The entries of seed.json that a node stands for."""
-        return self.value(node, "Seed Entry ID")
-
-    def by_seed_id(self, tag: str, seed_id: str) -> list[Node]:
-        return [node for node in self.live(tag) if seed_id in self.seed_ids(node)]
-
-    # The calls.
+class Workspace(Outline):
+    """The workspace as calls see it."""
 
     def health(self) -> dict[str, Any]:
         return {"status": "ok", "timestamp": _iso(self.clock()), "nodeSpaceReady": True}
@@ -400,58 +217,6 @@ class Workspace:
 
     # How they are done.
 
-    def _id(self, kind: str) -> str:
-        self._count += 1
-        return f"{kind}{self._count:08d}"
-
-    def _node(self, node_id: str) -> Node:
-        if node_id not in self.nodes:
-            raise RefusedError(404, f"no node {node_id}")
-        return self.nodes[node_id]
-
-    def _tag_known(self, tag: str) -> TagDefinition:
-        if tag not in self.tags:
-            raise RefusedError(404, f"no tag {tag}")
-        return self.tags[tag]
-
-    def _known_workspace(self, workspace: str) -> None:
-        if workspace not in self.workspaces:
-            raise RefusedError(404, f"no workspace {workspace}")
-
-    def _definition(self, attribute: str) -> FieldDefinition:
-        for tag in self.tags.values():
-            for definition in tag.fields:
-                if definition.id == attribute:
-                    return definition
-        raise RefusedError(404, f"no field {attribute}")
-
-    def _field(self, tag: str, name: str) -> str:
-        definition = FieldDefinition(self._id("f"), name, "plain", multiple=True)
-        self.tags[tag].fields.append(definition)
-        return definition.id
-
-    def _field_name(self, attribute: str) -> str:
-        return self._definition(attribute).name
-
-    def _shown(self, value: Value) -> str:
-        if not value.ref:
-            return value.text
-        for tag in self.tags.values():
-            for definition in tag.fields:
-                if value.ref in definition.options:
-                    return definition.options[value.ref]
-        return self.nodes[value.ref].name
-
-    def _tag(self, node: Node, tag: str) -> None:
-        self._tag_known(tag)
-        if tag not in node.tags:
-            node.tags.append(tag)
-            self.by_tag[tag].add(node.id)
-
-    def _edited(self, node: Node) -> None:
-        node.edited = self.clock()
-        node.indexed_at = node.edited + self.traps.index_lag
-
     def _put(self, node: Node, attribute: str, value: Value | None, mode: str) -> None:
         """Field values alone do not count as an edit."""
         held = next((held for held in node.tuples if held.attribute == attribute), None)
@@ -462,11 +227,6 @@ class Workspace:
             held.values.clear()
         if value is not None:
             held.values.append(value)
-
-    def _subtree(self, node: Node) -> Iterator[Node]:
-        yield node
-        for child in node.children:
-            yield from self._subtree(self.nodes[child])
 
     def _fail_on_poison(self, nodes: list[Node]) -> None:
         if self.traps.poison.intersection(node.id for node in nodes):
@@ -543,10 +303,10 @@ class Workspace:
             case "linksTo":
                 return any(value.ref in wanted for held in node.tuples for value in held.values)
             case "created":
-                return node.created >= now - wanted["last"] * _DAY_S
+                return node.created >= now - wanted["last"] * DAY_S
             case "edited":
                 since = wanted.get("since", 0)
-                return node.edited >= (now - wanted["last"] * _DAY_S if "last" in wanted else since)
+                return node.edited >= (now - wanted["last"] * DAY_S if "last" in wanted else since)
             case "done":
                 return bool(node.done)
             case "inWorkspace":
@@ -562,11 +322,6 @@ class Workspace:
         if wanted.get("state") in {"set", "defined"}:
             return bool(values)
         return not values
-
-    def _owners(self, node: Node) -> Iterator[str]:
-        while node.parent:
-            yield node.parent
-            node = self.nodes[node.parent]
 
     def _result(self, node: Node) -> dict[str, Any]:
         said = {

@@ -102,13 +102,7 @@ def _begin(world: World) -> None:
     said = [f"From now on, mind rule {number}." for number in range(5)]
     entries = [{"type": "user", "message": {"role": "user", "content": text}} for text in said]
     (world.folder / "session.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in entries), encoding="utf-8")
-    for arguments in (
-        ("run",),
-        ("tenant", "create", "doomed"),
-        ("store", "Doomed words.", "--tenant", "doomed"),
-        ("forget", "4"),
-    ):
-        _succeed(world, arguments)
+    world.prepare(("run",), ("tenant", "create", "doomed"), ("store", "Doomed words.", "--tenant", "doomed"), ("forget", "4"))
 
 
 def _prepared(origin: World, folder: Path, command: Command) -> World:

@@ -1,10 +1,10 @@
-"""A short form of the campaigns; `make torture` runs the long ones. Damage has tests of its own in stores/test_damage.py."""
+"""A short form of the campaigns; `make torture` runs the long ones. Damage and load have tests in stores/ and api/."""
 
 from pathlib import Path
 
 import pytest
 
-from memory_assets_tests.torture import full_disk, hostile, kills, load
+from memory_assets_tests.torture import full_disk, hostile, kills
 
 pytestmark = pytest.mark.long
 
@@ -20,7 +20,3 @@ def test_hostile_files_are_accounted_for_and_hold_nothing_up(tmp_path: Path) -> 
 @pytest.mark.skipif(not full_disk.mountable(), reason="this process may not mount a file system")
 def test_a_full_and_a_read_only_disk_are_read_and_said(tmp_path: Path) -> None:
     assert full_disk.campaign(tmp_path / "world", ("search", "store")).failures == []
-
-
-def test_eight_clients_at_once_meet_no_error(tmp_path: Path) -> None:
-    assert load.campaign(tmp_path / "world", 5).failures == []

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,6 +15,12 @@ from memory_assets.sources.files import RefusedFileError, decode
 from memory_assets.tenants import Tenant
 
 ROOT = Path(__file__).parents[2]
+_EACH = """
+import json, sys
+from memory_assets.cli.main import cli
+for arguments in json.load(sys.stdin):
+    cli(arguments, standalone_mode=False)
+"""
 MEMORY = [sys.executable, "-m", "memory_assets.cli"]
 
 
@@ -79,6 +86,17 @@ class World:
             [*MEMORY, *arguments], env=self.environment, input=given, capture_output=True, text=True, check=False
         )
 
+    def prepare(self, *commands: Sequence[str]) -> None:
+        """Do some commands in one process; raises where one of them fails."""
+        subprocess.run(
+            [sys.executable, "-c", _EACH],
+            env=self.environment,
+            input=json.dumps(commands),
+            stdout=subprocess.DEVNULL,
+            text=True,
+            check=True,
+        )
+
     def curated_texts(self) -> list[str]:
         """The last paragraph of every file in silos and homes."""
         found = [*self.home.glob(".claude/projects/*/memory/[!.]*.md"), *self.home.glob(".pai/MEMORY/LEARNING/[A-Z]*/[!.]*.md")]
@@ -104,9 +122,7 @@ class World:
         lines = self.folder / "lines.jsonl"
         texts = [f"Note {number}: Alice moved part {number} of the billing export to DuckDB." for number in range(1, count + 1)]
         lines.write_text("".join(json.dumps({"id": n, "content": t}) + "\n" for n, t in enumerate(texts, 1)), encoding="utf-8")
-        for arguments in (("import", str(lines)), ("relate", "1", "LEADS_TO", "2")):
-            done = self.run(*arguments)
-            assert done.returncode == 0, done.stderr
+        self.prepare(("import", str(lines)), ("relate", "1", "LEADS_TO", "2"))
 
 
 def _text(path: Path) -> str:

@@ -1,0 +1,84 @@
+"""What `memory learn apply` moved stays the same memory."""
+
+import json
+from pathlib import Path
+
+from memory_assets.models import State
+from memory_assets.stores.moves import moves_file
+from memory_assets.stores.rows import COLUMNS, from_arrow
+from memory_assets.tenants import Tenant
+from memory_assets_tests.conftest import WriteSilo
+from memory_assets_tests.ingest.runs import ingest
+
+
+def curate(tenant: Tenant, canonical: dict[Path, Path]) -> None:
+    """Move silo files to their canonical homes as `memory learn apply` does, and note the moves."""
+    moves = {}
+    for silo, home in canonical.items():
+        home.parent.mkdir(parents=True, exist_ok=True)
+        home.write_bytes(silo.read_bytes())
+        silo.unlink()
+        moves[f"claude_silo:{silo.parents[1].name}/{silo.name}"] = f"pai_learning:{home.parent.name}/{home.name}"
+    file = moves_file(tenant.folder)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(moves))
+
+
+def test_a_curated_memory_stays_the_same_memory_and_is_never_there_twice(tenant: Tenant, write_silo: WriteSilo) -> None:
+    home = tenant.settings.pai_learning_dir / "PROJECT"
+    owner = write_silo("owner", "Tomasz owned the billing export.")
+    ingest(tenant)
+    old = write_silo("owner", "Priya owns the billing export.")
+    twin, other = write_silo("owner", "Priya owns the billing export.", slug="-b"), write_silo("owner", "Ada owns it.", slug="-c")
+    ingest(tenant)
+    before = {
+        memory.source_key: memory.id for memory in from_arrow(tenant.memories.scan(COLUMNS)) if memory.state is State.ACTIVE
+    }
+    kept = old.read_bytes()
+
+    curate(tenant, {owner: home / "project_owner.md", twin: home / "project_owner.md", other: home / "project_owner.md"})
+    (home / "project_owner.md").write_bytes(kept)
+    ingest(tenant)
+
+    rows = {memory.id: memory for memory in from_arrow(tenant.memories.scan(COLUMNS))}
+    active = [memory for memory in rows.values() if memory.state is State.ACTIVE]
+    assert [memory.source_key for memory in active] == ["pai_learning:PROJECT/project_owner.md"]
+    assert active[0].id in {before["claude_silo:-home-ada-atlas/owner.md"], before["claude_silo:-b/owner.md"]}
+    assert rows[before["claude_silo:-c/owner.md"]].superseded_by == active[0].id
+    assert {memory.state for memory in rows.values() if memory.content.endswith("Tomasz owned the billing export.")} == {
+        State.SUPERSEDED
+    }
+    assert not ingest(tenant).changed
+
+
+def test_between_two_steps_of_an_apply_a_memory_is_there_once_and_an_undo_gives_it_back(
+    tenant: Tenant, write_silo: WriteSilo
+) -> None:
+    silo = write_silo("owner", "Priya owns the billing export.")
+    ingest(tenant)
+    (identity,) = tenant.memories.scan(("id",))["id"].to_pylist()
+    kept = silo.read_bytes()
+    home = tenant.settings.pai_learning_dir / "PROJECT" / "project_owner.md"
+
+    def state() -> list[tuple[int, str]]:
+        return [
+            (memory.id, memory.source_key.partition(":")[0])
+            for memory in from_arrow(tenant.memories.scan(COLUMNS))
+            if memory.state is State.ACTIVE
+        ]
+
+    curate(tenant, {silo: home})
+    silo.write_bytes(kept)  # killed before it was deleted
+    ingest(tenant)
+    assert state() == [(identity, "claude_silo")]
+    silo.unlink()
+    ingest(tenant)
+    assert state() == [(identity, "pai_learning")]
+    silo.write_bytes(kept)  # the assistant writes the same again
+    moves_file(tenant.folder).write_text("{}")
+    assert not ingest(tenant).added
+    assert state() == [(identity, "pai_learning")]
+    home.unlink()  # undone
+    ingest(tenant)
+    assert state() == [(identity, "claude_silo")]
+    assert len(tenant.memories) == 1

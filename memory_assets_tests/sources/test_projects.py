@@ -1,0 +1,80 @@
+"""Which project a silo is of: its slug, and what transcripts name."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from memory_assets.sources.claude_silos import scan
+from memory_assets.sources.projects import slug_of
+from memory_assets_tests.sources.conftest import CWD, PLAIN, SLUG, Write, line, one, stamps_of
+
+
+@pytest.mark.parametrize(
+    ("directory", "slug"),
+    [
+        ("/home/mira/.x", "-home-mira--x"),
+        ("C:\\Users\\Mira", "C--Users-Mira"),
+        ("/a/v2_rs.Größe", "-a-v2-rs-Gr--e"),
+        ("/a/\U0001f600", "-a---"),
+    ],
+)
+def test_a_directory_has_the_slug_that_claude_code_gives_it(directory: str, slug: str) -> None:
+    assert slug_of(directory) == slug
+
+
+@pytest.mark.parametrize(
+    ("transcript", "project"),
+    [
+        (line(CWD), CWD),
+        ('{"type":"summary"}\n' + line(CWD), CWD),
+        ('{"broken\n\n[1]\n' + line(7) + line("/home/mira/elsewhere") + line(CWD), CWD),
+        (line("/home/mira/src.app"), "/home/mira/src.app"),
+        (line("/home/mira/elsewhere"), SLUG),
+        (line(CWD)[:-5], SLUG),
+        ('{"cwd":' + "[" * 5000, SLUG),
+        ('{"pad":"' + "x" * 70_000 + '"}\n' + line(CWD), SLUG),
+        ("", SLUG),
+    ],
+)
+def test_the_project_is_the_directory_that_transcripts_name_or_the_slug(
+    write: Write, tmp_path: Path, transcript: str, project: str
+) -> None:
+    write(f"{SLUG}/1.jsonl", transcript)
+    assert one(write, tmp_path, PLAIN.format(name="a")).project == project
+
+
+def test_the_newest_transcripts_are_asked_first(write: Write, tmp_path: Path) -> None:
+    for name, cwd, mtime in (("old", "/home/mira/src.app", 1), ("new", CWD, 3), ("none", "/else", 4)):
+        os.utime(write(f"{SLUG}/{name}.jsonl", line(cwd)), (mtime, mtime))
+    assert one(write, tmp_path, PLAIN.format(name="a")).project == CWD
+
+
+@pytest.mark.timeout(10)
+def test_a_transcript_that_is_no_file_does_no_harm(write: Write, tmp_path: Path) -> None:
+    os.utime(write(f"{SLUG}/old.jsonl", line(CWD)), (1, 1))
+    os.mkfifo(tmp_path / "root" / SLUG / "pipe.jsonl")
+    (tmp_path / "root" / SLUG / "link.jsonl").symlink_to("/etc/passwd")
+    (tmp_path / "root" / SLUG / "folder.jsonl").mkdir()
+    assert one(write, tmp_path, PLAIN.format(name="a")).project == CWD
+
+
+def test_transcripts_are_read_once_a_silo_and_only_if_something_changed(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(f"{SLUG}/1.jsonl", line(CWD))
+    for name in ("a", "b", "c"):
+        write(f"{SLUG}/memory/{name}.md", PLAIN.format(name=name))
+    opened: list[str] = []
+    real_open = os.open
+
+    def recording_open(path: str, *rest: int) -> int:
+        opened.append(Path(path).name)
+        return real_open(path, *rest)
+
+    monkeypatch.setattr(os, "open", recording_open)
+    first = scan(tmp_path / "root", {})
+    assert opened.count("1.jsonl") == 1
+    opened.clear()
+    scan(tmp_path / "root", stamps_of(first))
+    assert opened == []
