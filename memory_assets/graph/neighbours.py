@@ -62,7 +62,7 @@ def nearest_to(
     if len(known) <= max(_FEW, len(store) // _ROWS_A_LOOK):
         tables = []
         for number, vector in zip(known.tolist(), vectors, strict=True):
-            found = store.alike(vector, count + 1, Filters(states=states), (least, np.inf))
+            found = store.alike(vector, count + 1, Filters(states=states), least)
             others, scores = found["id"].to_numpy(), found["similarity"].to_numpy()
             keep = others != number
             tables.append(_pairs(scale, np.array([number]), others[keep][None, :count], scores[keep][None, :count]))

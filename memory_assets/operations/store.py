@@ -110,6 +110,5 @@ def _stirred_up(tenant: "Tenant", each: "Stored") -> "tuple[list[Ripple], list[E
     from memory_assets.recall.echoes import echoes
     from memory_assets.recall.splash import alike, splash
 
-    asked = tenant.memories, each.memory, each.meaning, tenant.embedder.name
-    near = alike(*asked)
-    return splash(*asked, near), echoes(each.memory, near)
+    near = alike(tenant.memories, each.memory, each.meaning, tenant.embedder.name)
+    return splash(near), echoes(each.memory, near)

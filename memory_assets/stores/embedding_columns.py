@@ -153,11 +153,6 @@ class EmbeddingColumns:
             rows = rows.append_column(meaning, vector_array(vectors.meanings))
         return rows.append_column(column, vector_array(vectors.in_context))
 
-    def without_meanings(self, rows: pa.Table) -> pa.Table:
-        """What `fill` made, with the live column alone."""
-        meaning = self.meaning
-        return rows.drop_columns([meaning]) if meaning else rows
-
     def add(self, embedder: str, dimension: int) -> str:
         """The column of this embedder, added empty if the table lacks it, with its `meaning_column`.
 

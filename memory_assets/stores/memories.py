@@ -1,5 +1,6 @@
 """The `memories` table: what is remembered, one row a memory, one commit a change."""
 
+import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -140,7 +141,7 @@ class MemoryStore:
         rows = self.columns.fill(to_arrow(memories), embeddings, embedder)
         version = lance.append(self.stored.writing, rows)
         if self._resident:
-            self._resident.appended(self.columns.without_meanings(rows), rows.column_names[-1], version)
+            self._resident.appended(rows, rows.column_names[-1], version)
         return version
 
     def insert(self, memories: Sequence[Memory], embeddings: "TextVectors | npt.NDArray[np.float32]", embedder: str) -> int:
@@ -422,7 +423,12 @@ class MemoryStore:
 
     @reading
     def alike(
-        self, meaning: "npt.NDArray[np.float32]", limit: int, filters: Filters, between: tuple[float, float] = EVERYWHERE
+        self,
+        meaning: "npt.NDArray[np.float32]",
+        limit: int,
+        filters: Filters,
+        least: float = -math.inf,
+        crowded: float = math.inf,
     ) -> pa.Table:
         """The memories that say something near to what a unit vector stands for.
 
@@ -430,39 +436,33 @@ class MemoryStore:
 
         Args:
             meaning: shape (dimension,), of the embedder that made the live vectors.
-            limit: at most so many.
+            limit: so many are wanted.
             filters: what to look among.
-            between: cosines, both exclusive, between which a memory counts.
+            least: the cosine above which a memory counts.
+            crowded: a cosine beyond which so many may lie that they hide the others; `limit` is wanted of those below it too.
 
         Returns:
-            Columns `id`, `similarity` (cosine) and `_rowid`, best first; empty where the vectors of what they say are not made yet.
+            Columns `id`, `similarity` (cosine) and `_rowid`, best first, all that were measured; empty where the vectors of what
+            they say are not made yet.
         """
         column, embedder = self.columns.meaning, self.columns.embedder
         if column is None or embedder is None:
             return _NONE_NEAR
         wanted = max(_FEWEST_MEASURED, 4 * limit)
-        found, cosines = self._measured(self.nearest(meaning, embedder, wanted, filters), column, meaning)
-        inside = (between[0] < cosines) & (cosines < between[1])
-        if inside.sum() < limit and (cosines >= between[1]).sum() > wanted // 2:
-            nearest = self.nearest(meaning, embedder, wanted, filters, between=between)
-            found, cosines = self._measured(nearest, column, meaning)
-            inside = (between[0] < cosines) & (cosines < between[1])
-        return found.filter(pa.array(inside)).slice(0, limit)
+        found = self._measured(self.nearest(meaning, embedder, wanted, filters), column, meaning)
+        cosines = found["similarity"].to_numpy()
+        hiding = np.count_nonzero(cosines >= crowded)
+        if hiding > wanted // 2 and np.count_nonzero(cosines > least) - hiding < limit:
+            hidden = self._measured(self.nearest(meaning, embedder, wanted, filters, between=(least, crowded)), column, meaning)
+            hidden = hidden.filter(pa.array(hidden["similarity"].to_numpy() < crowded))
+            found = pa.concat_tables([found.slice(0, hiding), hidden])
+        return found.filter(pa.array(found["similarity"].to_numpy() > least))
 
-    def _measured(
-        self, found: pa.Table, column: str, meaning: "npt.NDArray[np.float32]"
-    ) -> "tuple[pa.Table, npt.NDArray[np.float64]]":
-        """What `nearest` found, measured by the vectors in another column, best first, and its cosines; -2 where one is missing."""
-        cosines = dict.fromkeys(found["id"].to_pylist(), -2.0)
-        places = [number for number in found["_rowid"].to_pylist() if number >= 0]
-        if places:
-            cosines |= _cosines(self.table.take_row_ids(places).select(["id", column]).to_arrow(), column, meaning)
-        if unread := [number for number, cosine in cosines.items() if cosine == -2.0]:
-            cosines |= _cosines(self.scan(("id", column), f"id IN ({', '.join(map(str, unread))})"), column, meaning)
-        measured = np.array([cosines[number] for number in found["id"].to_pylist()])
-        order = np.argsort(-measured, kind="stable")
+    def _measured(self, found: pa.Table, column: str, meaning: "npt.NDArray[np.float32]") -> pa.Table:
+        """What `nearest` found, measured by the vectors in another column, best first."""
+        cosines = self._search(self.columns.live).cosines(found, column, meaning)
         place = found.schema.get_field_index("similarity")
-        return found.set_column(place, "similarity", pa.array(measured)).take(order), measured[order]
+        return found.set_column(place, "similarity", pa.array(cosines)).take(np.argsort(-cosines, kind="stable"))
 
     @reading
     def matching(self, text: str, limit: int, filters: Filters, columns: Sequence[str] = ()) -> pa.Table:
@@ -477,10 +477,3 @@ class MemoryStore:
         """What answers a search now; `column` is the vector column that it asks."""
         resident = self._resident.search(column) if self._resident else None
         return self._disk if resident is None else resident
-
-
-def _cosines(rows: pa.Table, column: str, meaning: "npt.NDArray[np.float32]") -> dict[int, float]:
-    """By id, of those rows that have a vector in `column`."""
-    rows = rows.filter(rows[column].is_valid())
-    vectors = rows[column].combine_chunks().flatten().to_numpy().reshape(rows.num_rows, len(meaning))
-    return dict(zip(rows["id"].to_pylist(), (vectors @ meaning).tolist(), strict=True))

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 EVERYWHERE = (-math.inf, math.inf)
 """Bounds that pass every similarity."""
+UNMEASURED = -2.0
+"""Stands for the cosine of what has no vector; below every cosine."""
 _SPANS = (timedelta(hours=1), timedelta(days=1), timedelta(days=20), timedelta(days=400), None)
 """How far back the newest memories are looked for, until there are enough."""
 
@@ -38,6 +40,10 @@ class MemorySearch(Protocol):
         between: tuple[float, float],
     ) -> pa.Table:
         """`id`, `similarity` and `_rowid` of the memories whose vectors in `column` are nearest, best first."""
+        ...
+
+    def cosines(self, found: pa.Table, column: str, meaning: "npt.NDArray[np.float32]") -> "npt.NDArray[np.float32]":
+        """How near the vectors in `column` of those that `nearest` found are to a unit vector; `UNMEASURED` where there is none."""
         ...
 
     def matching(self, text: str, limit: int, filters: Filters, columns: Sequence[str]) -> pa.Table:
@@ -114,6 +120,18 @@ class DiskSearch:
                 )
             wanted *= 8
 
+    def cosines(self, found: pa.Table, column: str, meaning: "npt.NDArray[np.float32]") -> "npt.NDArray[np.float32]":
+        """As `MemorySearch.cosines`: read from where a search that has just run saw them; a row that was moved is looked up by its id."""
+        import numpy as np
+
+        cosines = dict.fromkeys(found["id"].to_pylist(), UNMEASURED)
+        if places := [number for number in found["_rowid"].to_pylist() if number >= 0]:
+            taken = self._stored.reading.take_row_ids(places).select(["id", column]).to_arrow()
+            cosines |= _cosines(taken, column, meaning)
+        if unread := [number for number, cosine in cosines.items() if cosine == UNMEASURED]:
+            cosines |= _cosines(self._scan(f"id IN ({', '.join(map(str, unread))})", ["id", column]), column, meaning)
+        return np.array([cosines[number] for number in found["id"].to_pylist()], np.float32)
+
     def matching(self, text: str, limit: int, filters: Filters, columns: Sequence[str]) -> pa.Table:
         """As `MemorySearch.matching`."""
         from lancedb.query import MatchQuery
@@ -156,3 +174,10 @@ def _bounded(query: "LanceQueryBuilder", columns: list[str], limit: int, filters
     if filters != Filters(states=()):
         query = query.where(filters.sql(), prefilter=True)
     return query.select(columns).with_row_id(True).limit(limit).to_arrow()
+
+
+def _cosines(rows: pa.Table, column: str, meaning: "npt.NDArray[np.float32]") -> dict[int, float]:
+    """By id, of those rows that have a vector in `column`."""
+    rows = rows.filter(rows[column].is_valid())
+    vectors = rows[column].combine_chunks().flatten().to_numpy().reshape(rows.num_rows, len(meaning))
+    return dict(zip(rows["id"].to_pylist(), (vectors @ meaning).tolist(), strict=True))

@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from memory_assets.errors import trace
 from memory_assets.stores import feed
+from memory_assets.stores.embedding_columns import meaning_column
 from memory_assets.stores.feed import Position, read_changes
 from memory_assets.stores.resident.segment import ROW_ID, Segment
 from memory_assets.stores.resident.snapshot import Part, Snapshot
@@ -131,7 +132,7 @@ class ResidentMemories:
 
         Args:
             rows: what was appended.
-            column: the vector column.
+            column: that of the vectors that searches ask.
             version: of the table, at or after the commit.
         """
         if self._snapshot is None:
@@ -271,5 +272,6 @@ class ResidentMemories:
 
     def _columns(self, column: str) -> list[str]:
         schema = self.table.schema
-        others = [field.name for field in schema if pa.types.is_fixed_size_list(field.type) and field.name != column]
+        kept = column, meaning_column(column)
+        others = [field.name for field in schema if pa.types.is_fixed_size_list(field.type) and field.name not in kept]
         return [name for name in schema.names if name not in others]

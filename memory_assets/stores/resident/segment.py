@@ -6,6 +6,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,8 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memory_assets.models import State
+from memory_assets.stores.embedding_columns import meaning_column
 from memory_assets.stores.filters import GUESSED_TIME, OF_EVERY_PROJECT, Filters
-from memory_assets.stores.resident.vectors import Vectors
+from memory_assets.stores.resident.vectors import Meanings, Vectors
 from memory_assets.stores.resident.words import Words
 
 if TYPE_CHECKING:
@@ -42,8 +44,10 @@ class Segment:
     rows: pa.RecordBatch
     """Every column but the vectors."""
     column: str
-    """Name of the vectors' column."""
+    """Name of the column of the vectors that searches ask."""
     vectors: Vectors
+    meanings: Meanings
+    """Without a component each where the table has none."""
     embedded: "Mask"
     """Whether a row has a vector."""
     words: Words
@@ -57,30 +61,35 @@ class Segment:
         Args:
             batches: the rows.
             schema: their columns.
-            column: the vector column.
+            column: that of the vectors that searches ask; those of what texts say are in its `meaning_column`.
             stem: makes terms of words.
             mean_length: terms of a text on average, in the whole table; these texts' own unless given.
         """
-        vectors = [Vectors.of(np.zeros((0, schema.field(column).type.list_size), np.float32))]
-        rows = []
-        for batch in batches:
+        meaning = meaning_column(column)
+        others = pa.schema([field for field in schema if field.name not in (column, meaning)])
+        vectors, meanings, rows = [], [], []
+        for batch in chain([pa.RecordBatch.from_pylist([], schema)], batches):
             vectors.append(Vectors.of(_matrix(batch.column(column))))
-            rows.append(batch.drop_columns([column]))
-        others = schema.remove(schema.get_field_index(column))
-        return cls._of(pa.Table.from_batches(rows, others), column, Vectors.joined(vectors), stem, mean_length)
+            meanings.append(Meanings.of(_matrix(batch.column(meaning)) if meaning in schema.names else np.zeros((len(batch), 0))))
+            rows.append(batch.select(others.names))
+        table = pa.Table.from_batches(rows, others)
+        return cls._of(table, column, Vectors.joined(vectors), Meanings.joined(meanings), stem, mean_length)
 
     @classmethod
     def joined(cls, kept: "Sequence[tuple[Segment, Mask]]", stem: "Stem", mean_length: float | None) -> "Segment":
         """One segment of those rows of others that are kept."""
         rows = pa.Table.from_batches([segment.rows.filter(pa.array(mask)) for segment, mask in kept])
         vectors = Vectors.joined([segment.vectors.where(mask) for segment, mask in kept])
-        return cls._of(rows, kept[0][0].column, vectors, stem, mean_length)
+        meanings = Meanings.joined([segment.meanings.where(mask) for segment, mask in kept])
+        return cls._of(rows, kept[0][0].column, vectors, meanings, stem, mean_length)
 
     @classmethod
-    def _of(cls, rows: pa.Table, column: str, vectors: Vectors, stem: "Stem", mean_length: float | None) -> "Segment":
+    def _of(
+        cls, rows: pa.Table, column: str, vectors: Vectors, meanings: Meanings, stem: "Stem", mean_length: float | None
+    ) -> "Segment":
         (batch,) = rows.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], schema=rows.schema)]
         texts = pc.fill_null(batch.column("indexed_text"), "")
-        return cls(batch, column, vectors, np.asarray(vectors.fixed.any(axis=1)), Words.of(texts, stem, mean_length))
+        return cls(batch, column, vectors, meanings, np.asarray(vectors.fixed.any(axis=1)), Words.of(texts, stem, mean_length))
 
     def take(self, places: "npt.NDArray[np.intp]", columns: "Sequence[str]") -> pa.Table:
         """Columns of some rows; the vectors, if they are asked for, in length 1."""
@@ -102,8 +111,8 @@ class Segment:
     @property
     def nbytes_of_rows(self) -> int:
         """Those that grow with the number of rows; the terms of a language do not."""
-        kept = self.rows.get_total_buffer_size() + self.vectors.nbytes + self.embedded.nbytes + self.words.nbytes
-        return kept + len(self) * _MADE_BYTES
+        vectors = self.vectors.nbytes + self.meanings.nbytes + self.embedded.nbytes
+        return self.rows.get_total_buffer_size() + vectors + self.words.nbytes + len(self) * _MADE_BYTES
 
     @cached_property
     def ids(self) -> "npt.NDArray[np.int64]":

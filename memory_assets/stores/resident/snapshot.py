@@ -13,6 +13,7 @@ from memory_assets.stores.feed import UNKNOWN, Position
 from memory_assets.stores.filters import Filters
 from memory_assets.stores.resident.segment import ROW_ID, Segment, microseconds
 from memory_assets.stores.resident.words import Stem, best_rows, inverse_frequency, words_of
+from memory_assets.stores.search import UNMEASURED
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -141,6 +142,16 @@ class Snapshot:
             allowed = part.passing(filters) & part.segment.embedded
             found.append((part, *part.segment.vectors.nearest(vector, allowed, limit, between)))
         return _answer(found, limit, columns, "similarity")
+
+    def cosines(self, found: pa.Table, column: str, meaning: "npt.NDArray[np.float32]") -> "npt.NDArray[np.float32]":  # noqa: ARG002
+        """As `MemorySearch.cosines`; `column` is that of the meanings in memory."""
+        ids = found["id"].to_numpy()
+        cosines = np.full(len(ids), UNMEASURED, np.float32)
+        for part in self.parts:
+            places = part.places(ids)
+            here = places >= 0
+            cosines[here] = part.segment.meanings.cosines(places[here], meaning)
+        return cosines
 
     def matching(self, text: str, limit: int, filters: Filters, columns: Sequence[str]) -> pa.Table:
         """As `MemorySearch.matching`."""

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from memory_assets.stores.search import UNMEASURED
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -19,6 +21,7 @@ _OVERSAMPLING = 20
 """Likely vectors measured for each one that is wanted."""
 _FEWEST = 500
 _ONE = 32_767
+_LARGEST_CODE = 127
 _AT_ONCE = 512
 
 
@@ -97,8 +100,45 @@ class Vectors:
         for signs, asked in zip(self.signs, _signs(vector[None])[:, 0], strict=True):
             differing += np.bitwise_count(signs ^ asked)
         differing[~allowed] = len(vector) + 1
-        most = min(int(np.partition(differing, wanted)[wanted]), len(vector))
-        return np.flatnonzero(differing <= most)
+        rows_up_to = np.bincount(differing, minlength=len(vector) + 2).cumsum()
+        return np.flatnonzero(differing <= min(int(np.searchsorted(rows_up_to, wanted, "right")), len(vector)))
+
+
+@dataclass(frozen=True, slots=True)
+class Meanings:
+    """The vectors of what one segment's memories say: nothing is looked for among them, a few of them are measured."""
+
+    codes: "npt.NDArray[np.int8]"
+    """Directions, shape (n, dimension), each in units of its own; that moves a cosine by some 0.0004, at most by 0.003."""
+    units: "npt.NDArray[np.float32]"
+    """What makes each one's length 1, shape (n,); 0 where there is no vector."""
+
+    @classmethod
+    def of(cls, matrix: "npt.NDArray[np.floating]") -> "Meanings":
+        """Vectors of any length, shape (n, dimension); a zero vector is none."""
+        largest = np.abs(matrix).max(axis=1, initial=0.0, keepdims=True)
+        codes = np.rint(matrix * (_LARGEST_CODE / np.where(largest > 0, largest, 1))).astype(np.int8)
+        lengths = np.linalg.norm(codes.astype(np.float32), axis=1)
+        return cls(codes, np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory that they take."""
+        return self.codes.nbytes + self.units.nbytes
+
+    @classmethod
+    def joined(cls, several: "Sequence[Meanings]") -> "Meanings":
+        """All vectors of several."""
+        return cls(np.concatenate([each.codes for each in several]), np.concatenate([each.units for each in several]))
+
+    def where(self, mask: "npt.NDArray[np.bool_]") -> "Meanings":
+        """Those that the mask of shape (n,) keeps."""
+        return Meanings(self.codes[mask], self.units[mask])
+
+    def cosines(self, rows: "npt.NDArray[np.intp]", vector: "npt.NDArray[np.float32]") -> "npt.NDArray[np.float32]":
+        """How near some rows are to a unit vector; `UNMEASURED` where there is no vector."""
+        units = self.units[rows]
+        return np.where(units > 0, (self.codes[rows].astype(np.float32) @ vector) * units, np.float32(UNMEASURED))
 
 
 def _signs(matrix: "npt.NDArray[np.floating]") -> "npt.NDArray[np.uint64]":
