@@ -451,6 +451,7 @@ def test_thousands_of_near_copies_do_not_hide_what_lies_further_off() -> None:
     assert ((similarity > 0.7) & (similarity < 0.9)).all()
 
 
+@settings(deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), size=st.integers(1, 40), dimension=st.integers(1, 400))
 def test_meanings_are_measured_nearly_as_they_were_and_none_where_there_is_none(seed: int, size: int, dimension: int) -> None:
     chance = np.random.default_rng(seed)
