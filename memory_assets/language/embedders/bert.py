@@ -106,8 +106,10 @@ class BertEmbedder:
 
     def _windows(self, text: str) -> "list[Tokens]":
         # `encode` and not `encode_batch`: that one starts threads, which a later fork of this process breaks.
-        pieces = np.array(self._tokenizer.encode(text, add_special_tokens=False).ids, dtype=np.int64)
-        windows = np.array_split(pieces, max(1, math.ceil(len(pieces) / self._window)))
+        pieces = self._tokenizer.encode(text, add_special_tokens=False).ids
+        if len(pieces) <= self._window:
+            return [np.array([_START, *pieces, _END], np.int64)]
+        windows = np.array_split(np.array(pieces, np.int64), math.ceil(len(pieces) / self._window))
         return [np.concatenate(([_START], window, [_END])) for window in windows]
 
     def _run_all(self, windows: "list[Tokens]") -> "Floats":
@@ -128,5 +130,5 @@ class BertEmbedder:
             with ThreadPoolExecutor(min(_MOST_THREADS, os.cpu_count() or 1)) as threads:
                 states = list(threads.map(run, runs))
         vectors = np.empty((len(windows), HIDDEN), np.float32)
-        vectors[np.concatenate(runs)] = unit_rows(np.concatenate(states), embedder=self.name, count=len(windows))
-        return vectors
+        vectors[[place for places in runs for place in places]] = np.concatenate(states)
+        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)

@@ -23,8 +23,8 @@ _FEED_FORWARD = 1536
 _POSITIONS = 512
 _VOCABULARY = 30_522
 _LAYER_NORM_EPSILON = 1e-12
-_ONNX_OPSET = 19
-_ONNX_IR_VERSION = 9
+_ONNX_OPSET = 21
+_ONNX_IR_VERSION = 10
 _RUNTIME_OPS = "com.microsoft"
 
 
@@ -103,9 +103,10 @@ def build_graph(design: Design) -> "onnx.ModelProto":
     size = graph.add("Shape", ["ids"], "size")
     graph.add("Concat", [size, "axis_last"], "by_text", axis=0)
     texts, length = (graph.add("Gather", [size, axis], name) for axis, name in (("axis_0", "texts"), ("axis_1", "length")))
-    graph.add("Expand", ["zero_point", graph.add("Mul", [texts, length], "rows")], "zero_points")
+    rows = graph.add("Concat", [graph.add("Mul", [texts, length], "tokens"), "axis_1"], "rows", axis=0)
+    graph.add("Expand", ["zero_point", rows], "zero_points")
     if design.pooling == "first":
-        graph.add("Expand", ["zero_point", texts], "first_zero_points")
+        graph.add("Expand", ["zero_point", graph.add("Concat", [texts, "axis_1"], "first_rows", axis=0)], "first_zero_points")
     all_positions = graph.weight("positions", real, _POSITIONS, HIDDEN)
     positions = graph.add("Slice", [all_positions, "axis_0", length], "position_states")
     embedded = graph.add("Add", [words, positions], "embedded")
@@ -176,19 +177,30 @@ def _add_layer(graph: _Graph, states: str, layer: str, *, first_only: bool) -> s
     inner = _add_product(graph, states, f"{layer}.feed_forward.input", HIDDEN, _FEED_FORWARD, zero_points)
     bias = graph.weight(f"{layer}.feed_forward.input.bias", TensorProto.FLOAT, _FEED_FORWARD)
     inner = graph.add("BiasGelu", [inner, bias], f"{layer}.feed_forward.inner", domain=_RUNTIME_OPS)
-    output = _add_product(graph, inner, f"{layer}.feed_forward.output", _FEED_FORWARD, HIDDEN, zero_points)
+    output = _add_product(graph, inner, f"{layer}.feed_forward.output", _FEED_FORWARD, HIDDEN, zero_points, rectified=True)
     return _add_residual_norm(graph, output, states, f"{layer}.feed_forward.output")
 
 
-def _add_product(graph: _Graph, states: str, name: str, inputs: int, outputs: int, zero_points: str = "zero_points") -> str:
-    """Add states @ weight in integers, scaled back to floating point; as many zero points as states."""
+def _add_product(
+    graph: _Graph,
+    states: str,
+    name: str,
+    inputs: int,
+    outputs: int,
+    zero_points: str = "zero_points",
+    *,
+    rectified: bool = False,
+) -> str:
+    """Add states @ weight in integers, scaled back to floating point; as many zero points as states.
+
+    The states are `rectified` where GELU made them: as none is below -0.17, the largest is the largest magnitude.
+    """
     from onnx import TensorProto
 
-    magnitude = graph.add("Abs", [states], f"{name}.magnitude")
+    magnitude = states if rectified else graph.add("Abs", [states], f"{name}.magnitude")
     largest = graph.add("ReduceMax", [magnitude, "axis_last"], f"{name}.largest", keepdims=1)
     step = graph.add("Mul", [largest, "per_step"], f"{name}.step")
-    steps = graph.add("Reshape", [step, "axis_last"], f"{name}.steps")
-    integers = graph.add("QuantizeLinear", [states, steps, zero_points], f"{name}.integers", axis=0)
+    integers = graph.add("QuantizeLinear", [states, step, zero_points], f"{name}.integers", axis=1, block_size=inputs)
     product = graph.add(
         "MatMulIntegerToFloat",
         [
