@@ -31,6 +31,9 @@ SCRIPTS = {
     "terse": (("home", "tuning"), ("ops", "testing")),
     "pals": (("lena", "testing"),),
     "coach": (("recipes", "testing"),),
+    "texting": (("jun", "testing"),),
+    "album": (("ines", "testing"),),
+    "desk": (("greenhouse", "testing"),),
 }
 """Set -> its worlds, and what their questions are for."""
 _SLOT = re.compile(r"\{(\w+?)(\d?)\}")
@@ -229,6 +232,11 @@ def main() -> None:
     sets = {"chats": list(chats(values)), "notes": list(notes(values))}
     company = {"assistant": sets["notes"][0], "friends": sets["chats"][0], "terse": sets["notes"][1]}
     company |= {"pals": told_by(sets["chats"][4], {"Birgit": "Lena", "Dario": "Marcus"}), "coach": sets["notes"][4]}
+    company |= {
+        "texting": told_by(sets["chats"][3], {"Emeka": "Jun", "Pauline": "Wren"}),
+        "album": told_by(sets["chats"][2], {"Zeynep": "Inês", "Hollis": "Ravi"}),
+        "desk": sets["notes"][3],
+    }
     sets |= {name: [scripted(name, world)] for name, world in company.items()}
     for name, worlds in sets.items():
         for kind in ("memories", "questions"):
