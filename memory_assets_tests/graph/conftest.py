@@ -1,6 +1,7 @@
 """A tenant's real stores in a temporary folder, and a short way to put memories into them."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 
 from memory_assets.graph.edges import GraphOutcome, refresh_graph
 from memory_assets.models import Entity, Kind, Memory, Source
-from memory_assets.settings import load_settings
+from memory_assets.settings import Settings, load_settings
 from memory_assets.stores.catalog import Catalog
 from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.relations import RelationStore
@@ -25,11 +26,26 @@ Edge = tuple[int, int, str]
 
 
 class World:
-    """One tenant."""
+    """One tenant. What is put there is committed together, as soon as somebody looks."""
 
     def __init__(self, folder: Path) -> None:
-        self.settings = load_settings(data_dir=folder, pai_seed=folder / "none.json", embedder="wordllama")
-        self.tenant = Tenant(self.settings, "main")
+        self._tenant = Tenant(load_settings(data_dir=folder, pai_seed=folder / "none.json", embedder="wordllama"), "main")
+        self._put: dict[int, tuple[Memory, np.ndarray]] = {}
+
+    @property
+    def tenant(self) -> Tenant:
+        store, put = self._tenant.memories, self._put
+        if put:
+            self._put = {}
+            there = {memory.id for memory in store.get(put.keys())}
+            now = datetime.now(UTC)
+            memories = [replace(each, updated_at=now) if each.id in there else each for each, _ in put.values()]
+            store.put(memories, np.stack([unit for _, unit in put.values()]), EMBEDDER)
+        return self._tenant
+
+    @property
+    def settings(self) -> Settings:
+        return self.tenant.settings
 
     @property
     def memories(self) -> MemoryStore:
@@ -63,7 +79,7 @@ class World:
                 "source": Source.CLI,
                 "source_key": "",
                 "created_at": DAY - timedelta(days=days),
-                "updated_at": datetime.now(UTC) if self.memories.get([number]) else DAY - timedelta(days=days),
+                "updated_at": DAY - timedelta(days=days),
                 "entities": tuple(Entity(name, kind) for name, kind in names),
                 "content_hash": content_hash(text),
                 "revision": content_hash(f"{text}{names}{fields}{days}"),
@@ -72,8 +88,9 @@ class World:
             }
         )
         direction = np.array(vector) if vector is not None else np.random.default_rng(number).normal(size=DIMENSION)
-        unit = (direction / np.linalg.norm(direction)).astype(np.float32)
-        self.memories.put([made], unit[None, :], EMBEDDER)
+        if number in self._put:
+            _ = self.tenant
+        self._put[number] = made, (direction / np.linalg.norm(direction)).astype(np.float32)
 
     def refresh(self, **options: Any) -> GraphOutcome:
         return refresh_graph(self.catalog, self.memories, self.relations, **options)
