@@ -197,7 +197,7 @@ class StoredTable:
 
     def _opened(self) -> "Table | None":
         """The table, if it exists; one that another process is just making is there a moment before it can be opened."""
-        deadline = monotonic() + _CREATION_SECONDS
+        deadline, committed = monotonic() + _CREATION_SECONDS, False
         while self.exists:
             try:
                 if lost := self.lost_versions():
@@ -209,10 +209,11 @@ class StoredTable:
                 self._refuse_newer(table)
                 return table
             except (RuntimeError, ValueError):
-                if monotonic() > deadline:
+                if committed or monotonic() > deadline:
                     if self._is_unmade:
                         return None
                     raise
+                committed = "://" not in self.uri and not self._is_unmade
             sleep(0.05)
         return None
 

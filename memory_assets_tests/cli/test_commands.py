@@ -293,9 +293,7 @@ def test_an_export_restores_into_an_empty_tenant(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_run_takes_files_in_and_status_tells_of_the_refused(sample_home: Path) -> None:
-    done = memory("run")
-    assert done.returncode == 0, done.stderr
-    assert "memories" in done.stdout
+    assert "memories" in invoke("run").stdout
     refused = invoke("status", "--refused").stdout
     assert "weekly-report-2026-w38.md" in refused
     assert "mend:" in refused
@@ -305,16 +303,16 @@ def test_run_takes_files_in_and_status_tells_of_the_refused(sample_home: Path) -
 
 @pytest.mark.long
 def test_a_run_that_is_killed_between_two_steps_is_completed_by_the_next(write_silo: WriteSilo) -> None:
-    for number in range(40):
+    for number in range(6):
         write_silo(f"note-{number}", f"Note {number}: the deadline of project {number} is in May.")
     for step in ("silo_files", "extracted_features"):
         with subprocess.Popen([*MEMORY, "run"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as running:
             assert running.stdout
             assert any(line.startswith(step) for line in running.stdout)
             running.send_signal(signal.SIGKILL)
-    assert invoke_json("run")["assets"]["memories"]["added"] == 40
+    assert invoke_json("run")["assets"]["memories"]["added"] == 6
     status = invoke_json("status")
-    assert status["memories_by_state"] == {"active": 40}
+    assert status["memories_by_state"] == {"active": 6}
     assert invoke_json("run")["assets"]["memories"]["added"] == 0
 
 
