@@ -27,6 +27,8 @@ _REPLACED = 0.5
 """What is left of the relevance of what a later memory seems to replace."""
 _LEAST = 24
 """Tokens of text from which a cut text says anything."""
+_SHORTEST_NAMED = 8
+"""Tokens that name and type of a node take at least, with its id."""
 _NAMED_SHARE = 16
 """One part in so many of a budget of `_NAMING` tokens and more is for the names of what does not fit."""
 _NAMING = 1_500
@@ -137,7 +139,7 @@ class _Filling:
     def name(self) -> None:
         """Name what is not told, as long as there is room."""
         for node, ranked in self._nodes.items():
-            if self._room <= _JOINT:
+            if self._room < _SHORTEST_NAMED:
                 break
             if node in self._chosen.texts or node in self._chosen.named:
                 continue
@@ -228,14 +230,12 @@ class _Filling:
         ranked = self._nodes[node]
         section = self._form.section(ranked)
         heading = count_tokens(section) + _JOINT if section and section not in self._sections else 0
-        for allowed in (most, self._room - heading - count_tokens(self._form.piece(ranked, 0, focused=True)) - _JOINT):
-            if allowed < min(_LEAST, most):
+        allowed, cost = most, self._cost(ranked, most)
+        if cost + heading > self._room:
+            allowed = self._room - heading - self._cost(ranked, 0)
+            cost = self._cost(ranked, allowed)
+            if allowed < min(_LEAST, most) or cost + heading > self._room:
                 return
-            cost = count_tokens(self._form.piece(ranked, allowed, focused=True)) + _JOINT
-            if cost + heading <= self._room:
-                break
-        else:
-            return
         if node in self._chosen.named:
             self._chosen.named.remove(node)
             self._room += self._costs[node]
@@ -244,6 +244,10 @@ class _Filling:
         self._sections.add(section)
         self._costs[node] = cost
         self._room -= cost + heading
+
+    def _cost(self, ranked: Ranked, most: int) -> int:
+        """Tokens of a node with at most `most` tokens of its text."""
+        return count_tokens(self._form.piece(ranked, most, focused=True)) + _JOINT
 
     def _expand(self) -> None:
         """Give texts that were cut more of the room that is left, the most relevant first."""

@@ -12,7 +12,7 @@ _LONGEST_TANA_ID = 12
 """Digits of an id that may be Tana's; a memory's has sixteen."""
 
 
-class ThingReader(Reader, Protocol):
+class NamingReader(Reader, Protocol):
     """A reader that finds things by name."""
 
     def things(self, names: Collection[str]) -> dict[str, list[str]]:
@@ -20,10 +20,18 @@ class ThingReader(Reader, Protocol):
         ...
 
 
+class ThingReader(NamingReader, Protocol):
+    """A reader that tells things from texts without reading these."""
+
+    def things_of(self, ids: Collection[str]) -> dict[str, Node]:
+        """Those of some nodes that are entities."""
+        ...
+
+
 class Joined:
     """Answers with what two readers know."""
 
-    def __init__(self, memories: ThingReader, tana: ThingReader) -> None:
+    def __init__(self, memories: ThingReader, tana: NamingReader) -> None:
         self._memories = memories
         self._tana = tana
         self._known: dict[str, Node] = {}
@@ -42,22 +50,20 @@ class Joined:
         """As `Reader.nodes`; an id of digits that the store does not know may be Tana's."""
         unknown = [node for node in ids if node not in self._known]
         self._known |= self._memories.nodes([node for node in unknown if node.isdigit()])
-        others = [node for node in unknown if node not in self._known and not (node.isdigit() and len(node) > _LONGEST_TANA_ID)]
-        self._known |= self._tana.nodes(others)
+        self._known |= self._tana.nodes([node for node in unknown if node not in self._known and _may_be_tanas(node)])
         return {node: self._known[node] for node in ids if node in self._known}
 
     def neighbours(self, ids: Collection[str], scores: Mapping[str, float], most: int) -> Neighbours:
         """As `Reader.neighbours`; an entity and a tagged node of one name have the neighbours of both."""
-        self.nodes([node for node in ids if node not in self._known])
-        known = [self._known[node] for node in ids if node in self._known]
-        ours = [node for node in known if node.category is not Category.TANA]
-        theirs = [node for node in known if node.category is Category.TANA]
+        things = self._memories.things_of(ids) | self._tana.nodes([node for node in ids if _may_be_tanas(node)])
+        theirs = {node for node, thing in things.items() if thing.category is Category.TANA}
         parts = []
-        for own, other, nodes in ((self._memories, self._tana, ours), (self._tana, self._memories, theirs)):
-            parts.append(own.neighbours([node.id for node in nodes], scores, most))
-            things = [node for node in nodes if node.category in (Category.ENTITY, Category.TANA)]
-            twins = other.things({node.name for node in things}) if things else {}
-            known_as = {twin: node.id for node in things for twin in twins.get(node.name.lower(), ())}
+        for own, other, is_theirs in ((self._memories, self._tana, False), (self._tana, self._memories, True)):
+            asked = [node for node in ids if (node in theirs) is is_theirs]
+            parts.append(own.neighbours(asked, scores, most))
+            named = [things[node] for node in asked if node in things]
+            twins = other.things({thing.name for thing in named}) if named else {}
+            known_as = {twin: thing.id for thing in named for twin in twins.get(thing.name.lower(), ())}
             further = other.neighbours(list(known_as), scores, most) if known_as else Neighbours()
             parts.append(Neighbours(tuple(replace(link, origin=known_as[link.origin]) for link in further.links)))
         links = tuple(link for part in parts for link in part.links)
@@ -92,3 +98,7 @@ class Joined:
     def _divided(self, ids: Collection[str]) -> tuple[list[str], list[str]]:
         theirs = {node for node in ids if node in self._known and self._known[node].category is Category.TANA}
         return [node for node in ids if node not in theirs], [node for node in ids if node in theirs]
+
+
+def _may_be_tanas(node: str) -> bool:
+    return not node.isdigit() or len(node) <= _LONGEST_TANA_ID

@@ -42,12 +42,14 @@ def cut(text: str, asked: Collection[str], most: int, *, focused: bool = False) 
     """
     if most <= 0:
         return ""
-    if not focused and len(text) <= most * _LONGEST_TOKEN and count_tokens(text) <= most:
+    if not focused and _fits(text, most):
         return text
     parts = sentences(text)
     ranked = _ranked(parts, frozenset(asked), focused=focused)
-    if len(ranked) == len(parts) and len(text) <= most * _LONGEST_TOKEN and count_tokens(text) <= most:
+    if len(ranked) == len(parts) and _fits(text, most):
         return text
+    if len(" … ".join(parts[place] for place in ranked).encode()) <= most:
+        return _joined({place: parts[place] for place in ranked}, len(parts))
     room = most
     kept: dict[int, str] = {}
     for place in ranked:
@@ -61,7 +63,13 @@ def cut(text: str, asked: Collection[str], most: int, *, focused: bool = False) 
             break
         else:
             break
-    return _fitting(_joined(kept, len(parts)), most)
+    joined = _joined(kept, len(parts))
+    return joined if _fits(joined, most) else truncate_tokens(joined, most)
+
+
+def _fits(text: str, most: int) -> bool:
+    """Whether a text has at most `most` tokens; counted only where its bytes do not tell, as a token is at least one."""
+    return len(text.encode()) <= most or (len(text) <= most * _LONGEST_TOKEN and count_tokens(text) <= most)
 
 
 def _ranked(parts: list[str], asked: frozenset[str], *, focused: bool) -> list[int]:
@@ -98,7 +106,3 @@ def _joined(kept: dict[int, str], total: int) -> str:
     if before < total - 1 and not parts[-1].endswith("…"):
         parts.append("…")
     return " ".join(parts)
-
-
-def _fitting(text: str, most: int) -> str:
-    return text if count_tokens(text) <= most else truncate_tokens(text, most)

@@ -1,33 +1,31 @@
-"""The store as a reader: memories in LanceDB; entities, patterns and typed edges in the catalog.
+"""The store as a reader: memories in LanceDB; entities, patterns and typed edges as this process keeps them of the catalog.
 
-Only neighbourhoods are read, by one query a step, however large the graph is. The catalog is opened when it is first needed and closed
-with the reader. While another process writes it for longer than a moment, the store answers without the graph and says so.
+While another process writes the catalog for longer than a moment, the store answers without the graph and says so.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Self
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-from memory_assets.context.model import Category, Fields, Link, Neighbours, Node
+import numpy as np
+
+from memory_assets.context.kept import Kept, current_catalog, no_catalog
+from memory_assets.context.memory_graph import graph_neighbours
+from memory_assets.context.model import Category, Fields, Neighbours, Node
 from memory_assets.context.passages import stems
 from memory_assets.context.resolver import Candidate
 from memory_assets.errors import StoreBusyError
 from memory_assets.language.embedders.protocol import EmbedderError
 from memory_assets.models import Memory, State
-from memory_assets.recall.question import words
 
 if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
+    import numpy.typing as npt
 
     from memory_assets.recall.search import Hit
+    from memory_assets.recall.view import View
     from memory_assets.tenants import Tenant
 
-_PATIENCE = 2.0
-"""Seconds to wait for the catalog while another process writes it."""
 _NAME_LENGTH = 80
-LONGEST_NAME = 60
-"""Characters of a topic that can be a name."""
-_SHORTEST_NAMED = 3
 _OLDER_VERSIONS = 5
 _INTERNAL = frozenset(
     """
@@ -43,104 +41,64 @@ _BEYOND_SEARCH = 0.5
 _NEAR = 0.45
 """Cosine from which a hit that shares no word with the topic fits it."""
 
-_NEIGHBOURS = """
-    WITH links AS (
-        SELECT source_id AS origin, target_id AS target, type, coalesce(confidence, 1) AS confidence, coalesce(note, '') AS note,
-               true AS forward, origin AS rule
-        FROM graph_edges SEMI JOIN asked ON source_id = asked.id WHERE origin <> 'supersession'
-        UNION ALL
-        SELECT target_id, source_id, type, coalesce(confidence, 1), coalesce(note, ''), false, origin
-        FROM graph_edges SEMI JOIN asked ON target_id = asked.id WHERE origin <> 'supersession'
-        UNION ALL
-        SELECT memory_id, entity_id, 'MENTIONS', 1, '', true, 'mention' FROM graph_mentions SEMI JOIN asked ON memory_id = asked.id
-        UNION ALL
-        SELECT entity_id, memory_id, 'MENTIONS', 1, '', false, 'mention' FROM graph_mentions SEMI JOIN asked ON entity_id = asked.id
-    ),
-    told AS (
-        SELECT *, CASE WHEN type IN ('CONTRADICTS', 'INVALIDATED_BY') THEN 3
-                       WHEN rule IN ('entities', 'session', 'similar', 'same text', 'creative') THEN 1 ELSE 2 END AS telling
-        FROM links
-    ),
-    best AS (
-        SELECT * FROM told
-        QUALIFY row_number() OVER (PARTITION BY origin, target ORDER BY telling DESC, confidence DESC, type, forward) = 1
-    )
-    SELECT origin, target, type, forward, confidence, note, count(*) OVER (PARTITION BY origin) AS total
-    FROM best LEFT JOIN scored ON scored.id = target::VARCHAR LEFT JOIN graph_memories m ON m.id = target
-    QUALIFY row_number() OVER (
-        PARTITION BY origin
-        ORDER BY telling = 3 DESC, coalesce(scored.score, 0) DESC, telling DESC, best.confidence DESC, m.created_at DESC NULLS LAST, target
-    ) <= $most
-"""
-_NAMED = """
-    WITH names AS (
-        SELECT entity_id AS id, "text" AS name FROM graph_aliases
-        UNION SELECT id, label FROM graph_nodes WHERE kind IN ('entity', 'pattern')
-        UNION SELECT id, title FROM graph_memories WHERE live AND title <> ''
-    ),
-    near AS (
-        SELECT id, name FROM names
-        WHERE lower(name) = lower($topic)
-           OR length(name) BETWEEN $shortest AND length($words) AND contains($words, ' ' || lower(name) || ' ')
-           OR $fuzzy AND abs(length(name) - length($topic)) <= 3 AND levenshtein(lower(name), lower($topic)) <= 3
-    )
-    SELECT near.id, near.name, n.kind, coalesce(n.type, '')
-    FROM near JOIN graph_nodes n ON n.id = near.id
-    ORDER BY near.id, near.name LIMIT 200
-"""
-_THINGS = """
-    SELECT n.id, n.kind, n.label, coalesce(n.type, ''), coalesce(c.summary, ''), coalesce(c.size, 0),
-           coalesce(m.mentions, 0)
-    FROM graph_nodes n SEMI JOIN asked ON n.id = asked.id LEFT JOIN clusters c ON c.id = n.id
-    LEFT JOIN (SELECT entity_id, count(*) AS mentions FROM graph_mentions SEMI JOIN asked ON entity_id = asked.id GROUP BY 1) m
-        ON m.entity_id = n.id
-    WHERE n.kind <> 'memory'
-"""
-
 
 class StoreReader:
-    """Reads one tenant's memories and what is derived from them; a context manager, because it keeps the catalog open."""
+    """Reads one tenant's memories and what is derived from them."""
 
     backend = "store"
 
     def __init__(self, tenant: "Tenant") -> None:
         self.warnings: list[str] = []
         self._tenant = tenant
-        self._open = ExitStack()
-        self._catalog: DuckDBPyConnection | None = None
         self._memories: dict[str, Memory] = {}
-        self._things: dict[str, Node] = {}
-        """Entities and patterns that were read."""
         self._found: dict[str, float] = {}
         """Scores of what searches found."""
+        self._meanings: dict[str, npt.NDArray[np.float32]] = {}
+        """Vectors of topics that were searched for."""
 
-    def __enter__(self) -> Self:
-        return self
+    @cached_property
+    def kept(self) -> Kept:
+        """What this process keeps of the catalog; nothing where it cannot be read now."""
+        try:
+            return current_catalog(self._tenant)
+        except StoreBusyError:
+            self.warnings.append("The graph was not walked: another process is writing it; ask again in a moment.")
+            return no_catalog(self._tenant)
 
-    def __exit__(self, *_: object) -> None:
-        self._open.close()
-        self._catalog = None
+    @cached_property
+    def _view(self) -> "View":
+        """What recall keeps, as new as `kept`."""
+        from memory_assets.recall.view import current_view
+
+        view = current_view(self._tenant)
+        return view if view.graph.stamp == self.kept.stamp else current_view(self._tenant, fresh=True)
 
     def nodes(self, ids: Collection[str]) -> dict[str, Node]:
         """As `Reader.nodes`; a superseded, forgotten or archived memory takes no part."""
-        unknown = [int(node) for node in ids if _is_number(node) and node not in self._memories and node not in self._things]
-        self._things |= {str(row[0]): _thing(*row) for row in self.asked(_THINGS, unknown)}
-        self._read([number for number in unknown if str(number) not in self._things])
+        things = self._things(ids)
+        self._read([int(node) for node in ids if _is_number(node) and node not in things])
         memories = (self._memories.get(node) for node in ids)
-        return {node: self._things[node] for node in ids if node in self._things} | {
-            str(memory.id): _told(memory) for memory in memories if memory and memory.state is State.ACTIVE
-        }
+        return things | {str(memory.id): _told(memory) for memory in memories if memory and memory.state is State.ACTIVE}
+
+    def things_of(self, ids: Collection[str]) -> dict[str, Node]:
+        """Those of some nodes that are entities."""
+        return {node: thing for node, thing in self._things(ids).items() if thing.category is Category.ENTITY}
+
+    def _things(self, ids: Collection[str]) -> dict[str, Node]:
+        """Entities and patterns."""
+        if not len(self.kept.thing_ids):
+            return {}
+        asked = np.unique(np.array([int(node) for node in ids if _is_number(node)], np.int64))
+        rows = np.minimum(np.searchsorted(self.kept.thing_ids, asked), len(self.kept.thing_ids) - 1)
+        rows = rows[self.kept.thing_ids[rows] == asked]
+        mentions = self._view.graph.mentions.incoming_counts(self.kept.thing_ids[rows]).tolist()
+        told = self.kept.things.take(rows).to_pylist()
+        return {str(row["id"]): _thing(row, count) for row, count in zip(told, mentions, strict=True)}
 
     def neighbours(self, ids: Collection[str], scores: Mapping[str, float], most: int) -> Neighbours:
         """As `Reader.neighbours`: typed edges in both directions, and mentions of entities."""
-        numbers = [int(node) for node in ids if _is_number(node)]
-        self.score(scores)
-        rows = self.asked(_NEIGHBOURS, numbers, most=most)
-        links = tuple(
-            Link(str(origin), str(target), relation, forward, confidence, note)
-            for origin, target, relation, forward, confidence, note, _ in rows
-        )
-        return Neighbours(links, {str(row[0]): row[6] for row in rows if row[6] > most})
+        numbers = np.array([int(node) for node in ids if _is_number(node)], np.int64)
+        return graph_neighbours(self._view, numbers, scores, most) if self._tenant.memories.exists else Neighbours()
 
     def fields(self, ids: Collection[str]) -> dict[str, Fields]:
         """As `Reader.fields`: project and author of a memory, and what its source says of it beside its text."""
@@ -148,62 +106,56 @@ class StoreReader:
 
     def search(self, topic: str, limit: int) -> dict[str, float]:
         """As `Reader.search`; by words alone where the embedder is away."""
-        from memory_assets.recall.search import search
+        from memory_assets.recall.search import search_with_bridges
         from memory_assets.stores.filters import Filters
 
         if not self._tenant.memories.exists:
             return {}
         try:
-            hits = search(self._tenant, topic, limit=limit)
+            findings = search_with_bridges(self._tenant, topic, limit=limit, bridges=0)
         except EmbedderError as error:
             self.warnings.append(f"Meaning was not compared: {error}")
             rows = self._tenant.memories.matching(topic, limit, Filters())
             best = max(rows["score"].to_pylist(), default=1.0)
             found = {str(row["id"]): row["score"] / best for row in rows.select(["id", "score"]).to_pylist()}
         else:
-            if not any(map(_fits, hits)):
+            if findings.vector is not None:
+                self._meanings[topic] = findings.vector
+            if not any(map(_fits, findings.hits)):
                 return {}
-            self._memories |= {str(hit.memory.id): hit.memory for hit in hits}
-            found = {str(hit.memory.id): hit.score for hit in hits}
+            self._memories |= {str(hit.memory.id): hit.memory for hit in findings.hits}
+            found = {str(hit.memory.id): hit.score for hit in findings.hits}
         self._found |= found
         return found
 
     def similarities(self, topic: str, nodes: Sequence[Node]) -> dict[str, float] | None:
         """As `Reader.similarities`: a search's score, the cosine of what it did not find, the shared words of what is no memory."""
-        import numpy as np
-
-        store = self._tenant.memories
-        column = store.columns.live if store.exists else None
-        if column is None:
+        vector = self._meanings.get(topic)
+        if vector is None:
             return None
-        try:
-            vector = self._tenant.with_embedder(lambda embedder: embedder.embed([topic], "query")[0])
-        except EmbedderError:
-            return None
-        memories = [node.id for node in nodes if node.category is Category.MEMORY and node.id not in self._found]
-        rows = store.scan(("id", column), f"id IN ({', '.join(memories)})" if memories else "false")
-        vectors = rows[column].combine_chunks().flatten().to_numpy().reshape(-1, len(vector))
-        cosines = np.clip(vectors @ vector, 0.0, 1.0) * _BEYOND_SEARCH
-        found = dict(zip(map(str, rows["id"].to_pylist()), cosines.tolist(), strict=True)) | self._found
+        memories = [int(node.id) for node in nodes if node.category is Category.MEMORY and node.id not in self._found]
+        found = self._cosines(memories, vector) | self._found
         asked = stems(topic)
         return {
             node.id: found.get(node.id, 0.0) if node.category is Category.MEMORY else shared(asked, f"{node.name} {node.content}")
             for node in nodes
         }
 
+    def _cosines(self, memories: Sequence[int], vector: "npt.NDArray[np.float32]") -> dict[str, float]:
+        """How near memories are in meaning, less what a search would have found them by."""
+        store = self._tenant.memories
+        column = store.columns.live
+        if column is None or not memories:
+            return {}
+        rows = store.scan(("id", column), f"id IN ({', '.join(map(str, memories))})")
+        vectors = rows[column].combine_chunks().flatten().to_numpy().reshape(-1, len(vector))
+        cosines = np.clip(vectors @ vector, 0.0, 1.0) * _BEYOND_SEARCH
+        return dict(zip(map(str, rows["id"].to_pylist()), cosines.tolist(), strict=True))
+
     def named(self, topic: str) -> list[Candidate]:
         """As `Reader.named`: entities by every spelling, patterns by label, memories by title; those in the topic's words too."""
-        spoken = f" {' '.join(words(topic))} "
-        parameters = {
-            "topic": topic,
-            "words": spoken,
-            "fuzzy": len(topic) <= LONGEST_NAME,
-            "shortest": _SHORTEST_NAMED,
-        }
-        rows = self.rows(_NAMED, parameters)
-        return [
-            Candidate(str(number), name, (kind,) if kind else (), category == "entity") for number, name, category, kind in rows
-        ]
+        found = self.kept.named.take(self.kept.names.near(topic)).to_pylist()
+        return [Candidate(str(row["id"]), row["name"], (row["type"],) if row["type"] else (), row["entity"]) for row in found]
 
     def newest(self, node: str) -> str:
         """As `Reader.newest`."""
@@ -239,54 +191,23 @@ class StoreReader:
             for head, versions in older.items()
         }
 
-    @property
-    def _connection(self) -> "DuckDBPyConnection":
-        if self._catalog is None:
-            from memory_assets.stores.catalog import Catalog
-
-            catalog = self._tenant.catalog
-            try:
-                self._catalog = self._open.enter_context(Catalog(str(catalog.path), min(catalog.lock_timeout, _PATIENCE)).read())
-            except StoreBusyError:
-                self.warnings.append("The graph was not walked: another process is writing it; ask again in a moment.")
-                self._catalog = self._open.enter_context(Catalog(f"{catalog.path}.absent", 0).read())
-        return self._catalog
-
-    def rows(self, query: str, parameters: Mapping[str, Any] | None = None) -> list[tuple[Any, ...]]:
-        """The rows of a query of the catalog."""
-        return self._connection.execute(query, parameters).fetchall()
-
-    def asked(self, query: str, ids: Collection[int] | Collection[str], **parameters: Any) -> list[tuple[Any, ...]]:
-        """The rows of a query over the table `asked` of ids."""
-        import pyarrow as pa
-
-        if not ids:
-            return []
-        kind = pa.string() if any(isinstance(node, str) for node in ids) else pa.int64()
-        self._connection.register("asked", pa.table({"id": pa.array(list(ids), kind)}))
-        return self.rows(query, parameters or None)
-
-    def score(self, scores: Mapping[str, float]) -> None:
-        """Make similarities to the topic known to queries, as the table `scored` of ids and scores."""
-        import pyarrow as pa
-
-        columns = {"id": pa.array(list(scores), pa.string()), "score": pa.array(list(scores.values()), pa.float64())}
-        self._connection.register("scored", pa.table(columns))
-
     def things(self, names: Collection[str]) -> dict[str, list[str]]:
         """Ids of entities by lower-case name, in any spelling that is known."""
-        query = """
-            SELECT DISTINCT lower("text"), entity_id FROM graph_aliases SEMI JOIN asked ON lower("text") = asked.id
-            UNION SELECT lower(label), id FROM graph_nodes SEMI JOIN asked ON lower(label) = asked.id WHERE kind = 'entity'
-        """
         found: dict[str, list[str]] = {}
-        for name, number in self.asked(query, [name.lower() for name in names]):
-            found.setdefault(name, []).append(str(number))
+        for row in self.kept.named.take(self.kept.names.exactly(names)).to_pylist():
+            if row["entity"]:
+                found.setdefault(row["folded"], []).append(str(row["id"]))
         return found
 
     def _read(self, numbers: Sequence[int]) -> None:
-        if numbers and self._tenant.memories.exists:
-            self._memories |= {str(memory.id): memory for memory in self._tenant.memories.get(numbers)}
+        unknown = [number for number in numbers if str(number) not in self._memories]
+        if unknown and self._tenant.memories.exists:
+            timeline = self._view.timeline
+            rows = timeline.rows(np.array(unknown, np.int64))
+            kept_at = np.where(rows >= 0, timeline.row_ids[rows], -1) if len(timeline) else rows
+            self._memories |= {
+                str(number): memory for number, memory in self._tenant.memories.take(unknown, kept_at.tolist()).items()
+            }
 
 
 def shared(asked: Collection[str], text: str) -> float:
@@ -304,11 +225,12 @@ def _is_number(node: str) -> bool:
     return node.isascii() and node.isdigit() and len(node) <= 16
 
 
-def _thing(number: int, kind: str, label: str, type_: str, summary: str, size: int, mentions: int) -> Node:
-    if kind == "pattern":
-        return Node(str(number), label, Category.PATTERN, "pattern", f"{summary} ({size} memories)" if summary else "")
+def _thing(row: Mapping[str, Any], mentions: int) -> Node:
+    if row["kind"] == "pattern":
+        summary = f"{row['summary']} ({row['size']} memories)" if row["summary"] else ""
+        return Node(str(row["id"]), row["label"], Category.PATTERN, "pattern", summary)
     content = f"Named in {mentions} {'memory' if mentions == 1 else 'memories'}."
-    return Node(str(number), label, Category.ENTITY, type_.casefold() or "name", content)
+    return Node(str(row["id"]), row["label"], Category.ENTITY, row["type"].casefold() or "name", content)
 
 
 def _told(memory: Memory) -> Node:

@@ -8,10 +8,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from memory_assets.context.model import Category, Fields, Link, Neighbours, Node
+from memory_assets.context.names import LONGEST_NAME
 from memory_assets.context.passages import stems
 from memory_assets.context.resolver import Candidate
-from memory_assets.context.store import LONGEST_NAME, StoreReader, shared
-from memory_assets.recall.question import topic_words, words
+from memory_assets.context.store import shared
+from memory_assets.context.tana_graph import TanaGraph
+from memory_assets.recall.question import topic_words
 from memory_assets.tana.errors import TanaAwayError, TanaError
 from memory_assets.tana.markdown import Outline, read_node
 from memory_assets.tana.reading import plain_name, tag_names
@@ -29,86 +31,52 @@ _MOST_REQUESTS = 120
 _MOST_LINKED = 5
 """Nodes of which live Tana is asked what refers to them."""
 
-_NODES = f"""
-    SELECT n.id, n.name, n.description, n.tags, n.created, n.modified, w.name,
-           (SELECT list(c.name ORDER BY l.place)[:{_TOLD_CHILDREN}] FROM tana_links l JOIN tana_nodes c ON c.id = l.target
-            WHERE l.source = n.id AND l.relation = 'CHILD')
-    FROM tana_nodes n SEMI JOIN asked ON n.id = asked.id LEFT JOIN tana_workspaces w ON w.id = n.workspace
-"""
-_NEIGHBOURS = """
-    WITH links AS (
-        SELECT source AS origin, target, relation, label, true AS forward FROM tana_links SEMI JOIN asked ON source = asked.id
-        UNION ALL
-        SELECT target, source, relation, label, false FROM tana_links SEMI JOIN asked ON target = asked.id
-        WHERE relation <> 'CHILD' OR source IN (SELECT target FROM tana_links WHERE relation = 'CHILD')
-    ),
-    best AS (SELECT * FROM links QUALIFY row_number() OVER (PARTITION BY origin, target ORDER BY relation DESC, label, forward) = 1)
-    SELECT origin, target, relation, forward, label, count(*) OVER (PARTITION BY origin)
-    FROM best JOIN tana_nodes n ON n.id = best.target LEFT JOIN scored ON scored.id = target
-    QUALIFY row_number() OVER (
-        PARTITION BY origin ORDER BY coalesce(scored.score, 0) DESC, relation = 'CHILD', n.modified DESC NULLS LAST, target
-    ) <= $most
-"""
-_SEARCH = """
-    SELECT id, {held} AS held
-    FROM (SELECT id, lower(name || ' ' || description) AS said, len(tags) > 0 AS tagged, modified FROM tana_nodes)
-    WHERE held >= $least ORDER BY held DESC, tagged DESC, modified DESC NULLS LAST, id LIMIT $limit
-"""
-_NAMED = f"""
-    SELECT id, name, tags FROM tana_nodes
-    WHERE lower(name) = lower($topic)
-       OR len(tags) > 0 AND length(name) BETWEEN 3 AND {LONGEST_NAME}
-          AND (length(name) <= length($words) AND contains($words, ' ' || lower(name) || ' ')
-               OR $fuzzy AND abs(length(name) - length($topic)) <= 3 AND levenshtein(lower(name), lower($topic)) <= 3)
-    LIMIT 100
-"""
-
 
 class TanaAsRead:
     """The workspace as `memory tana read` left it in the catalog."""
 
-    def __init__(self, store: StoreReader) -> None:
-        """Share the catalog that `store` keeps open."""
+    def __init__(self, graph: TanaGraph) -> None:
+        """Tell what this process keeps of it."""
         self.warnings: list[str] = []
-        self._store = store
-        row = store.rows("SELECT count(*), (SELECT max(read_at) FROM tana_workspaces) FROM tana_nodes")[0]
-        self.empty = not row[0]
-        self.backend = f"Tana as read on {row[1]:%Y-%m-%d}" if row[1] else "Tana as read so far"
+        self._graph = graph
+        self.empty = not graph.nodes.num_rows
+        self.backend = f"Tana as read on {graph.read_at:%Y-%m-%d}" if graph.read_at else "Tana as read so far"
 
     def nodes(self, ids: Collection[str]) -> dict[str, Node]:
         """As `Reader.nodes`."""
+        rows = self._graph.rows(ids)
+        children = [self._graph.told(self._graph.children(row)[:_TOLD_CHILDREN]) for row in rows.tolist()]
         return {
-            node: _told(node, name, description or "", tags or (), children or (), created, modified or created, workspace or "")
-            for node, name, description, tags, created, modified, workspace, children in self._store.asked(_NODES, ids)
+            told["id"]: _told(
+                told["id"],
+                told["name"],
+                told["description"],
+                told["tags"] or (),
+                [child["name"] for child in below],
+                told["created"],
+                told["modified"] or told["created"],
+                told["workspace"],
+            )
+            for told, below in zip(self._graph.told(rows), children, strict=True)
         }
 
     def neighbours(self, ids: Collection[str], scores: Mapping[str, float], most: int) -> Neighbours:
         """As `Reader.neighbours`: parents, children, references, fields, in both directions."""
-        self._store.score(scores)
-        rows = self._store.asked(_NEIGHBOURS, ids, most=most)
-        links = tuple(
-            Link(origin, target, relation, forward, reason=label or "") for origin, target, relation, forward, label, _ in rows
-        )
-        return Neighbours(links, {row[0]: row[5] for row in rows if row[5] > most})
+        return self._graph.neighbours(ids, scores, most)
 
     def fields(self, ids: Collection[str]) -> dict[str, Fields]:
         """As `Reader.fields`."""
         found: dict[str, dict[str, list[str]]] = {}
-        query = "SELECT node, name, value FROM tana_fields SEMI JOIN asked ON node = asked.id ORDER BY node, place, name"
-        for node, name, value in self._store.asked(query, ids):
-            if value:
+        for node, values in self._graph.field_values(ids).items():
+            for name, value in values:
                 found.setdefault(node, {}).setdefault(name, []).append(value)
         return {node: tuple((name, tuple(values)) for name, values in fields.items()) for node, fields in found.items()}
 
     def search(self, topic: str, limit: int) -> dict[str, float]:
         """As `Reader.search`: nodes whose names and descriptions hold at least half of the topic's words."""
         asked = list(dict.fromkeys(topic_words(topic)))[:_MOST_WORDS]
-        if not asked:
-            return {}
-        held = " + ".join(f"contains(said, $word{place})::INTEGER" for place in range(len(asked)))
-        given = {f"word{place}": word for place, word in enumerate(asked)}
-        rows = self._store.rows(_SEARCH.format(held=held), {**given, "least": (len(asked) + 1) // 2, "limit": limit})
-        return {node: _BELOW_MEMORIES * held / len(asked) for node, held in rows}
+        found = self._graph.holding(asked, (len(asked) + 1) // 2, limit) if asked else []
+        return {node: _BELOW_MEMORIES * held / len(asked) for node, held in found}
 
     def similarities(self, topic: str, nodes: Sequence[Node]) -> dict[str, float] | None:
         """As `Reader.similarities`: the share of the topic's words."""
@@ -116,8 +84,8 @@ class TanaAsRead:
 
     def named(self, topic: str) -> list[Candidate]:
         """As `Reader.named`."""
-        given = {"topic": topic, "words": f" {' '.join(words(topic))} ", "fuzzy": len(topic) <= LONGEST_NAME}
-        return [Candidate(node, name, tuple(tags), bool(tags)) for node, name, tags in self._store.rows(_NAMED, given)]
+        found = self._graph.told(self._graph.names.near(topic))
+        return [Candidate(node["id"], node["name"], tuple(node["tags"] or ()), bool(node["tags"])) for node in found]
 
     def newest(self, node: str) -> str:
         """As `Reader.newest`: every node is its own newest version."""
@@ -129,10 +97,10 @@ class TanaAsRead:
 
     def things(self, names: Collection[str]) -> dict[str, list[str]]:
         """Tagged nodes by name, without case."""
-        query = "SELECT lower(name), id FROM tana_nodes SEMI JOIN asked ON lower(name) = asked.id WHERE len(tags) > 0 LIMIT 200"
         found: dict[str, list[str]] = {}
-        for name, node in self._store.asked(query, [name.lower() for name in names]):
-            found.setdefault(name, []).append(node)
+        for node in self._graph.told(self._graph.names.exactly(names)):
+            if node["tags"]:
+                found.setdefault(node["folded"], []).append(node["id"])
         return found
 
 

@@ -75,8 +75,7 @@ def context(
     from memory_assets.context.store import StoreReader
 
     request = Request(_checked(topics), depth, max_tokens, choose_lens(lens), include_fields, history)
-    with StoreReader(tenant) as store:
-        found = assemble(_with_tana(tenant, store, offline=offline), request)
+    found = assemble(_with_tana(tenant, StoreReader(tenant), offline=offline), request)
     if tenant.folder.exists() and found.nodes:
         seen = Seen(tenant.folder, request)
         told = seen.since(found) if since_last else found
@@ -98,7 +97,7 @@ def _with_tana(tenant: "Tenant", store: "StoreReader", *, offline: bool) -> "Rea
     from memory_assets.context.tana import LiveTana, TanaAsRead
 
     settings = tenant.settings
-    as_read = TanaAsRead(store)
+    as_read = TanaAsRead(store.kept.tana)
     asked = not offline and tenant.is_sources_tenant
     if asked and (settings.tana_token or settings.tana_replay or not as_read.empty):
         from memory_assets.tana.client import TanaClient

@@ -39,6 +39,8 @@ class Candidates:
     """Cosine of a wish that the request may fall under; NaN for every other memory."""
     row_ids: "npt.NDArray[np.int64]"
     """Where LanceDB keeps the row; -1 where that is not known."""
+    vector: "npt.NDArray[np.float32]"
+    """What the question means."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -67,6 +69,7 @@ class Candidates:
             [tags[place] for place in order],
             np.concatenate([self.wish, unknown])[order],
             np.concatenate([self.row_ids, row_ids])[order],
+            self.vector,
         )
 
 
@@ -103,7 +106,7 @@ def gather(store: "MemoryStore", embedder: "Embedder", question: "Question", lim
     if question.is_request and store.knows_wishes:
         wishes = store.nearest(vector, embedder.name, len(WISH_RANKS), replace(filters, wishes=True), ("indexed_text",))
         by_meaning.append(wishes.rename_columns({"similarity": "wish"}))
-    return _joined(by_meaning, by_words)
+    return _joined(by_meaning, by_words, vector)
 
 
 def _within(filters: "Filters", start, end) -> "Filters":
@@ -114,15 +117,15 @@ def _within(filters: "Filters", start, end) -> "Filters":
     )
 
 
-def _joined(by_meaning: list[pa.Table], by_words: list[pa.Table]) -> Candidates:
+def _joined(by_meaning: list[pa.Table], by_words: list[pa.Table], vector: "npt.NDArray[np.float32]") -> Candidates:
     tables = [table for table in (*by_meaning, *by_words) if table.num_rows]
     if not tables:
         nothing = np.array([])
-        return Candidates(np.array([], np.int64), nothing, nothing, [], [], nothing, np.array([], np.int64))
+        return Candidates(np.array([], np.int64), nothing, nothing, [], [], nothing, np.array([], np.int64), vector)
     ids = np.unique(np.concatenate([table["id"].to_numpy() for table in tables]))
     count = len(ids)
     unknown, nowhere = np.full(count, np.nan), np.full(count, -1, np.int64)
-    found = Candidates(ids, unknown, unknown.copy(), [""] * count, [()] * count, unknown.copy(), nowhere)
+    found = Candidates(ids, unknown, unknown.copy(), [""] * count, [()] * count, unknown.copy(), nowhere, vector)
     for table in tables:
         places = np.searchsorted(ids, table["id"].to_numpy())
         found.row_ids[places] = table["_rowid"].to_numpy()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from memory_assets.stores.catalog import Catalog
+    from memory_assets.stores.catalog import Catalog, Stamp
 
     Nodes = npt.NDArray[np.int64]
     Rows = npt.NDArray[np.intp]
@@ -41,8 +41,6 @@ _EDGES = """
 """
 _MENTIONS = "SELECT memory_id AS source, entity_id AS target FROM graph_mentions {} ORDER BY memory_id, entity_id"
 _NAMED = "SELECT id, coalesce(label, '') AS label FROM graph_nodes {} WHERE kind <> 'memory'"
-
-_Stamp = tuple[tuple[int, int, int], ...]
 
 
 @dataclass(frozen=True)
@@ -111,7 +109,7 @@ def _divided(keys: "Nodes", rows: "Rows", wanted: "Nodes") -> "dict[int, Rows]":
 class GraphView:
     """The graph as it was when the catalog had this stamp."""
 
-    stamp: _Stamp
+    stamp: "Stamp"
     build: Build
     edges: Links
     """Between nodes, with `type` and `origin` (codes) and `confidence`."""
@@ -136,7 +134,7 @@ class GraphView:
         """Why an edge is there; empty where nobody said."""
         return self._notes[edge].as_py() or ""
 
-    def following(self, stamp: _Stamp, build: Build, touched: "Nodes", parts: "_Parts") -> "GraphView":
+    def following(self, stamp: "Stamp", build: Build, touched: "Nodes", parts: "_Parts") -> "GraphView":
         """The graph after builds that touched some nodes; `parts` are what belongs to them now."""
         edges, mentions, named = parts
         for node in touched.tolist():
@@ -159,7 +157,7 @@ _Parts = Sequence[pa.Table]
 
 def read_graph(catalog: "Catalog", known: GraphView | None) -> GraphView:
     """The graph as the catalog has it now; `known` where that is still true or the catalog cannot be read."""
-    stamp = _stamp(catalog)
+    stamp = catalog.stamp
     if known is not None and known.stamp == stamp:
         return known
     if not stamp:
@@ -185,12 +183,7 @@ def read_graph(catalog: "Catalog", known: GraphView | None) -> GraphView:
         return known or _view((), NO_BUILD, _NOTHING)
 
 
-def _stamp(catalog: "Catalog") -> _Stamp:
-    stats = [file.stat() for file in (catalog.path, catalog.log_path) if file.exists()]
-    return tuple((stat.st_mtime_ns, stat.st_size, stat.st_ino) for stat in stats)
-
-
-def _view(stamp: _Stamp, build: Build, parts: _Parts) -> GraphView:
+def _view(stamp: "Stamp", build: Build, parts: _Parts) -> GraphView:
     edges, mentions, named = parts
     types, origins = Codes(), Codes()
     return GraphView(

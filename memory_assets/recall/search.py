@@ -105,6 +105,8 @@ class Findings(NamedTuple):
     bridges: list[Bridge]
     below_floor: bool = False
     """Whether nothing is shown because nothing fits; see `memory_assets.recall.floor`."""
+    vector: "npt.NDArray[np.float32] | None" = None
+    """What the question means; None for a blank one."""
 
 
 def search_with_bridges(
@@ -149,10 +151,10 @@ def search_with_bridges(
             )
         )
     ):
-        return Findings([], [], below_floor=True)
+        return Findings([], [], below_floor=True, vector=ranked.found.vector)
     scores = dict(zip(ranked.found.ids.tolist(), ranked.scores.tolist(), strict=True))
     paths = find_bridges(tenant.memories, ranked.view, scores, limit=bridges, depth=depth, states=filters.states)
-    return Findings(_hits(tenant, ranked, limit, filters), paths)
+    return Findings(_hits(tenant, ranked, limit, filters), paths, vector=ranked.found.vector)
 
 
 class _Lift(NamedTuple):

@@ -1,0 +1,82 @@
+"""Neighbours of memories, entities and patterns in the graph that recall keeps in memory."""
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from memory_assets.context.model import CONTRADICTING, Link, Neighbours
+from memory_assets.context.neighbourhood import told_links
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from memory_assets.recall.view import View
+
+    Ids = npt.NDArray[np.int64]
+
+_UNTOLD_ORIGIN = "supersession"
+"""Edges to older versions: only the newest is told."""
+_WEAK_ORIGINS = ("entities", "session", "similar", "same text", "creative")
+"""Rules that only say that two memories are alike or stand next to each other."""
+_WEAK, _STATED, _AGAINST = 1, 2, 3
+"""How much a link tells."""
+_MENTIONS = "MENTIONS"
+_NEVER = np.iinfo(np.int64).min + 1
+
+
+def graph_neighbours(view: "View", asked: "Ids", scores: Mapping[str, float], most: int) -> Neighbours:
+    """Typed edges in both directions and mentions, as `Reader.neighbours` gives them; what takes no part in recall is no neighbour."""
+    edges, mentions = view.graph.edges, view.graph.mentions
+    names = [*view.graph.types.names, _MENTIONS]
+    places, ends, rows = [], [], []
+    for links, row_of in ((edges, lambda row: row), (mentions, lambda row: np.full(len(row), -1))):
+        for (place, row), end in ((links.outgoing(asked), "target"), (links.incoming(asked), "source")):
+            places.append(place)
+            ends.append(links.columns[end][row])
+            rows.append(row_of(row))
+    forward = np.repeat([True, False, True, False], [len(place) for place in places])
+    place, end, row = np.concatenate(places), np.concatenate(ends), np.concatenate(rows)
+    edge = row >= 0
+    kind = np.where(edge, _of(edges.columns["type"], row), len(names) - 1)
+    origin = np.where(edge, _of(edges.columns["origin"], row), -1)
+    confidence = np.where(edge, _of(edges.columns["confidence"], row), 1.0)
+    origins = view.graph.origins
+    telling = np.full(len(row), _STATED)
+    telling[np.isin(origin, _codes(origins.names, _WEAK_ORIGINS))] = _WEAK
+    telling[np.isin(kind, _codes(names, CONTRADICTING))] = _AGAINST
+    at = view.timeline.rows(end)
+    created = np.where(at >= 0, _of(view.timeline.created, at), _NEVER)
+    recalled = (at < 0) | _of(view.timeline.active, at) | (telling == _AGAINST)
+    kept = np.flatnonzero(recalled & ~np.isin(origin, _codes(origins.names, [_UNTOLD_ORIGIN])))
+    place, end, row, forward, kind, confidence, telling, created = (
+        column[kept] for column in (place, end, row, forward, kind, confidence, telling, created)
+    )
+    order_of_kinds = np.argsort(np.argsort(names))
+    relevant = [telling != _AGAINST, -_scored(end, scores), -telling, -confidence, -created, end]
+    chosen, sizes = told_links(place, end, [-telling, -confidence, order_of_kinds[kind], forward], relevant, most)
+    columns = (asked[place[chosen]], end[chosen], kind[chosen], forward[chosen], confidence[chosen], row[chosen])
+    links = tuple(
+        Link(str(origin), str(target), names[kind], ahead, sure, view.graph.note(edge) if edge >= 0 else "")
+        for origin, target, kind, ahead, sure, edge in zip(*(column.tolist() for column in columns), strict=True)
+    )
+    return Neighbours(links, {link.origin: size for link, size in zip(links, sizes.tolist(), strict=True) if size > most})
+
+
+def _codes(names: list[str], wanted: Collection[str]) -> list[int]:
+    return [code for code, name in enumerate(names) if name in wanted]
+
+
+def _of(column: "npt.NDArray", rows: "npt.NDArray[np.intp]") -> "npt.NDArray":
+    """A column at some rows; anything where a row is -1."""
+    return column[rows] if len(column) else np.zeros(len(rows), column.dtype)
+
+
+def _scored(nodes: "Ids", scores: Mapping[str, float]) -> "npt.NDArray[np.float64]":
+    """The score of each node, 0 where it has none."""
+    known = sorted((int(node), score) for node, score in scores.items() if node.isdigit())
+    if not known:
+        return np.zeros(len(nodes))
+    ids, values = np.array([node for node, _ in known], np.int64), np.array([score for _, score in known])
+    places = np.minimum(np.searchsorted(ids, nodes), len(ids) - 1)
+    return np.where(ids[places] == nodes, values[places], 0.0)

@@ -1,0 +1,63 @@
+"""Names of nodes: those that a topic is, that it holds, or that it is but for a slip of the pen."""
+
+# pyarrow.compute makes its functions when it is imported.
+# pyright: reportAttributeAccessIssue=false
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from memory_assets.recall.question import words
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+LONGEST_NAME = 60
+"""Characters of a topic that can be a name."""
+_SHORTEST_HELD = 3
+_MOST_WORDS = 10
+_SLIPS = 3
+"""Letters in which a topic and a name may differ to be looked at; `memory_assets.context.resolver` decides."""
+_MOST_FOUND = 200
+
+
+class Names:
+    """Some names in lower case, a row each."""
+
+    def __init__(self, folded: pa.Array, loose: "npt.NDArray[np.bool_] | None" = None) -> None:
+        """Take names, and which of them are looked for within topics and with slips; all unless given."""
+        self._folded = folded
+        self._loose = np.ones(len(folded), bool) if loose is None else loose
+        self._lengths = pc.utf8_length(folded).to_numpy(zero_copy_only=False)
+
+    def exactly(self, names: Iterable[str]) -> "npt.NDArray[np.intp]":
+        """Rows of these names, however they are capitalised."""
+        return np.flatnonzero(self._are({name.lower() for name in names}))
+
+    def near(self, topic: str) -> "npt.NDArray[np.intp]":
+        """Rows of names that are the topic, stand in it as words, or are like it."""
+        spoken = words(topic)
+        runs = {
+            " ".join(spoken[start:end])
+            for start in range(len(spoken))
+            for end in range(start + 1, min(len(spoken), start + _MOST_WORDS) + 1)
+        }
+        held = self._are({run for run in runs if len(run) >= _SHORTEST_HELD})
+        return np.flatnonzero(self._are({topic.lower()}) | self._loose & (held | self._like(topic)))[:_MOST_FOUND]
+
+    def _are(self, wanted: set[str]) -> "npt.NDArray[np.bool_]":
+        return pc.is_in(self._folded, value_set=pa.array(list(wanted), pa.string())).to_numpy(zero_copy_only=False)
+
+    def _like(self, topic: str) -> "npt.NDArray[np.bool_]":
+        alike = np.zeros(len(self._folded), bool)
+        rows = np.flatnonzero(self._loose & (np.abs(self._lengths - len(topic)) <= _SLIPS))
+        if len(topic) <= LONGEST_NAME and len(rows):
+            from rapidfuzz.distance import Levenshtein
+            from rapidfuzz.process import cdist
+
+            names = self._folded.take(pa.array(rows)).to_pylist()
+            alike[rows] = cdist([topic.lower()], names, scorer=Levenshtein.distance, score_cutoff=_SLIPS)[0] <= _SLIPS
+        return alike
