@@ -186,10 +186,10 @@ def search(
         filters = replace(filters, until=min(asked_at, filters.until) if filters.until else asked_at)
     known = set(shown)
     wanted = len(known) + limit + 1
-    hits, paths, below_floor = search_with_bridges(
+    found = search_with_bridges(
         tenant, query, limit=wanted, filters=filters, bridges=0 if cursor else bridges, floor=not everything
     )
-    new = [hit for hit in hits if hit.memory.id not in known]
+    new = [hit for hit in found.hits if hit.memory.id not in known]
     page = new[:limit]
     if query.strip():
         AccessLog(tenant.folder).record([hit.memory.id for hit in page[:_RECALLED]], now)
@@ -200,7 +200,7 @@ def search(
         project=project,
         memories=tuple(FoundMemory.of(hit) for hit in page),
         count=len(page),
-        bridges=tuple(BridgeView.model_validate(path) for path in paths),
-        below_floor=below_floor,
+        bridges=tuple(BridgeView.model_validate(path) for path in found.bridges),
+        below_floor=found.below_floor,
         next_cursor=cursors.seen(asked_at, shown) if more else None,
     )

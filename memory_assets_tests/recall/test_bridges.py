@@ -30,7 +30,7 @@ def story(remember, connect) -> None:
 
 
 def test_a_bridge_follows_outgoing_edges_and_gives_the_reason_of_each_hop(tenant: Tenant, story):
-    hits, bridges, _ = search_with_bridges(tenant, "outage of the shop")
+    hits, bridges, *_ = search_with_bridges(tenant, "outage of the shop")
     assert [place.id for place in bridges[0].places] == [1, 2, 3, 4]
     assert [hop.type for hop in bridges[0].hops] == ["LEADS_TO"] * 3
     assert [hop.reason for hop in bridges[0].hops] == ["the outage led to the analysis", "because of that", "decided, then done"]
