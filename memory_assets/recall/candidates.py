@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 FEWEST = 100
 """Candidates asked of each index: enough that what is second in both lists is seen, cheap enough for every search."""
 _OVERFETCH = 5
+_AS_ASKED = 0.5
+"""Weight of a question as it is beside the same in the first person of whom it names."""
 WISH_RANKS = (4, 6, 8)
 """The wishes nearest to a request come no later than at these places, the nearest first."""
 
@@ -83,12 +85,21 @@ def _threads() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max_workers=8, thread_name_prefix="recall")
 
 
-def gather(store: "MemoryStore", embedder: "Embedder", question: "Question", limit: int, filters: "Filters") -> Candidates:
+def gather(
+    store: "MemoryStore", embedder: "Embedder", question: "Question", own: str, limit: int, filters: "Filters"
+) -> Candidates:
     """Ask the vector index and the full-text index; within the time that the question names, both once more.
 
-    A request is also compared with the wishes.
+    A request is also compared with the wishes. On disk they are asked at the same time; in memory they answer sooner than a thread would
+    begin.
 
-    On disk they are asked at the same time; in memory they answer sooner than a thread would begin.
+    Args:
+        store: what is searched.
+        embedder: what made its vectors.
+        question: what is asked.
+        own: the question as those whom it names would ask it; its text where it names nobody.
+        limit: of hits.
+        filters: what is searched among.
 
     Raises:
         StoreError: the store's vectors are another embedder's, or it cannot be read.
@@ -100,13 +111,22 @@ def gather(store: "MemoryStore", embedder: "Embedder", question: "Question", lim
         scopes.append(_within(filters, question.interval.start, question.interval.end))
     look_up = partial(store.matching, question.keywords, wanted, columns=("indexed_text", "tags"))
     waiting = [] if store.is_resident else [_threads().submit(look_up, scope) for scope in scopes]
-    vector = embedder.embed([question.text], "query")[0]
+    vector = _meaning(embedder, question.text, own)
     by_meaning = [store.nearest(vector, embedder.name, wanted, scope, ("indexed_text",)) for scope in scopes]
     by_words = [found.result() for found in waiting] or [look_up(scope) for scope in scopes]
     if question.is_request and store.knows_wishes:
         wishes = store.nearest(vector, embedder.name, len(WISH_RANKS), replace(filters, wishes=True), ("indexed_text",))
         by_meaning.append(wishes.rename_columns({"similarity": "wish"}))
     return _joined(by_meaning, by_words, vector)
+
+
+def _meaning(embedder: "Embedder", text: str, own: str) -> "npt.NDArray[np.float32]":
+    """The unit vector of a question that is asked in two ways."""
+    if own == text:
+        return embedder.embed([text], "query")[0]
+    first_person, as_asked = embedder.embed([own, text], "query")
+    both = first_person + _AS_ASKED * as_asked
+    return both / np.linalg.norm(both)
 
 
 def _within(filters: "Filters", start, end) -> "Filters":

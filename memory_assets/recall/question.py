@@ -1,6 +1,7 @@
 """What a question says besides its words: the terms that matter, the time it speaks of, and who speaks in it."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from functools import cached_property
@@ -73,7 +74,22 @@ _AT_PRESENT = re.compile(
 
 def words(text: str) -> list[str]:
     """The words of a text, lower-case, without a possessive ending."""
-    return [word[:-2] if word.endswith(("'s", "’s")) else word for word in _WORD.findall(text.lower())]
+    return [_bare(word) for word in _WORD.findall(text.lower())]
+
+
+def _bare(word: str) -> str:
+    return word[:-2] if word.endswith(("'s", "’s")) else word
+
+
+def replace_words(text: str, other: Callable[[str, bool], str | None]) -> str:
+    """The text with other words where `other` gives one, told the word, lower-case, and whether it has a possessive ending."""
+
+    def replaced(found: re.Match[str]) -> str:
+        word = found[0].lower()
+        bare = _bare(word)
+        return other(bare, bare != word) or found[0]
+
+    return _WORD.sub(replaced, text)
 
 
 def topic_words(text: str) -> list[str]:

@@ -19,6 +19,7 @@ from memory_assets.recall.judgement import Judgement, judge
 from memory_assets.recall.question import Question, understand
 from memory_assets.recall.repeats import Distinct
 from memory_assets.recall.scoring import Weights
+from memory_assets.recall.speakers import in_first_person
 from memory_assets.recall.view import View, current_view
 from memory_assets.stores.memories import Filters, MemoryStore
 
@@ -190,7 +191,8 @@ def _ranked(tenant: "Tenant", query: str, limit: int, filters: Filters, weights:
     view = current_view(tenant)
     unfiltered = filters == Filters() and view.timeline.all_active
     scope = Filters(states=()) if unfiltered else filters
-    found = tenant.with_embedder(lambda embedder: gather(tenant.memories, embedder, question, limit, scope))
+    own = in_first_person(query, view.timeline.authors.names)
+    found = tenant.with_embedder(lambda embedder: gather(tenant.memories, embedder, question, own, limit, scope))
     if (view.timeline.rows(found.ids) < 0).any():
         view = current_view(tenant, fresh=True)
     more = _further(tenant.memories, view, found, filters)

@@ -1,12 +1,13 @@
 """Who said what was found: authors whom a question names, and the two sides of a talk with an assistant."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from memory_assets.models import ASSISTANTS, USERS
-from memory_assets.recall.question import words
+from memory_assets.recall.question import replace_words, topic_words, words
 from memory_assets.stores.writing import folded, pieces
 
 if TYPE_CHECKING:
@@ -24,9 +25,22 @@ def named_in(question: "Question") -> Callable[[str], bool]:
     return lambda author: bool(spoken & _names(author))
 
 
-def _names(author: str) -> set[str]:
+@lru_cache(maxsize=4_096)
+def _names(author: str) -> frozenset[str]:
     """The words by which an author is called; of a name without spaces every two characters."""
-    return {word for word in words(folded(author)) if len(word) > 2} | {piece for piece in pieces(author) if len(piece) > 1}
+    return frozenset(
+        {word for word in words(folded(author)) if len(word) > 2} | {piece for piece in pieces(author) if len(piece) > 1}
+    )
+
+
+def in_first_person(text: str, authors: Iterable[str]) -> str:
+    """A question as those whom it names would ask it: "Where does Jun's cat sleep" as "Where does my cat sleep".
+
+    People speak of themselves without their name, so what they said is nearer to that.
+    """
+    spoken = set(map(folded, topic_words(text)))
+    called = {name for author in authors if author.lower() not in USERS | ASSISTANTS for name in spoken & _names(author)}
+    return replace_words(text, lambda word, owns: ("my" if owns else "I") if folded(word) in called else None) if called else text
 
 
 def by_authors(is_meant: Callable[[str], bool], rows: "npt.NDArray[np.intp]", view: "View") -> "Mask":

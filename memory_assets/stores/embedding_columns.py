@@ -45,7 +45,8 @@ class EmbeddingColumns:
 
     @property
     @reading
-    def _schema(self) -> pa.Schema:
+    def schema(self) -> pa.Schema:
+        """The table's, as old as its freshness allows."""
         seen = self._seen
         if seen is None or monotonic() - seen[0] >= self.stored.freshness:
             self._seen = seen = monotonic(), self.stored.reading.schema
@@ -54,13 +55,13 @@ class EmbeddingColumns:
     @property
     def live(self) -> str | None:
         """The column that is searched; None before the first embedding."""
-        return lance.facts_of(self._schema).get(LIVE_COLUMN_FACT)
+        return lance.facts_of(self.schema).get(LIVE_COLUMN_FACT)
 
     @property
     def meaning(self) -> str | None:
         """The column of what texts say, beside the live one; None before the first embedding, and where vectors are outdated."""
         column = meaning_column(self.live or "")
-        return column if column in self._schema.names else None
+        return column if column in self.schema.names else None
 
     @property
     def outdated(self) -> bool:
@@ -68,7 +69,7 @@ class EmbeddingColumns:
         live, made_by = self.live, self.embedder
         if live is None or made_by is None:
             return False
-        return live != _column_of(made_by, self._schema.field(live).type.list_size)
+        return live != _column_of(made_by, self.schema.field(live).type.list_size)
 
     @property
     def scale(self) -> tuple[float, ...] | None:
@@ -76,7 +77,7 @@ class EmbeddingColumns:
         return self._kept_scale(self.live)
 
     def _kept_scale(self, column: str | None) -> tuple[float, ...] | None:
-        schema, meaning = self._schema, meaning_column(column or "")
+        schema, meaning = self.schema, meaning_column(column or "")
         kept = (schema.field(meaning).metadata or {}).get(SCALE_FACT.encode()) if meaning in schema.names else None
         return tuple(json.loads(kept)) if kept else None
 
@@ -106,7 +107,7 @@ class EmbeddingColumns:
         return self.embedder
 
     def _made_by(self, column: str) -> str | None:
-        metadata = self._schema.field(column).metadata or {}
+        metadata = self.schema.field(column).metadata or {}
         name = metadata.get(EMBEDDER_FACT.encode())
         return name.decode() if name else None
 
@@ -119,7 +120,7 @@ class EmbeddingColumns:
         live = self.live
         if live is None:
             return None
-        made_by, size = self._made_by(live), self._schema.field(live).type.list_size
+        made_by, size = self._made_by(live), self.schema.field(live).type.list_size
         if (made_by, size) != (embedder, dimension):
             raise StoreError(
                 f"The memories in {self.stored.uri} are embedded by {made_by} ({size} dimensions) and not by {embedder} "

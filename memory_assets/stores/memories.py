@@ -419,7 +419,7 @@ class MemoryStore:
     @reading
     def knows_wishes(self) -> bool:
         """Whether it is known which memories are wishes; not yet where nobody has written since an earlier release."""
-        return "wish" in self.table.schema.names
+        return "wish" in self.columns.schema.names
 
     @reading
     def alike(

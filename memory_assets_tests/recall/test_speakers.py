@@ -1,0 +1,39 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_assets.recall.search import search
+from memory_assets.recall.speakers import in_first_person
+
+AUTHORS = ("Jun Park", "Inês", "Will", "user", "assistant", "김민수", "İpek")
+
+
+@pytest.mark.parametrize(
+    ("asked", "own"),
+    [
+        ("Where does Jun's cat sleep?", "Where does my cat sleep?"),
+        ("where did ines sing, and when?", "where did I sing, and when?"),
+        ("What did Jun tell Inês’s mother?", "What did I tell my mother?"),
+        ("Will it rain, and what does a user want?", "Will it rain, and what does a user want?"),
+        ("Who is called Junction?", "Who is called Junction?"),
+    ],
+)
+def test_a_question_is_put_in_the_first_person_of_whom_it_names(asked: str, own: str):
+    assert in_first_person(asked, AUTHORS) == own
+
+
+@given(text=st.text(), authors=st.lists(st.text(max_size=12), max_size=4))
+def test_any_text_and_any_names_can_be_put_so(text: str, authors: list[str]):
+    assert isinstance(in_first_person(f"{text} {' '.join(authors)}", authors), str)
+    assert in_first_person(text, ()) == text
+
+
+def test_a_question_that_names_an_author_is_asked_in_both_ways(tenant, remember, monkeypatch: pytest.MonkeyPatch):
+    remember("the kayak leaks", author="Ann")
+    asked: list[str] = []
+    embed = tenant.embedder.embed
+    monkeypatch.setattr(tenant.embedder, "embed", lambda texts, role: asked.extend(texts) or embed(texts, role))
+    assert [hit.memory.author for hit in search(tenant, "Where is Ann's kayak")] == ["Ann"]
+    assert asked == ["Where is my kayak", "Where is Ann's kayak"]
+    search(tenant, "Where is Bela's kayak")
+    assert asked[2:] == ["Where is Bela's kayak"]
