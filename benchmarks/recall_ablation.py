@@ -52,6 +52,7 @@ def variants() -> dict[str, System]:
     found["both sides of a talk alike"] = without(scoring, "OTHER_SIDE", 1.0)
     found["what asks counts in full"] = without(scoring, "ASKING", 1.0)
     found["no wishes"] = without(search_module, "WISH_RANKS", ())
+    found["no first person"] = without(search_module, "in_first_person", lambda text, _authors: text)
     found["all matches support"] = without(support, "_SUPPORTERS", 10_000)
     found["keyword not by coverage"] = without(scoring, "trust_in_words", lambda _coverage: 1.0)
     found["question words in full text"] = without(Question, "keywords", property(lambda question: question.text))

@@ -7,9 +7,8 @@ the questions about nothing in a store that it turns away.
 
 from typing import TYPE_CHECKING
 
-from memory_assets.language.embedders.calibration import AS_THEY_ARE, scale_of
+from memory_assets.language.embedders.calibration import scale_of
 from memory_assets.language.embedders.context import meanings_of
-from memory_assets.language.embedders.wordllama import WORDLLAMA_NAME
 from memory_assets.recall.speakers import named_in
 from memory_assets.stores.writing import is_unspaced
 
@@ -35,8 +34,7 @@ def anything_fits(
     """Whether some memory may answer a question.
 
     A time or an author that the question names fits by itself, and so does everything where it has no telling words, where
-    similarities cannot be read on the common scale or say little (WordLlama's do not tell the foreign from the known), and where the
-    question is in another script than some of what is remembered.
+    similarities do not tell the foreign from the known, and where the question is in another script than some of what is remembered.
 
     Args:
         question: what is asked.
@@ -52,10 +50,10 @@ def anything_fits(
     """
     if said >= _WORDS or question.interval or not question.terms:
         return True
-    if embedder.name == WORDLLAMA_NAME or (view.terms.unspaced >= _OTHER_SCRIPT and not is_unspaced(question.text)):
+    if view.terms.unspaced >= _OTHER_SCRIPT and not is_unspaced(question.text):
         return True
     scale = scale_of(embedder.name, store.columns.scale)
-    if scale == AS_THEY_ARE or store.columns.meaning is None or any(map(named_in(question), view.timeline.authors.names)):
+    if not scale.tells_the_foreign or store.columns.meaning is None or any(map(named_in(question), view.timeline.authors.names)):
         return True
     nearest = store.alike(meanings_of(embedder, [question.text])[0], 1, filters)["similarity"].to_numpy()
     return len(nearest) > 0 and float(scale.similarity(nearest)[0]) >= LEAST_SIMILARITY

@@ -45,6 +45,20 @@ def test_one_day_and_project_make_nothing_alike(embedder: Embedder) -> None:
     assert here.in_context[0] @ question > elsewhere.in_context[0] @ question
 
 
+@pytest.mark.parametrize(
+    ("embedder", "kept", "tells"),
+    [
+        ("bge-small-en-v1.5-int8", None, True),
+        ("wordllama-l2-supercat-256", None, False),
+        ("ollama:some-model", (0.1, 0.3, 0.5, 0.8), True),
+        ("ollama:some-model", PLACES, False),
+        ("ollama:some-model", None, False),
+    ],
+)
+def test_only_measured_similarities_tell_what_is_foreign(embedder: str, kept: tuple[float, ...] | None, tells: bool) -> None:
+    assert scale_of(embedder, kept).tells_the_foreign is tells
+
+
 @given(st.lists(st.floats(-0.99, 0.99), min_size=4, max_size=4, unique=True).map(sorted), st.floats(-1, 1))
 def test_a_scale_rises_and_can_be_read_both_ways(cosines: list[float], cosine: float) -> None:
     if min(after - before for before, after in pairwise([-1, *cosines, 1])) < 0.001:

@@ -38,6 +38,8 @@ MEASURED: dict[str, tuple[float, ...]] = {
 }
 """Name of an embedder whose weights are known -> its cosines at `PLACES`; `python -m memory_assets.language.embedders.calibration`
 prints them."""
+_BLIND_TO_THE_FOREIGN = frozenset({"wordllama-l2-supercat-256"})
+"""Embedders whose measured similarities do not tell what a store says nothing about: a floor lost answers (docs/recall.md)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,8 @@ class Scale:
 
     cosines: tuple[float, ...] = PLACES
     """At `PLACES`, ascending."""
+    tells_the_foreign: bool = False
+    """Whether a low similarity to all that is remembered says that nothing there answers a question."""
 
     def similarity(self, cosine: "npt.NDArray[np.floating]") -> "npt.NDArray[np.float64]":
         """On the common scale."""
@@ -61,7 +65,8 @@ AS_THEY_ARE = Scale()
 
 def scale_of(embedder: str | None, kept: "tuple[float, ...] | None") -> Scale:
     """The scale of an embedder: the known one, else the one that was measured and kept, else cosines as they are."""
-    return Scale(MEASURED.get(embedder or "") or kept or PLACES)
+    known = MEASURED.get(embedder or "") or kept or PLACES
+    return Scale(known, known != PLACES and embedder not in _BLIND_TO_THE_FOREIGN)
 
 
 def measure(embedder: "Embedder") -> tuple[float, ...]:
