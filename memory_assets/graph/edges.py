@@ -92,7 +92,8 @@ CREATE TEMP TABLE wanted_nodes AS
     UNION ALL BY NAME SELECT id, 'entity' AS kind, label, '' AS revision, type FROM renamed_entities
     UNION ALL BY NAME SELECT id, 'pattern' AS kind, label, '' AS revision, 'MetaPattern' AS type FROM clusters;
 CREATE TEMP TABLE doomed_nodes AS
-    FROM graph_nodes WHERE kind = 'pattern' OR id IN (FROM touched) OR (kind = 'entity' AND id IN (FROM renamed));
+    FROM graph_nodes SEMI JOIN (FROM touched UNION FROM renamed) AS concerned USING (id) WHERE kind <> 'pattern'
+    UNION ALL FROM graph_nodes WHERE kind = 'pattern';
 CREATE TEMP TABLE wanted (
     source_id BIGINT, target_id BIGINT, type VARCHAR, confidence FLOAT, similarity FLOAT, origin VARCHAR,
     evidence_id BIGINT DEFAULT 0, note VARCHAR
@@ -231,7 +232,15 @@ def _compute(catalog: Catalog, changes: Changes, found: _Found, relations: pa.Ta
         if changes.compared_all:
             connection.execute(_ALL_ASKED)
         if changes:
-            for rule in (rules.LINKS, rules.SUPERSESSION, rules.PROVENANCE, rules.SESSIONS, rules.ENTITIES, rules.SIMILARITY):
+            for rule in (
+                rules.READERS,
+                rules.LINKS,
+                rules.SUPERSESSION,
+                rules.PROVENANCE,
+                rules.SESSIONS,
+                rules.ENTITIES,
+                rules.SIMILARITY,
+            ):
                 connection.execute(rules.script(rule))
         connection.execute(_STATED)
         connection.execute(rules.KEPT)

@@ -31,13 +31,43 @@ CREATE TEMP VIEW now_cues AS
     FROM graph_cues WHERE memory_id NOT IN (FROM touched) UNION ALL BY NAME FROM changed_cues;
 """
 
-LINKS = """
+READERS = """
 CREATE TEMP TABLE touched_names AS
     SELECT DISTINCT unnest(names) AS name FROM
         (SELECT names FROM graph_memories SEMI JOIN touched USING (id) UNION ALL SELECT names FROM changed);
 CREATE TEMP TABLE link_readers AS
     SELECT id FROM touched UNION
     SELECT id FROM (SELECT id, unnest(links) AS name FROM now_memories) SEMI JOIN touched_names USING (name);
+CREATE TEMP TABLE touched_refs AS
+    SELECT DISTINCT unnest(refs) AS ref FROM
+        (SELECT refs FROM graph_memories SEMI JOIN touched USING (id) UNION ALL SELECT refs FROM changed);
+CREATE TEMP TABLE derived AS
+    SELECT id FROM touched UNION
+    SELECT id FROM (SELECT id, unnest(origins) AS ref FROM now_memories) SEMI JOIN touched_refs USING (ref);
+CREATE TEMP TABLE touched_sessions AS
+    SELECT session FROM graph_memories SEMI JOIN touched USING (id) WHERE session <> ''
+    UNION SELECT session FROM changed WHERE session <> '';
+CREATE TEMP TABLE session_readers AS
+    SELECT id FROM touched UNION SELECT id FROM now_memories SEMI JOIN touched_sessions USING (session);
+CREATE TEMP TABLE changed_mentions AS
+    (FROM old_mentions EXCEPT FROM new_mentions) UNION (FROM new_mentions EXCEPT FROM old_mentions);
+CREATE TEMP TABLE touched_entities AS
+    SELECT entity_id FROM (SELECT DISTINCT entity_id FROM changed_mentions) c
+    LEFT JOIN (SELECT entity_id, count(*) AS memories FROM now_mentions SEMI JOIN changed_mentions USING (entity_id) GROUP BY ALL) f
+        USING (entity_id)
+    LEFT JOIN (SELECT entity_id, count(*) AS memories FROM graph_mentions SEMI JOIN changed_mentions USING (entity_id) GROUP BY ALL) b
+        USING (entity_id)
+    WHERE least(coalesce(f.memories, 0), coalesce(b.memories, 0)) <= $hub;
+CREATE TEMP TABLE sharers AS
+    SELECT id FROM touched UNION SELECT memory_id FROM changed_mentions
+    UNION SELECT memory_id FROM now_mentions SEMI JOIN touched_entities USING (entity_id)
+    UNION SELECT memory_id FROM graph_mentions SEMI JOIN touched_entities USING (entity_id);
+CREATE TEMP TABLE readers AS FROM link_readers UNION FROM derived UNION FROM session_readers UNION FROM sharers;
+CREATE TEMP TABLE read_edges AS FROM graph_edges SEMI JOIN readers ON readers.id = evidence_id;
+"""
+"""Whose edges are read again, and these: the largest table is passed through once for all rules."""
+
+LINKS = """
 CREATE TEMP TABLE read_links AS
     SELECT id, project, unnest(links) AS name FROM now_memories SEMI JOIN link_readers USING (id) WHERE live;
 CREATE TEMP TABLE link_targets AS
@@ -51,7 +81,7 @@ CREATE TEMP TABLE link_targets AS
     SELECT source_id, name, target_id, count(*) OVER (PARTITION BY source_id, name) AS bearers FROM (
         FROM found QUALIFY at_home = bool_or(at_home) OVER (PARTITION BY source_id, name)
     );
-INSERT INTO doomed SELECT e.* FROM graph_edges e JOIN link_readers r ON r.id = e.evidence_id WHERE origin IN ('link', 'wording');
+INSERT INTO doomed FROM read_edges SEMI JOIN link_readers r ON r.id = evidence_id WHERE origin IN ('link', 'wording');
 INSERT INTO wanted BY NAME
     SELECT source_id, target_id, 'RELATES_TO' AS type,
            max(CASE WHEN bearers = 1 THEN $link ELSE $shared_name END) AS confidence, 'link' AS origin, source_id AS evidence_id,
@@ -67,9 +97,11 @@ INSERT INTO wanted BY NAME
 """
 
 SUPERSESSION = """
+CREATE TEMP TABLE replaced AS
+    SELECT id, superseded_by FROM now_memories
+    WHERE superseded_by IS NOT NULL AND (id IN (FROM touched) OR superseded_by IN (FROM touched));
 CREATE TEMP TABLE superseded AS
-    SELECT m.id, m.superseded_by, n.retracts FROM now_memories m JOIN now_memories n ON n.id = m.superseded_by
-    WHERE m.id IN (FROM touched) OR m.superseded_by IN (FROM touched);
+    SELECT m.id, m.superseded_by, n.retracts FROM replaced m JOIN now_memories n ON n.id = m.superseded_by;
 INSERT INTO doomed
     SELECT e.* FROM graph_edges e
     WHERE origin = 'supersession' AND (source_id IN (FROM touched) OR target_id IN (FROM touched));
@@ -84,13 +116,7 @@ INSERT INTO wanted BY NAME
 """
 
 PROVENANCE = """
-CREATE TEMP TABLE touched_refs AS
-    SELECT DISTINCT unnest(refs) AS ref FROM
-        (SELECT refs FROM graph_memories SEMI JOIN touched USING (id) UNION ALL SELECT refs FROM changed);
-CREATE TEMP TABLE derived AS
-    SELECT id FROM touched UNION
-    SELECT id FROM (SELECT id, unnest(origins) AS ref FROM now_memories) SEMI JOIN touched_refs USING (ref);
-INSERT INTO doomed SELECT e.* FROM graph_edges e JOIN derived d ON d.id = e.evidence_id WHERE origin = 'provenance';
+INSERT INTO doomed FROM read_edges SEMI JOIN derived d ON d.id = evidence_id WHERE origin = 'provenance';
 INSERT INTO wanted BY NAME
     SELECT d.id AS source_id, r.id AS target_id, 'DERIVED_FROM' AS type, 1.0 AS confidence, 'provenance' AS origin,
            d.id AS evidence_id, 'was made from ' || min(ref) AS note
@@ -100,17 +126,11 @@ INSERT INTO wanted BY NAME
 """
 
 SESSIONS = """
-CREATE TEMP TABLE touched_sessions AS
-    SELECT session FROM graph_memories SEMI JOIN touched USING (id) WHERE session <> ''
-    UNION SELECT session FROM changed WHERE session <> '';
 CREATE TEMP TABLE steps AS
     SELECT id, lead(id) OVER turns AS next_id, created_at < lead(created_at) OVER turns AS is_earlier, session
     FROM now_memories SEMI JOIN touched_sessions USING (session) WHERE live
     WINDOW turns AS (PARTITION BY session ORDER BY created_at, id);
-CREATE TEMP TABLE session_readers AS
-    SELECT id FROM touched UNION SELECT id FROM now_memories SEMI JOIN touched_sessions USING (session);
-INSERT INTO doomed
-    SELECT e.* FROM graph_edges e JOIN session_readers r ON r.id = e.evidence_id WHERE origin IN ('session', 'sequel');
+INSERT INTO doomed FROM read_edges SEMI JOIN session_readers r ON r.id = evidence_id WHERE origin IN ('session', 'sequel');
 INSERT INTO wanted BY NAME
     SELECT id AS source_id, next_id AS target_id, 'OCCURRED_BEFORE' AS type, 1.0 AS confidence, 'session' AS origin,
            id AS evidence_id, 'next in the same session' AS note
@@ -122,26 +142,13 @@ INSERT INTO wanted BY NAME
 """
 
 ENTITIES = """
-CREATE TEMP TABLE changed_mentions AS
-    (FROM old_mentions EXCEPT FROM new_mentions) UNION (FROM new_mentions EXCEPT FROM old_mentions);
-CREATE TEMP TABLE touched_entities AS
-    SELECT entity_id FROM (SELECT DISTINCT entity_id FROM changed_mentions) c
-    LEFT JOIN (SELECT entity_id, count(*) AS memories FROM now_mentions SEMI JOIN changed_mentions USING (entity_id) GROUP BY ALL) f
-        USING (entity_id)
-    LEFT JOIN (SELECT entity_id, count(*) AS memories FROM graph_mentions SEMI JOIN changed_mentions USING (entity_id) GROUP BY ALL) b
-        USING (entity_id)
-    WHERE least(coalesce(f.memories, 0), coalesce(b.memories, 0)) <= $hub;
-CREATE TEMP TABLE sharers AS
-    SELECT id FROM touched UNION SELECT memory_id FROM changed_mentions
-    UNION SELECT memory_id FROM now_mentions SEMI JOIN touched_entities USING (entity_id)
-    UNION SELECT memory_id FROM graph_mentions SEMI JOIN touched_entities USING (entity_id);
 CREATE TEMP TABLE shared_mentions AS
     SELECT memory_id, entity_id FROM now_mentions SEMI JOIN sharers s ON s.id = memory_id;
 CREATE TEMP TABLE partners AS
     SELECT memory_id, entity_id, count(*) OVER (PARTITION BY entity_id) AS memories
     FROM now_mentions SEMI JOIN shared_mentions USING (entity_id)
     QUALIFY memories BETWEEN 2 AND $hub;
-INSERT INTO doomed SELECT e.* FROM graph_edges e JOIN sharers s ON s.id = e.evidence_id WHERE origin = 'entities';
+INSERT INTO doomed FROM read_edges SEMI JOIN sharers s ON s.id = evidence_id WHERE origin IN ('entities', 'preference');
 INSERT INTO wanted BY NAME
     WITH shared AS (
         SELECT a.memory_id, b.memory_id AS other, entity_id, 1 / log2(1 + b.memories) AS weight
@@ -160,7 +167,6 @@ INSERT INTO wanted BY NAME
     SELECT memory_id AS source_id, other AS target_id, 'RELATES_TO' AS type, round(confidence, 6) AS confidence,
            'entities' AS origin, memory_id AS evidence_id, 'both mention ' || string_agg(label, ', ' ORDER BY place) AS note
     FROM named JOIN now_entities USING (id) GROUP BY memory_id, other, confidence;
-INSERT INTO doomed SELECT e.* FROM graph_edges e JOIN sharers s ON s.id = e.evidence_id WHERE origin = 'preference';
 CREATE TEMP TABLE preferences AS
     FROM now_cues c SEMI JOIN sharers s ON s.id = c.memory_id WHERE c.target_kind = 'entity';
 CREATE TEMP TABLE preferring_surfaces AS FROM now_surfaces SEMI JOIN preferences USING (memory_id);
