@@ -7,7 +7,6 @@ transaction. A second run of an unchanged world writes nothing, and a run that a
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -16,13 +15,10 @@ from memory_assets.graph import rules
 from memory_assets.graph.changes import Changes, find_changes
 from memory_assets.graph.naming import Doubts, Naming
 from memory_assets.graph.stated import Stated, find_stated
-from memory_assets.stores.catalog import Catalog
+from memory_assets.stores.catalog import Catalog, copy_in
 from memory_assets.stores.graph_builds import Build, present_build, record_build
 from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.relations import RelationStore
-
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
 
 _ATTEMPTS = 5
 _LEAST_SHARE = 0.25
@@ -221,12 +217,14 @@ class _Found:
 def _compute(catalog: Catalog, changes: Changes, found: _Found, relations: pa.Table) -> dict[str, pa.Table]:
     """The rows to remove from and add to each table; `relations` are those of the memories concerned, or all."""
     with catalog.read() as connection:
-        _register(connection, changes)
-        connection.register("relations", relations)
-        connection.register("concerned", found.stated.concerned)
-        connection.register("answers", found.answers)
-        connection.register("lost_aliases", found.naming.lost_aliases)
-        connection.register("new_aliases", found.naming.new_aliases)
+        given = _given(changes) | {
+            "relations": relations,
+            "concerned": found.stated.concerned,
+            "answers": found.answers,
+            "lost_aliases": found.naming.lost_aliases,
+            "new_aliases": found.naming.new_aliases,
+        }
+        copy_in(connection, given)
         for script in (rules.NOW, _RESOLVED, _ENTITIES.replace("$least_share", str(_LEAST_SHARE)), _NODES, _LOST, _ASKED):
             connection.execute(script)
         if changes.compared_all:
@@ -248,19 +246,22 @@ def _compute(catalog: Catalog, changes: Changes, found: _Found, relations: pa.Ta
         return {name: connection.execute(query).to_arrow_table() for name, query in _DIFFERENCES.items()}
 
 
-def _register(connection: "DuckDBPyConnection", changes: Changes) -> None:
-    connection.register("changed", changes.memories)
-    connection.register("changed_surfaces", changes.surfaces)
-    connection.register("changed_cues", changes.cues)
-    connection.register("neighbours", changes.neighbours)
-    connection.register("gone", changes.gone)
+def _given(changes: Changes) -> dict[str, pa.Table]:
+    return {
+        "changed": changes.memories,
+        "changed_surfaces": changes.surfaces,
+        "changed_cues": changes.cues,
+        "neighbours": changes.neighbours,
+        "gone": changes.gone,
+    }
 
 
 def _look(catalog: Catalog, changes: Changes, relations: RelationStore, spellings: Mapping[str, str]) -> _Found:
     """What the change means for names, which are compared when the catalog is closed again, for relations and for links."""
     with catalog.read() as connection:
         build = present_build(connection)
-        _register(connection, changes)
+        for name, rows in _given(changes).items():
+            connection.register(name, rows)
         connection.execute(rules.NOW)
         connection.execute(_RESOLVED)
         doubts = Doubts(connection, spellings)
@@ -274,10 +275,7 @@ def _write(catalog: Catalog, changes: Changes, difference: dict[str, pa.Table], 
     with catalog.write() as connection:
         if present_build(connection) != found.build:
             return False
-        _register(connection, changes)
-        connection.register("answers", found.answers)
-        for name, rows in difference.items():
-            connection.register(name, rows)
+        copy_in(connection, _given(changes) | {"answers": found.answers} | difference)
         connection.execute("""
             CREATE TEMP VIEW touched AS SELECT id FROM changed UNION SELECT id FROM gone;
             DELETE FROM graph_edges e USING lost_edges l

@@ -182,12 +182,14 @@ INSERT INTO wanted BY NAME
 """
 
 SIMILARITY = """
+CREATE TEMP TABLE concerned_texts AS
+    SELECT content_hash FROM changed UNION SELECT content_hash FROM graph_memories SEMI JOIN touched USING (id);
 CREATE TEMP TABLE told_again AS
-    SELECT id, content_hash, lead(id) OVER (PARTITION BY content_hash ORDER BY created_at, id) AS next_id
-    FROM now_memories
-    SEMI JOIN (SELECT content_hash FROM changed UNION SELECT content_hash FROM graph_memories SEMI JOIN touched USING (id))
-        USING (content_hash)
-    WHERE live;
+    SELECT id, content_hash, lead(id) OVER (PARTITION BY content_hash ORDER BY created_at, id) AS next_id FROM (
+        SELECT id, content_hash, created_at, live FROM graph_memories SEMI JOIN concerned_texts USING (content_hash)
+            ANTI JOIN touched USING (id)
+        UNION ALL SELECT id, content_hash, created_at, live FROM changed
+    ) WHERE live;
 CREATE TEMP TABLE twins AS
     SELECT least(id, other) AS one, greatest(id, other) AS two, max(similarity) AS similarity, 'similar' AS origin
     FROM (SELECT * FROM neighbours WHERE similarity >= $duplicate) n

@@ -9,7 +9,7 @@ it again.
 import random
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from memory_assets.errors import DamagedError, StoreBusyError, StoreError
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from duckdb import DuckDBPyConnection
 
 MIGRATIONS: tuple[str, ...] = (
@@ -347,3 +348,15 @@ class Catalog:
                 "upgrade memory_assets."
             )
         return version
+
+
+def copy_in(connection: "DuckDBPyConnection", given: "Mapping[str, pa.Table]") -> None:
+    """Make temporary tables of what is given, and let joins with a few rows look at nothing but these in the large tables.
+
+    From then on nothing may be registered in this connection.
+    """
+    for name, rows in given.items():
+        connection.register("given", rows)
+        connection.execute(f"CREATE TEMP TABLE {name} AS FROM given")
+        connection.unregister("given")
+    connection.execute("SET disabled_optimizers = ''")
