@@ -351,9 +351,9 @@ class Catalog:
 
 
 def copy_in(connection: "DuckDBPyConnection", given: "Mapping[str, pa.Table]") -> None:
-    """Make temporary tables of what is given, and let joins with a few rows look at nothing but these in the large tables.
+    """Make temporary tables of what is given, and let DuckDB pass over what a join with their few rows does not concern.
 
-    From then on nothing may be registered in this connection.
+    From then on nothing that is registered may be joined (`_NOT_FOR_ARROW`).
     """
     for name, rows in given.items():
         connection.register("given", rows)
