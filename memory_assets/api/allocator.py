@@ -7,7 +7,7 @@ import ctypes
 from typing import Any
 
 _M_ARENA_MAX = -8
-_ARENAS = 4
+_ARENAS = 2
 
 
 def limit_arenas() -> None:
