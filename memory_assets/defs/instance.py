@@ -12,6 +12,7 @@ from pathlib import Path
 
 import dagster as dg
 
+from memory_assets.errors import StoreError
 from memory_assets.privacy import close_to_others, keep_private
 from memory_assets.settings import Settings, load_settings
 from memory_assets.stores.files import replace_file
@@ -29,20 +30,29 @@ def instance_home(settings: Settings) -> Path:
     So a variable that another project has set is left alone, and so is its instance.
     """
     named = os.environ.get("DAGSTER_HOME")
-    if named and (_is_ours(Path(named)) or not _is_used(Path(named))):
-        return Path(named).absolute()
+    if named and Path(named).is_absolute() and (_is_ours(Path(named)) or not _is_used(Path(named))):
+        return Path(named)
     return settings.data_dir / "dagster"
 
 
 @contextmanager
 def open_instance(settings: Settings) -> Iterator[dg.DagsterInstance]:
-    """The instance in `instance_home`, set up at its first use and closed to others, whatever the umask."""
+    """The instance in `instance_home`, set up at its first use and closed to others, whatever the umask.
+
+    Raises:
+        StoreError: its folder cannot be made.
+    """
     home = instance_home(settings)
     if _begins(home, _OLD):
         shutil.rmtree(home)
     if not (home / "dagster.yaml").exists():
-        home.mkdir(parents=True, exist_ok=True, mode=0o700)
-        replace_file(home / "dagster.yaml", _CONFIG.read_bytes())
+        try:
+            home.mkdir(parents=True, exist_ok=True, mode=0o700)
+            replace_file(home / "dagster.yaml", _CONFIG.read_bytes())
+        except OSError as error:
+            raise StoreError(
+                f"Dagster's folder {home} cannot be made ({error.strerror}); let DAGSTER_HOME name another."
+            ) from error
     close_to_others(home)
     with dg.DagsterInstance.from_config(str(home)) as instance:
         yield instance

@@ -19,7 +19,7 @@ from memory_assets.defs.instance import is_set_up, open_instance
 from memory_assets.defs.partitions import PARTITION_SET
 from memory_assets.defs.resources import MemoryResource
 from memory_assets.defs.upkeep import end_dead_runs, forget_tenant, sweep_runs
-from memory_assets.errors import MemoryAssetsError, StoreError
+from memory_assets.errors import MemoryAssetsError, NotFoundError, StoreError
 from memory_assets.ingest.scans import let_go
 from memory_assets.operations.run import FailedCheck, Ran, StepReport
 from memory_assets.settings import Settings
@@ -44,7 +44,7 @@ def run_remember(tenant: Tenant, on_message: OnMessage, on_report: OnReport, gon
         gone: source folders and files that are gone for good; their memories rest.
 
     Raises:
-        NotFoundError: nothing was ever read from one of `gone`; nothing was run.
+        NotFoundError: nothing was ever read from one of `gone`, and nothing was run; or the tenant was deleted during the run.
         MemoryAssetsError: a step failed; what the steps before it wrote stays, and the next run goes on from there.
         KeyboardInterrupt: it was interrupted; the run is canceled in Dagster too.
     """
@@ -73,6 +73,11 @@ def run_remember(tenant: Tenant, on_message: OnMessage, on_report: OnReport, gon
                 raise_on_error=False,
                 run_config={"loggers": {"console": {}}},
             )
+            if not tenant.exists:
+                forget_tenant(instance, tenant.name)
+                raise NotFoundError(
+                    f"The tenant {tenant.name!r} was deleted while this run was under way; nothing of it was kept."
+                )
             _raise_failure(result)
         sweep_runs(instance)
     failed = tuple(

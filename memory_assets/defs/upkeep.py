@@ -101,13 +101,18 @@ def sweep_runs(instance: dg.DagsterInstance, keep: int = KEPT_RUNS) -> int:
 def forget_tenant(instance: dg.DagsterInstance, tenant: str) -> None:
     """Delete a tenant's partition and its runs with their events and keys; sensors drop it from their cursors by themselves.
 
+    A run that a process works on is canceled and still writes its end; it, and the partition, are forgotten at the next call.
     What Dagster offers no way to delete stays until something newer takes its place: the last event of each asset and the ticks of
     the last days may name the tenant.
     """
     for run in instance.get_runs(dg.RunsFilter(tags={PARTITION_TAG: tenant})):
         if not run.is_finished:
             instance.report_run_canceled(run, f"The tenant {tenant} was deleted.")
-        _delete_run(instance, run.run_id)
+        lock = _running(instance) / run.run_id
+        if not lock.exists() or not _is_held(lock):
+            _delete_run(instance, run.run_id)
+    if instance.get_runs_count(dg.RunsFilter(tags={PARTITION_TAG: tenant})):
+        return
     instance.delete_dynamic_partition(PARTITION_SET, tenant)
     instance.wipe_asset_cached_status(list(instance.all_asset_keys()))
 

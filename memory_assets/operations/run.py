@@ -14,7 +14,7 @@ _SHOWN = {
     "extracted_features": ("analysed", "failed"),
     "memories": ("added", "updated", "superseded", "vanished", "returned", "embedded_anew"),
     "graph_edges": ("memories", "entities", "written"),
-    "relevance_scores": ("below_archive_threshold",),
+    "relevance_scores": ("written", "below_archive_threshold", "woken_from_archive"),
 }
 """Step -> the figures of it that a person wants to see; those that are zero are left out."""
 

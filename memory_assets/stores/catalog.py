@@ -200,6 +200,8 @@ class Catalog:
         """Name the catalog's file and how many seconds to wait for its lock."""
         self.path = Path(uri)
         self.lock_timeout = lock_timeout
+        self._found = False
+        """Whether its folder was ever there; one that is gone since then belonged to a tenant that was deleted."""
 
     @property
     def log_path(self) -> Path:
@@ -227,6 +229,7 @@ class Catalog:
             StoreBusyError: another process holds the lock longer than the timeout.
             StoreError: the file cannot be read.
         """
+        self._found |= self.path.parent.is_dir()
         connection = self._connect(self._in_file, read_only=True) if self.exists else self._connect(self._in_memory)
         if self._version(connection) < len(MIGRATIONS):
             connection.close()
@@ -242,9 +245,12 @@ class Catalog:
 
         Raises:
             StoreBusyError: another process holds the lock longer than the timeout.
-            StoreError: the file cannot be opened.
+            StoreError: the file cannot be opened, or its folder was deleted since somebody looked.
         """
+        if self._found and not self.path.parent.is_dir():
+            raise StoreError(f"{self.path.parent} has been deleted; nothing was written.")
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._found = True
         connection = self._connect(self._in_file, read_only=False)
         try:
             connection.begin()

@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import dagster as dg
@@ -13,6 +14,7 @@ from click.testing import CliRunner
 from memory_assets.cli.main import cli
 from memory_assets.defs import failures
 from memory_assets.defs.instance import open_instance
+from memory_assets.defs.partitions import PARTITION_SET
 from memory_assets.defs.runner import run_remember
 from memory_assets.errors import MemoryAssetsError
 from memory_assets.settings import load_settings
@@ -63,6 +65,41 @@ def test_a_dagster_home_of_somebody_else_is_left_alone(
     assert [(each.name, each.read_text()) for each in theirs.iterdir()] == [("dagster.yaml", "telemetry:\n  enabled: false\n")]
     assert theirs.stat().st_mode & 0o777 == 0o755
     assert (tenant.settings.data_dir / "dagster" / "history" / "runs.db").exists()
+
+
+@pytest.mark.parametrize("named", ["relative", "/proc/nowhere"])
+def test_a_dagster_home_that_cannot_be_is_left_alone_or_told(
+    tenant: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DAGSTER_HOME", named)
+    told = (
+        pytest.raises(MemoryAssetsError, match=r"/proc/nowhere cannot be made .*DAGSTER_HOME")
+        if named[0] == "/"
+        else nullcontext()
+    )
+    with told, open_instance(tenant.settings) as instance:
+        assert Path(instance.root_directory) == tenant.settings.data_dir / "dagster"
+    assert not Path(named).exists()
+
+
+@pytest.mark.parametrize("step", ["extracted_features", "graph_edges"])
+def test_a_tenant_that_is_deleted_while_its_run_is_under_way_ends_it_and_leaves_nothing(
+    write_silo: WriteSilo, tenant: Tenant, step: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    write_silo("owner", "Priya owns the billing export.")
+
+    def on_message(asset: str, _: str) -> None:
+        if asset == step and tenant.exists:
+            assert not CliRunner().invoke(cli, ["tenant", "delete", "main", "--yes"], catch_exceptions=False).exit_code
+
+    with pytest.raises(MemoryAssetsError, match="tenant 'main' was deleted while"):
+        run_remember(tenant, on_message, lambda _: None)
+    assert not tenant.folder.exists()
+    with open_instance(tenant.settings) as instance:
+        assert not instance.get_runs_count()
+        assert not instance.get_dynamic_partitions(PARTITION_SET)
+    assert "event log" not in capfd.readouterr().err
 
 
 def _raise() -> None:
