@@ -27,8 +27,8 @@ class Finding:
 
 
 def examine(tenant: Tenant) -> list[Finding]:
-    """Look at the data folder, the sources, the language room and the stores of a tenant."""
-    findings: list[Finding] = []
+    """Look at the data folder, the sources, the language room and the stores of a tenant; what several looks find is told once."""
+    findings: dict[str, Finding] = {}
     for look in (
         _data_folder,
         _permissions,
@@ -43,8 +43,8 @@ def examine(tenant: Tenant) -> list[Finding]:
         _keys,
         _tana,
     ):
-        findings += _faults_caught(look, tenant)
-    return findings
+        findings |= {found.what: found for found in _faults_caught(look, tenant)}
+    return list(findings.values())
 
 
 def _faults_caught(look: Callable[[Tenant], Iterator[Finding]], tenant: Tenant) -> list[Finding]:
@@ -140,14 +140,14 @@ def _tables(tenant: Tenant) -> Iterator[Finding]:
 
 def _table(stored: StoredTable) -> Iterator[Finding]:
     where, mend = f"table {stored.definition.name!r} in {stored.uri}", "Run `memory doctor --mend`"
-    if lost := stored.lost_versions():
-        what = f"The last commits to the {where} are lost: it ends at version {lost[0]} of {lost[1]}."
-        yield Finding("fault", what, f"Restore it from a backup. {mend} to go on without them.", stored.accept_lost_versions)
-        return
-    if indices := stored.lost_indices():
-        what = f"Indices of the {where} are lost ({', '.join(indices)})."
-        yield Finding("fault", what, f"{mend}, which builds them anew.", stored.rebuild_indices)
     try:
+        if lost := stored.lost_versions():
+            what = f"The last commits to the {where} are lost: it ends at version {lost[0]} of {lost[1]}."
+            yield Finding("fault", what, f"Restore it from a backup. {mend} to go on without them.", stored.accept_lost_versions)
+            return
+        if indices := stored.lost_indices():
+            what = f"Indices of the {where} are lost ({', '.join(indices)})."
+            yield Finding("fault", what, f"{mend}, which builds them anew.", stored.rebuild_indices)
         for _ in stored.reading.search().to_batches():
             pass
     except Exception as error:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
-from memory_assets.errors import StoreError
+from memory_assets.errors import MemoryAssetsError, StoreError
 from memory_assets.stores.locks import shared_lock
 
 if TYPE_CHECKING:
@@ -149,6 +149,8 @@ def mend(error: BaseException) -> str | None:
 
 def is_lances(error: BaseException) -> bool:
     """Whether LanceDB raised this, a panic of its Rust code included, whose class cannot be imported."""
+    if isinstance(error, MemoryAssetsError):
+        return False
     return isinstance(error, RuntimeError | OSError) or type(error).__name__ == "RustPanic" or "Lance" in str(error)
 
 

@@ -116,3 +116,17 @@ def test_the_doctor_names_a_key_that_cannot_be_read_and_what_to_do(tenant: Tenan
     assert fault.level == "fault"
     assert str(file) in fault.what
     assert fault.mend == "remove it and create a new key."
+
+
+def test_a_table_whose_manifests_are_damaged_is_told_in_one_sentence(tenant: Tenant, table: Path) -> None:
+    for manifest in (table / "_versions").iterdir():
+        manifest.write_bytes(b"nothing")
+    session.cache_clear()
+    store = MemoryStore(tenant.memories.uri)
+    for use in (len, lambda store: store.scan(("id",)), lambda store: store.delete([1])):
+        with pytest.raises(StoreError) as told:
+            use(store)
+        assert str(told.value).count("cannot be") == 1
+    found = [what for what in faults(tenant) if "LanceError" in what]
+    assert not [what for what in found if what.startswith("Looking at")]
+    assert len(found) == len(set(found)) == 2
