@@ -6,9 +6,9 @@ Statistics belong to the assets' metadata.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import dagster as dg
-import numpy as np
 
 from memory_assets.defs.assets.curation import canonical_entries, silo_backlog
 from memory_assets.defs.assets.graph import graph_edges, relevance_scores
@@ -17,10 +17,11 @@ from memory_assets.defs.assets.tana import tana_graph
 from memory_assets.defs.failures import told
 from memory_assets.defs.partitions import TENANTS, partitioned_checks
 from memory_assets.defs.resources import MemoryResource
-from memory_assets.learn.backlog import dangling_pointers, doubled_names
-from memory_assets.learn.homes import Homes, load_pai_memories
 from memory_assets.models import State
 from memory_assets.tenants import Tenant
+
+if TYPE_CHECKING:
+    from memory_assets.learn.homes import Homes
 
 _LENGTH_TOLERANCE = 1e-3
 _SAMPLE = 2_000
@@ -40,6 +41,8 @@ class Invariant:
 
 
 def _without_unit_embedding(tenant: Tenant) -> int:
+    import numpy as np
+
     column = tenant.memories.columns.live
     active = f"state = '{State.ACTIVE}'"
     rows = tenant.memories.scan(("id", "updated_at"), active)
@@ -68,15 +71,25 @@ def _strangers(tenant: Tenant) -> int:
 
 
 def _dangling(tenant: Tenant) -> int:
+    from memory_assets.learn.backlog import dangling_pointers
+
     return dangling_pointers(tenant.settings.claude_projects_dir) if tenant.is_sources_tenant else 0
 
 
-def _of_homes(faults: Callable[[Homes], int]) -> Callable[[Tenant], int]:
+def _of_homes(faults: "Callable[[Homes], int]") -> Callable[[Tenant], int]:
     def count(tenant: Tenant) -> int:
+        from memory_assets.learn.homes import load_pai_memories
+
         owns_files = tenant.is_sources_tenant
         return faults(load_pai_memories(tenant.settings.pai_learning_dir)) if owns_files else 0
 
     return count
+
+
+def _doubled_names(homes: "Homes") -> int:
+    from memory_assets.learn.backlog import doubled_names
+
+    return doubled_names(homes)
 
 
 def _counted(query: str) -> Callable[[Tenant], int]:
@@ -152,7 +165,7 @@ INVARIANTS = (
         "no_name_twice_in_a_home",
         canonical_entries,
         "No two entries of one home have the same name.",
-        _of_homes(doubled_names),
+        _of_homes(_doubled_names),
         "Give one of them another name, or merge them by hand.",
     ),
     Invariant(
@@ -175,7 +188,12 @@ def _check(invariant: Invariant) -> dg.AssetChecksDefinition:
     @dg.asset_check(name=invariant.name, asset=invariant.asset, description=invariant.promise, partitions_def=TENANTS)
     @told
     def evaluate(context: dg.AssetCheckExecutionContext, memory: MemoryResource) -> dg.AssetCheckResult:
-        faults = invariant.faults(memory.open(context.partition_key))
+        tenant = memory.open(context.partition_key)
+        settling = memory.settling(tenant)
+        if settling.holds(invariant.name):
+            return dg.AssetCheckResult(passed=True, metadata={"faults": 0})
+        faults = invariant.faults(tenant)
+        settling.keep_check(invariant.name, held=not faults)
         return dg.AssetCheckResult(passed=not faults, description=invariant.mend if faults else "", metadata={"faults": faults})
 
     return evaluate

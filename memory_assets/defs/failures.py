@@ -12,7 +12,6 @@ from typing import ParamSpec, TypeVar
 import dagster as dg
 
 from memory_assets.errors import MemoryAssetsError, StoreBusyError
-from memory_assets.language.embedders.protocol import EmbedderAwayError
 
 _RETRIES = 3
 _PAUSE_SECONDS = 10.0
@@ -33,9 +32,9 @@ def told(step: Callable[Given, Result]) -> Callable[Given, Result]:
     def sorted_out(*given: Given.args, **named: Given.kwargs) -> Result:
         try:
             return step(*given, **named)
-        except (StoreBusyError, EmbedderAwayError) as error:
-            raise dg.RetryRequested(_RETRIES, _PAUSE_SECONDS) from error
         except MemoryAssetsError as error:
+            if _can_pass(error):
+                raise dg.RetryRequested(_RETRIES, _PAUSE_SECONDS) from error
             raise dg.Failure(str(error), allow_retries=False) from None
         except Exception as error:  # noqa: BLE001 - whatever it is, its message is not recorded
             frames = "".join(traceback.format_tb(error.__traceback__))
@@ -46,3 +45,9 @@ def told(step: Callable[Given, Result]) -> Callable[Given, Result]:
             ) from None
 
     return sorted_out
+
+
+def _can_pass(error: MemoryAssetsError) -> bool:
+    from memory_assets.language.embedders.protocol import EmbedderAwayError
+
+    return isinstance(error, StoreBusyError | EmbedderAwayError)

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import dagster as dg
 from pydantic import PrivateAttr
 
+from memory_assets.defs.settled import Settling
 from memory_assets.defs.upkeep import shown_alive
-from memory_assets.ingest.ahead import AheadEmbedder, texts_to_come
-from memory_assets.language.embedders import spec_to_move_to
 from memory_assets.settings import Settings, load_settings
 from memory_assets.tenants import Tenant
 
 if TYPE_CHECKING:
+    from memory_assets.ingest.ahead import AheadEmbedder
     from memory_assets.language.embedders import Embedder
 
 
@@ -27,7 +27,9 @@ class MemoryResource(dg.ConfigurableResource):
     tenant: str | None = None
     _opened: dict[str, Tenant] = PrivateAttr(default_factory=dict)
     """By name: what the steps of a run share, so that each table is opened once."""
-    _ahead: dict[str, AheadEmbedder] = PrivateAttr(default_factory=dict)
+    _settling: dict[str, Settling] = PrivateAttr(default_factory=dict)
+    """By tenant: what a run found settled."""
+    _ahead: "dict[str, AheadEmbedder]" = PrivateAttr(default_factory=dict)
     """By tenant: what embeds for a run while its language step works."""
 
     @contextmanager
@@ -39,7 +41,10 @@ class MemoryResource(dg.ConfigurableResource):
         with shown_alive(context.instance, context.run.run_id):
             try:
                 yield self
+                for settling in self._settling.values():
+                    settling.close()
             finally:
+                self._settling.clear()
                 for embedder in self._ahead.values():
                     embedder.stop()
                 self._ahead.clear()
@@ -55,8 +60,17 @@ class MemoryResource(dg.ConfigurableResource):
             self._opened[tenant] = Tenant(self.settings(), tenant)
         return self._opened[tenant]
 
+    def settling(self, tenant: Tenant) -> Settling:
+        """What this run finds settled, and leaves so."""
+        if tenant.name not in self._settling:
+            self._settling[tenant.name] = Settling(tenant)
+        return self._settling[tenant.name]
+
     def embed_ahead(self, tenant: Tenant) -> None:
         """Begin to embed what this run's language step is about to read; a step of another process does without."""
+        from memory_assets.ingest.ahead import AheadEmbedder, texts_to_come
+        from memory_assets.language.embedders import spec_to_move_to
+
         texts = texts_to_come(tenant.catalog, tenant.analyzer.name)
         if texts and not spec_to_move_to(tenant.settings.embedder, tenant.memories.columns.embedder):
             self._ahead[tenant.name] = AheadEmbedder(lambda: tenant.embedder, texts)

@@ -20,7 +20,6 @@ from memory_assets.defs.partitions import PARTITION_SET
 from memory_assets.defs.resources import MemoryResource
 from memory_assets.defs.upkeep import end_dead_runs, forget_tenant, sweep_runs
 from memory_assets.errors import MemoryAssetsError, NotFoundError, StoreError
-from memory_assets.ingest.scans import let_go
 from memory_assets.operations.run import FailedCheck, Ran, StepReport
 from memory_assets.settings import Settings
 from memory_assets.tenants import Tenant, sweep_deleted
@@ -48,8 +47,11 @@ def run_remember(tenant: Tenant, on_message: OnMessage, on_report: OnReport, gon
         MemoryAssetsError: a step failed; what the steps before it wrote stays, and the next run goes on from there.
         KeyboardInterrupt: it was interrupted; the run is canceled in Dagster too.
     """
-    for path in gone:
-        let_go(tenant.catalog, path)
+    if gone:
+        from memory_assets.ingest.scans import let_go
+
+        for path in gone:
+            let_go(tenant.catalog, path)
     reports: dict[str, dict[str, Any]] = {}
 
     def keep(step: StepReport) -> None:
@@ -59,8 +61,6 @@ def run_remember(tenant: Tenant, on_message: OnMessage, on_report: OnReport, gon
     memory = MemoryResource(data_dir=str(tenant.settings.data_dir), tenant=tenant.settings.tenant)
     listening = dg.Definitions.merge(build_defs(memory), dg.Definitions(loggers={"console": _listener(on_message, keep)}))
     run_id = str(uuid4())
-    tenant.memories.prepare()  # which store it is belongs to what the run takes in
-    tenant.relations.prepare()
     sweep_deleted(tenant.settings)
     with _writable(), open_instance(tenant.settings) as instance:
         end_dead_runs(instance)

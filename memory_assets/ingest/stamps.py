@@ -1,6 +1,10 @@
 """Stamps: short texts that differ when there is something to take in. Made of what `stat` says wherever that is enough."""
 
 import json
+import os
+import sys
+from collections.abc import Collection, Iterator
+from datetime import UTC, datetime
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +18,11 @@ if TYPE_CHECKING:
 
 
 ABSENT = "absent"
+_PROGRAM = Path(__file__).parents[1]
+_NOT_GIVEN = frozenset(
+    {"vectors", "catalog.duckdb", "catalog.duckdb.wal", "brief.json", "settled.json", "sessions", "noted.json", "keys"}
+)
+"""Of a tenant's folder: what runs write, and what no run reads."""
 
 
 def source_stamp(tenant: "Tenant", source: Source, path: Path) -> str:
@@ -26,6 +35,30 @@ def source_stamp(tenant: "Tenant", source: Source, path: Path) -> str:
         return ABSENT
     store = _stat(Path(tenant.settings.tenant_vectors_uri(tenant.name)))
     return blake2b(json.dumps([digests, store], sort_keys=True).encode(), digest_size=16).hexdigest()
+
+
+def given_stamp(tenant: "Tenant") -> str:
+    """All that the main job is given, and does not write itself: sources, settings, what is installed, the tenant's files, the day."""
+    settings = tenant.settings
+    given = (
+        f"{datetime.now(UTC):%Y-%m-%d}",
+        settings.model_dump_json(),
+        stat_digests(Source.CLAUDE_SILO, settings.claude_projects_dir),
+        stat_digests(Source.PAI_SEED, settings.pai_seed),
+        stat_digests(Source.PAI_LEARNING, settings.pai_learning_dir),
+        *(_stat(getattr(settings, name)) for name in ("pai_config", "pai_mapping")),
+        *map(_stat, map(Path, sys.path)),
+        *(f"{path} {_stat(path)}" for path in _files(_PROGRAM, {"__pycache__"})),
+        *(f"{path} {_stat(path)}" for path in _files(tenant.folder, _NOT_GIVEN)),
+    )
+    return blake2b(json.dumps(given, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+
+def made_stamp(tenant: "Tenant") -> str:
+    """What the main job has made: the folders of the tables, which show a file that is gone, the catalog and the brief."""
+    tables = sorted(Path(tenant.settings.tenant_vectors_uri(tenant.name)).glob("*.lance/*"))
+    files = (*tables, tenant.catalog.path, tenant.catalog.log_path, tenant.folder / "brief.json")
+    return blake2b(".".join(map(_stat, files)).encode(), digest_size=16).hexdigest()
 
 
 def disk_stamp(settings: "Settings", tenant: str) -> str | None:
@@ -44,6 +77,13 @@ def stored_stamp(tenant: "Tenant") -> str:
     """
     memories, relations = tenant.memories, tenant.relations
     return f"{len(memories)}-{memories.last_updated()}.{len(relations)}-{relations.last_stated()}"
+
+
+def _files(folder: Path, left_out: Collection[str]) -> Iterator[Path]:
+    """The files below a folder, in order, without those that are called so, or lie in a folder that is."""
+    for here, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if name not in left_out)
+        yield from (Path(here, name) for name in sorted(files) if name not in left_out)
 
 
 def _stat(path: Path) -> str:

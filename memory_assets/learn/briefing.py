@@ -20,6 +20,7 @@ from memory_assets.stores.files import replace_file
 from memory_assets.stores.filters import Filters
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
 
     from memory_assets.learn.homes import CanonicalEntry
@@ -52,7 +53,8 @@ def renew_brief(tenant: "Tenant") -> None:
     """Write the brief anew from the homes and the store, where it differs; a brief that cannot be written is none, and said in the log."""
     with _writing(tenant) as there:
         if there:
-            _write(tenant, read_brief(tenant.folder), _made(tenant))
+            held = read_brief(tenant.folder)
+            _write(tenant, held, _made(tenant, held))
 
 
 def tell_brief(tenant: "Tenant", changed: "Iterable[Memory]") -> None:
@@ -62,12 +64,13 @@ def tell_brief(tenant: "Tenant", changed: "Iterable[Memory]") -> None:
         if there:
             held = read_brief(tenant.folder)
             follows = held and not any(memory.source is Source.PAI_LEARNING for memory in now.values())
-            _write(tenant, held, _followed(tenant, held, now) if held and follows else _made(tenant))
+            _write(tenant, held, _followed(tenant, held, now) if held and follows else _made(tenant, held))
 
 
 def _followed(tenant: "Tenant", held: Brief, now: "dict[int, Memory]") -> Brief:
     kept = [each for each in held.lines if each.id not in now]
-    told = [_of_memory(memory) for memory in now.values() if memory.state is State.ACTIVE and memory.kind in _TOLD]
+    known = _counted(held)
+    told = [_of_memory(memory, known) for memory in now.values() if memory.state is State.ACTIVE and memory.kind in _TOLD]
     return Brief(tenant.memories.count(Filters()), (*told, *kept)[: _STANDING + _FEEDBACK + _OTHERS])
 
 
@@ -89,14 +92,20 @@ def _write(tenant: "Tenant", held: Brief | None, brief: Brief) -> None:
         replace_file(tenant.folder / NAME, json.dumps(body, ensure_ascii=False, separators=(",", ":")))
 
 
-def _made(tenant: "Tenant") -> Brief:
+def _counted(held: Brief | None) -> "Mapping[str, int]":
+    """Lines whose tokens were counted already."""
+    return {each.text: each.tokens for each in held.lines} if held else {}
+
+
+def _made(tenant: "Tenant", held: Brief | None) -> Brief:
+    known = _counted(held)
     entries = _canonical(tenant) if tenant.is_sources_tenant else []
     chosen = _chosen(tenant)
     memories = {memory.id: memory for memory in tenant.memories.get(chosen)}
     curated = {_name(entry.kind, entry.name, entry.source_cwd) for entry in entries}
     others = (memories[number] for number in chosen if number in memories)
-    told = [_of_memory(each) for each in others if _name(each.kind, each.title, each.project) not in curated]
-    return Brief(tenant.memories.count(Filters()), (*map(_of_entry, entries), *told))
+    told = [_of_memory(each, known) for each in others if _name(each.kind, each.title, each.project) not in curated]
+    return Brief(tenant.memories.count(Filters()), (*(_of_entry(entry, known) for entry in entries), *told))
 
 
 def _name(kind: str, title: str, project: str) -> tuple[str, str, str]:
@@ -151,17 +160,21 @@ def _chosen(tenant: "Tenant") -> Sequence[int]:
         return [number for (number,) in connection.execute(_CHOSEN, limits).fetchall()]
 
 
-def _of_memory(memory: "Memory") -> BriefLine:
-    return _told(memory.kind, memory.project, memory.created_at, memory.title, memory.content, memory.id)
+def _of_memory(memory: "Memory", known: "Mapping[str, int]") -> BriefLine:
+    return _told(memory.kind, memory.project, memory.created_at, memory.title, memory.content, known, memory.id)
 
 
-def _of_entry(entry: "CanonicalEntry") -> BriefLine:
-    return _told(entry.kind, entry.source_cwd, entry.written_at, entry.name, entry.description or entry.body)
+def _of_entry(entry: "CanonicalEntry", known: "Mapping[str, int]") -> BriefLine:
+    return _told(entry.kind, entry.source_cwd, entry.written_at, entry.name, entry.description or entry.body, known)
 
 
-def _told(kind: str, project: str, moment: "datetime", title: str, text: str, number: int | None = None) -> BriefLine:
-    from memory_assets.language.tokens import count_tokens
-
+def _told(
+    kind: str, project: str, moment: "datetime", title: str, text: str, known: "Mapping[str, int]", number: int | None = None
+) -> BriefLine:
     named = f"{title}: {text}" if title and not text.casefold().startswith(title.casefold()) else text
     told = line(f"{moment:%Y-%m-%d} {f'(id {number}) ' if number else ''}{named}")
-    return BriefLine(kind, project, told, count_tokens(f"{told}\n"), number)
+    if (tokens := known.get(told)) is None:
+        from memory_assets.language.tokens import count_tokens
+
+        tokens = count_tokens(f"{told}\n")
+    return BriefLine(kind, project, told, tokens, number)

@@ -202,6 +202,8 @@ class Catalog:
         self.lock_timeout = lock_timeout
         self._found = False
         """Whether its folder was ever there; one that is gone since then belonged to a tenant that was deleted."""
+        self._left: Stamp | None = None
+        self._disturbed = False
 
     @property
     def log_path(self) -> Path:
@@ -218,6 +220,18 @@ class Catalog:
         """Another one after every change; empty where there is no catalog."""
         stats = [file.stat() for file in (self.path, self.log_path) if file.exists()]
         return tuple((stat.st_mtime_ns, stat.st_size, stat.st_ino) for stat in stats)
+
+    def watch(self) -> None:
+        """Begin to notice what others write to the catalog, which is made if there is none."""
+        if not self.exists:
+            with self.write():
+                pass
+        self._left, self._disturbed = self.stamp, False
+
+    @property
+    def is_undisturbed(self) -> bool:
+        """Whether nobody else has written since `watch`."""
+        return not self._disturbed and self._left == self.stamp
 
     @contextmanager
     def read(self) -> Iterator["DuckDBPyConnection"]:
@@ -252,6 +266,7 @@ class Catalog:
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._found = True
         connection = self._connect(self._in_file, read_only=False)
+        self._disturbed |= self._left not in (None, self.stamp)
         try:
             connection.begin()
             self._migrate(connection)
@@ -259,6 +274,7 @@ class Catalog:
             connection.commit()
             if self.log_path.exists() and self.log_path.stat().st_size > _LARGEST_LOG:
                 connection.execute("CHECKPOINT")
+            self._left = self.stamp
         finally:
             connection.close()
 

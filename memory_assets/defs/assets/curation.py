@@ -11,9 +11,7 @@ from memory_assets.defs.partitions import TENANTS
 from memory_assets.defs.reached import note_seen
 from memory_assets.defs.resources import MemoryResource
 from memory_assets.ingest.stamps import source_stamp
-from memory_assets.learn.backlog import count_backlog
 from memory_assets.models import Source
-from memory_assets.sources.pai_learning import HOMES
 from memory_assets.tenants import Tenant
 
 if TYPE_CHECKING:
@@ -26,6 +24,8 @@ GROUP = "curation"
 @told
 def silo_backlog(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
     """The memories in Claude Code's silos that were not curated yet, by type: what `memory learn` has before it."""
+    from memory_assets.learn.backlog import count_backlog
+
     started = perf_counter()
     desk = _desk(memory.open(context.partition_key))
     if desk is None:
@@ -49,6 +49,8 @@ def silo_backlog(context: dg.AssetExecutionContext, memory: MemoryResource) -> d
 @told
 def canonical_entries(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
     """The curated memories in PAI's four homes."""
+    from memory_assets.sources.pai_learning import HOMES
+
     desk = _desk(memory.open(context.partition_key))
     if desk is None:
         return dg.MaterializeResult(metadata={"dagster/partition_row_count": 0})

@@ -12,8 +12,6 @@ from memory_assets.defs.assets.graph import relevance_scores
 from memory_assets.defs.failures import told
 from memory_assets.defs.partitions import TENANTS, partitioned_checks
 from memory_assets.defs.resources import MemoryResource
-from memory_assets.graph.sleep import cluster_cycle, creative_cycle, forget_cycle
-from memory_assets.learn.briefing import renew_brief
 
 GROUP = "sleep"
 ARCHIVING = {"ops": {"archived_memories": {"config": {"archive": True}}}}
@@ -25,6 +23,8 @@ _SHOWN = 30
 @told
 def creative_links(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
     """Weekly: edges between memories that are alike and were never connected."""
+    from memory_assets.graph.sleep import creative_cycle
+
     started = perf_counter()
     outcome = creative_cycle(memory.open(context.partition_key), datetime.now(UTC))
     return dg.MaterializeResult(
@@ -45,6 +45,8 @@ def creative_links(context: dg.AssetExecutionContext, memory: MemoryResource) ->
 @told
 def clusters(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
     """Monthly: dense groups of memories as MetaPatterns, each with a summary; members are PART_OF them."""
+    from memory_assets.graph.sleep import cluster_cycle
+
     started = perf_counter()
     outcome = cluster_cycle(memory.open(context.partition_key), datetime.now(UTC))
     rows = [f"| {cluster.id} | {len(cluster.members)} | {cluster.cohesion:.2f} |" for cluster in outcome.clusters[:_SHOWN]]
@@ -93,6 +95,9 @@ def archived_memories(context: dg.AssetExecutionContext, memory: MemoryResource,
 
     Acts where its schedule runs it, or where the run's configuration says `archive: true`; otherwise it only looks.
     """
+    from memory_assets.graph.sleep import forget_cycle
+    from memory_assets.learn.briefing import renew_brief
+
     started = perf_counter()
     tenant = memory.open(context.partition_key)
     outcome = forget_cycle(tenant, datetime.now(UTC), dry_run=not config.archive)

@@ -11,13 +11,8 @@ from memory_assets.defs.failures import told
 from memory_assets.defs.partitions import TENANTS
 from memory_assets.defs.reached import note_seen
 from memory_assets.defs.resources import MemoryResource
-from memory_assets.graph.analyzer import analyze_changed
-from memory_assets.graph.edges import refresh_graph
-from memory_assets.graph.known_names import refresh_known_names
-from memory_assets.graph.sleep import decay_cycle
+from memory_assets.defs.settled import unless_settled
 from memory_assets.ingest.stamps import stored_stamp
-from memory_assets.learn.briefing import renew_brief
-from memory_assets.tana.freshness import store_activity
 
 GROUP = "graph"
 
@@ -30,8 +25,13 @@ GROUP = "graph"
     deps=[memories, stored_memories],
 )
 @told
+@unless_settled
 def graph_edges(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
     """Memories, entities and clusters as nodes; typed edges from links, wording, provenance, sessions and statements."""
+    from memory_assets.graph.analyzer import analyze_changed
+    from memory_assets.graph.edges import refresh_graph
+    from memory_assets.graph.known_names import refresh_known_names
+
     started = perf_counter()
     tenant = memory.open(context.partition_key)
     stamp = stored_stamp(tenant)
@@ -71,11 +71,16 @@ def graph_edges(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg
     deps=[graph_edges, freshness],
 )
 @told
+@unless_settled
 def relevance_scores(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
     """How much each active memory matters now: the daily sleep cycle. Archived memories that matter again return to recall.
 
     What a session's beginning is told is chosen anew by it.
     """
+    from memory_assets.graph.sleep import decay_cycle
+    from memory_assets.learn.briefing import renew_brief
+    from memory_assets.tana.freshness import store_activity
+
     started = perf_counter()
     tenant = memory.open(context.partition_key)
     store_activity(tenant)

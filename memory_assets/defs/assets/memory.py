@@ -8,9 +8,7 @@ from memory_assets.defs.assets.understanding import extracted_features
 from memory_assets.defs.failures import told
 from memory_assets.defs.partitions import TENANTS
 from memory_assets.defs.resources import MemoryResource
-from memory_assets.ingest.backfill import catch_up
-from memory_assets.ingest.memories import sync_memories
-from memory_assets.stores.moves import read_moves
+from memory_assets.defs.settled import unless_settled
 
 GROUP = "memory"
 
@@ -35,11 +33,16 @@ stored_memories = dg.AssetSpec(
     deps=[extracted_features],
 )
 @told
+@unless_settled
 def memories(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
     """The `memories` table: entries embedded and stored; changed ones supersede, vanished ones rest until they return.
 
     If the settings choose a better embedder than the one that is searched with, all memories are moved to it first.
     """
+    from memory_assets.ingest.backfill import catch_up
+    from memory_assets.ingest.memories import sync_memories
+    from memory_assets.stores.moves import read_moves
+
     started = perf_counter()
     tenant = memory.open(context.partition_key)
 
@@ -47,13 +50,10 @@ def memories(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.Ma
         context.log.info(f"embedded {done} of {total} memories")
 
     embedded_anew = catch_up(tenant, embedded)
-    outcome = sync_memories(
-        tenant.catalog,
-        tenant.memories,
-        lambda: memory.embedder(tenant),
-        embedded,
-        read_moves(tenant.folder),
-    )
+    moves = read_moves(tenant.folder)
+    outcome = sync_memories(tenant.catalog, tenant.memories, lambda: memory.embedder(tenant), embedded, moves)
+    if memory.settling(tenant).have_moved():
+        sync_memories(tenant.catalog, tenant.memories, lambda: memory.embedder(tenant), embedded, moves)
     seconds = perf_counter() - started
     return dg.MaterializeResult(
         data_version=dg.DataVersion(str(outcome.version)),

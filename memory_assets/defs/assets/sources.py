@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
@@ -10,10 +11,12 @@ from memory_assets.defs.failures import told
 from memory_assets.defs.partitions import TENANTS
 from memory_assets.defs.reached import note_seen
 from memory_assets.defs.resources import MemoryResource
-from memory_assets.ingest.scans import ScanOutcome, known_stamps, record_scan
+from memory_assets.defs.settled import unless_settled
 from memory_assets.ingest.stamps import source_stamp
 from memory_assets.models import FileStamp, Scan, Source
-from memory_assets.sources import claude_silos, pai_learning, pai_seed
+
+if TYPE_CHECKING:
+    from memory_assets.ingest.scans import ScanOutcome
 
 GROUP = "sources"
 
@@ -25,23 +28,32 @@ GROUP = "sources"
     owners=["team:memory"],
 )
 @told
+@unless_settled
 def silo_files(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
     """Every Claude Code memory file: its type, text and links, or why it is refused."""
+    from memory_assets.sources import claude_silos
+
     settings = memory.settings()
     return _materialize(context, memory, Source.CLAUDE_SILO, settings.claude_projects_dir, claude_silos.scan)
 
 
 @dg.asset(partitions_def=TENANTS, group_name=GROUP, kinds={"json", "duckdb"}, owners=["team:memory"])
 @told
+@unless_settled
 def seed_entries(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
     """The learnings and proposals of pai-seed's seed.json, entry by entry."""
+    from memory_assets.sources import pai_seed
+
     return _materialize(context, memory, Source.PAI_SEED, memory.settings().pai_seed, pai_seed.scan)
 
 
 @dg.asset(partitions_def=TENANTS, group_name=GROUP, kinds={"markdown", "duckdb"}, owners=["team:memory"])
 @told
+@unless_settled
 def learning_entries(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
     """PAI's LEARNING store: the four canonical homes, ratings and reflections."""
+    from memory_assets.sources import pai_learning
+
     return _materialize(context, memory, Source.PAI_LEARNING, memory.settings().pai_learning_dir, pai_learning.scan)
 
 
@@ -49,6 +61,8 @@ def _materialize(
     context: dg.AssetExecutionContext, memory: MemoryResource, source: Source, root: Path, scan: Callable[..., Scan]
 ) -> dg.MaterializeResult:
     """Scan a source for the tenant that the settings name; other tenants have no files of their own."""
+    from memory_assets.ingest.scans import known_stamps, record_scan
+
     started = perf_counter()
     tenant = memory.open(context.partition_key)
     known: dict[str, FileStamp] = known_stamps(tenant.catalog, source)
@@ -62,7 +76,7 @@ def _materialize(
     return dg.MaterializeResult(data_version=dg.DataVersion(outcome.data_version), metadata=_metadata(outcome, root, started))
 
 
-def _metadata(outcome: ScanOutcome, root: Path, started: float) -> dict[str, dg.MetadataValue]:
+def _metadata(outcome: "ScanOutcome", root: Path, started: float) -> dict[str, dg.MetadataValue]:
     """Counts alone: what is refused, and why, may quote a file."""
     return {
         "dagster/partition_row_count": dg.IntMetadataValue(sum(outcome.items_by_kind.values())),

@@ -11,7 +11,6 @@ from memory_assets.defs.partitions import TENANTS, partitioned_checks
 from memory_assets.defs.resources import MemoryResource
 from memory_assets.tana.config import integration
 from memory_assets.tana.errors import TanaAwayError
-from memory_assets.tana.freshness import store_activity
 from memory_assets.tenants import Tenant
 
 GROUP = "tana"
@@ -120,6 +119,7 @@ def tana_learnings(context: dg.AssetExecutionContext, memory: MemoryResource) ->
 def freshness(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
     """What keeps learnings alive in Tana: the activity of what they are linked to, for the scores."""
     from memory_assets.operations.pai_context import read_tana_activity
+    from memory_assets.tana.freshness import store_activity
 
     started = perf_counter()
     tenant = memory.open(context.partition_key)

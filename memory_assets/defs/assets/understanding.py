@@ -8,9 +8,7 @@ from memory_assets.defs.assets.sources import learning_entries, seed_entries, si
 from memory_assets.defs.failures import told
 from memory_assets.defs.partitions import TENANTS
 from memory_assets.defs.resources import MemoryResource
-from memory_assets.ingest.entries import refresh_entries
-from memory_assets.ingest.features import extract_features
-from memory_assets.stores.moves import read_moves
+from memory_assets.defs.settled import unless_settled
 
 GROUP = "understanding"
 
@@ -23,8 +21,12 @@ GROUP = "understanding"
     deps=[silo_files, seed_entries, learning_entries],
 )
 @told
+@unless_settled
 def memory_entries(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
     """Everything from the sources that is to be remembered, in one shape: one text, its kind, times, tags and provenance."""
+    from memory_assets.ingest.entries import refresh_entries
+    from memory_assets.stores.moves import read_moves
+
     started = perf_counter()
     tenant = memory.open(context.partition_key)
     outcome = refresh_entries(tenant.catalog, read_moves(tenant.folder))
@@ -48,8 +50,11 @@ def memory_entries(context: dg.AssetExecutionContext, memory: MemoryResource) ->
     deps=[memory_entries],
 )
 @told
+@unless_settled
 def extracted_features(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
     """Entities, actions and auto-tags of every text, extracted once per text and pipeline."""
+    from memory_assets.ingest.features import extract_features
+
     started = perf_counter()
     tenant = memory.open(context.partition_key)
     outcome = extract_features(
