@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from memory_assets.ingest.stamps import disk_stamp, given_stamp, made_stamp
+from memory_assets.ingest.stamps import SETTLED, disk_stamp, given_stamp, made_stamp, sources_stamp
 from memory_assets.stores.files import replace_file
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     Step = Callable[[dg.AssetExecutionContext, MemoryResource], dg.MaterializeResult]
 
-_NAME = "settled.json"
 _DONE = frozenset(
     """
     files_read files_vanished added changed removed analysed failed texts_per_second updated superseded vanished returned
@@ -48,8 +47,9 @@ class Settling:
         self._checked: list[str] = []
         self._failed = False
         tenant.catalog.watch()
-        self._given, self._tables = given_stamp(tenant), disk_stamp(tenant.settings, tenant.name)
-        last = _read(tenant.folder / _NAME)
+        self._given = f"{sources_stamp(tenant.settings)} {given_stamp(tenant)}"
+        self._tables = disk_stamp(tenant.settings, tenant.name)
+        last = _read(tenant.folder / SETTLED)
         self._last: Mapping[str, Any] = last if self._tables and last.get("stamp") == self._stamp() else {}
         self._looked = not self._last
         if self._looked:
@@ -98,7 +98,7 @@ class Settling:
         is_ours = self._tables == disk_stamp(tenant.settings, tenant.name) and tenant.catalog.is_undisturbed
         if self._reports and self._tables and is_ours and not (self._failed or tenant.settings.chat_model):
             note = {"stamp": self._stamp(), "reports": self._reports, "checked": self._checked}
-            replace_file(tenant.folder / _NAME, json.dumps(note))
+            replace_file(tenant.folder / SETTLED, json.dumps(note))
 
     def _stamp(self) -> str:
         return f"{self._given} {self._tables} {made_stamp(self._tenant)}"

@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 
 
 ABSENT = "absent"
+SETTLED = "settled.json"
+"""In a tenant's folder: in which state of the world the last run found nothing left to do. Its stamp begins with that of the sources."""
 _PROGRAM = Path(__file__).parents[1]
 _NOT_GIVEN = frozenset(
-    {"vectors", "catalog.duckdb", "catalog.duckdb.wal", "brief.json", "settled.json", "sessions", "noted.json", "keys"}
+    {"vectors", "catalog.duckdb", "catalog.duckdb.wal", "brief.json", SETTLED, "sessions", "noted.json", "keys"}
 )
 """Of a tenant's folder: what runs write, and what no run reads."""
 
@@ -34,31 +36,36 @@ def source_stamp(tenant: "Tenant", source: Source, path: Path) -> str:
     if not digests:
         return ABSENT
     store = _stat(Path(tenant.settings.tenant_vectors_uri(tenant.name)))
-    return blake2b(json.dumps([digests, store], sort_keys=True).encode(), digest_size=16).hexdigest()
+    return _digest(digests, store)
 
 
-def given_stamp(tenant: "Tenant") -> str:
-    """All that the main job is given, and does not write itself: sources, settings, what is installed, the tenant's files, the day."""
-    settings = tenant.settings
-    given = (
-        f"{datetime.now(UTC):%Y-%m-%d}",
-        settings.model_dump_json(),
+def sources_stamp(settings: "Settings") -> str:
+    """The state of all sources that are files."""
+    return _digest(
         stat_digests(Source.CLAUDE_SILO, settings.claude_projects_dir),
         stat_digests(Source.PAI_SEED, settings.pai_seed),
         stat_digests(Source.PAI_LEARNING, settings.pai_learning_dir),
+    )
+
+
+def given_stamp(tenant: "Tenant") -> str:
+    """What else the main job is given, and does not write itself: settings, what is installed, the tenant's files, the day."""
+    settings = tenant.settings
+    return _digest(
+        f"{datetime.now(UTC):%Y-%m-%d}",
+        settings.model_dump_json(),
         *(_stat(getattr(settings, name)) for name in ("pai_config", "pai_mapping")),
         *map(_stat, map(Path, sys.path)),
         *(f"{path} {_stat(path)}" for path in _files(_PROGRAM, {"__pycache__"})),
         *(f"{path} {_stat(path)}" for path in _files(tenant.folder, _NOT_GIVEN)),
     )
-    return blake2b(json.dumps(given, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
 def made_stamp(tenant: "Tenant") -> str:
     """What the main job has made: the folders of the tables, which show a file that is gone, the catalog and the brief."""
     tables = sorted(Path(tenant.settings.tenant_vectors_uri(tenant.name)).glob("*.lance/*"))
     files = (*tables, tenant.catalog.path, tenant.catalog.log_path, tenant.folder / "brief.json")
-    return blake2b(".".join(map(_stat, files)).encode(), digest_size=16).hexdigest()
+    return _digest(*map(_stat, files))
 
 
 def disk_stamp(settings: "Settings", tenant: str) -> str | None:
@@ -77,6 +84,10 @@ def stored_stamp(tenant: "Tenant") -> str:
     """
     memories, relations = tenant.memories, tenant.relations
     return f"{len(memories)}-{memories.last_updated()}.{len(relations)}-{relations.last_stated()}"
+
+
+def _digest(*parts: object) -> str:
+    return blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
 def _files(folder: Path, left_out: Collection[str]) -> Iterator[Path]:

@@ -1,10 +1,16 @@
 """What a run of the main job reports, whoever runs it: what each step did, and which checks failed."""
 
-from typing import Any
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, Field
 
 from memory_assets.operations.answers import Answer, LocalTime, listed
+
+if TYPE_CHECKING:
+    from memory_assets.tenants import Tenant
 
 _SHOWN = {
     "silo_files": ("files_read", "files_unchanged", "files_vanished", "refused"),
@@ -17,6 +23,25 @@ _SHOWN = {
     "relevance_scores": ("written", "below_archive_threshold", "woken_from_archive"),
 }
 """Step -> the figures of it that a person wants to see; those that are zero are left out."""
+
+
+@contextmanager
+def standing_by(tenant: "Tenant") -> Iterator[None]:
+    """Let what reads texts be loaded meanwhile, if files have changed since the last run.
+
+    Raises:
+        SettingsError: the pipeline named in the settings is not installed.
+    """
+    from memory_assets.ingest.stamps import SETTLED, sources_stamp
+    from memory_assets.language import workers
+
+    try:
+        settled = json.loads((tenant.folder / SETTLED).read_bytes())["stamp"]
+    except (OSError, ValueError, KeyError):
+        settled = ""
+    changed = tenant.is_sources_tenant and not settled.startswith(sources_stamp(tenant.settings))
+    with workers.standing_by(tenant.analyzer) if changed else nullcontext():
+        yield
 
 
 class StepReport(Answer):

@@ -100,10 +100,9 @@ def test_what_is_written_beside_a_run_is_looked_at_by_the_next(write_silo: Write
 
 def test_a_derivation_beside_a_run_is_noticed(tenant: Tenant) -> None:
     settling = Settling(tenant)
-    with Catalog(str(tenant.catalog.path), 1.0).write():
-        pass
-    with tenant.catalog.write():
-        pass
+    for catalog in (Catalog(str(tenant.catalog.path), 1.0), tenant.catalog):
+        with catalog.write() as connection:
+            connection.execute("INSERT INTO graph_touched VALUES (1, 2)")
     settling.keep_report("silo_files", dg.MaterializeResult())
     settling.close()
     assert not is_settled()
