@@ -62,8 +62,8 @@ def given_stamp(tenant: "Tenant") -> str:
 
 
 def made_stamp(tenant: "Tenant") -> str:
-    """What the main job has made: the folders of the tables, which show a file that is gone, the catalog and the brief."""
-    tables = sorted(Path(tenant.settings.tenant_vectors_uri(tenant.name)).glob("*.lance/*"))
+    """What the main job has made: every file of the tables, so that damage shows, the catalog and the brief."""
+    tables = _files(Path(tenant.settings.tenant_vectors_uri(tenant.name)), ())
     files = (*tables, tenant.catalog.path, tenant.catalog.log_path, tenant.folder / "brief.json")
     return _digest(*map(_stat, files))
 
