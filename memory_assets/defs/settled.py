@@ -8,6 +8,7 @@ note holds counts and ids; losing it costs one look.
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import wraps
 from pathlib import Path
 from time import perf_counter
@@ -98,7 +99,8 @@ class Settling:
         is_ours = self._tables == disk_stamp(tenant.settings, tenant.name) and tenant.catalog.is_undisturbed
         if self._reports and self._tables and is_ours and not (self._failed or tenant.settings.chat_model):
             note = {"stamp": self._stamp(), "reports": self._reports, "checked": self._checked}
-            replace_file(tenant.folder / SETTLED, json.dumps(note))
+            with suppress(OSError):
+                replace_file(tenant.folder / SETTLED, json.dumps(note))
 
     def _stamp(self) -> str:
         return f"{self._given} {self._tables} {made_stamp(self._tenant)}"
