@@ -41,7 +41,7 @@ class Words:
     """Term -> its number."""
     starts: "npt.NDArray[np.int64]"
     """Where the postings of each term begin, and where the last end."""
-    rows: "npt.NDArray[np.intp]"
+    rows: "npt.NDArray[np.int32]"
     """The row of each posting."""
     weights: "npt.NDArray[np.float32]"
     """BM25 of each posting without the inverse document frequency."""
@@ -70,7 +70,7 @@ class Words:
         relative = lengths[rows] / (mean_length or lengths.mean() or 1)
         weights = counts * (_K1 + 1) / (counts + _K1 * (1 - _B + _B * relative))
         starts = np.searchsorted(terms_in_order, np.arange(len(codes) + 1))
-        return cls(codes, starts, rows, weights.astype(np.float32), len(row))
+        return cls(codes, starts, rows.astype(np.int32), weights.astype(np.float32), len(row))
 
     @property
     def nbytes(self) -> int:
