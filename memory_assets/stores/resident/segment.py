@@ -71,6 +71,7 @@ class Segment:
         for batch in chain([pa.RecordBatch.from_pylist([], schema)], batches):
             vectors.append(Vectors.of(_matrix(batch.column(column))))
             meanings.append(Meanings.of(_matrix(batch.column(meaning)) if meaning in schema.names else np.zeros((len(batch), 0))))
+            # Copied: Arrow keeps a batch from LanceDB, its vectors included, as long as one of its columns is kept.
             rows.append(batch.select(others.names).take(pa.array(np.arange(len(batch)))))
         table = pa.Table.from_batches(rows, others)
         return cls._of(table, column, Vectors.joined(vectors), Meanings.joined(meanings), stem, mean_length)
