@@ -129,11 +129,11 @@ class _Filling:
         self._chosen = Allotment()
 
     def tell(self, reserve: int) -> None:
-        """Tell nodes with their texts, then give cut ones what is left."""
+        """Tell nodes with what is new in their texts, then give what is left to the rest of them."""
         share = max(_FEWEST, self._most // _SHARES)
         self._room -= reserve
         self._place_new(share)
-        self._expand()
+        self._complete()
         self._room += reserve
 
     def name(self) -> None:
@@ -158,8 +158,7 @@ class _Filling:
             self._room = self._most - tokens - 2 * _JOINT
             before = self._state()
             if self._most >= SUMMARY_BELOW:
-                self._expand()
-                self._place_all(_EVERYTHING)
+                self._complete()
             self.name()
             if self._state() == before:
                 break
@@ -201,7 +200,7 @@ class _Filling:
                 continue
             if told and any(told <= other for other in holding[min(told, key=lambda word: (-rare[word], word))]):
                 continue
-            self._place(node, most)
+            self._place(node, most, focused=True)
             if node in self._chosen.texts:
                 said |= told
                 for word in told:
@@ -217,54 +216,54 @@ class _Filling:
                 worths[node] *= _REPLACED
         return worths
 
-    def _place_all(self, most: int) -> None:
-        """Tell, as long as there is room, every node that is not told yet and has something to tell."""
-        for node, ranked in self._nodes.items():
-            if self._room < _LEAST:
-                break
-            if node not in self._chosen.texts and not ranked.only_named:
-                self._place(node, most)
-
-    def _place(self, node: str, most: int) -> None:
+    def _place(self, node: str, most: int, *, focused: bool) -> None:
         """Tell a node with at most `most` tokens of its text, or as many as there is room for, if that says anything."""
         ranked = self._nodes[node]
         section = self._form.section(ranked)
         heading = count_tokens(section) + _JOINT if section and section not in self._sections else 0
-        allowed, cost = most, self._cost(ranked, most)
+        allowed, cost = most, self._cost(ranked, most, focused=focused)
         if cost + heading > self._room:
-            allowed = self._room - heading - self._cost(ranked, 0)
-            cost = self._cost(ranked, allowed)
-            if allowed < min(_LEAST, most) or cost + heading > self._room:
+            allowed = self._room - heading - self._cost(ranked, 0, focused=focused)
+            if allowed < min(_LEAST, most):
+                return
+            cost = self._cost(ranked, allowed, focused=focused)
+            if cost + heading > self._room:
                 return
         if node in self._chosen.named:
             self._chosen.named.remove(node)
             self._room += self._costs[node]
         self._chosen.texts[node] = allowed
-        self._chosen.focused.add(node)
+        if focused:
+            self._chosen.focused.add(node)
         self._sections.add(section)
         self._costs[node] = cost
         self._room -= cost + heading
 
-    def _cost(self, ranked: Ranked, most: int) -> int:
+    def _cost(self, ranked: Ranked, most: int, *, focused: bool) -> int:
         """Tokens of a node with at most `most` tokens of its text."""
-        return count_tokens(self._form.piece(ranked, most, focused=True)) + _JOINT
+        return count_tokens(self._form.piece(ranked, most, focused=focused)) + _JOINT
 
-    def _expand(self) -> None:
-        """Give texts that were cut more of the room that is left, the most relevant first."""
-        for node in sorted(self._chosen.texts, key=list(self._nodes).index):
+    def _complete(self) -> None:
+        """Give the whole texts of nodes the room that is left, the most relevant first, whether they are told in part or not at all."""
+        for node, ranked in self._nodes.items():
             if self._room < _LEAST // 2:
                 break
-            ranked, told = self._nodes[node], self._chosen.texts[node]
-            for allowed in (_EVERYTHING, told + self._room - _JOINT):
-                cost = count_tokens(self._form.piece(ranked, allowed, focused=False)) + _JOINT
-                if cost - self._costs[node] <= self._room:
-                    break
-            else:
-                continue
-            self._chosen.texts[node] = allowed
-            self._chosen.focused.discard(node)
-            self._room -= cost - self._costs[node]
-            self._costs[node] = cost
+            if node in self._chosen.texts:
+                self._expand(node)
+            elif not ranked.only_named:
+                self._place(node, _EVERYTHING, focused=False)
+
+    def _expand(self, node: str) -> None:
+        """Tell more of a text that was cut."""
+        ranked, told = self._nodes[node], self._chosen.texts[node]
+        for allowed in (_EVERYTHING, told + self._room - _JOINT):
+            cost = self._cost(ranked, allowed, focused=False)
+            if cost - self._costs[node] <= self._room:
+                self._chosen.texts[node] = allowed
+                self._chosen.focused.discard(node)
+                self._room -= cost - self._costs[node]
+                self._costs[node] = cost
+                return
 
     def _shrink(self, over: int) -> None:
         """Take away about as much as there is too much, at the least relevant node; in the end the frame."""

@@ -3,7 +3,7 @@
 # pyarrow.compute makes its functions when it is imported.
 # pyright: reportAttributeAccessIssue=false
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -37,15 +37,16 @@ class Names:
         """Rows of these names, however they are capitalised."""
         return np.flatnonzero(self._are({name.lower() for name in names}))
 
+    def within(self, texts: Sequence[str]) -> list[list[int]]:
+        """Rows of the names that stand in each text as words."""
+        runs = [_runs(text) for text in texts]
+        rows = np.flatnonzero(self._are(set().union(*runs)))
+        names = self._folded.take(pa.array(rows)).to_pylist()
+        return [[row for row, name in zip(rows.tolist(), names, strict=True) if name in held] for held in runs]
+
     def near(self, topic: str) -> "npt.NDArray[np.intp]":
         """Rows of names that are the topic, stand in it as words, or are like it."""
-        spoken = words(topic)
-        runs = {
-            " ".join(spoken[start:end])
-            for start in range(len(spoken))
-            for end in range(start + 1, min(len(spoken), start + _MOST_WORDS) + 1)
-        }
-        held = self._are({run for run in runs if len(run) >= _SHORTEST_HELD})
+        held = self._are(_runs(topic))
         return np.flatnonzero(self._are({topic.lower()}) | self._loose & (held | self._like(topic)))[:_MOST_FOUND]
 
     def _are(self, wanted: set[str]) -> "npt.NDArray[np.bool_]":
@@ -61,3 +62,14 @@ class Names:
             names = self._folded.take(pa.array(rows)).to_pylist()
             alike[rows] = cdist([topic.lower()], names, scorer=Levenshtein.distance, score_cutoff=_SLIPS)[0] <= _SLIPS
         return alike
+
+
+def _runs(text: str) -> set[str]:
+    """The words of a text, and what stands together in it."""
+    spoken = words(text)
+    runs = {
+        " ".join(spoken[start:end])
+        for start in range(len(spoken))
+        for end in range(start + 1, min(len(spoken), start + _MOST_WORDS) + 1)
+    }
+    return {run for run in runs if len(run) >= _SHORTEST_HELD}

@@ -4,19 +4,23 @@ While another process writes the catalog for longer than a moment, the store ans
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from memory_assets.context.kept import Kept, current_catalog, no_catalog
 from memory_assets.context.memory_graph import graph_neighbours
-from memory_assets.context.model import Category, Fields, Neighbours, Node
+from memory_assets.context.model import Category, Fields, Link, Neighbours, Node
 from memory_assets.context.passages import stems
 from memory_assets.context.resolver import Candidate
 from memory_assets.errors import StoreBusyError
 from memory_assets.language.embedders.protocol import EmbedderError
 from memory_assets.models import Memory, State
+from memory_assets.recall.question import words
+from memory_assets.stores.filters import Filters
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -26,6 +30,12 @@ if TYPE_CHECKING:
     from memory_assets.tenants import Tenant
 
 _NAME_LENGTH = 80
+_MOST_READ_FOR_NAMES = 40
+"""Memories of one step whose texts are read for names."""
+_MOST_NAMES = 20
+"""Entities of one step that are looked for in texts ..."""
+_MOST_NAMING = 60
+"""... and memories in which they are."""
 _OLDER_VERSIONS = 5
 _INTERNAL = frozenset(
     """
@@ -98,21 +108,46 @@ class StoreReader:
     def neighbours(self, ids: Collection[str], scores: Mapping[str, float], most: int) -> Neighbours:
         """As `Reader.neighbours`: typed edges in both directions, and mentions of entities."""
         numbers = np.array([int(node) for node in ids if _is_number(node)], np.int64)
-        return graph_neighbours(self._view, numbers, scores, most) if self._tenant.memories.exists else Neighbours()
+        if not self._tenant.memories.exists:
+            return Neighbours()
+        known = graph_neighbours(self._view, numbers, scores, most)
+        linked = {(link.origin, link.target) for link in known.links}
+        named = [link for link in self._named_links(ids) if (link.origin, link.target) not in linked]
+        return replace(known, links=(*known.links, *named))
+
+    def _named_links(self, ids: Collection[str]) -> list[Link]:
+        """Mentions in the texts of memories that nothing has linked: the graph knows the name by another memory."""
+        memories = [memory for node in ids if (memory := self._memories.get(node))][:_MOST_READ_FOR_NAMES]
+        links = [
+            Link(str(memory.id), str(name["id"]), "MENTIONS")
+            for memory, rows in zip(memories, self.kept.names.within([each.content for each in memories]), strict=True)
+            for name in self.kept.named.take(pa.array(rows, pa.int64())).to_pylist()
+            if name["entity"]
+        ]
+        things = list(self.things_of(ids).values())[:_MOST_NAMES]
+        if not things:
+            return links
+        found = self._tenant.memories.matching(
+            " ".join(thing.name for thing in things), _MOST_NAMING, Filters(), columns=("content",)
+        )
+        said = [(str(row["id"]), f" {' '.join(words(row['content']))} ") for row in found.to_pylist()]
+        for thing in things:
+            name = f" {' '.join(words(thing.name))} "
+            links += [Link(thing.id, memory, "MENTIONS", forward=False) for memory, text in said if name in text]
+        return links
 
     def fields(self, ids: Collection[str]) -> dict[str, Fields]:
         """As `Reader.fields`: project and author of a memory, and what its source says of it beside its text."""
         return {node: fields for node in ids if (memory := self._memories.get(node)) and (fields := _fields(memory))}
 
     def search(self, topic: str, limit: int) -> dict[str, float]:
-        """As `Reader.search`; by words alone where the embedder is away."""
+        """As `Reader.search`; nothing where nothing fits, and by words alone where the embedder is away."""
         from memory_assets.recall.search import search_with_bridges
-        from memory_assets.stores.filters import Filters
 
         if not self._tenant.memories.exists:
             return {}
         try:
-            findings = search_with_bridges(self._tenant, topic, limit=limit, bridges=0)
+            findings = search_with_bridges(self._tenant, topic, limit=limit, bridges=0, floor=True)
         except EmbedderError as error:
             self.warnings.append(f"Meaning was not compared: {error}")
             rows = self._tenant.memories.matching(topic, limit, Filters())

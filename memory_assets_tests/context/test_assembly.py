@@ -96,6 +96,18 @@ def test_why_a_memory_is_linked_is_told_once_and_a_guessed_time_is_no_date(tenan
     assert found["1"]["created"]
 
 
+def test_a_memory_that_holds_a_known_name_is_linked_although_nothing_has_linked_it(
+    tenant: Tenant, remember: Remember, mention: Callable
+):
+    remember("Sunniva helps with the greenhouse.")
+    remember("Sunniva must not eat walnuts.")
+    remember("Casper sent a card.")
+    mention(9_000, "Sunniva", 3)
+    found = {node["id"]: node for node in told(tenant, "1")["nodes"]}
+    assert [link["type"] for link in found["2"]["path"]] == ["MENTIONS", "MENTIONS"]
+    assert "id 1 and this mention Sunniva" in context(tenant, ["1"]).document
+
+
 def test_topics_blend_and_what_joins_them_leads(tenant: Tenant, remember: Remember, mention: Callable):
     remember("Wanda repairs the organ.")
     remember("The quay is closed in March.")
