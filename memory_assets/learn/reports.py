@@ -43,7 +43,9 @@ def mine_output(checked: Checked) -> str:
         "low": levels.count("LOW"),
         "without_sentiment": levels.count(""),
         "quotes": [
-            _quote(each.evidence.at, each.level, each.evidence.quote) for each in signals.reflections if each.level == "HIGH"
+            {"timestamp": each.evidence.at, "signal": each.level, "quote": each.evidence.quote}
+            for each in signals.reflections
+            if each.level == "HIGH"
         ],
     }
     rated = {
@@ -154,10 +156,6 @@ def _yaml(value: object) -> str:
     if isinstance(value, list):
         return "".join(f"\n  - {each}" for each in value)
     return str(value)
-
-
-def _quote(at: str, level: str, text: str) -> dict[str, str]:
-    return {"timestamp": at, "signal": level, "quote": text}
 
 
 def _json(value: object) -> str:

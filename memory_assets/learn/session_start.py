@@ -68,7 +68,8 @@ def session_start(places: "Places", hook: Hook) -> str:
         OSError: what was told cannot be noted.
     """
     project = project_of(Path(hook.directory or "."))
-    if places.session_start == "off" or hook.source == _COPIED or _is_quiet(places.folder, project):
+    quiet = project is not None and project.folder in _quiet_projects(places.folder)
+    if quiet or places.session_start == "off" or hook.source == _COPIED:
         return ""
     brief = read_brief(places.folder)
     told = _told(places.folder, hook) if hook.source in _TOLD_BEFORE else set[str]()
@@ -132,10 +133,6 @@ def _nudges(places: "Places") -> list[str]:
             f"{noted:,} sentence{'' if noted == 1 else 's'} of earlier sessions noted but not stored: `memory noted` lists them."
         )
     return nudges
-
-
-def _is_quiet(folder: Path, project: Project | None) -> bool:
-    return project is not None and project.folder in _quiet_projects(folder)
 
 
 def _quiet_projects(folder: Path) -> set[str]:

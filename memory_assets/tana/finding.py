@@ -90,7 +90,9 @@ class Finder:
         for node in sorted(self.by_seed_id(open_entries).values(), key=lambda node: (node.created or _LONG_AGO, node.id)):
             if node.id not in mapped:
                 for seed_id in self.read(node.id).texts(SEED_ID):
-                    if seed_id in open_entries and self._has_tag(node, open_entries[seed_id].tag):
+                    if seed_id in open_entries and self._schema.tags[open_entries[seed_id].tag] in {
+                        each.id for each in node.tags
+                    }:
                         self._books.map(open_entries.pop(seed_id).seed_id, node.id)
                         mapped.add(node.id)
         for tag in self._schema.fields:
@@ -129,9 +131,6 @@ class Finder:
         return equivalent(content, entry.fields[CONTENT]) and not any(
             other in self._seed.entries or other in self._books.nodes for other in others
         )
-
-    def _has_tag(self, node: Node, tag: str) -> bool:
-        return self._schema.tags[tag] in {each.id for each in node.tags}
 
     def read(self, node: str) -> Outline:
         """What a node says; nothing where Tana fails on it."""

@@ -162,4 +162,4 @@ def _names(text: str, features: object) -> Iterator[tuple[str, str]]:
 def _searchable(name: str) -> str:
     """What to search for: the first word, since a node may be spelt otherwise in the rest."""
     words = re.findall(r"\w+", name.lstrip("@#"))
-    return max(words[:1] or [name], key=len).casefold()
+    return (words[0] if words else name).casefold()

@@ -12,13 +12,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 from memory_assets.errors import StoreBusyError
 from memory_assets.stores.locks import locked
 from memory_assets.tana.activity import read_activity
 from memory_assets.tana.books import Books
-from memory_assets.tana.changes import GONE, Changes, Linked
+from memory_assets.tana.changes import GONE, Changes
 from memory_assets.tana.client import TanaClient, Workspace
 from memory_assets.tana.entries import Entry, SeedFile, read_seed
 from memory_assets.tana.errors import (
@@ -306,12 +307,15 @@ class _Sync:
     def _carry_out_changes(self, work: Changes, changes: dict[str, str], leaving: list[str]) -> None:
         total, done = len(changes) + len(leaving), 0
         for seed_id in leaving:
-            self._attempt(seed_id, lambda seed_id=seed_id: work.take_out(seed_id))
+            self._attempt(seed_id, partial(work.take_out, seed_id))
             done += 1
             self._progress(done, total)
         linked = work.links([self._wanted[seed_id] for seed_id in changes])
         for seed_id, change in changes.items():
-            self._change_one(seed_id, work.create if change == "create" else work.update, linked)
+            entry, found = self._wanted[seed_id], linked.get(seed_id)
+            links, unknown = found or ([], [])
+            write = work.create if change == "create" else work.update
+            self._attempt(seed_id, partial(write, entry, found), links, unknown)
             done += 1
             self._progress(done, total)
         for seed_id in changes:  # what names a learning that was made after it
@@ -319,11 +323,6 @@ class _Sync:
             if known.digest == entry.digest and known.links.get(RELATED_LEARNINGS, []) != work.named(entry):
                 with suppress(TanaRefusedError, TanaFaultError):
                     work.update(entry, linked.get(seed_id))
-
-    def _change_one(self, seed_id: str, work: Callable[[Entry, Linked | None], str], linked: dict[str, Linked]) -> None:
-        entry, found = self._wanted[seed_id], linked.get(seed_id)
-        links, unknown = found or ([], [])
-        self._attempt(seed_id, lambda: work(entry, found), links, unknown)
 
     def _attempt(self, seed_id: str, work: Callable[[], str], links: Iterable[Link] = (), unknown: Iterable[str] = ()) -> None:
         """Do one entry's change; a refusal is that entry's alone."""
