@@ -109,7 +109,7 @@ def _embedder(tenant: Tenant) -> Iterator[Finding]:
     elif choice.reason:
         yield Finding("note", f"embedder {choice.name}, a fallback: {choice.reason}", choice.command or "")
     else:
-        yield Finding("ok", f"embedder {choice.name}")
+        yield Finding("ok", f"embedder {choice.name}{'' if choice.offline else ', which was not asked; `memory health` asks it'}")
     stored = tenant.memories.columns.embedder if tenant.exists else None
     if stored and stored != choice.name:
         spec_in_use(tenant.settings.embedder, stored)

@@ -202,6 +202,12 @@ def test_doctor_never_shows_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "very-secret" not in json.dumps(invoke_json("doctor", "--settings"))
 
 
+def test_doctor_says_that_a_service_was_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMORY_EMBEDDER", "ollama")
+    (found,) = [each for each in invoke_json("doctor")["findings"] if each["what"].startswith("embedder")]
+    assert found["what"].endswith("was not asked; `memory health` asks it")
+
+
 def test_doctor_begins_with_what_is_broken_and_lists_settings_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEMORY_EMBEDDER", "sentence-transformers:none")
     lines = invoke("doctor").output.splitlines()
