@@ -10,13 +10,12 @@ import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import wraps
-from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from memory_assets.ingest.stamps import SETTLED, disk_stamp, given_stamp, made_stamp, sources_stamp
+from memory_assets.ingest.stamps import SETTLED, disk_stamp, given_stamp, made_stamp, read_settled, sources_stamp
 from memory_assets.stores.files import replace_file
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ class Settling:
         tenant.catalog.watch()
         self._given = f"{sources_stamp(tenant.settings)} {given_stamp(tenant)}"
         self._tables = disk_stamp(tenant.settings, tenant.name)
-        last = _read(tenant.folder / SETTLED)
+        last = read_settled(tenant)
         self._last: Mapping[str, Any] = last if self._tables and last.get("stamp") == self._stamp() else {}
         self._looked = not self._last
         if self._looked:
@@ -121,10 +120,3 @@ def unless_settled(step: "Step") -> "Step":
         return result
 
     return look
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return {}

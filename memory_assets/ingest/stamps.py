@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from datetime import UTC, datetime
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from memory_assets.models import Source
 from memory_assets.sources.digests import stat_digests
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 ABSENT = "absent"
 SETTLED = "settled.json"
-"""In a tenant's folder: in which state of the world the last run found nothing left to do. Its stamp begins with that of the sources."""
+"""In a tenant's folder: what the last run left settled."""
 _PROGRAM = Path(__file__).parents[1]
 _NOT_GIVEN = frozenset(
     {"vectors", "catalog.duckdb", "catalog.duckdb.wal", "brief.json", SETTLED, "sessions", "noted.json", "keys"}
@@ -37,6 +37,15 @@ def source_stamp(tenant: "Tenant", source: Source, path: Path) -> str:
         return ABSENT
     store = _stat(Path(tenant.settings.tenant_vectors_uri(tenant.name)))
     return _digest(digests, store)
+
+
+def read_settled(tenant: "Tenant") -> dict[str, Any]:
+    """What the last run left settled, and under `stamp` in which state of the world, beginning with the sources; empty where nothing."""
+    try:
+        found = json.loads((tenant.folder / SETTLED).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def sources_stamp(settings: "Settings") -> str:

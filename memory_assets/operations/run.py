@@ -1,6 +1,5 @@
 """What a run of the main job reports, whoever runs it: what each step did, and which checks failed."""
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
@@ -32,13 +31,10 @@ def standing_by(tenant: "Tenant") -> Iterator[None]:
     Raises:
         SettingsError: the pipeline named in the settings is not installed.
     """
-    from memory_assets.ingest.stamps import SETTLED, sources_stamp
+    from memory_assets.ingest.stamps import read_settled, sources_stamp
     from memory_assets.language import workers
 
-    try:
-        settled = json.loads((tenant.folder / SETTLED).read_bytes())["stamp"]
-    except (OSError, ValueError, KeyError):
-        settled = ""
+    settled = str(read_settled(tenant).get("stamp"))
     changed = tenant.is_sources_tenant and not settled.startswith(sources_stamp(tenant.settings))
     with workers.standing_by(tenant.analyzer) if changed else nullcontext():
         yield
