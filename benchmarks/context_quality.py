@@ -2,9 +2,9 @@
 
     python benchmarks/context_quality.py [--worlds 4] [--projects 8] [--home DIR] [--json]
 
-Each world is invented: the memory of a team (`context_teams.py`) or of a household (`context_households.py`) with much talk and facts that
-change. A task names an undertaking and what is to be done, in words of its own, and needs two to five facts, of which only the newest
-count. A fact is there where the words that state it are in the text.
+Each world is invented: the memory of a team (`context_teams.py`), a household (`context_households.py`) or a laboratory
+(`context_laboratories.py`) with much talk and facts that change. A task names an undertaking and what is to be done, in words of its own,
+and needs two to five facts, of which only the newest count. A fact is there where the words that state it are in the text.
 
 `hits` are the whole texts of search's hits one below the other, without anything around them, the last cut to the budget; `printed` is
 what `memory search` prints, cut to the budget. The budget is counted with tiktoken over the whole text of each. `stale` is the share of
@@ -21,6 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from context_households import Household
+from context_laboratories import Laboratory
 from context_teams import Task, Team
 
 from memory_assets.graph.edges import refresh_graph
@@ -34,7 +35,7 @@ from memory_assets.tenants import Tenant
 
 BUDGETS = (500, 1_000, 2_000, 4_000)
 HITS = 60
-KINDS = {"team": Team, "household": Household}
+KINDS = {"team": Team, "household": Household, "laboratory": Laboratory}
 Teller = Callable[[Tenant, Task, int], str]
 
 
@@ -64,7 +65,7 @@ def told(text: str) -> str:
     return " ".join(text.replace("\n>", " ").split())
 
 
-def measure(tenants: list[tuple[Tenant, Team | Household]]) -> dict[str, dict[int, dict[str, float]]]:
+def measure(tenants: list[tuple[Tenant, Team | Household | Laboratory]]) -> dict[str, dict[int, dict[str, float]]]:
     result: dict[str, dict[int, dict[str, float]]] = {}
     for name, teller in TELLERS.items():
         for budget in BUDGETS:
