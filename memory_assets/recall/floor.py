@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from memory_assets.language.embedders.calibration import scale_of
 from memory_assets.language.embedders.context import meanings_of
-from memory_assets.recall.speakers import named_in
+from memory_assets.recall.speakers import names_somebody
 from memory_assets.stores.writing import is_unspaced
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def anything_fits(
     if view.terms.unspaced >= _OTHER_SCRIPT and not is_unspaced(question.text):
         return True
     scale = scale_of(embedder.name, store.columns.scale)
-    if not scale.tells_the_foreign or store.columns.meaning is None or any(map(named_in(question), view.timeline.authors.names)):
+    if not scale.tells_the_foreign or store.columns.meaning is None or names_somebody(question, view.timeline.authors):
         return True
     nearest = store.alike(meanings_of(embedder, [question.text])[0], 1, filters)["similarity"].to_numpy()
     return len(nearest) > 0 and float(scale.similarity(nearest)[0]) >= LEAST_SIMILARITY

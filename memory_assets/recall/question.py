@@ -82,12 +82,11 @@ def _bare(word: str) -> str:
 
 
 def replace_words(text: str, other: Callable[[str, bool], str | None]) -> str:
-    """The text with other words where `other` gives one, told the word, lower-case, and whether it has a possessive ending."""
+    """The text with other words where `other` gives one, told the word as it is written, and whether it has a possessive ending."""
 
     def replaced(found: re.Match[str]) -> str:
-        word = found[0].lower()
-        bare = _bare(word)
-        return other(bare, bare != word) or found[0]
+        bare = _bare(found[0])
+        return other(bare, bare != found[0]) or found[0]
 
     return _WORD.sub(replaced, text)
 

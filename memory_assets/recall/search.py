@@ -191,7 +191,7 @@ def _ranked(tenant: "Tenant", query: str, limit: int, filters: Filters, weights:
     view = current_view(tenant)
     unfiltered = filters == Filters() and view.timeline.all_active
     scope = Filters(states=()) if unfiltered else filters
-    own = in_first_person(query, view.timeline.authors.names)
+    own = in_first_person(query, view.timeline.authors)
     found = tenant.with_embedder(lambda embedder: gather(tenant.memories, embedder, question, own, limit, scope))
     if (view.timeline.rows(found.ids) < 0).any():
         view = current_view(tenant, fresh=True)

@@ -1,8 +1,9 @@
 """Who said what was found: authors whom a question names, and the two sides of a talk with an assistant."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from memory_assets.stores.writing import folded, pieces
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from memory_assets.recall.columns import Codes
     from memory_assets.recall.question import Question
     from memory_assets.recall.view import View
 
@@ -21,8 +23,18 @@ if TYPE_CHECKING:
 
 def named_in(question: "Question") -> Callable[[str], bool]:
     """Tells whether an author is named in a question."""
-    spoken = {*words(folded(question.text)), *pieces(question.text)}
+    spoken = _spoken(question)
     return lambda author: bool(spoken & _names(author))
+
+
+def names_somebody(question: "Question", authors: "Codes") -> bool:
+    """Whether some author is named in a question."""
+    called = _called(authors)
+    return any(word in called for word in _spoken(question))
+
+
+def _spoken(question: "Question") -> set[str]:
+    return {*words(folded(question.text)), *pieces(question.text)}
 
 
 @lru_cache(maxsize=4_096)
@@ -33,14 +45,34 @@ def _names(author: str) -> frozenset[str]:
     )
 
 
-def in_first_person(text: str, authors: Iterable[str]) -> str:
+_known: "WeakKeyDictionary[Codes, tuple[int, set[str]]]" = WeakKeyDictionary()
+"""Of the authors of a store, how many were looked at, and by which words they are called."""
+
+
+def _called(authors: "Codes") -> set[str]:
+    """The words by which authors are called, at a cost that follows those who are new."""
+    seen, called = _known.get(authors, (0, set()))
+    new = authors.names[seen:]
+    called.update(*map(_names, new))
+    _known[authors] = seen + len(new), called
+    return called
+
+
+def in_first_person(text: str, authors: "Codes") -> str:
     """A question as those whom it names would ask it: "Where does Jun's cat sleep" as "Where does my cat sleep".
 
-    People speak of themselves without their name, so what they said is nearer to that.
+    People speak of themselves without their name, so what they said is nearer to that. Where the question has capitals, a name has
+    one: "Who pays the bill" does not speak of Bill.
     """
-    spoken = set(map(folded, topic_words(text)))
-    called = {name for author in authors if author.lower() not in USERS | ASSISTANTS for name in spoken & _names(author)}
-    return replace_words(text, lambda word, owns: ("my" if owns else "I") if folded(word) in called else None) if called else text
+    called = _called(authors)
+    telling = {word for topic in topic_words(text) if (word := folded(topic)) in called and word not in USERS | ASSISTANTS}
+    typed_small = text == text.lower()
+
+    def own(word: str, owns: bool) -> str | None:
+        is_name = folded(word) in telling and (typed_small or not word.islower())
+        return ("my" if owns else "I") if is_name else None
+
+    return replace_words(text, own) if telling else text
 
 
 def by_authors(is_meant: Callable[[str], bool], rows: "npt.NDArray[np.intp]", view: "View") -> "Mask":

@@ -1,11 +1,21 @@
+from collections.abc import Sequence
+
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory_assets.recall.columns import Codes
 from memory_assets.recall.search import search
 from memory_assets.recall.speakers import in_first_person
 
-AUTHORS = ("Jun Park", "Inês", "Will", "user", "assistant", "김민수", "İpek")
+AUTHORS = ("Jun Park", "Inês", "Will", "Bill", "user", "assistant", "김민수", "İpek")
+
+
+def _codes(names: Sequence[str]) -> Codes:
+    codes = Codes()
+    codes.encoded(pa.chunked_array([pa.array(names, pa.string())]))
+    return codes
 
 
 @pytest.mark.parametrize(
@@ -16,16 +26,24 @@ AUTHORS = ("Jun Park", "Inês", "Will", "user", "assistant", "김민수", "İpek
         ("What did Jun tell Inês’s mother?", "What did I tell my mother?"),
         ("Will it rain, and what does a user want?", "Will it rain, and what does a user want?"),
         ("Who is called Junction?", "Who is called Junction?"),
+        ("Who pays the bill, and what does Bill say?", "Who pays the bill, and what does I say?"),
     ],
 )
 def test_a_question_is_put_in_the_first_person_of_whom_it_names(asked: str, own: str):
-    assert in_first_person(asked, AUTHORS) == own
+    assert in_first_person(asked, _codes(AUTHORS)) == own
 
 
 @given(text=st.text(), authors=st.lists(st.text(max_size=12), max_size=4))
 def test_any_text_and_any_names_can_be_put_so(text: str, authors: list[str]):
-    assert isinstance(in_first_person(f"{text} {' '.join(authors)}", authors), str)
-    assert in_first_person(text, ()) == text
+    assert isinstance(in_first_person(f"{text} {' '.join(authors)}", _codes(authors)), str)
+    assert in_first_person(text, Codes()) == text
+
+
+def test_somebody_who_spoke_since_the_last_question_is_known():
+    codes = _codes(["Ann"])
+    assert in_first_person("Where is Bela?", codes) == "Where is Bela?"
+    codes.encoded(pa.chunked_array([["Bela"]]))
+    assert in_first_person("Where is Bela?", codes) == "Where is I?"
 
 
 def test_a_question_that_names_an_author_is_asked_in_both_ways(tenant, remember, monkeypatch: pytest.MonkeyPatch):
