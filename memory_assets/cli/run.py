@@ -24,9 +24,8 @@ if TYPE_CHECKING:
 def command(gone: tuple[Path, ...], tenant: Tenant, as_json: bool) -> None:
     """Take in what changed: sources, features, memories, graph, scores. Safe to stop and run again at any time."""
     from memory_assets.cli.progress import StepProgress
-    from memory_assets.operations.run import standing_by
 
-    with StepProgress(shown=not as_json) as progress, standing_by(tenant):
+    with StepProgress(shown=not as_json) as progress:
         from memory_assets.defs.runner import run_remember
 
         def report(step: "StepReport") -> None:

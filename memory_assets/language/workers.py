@@ -13,7 +13,7 @@ import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from queue import SimpleQueue
 
 from memory_assets.errors import MemoryAssetsError
@@ -30,26 +30,6 @@ _AT_ONCE = 10_000
 Outcome = Features | AnalysisError
 
 _log = logging.getLogger(__name__)
-_standing_by: list[tuple[Analyzer, subprocess.Popen[bytes]]] = []
-
-
-@contextmanager
-def standing_by(analyzer: Analyzer) -> Iterator[None]:
-    """Let a process load the pipeline for texts that are about to come; a machine with one core has none to spare."""
-    if os.cpu_count() == 1:
-        yield
-        return
-    worker = _start()
-    try:
-        with suppress(BrokenPipeError):
-            _tell(analyzer, worker)
-        _standing_by.append((analyzer, worker))
-        yield
-    finally:
-        _standing_by.clear()
-        worker.kill()
-        with suppress(BrokenPipeError), worker:
-            pass
 
 
 def outcomes_of_many(analyzer: Analyzer, texts: Sequence[str]) -> Iterator[Outcome]:
@@ -61,15 +41,12 @@ def outcomes_of_many(analyzer: Analyzer, texts: Sequence[str]) -> Iterator[Outco
         SettingsError: The pipeline cannot be loaded or lacks a component.
         InvalidInputError: The user's gazetteer or the known names are not usable.
     """
-    ready = [worker for known, worker in _standing_by if known.__reduce__() == analyzer.__reduce__()]
-    cores = min(_MOST, os.cpu_count() or 1)
-    count = len(ready) if cores == 1 or sum(map(len, texts)) < _WORTH_WORKERS else cores
-    if not count:
+    count = min(_MOST, os.cpu_count() or 1)
+    if count == 1 or sum(map(len, texts)) < _WORTH_WORKERS:
         yield from analyzer.outcomes(texts)
         return
-    _standing_by.clear()
     _ = analyzer.gazetteer  # what is wrong with it is told here
-    with closing(_Workers(analyzer, count, ready)) as workers:
+    with closing(_Workers(analyzer, count)) as workers:
         coming = deque[Future[list[Outcome]]]()
         for chunk in _chunks(texts):
             coming.append(workers.submit(chunk))
@@ -95,15 +72,14 @@ def _chunks(texts: Iterable[str]) -> Iterator[list[str]]:
 class _Workers:
     """Children that wait for texts, and for each a thread that waits for its answer."""
 
-    def __init__(self, analyzer: Analyzer, count: int, ready: "Sequence[subprocess.Popen[bytes]]") -> None:
+    def __init__(self, analyzer: Analyzer, count: int) -> None:
         self._analyzer = analyzer
-        fresh = [_start() for _ in range(count - len(ready))]
-        self._workers = [*ready, *fresh]
+        self._workers = [_start() for _ in range(count)]
         self._idle: SimpleQueue[subprocess.Popen[bytes] | None] = SimpleQueue()
         """None stands for one that has died."""
         for worker in self._workers:
             self._idle.put(worker)
-        self._strangers = set(fresh)
+        self._strangers = set(self._workers)
         """Those that were not told yet which analyzer to be."""
         self._threads = ThreadPoolExecutor(count, thread_name_prefix="analysing")
         self._closed = False
@@ -140,7 +116,7 @@ class _Workers:
         assert worker.stdout
         if worker in self._strangers:
             self._strangers.remove(worker)
-            _tell(self._analyzer, worker)
+            pickle.dump(self._analyzer, worker.stdin)
         pickle.dump(texts, worker.stdin)
         worker.stdin.flush()
         return pickle.load(worker.stdout)  # noqa: S301 - what this program's own child says
@@ -156,13 +132,6 @@ def _start() -> "subprocess.Popen[bytes]":
     )
 
 
-def _tell(analyzer: Analyzer, worker: "subprocess.Popen[bytes]") -> None:
-    """Tell a process which analyzer to be."""
-    assert worker.stdin
-    pickle.dump(analyzer, worker.stdin)
-    worker.stdin.flush()
-
-
 def _main() -> None:
     """Answer each batch of texts on the input with its outcomes on the output, until there are no more or nobody listens."""
     given, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
@@ -170,7 +139,6 @@ def _main() -> None:
     try:
         analyzer: Analyzer = pickle.load(given)  # noqa: S301 - what this program's own parent says
         analyzer.turn_length = _AT_ONCE
-        analyzer.load()
         while True:
             pickle.dump(list(analyzer.outcomes(pickle.load(given))), answers)  # noqa: S301
             answers.flush()

@@ -1,15 +1,10 @@
 """What a run of the main job reports, whoever runs it: what each step did, and which checks failed."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import BaseModel, Field
 
 from memory_assets.operations.answers import Answer, LocalTime, listed
-
-if TYPE_CHECKING:
-    from memory_assets.tenants import Tenant
 
 _SHOWN = {
     "silo_files": ("files_read", "files_unchanged", "files_vanished", "refused"),
@@ -22,22 +17,6 @@ _SHOWN = {
     "relevance_scores": ("written", "below_archive_threshold", "woken_from_archive"),
 }
 """Step -> the figures of it that a person wants to see; those that are zero are left out."""
-
-
-@contextmanager
-def standing_by(tenant: "Tenant") -> Iterator[None]:
-    """Let what reads texts be loaded meanwhile, if files have changed since the last run.
-
-    Raises:
-        SettingsError: the pipeline named in the settings is not installed.
-    """
-    from memory_assets.ingest.stamps import read_settled, sources_stamp
-    from memory_assets.language import workers
-
-    settled = str(read_settled(tenant).get("stamp"))
-    changed = tenant.is_sources_tenant and not settled.startswith(sources_stamp(tenant.settings))
-    with workers.standing_by(tenant.analyzer) if changed else nullcontext():
-        yield
 
 
 class StepReport(Answer):

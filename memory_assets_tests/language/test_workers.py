@@ -81,19 +81,3 @@ def test_an_error_of_a_text_comes_whole_out_of_another_process() -> None:
     error = AnalysisError(3, "IndexError: out of words")
     copy = workers.pickle.loads(workers.pickle.dumps(error))
     assert (str(copy), copy.index) == (str(error), 3)
-
-
-def test_a_process_that_stands_by_reads_the_few_texts_that_come_and_ends(
-    analyzer: Analyzer, started: "list[subprocess.Popen[bytes]]", monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(workers, "_WORTH_WORKERS", 1_000_000)
-    with workers.standing_by(analyzer):
-        with monkeypatch.context() as here:
-            here.setattr(Analyzer, "outcomes", None)
-            found = list(outcomes_of_many(analyzer, TEXTS[:2]))
-        assert found == analyzer.analyze_batch(TEXTS[:2])
-        assert [worker.returncode is not None for worker in started] == [True]
-        assert list(outcomes_of_many(analyzer, TEXTS[:1])) == found[:1]
-    with workers.standing_by(analyzer):
-        pass
-    assert [worker.returncode is not None for worker in started] == [True, True]
