@@ -48,8 +48,11 @@ _NESTED = ("frontmatter", "fields")
 """Keys under which a source's own fields are kept."""
 _BEYOND_SEARCH = 0.5
 """What is left of the cosine of a memory that the search did not find: its words and neighbours do not speak for it."""
+_LEAST_SIMILARITY = 0.6
+"""Similarity on the common scale from which a memory fits a topic of which it has no word. Made-up words reach 0.6, and a context of what
+is merely nearest misleads more than a list of hits, which a person looks through."""
 _NEAR = 0.45
-"""Cosine from which a hit that shares no word with the topic fits it."""
+"""Cosine from which a hit that shares no word with the topic fits it, where an embedder's similarities have no scale."""
 
 
 class StoreReader:
@@ -147,7 +150,7 @@ class StoreReader:
         if not self._tenant.memories.exists:
             return {}
         try:
-            findings = search_with_bridges(self._tenant, topic, limit=limit, bridges=0, floor=True)
+            findings = search_with_bridges(self._tenant, topic, limit=limit, bridges=0, floor=_LEAST_SIMILARITY)
         except EmbedderError as error:
             self.warnings.append(f"Meaning was not compared: {error}")
             rows = self._tenant.memories.matching(topic, limit, Filters())

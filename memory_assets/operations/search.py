@@ -172,6 +172,7 @@ def search(
         StoreError: the store's vectors are another embedder's, or it cannot be read.
         EmbedderError: the query cannot be embedded.
     """
+    from memory_assets.recall.floor import LEAST_SIMILARITY
     from memory_assets.recall.search import search_with_bridges
     from memory_assets.stores.access_log import AccessLog
 
@@ -187,7 +188,12 @@ def search(
     known = set(shown)
     wanted = len(known) + limit + 1
     found = search_with_bridges(
-        tenant, query, limit=wanted, filters=filters, bridges=0 if cursor else bridges, floor=not everything
+        tenant,
+        query,
+        limit=wanted,
+        filters=filters,
+        bridges=0 if cursor else bridges,
+        floor=0.0 if everything else LEAST_SIMILARITY,
     )
     new = [hit for hit in found.hits if hit.memory.id not in known]
     page = new[:limit]

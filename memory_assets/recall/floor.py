@@ -21,15 +21,13 @@ if TYPE_CHECKING:
 _WORDS = 0.25
 """Share of the question's idf mass from which a memory has its words."""
 LEAST_SIMILARITY = 0.53
-"""Of what a memory says and the question, on the common scale of all embedders, from which it may be an answer."""
-
-
+"""Of what a memory says and a question that is searched for, on the common scale of all embedders, from which it may be an answer."""
 _OTHER_SCRIPT = 0.05
 """Share of texts in a script without spaces from which a question in letters may be about them: no word and little else shows it."""
 
 
 def anything_fits(
-    question: "Question", said: float, view: "View", store: "MemoryStore", embedder: "Embedder", filters: "Filters"
+    question: "Question", said: float, view: "View", store: "MemoryStore", embedder: "Embedder", filters: "Filters", least: float
 ) -> bool:
     """Whether some memory may answer a question.
 
@@ -43,6 +41,7 @@ def anything_fits(
         store: its memories.
         embedder: what made their vectors.
         filters: what is searched.
+        least: similarity to the question, on the common scale, from which what a memory says may be an answer.
 
     Raises:
         StoreError: the store's vectors are another embedder's, or it cannot be read.
@@ -56,4 +55,4 @@ def anything_fits(
     if not scale.tells_the_foreign or store.columns.meaning is None or names_somebody(question, view.timeline.authors):
         return True
     nearest = store.alike(meanings_of(embedder, [question.text])[0], 1, filters)["similarity"].to_numpy()
-    return len(nearest) > 0 and float(scale.similarity(nearest)[0]) >= LEAST_SIMILARITY
+    return len(nearest) > 0 and float(scale.similarity(nearest)[0]) >= least

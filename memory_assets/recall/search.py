@@ -120,7 +120,7 @@ def search_with_bridges(
     now: datetime | None = None,
     bridges: int = 5,
     depth: int = DEPTH,
-    floor: bool = False,
+    floor: float = 0.0,
 ) -> Findings:
     """What `search` finds, and the paths through the graph that explain it; see `memory_assets.recall.bridges`.
 
@@ -133,7 +133,8 @@ def search_with_bridges(
         now: as for `search`.
         bridges: at most so many paths.
         depth: at most so many hops a path.
-        floor: whether a question that nothing fits finds nothing, or what comes nearest.
+        floor: similarity from which a memory fits without the words of the question; where none does, nothing is found. 0 finds what
+            comes nearest.
 
     Raises:
         StoreError: the store's vectors are another embedder's, or it cannot be read.
@@ -148,7 +149,7 @@ def search_with_bridges(
         and len(ranked.found)
         and not tenant.with_embedder(
             lambda embedder: anything_fits(
-                ranked.question, ranked.judgement.said, ranked.view, tenant.memories, embedder, filters
+                ranked.question, ranked.judgement.said, ranked.view, tenant.memories, embedder, filters, floor
             )
         )
     ):
