@@ -21,8 +21,10 @@ ABSENT = "absent"
 SETTLED = "settled.json"
 """In a tenant's folder: what the last run left settled."""
 _PROGRAM = Path(__file__).parents[1]
+_MADE = ("brief.json", "known_names.json")
+"""In a tenant's folder: what runs make of the catalog."""
 _NOT_GIVEN = frozenset(
-    {"vectors", "catalog.duckdb", "catalog.duckdb.wal", "brief.json", SETTLED, "sessions", "noted.json", "keys"}
+    {*_MADE, "vectors", "catalog.duckdb", "catalog.duckdb.wal", SETTLED, "sessions", "noted.json", "keys", "contexts"}
 )
 """Of a tenant's folder: what runs write, and what no run reads."""
 
@@ -71,9 +73,9 @@ def given_stamp(tenant: "Tenant") -> str:
 
 
 def made_stamp(tenant: "Tenant") -> str:
-    """What the main job has made: every file of the tables, so that damage shows, the catalog and the brief."""
+    """What the main job has made: every file of the tables, so that damage shows, the catalog, the brief, the names it knows."""
     tables = _files(Path(tenant.settings.tenant_vectors_uri(tenant.name)), ())
-    files = (*tables, tenant.catalog.path, tenant.catalog.log_path, tenant.folder / "brief.json")
+    files = (*tables, tenant.catalog.path, tenant.catalog.log_path, *(tenant.folder / name for name in _MADE))
     return _digest(*map(_stat, files))
 
 

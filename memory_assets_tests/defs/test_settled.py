@@ -42,7 +42,7 @@ def settle() -> None:
 
 def test_a_second_run_opens_nothing_and_says_what_stands(write_silo: WriteSilo, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(3):
-        write_silo(f"owner-{number}", f"Priya owns the billing export {number}.")
+        write_silo(f"owner-{number}", f"Priya Vendakar owns the billing export {number}.")
     first = run_once().assets
 
     def fail(*_: object) -> None:
