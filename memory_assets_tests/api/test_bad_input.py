@@ -2,6 +2,7 @@
 
 import http.client
 import json
+from contextlib import closing
 from urllib.parse import quote, urlsplit
 
 import httpx
@@ -207,12 +208,12 @@ def test_every_way_of_not_having_the_key_gets_the_same_answer(service: Service, 
 def test_a_tenant_name_that_plays_tricks_reaches_nothing(service: Service, client: TenantClient, tenant: str) -> None:
     name = tenant.format(own=client.name)
     address = urlsplit(service.url)
-    connection = http.client.HTTPConnection(str(address.hostname), address.port, timeout=30)
-    for path in (quote(name, safe=""), quote(name, safe="./")):
-        connection.request("GET", f"/api/v1/{path}/memories/1", headers={"X-API-Key": client.key})
-        answer = connection.getresponse()
-        assert json.loads(answer.read()).keys() == {"error", "request_id"}
-        assert answer.status in {401, 404}
+    with closing(http.client.HTTPConnection(str(address.hostname), address.port, timeout=30)) as connection:
+        for path in (quote(name, safe=""), quote(name, safe="./")):
+            connection.request("GET", f"/api/v1/{path}/memories/1", headers={"X-API-Key": client.key})
+            answer = connection.getresponse()
+            assert json.loads(answer.read()).keys() == {"error", "request_id"}
+            assert answer.status in {401, 404}
     assert not (service.settings.data_dir / "..").joinpath("keys").exists()
 
 
