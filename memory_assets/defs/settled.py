@@ -10,12 +10,13 @@ import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import wraps
+from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from memory_assets.ingest.stamps import SETTLED, disk_stamp, given_stamp, made_stamp, read_settled, sources_stamp
+from memory_assets.ingest.stamps import SETTLED, disk_stamp, given_stamp, made_stamp
 from memory_assets.stores.files import replace_file
 
 if TYPE_CHECKING:
@@ -47,9 +48,9 @@ class Settling:
         self._checked: list[str] = []
         self._failed = False
         tenant.catalog.watch()
-        self._given = f"{sources_stamp(tenant.settings)} {given_stamp(tenant)}"
+        self._given = given_stamp(tenant)
         self._tables = disk_stamp(tenant.settings, tenant.name)
-        last = read_settled(tenant)
+        last = _read(tenant.folder / SETTLED)
         self._last: Mapping[str, Any] = last if self._tables and last.get("stamp") == self._stamp() else {}
         self._looked = not self._last
         if self._looked:
@@ -120,3 +121,11 @@ def unless_settled(step: "Step") -> "Step":
         return result
 
     return look
+
+
+def _read(note: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(note.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
