@@ -117,17 +117,18 @@ def _walked(killer: _Killer, world: _World, tenant: Tenant, tana: StandIn) -> It
             return
 
 
+def _in_one_folder(settings: Settings, world: Path) -> Settings:
+    """The settings with everything that a sync reads and writes below one folder, to be copied and put back."""
+    return settings.model_copy(
+        update={"data_dir": world / "data", "pai_mapping": world / "map/m.json", "pai_seed": world / "seed.json"}
+    )
+
+
 @pytest.mark.long
 def test_killed_at_every_step_of_a_first_sync_nothing_is_lost_or_doubled(
     workspace: StandIn, settings: Settings, tmp_path: Path, killer: _Killer
 ) -> None:
-    at = settings.model_copy(
-        update={
-            "data_dir": tmp_path / "world/data",
-            "pai_mapping": tmp_path / "world/map/m.json",
-            "pai_seed": tmp_path / "world/seed.json",
-        }
-    )
+    at = _in_one_folder(settings, tmp_path / "world")
     tenant = Tenant(at)
     write_seed(at.pai_seed, [HOSTILE], [], [], [SLOW_REVIEW])
     CliRunner().invoke(cli, ["pai", "schema", "init"])
@@ -151,13 +152,7 @@ def test_killed_at_every_step_of_a_first_sync_nothing_is_lost_or_doubled(
 def test_killed_at_every_step_of_a_later_sync_nothing_is_lost_or_doubled(
     workspace: StandIn, settings: Settings, tmp_path: Path, killer: _Killer
 ) -> None:
-    at = settings.model_copy(
-        update={
-            "data_dir": tmp_path / "world/data",
-            "pai_mapping": tmp_path / "world/map/m.json",
-            "pai_seed": tmp_path / "world/seed.json",
-        }
-    )
+    at = _in_one_folder(settings, tmp_path / "world")
     tenant = Tenant(at)
     write_seed(at.pai_seed, [TEST_FIRST, learning("pat_0009", "Goes soon")], [], [], [SLOW_REVIEW])
     sync(tenant)

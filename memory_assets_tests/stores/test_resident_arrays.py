@@ -1,0 +1,82 @@
+"""What the copy in memory finds in its arrays: vectors, meanings, scores."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memory_assets.stores.resident.vectors import Meanings, Vectors
+from memory_assets.stores.resident.words import best_rows
+from memory_assets.stores.search import EVERYWHERE, UNMEASURED
+from memory_assets_tests.stores.unit_vectors import vectors
+
+
+@pytest.mark.parametrize("dimension", [100, 256, 384])
+def test_the_nearest_of_many_vectors_are_found(dimension: int) -> None:
+    topics = np.repeat(vectors(60, seed=2, dimension=dimension), 100, axis=0)
+    many = topics + 0.8 * vectors(6_000, seed=3, dimension=dimension)
+    many /= np.linalg.norm(many, axis=1, keepdims=True)
+    kept, allowed = Vectors.of(many), np.arange(6_000) % 3 > 0
+    hits = 0
+    for question in many[::600]:
+        rows, similarity = kept.nearest(question, allowed, 10, EVERYWHERE)
+        assert allowed[rows].all()
+        assert similarity == pytest.approx(many[rows] @ question, abs=2e-4)
+        best = np.flatnonzero(allowed)[np.argsort(-(many[allowed] @ question))[:10]]
+        hits += len(np.intersect1d(best, rows))
+    assert hits >= 95
+
+
+def test_thousands_of_near_copies_do_not_hide_what_lies_further_off() -> None:
+    point = vectors(1, seed=4, dimension=384)[0]
+    copies = point + 0.001 * vectors(4_000, seed=5, dimension=384)
+    aside = vectors(3, seed=6, dimension=384) + 1.2 * point
+    far = vectors(2_000, seed=7, dimension=384)
+    everything = np.concatenate([far, copies, aside])
+    everything /= np.linalg.norm(everything, axis=1, keepdims=True)
+    rows, similarity = Vectors.of(everything).nearest(point, np.ones(len(everything), bool), 4, (0.7, 0.9))
+    assert sorted(rows) == [6_000, 6_001, 6_002]
+    assert ((similarity > 0.7) & (similarity < 0.9)).all()
+
+
+@settings(deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), size=st.integers(1, 40), dimension=st.integers(1, 400))
+def test_meanings_are_measured_nearly_as_they_were_and_none_where_there_is_none(seed: int, size: int, dimension: int) -> None:
+    chance = np.random.default_rng(seed)
+    matrix = chance.standard_normal((size, dimension)).astype(np.float32) * 10.0 ** chance.integers(-3, 3)
+    missing = chance.random(size) < 0.3
+    matrix[missing] = 0
+    kept, rows = chance.random(size) < 0.8, np.arange(size)
+    several = [Meanings.of(matrix[: size // 2]), Meanings.of(matrix[size // 2 :])]
+    meanings = Meanings.joined(several).where(kept)
+    question = vectors(1, seed=seed, dimension=dimension)[0]
+    cosines = meanings.cosines(rows[: kept.sum()], question)
+    assert (cosines[missing[kept]] == UNMEASURED).all()
+    there = kept & ~missing
+    expected = matrix[there] @ question / np.linalg.norm(matrix[there], axis=1)
+    assert cosines[~missing[kept]] == pytest.approx(expected, abs=8e-3)
+
+
+@given(seed=st.integers(0, 2**32 - 1), size=st.integers(0, 5_000), zeros=st.floats(0, 1), count=st.integers(1, 1_500))
+def test_the_best_rows_hold_the_largest_scores_and_none_of_zero(seed: int, size: int, zeros: float, count: int) -> None:
+    chance = np.random.default_rng(seed)
+    scores = np.where(chance.random(size) < zeros, 0, chance.integers(0, 50, size)).astype(np.float32)
+    rows = best_rows(scores, count)
+    assert (scores[rows] > 0).all()
+    assert len(np.unique(rows)) == len(rows)
+    wanted = np.sort(scores[scores > 0])[::-1][:count]
+    assert np.array_equal(np.sort(scores[rows])[::-1][: len(wanted)], wanted)
+
+
+@given(seed=st.integers(0, 2**32 - 1), limit=st.integers(1, 120), lowest=st.sampled_from([-2.0, 0.0, 0.1]))
+def test_the_nearest_vectors_are_measured_exactly_and_come_in_order(seed: int, limit: int, lowest: float) -> None:
+    chance = np.random.default_rng(seed)
+    matrix = chance.standard_normal((1_500, 20)).astype(np.float32)
+    vectors, allowed = Vectors.of(matrix), chance.random(1_500) < 0.8
+    unit = matrix / np.linalg.norm(matrix, axis=1, keepdims=True)
+    rows, similarity = vectors.nearest(unit[7], allowed, limit, (lowest, 0.999))
+    assert np.allclose(similarity, unit[rows] @ unit[7], atol=2e-4)
+    assert (np.diff(similarity) <= 0).all()
+    assert allowed[rows].all()
+    assert ((similarity > lowest) & (similarity < 0.999)).all()
+    assert len(rows) == limit
