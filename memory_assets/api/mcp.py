@@ -46,7 +46,8 @@ async def answer(request: Request, opened: "OpenTenant") -> Response:
 
     session = Session(opened.tenant, _project(request), keep, may_name_files=False, told=told)
     server = Server(session, all_tools=opened.tenant.settings.mcp_tools == "all")
-    answered = await opened.search(server.answer, message)
+    work = opened.search if server.asks_embedder(message) else opened.read
+    answered = await work(server.answer, message)
     if answered is None:
         return Response(status_code=HTTPStatus.ACCEPTED)
     return _json(answered)

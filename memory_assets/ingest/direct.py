@@ -133,7 +133,7 @@ def import_memories(tenant: "Tenant", given: Sequence[NewMemory], on_progress: C
         chunk = todo[start : start + _CHUNK]
         tenant.with_embedder(partial(_put, tenant, chunk, now, [ordinals[each.id] for each in chunk], read_at))
         on_progress(start + len(chunk), len(todo))
-    tenant.memories.upkeep.optimize()
+    tenant.memories.upkeep.after_commit()
     updated = sum(memory.id in revisions for memory in todo)
     return ImportOutcome(len(todo) - updated, updated, len(given) - len(todo))
 

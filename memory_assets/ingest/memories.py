@@ -94,7 +94,7 @@ def sync_memories(
     old, new = to_supersede["id"].to_pylist(), to_supersede["superseded_by"].to_pylist()
     outcome.superseded += len(store.transition(old, SUPERSEDABLE, State.SUPERSEDED, superseded_by=new))
     outcome.vanished = len(store.transition(to_vanish["id"].to_pylist(), (State.ACTIVE,), State.VANISHED))
-    store.upkeep.optimize()
+    store.upkeep.after_commit()
     outcome.version = store.version
     return outcome
 

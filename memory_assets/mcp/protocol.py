@@ -80,6 +80,12 @@ class Server:
     def _definitions(self) -> list[Message]:
         return [tool.definition() for tool in self._tools.values()]
 
+    def asks_embedder(self, message: object) -> bool:
+        """Whether the answer to a message waits where the embedder does."""
+        params = message.get("params") if isinstance(message, dict) and message.get("method") == "tools/call" else None
+        name = params.get("name") if isinstance(params, dict) else None
+        return isinstance(name, str) and name in self._tools and self._tools[name].asks_embedder
+
     def answer(self, message: object) -> Message | None:
         """The answer to one decoded message; None where it wants none."""
         if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":

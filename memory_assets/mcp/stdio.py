@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 _THREADS = 4
-"""Calls that are worked on at once; what is only told about the server is answered beside them."""
+"""Calls that are worked on at once, and as many that ask the embedder; what is only told about the server is answered beside them."""
 _SLOW = frozenset({"tools/call", "resources/read"})
 
 
@@ -45,14 +45,14 @@ class _Line:
 
     def run(self, source: "Iterable[bytes]") -> None:
         """Answer every line of `source`."""
-        with ThreadPoolExecutor(_THREADS, "memory-mcp") as threads:
+        with ThreadPoolExecutor(_THREADS, "memory-mcp") as threads, ThreadPoolExecutor(_THREADS, "memory-embedding") as waiting:
             for line in source:
                 if line.strip():
-                    self._take(line, threads)
+                    self._take(line, threads, waiting)
                 if not self._warming.ident:
                     self._warming.start()
 
-    def _take(self, line: bytes, threads: ThreadPoolExecutor) -> None:
+    def _take(self, line: bytes, threads: ThreadPoolExecutor, waiting: ThreadPoolExecutor) -> None:
         try:
             message = json.loads(line)
         except (ValueError, RecursionError):
@@ -64,7 +64,8 @@ class _Line:
             params = message.get("params")
             self._cancel(params.get("requestId") if isinstance(params, dict) else None)
         elif method in _SLOW and isinstance(number, str | int):
-            call = self._calls[number] = threads.submit(self._server.answer, message)
+            pool = waiting if self._server.asks_embedder(message) else threads
+            call = self._calls[number] = pool.submit(self._server.answer, message)
             call.add_done_callback(partial(self._finish, number))
         else:
             self._send(self._server.answer(message))

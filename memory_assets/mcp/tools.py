@@ -71,6 +71,8 @@ class Tool(BaseModel, ABC):
     name: ClassVar[str]
     read_only: ClassVar[bool] = True
     destructive: ClassVar[bool] = False
+    asks_embedder: ClassVar[bool] = False
+    """Whether it waits where the embedder does."""
 
     @abstractmethod
     def answer(self, session: Session) -> str:
@@ -120,6 +122,7 @@ class Search(Tool):
     """
 
     name = "search"
+    asks_embedder = True
 
     query: Annotated[str, Field(max_length=500, description="A question or words; empty for the newest.")] = ""
     limit: Limit = 5
@@ -155,6 +158,7 @@ class TanaContext(Tool):
     """
 
     name = "tana_context"
+    asks_embedder = True
 
     query: Annotated[str, Field(description="A topic, name or id.")]
     depth: Annotated[int, Field(ge=1, le=5)] = 2
@@ -186,6 +190,7 @@ class Store(Tool):
     """
 
     name = "store"
+    asks_embedder = True
     read_only = False
 
     content: Annotated[str, Field(description="Sentences that stand alone, with names and dates; at most 7,500 characters.")]
@@ -242,6 +247,7 @@ class Update(Tool):
     """
 
     name = "update"
+    asks_embedder = True
     read_only = False
     destructive = True
 
@@ -355,6 +361,7 @@ class Health(Tool):
     """
 
     name = "health"
+    asks_embedder = True
 
     def answer(self, session: Session) -> str:
         from memory_assets.operations.health import health
@@ -393,6 +400,7 @@ class TanaPaiContext(Tool):
     """Learnings about a topic, and what Tana links them to."""
 
     name = "tana_pai_context"
+    asks_embedder = True
 
     topic: str
     maxTokens: Annotated[int, Field(ge=1)] = 2_000  # noqa: N815

@@ -76,7 +76,7 @@ def store_noted(tenant: "Tenant", numbers: Sequence[int]) -> NotedSentences:
         settle(tenant.folder, [each])
         tell_brief(tenant, [memory])
         stored.append(_view(number, each, memory.id))
-    tenant.memories.upkeep.optimize()
+    tenant.memories.upkeep.after_commit()
     return NotedSentences(noted=tuple(stored), count=len(stored), outcome="stored")
 
 

@@ -72,7 +72,7 @@ def relate(
     first, second = find_memory(tenant, source).id, find_memory(tenant, target).id
     stated = StatedRelation(first, second, relation, confidence, note, stated_by)
     number = tenant.relations.state(stated)
-    tenant.relations.upkeep.optimize()
+    tenant.relations.upkeep.after_commit()
     return Relation(
         id=number,
         source_id=first,

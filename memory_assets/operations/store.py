@@ -91,7 +91,7 @@ def store(tenant: "Tenant", given: NewMemory) -> StoredMemory:
 
     stored = store_memories(tenant, [given])
     (answer,) = with_splash(tenant, stored)
-    tenant.memories.upkeep.optimize()
+    tenant.memories.upkeep.after_commit()
     tell_brief(tenant, [each.memory for each in stored])
     return answer
 

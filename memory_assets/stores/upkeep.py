@@ -1,5 +1,6 @@
 """Merging what commits leave behind: small files into large ones, new rows into the indices."""
 
+import logging
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, cast
@@ -9,6 +10,7 @@ from memory_assets.stores import lance, vector_index
 from memory_assets.stores.locks import shared_lock
 from memory_assets.stores.tables import StoredTable, reading
 
+_log = logging.getLogger(__name__)
 _KEPT = timedelta(minutes=10)
 """How long versions of the table are kept for readers that are in the midst of one; every compaction looks at all that are."""
 _WORTH_MERGING = 50
@@ -61,6 +63,13 @@ class Upkeep:
                 vector_index.build(table, column, rows)
         self._left_small = self._small_fragments()
         return True
+
+    def after_commit(self) -> None:
+        """Do the same behind a commit, which nobody must take for failed: where it cannot be done, the log says so."""
+        try:
+            self.optimize()
+        except StoreError as error:
+            _log.warning("upkeep put off: %s", error)
 
     def _small_fragments(self) -> int:
         return cast("dict[str, Any]", self.stored.reading.stats())["fragment_stats"]["num_small_fragments"]

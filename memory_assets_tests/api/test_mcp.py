@@ -1,13 +1,23 @@
 """MCP over the service: the same tools as over standard input, opened by the tenant's key."""
 
 import asyncio
+import json
+from functools import partial
+from threading import Event
 from typing import Any
 
 import httpx
 import pytest
+from fastapi import Request
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
+from memory_assets.api.mcp import answer
+from memory_assets.api.metrics import Metrics
+from memory_assets.api.pool import TenantPool
+from memory_assets.language.embedders.protocol import EmbedderAwayError
+from memory_assets.settings import Settings
+from memory_assets.tenants import Tenant, create_tenant
 from memory_assets_tests.api.service import TenantClient
 
 
@@ -64,3 +74,38 @@ def test_an_error_tells_nothing_of_where_the_machine_keeps_what(client: TenantCl
         answer = client.post("/mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call})
         assert answer.json()["result"]["isError"]
         assert str(client.service.folder) not in answer.text
+
+
+def test_a_hung_embedder_holds_up_no_message_that_does_not_ask_it(
+    settings: Settings, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_tenant(tenant)
+    released = Event()
+
+    def hang(_texts: object, _role: str = "") -> None:
+        released.wait(10)
+        raise EmbedderAwayError("It hung.")
+
+    def message(method: str, **params: object) -> Request:
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+
+        async def receive() -> dict[str, object]:
+            return {"type": "http.request", "body": body}
+
+        return Request({"type": "http", "method": "POST", "headers": []}, receive)
+
+    async def talk() -> None:
+        pool = TenantPool(settings, Metrics())
+        opened = await pool.get(tenant.name)
+        monkeypatch.setattr(opened.tenant.embedder, "embed", hang)
+        search = partial(message, "tools/call", name="search", arguments={"query": "who"})
+        searches = [asyncio.create_task(answer(search(), opened)) for _ in range(settings.service_threads + 1)]
+        await asyncio.sleep(0)
+        for quick in (message("tools/list"), message("tools/call", name="recent", arguments={})):
+            await answer(quick, opened)
+            assert not any(task.done() for task in searches)
+        released.set()
+        await asyncio.gather(*searches)
+        await pool.close(asyncio.create_task(asyncio.sleep(0)))
+
+    asyncio.run(talk())

@@ -12,12 +12,15 @@ from email.utils import format_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
 from pydantic import SecretStr
 
+from memory_assets.http import Service
 from memory_assets.language.embedders import EmbedderError, describe_choice, open_embedder
 from memory_assets.language.embedders.openai import OpenAIEmbedder
+from memory_assets.language.embedders.protocol import EmbedderAwayError
 
 KEY = "sk-very-secret-4711"
 
@@ -248,6 +251,21 @@ def test_a_service_that_hangs_lets_one_request_wait_and_not_all_in_a_row(open_ol
         assert len(server.asked) == 1
 
 
+def test_a_service_that_cannot_be_reached_in_time_is_not_tried_by_all_in_a_row(open_ollama, refused_url, monkeypatch):
+    tries: list[str] = []
+
+    def unreachable(_service: Service, method: str, path: str, **_: object) -> httpx.Response:
+        tries.append(path)
+        raise httpx.ConnectTimeout("no route")
+
+    monkeypatch.setattr(Service, "send", unreachable)
+    for embedder in (open_ollama(refused_url), openai_embedder(refused_url)):
+        for _ in range(2):
+            with pytest.raises(EmbedderAwayError, match="did not answer"):
+                embedder.embed(["a"])
+    assert tries == ["/api/embed", "/embeddings"]
+
+
 def test_an_ollama_too_old_for_the_path_is_told_from_a_missing_model(open_ollama):
     unknown_path = Answer(b"404 page not found", status=404, headers={"Content-Type": "text/plain"})
     with serve(in_turn(unknown_path)) as server, pytest.raises(EmbedderError, match=r"update Ollama to 0\.3"):
@@ -333,9 +351,15 @@ def test_a_passing_failure_is_tried_again(transient):
 @pytest.mark.parametrize(("failure", "complaint"), [(Answer({}, status=502), "status 502"), (Answer(None), "broke off")])
 def test_attempts_are_bounded_and_their_waits_grow(failure, complaint):
     waits = Waits()
-    with serve(in_turn(failure)) as server, pytest.raises(EmbedderError, match=complaint):
-        openai_embedder(server.url, waits).embed(["a"])
-    assert len(server.asked) == 5
+    with serve(in_turn(failure)) as server:
+        embedder = openai_embedder(server.url, waits)
+        with pytest.raises(EmbedderError, match=complaint):
+            embedder.embed(["a"])
+        assert len(server.asked) == 5
+        for _ in range(16 if failure.status == 502 else 0):
+            with pytest.raises(EmbedderAwayError, match=complaint):
+                embedder.embed(["a"])
+        assert len(server.asked) == 5, "what gave up on a service lets it rest, and the others with it"
     assert all(wait <= longest for wait, longest in zip(waits, (0.5, 1, 2, 4), strict=True))
 
 

@@ -6,7 +6,9 @@ import os
 import re
 import subprocess
 import sys
+from io import BytesIO
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +17,12 @@ from mcp import Client, StdioServerParameters
 
 from memory_assets.cli.main import cli
 from memory_assets.graph.edges import refresh_graph
+from memory_assets.language.embedders.protocol import EmbedderAwayError
+from memory_assets.mcp import stdio
+from memory_assets.mcp.protocol import Server
+from memory_assets.mcp.tools import Session
+from memory_assets.models import NewMemory, Source
+from memory_assets.operations.store import store
 from memory_assets.sources.projects import project_of
 from memory_assets.tenants import Tenant
 
@@ -131,6 +139,35 @@ def exchange(*lines: bytes) -> list[dict[str, Any]]:
     ended = subprocess.run(command, input=b"\n".join(lines) + b"\n", capture_output=True, env=environment(), timeout=60)
     assert ended.returncode == 0, ended.stderr.decode()
     return [json.loads(line) for line in ended.stdout.splitlines()]
+
+
+def test_a_hung_embedder_holds_up_no_call_that_does_not_ask_it(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    recent_is_answered = Event()
+    order: list[object] = []
+
+    def hang(_texts: object, _role: str = "") -> None:
+        recent_is_answered.wait(5)
+        raise EmbedderAwayError("It hung.")
+
+    class Sink(BytesIO):
+        def write(self, line: Any) -> int:
+            order.append(json.loads(line)["id"])
+            if order[-1] == "recent":
+                recent_is_answered.set()
+            return len(line)
+
+    store(tenant, NewMemory("Alice sails.", Source.CLI))
+    monkeypatch.setattr(tenant.embedder, "embed", hang)
+    calls = [("search", number, {"query": "who"}) for number in range(5)] + [("recent", "recent", {})]
+    lines = [
+        json.dumps(
+            {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": {"name": name, "arguments": given}}
+        ).encode()
+        for name, number, given in calls
+    ]
+    stdio._Line(Server(Session(tenant, None, store)), Sink(), lambda: None).run(lines)
+    assert order[0] == "recent"
+    assert len(order) == 6
 
 
 def test_lines_that_are_no_requests_neither_end_the_server_nor_go_unanswered(tenant: Tenant) -> None:

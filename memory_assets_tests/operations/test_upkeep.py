@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import pytest
 
+from memory_assets.errors import StoreError
 from memory_assets.models import NewMemory, RelationType, Source
 from memory_assets.operations.recent import recent
 from memory_assets.operations.relate import relate
@@ -32,6 +33,16 @@ def test_what_an_assistant_stores_and_relates_one_by_one_is_compacted(tenant: Te
     assert fragments(tenant.memories.stored) <= 4
     assert fragments(tenant.relations.stored) <= 4
     assert tenant.relations.scan().num_rows == 6
+
+
+def test_what_is_stored_is_answered_whatever_becomes_of_the_merging(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_upkeep: object) -> bool:
+        raise StoreError("No space left on device.")
+
+    monkeypatch.setattr(upkeep.Upkeep, "optimize", full)
+    one, other = (store(tenant, NewMemory(f"Alice wrote note {number}.", Source.MCP)) for number in range(2))
+    relate(tenant, one.id, RelationType.RELATES_TO, other.id, stated_by=Source.MCP)
+    assert (len(tenant.memories), len(tenant.relations)) == (2, 1)
 
 
 def test_reading_a_store_makes_no_folder_for_temporary_files(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:

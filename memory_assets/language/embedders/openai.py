@@ -110,7 +110,7 @@ class OpenAIEmbedder(RemoteEmbedder):
 
         try:
             return self._post("/embeddings", payload)
-        except (httpx.ConnectError, httpx.ConnectTimeout):
+        except httpx.ConnectError:
             raise EmbedderAwayError(
                 f"Embedder {self.name!r}: {self._shown_url} does not accept connections; check the URL and that the service runs."
             ) from None
@@ -123,7 +123,7 @@ class OpenAIEmbedder(RemoteEmbedder):
         if asked is None:
             return random.uniform(0, min(_FIRST_DELAY_S * 2 ** (attempt - 1), _LONGEST_DELAY_S))  # noqa: S311 - jitter
         if asked > _LONGEST_DELAY_S:
-            raise EmbedderAwayError(
+            raise self._resting(
                 f"Embedder {self.name!r}: {self._shown_url} asks to wait {asked:.0f} s before the next request; try again"
                 " after that."
             )

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from memory_assets.language.embedders.protocol import Role
 
 _REST_S = 5.0
+"""How long a service is left alone that was waited for in vain, and each request answered with what the last one met."""
+_OVERLOADED = frozenset({429, 502, 503, 504})
+"""Answers that any text would get; 500 may be the fault of one."""
 
 
 class RemoteEmbedder(ABC):
@@ -49,6 +52,7 @@ class RemoteEmbedder(ABC):
         self._batch_size = batch_size
         self._dimension: int | None = None
         self._rests_until = 0.0
+        self._last_fault = ""
         try:
             self._service = Service(base_url, timeout=timeout, headers=headers)
         except ValueError as error:
@@ -90,25 +94,28 @@ class RemoteEmbedder(ABC):
         """Ask the service for one batch; what it returns goes through `unit_rows`."""
 
     def _post(self, path: str, payload: dict[str, object]) -> "httpx.Response":
-        """Ask once. A service that has just let a request wait in vain is not asked, so that many requests do not wait in a row.
+        """Ask once. A service that rests is not asked, so that many requests do not wait in a row.
 
         Raises:
-            EmbedderError: the answer was not there as a whole within the timeout, however it trickled.
+            EmbedderAwayError: the answer was not there as a whole within the timeout, however it trickled; or the service rests.
             httpx.TransportError: there is no connection, or it broke.
         """
+        import httpx
+
         if monotonic() < self._rests_until:
-            raise self._timeout_error()
+            raise EmbedderAwayError(self._last_fault)
         try:
             return self._service.send("POST", path, json=payload)
-        except TimeoutError:
-            self._rests_until = monotonic() + _REST_S
-            raise self._timeout_error() from None
+        except (TimeoutError, httpx.ConnectTimeout):
+            raise self._resting(
+                f"Embedder {self.name!r}: {self._shown_url} did not answer within {self._timeout:g} s; try again once"
+                " the model is loaded, or raise EMBEDDING_TIMEOUT."
+            ) from None
 
-    def _timeout_error(self) -> EmbedderAwayError:
-        return EmbedderAwayError(
-            f"Embedder {self.name!r}: {self._shown_url} did not answer within {self._timeout:g} s; try again once"
-            " the model is loaded, or raise EMBEDDING_TIMEOUT."
-        )
+    def _resting(self, fault: str) -> EmbedderAwayError:
+        """Let a service rest that was waited for in vain."""
+        self._rests_until, self._last_fault = monotonic() + _REST_S, fault
+        return EmbedderAwayError(fault)
 
     def _refused(self, response: "httpx.Response") -> EmbedderError:
         """Describe an answer that is not 200 by its status alone: a body may repeat the key it was sent."""
@@ -119,8 +126,10 @@ class RemoteEmbedder(ABC):
             404: "check the model's name, and that the URL is the part before /embeddings",
             429: "too many requests: try again later",
         }.get(response.status_code, "try again later, and look at the service's own log")
-        kind = EmbedderAwayError if response.status_code == 429 or response.is_server_error else EmbedderError
-        return kind(f"Embedder {self.name!r}: {self._shown_url} answered with status {response.status_code}; {hint}.")
+        fault = f"Embedder {self.name!r}: {self._shown_url} answered with status {response.status_code}; {hint}."
+        if response.status_code in _OVERLOADED:
+            return self._resting(fault)
+        return EmbedderAwayError(fault) if response.is_server_error else EmbedderError(fault)
 
     def _decoded(self, response: "httpx.Response") -> dict[str, object]:
         try:
