@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from memory_assets.ingest.stamps import SETTLED, disk_stamp, given_stamp, made_stamp
+from memory_assets.ingest.stamps import SETTLED, disk_stamp, given_stamp, made_stamp, sources_stamp
 from memory_assets.stores.files import replace_file
 
 if TYPE_CHECKING:
@@ -37,8 +37,12 @@ _DONE = frozenset(
 class Settling:
     """What one run finds settled, and what it leaves so."""
 
-    def __init__(self, tenant: "Tenant") -> None:
+    def __init__(self, tenant: "Tenant", on_new_files: Callable[[], None] = lambda: None) -> None:
         """Compare the world with what the last run left.
+
+        Args:
+            tenant: whose world.
+            on_new_files: called where the sources have changed since then, before anything is opened.
 
         Raises:
             StoreError: something has changed, and the tables cannot be made ready.
@@ -48,12 +52,14 @@ class Settling:
         self._checked: list[str] = []
         self._failed = False
         tenant.catalog.watch()
-        self._given = given_stamp(tenant)
+        self._given = f"{sources_stamp(tenant.settings)} {given_stamp(tenant)}"
         self._tables = disk_stamp(tenant.settings, tenant.name)
         last = _read(tenant.folder / SETTLED)
         self._last: Mapping[str, Any] = last if self._tables and last.get("stamp") == self._stamp() else {}
         self._looked = not self._last
         if self._looked:
+            if tenant.is_sources_tenant and last.get("stamp", "").partition(" ")[0] != self._given.partition(" ")[0]:
+                on_new_files()
             tenant.memories.prepare()
             tenant.relations.prepare()
             self._tables = disk_stamp(tenant.settings, tenant.name)

@@ -7,6 +7,7 @@ transaction. A second run of an unchanged world writes nothing, and a run that a
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -19,6 +20,11 @@ from memory_assets.stores.catalog import Catalog, copy_in
 from memory_assets.stores.graph_builds import Build, present_build, record_build
 from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.relations import RelationStore
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+_Counts = tuple[int, int, dict[str, int], dict[str, int]]
 
 _ATTEMPTS = 5
 _LEAST_SHARE = 0.25
@@ -191,8 +197,13 @@ def refresh_graph(
             _compute(catalog, changes, found, relations.of_any(found.stated.concerned["id"].to_pylist())) if found else {}
         )
         written = sum(rows.num_rows for rows in difference.values()) + changes.memories.num_rows + changes.gone.num_rows
-        if not (written or found) or _write(catalog, changes, difference, found):
-            return _outcome(catalog, changes.memories.num_rows, written, versions)
+        if written or found:
+            counts = _write(catalog, changes, difference, found)
+        else:
+            with catalog.read() as connection:
+                counts = _counts(connection)
+        if counts:
+            return GraphOutcome(changes.memories.num_rows, written, *counts, *versions)
     raise StoreBusyError(f"The graph in {catalog.path} was rebuilt by another process {_ATTEMPTS} times; run the command again.")
 
 
@@ -270,11 +281,11 @@ def _look(catalog: Catalog, changes: Changes, relations: RelationStore, spelling
     return _Found(build, doubts.settle(), stated, answers, changes.compared_all)
 
 
-def _write(catalog: Catalog, changes: Changes, difference: dict[str, pa.Table], found: _Found) -> bool:
-    """Apply the difference in one transaction; False, and nothing written, if another build came in between."""
+def _write(catalog: Catalog, changes: Changes, difference: dict[str, pa.Table], found: _Found) -> _Counts | None:
+    """Apply the difference in one transaction; None, and nothing written, if another build came in between."""
     with catalog.write() as connection:
         if present_build(connection) != found.build:
-            return False
+            return None
         copy_in(connection, _given(changes) | {"answers": found.answers} | difference)
         connection.execute("""
             CREATE TEMP VIEW touched AS SELECT id FROM changed UNION SELECT id FROM gone;
@@ -305,12 +316,12 @@ def _write(catalog: Catalog, changes: Changes, difference: dict[str, pa.Table], 
         position += [stated.version, stated.count, stated.last]
         connection.execute("INSERT INTO graph_position VALUES ($1, $2, $3, $4, $5, $6, $7)", position)
         record_build(connection, connection.execute(_TOUCHED).to_arrow_table())
-    return True
+        return _counts(connection)
 
 
-def _outcome(catalog: Catalog, changed: int, written: int, versions: tuple[int, int]) -> GraphOutcome:
-    with catalog.read() as connection:
-        kinds = dict(connection.execute("SELECT kind, count(*) FROM graph_nodes GROUP BY kind").fetchall())
-        types = dict(connection.execute("SELECT type, count(*) FROM graph_edges GROUP BY type ORDER BY type").fetchall())
-        origins = dict(connection.execute("SELECT origin, count(*) FROM graph_edges GROUP BY origin ORDER BY origin").fetchall())
-    return GraphOutcome(changed, written, kinds.get("memory", 0), kinds.get("entity", 0), types, origins, *versions)
+def _counts(connection: "DuckDBPyConnection") -> _Counts:
+    """How many memories, entities, and edges by type and by origin there are."""
+    kinds = dict(connection.execute("SELECT kind, count(*) FROM graph_nodes GROUP BY kind").fetchall())
+    types = dict(connection.execute("SELECT type, count(*) FROM graph_edges GROUP BY type ORDER BY type").fetchall())
+    origins = dict(connection.execute("SELECT origin, count(*) FROM graph_edges GROUP BY origin ORDER BY origin").fetchall())
+    return kinds.get("memory", 0), kinds.get("entity", 0), types, origins

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memory_assets.stores.catalog import Catalog
 from memory_assets.stores.rows import statement
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+    from duckdb import DuckDBPyConnection
 
     from memory_assets.language.embedders.protocol import Embedder, Role
 
@@ -27,22 +27,17 @@ _PATIENCE_SECONDS = 5.0
 """How long the end of a run waits for vectors that are just being made."""
 
 
-def texts_to_come(catalog: Catalog, pipeline: str) -> list[str]:
-    """What will be embedded of the entries that this pipeline has not analysed, in the order in which they are written.
-
-    Raises:
-        StoreError: the catalog cannot be read.
-    """
-    with catalog.read() as connection:
-        rows = connection.execute(
-            """
-            SELECT title, content FROM memory_entries e
-            WHERE NOT EXISTS (SELECT 1 FROM extracted_features f WHERE f.content_hash = e.content_hash AND f.pipeline = $1)
-            ORDER BY length(content), key LIMIT $2
-            """,
-            [pipeline, _MOST],
-        ).fetchall()
-    return [statement(*row) for row in rows]
+def texts_to_come(connection: "DuckDBPyConnection", pipeline: str) -> list[str]:
+    """What will be embedded of the entries that this pipeline has not analysed, in the order in which they are written."""
+    rows = connection.execute(
+        """
+        SELECT title, content FROM memory_entries e
+        WHERE NOT EXISTS (SELECT 1 FROM extracted_features f WHERE f.content_hash = e.content_hash AND f.pipeline = $1)
+        ORDER BY length(content), key LIMIT $2
+        """,
+        [pipeline, _MOST],
+    )
+    return [statement(*row) for row in rows.fetchall()]
 
 
 class AheadEmbedder:

@@ -55,7 +55,7 @@ def refresh_entries(catalog: Catalog, moves: Mapping[str, str] | None = None) ->
         StoreError: the catalog cannot be written; nothing was.
     """
     curated = pa.table({"silo": list((moves or {}).keys()), "canonical": list((moves or {}).values())}, schema=_MOVES)
-    with catalog.read() as connection:
+    with catalog.write() as connection:
         connection.register("moves", curated)
         added, changed, removed = connection.execute(f"""
             SELECT count(*) FILTER (e.key IS NULL),
@@ -65,8 +65,6 @@ def refresh_entries(catalog: Catalog, moves: Mapping[str, str] | None = None) ->
         """).fetchone() or (0, 0, 0)
         if not (added or changed or removed):
             return EntriesOutcome(0, 0, 0, *_state(connection))
-    with catalog.write() as connection:
-        connection.register("moves", curated)
         connection.execute(f"""
             MERGE INTO memory_entries e USING ({_WANTED}) w ON e.key = w.key
                 WHEN MATCHED AND e.entry_hash <> w.entry_hash THEN UPDATE BY NAME

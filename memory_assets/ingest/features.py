@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from memory_assets.language.workers import outcomes_of_many
+from memory_assets.ingest.ahead import texts_to_come
+from memory_assets.language.workers import Workers, outcomes_of_many
 from memory_assets.models import Features
 from memory_assets.stores.catalog import Catalog
 
@@ -38,7 +39,8 @@ def extract_features(
     catalog: Catalog,
     analyzer: "Analyzer",
     on_progress: Callable[[int, int], None],
-    on_work: Callable[[], None] = lambda: None,
+    on_work: Callable[[list[str]], None] = lambda _: None,
+    ready: Workers | None = None,
 ) -> FeaturesOutcome:
     """Analyse every entry's text that this pipeline has not seen, and drop what no entry needs any more.
 
@@ -48,7 +50,8 @@ def extract_features(
         catalog: the tenant's catalog.
         analyzer: loads its pipeline only if there is something to analyse.
         on_progress: told (done, total) every two seconds and after every chunk.
-        on_work: called before the first text is analysed, if there is one.
+        on_work: told before the first text is analysed, if there is one, what will be embedded.
+        ready: a process that has been started for the texts.
 
     Raises:
         StoreError: the catalog cannot be written; finished chunks stay.
@@ -67,13 +70,14 @@ def extract_features(
         ).fetchone() or (0,)
         if not (todo or unused):
             return FeaturesOutcome(0, 0, *_state(connection, analyzer.name))
+        to_embed = texts_to_come(connection, analyzer.name)
     if todo:
-        on_work()
+        on_work(to_embed)
     rows: list[dict[str, Any]] = []
     failed, begun = 0, monotonic()
     told = begun
     for done, ((digest, _), found) in enumerate(
-        zip(todo, outcomes_of_many(analyzer, [text for _, text in todo]), strict=True), 1
+        zip(todo, outcomes_of_many(analyzer, [text for _, text in todo], ready), strict=True), 1
     ):
         row = {"content_hash": digest, "pipeline": analyzer.name}
         if isinstance(found, Features):
@@ -81,17 +85,22 @@ def extract_features(
         else:
             rows.append(row | {"fault": str(found).rpartition("; ")[0]})
             failed += 1
-        if len(rows) == _CHUNK or monotonic() - begun > _CHUNK_SECONDS or done == len(todo):
+        if len(rows) == _CHUNK or monotonic() - begun > _CHUNK_SECONDS:
             with catalog.write() as connection:
-                connection.register("analysed", pa.Table.from_pylist(rows, schema=_schema()))
-                connection.execute("INSERT OR REPLACE INTO extracted_features BY NAME FROM analysed")
+                _insert(connection, rows)
             rows, begun = [], monotonic()
         if done == len(todo) or monotonic() - told > _TELL_SECONDS:
             told = monotonic()
             on_progress(done, len(todo))
     with catalog.write() as connection:
+        _insert(connection, rows)
         connection.execute("DELETE FROM extracted_features WHERE content_hash NOT IN (SELECT content_hash FROM memory_entries)")
         return FeaturesOutcome(len(todo), failed, *_state(connection, analyzer.name))
+
+
+def _insert(connection: "DuckDBPyConnection", rows: list[dict[str, Any]]) -> None:
+    connection.register("analysed", pa.Table.from_pylist(rows, schema=_schema()))
+    connection.execute("INSERT OR REPLACE INTO extracted_features BY NAME FROM analysed")
 
 
 def _state(connection: "DuckDBPyConnection", pipeline: str) -> tuple[int, str, str]:

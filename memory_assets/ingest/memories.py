@@ -20,6 +20,8 @@ from memory_assets.stores.memories import SUPERSEDABLE, MemoryStore
 from memory_assets.stores.rows import DERIVED, SCHEMA, derived_id, from_arrow, headed, to_arrow
 
 if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
     from memory_assets.language.embedders.protocol import Embedder
 
 _CHUNK = 512
@@ -76,11 +78,15 @@ def sync_memories(
         EmbedderError: the embedder failed; finished commits stay.
     """
     existing = store.scan(_COMPARED, "source_key <> ''")
-    keys, said_already = _moved(catalog, existing, moves or {})
-    if keys:
+    with catalog.read() as connection:
+        keys, said_already = _moved(connection, existing, moves or {})
+        plan = None if keys else _plan(connection, existing, said_already)
+    if plan is None:
         store.update(*_rekeyed(existing, keys))
         existing = store.scan(_COMPARED, "source_key <> ''")
-    to_write, to_return, to_supersede, to_vanish = _plan(catalog, existing, said_already)
+        with catalog.read() as connection:
+            plan = _plan(connection, existing, said_already)
+    to_write, to_return, to_supersede, to_vanish = plan
     outcome = MemoriesOutcome()
     embedder = open_embedder() if to_write.num_rows else None
     done = 0
@@ -99,32 +105,31 @@ def sync_memories(
     return outcome
 
 
-def _moved(catalog: Catalog, existing: pa.Table, moves: Mapping[str, str]) -> tuple[dict[int, str], list[str]]:
+def _moved(connection: "DuckDBPyConnection", existing: pa.Table, moves: Mapping[str, str]) -> tuple[dict[int, str], list[str]]:
     """Which memories get another source key because what they came from was moved, and which entries another memory says already.
 
     A curated silo memory gets the key of its canonical file. It has its first key again when that is undone, or when the file
     returns after the canonical one is gone: an id is made of the key and the text that a memory had first, so it tells.
     """
-    with catalog.read() as connection:
-        connection.register("existing", existing)
-        connection.register("moves", pa.table({"silo": list(moves), "canonical": list(moves.values())}, schema=_MOVES))
-        adopted = connection.execute("""
-            SELECT x.id, m.canonical FROM existing x
-            JOIN moves m ON m.silo = x.source_key
-            JOIN memory_entries e ON e.key = m.canonical
-            ANTI JOIN memory_entries s ON s.key = x.source_key AND s.content_hash = x.content_hash
-            WHERE x.content_hash <> e.content_hash
-               OR NOT EXISTS (FROM existing y WHERE y.source_key = e.key AND y.content_hash = e.content_hash)
-            QUALIFY x.content_hash <> e.content_hash
-                 OR row_number() OVER (PARTITION BY e.key, x.content_hash ORDER BY x.state <> 'active', x.id) = 1
-        """).fetchall()
-        missing = connection.execute("""
-            SELECT e.key, e.content_hash FROM memory_entries e
-            ANTI JOIN existing x ON x.source_key = e.key AND x.content_hash = e.content_hash
-        """).fetchall()
-        said = connection.execute(
-            "SELECT x.id FROM existing x SEMI JOIN memory_entries e ON e.key = x.source_key AND e.content_hash = x.content_hash"
-        ).to_arrow_table()
+    connection.register("existing", existing)
+    connection.register("moves", pa.table({"silo": list(moves), "canonical": list(moves.values())}, schema=_MOVES))
+    adopted = connection.execute("""
+        SELECT x.id, m.canonical FROM existing x
+        JOIN moves m ON m.silo = x.source_key
+        JOIN memory_entries e ON e.key = m.canonical
+        ANTI JOIN memory_entries s ON s.key = x.source_key AND s.content_hash = x.content_hash
+        WHERE x.content_hash <> e.content_hash
+           OR NOT EXISTS (FROM existing y WHERE y.source_key = e.key AND y.content_hash = e.content_hash)
+        QUALIFY x.content_hash <> e.content_hash
+             OR row_number() OVER (PARTITION BY e.key, x.content_hash ORDER BY x.state <> 'active', x.id) = 1
+    """).fetchall()
+    missing = connection.execute("""
+        SELECT e.key, e.content_hash FROM memory_entries e
+        ANTI JOIN existing x ON x.source_key = e.key AND x.content_hash = e.content_hash
+    """).fetchall()
+    said = connection.execute(
+        "SELECT x.id FROM existing x SEMI JOIN memory_entries e ON e.key = x.source_key AND e.content_hash = x.content_hash"
+    ).to_arrow_table()
     keys = dict(adopted)
     there = set(existing["id"].to_pylist())
     taken = {number: key for key, digest in missing if (number := derived_id(key, digest)) in there and number not in keys}
@@ -141,42 +146,43 @@ def _rekeyed(existing: pa.Table, keys: Mapping[int, str]) -> tuple[pa.Table, lis
     return rows, [read_at[number] for number in keys]
 
 
-def _plan(catalog: Catalog, existing: pa.Table, said_already: Sequence[str]) -> tuple[pa.Table, pa.Table, pa.Table, pa.Table]:
+def _plan(
+    connection: "DuckDBPyConnection", existing: pa.Table, said_already: Sequence[str]
+) -> tuple[pa.Table, pa.Table, pa.Table, pa.Table]:
     """What to write, which is new and changed entries but those that another memory says already, and the state changes.
 
     These are the rows that returned, are superseded, and vanished.
     """
-    with catalog.read() as connection:
-        connection.register("existing", existing)
-        connection.execute(f"""
-            CREATE TEMP TABLE wanted AS
-            SELECT e.* EXCLUDE (entry_hash), f.entities, f.actions, f.tags AS auto_tags, f.pipeline,
-                   md5(entry_hash || f.pipeline || f::VARCHAR) AS revision
-            FROM memory_entries e JOIN extracted_features f USING (content_hash) WHERE f.fault IS NULL;
-            CREATE TEMP TABLE heads AS
-            SELECT w.key, any_value(x.id) FILTER (x.content_hash = w.content_hash) AS same_id,
-                   list(x.id ORDER BY x.id) FILTER (x.content_hash <> w.content_hash AND x.state IN {quoted(SUPERSEDABLE)}) AS older
-            FROM wanted w JOIN existing x ON x.source_key = w.key GROUP BY w.key;
-        """)
-        to_write = connection.execute(
-            """
-            SELECT w.*, h.same_id, h.older, x.updated_at AS read_at
-            FROM wanted w LEFT JOIN heads h USING (key) LEFT JOIN existing x ON x.id = h.same_id
-            WHERE (x.id IS NULL OR x.revision <> w.revision) AND NOT list_contains($1, w.key) ORDER BY length(w.content), w.key
-        """,
-            [list(said_already)],
-        ).to_arrow_table()
-        to_return = connection.execute(f"""
-            SELECT x.id FROM heads h JOIN existing x ON x.id = h.same_id WHERE x.state IN {quoted(_GONE)} ORDER BY x.id
-        """).to_arrow_table()
-        to_supersede = connection.execute("""
-            SELECT unnest(h.older) AS id, h.same_id AS superseded_by
-            FROM heads h WHERE h.same_id IS NOT NULL AND h.older IS NOT NULL
-        """).to_arrow_table()
-        to_vanish = connection.execute("""
-            SELECT x.id FROM existing x SEMI JOIN source_scans s USING (source)
-            WHERE x.state = 'active' AND x.source_key NOT IN (SELECT key FROM memory_entries) ORDER BY x.id
-        """).to_arrow_table()
+    connection.register("existing", existing)
+    connection.execute(f"""
+        CREATE TEMP TABLE wanted AS
+        SELECT e.* EXCLUDE (entry_hash), f.entities, f.actions, f.tags AS auto_tags, f.pipeline,
+               md5(entry_hash || f.pipeline || f::VARCHAR) AS revision
+        FROM memory_entries e JOIN extracted_features f USING (content_hash) WHERE f.fault IS NULL;
+        CREATE TEMP TABLE heads AS
+        SELECT w.key, any_value(x.id) FILTER (x.content_hash = w.content_hash) AS same_id,
+               list(x.id ORDER BY x.id) FILTER (x.content_hash <> w.content_hash AND x.state IN {quoted(SUPERSEDABLE)}) AS older
+        FROM wanted w JOIN existing x ON x.source_key = w.key GROUP BY w.key;
+    """)
+    to_write = connection.execute(
+        """
+        SELECT w.*, h.same_id, h.older, x.updated_at AS read_at
+        FROM wanted w LEFT JOIN heads h USING (key) LEFT JOIN existing x ON x.id = h.same_id
+        WHERE (x.id IS NULL OR x.revision <> w.revision) AND NOT list_contains($1, w.key) ORDER BY length(w.content), w.key
+    """,
+        [list(said_already)],
+    ).to_arrow_table()
+    to_return = connection.execute(f"""
+        SELECT x.id FROM heads h JOIN existing x ON x.id = h.same_id WHERE x.state IN {quoted(_GONE)} ORDER BY x.id
+    """).to_arrow_table()
+    to_supersede = connection.execute("""
+        SELECT unnest(h.older) AS id, h.same_id AS superseded_by
+        FROM heads h WHERE h.same_id IS NOT NULL AND h.older IS NOT NULL
+    """).to_arrow_table()
+    to_vanish = connection.execute("""
+        SELECT x.id FROM existing x SEMI JOIN source_scans s USING (source)
+        WHERE x.state = 'active' AND x.source_key NOT IN (SELECT key FROM memory_entries) ORDER BY x.id
+    """).to_arrow_table()
     return to_write, to_return, to_supersede, to_vanish
 
 

@@ -74,10 +74,11 @@ def record_scan(
     """
     scan = guarded(scan, policy)
     vanished = vanished_paths(scan, known)
-    with catalog.read() as connection:
-        before = connection.execute("SELECT root, notes FROM source_scans WHERE source = ?", [scan.source]).fetchone()
-        if not (scan.changed or vanished) and before == (scan.root, list(scan.notes)):
-            return _outcome(connection, scan, 0)
+    if not (scan.changed or vanished):
+        with catalog.read() as connection:
+            before = connection.execute("SELECT root, notes FROM source_scans WHERE source = ?", [scan.source]).fetchone()
+            if before == (scan.root, list(scan.notes)):
+                return _outcome(connection, scan, 0)
     with catalog.write() as connection:
         _forget_files(connection, scan.source, vanished)
         _replace_files(connection, scan.source, scan.changed, frozenset(PurePath(path).parent for path in known))

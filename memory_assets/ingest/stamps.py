@@ -41,15 +41,21 @@ def source_stamp(tenant: "Tenant", source: Source, path: Path) -> str:
     return _digest(digests, store)
 
 
+def sources_stamp(settings: "Settings") -> str:
+    """The state of all sources that are files."""
+    return _digest(
+        stat_digests(Source.CLAUDE_SILO, settings.claude_projects_dir),
+        stat_digests(Source.PAI_SEED, settings.pai_seed),
+        stat_digests(Source.PAI_LEARNING, settings.pai_learning_dir),
+    )
+
+
 def given_stamp(tenant: "Tenant") -> str:
-    """What the main job is given, and does not write itself: sources, settings, what is installed, the tenant's files, the day."""
+    """What else the main job is given, and does not write itself: settings, what is installed, the tenant's files, the day."""
     settings = tenant.settings
     return _digest(
         f"{datetime.now(UTC):%Y-%m-%d}",
         settings.model_dump_json(),
-        stat_digests(Source.CLAUDE_SILO, settings.claude_projects_dir),
-        stat_digests(Source.PAI_SEED, settings.pai_seed),
-        stat_digests(Source.PAI_LEARNING, settings.pai_learning_dir),
         *(_stat(getattr(settings, name)) for name in ("pai_config", "pai_mapping")),
         *map(_stat, map(Path, sys.path)),
         *(f"{path} {_stat(path)}" for path in _files(_PROGRAM, {"__pycache__"})),

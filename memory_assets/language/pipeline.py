@@ -119,6 +119,15 @@ class Analyzer:
         """What another process needs to make the same."""
         return type(self), (self.model, self._location, self.name, self._gazetteer_paths, self._known_names)
 
+    def load(self) -> None:
+        """Load what the first text would have to wait for.
+
+        Raises:
+            SettingsError: The pipeline cannot be loaded or lacks a component.
+            InvalidInputError: The user's gazetteer or the known names are not usable.
+        """
+        _ = _load_pipeline(self._location), self.gazetteer
+
     def analyze(self, text: str) -> Features:
         """Features of one text.
 
@@ -166,7 +175,7 @@ class Analyzer:
 
     def _understand(self, readings: Sequence[Reading], first: int) -> Iterator[Features | AnalysisError]:
         """The outcomes of a few texts; `first` is the number of the first of them."""
-        _ = _load_pipeline(self._location), self.gazetteer  # what fails here fails for every text
+        self.load()  # what fails here fails for every text
         if len(readings) > 1:
             try:
                 findings = iter(self._find([part for reading in readings for part in reading.parts]))

@@ -32,21 +32,27 @@ Outcome = Features | AnalysisError
 _log = logging.getLogger(__name__)
 
 
-def outcomes_of_many(analyzer: Analyzer, texts: Sequence[str]) -> Iterator[Outcome]:
+def outcomes_of_many(analyzer: Analyzer, texts: Sequence[str], ready: "Workers | None" = None) -> Iterator[Outcome]:
     """As `Analyzer.outcomes`, by a process a core where that is sooner done; an error's index counts in what its process was given.
 
     What was given to a process that died is analysed here.
+
+    Args:
+        analyzer: what the processes are to be.
+        texts: what is analysed.
+        ready: a process that has been started for them; it ends with the last text.
 
     Raises:
         SettingsError: The pipeline cannot be loaded or lacks a component.
         InvalidInputError: The user's gazetteer or the known names are not usable.
     """
-    count = min(_MOST, os.cpu_count() or 1)
-    if count == 1 or sum(map(len, texts)) < _WORTH_WORKERS:
+    count = min(_MOST, os.cpu_count() or 1) if sum(map(len, texts)) >= _WORTH_WORKERS else 1
+    if count == 1 and not ready:
         yield from analyzer.outcomes(texts)
         return
     _ = analyzer.gazetteer  # what is wrong with it is told here
-    with closing(_Workers(analyzer, count)) as workers:
+    with closing(ready or Workers(analyzer)) as workers:
+        workers.grow(count)
         coming = deque[Future[list[Outcome]]]()
         for chunk in _chunks(texts):
             coming.append(workers.submit(chunk))
@@ -69,27 +75,38 @@ def _chunks(texts: Iterable[str]) -> Iterator[list[str]]:
         yield chunk
 
 
-class _Workers:
+class Workers:
     """Children that wait for texts, and for each a thread that waits for its answer."""
 
-    def __init__(self, analyzer: Analyzer, count: int) -> None:
+    def __init__(self, analyzer: Analyzer) -> None:
+        """Start one, which loads the pipeline before it is asked."""
         self._analyzer = analyzer
-        self._workers = [_start() for _ in range(count)]
+        self._workers: list[subprocess.Popen[bytes]] = []
         self._idle: SimpleQueue[subprocess.Popen[bytes] | None] = SimpleQueue()
         """None stands for one that has died."""
-        for worker in self._workers:
-            self._idle.put(worker)
-        self._strangers = set(self._workers)
+        self._strangers: set[subprocess.Popen[bytes]] = set()
         """Those that were not told yet which analyzer to be."""
-        self._threads = ThreadPoolExecutor(count, thread_name_prefix="analysing")
-        self._closed = False
+        self._threads = ThreadPoolExecutor(_MOST, thread_name_prefix="analysing")
+        self.closed = False
+        """Whether it takes no more texts."""
+        self.grow(1)
+        self.submit(())
+
+    def grow(self, count: int) -> None:
+        """Have at least so many."""
+        for _ in range(count - len(self._workers)):
+            worker = _start()
+            self._workers.append(worker)
+            self._strangers.add(worker)
+            self._idle.put(worker)
 
     def submit(self, texts: Sequence[str]) -> "Future[list[Outcome]]":
+        """Have some texts analysed by whoever is idle first."""
         return self._threads.submit(self._analyse, texts)
 
     def close(self) -> None:
         """End the children, in the middle of a text if need be."""
-        self._closed = True
+        self.closed = True
         for worker in self._workers:
             worker.kill()
         self._threads.shutdown(cancel_futures=True)
@@ -103,7 +120,7 @@ class _Workers:
             if worker:
                 return self._ask(worker, texts)
         except (OSError, EOFError, pickle.UnpicklingError):
-            if self._closed:
+            if self.closed:
                 return []
             worker = None
             _log.warning("A process that analyses texts has died; what it was given is analysed by its parent.")
@@ -139,6 +156,7 @@ def _main() -> None:
     try:
         analyzer: Analyzer = pickle.load(given)  # noqa: S301 - what this program's own parent says
         analyzer.turn_length = _AT_ONCE
+        analyzer.load()
         while True:
             pickle.dump(list(analyzer.outcomes(pickle.load(given))), answers)  # noqa: S301
             answers.flush()

@@ -361,9 +361,12 @@ class Catalog:
         connection.execute("CREATE OR REPLACE TABLE schema_version AS SELECT ?::INTEGER AS version", [len(MIGRATIONS)])
 
     def _version(self, connection: "DuckDBPyConnection") -> int:
-        if not connection.execute("FROM duckdb_tables() WHERE table_name = 'schema_version'").fetchone():
+        import duckdb
+
+        try:
+            (version,) = connection.execute("SELECT max(version) FROM schema_version").fetchone() or (0,)
+        except duckdb.CatalogException:
             return 0
-        (version,) = connection.execute("SELECT max(version) FROM schema_version").fetchone() or (0,)
         if version > len(MIGRATIONS):
             raise StoreError(
                 f"The catalog {self.path} has schema version {version} and this release knows {len(MIGRATIONS)}; "

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from memory_assets.ingest import ahead as ahead_room
-from memory_assets.ingest.ahead import _AT_ONCE, AheadEmbedder, texts_to_come
+from memory_assets.ingest.ahead import _AT_ONCE, AheadEmbedder
 from memory_assets.ingest.entries import refresh_entries
 from memory_assets.ingest.features import extract_features
 from memory_assets.ingest.memories import sync_memories
@@ -55,13 +55,14 @@ def test_what_is_made_ahead_is_what_a_run_asks_for(tenant: Tenant, write_silo: W
     write_silo("rota", "Tomasz has the rota.")
     record_scan(tenant.catalog, claude_silos.scan(tenant.settings.claude_projects_dir, {}), {})
     refresh_entries(tenant.catalog)
-    coming = texts_to_come(tenant.catalog, tenant.analyzer.name)
-    extract_features(tenant.catalog, tenant.analyzer, lambda done, total: None)
+    coming: list[str] = []
+    extract_features(tenant.catalog, tenant.analyzer, lambda done, total: None, coming.extend)
     embedder = Counting()
     sync_memories(tenant.catalog, tenant.memories, lambda: embedder, lambda done, total: None)
     assert len(coming) == 2
     assert set(coming) <= set(embedder.asked)
-    assert texts_to_come(tenant.catalog, tenant.analyzer.name) == []
+    extract_features(tenant.catalog, tenant.analyzer, lambda done, total: None, coming.extend)
+    assert len(coming) == 2
 
 
 def test_an_embedder_that_is_away_is_told_of_where_the_vector_is_asked_for() -> None:

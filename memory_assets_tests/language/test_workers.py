@@ -6,9 +6,10 @@ import time
 
 import pytest
 
+from memory_assets.errors import SettingsError
 from memory_assets.language import workers
 from memory_assets.language.pipeline import AnalysisError, Analyzer, open_analyzer
-from memory_assets.language.workers import outcomes_of_many
+from memory_assets.language.workers import Workers, outcomes_of_many
 
 TEXTS = [f"Priya moved the export of Zorblax in week {number}. Ask Tomasz who blamed the backup." for number in range(40)]
 PARENT = """
@@ -57,6 +58,20 @@ def test_what_a_worker_that_was_killed_had_is_analysed_all_the_same(
         worker.kill()
     assert found + list(outcomes) == analyzer.analyze_batch(TEXTS)
     assert len(caplog.records) == 2
+
+
+def test_one_that_was_started_ahead_reads_a_few_texts_and_one_that_cannot_load_leaves_them_to_its_parent(
+    analyzer: Analyzer, started: "list[subprocess.Popen[bytes]]", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "_WORTH_WORKERS", 1_000_000)
+    ready = Workers(analyzer)
+    assert list(outcomes_of_many(analyzer, TEXTS, ready)) == analyzer.analyze_batch(TEXTS)
+    assert len(started) == 1
+    assert ready.closed
+    broken = Analyzer("broken", "/no/such/folder", "broken", (), {})
+    with pytest.raises(SettingsError, match="cannot be loaded"):
+        list(outcomes_of_many(broken, TEXTS, Workers(broken)))
+    assert all(worker.returncode is not None for worker in started)
 
 
 def test_workers_end_when_nobody_asks_any_more(analyzer: Analyzer, started: "list[subprocess.Popen[bytes]]") -> None:

@@ -61,7 +61,8 @@ def extracted_features(context: dg.AssetExecutionContext, memory: MemoryResource
         tenant.catalog,
         tenant.analyzer,
         lambda done, total: context.log.info(f"analysed {done} of {total} texts"),
-        lambda: memory.embed_ahead(tenant),
+        lambda texts: memory.embed_ahead(tenant, texts),
+        memory.reader(tenant),
     )
     seconds = perf_counter() - started
     return dg.MaterializeResult(
