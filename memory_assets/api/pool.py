@@ -124,7 +124,6 @@ class OpenTenant:
                     raise
             self.tenant.memories.tend_resident()
         finally:
-            return_freed_memory()
             self._tended_at = time.monotonic()
             self._tending_took = self._tended_at - self._tending_since
 
@@ -237,6 +236,7 @@ class TenantPool:
                 (outcome,) = await asyncio.gather(_in_thread(self._upkeep, opened.tend), return_exceptions=True)
                 if isinstance(outcome, Exception):
                     _log.warning("upkeep put off: %s", said(outcome))
+            await _in_thread(self._upkeep, return_freed_memory)
             if any(each.needs_upkeep for each in self._open.values()):
                 self.stirred.set()
 

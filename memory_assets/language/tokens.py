@@ -99,7 +99,10 @@ def load_encoding(name: str) -> "tiktoken.Encoding":
     import tiktoken
 
     if packaged := _PACKAGED.get(name):
-        return tiktoken.Encoding(name, pat_str=packaged.pattern, mergeable_ranks=_read_ranks(packaged), special_tokens={})
+        ranks = _read_ranks(packaged)
+        encoding = tiktoken.Encoding(name, pat_str=packaged.pattern, mergeable_ranks=ranks, special_tokens={})
+        ranks.clear()  # Its compiled part has copied them; it keeps these, 14 MB, only to be pickled.
+        return encoding
     if name not in _CACHED:
         known = ", ".join(sorted([*_PACKAGED, *_CACHED]))
         raise SettingsError(f"Token encoding {name!r} is unknown: choose one of {known}.")

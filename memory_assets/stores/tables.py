@@ -32,8 +32,9 @@ PRIMARY_KEY = {"lance-schema:unenforced-primary-key": "true"}
 VERSION_FACT = "memory_assets:schema_version"
 _VERSION = "1"
 _CREATION_SECONDS = 2.0
-_INDEX_CACHE_BYTES = 64 << 20
-_METADATA_CACHE_BYTES = 16 << 20
+_INDEX_CACHE_BYTES = 16 << 20
+"""At 100,000 memories four times as much answers no sooner: what is not here, the system has of the files."""
+_METADATA_CACHE_BYTES = 8 << 20
 _IN_MEMORY = "memory://"
 _HINT = "latest_version_hint.json"
 """In which Lance notes the newest version at every commit."""

@@ -28,7 +28,7 @@ def tiktokens_own(monkeypatch: pytest.MonkeyPatch):
     """tiktoken's own constructor of an encoding, with the packaged ranks in place of its download."""
 
     def build(name: str) -> tiktoken.Encoding:
-        ranks = load_encoding(name)._mergeable_ranks
+        ranks = tokens._read_ranks(tokens._PACKAGED[name])
         monkeypatch.setattr(openai_public, "load_tiktoken_bpe", lambda *_, **__: ranks)
         return tiktoken.Encoding(**openai_public.ENCODING_CONSTRUCTORS[name]())
 

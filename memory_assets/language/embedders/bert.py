@@ -1,7 +1,6 @@
 """A BERT encoder on ONNX Runtime in 8-bit integers: how MiniLM and bge-small are run."""
 
 import math
-import mmap
 import os
 from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
@@ -45,7 +44,6 @@ class BertEmbedder:
         design: "Design",
         weights: "Mapping[str, npt.NDArray[Any]]",
         *,
-        mapped: "mmap.mmap",
         tokenizer: "Path",
         window: int,
     ) -> None:
@@ -54,8 +52,7 @@ class BertEmbedder:
         Args:
             name: what stored rows record.
             design: which of the graphs the weights belong to.
-            weights: every weight that the graph declares, by its name there; read where they are for as long as this lives.
-            mapped: the file that some of them lie in; its pages are given back once the session is open.
+            weights: every weight that the graph declares, by its name there; the session copies them.
             tokenizer: file of the tokenizer.
             window: word pieces that the model sees at once, without the two that mark a text's start and end.
 
@@ -70,7 +67,6 @@ class BertEmbedder:
 
         self.name = name
         self._window = window
-        self._weights = weights
         self._tokenizer = Tokenizer.from_file(str(tokenizer))
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
@@ -85,9 +81,6 @@ class BertEmbedder:
             list(weights), [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in weights.values()]
         )
         self._session = onnxruntime.InferenceSession(design.file.read_bytes(), options, providers=["CPUExecutionProvider"])
-        # Opening a session reads all of the file, running one a few rows.
-        if hasattr(mmap, "MADV_DONTNEED"):
-            mapped.madvise(mmap.MADV_DONTNEED)
 
     @property
     def dimension(self) -> int:

@@ -62,7 +62,7 @@ def open_bge() -> BertEmbedder:
     with model.open("rb") as file:
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     weights = dict(_weights(read_tensors(mapped)))
-    return BertEmbedder(BGE_NAME, BGE_SMALL, weights, mapped=mapped, tokenizer=tokenizer, window=_WINDOW)
+    return BertEmbedder(BGE_NAME, BGE_SMALL, weights, tokenizer=tokenizer, window=_WINDOW)
 
 
 def _is_the_file(file: Path, digest: str) -> bool:

