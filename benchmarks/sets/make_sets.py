@@ -5,7 +5,8 @@
 In `chats` and `notes` every store is a world of its own: some threads with slots filled at random, spread over dated sessions in
 random order between small talk that uses the same words. `assistant`, `friends` and `terse` are written out in worlds/, each
 sentence once, with one generated store among them for company; the questions of one half of the worlds are for choosing constants
-(`tuning`), those of the other for judging them (`testing`). `pals` and `coach` were written after the constants and judge alone. The
+(`tuning`), those of the other for judging them (`testing`). The others were written
+after the constants and judge alone. The
 same seed gives the same files.
 """
 
@@ -34,6 +35,8 @@ SCRIPTS = {
     "texting": (("jun", "testing"),),
     "album": (("ines", "testing"),),
     "desk": (("greenhouse", "testing"),),
+    "duo": (("cleo", "testing"),),
+    "tides": (("gauges", "testing"),),
 }
 """Set -> its worlds, and what their questions are for."""
 _SLOT = re.compile(r"\{(\w+?)(\d?)\}")
@@ -236,6 +239,8 @@ def main() -> None:
         "texting": told_by(sets["chats"][3], {"Emeka": "Jun", "Pauline": "Wren"}),
         "album": told_by(sets["chats"][2], {"Zeynep": "Inês", "Hollis": "Ravi"}),
         "desk": sets["notes"][3],
+        "duo": told_by(sets["chats"][1], {"Tobias": "Cleo", "Freya": "Anton"}),
+        "tides": sets["notes"][2],
     }
     sets |= {name: [scripted(name, world)] for name, world in company.items()}
     for name, worlds in sets.items():

@@ -10,6 +10,7 @@ from memory_assets.recall import scoring
 from memory_assets.recall.scoring import Weights
 from memory_assets.recall.speakers import by_the_other_side
 from memory_assets.recall.support import Support, support
+from memory_assets.recall.turns import with_turn_before
 from memory_assets.stores.writing import folded, pieces
 
 if TYPE_CHECKING:
@@ -48,8 +49,9 @@ def judge(question: "Question", found: "Candidates", view: "View", weights: Weig
     rows = view.timeline.rows(found.ids)
     known = rows >= 0
     coverage = _coverage(question, found, view)
+    heard = with_turn_before(found, rows, view)
     parts: list[tuple[str, float, Values, Values]] = [
-        ("vector", weights.vector, found.cosine, scoring.scaled_cosine(found.cosine)),
+        ("vector", weights.vector, heard, scoring.scaled_cosine(heard)),
         ("keyword", weights.keyword, found.bm25, scoring.trust_in_words(coverage) * scoring.scaled_bm25(found.bm25)),
         ("content", weights.content, coverage, coverage),
     ]

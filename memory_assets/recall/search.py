@@ -42,7 +42,7 @@ class Component:
 
     name: str
     raw: float | None
-    """As it was measured: cosine similarity, BM25, share of words, ...; None where the index did not find the memory."""
+    """As it was measured: cosine similarity with what the turn before adds, BM25, share of words, ...; None where there is none."""
     value: float
     """Scaled to 0..1."""
     weight: float
