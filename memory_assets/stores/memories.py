@@ -18,7 +18,7 @@ from memory_assets.stores.embedding_columns import EmbeddingColumns
 from memory_assets.stores.feed import Changes, Known, Position, Rows, read_changes
 from memory_assets.stores.filters import Filters
 from memory_assets.stores.rows import COLUMNS, SCHEMA, from_arrow, to_arrow
-from memory_assets.stores.search import EVERYWHERE, DiskSearch, MemorySearch
+from memory_assets.stores.search import DiskSearch, MemorySearch
 from memory_assets.stores.tables import StoredTable, TableDefinition, explained, reading
 from memory_assets.stores.upkeep import Upkeep
 from memory_assets.stores.wishes import WISH_SQL
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 SUPERSEDABLE = (State.ACTIVE, State.ARCHIVED, State.VANISHED)
 """States of a memory whose source says something else now; what a person forgot stays forgotten."""
 _AT_ONCE = 200
-_FEWEST_MEASURED = 64
-"""Candidates whose meanings are compared."""
 _NONE_NEAR = pa.table(
     {"id": pa.array([], pa.int64()), "similarity": pa.array([], pa.float32()), "_rowid": pa.array([], pa.uint64())}
 )
@@ -392,7 +390,6 @@ class MemoryStore:
         limit: int,
         filters: Filters,
         columns: Sequence[str] = (),
-        between: tuple[float, float] = EVERYWHERE,
     ) -> pa.Table:
         """The memories nearest to a unit vector: exact in a small table, by the vector index in a large one.
 
@@ -402,7 +399,6 @@ class MemoryStore:
             limit: at most so many.
             filters: what to search among.
             columns: to be read beside the ids.
-            between: similarities, both exclusive, between which a memory counts.
 
         Returns:
             Columns `id`, `similarity` (cosine, -1 to 1), `_rowid` and those asked for, best first.
@@ -413,7 +409,7 @@ class MemoryStore:
         column = self.columns.searched(embedder, len(vector))
         if column is None:
             return _NONE_NEAR
-        return self._search(column).nearest(vector, column, limit, filters, columns, between)
+        return self._search(column).nearest(vector, column, limit, filters, columns)
 
     @property
     @reading
@@ -436,33 +432,22 @@ class MemoryStore:
 
         Args:
             meaning: shape (dimension,), of the embedder that made the live vectors.
-            limit: so many are wanted.
+            limit: at most so many.
             filters: what to look among.
             least: the cosine above which a memory counts.
-            crowded: a cosine beyond which so many may lie that they hide the others; `limit` is wanted of those below it too.
+            crowded: a cosine beyond which so many may lie that they hide the others; at most `limit` of those below it are given too.
 
         Returns:
-            Columns `id`, `similarity` (cosine) and `_rowid`, best first, all that were measured; empty where the vectors of what
-            they say are not made yet.
+            Columns `id`, `similarity` (cosine) and `_rowid`, best first; empty where the vectors of what they say are not made yet.
         """
-        column, embedder = self.columns.meaning, self.columns.embedder
-        if column is None or embedder is None:
+        searched, measured = self.columns.live, self.columns.meaning
+        if searched is None or measured is None:
             return _NONE_NEAR
-        wanted = max(_FEWEST_MEASURED, 4 * limit)
-        found = self._measured(self.nearest(meaning, embedder, wanted, filters), column, meaning)
+        found = self._search(searched).alike(meaning, (searched, measured), limit, filters, least, crowded)
         cosines = found["similarity"].to_numpy()
-        hiding = np.count_nonzero(cosines >= crowded)
-        if hiding > wanted // 2 and np.count_nonzero(cosines > least) - hiding < limit:
-            hidden = self._measured(self.nearest(meaning, embedder, wanted, filters, between=(least, crowded)), column, meaning)
-            hidden = hidden.filter(pa.array(hidden["similarity"].to_numpy() < crowded))
-            found = pa.concat_tables([found.slice(0, hiding), hidden])
-        return found.filter(pa.array(found["similarity"].to_numpy() > least))
-
-    def _measured(self, found: pa.Table, column: str, meaning: "npt.NDArray[np.float32]") -> pa.Table:
-        """What `nearest` found, measured by the vectors in another column, best first."""
-        cosines = self._search(self.columns.live).cosines(found, column, meaning)
-        place = found.schema.get_field_index("similarity")
-        return found.set_column(place, "similarity", pa.array(cosines)).take(np.argsort(-cosines, kind="stable"))
+        best = np.argsort(-cosines, kind="stable")[: np.count_nonzero(cosines > least)]
+        below = np.cumsum(cosines[best] < crowded)
+        return found.take(best[(np.arange(len(best)) < limit) | ((below > 0) & (below <= limit))])
 
     @reading
     def matching(self, text: str, limit: int, filters: Filters, columns: Sequence[str] = ()) -> pa.Table:

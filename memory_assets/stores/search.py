@@ -23,6 +23,8 @@ EVERYWHERE = (-math.inf, math.inf)
 """Bounds that pass every similarity."""
 UNMEASURED = -2.0
 """Stands for the cosine of what has no vector; below every cosine."""
+_FEWEST_MEASURED = 64
+"""Candidates whose meanings are compared."""
 _SPANS = (timedelta(hours=1), timedelta(days=1), timedelta(days=20), timedelta(days=400), None)
 """How far back the newest memories are looked for, until there are enough."""
 
@@ -37,13 +39,24 @@ class MemorySearch(Protocol):
         limit: int,
         filters: Filters,
         columns: Sequence[str],
-        between: tuple[float, float],
     ) -> pa.Table:
         """`id`, `similarity` and `_rowid` of the memories whose vectors in `column` are nearest, best first."""
         ...
 
-    def cosines(self, found: pa.Table, column: str, meaning: "npt.NDArray[np.float32]") -> "npt.NDArray[np.float32]":
-        """How near the vectors in `column` of those that `nearest` found are to a unit vector; `UNMEASURED` where there is none."""
+    def alike(
+        self,
+        meaning: "npt.NDArray[np.float32]",
+        columns: tuple[str, str],
+        limit: int,
+        filters: Filters,
+        least: float,
+        crowded: float,
+    ) -> pa.Table:
+        """`id`, `similarity` and `_rowid` of memories that are found by one column and measured by another, in any order.
+
+        Those nearest to a unit vector are among them, and where so many lie at `crowded` or beyond that they hide the others,
+        `limit` of those between `least` and it. Where there is no vector in the second column, the similarity is `UNMEASURED`.
+        """
         ...
 
     def matching(self, text: str, limit: int, filters: Filters, columns: Sequence[str]) -> pa.Table:
@@ -74,9 +87,9 @@ class DiskSearch:
         limit: int,
         filters: Filters,
         columns: Sequence[str],
-        between: tuple[float, float],
+        between: tuple[float, float] = EVERYWHERE,
     ) -> pa.Table:
-        """As `MemorySearch.nearest`."""
+        """As `MemorySearch.nearest`; `between` are similarities, both exclusive, between which a memory counts."""
         if between != EVERYWHERE:
             return self._between(vector, column, limit, filters, columns, between)
         found = _bounded(self._near(vector, column), ["id", *columns, "_distance"], limit, filters)
@@ -120,17 +133,41 @@ class DiskSearch:
                 )
             wanted *= 8
 
-    def cosines(self, found: pa.Table, column: str, meaning: "npt.NDArray[np.float32]") -> "npt.NDArray[np.float32]":
-        """As `MemorySearch.cosines`: read from where a search that has just run saw them; a row that was moved is looked up by its id."""
-        import numpy as np
+    def alike(
+        self,
+        meaning: "npt.NDArray[np.float32]",
+        columns: tuple[str, str],
+        limit: int,
+        filters: Filters,
+        least: float,
+        crowded: float,
+    ) -> pa.Table:
+        """As `MemorySearch.alike`."""
+        searched, measured = columns
+        wanted = max(_FEWEST_MEASURED, 4 * limit)
+        found = self._measured(self.nearest(meaning, searched, wanted, filters, ()), measured, meaning)
+        cosines = found["similarity"].to_numpy()
+        hiding = cosines >= crowded
+        if hiding.sum() <= wanted // 2 or (cosines > least).sum() - hiding.sum() >= limit:
+            return found
+        hidden = self._measured(self.nearest(meaning, searched, wanted, filters, (), (least, crowded)), measured, meaning)
+        return pa.concat_tables(
+            [found.filter(pa.array(hiding)), hidden.filter(pa.array(hidden["similarity"].to_numpy() < crowded))]
+        )
 
+    def _measured(self, found: pa.Table, column: str, meaning: "npt.NDArray[np.float32]") -> pa.Table:
+        """What `nearest` found, measured by the vectors in another column.
+
+        They are read from where the search that has just run saw them; a row that was moved is looked up by its id.
+        """
         cosines = dict.fromkeys(found["id"].to_pylist(), UNMEASURED)
         if places := [number for number in found["_rowid"].to_pylist() if number >= 0]:
             taken = self._stored.reading.take_row_ids(places).select(["id", column]).to_arrow()
             cosines |= _cosines(taken, column, meaning)
         if unread := [number for number, cosine in cosines.items() if cosine == UNMEASURED]:
             cosines |= _cosines(self._scan(f"id IN ({', '.join(map(str, unread))})", ["id", column]), column, meaning)
-        return np.array([cosines[number] for number in found["id"].to_pylist()], np.float32)
+        similarity = pa.array([cosines[number] for number in found["id"].to_pylist()], pa.float32())
+        return found.set_column(found.schema.get_field_index("similarity"), "similarity", similarity)
 
     def matching(self, text: str, limit: int, filters: Filters, columns: Sequence[str]) -> pa.Table:
         """As `MemorySearch.matching`."""

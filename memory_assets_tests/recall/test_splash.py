@@ -9,7 +9,8 @@ import pytest
 from memory_assets.ingest.direct import Stored
 from memory_assets.models import Kind, Memory, Source
 from memory_assets.operations.store import with_splash
-from memory_assets.stores.memories import MemoryStore
+from memory_assets.stores.resident.memories import Allowance
+from memory_assets.stores.search import DiskSearch
 from memory_assets.tenants import Tenant
 
 _EQUAL = 1_500
@@ -40,14 +41,14 @@ def test_what_is_near_is_found_behind_thousands_of_equal_texts_and_few_are_measu
     tenant: Tenant, crowd: Stored, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks: list[int] = []
-    nearest = MemoryStore.nearest
+    nearest = DiskSearch.nearest
 
     def counted(*given, **named):
         found = nearest(*given, **named)
         looks.append(found.num_rows)
         return found
 
-    monkeypatch.setattr(MemoryStore, "nearest", counted)
+    monkeypatch.setattr(DiskSearch, "nearest", counted)
     (answer,) = with_splash(tenant, [crowd])
     assert [ripple.id for ripple in answer.splash] == [_EQUAL + 3, _EQUAL + 2, _EQUAL + 1]
     assert len(answer.echoes) == 3
@@ -57,3 +58,12 @@ def test_what_is_near_is_found_behind_thousands_of_equal_texts_and_few_are_measu
     (answer,) = with_splash(tenant, [crowd])
     assert [ripple.id for ripple in answer.splash] == [_EQUAL + 3, _EQUAL + 2, _EQUAL + 1]
     assert len(looks) == 1
+
+
+def test_what_is_near_is_found_behind_thousands_of_equal_texts_in_memory_too(tenant: Tenant, crowd: Stored) -> None:
+    tenant.memories.keep_resident(Allowance(1 << 30))
+    tenant.memories.tend_resident()
+    assert tenant.memories.is_resident
+    (answer,) = with_splash(tenant, [crowd])
+    assert [ripple.id for ripple in answer.splash] == [_EQUAL + 3, _EQUAL + 2, _EQUAL + 1]
+    assert len(answer.echoes) == 3

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from memory_assets.stores.resident.vectors import Meanings, Vectors
 from memory_assets.stores.resident.words import best_rows
-from memory_assets.stores.search import EVERYWHERE, UNMEASURED
+from memory_assets.stores.search import UNMEASURED
 from memory_assets_tests.stores.unit_vectors import vectors
 
 
@@ -19,24 +19,12 @@ def test_the_nearest_of_many_vectors_are_found(dimension: int) -> None:
     kept, allowed = Vectors.of(many), np.arange(6_000) % 3 > 0
     hits = 0
     for question in many[::600]:
-        rows, similarity = kept.nearest(question, allowed, 10, EVERYWHERE)
+        rows, similarity = kept.nearest(question, allowed, 10)
         assert allowed[rows].all()
         assert similarity == pytest.approx(many[rows] @ question, abs=2e-4)
         best = np.flatnonzero(allowed)[np.argsort(-(many[allowed] @ question))[:10]]
         hits += len(np.intersect1d(best, rows))
     assert hits >= 95
-
-
-def test_thousands_of_near_copies_do_not_hide_what_lies_further_off() -> None:
-    point = vectors(1, seed=4, dimension=384)[0]
-    copies = point + 0.001 * vectors(4_000, seed=5, dimension=384)
-    aside = vectors(3, seed=6, dimension=384) + 1.2 * point
-    far = vectors(2_000, seed=7, dimension=384)
-    everything = np.concatenate([far, copies, aside])
-    everything /= np.linalg.norm(everything, axis=1, keepdims=True)
-    rows, similarity = Vectors.of(everything).nearest(point, np.ones(len(everything), bool), 4, (0.7, 0.9))
-    assert sorted(rows) == [6_000, 6_001, 6_002]
-    assert ((similarity > 0.7) & (similarity < 0.9)).all()
 
 
 @settings(deadline=None)
@@ -68,15 +56,14 @@ def test_the_best_rows_hold_the_largest_scores_and_none_of_zero(seed: int, size:
     assert np.array_equal(np.sort(scores[rows])[::-1][: len(wanted)], wanted)
 
 
-@given(seed=st.integers(0, 2**32 - 1), limit=st.integers(1, 120), lowest=st.sampled_from([-2.0, 0.0, 0.1]))
-def test_the_nearest_vectors_are_measured_exactly_and_come_in_order(seed: int, limit: int, lowest: float) -> None:
+@given(seed=st.integers(0, 2**32 - 1), limit=st.integers(1, 120))
+def test_the_nearest_vectors_are_measured_exactly_and_come_in_order(seed: int, limit: int) -> None:
     chance = np.random.default_rng(seed)
     matrix = chance.standard_normal((1_500, 20)).astype(np.float32)
     vectors, allowed = Vectors.of(matrix), chance.random(1_500) < 0.8
     unit = matrix / np.linalg.norm(matrix, axis=1, keepdims=True)
-    rows, similarity = vectors.nearest(unit[7], allowed, limit, (lowest, 0.999))
+    rows, similarity = vectors.nearest(unit[7], allowed, limit)
     assert np.allclose(similarity, unit[rows] @ unit[7], atol=2e-4)
     assert (np.diff(similarity) <= 0).all()
     assert allowed[rows].all()
-    assert ((similarity > lowest) & (similarity < 0.999)).all()
     assert len(rows) == limit

@@ -33,6 +33,10 @@ ROW_ID = pa.field("_rowid", pa.uint64())
 """Where LanceDB kept a row when it was read; null for those that were appended since."""
 
 
+_CANDIDATES = 4
+"""Looked for by the vectors that searches ask for each one that is wanted by what it says."""
+_MORE = 8
+"""How many times more rows are measured where those that were hide others."""
 _MADE_BYTES = 11
 """A row: its place in the order of ids (8), whether it is active, current, and both."""
 
@@ -100,6 +104,23 @@ class Segment:
             return table
         unit = self.vectors.unit(places)
         return table.append_column(self.column, pa.FixedSizeListArray.from_arrays(pa.array(unit.ravel()), unit.shape[1]))
+
+    def alike(
+        self, meaning: "npt.NDArray[np.float32]", passing: "Mask", limit: int, least: float, crowded: float
+    ) -> "tuple[npt.NDArray[np.intp], npt.NDArray[np.float32]]":
+        """Passing rows that may say something near to what a unit vector stands for, and how near that is.
+
+        Where most of them lie at `crowded` or beyond and hide the others, more are measured.
+        """
+        likely, wanted = self.vectors.likely(meaning, passing & self.embedded), _CANDIDATES * limit
+        while True:
+            rows = likely.first(wanted)
+            cosines = self.meanings.cosines(rows, meaning)
+            hiding = np.count_nonzero(cosines >= crowded)
+            enough = 2 * hiding <= len(rows) or np.count_nonzero(cosines > least) - hiding >= limit
+            if enough or len(rows) == likely.rows_up_to[-2]:
+                return rows, cosines
+            wanted *= _MORE
 
     def __len__(self) -> int:
         return self.rows.num_rows

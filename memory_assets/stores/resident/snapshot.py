@@ -13,7 +13,6 @@ from memory_assets.stores.feed import UNKNOWN, Position
 from memory_assets.stores.filters import Filters
 from memory_assets.stores.resident.segment import ROW_ID, Segment, microseconds
 from memory_assets.stores.resident.words import Stem, best_rows, inverse_frequency, words_of
-from memory_assets.stores.search import UNMEASURED
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -134,24 +133,26 @@ class Snapshot:
         limit: int,
         filters: Filters,
         columns: Sequence[str],
-        between: tuple[float, float],
     ) -> pa.Table:
         """As `MemorySearch.nearest`; `column` is the one that is in memory."""
         found: list[Found] = []
         for part in self.parts:
             allowed = part.passing(filters) & part.segment.embedded
-            found.append((part, *part.segment.vectors.nearest(vector, allowed, limit, between)))
+            found.append((part, *part.segment.vectors.nearest(vector, allowed, limit)))
         return _answer(found, limit, columns, "similarity")
 
-    def cosines(self, found: pa.Table, column: str, meaning: "npt.NDArray[np.float32]") -> "npt.NDArray[np.float32]":  # noqa: ARG002
-        """As `MemorySearch.cosines`; `column` is that of the meanings in memory."""
-        ids = found["id"].to_numpy()
-        cosines = np.full(len(ids), UNMEASURED, np.float32)
-        for part in self.parts:
-            places = part.places(ids)
-            here = places >= 0
-            cosines[here] = part.segment.meanings.cosines(places[here], meaning)
-        return cosines
+    def alike(
+        self,
+        meaning: "npt.NDArray[np.float32]",
+        columns: tuple[str, str],  # noqa: ARG002
+        limit: int,
+        filters: Filters,
+        least: float,
+        crowded: float,
+    ) -> pa.Table:
+        """As `MemorySearch.alike`; `columns` are those that are in memory."""
+        found = [(part, *part.segment.alike(meaning, part.passing(filters), limit, least, crowded)) for part in self.parts]
+        return _answer(found, sum(len(rows) for _, rows, _ in found), (), "similarity")
 
     def matching(self, text: str, limit: int, filters: Filters, columns: Sequence[str]) -> pa.Table:
         """As `MemorySearch.matching`."""

@@ -23,6 +23,8 @@ _FEWEST = 500
 _ONE = 32_767
 _LARGEST_CODE = 127
 _AT_ONCE = 512
+_COUNTED_AT_ONCE = 131_072
+"""Vectors whose signs are compared at once: more would not stay in the cache, fewer would let go of the interpreter more often."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,7 @@ class Vectors:
         return self.fixed[rows].astype(np.float32) * np.float32(1 / _ONE)
 
     def nearest(
-        self, vector: "npt.NDArray[np.float32]", allowed: "npt.NDArray[np.bool_]", limit: int, between: tuple[float, float]
+        self, vector: "npt.NDArray[np.float32]", allowed: "npt.NDArray[np.bool_]", limit: int
     ) -> "tuple[npt.NDArray[np.intp], npt.NDArray[np.float32]]":
         """The allowed rows nearest to a unit vector and their cosine similarities, best first.
 
@@ -68,40 +70,39 @@ class Vectors:
             vector: shape (dimension,).
             allowed: shape (n,).
             limit: at most so many.
-            between: similarities, both exclusive, between which a row counts.
         """
-        wanted = max(_FEWEST, limit * _OVERSAMPLING)
-        scaled = (vector / _ONE).astype(np.float32)
-        while True:
-            rows = self._likely(vector, allowed, wanted)
-            similarity = self._measured(rows, scaled)
-            inside = np.flatnonzero((between[0] < similarity) & (similarity < between[1]))
-            beyond = np.count_nonzero(similarity <= between[0])
-            if len(inside) >= limit or wanted >= len(self.fixed) or 2 * beyond > len(rows):
-                if len(inside) > limit:
-                    inside = np.sort(inside[np.argpartition(similarity[inside], -limit)[-limit:]])
-                best = inside[np.argsort(-similarity[inside], kind="stable")]
-                return rows[best], similarity[best]
-            wanted *= 8
+        rows = self.likely(vector, allowed).first(limit)
+        similarity = _products(self.fixed, rows, (vector / _ONE).astype(np.float32))
+        if len(rows) > limit:
+            best = np.sort(np.argpartition(similarity, -limit)[-limit:])
+            rows, similarity = rows[best], similarity[best]
+        order = np.argsort(-similarity, kind="stable")
+        return rows[order], similarity[order]
 
-    def _measured(self, rows: "npt.NDArray[np.intp]", vector: "npt.NDArray[np.float32]") -> "npt.NDArray[np.float32]":
-        """Product of some rows and a vector; a few rows at once stay in the processor's cache."""
-        product = np.empty(len(rows), np.float32)
-        for start in range(0, len(rows), _AT_ONCE):
-            span = slice(start, start + _AT_ONCE)
-            np.matmul(self.fixed.take(rows[span], axis=0).astype(np.float32), vector, out=product[span])
-        return product
-
-    def _likely(self, vector: "npt.NDArray[np.float32]", allowed: "npt.NDArray[np.bool_]", wanted: int) -> "npt.NDArray[np.intp]":
-        """About `wanted` allowed rows whose signs differ least from the vector's; all where there are no more."""
-        if len(self.fixed) <= wanted:
-            return np.flatnonzero(allowed)
-        differing = np.zeros(len(self.fixed), np.uint16)
-        for signs, asked in zip(self.signs, _signs(vector[None])[:, 0], strict=True):
-            differing += np.bitwise_count(signs ^ asked)
+    def likely(self, vector: "npt.NDArray[np.float32]", allowed: "npt.NDArray[np.bool_]") -> "Likely":
+        """The allowed rows in the order in which they may be near to a vector."""
+        asked, differing = _signs(vector[None]), np.empty(len(self.fixed), np.uint16)
+        for start in range(0, len(differing), _COUNTED_AT_ONCE):
+            span = slice(start, start + _COUNTED_AT_ONCE)
+            np.bitwise_count(self.signs[:, span] ^ asked).sum(axis=0, dtype=np.uint16, out=differing[span])
         differing[~allowed] = len(vector) + 1
-        rows_up_to = np.bincount(differing, minlength=len(vector) + 2).cumsum()
-        return np.flatnonzero(differing <= min(int(np.searchsorted(rows_up_to, wanted, "right")), len(vector)))
+        return Likely(differing, np.bincount(differing, minlength=len(vector) + 2).cumsum())
+
+
+@dataclass(frozen=True, slots=True)
+class Likely:
+    """Which vectors of one segment may be near to one that is asked for, by their signs alone."""
+
+    differing: "npt.NDArray[np.uint16]"
+    """In how many signs each differs, shape (n,); more than there are where it does not count."""
+    rows_up_to: "npt.NDArray[np.int64]"
+    """How many differ in so many signs or fewer, shape (dimension + 2,)."""
+
+    def first(self, limit: int) -> "npt.NDArray[np.intp]":
+        """So many rows that the `limit` nearest are among them, as far as signs can tell; all that count where there are no more."""
+        wanted = max(_FEWEST, limit * _OVERSAMPLING)
+        most = min(int(np.searchsorted(self.rows_up_to, wanted, "right")), len(self.rows_up_to) - 2)
+        return np.flatnonzero(self.differing <= most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +139,18 @@ class Meanings:
     def cosines(self, rows: "npt.NDArray[np.intp]", vector: "npt.NDArray[np.float32]") -> "npt.NDArray[np.float32]":
         """How near some rows are to a unit vector; `UNMEASURED` where there is no vector."""
         units = self.units[rows]
-        return np.where(units > 0, (self.codes[rows].astype(np.float32) @ vector) * units, np.float32(UNMEASURED))
+        return np.where(units > 0, _products(self.codes, rows, vector) * units, np.float32(UNMEASURED))
+
+
+def _products(
+    matrix: "npt.NDArray[np.integer]", rows: "npt.NDArray[np.intp]", vector: "npt.NDArray[np.float32]"
+) -> "npt.NDArray[np.float32]":
+    """Of some rows and a vector; a few rows at once stay in the processor's cache."""
+    products = np.empty(len(rows), np.float32)
+    for start in range(0, len(rows), _AT_ONCE):
+        span = slice(start, start + _AT_ONCE)
+        np.matmul(matrix.take(rows[span], axis=0).astype(np.float32), vector, out=products[span])
+    return products
 
 
 def _signs(matrix: "npt.NDArray[np.floating]") -> "npt.NDArray[np.uint64]":
