@@ -45,6 +45,7 @@ def test_meanings_are_measured_nearly_as_they_were_and_none_where_there_is_none(
     assert cosines[~missing[kept]] == pytest.approx(expected, abs=8e-3)
 
 
+@settings(deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), size=st.integers(0, 5_000), zeros=st.floats(0, 1), count=st.integers(1, 1_500))
 def test_the_best_rows_hold_the_largest_scores_and_none_of_zero(seed: int, size: int, zeros: float, count: int) -> None:
     chance = np.random.default_rng(seed)
@@ -56,6 +57,7 @@ def test_the_best_rows_hold_the_largest_scores_and_none_of_zero(seed: int, size:
     assert np.array_equal(np.sort(scores[rows])[::-1][: len(wanted)], wanted)
 
 
+@settings(deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), limit=st.integers(1, 120))
 def test_the_nearest_vectors_are_measured_exactly_and_come_in_order(seed: int, limit: int) -> None:
     chance = np.random.default_rng(seed)
