@@ -1,7 +1,7 @@
 """The spaCy pipeline behind one small interface: text in, features out."""
 
 import json
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from importlib import metadata
@@ -88,6 +88,11 @@ class Turns:
 
 _PIPELINE_TURNS = Turns()
 """spaCy's vocabulary, and its memory zones above all, belong to one thread at a time; a turn is one slice of one batch."""
+_RENEWED_AFTER = 10_000_000
+"""Characters after which a pipeline is loaded anew, which takes half a second: a memory zone forgets the words of its texts, but the
+vocabulary's hash tables keep 35 bytes for the place of each."""
+_read_since_loaded: Counter[str] = Counter()
+"""Characters by the pipeline's location; changed in a turn."""
 
 
 class Analyzer:
@@ -209,6 +214,10 @@ class Analyzer:
                 docs = nlp.pipe([_document(nlp, part) for part in prose[start:end]], batch_size=end - start)
                 found += map(find, docs, prose[start:end], [gazetteer] * (end - start))
                 spent += perf_counter() - began
+                _read_since_loaded[self._location] += length
+                if _read_since_loaded[self._location] > _RENEWED_AFTER:
+                    _load_pipeline.cache_clear()
+                    _read_since_loaded.clear()
             if spent > _TIME_LIMIT:
                 raise TimeoutError(f"it takes more than {_TIME_LIMIT:.0f} seconds")
             start = end

@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from datetime import UTC, datetime
 from hashlib import blake2b
 from pathlib import Path
@@ -102,20 +102,19 @@ def render(fields: Mapping[str, Any], body: str) -> bytes:
     return f"---\n{block}---\n{body}".encode()
 
 
-def file_name(kind: Kind, name: str, taken: Iterable[str]) -> str:
+def file_name(kind: Kind, name: str, taken: Container[str]) -> str:
     """Return the name of the file that a memory gets in its home: `feedback_<short_slug>.md`, as PAI calls them.
 
     Args:
         kind: its home's type.
         name: its frontmatter's.
-        taken: names of the files that lie there and are another memory's.
+        taken: names of the files that lie there and are another memory's, casefolded.
     """
     plain = unicodedata.normalize("NFKC", name).casefold()
     slug = re.sub(r"[\W_]+", "_", plain).strip("_").removeprefix(f"{kind.value}_")[:_LONGEST_NAME].strip("_")
     short = blake2b(name.encode(), digest_size=3).hexdigest()
-    there = {each.casefold() for each in taken}
     found = f"{kind.value}_{slug or short}.md"
-    return found if found.casefold() not in there else f"{kind.value}_{slug}_{short}.md"
+    return found if found.casefold() not in taken else f"{kind.value}_{slug}_{short}.md"
 
 
 def canonical_key(path: Path) -> str:

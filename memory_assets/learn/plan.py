@@ -90,7 +90,7 @@ class _Builder:
     standing: dict[tuple[Kind, str], CanonicalEntry]
     """What the homes hold under each name."""
     names: dict[Kind, set[str]]
-    """Of the files in each home."""
+    """Of the files in each home, casefolded."""
     placed: list[Placed] = field(default_factory=list)
     taken: list[Taken] = field(default_factory=list)
     outdone: list[Outdone] = field(default_factory=list)
@@ -128,7 +128,7 @@ class _Builder:
         if home.is_symlink() or (home.exists() and not home.is_dir()):
             raise StoreError(f"{home} is a link or a file; put a folder there instead, nothing was written.")
         new = file_name(kind, name, self.names[kind])
-        self.names[kind].add(new)
+        self.names[kind].add(new.casefold())
         return home / new
 
     def _keep(self, there: CanonicalEntry, alike: list[SiloEntry], hooks: list[str]) -> str:
@@ -188,4 +188,4 @@ class _Builder:
 
 
 def _names_in(folder: Path) -> set[str]:
-    return {each.name for each in folder.iterdir()} if folder.is_dir() else set()
+    return {each.name.casefold() for each in folder.iterdir()} if folder.is_dir() else set()

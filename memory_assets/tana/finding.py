@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from memory_assets.tana.client import MOST_CONDITIONS, MOST_FOUND, Node, TanaClient
 from memory_assets.tana.entries import Entry, SeedFile
-from memory_assets.tana.equivalence import equivalent
+from memory_assets.tana.equivalence import Equivalents, equivalent
 from memory_assets.tana.errors import TanaFaultError, TanaNotFoundError
 from memory_assets.tana.markdown import Outline, read_node
 from memory_assets.tana.schema import CONTENT, SEED_ID, Schema
@@ -96,15 +96,15 @@ class Finder:
                         self._books.map(open_entries.pop(seed_id).seed_id, node.id)
                         mapped.add(node.id)
         for tag in self._schema.fields:
-            entries = [entry for entry in open_entries.values() if entry.tag == tag]
-            for node in self._tagged(tag, entries):
+            entries = {entry.seed_id: entry for entry in open_entries.values() if entry.tag == tag}
+            names = Equivalents({seed_id: entry.name for seed_id, entry in entries.items()})
+            for node in self._tagged(tag, list(entries.values())):
                 if node.id in mapped:
                     continue
-                match = next(
-                    (entry for entry in entries if entry.seed_id in open_entries and equivalent(node.name, entry.name)), None
-                )
+                match = next((entries[seed_id] for seed_id in names.of(node.name) if seed_id in entries), None)
                 if match and self._says_the_same(node, match):
-                    self._books.map(open_entries.pop(match.seed_id).seed_id, node.id)
+                    del entries[match.seed_id]
+                    self._books.map(match.seed_id, node.id)
                     mapped.add(node.id)
 
     def _tagged(self, tag: str, entries: list[Entry]) -> list[Node]:

@@ -299,9 +299,10 @@ class _Sync:
         left = set(self._leaving())
         if not self._wishes.dry_run:
             self._books.drop([seed_id for seed_id in gone if seed_id in left])
-        self.report.stale = [seed_id for seed_id in gone if seed_id not in left]
+        stale = {seed_id: None for seed_id in gone if seed_id not in left}
+        self.report.stale = list(stale)
         reset = bool(self.report.stale) and len(gone) == len(mapped) and not self._wishes.only
-        self._wanted = {key: entry for key, entry in self._wanted.items() if key not in self.report.stale}
+        self._wanted = {key: entry for key, entry in self._wanted.items() if key not in stale}
         return not reset
 
     def _carry_out_changes(self, work: Changes, changes: dict[str, str], leaving: list[str]) -> None:

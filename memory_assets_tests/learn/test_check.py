@@ -70,7 +70,7 @@ def test_names_of_files_are_short_and_never_another_memorys() -> None:
     assert file_name(Kind.FEEDBACK, "feedback_Plan  First!", ()) == "feedback_plan_first.md"
     assert file_name(Kind.USER, "Größe 計画", ()) == "user_grösse_計画.md"
     assert re.fullmatch(r"user_[0-9a-f]{6}\.md", file_name(Kind.USER, "../..", ()))
-    assert re.fullmatch(r"user_a_[0-9a-f]{6}\.md", file_name(Kind.USER, "a", ["USER_A.md"]))
+    assert re.fullmatch(r"user_a_[0-9a-f]{6}\.md", file_name(Kind.USER, "a", ["user_a.md"]))
     assert len(file_name(Kind.PROJECT, "x" * 500, ())) < 80
 
 
