@@ -1,7 +1,8 @@
 """What the last run left settled: where nothing has changed since, a step reports that again and opens nothing.
 
 A run notes in which state of the world it looked: what it was given before it began, the tables before it compared them for the last
-time, and what it has written itself. If all of that is as it was, no step would find anything to do. A run beside which somebody
+time, and what it has written itself. If all of that is as it was, no step would find anything to do. What was recalled since then
+concerns the scores alone: the steps before them report what they reported. A run beside which somebody
 else wrote, or that failed a check, notes nothing, and neither does one that asks a chat model, which may answer the next time. The
 note holds counts and ids; losing it costs one look.
 """
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from memory_assets.ingest.stamps import SETTLED, disk_stamp, given_stamp, made_stamp, sources_stamp
+from memory_assets.ingest.stamps import SETTLED, disk_stamp, given_stamp, made_stamp, recalled_stamp, sources_stamp
 from memory_assets.stores.files import replace_file
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ _DONE = frozenset(
     """.split()  # noqa: SIM905
 )
 """Figures of what a run did: a run with nothing to do reports zeros."""
+_OF_RECALLED = "relevance_scores"
+"""The step that takes in what was recalled."""
 
 
 class Settling:
@@ -52,6 +55,7 @@ class Settling:
         self._checked: list[str] = []
         self._failed = False
         tenant.catalog.watch()
+        self._recalled = recalled_stamp(tenant)
         self._given = f"{sources_stamp(tenant.settings)} {given_stamp(tenant)}"
         self._tables = disk_stamp(tenant.settings, tenant.name)
         last = _read(tenant.folder / SETTLED)
@@ -67,7 +71,7 @@ class Settling:
     def report(self, step: str) -> dg.MaterializeResult | None:
         """What a step would report that found nothing to do; None where it has to look, and then all that follow have to."""
         told = None if self._looked else self._last["reports"].get(step)
-        if told is None:
+        if told is None or (step == _OF_RECALLED and self._recalled != self._last["recalled"]):
             self._looked = True
             return None
         metadata = dg.deserialize_value(told["materialization"], dg.AssetMaterialization).metadata
@@ -104,7 +108,12 @@ class Settling:
         tenant = self._tenant
         is_ours = self._tables == disk_stamp(tenant.settings, tenant.name) and tenant.catalog.is_undisturbed
         if self._reports and self._tables and is_ours and not (self._failed or tenant.settings.chat_model):
-            note = {"stamp": self._stamp(), "reports": self._reports, "checked": self._checked}
+            note = {
+                "stamp": self._stamp(),
+                "recalled": self._recalled if _OF_RECALLED in self._reports else self._last.get("recalled"),
+                "reports": {**self._last.get("reports", {}), **self._reports},
+                "checked": [*self._last.get("checked", ()), *self._checked],
+            }
             with suppress(OSError):
                 replace_file(tenant.folder / SETTLED, json.dumps(note))
 

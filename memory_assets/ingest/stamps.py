@@ -23,8 +23,10 @@ SETTLED = "settled.json"
 _PROGRAM = Path(__file__).parents[1]
 _MADE = ("brief.json", "known_names.json")
 """In a tenant's folder: what runs make of the catalog."""
+_RECALLED = "access"
+"""In a tenant's folder: which memories were recalled, and when."""
 _NOT_GIVEN = frozenset(
-    {*_MADE, "vectors", "catalog.duckdb", "catalog.duckdb.wal", SETTLED, "sessions", "noted.json", "keys", "contexts"}
+    {*_MADE, _RECALLED, "vectors", "catalog.duckdb", "catalog.duckdb.wal", SETTLED, "sessions", "noted.json", "keys", "contexts"}
 )
 """Of a tenant's folder: what runs write, and what no run reads."""
 
@@ -61,6 +63,11 @@ def given_stamp(tenant: "Tenant") -> str:
         *(f"{path} {_stat(path)}" for path in _files(_PROGRAM, {"__pycache__"})),
         *(f"{path} {_stat(path)}" for path in _files(tenant.folder, _NOT_GIVEN)),
     )
+
+
+def recalled_stamp(tenant: "Tenant") -> str:
+    """What has been recalled so far, which faces note."""
+    return _digest(*(f"{path} {_stat(path)}" for path in _files(tenant.folder / _RECALLED, ())))
 
 
 def made_stamp(tenant: "Tenant") -> str:

@@ -8,7 +8,8 @@ import pytest
 
 from memory_assets.defs.runner import run_remember
 from memory_assets.defs.settled import Settling
-from memory_assets.graph.relevance import refresh_relevance
+from memory_assets.graph import edges
+from memory_assets.graph.relevance import explain, refresh_relevance
 from memory_assets.ingest.direct import store_memories
 from memory_assets.models import NewMemory, Source, State
 from memory_assets.operations.run import Ran
@@ -61,6 +62,28 @@ def test_a_second_run_opens_nothing_and_says_what_stands(write_silo: WriteSilo, 
     assert second.assets["relevance_scores"]["dagster/partition_row_count"] == 3
 
 
+def test_what_was_recalled_reaches_the_scores_and_nothing_else_is_looked_at(
+    write_silo: WriteSilo, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_silo("owner", "Priya owns the billing export.")
+    run_once()
+    (number,) = tenant.memories.scan(("id",))["id"].to_pylist()
+    AccessLog(tenant.folder).record([number], datetime.now(UTC))
+
+    def fail(*_: object) -> None:
+        raise AssertionError("the graph was looked at")
+
+    monkeypatch.setattr(edges, "find_changes", fail)
+    assert run_once().assets["relevance_scores"]["written"] == 1
+    assert (found := explain(tenant.catalog, number))
+    assert found.accesses == 1
+    assert run_once().assets["relevance_scores"]["written"] == 0
+    settling = Settling(Tenant(load_settings()))
+    assert all(settling.report(step) for step in ("silo_files", "memories", "graph_edges", "relevance_scores"))
+    assert settling.holds("no_edge_dangles")
+    assert settling.holds("scores_within_bounds")
+
+
 def test_each_change_is_looked_at(write_silo: WriteSilo, tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
     silo = write_silo("owner", "Priya owns the billing export.")
     store_memories(tenant, [NOTE])
@@ -71,7 +94,6 @@ def test_each_change_is_looked_at(write_silo: WriteSilo, tenant: Tenant, monkeyp
         "a file goes": silo.unlink,
         "a memory is stored": lambda: store_memories(tenant, [NewMemory("Leila moved the rota.", Source.CLI)]),
         "a memory is forgotten": lambda: tenant.memories.transition([number], (State.ACTIVE,), State.FORGOTTEN),
-        "a memory is recalled": lambda: AccessLog(tenant.folder).record([number], datetime.now(UTC)),
         "a setting": lambda: monkeypatch.setenv("MEMORY_DECAY_RATE", "0.5"),
         "names of the user's own": lambda: (tenant.folder / "gazetteer.toml").write_text('[PROJECT]\n"Atlas" = []\n'),
         "the brief is lost": lambda: (tenant.folder / "brief.json").unlink(),
