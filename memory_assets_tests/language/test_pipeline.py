@@ -270,3 +270,15 @@ def test_names_are_told_from_words_with_a_capital(analyzer: Analyzer, text: str,
 def test_a_finite_verb_is_part_of_no_tag(analyzer: Analyzer):
     assert analyzer.analyze("Nina prefers tabs").tags == ("nina", "tab")
     assert analyzer.analyze("The cat stole pizza").tags == ("cat", "pizza")
+
+
+def test_the_pipeline_loads_without_spacys_command_line_which_can_still_be_imported() -> None:
+    program = """
+import sys
+from memory_assets.language.pipeline import open_analyzer
+open_analyzer().load()
+assert "spacy.cli" not in sys.modules
+import spacy.cli
+assert callable(spacy.cli.download)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
