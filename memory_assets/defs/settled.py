@@ -1,8 +1,8 @@
 """What the last run left settled: where nothing has changed since, a step reports that again and opens nothing.
 
 A run notes in which state of the world it looked: what it was given before it began, the tables before it compared them for the last
-time, and what it has written itself. If all of that is as it was, no step would find anything to do. What was recalled since then
-concerns the scores alone: the steps before them report what they reported. A run beside which somebody
+time, and what it has written itself. If all of that is as it was, no step would find anything to do. What one step alone is given,
+a source or what was recalled, lets that one look and those after it. A run beside which somebody
 else wrote, or that failed a check, notes nothing, and neither does one that asks a chat model, which may answer the next time. The
 note holds counts and ids; losing it costs one look.
 """
@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from memory_assets.ingest.stamps import SETTLED, disk_stamp, given_stamp, made_stamp, recalled_stamp, sources_stamp
+from memory_assets.ingest.stamps import SETTLED, disk_stamp, files_stamp, given_stamp, made_stamp, recalled_stamp
+from memory_assets.models import Source
 from memory_assets.stores.files import replace_file
 
 if TYPE_CHECKING:
     from memory_assets.defs.resources import MemoryResource
+    from memory_assets.settings import Settings
     from memory_assets.tenants import Tenant
 
     Step = Callable[[dg.AssetExecutionContext, MemoryResource], dg.MaterializeResult]
@@ -33,8 +35,6 @@ _DONE = frozenset(
     """.split()  # noqa: SIM905
 )
 """Figures of what a run did: a run with nothing to do reports zeros."""
-_OF_RECALLED = "relevance_scores"
-"""The step that takes in what was recalled."""
 
 
 class Settling:
@@ -55,15 +55,17 @@ class Settling:
         self._checked: list[str] = []
         self._failed = False
         tenant.catalog.watch()
-        self._recalled = recalled_stamp(tenant)
-        self._given = f"{sources_stamp(tenant.settings)} {given_stamp(tenant)}"
+        sources = _source_stamps(tenant.settings)
+        self._own = {**sources, "relevance_scores": recalled_stamp(tenant)}
+        self._given = given_stamp(tenant)
         self._tables = disk_stamp(tenant.settings, tenant.name)
         last = _read(tenant.folder / SETTLED)
         self._last: Mapping[str, Any] = last if self._tables and last.get("stamp") == self._stamp() else {}
         self._looked = not self._last
-        if self._looked:
-            if tenant.is_sources_tenant and last.get("stamp", "").partition(" ")[0] != self._given.partition(" ")[0]:
-                on_new_files()
+        new_files = tenant.is_sources_tenant and not sources.items() <= last.get("own", {}).items()
+        if new_files:
+            on_new_files()
+        if self._looked or new_files:
             tenant.memories.prepare()
             tenant.relations.prepare()
             self._tables = disk_stamp(tenant.settings, tenant.name)
@@ -71,19 +73,23 @@ class Settling:
     def report(self, step: str) -> dg.MaterializeResult | None:
         """What a step would report that found nothing to do; None where it has to look, and then all that follow have to."""
         told = None if self._looked else self._last["reports"].get(step)
-        if told is None or (step == _OF_RECALLED and self._recalled != self._last["recalled"]):
+        if told is None or self._own.get(step) != self._last["own"].get(step):
             self._looked = True
             return None
+        self._reports[step] = told
         metadata = dg.deserialize_value(told["materialization"], dg.AssetMaterialization).metadata
         version = told["version"]
         return dg.MaterializeResult(metadata=metadata, data_version=dg.DataVersion(version) if version else None)
 
     def holds(self, check: str) -> bool:
         """Whether a check held, and nothing has changed since."""
-        return not self._looked and check in self._last["checked"]
+        if self._looked or check not in self._last["checked"]:
+            return False
+        self._checked.append(check)
+        return True
 
     def keep_report(self, step: str, result: dg.MaterializeResult) -> None:
-        """Keep what a step reported that has looked."""
+        """Keep what a step reported that has looked. One that failed has no report, and looks the next time."""
         told = dg.AssetMaterialization(step, metadata=result.metadata)
         figures: dict[str, Any] = {name: each.value for name, each in told.metadata.items()}
         nothing_done: dict[str, Any] = dict.fromkeys(_DONE & figures.keys(), 0)
@@ -107,13 +113,8 @@ class Settling:
         """Note what is settled at the end of a run that has looked."""
         tenant = self._tenant
         is_ours = self._tables == disk_stamp(tenant.settings, tenant.name) and tenant.catalog.is_undisturbed
-        if self._reports and self._tables and is_ours and not (self._failed or tenant.settings.chat_model):
-            note = {
-                "stamp": self._stamp(),
-                "recalled": self._recalled if _OF_RECALLED in self._reports else self._last.get("recalled"),
-                "reports": {**self._last.get("reports", {}), **self._reports},
-                "checked": [*self._last.get("checked", ()), *self._checked],
-            }
+        if self._looked and self._tables and is_ours and not (self._failed or tenant.settings.chat_model):
+            note = {"stamp": self._stamp(), "own": self._own, "reports": self._reports, "checked": self._checked}
             with suppress(OSError):
                 replace_file(tenant.folder / SETTLED, json.dumps(note))
 
@@ -136,6 +137,15 @@ def unless_settled(step: "Step") -> "Step":
         return result
 
     return look
+
+
+def _source_stamps(settings: "Settings") -> dict[str, str]:
+    """What each step that reads a source is given."""
+    return {
+        "silo_files": files_stamp(Source.CLAUDE_SILO, settings.claude_projects_dir),
+        "seed_entries": files_stamp(Source.PAI_SEED, settings.pai_seed),
+        "learning_entries": files_stamp(Source.PAI_LEARNING, settings.pai_learning_dir),
+    }
 
 
 def _read(note: Path) -> dict[str, Any]:

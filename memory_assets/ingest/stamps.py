@@ -43,13 +43,9 @@ def source_stamp(tenant: "Tenant", source: Source, path: Path) -> str:
     return _digest(digests, store)
 
 
-def sources_stamp(settings: "Settings") -> str:
-    """The state of all sources that are files."""
-    return _digest(
-        stat_digests(Source.CLAUDE_SILO, settings.claude_projects_dir),
-        stat_digests(Source.PAI_SEED, settings.pai_seed),
-        stat_digests(Source.PAI_LEARNING, settings.pai_learning_dir),
-    )
+def files_stamp(source: Source, path: Path) -> str:
+    """The state of a source that is files."""
+    return _digest(stat_digests(source, path))
 
 
 def given_stamp(tenant: "Tenant") -> str:

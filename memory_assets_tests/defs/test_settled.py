@@ -8,8 +8,10 @@ import pytest
 
 from memory_assets.defs.runner import run_remember
 from memory_assets.defs.settled import Settling
+from memory_assets.errors import MemoryAssetsError
 from memory_assets.graph import edges
 from memory_assets.graph.relevance import explain, refresh_relevance
+from memory_assets.ingest import entries
 from memory_assets.ingest.direct import store_memories
 from memory_assets.models import NewMemory, Source, State
 from memory_assets.operations.run import Ran
@@ -36,6 +38,7 @@ def is_settled() -> bool:
 def settle() -> None:
     """Leave a note, as a run does that has looked."""
     settling = Settling(Tenant(load_settings()))
+    settling.report("silo_files")
     settling.keep_report("silo_files", dg.MaterializeResult(metadata={"files_read": 1, "files_unchanged": 0}))
     settling.close()
     assert is_settled()
@@ -82,6 +85,30 @@ def test_what_was_recalled_reaches_the_scores_and_nothing_else_is_looked_at(
     assert all(settling.report(step) for step in ("silo_files", "memories", "graph_edges", "relevance_scores"))
     assert settling.holds("no_edge_dangles")
     assert settling.holds("scores_within_bounds")
+
+
+def test_a_step_that_failed_after_others_have_looked_looks_again(
+    write_silo: WriteSilo, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    silo = write_silo("owner", "Priya owns the billing export.")
+    run_once()
+    silo.write_text(silo.read_text() + "It was checked twice.\n")
+    with monkeypatch.context() as broken, pytest.raises(MemoryAssetsError):
+        broken.setattr(entries, "refresh_entries", lambda *_: 1 / 0)
+        run_once()
+    found = run_once().assets
+    assert (found["silo_files"]["files_read"], found["memory_entries"]["changed"]) == (0, 1)
+    assert is_settled()
+
+
+def test_a_source_that_is_as_it_was_is_not_read_because_another_one_is_not(write_silo: WriteSilo) -> None:
+    silo = write_silo("owner", "Priya owns the billing export.")
+    run_once()
+    silo.write_text(silo.read_text() + "It was checked twice.\n")
+    settling = Settling(Tenant(load_settings()))
+    assert settling.report("seed_entries")
+    assert not settling.report("silo_files")
+    assert not settling.report("memory_entries")
 
 
 def test_each_change_is_looked_at(write_silo: WriteSilo, tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
