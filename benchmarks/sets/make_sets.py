@@ -6,8 +6,7 @@ In `chats` and `notes` every store is a world of its own: some threads with slot
 random order between small talk that uses the same words. `assistant`, `friends` and `terse` are written out in worlds/, each
 sentence once, with one generated store among them for company; the questions of one half of the worlds are for choosing constants
 (`tuning`), those of the other for judging them (`testing`). The others were written
-after the constants and judge alone. The
-same seed gives the same files.
+after the constants and judge alone, but for `mates` and `shop`, which are hard sets to choose by. The same seed gives the same files.
 """
 
 import json
@@ -37,6 +36,8 @@ SCRIPTS = {
     "desk": (("greenhouse", "testing"),),
     "duo": (("cleo", "testing"),),
     "tides": (("gauges", "testing"),),
+    "mates": (("tove", "tuning"),),
+    "shop": (("radios", "tuning"),),
 }
 """Set -> its worlds, and what their questions are for."""
 _SLOT = re.compile(r"\{(\w+?)(\d?)\}")
@@ -241,6 +242,8 @@ def main() -> None:
         "desk": sets["notes"][3],
         "duo": told_by(sets["chats"][1], {"Tobias": "Cleo", "Freya": "Anton"}),
         "tides": sets["notes"][2],
+        "mates": told_by(sets["chats"][0], {"Oriane": "Tove", "Malik": "Hamid"}),
+        "shop": sets["notes"][5],
     }
     sets |= {name: [scripted(name, world)] for name, world in company.items()}
     for name, worlds in sets.items():

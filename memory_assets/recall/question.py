@@ -35,8 +35,9 @@ _FIRST_PERSON = frozenset({"i", "i'm", "i've", "i'd", "i'll", "me", "my", "mine"
 _SECOND_PERSON = frozenset({"you", "your", "yours", "you've", "you'd", "you're", "yourself"})
 
 _YOU_SAID = re.compile(
-    r"\byou(?:'ve|’ve| have| had)?(?: \w+ly)?"
-    r" (?:suggest|recommend|advi[sc]e|propose|explain|tell|told|sa[iy]|gi?[va]ve|wr[io]te|mention|list|show|warn)",
+    r"(?<!when )(?<!whenever )(?<!if )(?<!should )(?<!must )\byou(?:'ve|’ve| have| had)?(?: \w+ly)?"
+    r" (?:suggest|recommend|advi[sc]e|propose|explain|tell|told|sa[iy]|g[ai]ve|wr[io]te|mention|list|show|warn)"
+    r"|\baccording to you\b|\byour (?:\w+ )?(?:advice|explanations?|ideas?|propos\w+|recommend\w+|suggest\w+|tips?|warnings?)\b",
     re.IGNORECASE,
 )
 """Asks about what the one addressed said, even if "me" or "my" stands in it."""
@@ -62,7 +63,7 @@ _REQUEST = re.compile(
 """Asks for something to be done or advised."""
 _OF_THE_PAST = re.compile(
     r"\b(?:did|was|were|had|happened|(?:have|['’]ve) (?:i|we|been)|i['’]ve|i (?:said|told|mentioned|asked|chose|decided|brought)"
-    r"|how (?:many|much|long|often)|when|summar\w+|across|order|so far)\b",
+    r"|how (?:many|much|long|often)|when|summar\w+|across|in (?:\w+ )?order|order (?:in|of)|so far)\b",
     re.IGNORECASE,
 )
 """Asks for what was, which wishes do not tell."""

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from memory_assets.settings import Settings
 
-OTHER_SIDE = 0.7
+OTHER_SIDE = 0.5
 """What is left of every component where the assistant said it and the question is about the user, or the other way round."""
 ASKING = 0.8
 """What is left of every component of a short text that asks something: it resembles the question, and the answer stands elsewhere."""

@@ -27,6 +27,9 @@ WISHES = (
     "No, don't use adverbs that end in -ly.",
     "I'm allergic to sesame.",
     "I don’t eat meat.",
+    "no pie charts please",
+    "Whatever route you suggest, my cat gets sick after an hour.",
+    "sizes in inches, always",
 )
 OTHERS = (
     "I can't believe it's Friday already.",
