@@ -171,7 +171,7 @@ class ResidentMemories:
             here = Position(self.table.version, datetime.now(UTC))
             if column is None or not self._allowance.grant(self, self._estimate(column)):
                 return
-            loaded = Snapshot(here, column, (Part.whole(self._read(column, "true", None)),), self._terms)
+            loaded = Snapshot(here, column, (Part.whole(self._read(column, "true", None, self.table.count_rows())),), self._terms)
             self._row_nbytes = loaded.nbytes / max(1, len(loaded))
             if self._allowance.grant(self, loaded.nbytes):
                 self._snapshot = loaded
@@ -266,9 +266,9 @@ class ResidentMemories:
         kept = [(part.segment, part.current) for part in parts]
         return Segment.joined(kept, self._terms, self._snapshot.mean_length if self._snapshot else None)
 
-    def _read(self, column: str, where: str, mean_length: float | None) -> Segment:
+    def _read(self, column: str, where: str, mean_length: float | None, expected: int = 0) -> Segment:
         batches = self.table.search().where(where).select(self._columns(column)).with_row_id(True).to_batches()
-        return Segment.of(batches, batches.schema, column, self._terms, mean_length)
+        return Segment.of(batches, batches.schema, column, self._terms, mean_length, expected)
 
     def _columns(self, column: str) -> list[str]:
         schema = self.table.schema

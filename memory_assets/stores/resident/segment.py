@@ -16,11 +16,11 @@ import pyarrow.compute as pc
 from memory_assets.models import State
 from memory_assets.stores.embedding_columns import meaning_column
 from memory_assets.stores.filters import GUESSED_TIME, OF_EVERY_PROJECT, Filters
-from memory_assets.stores.resident.vectors import Meanings, Vectors
+from memory_assets.stores.resident.vectors import Meanings, Pile, Vectors, directions, fixed_point, spans
 from memory_assets.stores.resident.words import Words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import numpy.typing as npt
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from memory_assets.stores.resident.words import Stem
 
     Mask = npt.NDArray[np.bool_]
+    _Piece = tuple[pa.RecordBatch, npt.NDArray[np.int16], npt.NDArray[np.int8]]
+    """Some rows, their vectors and their meanings."""
 
 ROW_ID = pa.field("_rowid", pa.uint64())
 """Where LanceDB kept a row when it was read; null for those that were appended since."""
@@ -58,7 +60,13 @@ class Segment:
 
     @classmethod
     def of(
-        cls, batches: "Iterable[pa.RecordBatch]", schema: pa.Schema, column: str, stem: "Stem", mean_length: float | None = None
+        cls,
+        batches: "Iterable[pa.RecordBatch]",
+        schema: pa.Schema,
+        column: str,
+        stem: "Stem",
+        mean_length: float | None = None,
+        expected: int = 0,
     ) -> "Segment":
         """A segment of rows as the table has them.
 
@@ -68,33 +76,54 @@ class Segment:
             column: that of the vectors that searches ask; those of what texts say are in its `meaning_column`.
             stem: makes terms of words.
             mean_length: terms of a text on average, in the whole table; these texts' own unless given.
+            expected: about how many rows there are.
         """
         meaning = meaning_column(column)
-        others = pa.schema([field for field in schema if field.name not in (column, meaning)])
-        vectors, meanings, rows = [], [], []
-        for batch in chain([pa.RecordBatch.from_pylist([], schema)], batches):
-            vectors.append(Vectors.of(_matrix(batch.column(column))))
-            meanings.append(Meanings.of(_matrix(batch.column(meaning)) if meaning in schema.names else np.zeros((len(batch), 0))))
-            # Copied: Arrow keeps a batch from LanceDB, its vectors included, as long as one of its columns is kept.
-            rows.append(batch.select(others.names).take(pa.array(np.arange(len(batch)))))
-        table = pa.Table.from_batches(rows, others)
-        return cls._of(table, column, Vectors.joined(vectors), Meanings.joined(meanings), stem, mean_length)
+        others = [name for name in schema.names if name not in (column, meaning)]
+
+        def pieces() -> "Iterator[_Piece]":
+            for batch in chain([pa.RecordBatch.from_pylist([], schema)], batches):
+                says = _matrix(batch.column(meaning)) if meaning in schema.names else np.zeros((len(batch), 0))
+                # Copied: Arrow keeps a batch from LanceDB, its vectors included, as long as one of its columns is kept.
+                rows = batch.select(others).take(pa.array(np.arange(len(batch))))
+                yield rows, fixed_point(_matrix(batch.column(column))), directions(says)
+
+        return cls._of(pieces(), expected, column, stem, mean_length)
 
     @classmethod
     def joined(cls, kept: "Sequence[tuple[Segment, Mask]]", stem: "Stem", mean_length: float | None) -> "Segment":
         """One segment of those rows of others that are kept."""
-        rows = pa.Table.from_batches([segment.rows.filter(pa.array(mask)) for segment, mask in kept])
-        vectors = Vectors.joined([segment.vectors.where(mask) for segment, mask in kept])
-        meanings = Meanings.joined([segment.meanings.where(mask) for segment, mask in kept])
-        return cls._of(rows, kept[0][0].column, vectors, meanings, stem, mean_length)
+        pieces = (
+            (
+                segment.rows.slice(span.start, span.stop - span.start).filter(pa.array(mask[span])),
+                segment.vectors.fixed[span][mask[span]],
+                segment.meanings.codes[span][mask[span]],
+            )
+            for segment, mask in kept
+            for span in spans(len(segment))
+        )
+        return cls._of(pieces, sum(int(mask.sum()) for _, mask in kept), kept[0][0].column, stem, mean_length)
 
     @classmethod
-    def _of(
-        cls, rows: pa.Table, column: str, vectors: Vectors, meanings: Meanings, stem: "Stem", mean_length: float | None
-    ) -> "Segment":
-        (batch,) = rows.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], schema=rows.schema)]
-        texts = pc.fill_null(batch.column("indexed_text"), "")
-        return cls(batch, column, vectors, meanings, np.asarray(vectors.fixed.any(axis=1)), Words.of(texts, stem, mean_length))
+    def _of(cls, pieces: "Iterable[_Piece]", expected: int, column: str, stem: "Stem", mean_length: float | None) -> "Segment":
+        fixed, codes = Pile(expected), Pile(expected)
+        columns: dict[str, list[pa.Array]] = {}
+        for rows, some_fixed, some_codes in pieces:
+            fixed.add(some_fixed)
+            codes.add(some_codes)
+            for name, values in zip(rows.schema.names, rows.columns, strict=True):
+                columns.setdefault(name, []).append(values)
+        arrays = {name: pa.concat_arrays(columns.pop(name)) for name in list(columns)}
+        texts = pc.fill_null(arrays["indexed_text"], "")
+        vectors = Vectors.of(fixed.whole)
+        return cls(
+            pa.RecordBatch.from_arrays(list(arrays.values()), list(arrays)),
+            column,
+            vectors,
+            Meanings.of(codes.whole),
+            np.asarray(vectors.fixed.any(axis=1)),
+            Words.of(texts, stem, mean_length),
+        )
 
     def take(self, places: "npt.NDArray[np.intp]", columns: "Sequence[str]") -> pa.Table:
         """Columns of some rows; the vectors, if they are asked for, in length 1."""

@@ -6,14 +6,14 @@ takes less than a millisecond (binary quantisation with re-ranking). Measured on
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from memory_assets.stores.search import UNMEASURED
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator
 
     import numpy.typing as npt
 
@@ -23,6 +23,7 @@ _FEWEST = 500
 _ONE = 32_767
 _LARGEST_CODE = 127
 _AT_ONCE = 512
+_WORKED_AT_ONCE = 65_536
 _COUNTED_AT_ONCE = 131_072
 """Vectors whose signs are compared at once: more would not stay in the cache, fewer would let go of the interpreter more often."""
 
@@ -37,25 +38,17 @@ class Vectors:
     """Shape (dimension / 64, n): a bit is set where the component is positive."""
 
     @classmethod
-    def of(cls, matrix: "npt.NDArray[np.floating]") -> "Vectors":
-        """Vectors of any length, shape (n, dimension); a zero vector stays one."""
-        lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
-        return cls(np.rint(matrix * (_ONE / np.where(lengths > 0, lengths, 1))).astype(np.int16), _signs(matrix))
+    def of(cls, fixed: "npt.NDArray[np.int16]") -> "Vectors":
+        """What `fixed_point` made."""
+        signs = np.empty((-(-fixed.shape[1] // 64), len(fixed)), np.uint64)
+        for span in spans(len(fixed)):
+            signs[:, span] = _signs(fixed[span])
+        return cls(fixed, signs)
 
     @property
     def nbytes(self) -> int:
         """Bytes of memory that they take."""
         return self.fixed.nbytes + self.signs.nbytes
-
-    @classmethod
-    def joined(cls, several: "Sequence[Vectors]") -> "Vectors":
-        """All vectors of several."""
-        fixed = np.concatenate([each.fixed for each in several])
-        return cls(fixed, np.concatenate([each.signs for each in several], axis=1))
-
-    def where(self, mask: "npt.NDArray[np.bool_]") -> "Vectors":
-        """Those that the mask of shape (n,) keeps."""
-        return Vectors(self.fixed[mask], self.signs[:, mask])
 
     def unit(self, rows: "npt.NDArray[np.intp]") -> "npt.NDArray[np.float32]":
         """Some vectors in length 1, shape (len(rows), dimension)."""
@@ -115,31 +108,67 @@ class Meanings:
     """What makes each one's length 1, shape (n,); 0 where there is no vector."""
 
     @classmethod
-    def of(cls, matrix: "npt.NDArray[np.floating]") -> "Meanings":
-        """Vectors of any length, shape (n, dimension); a zero vector is none."""
-        largest = np.abs(matrix).max(axis=1, initial=0.0, keepdims=True)
-        codes = np.rint(matrix * (_LARGEST_CODE / np.where(largest > 0, largest, 1))).astype(np.int8)
-        lengths = np.linalg.norm(codes.astype(np.float32), axis=1)
-        return cls(codes, np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0))
+    def of(cls, codes: "npt.NDArray[np.int8]") -> "Meanings":
+        """What `directions` made."""
+        units = np.zeros(len(codes), np.float32)
+        for span in spans(len(codes)):
+            lengths = np.linalg.norm(codes[span].astype(np.float32), axis=1)
+            np.divide(1, lengths, out=units[span], where=lengths > 0)
+        return cls(codes, units)
 
     @property
     def nbytes(self) -> int:
         """Bytes of memory that they take."""
         return self.codes.nbytes + self.units.nbytes
 
-    @classmethod
-    def joined(cls, several: "Sequence[Meanings]") -> "Meanings":
-        """All vectors of several."""
-        return cls(np.concatenate([each.codes for each in several]), np.concatenate([each.units for each in several]))
-
-    def where(self, mask: "npt.NDArray[np.bool_]") -> "Meanings":
-        """Those that the mask of shape (n,) keeps."""
-        return Meanings(self.codes[mask], self.units[mask])
-
     def cosines(self, rows: "npt.NDArray[np.intp]", vector: "npt.NDArray[np.float32]") -> "npt.NDArray[np.float32]":
         """How near some rows are to a unit vector; `UNMEASURED` where there is no vector."""
         units = self.units[rows]
         return np.where(units > 0, _products(self.codes, rows, vector) * units, np.float32(UNMEASURED))
+
+
+def fixed_point(matrix: "npt.NDArray[np.floating]") -> "npt.NDArray[np.int16]":
+    """Vectors of any length, shape (n, dimension), as `Vectors` keeps them; a zero vector stays one."""
+    lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
+    return np.rint(matrix * (_ONE / np.where(lengths > 0, lengths, 1))).astype(np.int16)
+
+
+def directions(matrix: "npt.NDArray[np.floating]") -> "npt.NDArray[np.int8]":
+    """Vectors of any length, shape (n, dimension), as `Meanings` keeps them; a zero vector is none."""
+    largest = np.abs(matrix).max(axis=1, initial=0.0, keepdims=True)
+    return np.rint(matrix * (_LARGEST_CODE / np.where(largest > 0, largest, 1))).astype(np.int8)
+
+
+def spans(rows: int) -> "Iterator[slice]":
+    """So many rows, some at once: what their work takes does not grow with them."""
+    return (slice(start, start + _WORKED_AT_ONCE) for start in range(0, rows, _WORKED_AT_ONCE))
+
+
+class Pile:
+    """Arrays that are piled up in room that was made for them before: none is in memory twice."""
+
+    def __init__(self, rows: int) -> None:
+        """Expect so many rows; more are taken too. Memory that nothing is written to takes none."""
+        self._rows = rows
+        self._piled: npt.NDArray[Any] | None = None
+        self._height = 0
+
+    def add(self, piece: "npt.NDArray[Any]") -> None:
+        """Put rows on top."""
+        height = self._height + len(piece)
+        if self._piled is None or height > len(self._piled):
+            room = np.empty((max(self._rows, height), *piece.shape[1:]), piece.dtype)
+            if self._piled is not None:
+                room[: self._height] = self._piled[: self._height]
+            self._piled, self._rows = room, 2 * len(room)
+        self._piled[self._height : height] = piece
+        self._height = height
+
+    @property
+    def whole(self) -> "npt.NDArray[Any]":
+        """All rows, of which there was at least a piece."""
+        assert self._piled is not None
+        return self._piled[: self._height]
 
 
 def _products(
@@ -153,7 +182,7 @@ def _products(
     return products
 
 
-def _signs(matrix: "npt.NDArray[np.floating]") -> "npt.NDArray[np.uint64]":
+def _signs(matrix: "npt.NDArray[np.floating] | npt.NDArray[np.int16]") -> "npt.NDArray[np.uint64]":
     bits = np.packbits(matrix > 0, axis=1)
     padded = np.zeros((len(bits), bits.shape[1] + -bits.shape[1] % 8), np.uint8)
     padded[:, : bits.shape[1]] = bits

@@ -13,7 +13,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +28,8 @@ Stem = Callable[[Sequence[str]], "list[str | None]"]
 _K1 = 1.2
 _B = 0.75
 _FEW = 200
+_AT_ONCE = 65_536
+"""Texts whose terms are counted at once: what that takes beside the index does not grow with the store."""
 _PILES = 1_024
 _INTEGER_BYTES = 32
 _WORD = re.compile(r"[^\W_]+")
@@ -57,20 +59,21 @@ class Words:
             stem: makes terms of words.
             mean_length: terms of a text on average; these texts' own unless given.
         """
-        split = _split(texts)
-        words = split.flatten().dictionary_encode()
         codes: dict[str, int] = {}
-        terms = stem(words.dictionary.to_pylist())
-        code_of_word = np.array([-1 if term is None else codes.setdefault(term, len(codes)) for term in terms], np.int64)
-        code, row = code_of_word[words.indices.to_numpy()], pc.list_parent_indices(split).to_numpy()
-        code, row = code[code >= 0], row[code >= 0]
-        lengths = np.bincount(row, minlength=len(texts))
-        pairs, counts = np.unique(code * len(texts) + row, return_counts=True)
-        terms_in_order, rows = np.divmod(pairs, max(1, len(texts)))
-        relative = lengths[rows] / (mean_length or lengths.mean() or 1)
-        weights = counts * (_K1 + 1) / (counts + _K1 * (1 - _B + _B * relative))
-        starts = np.searchsorted(terms_in_order, np.arange(len(codes) + 1))
-        return cls(codes, starts, rows.astype(np.int32), weights.astype(np.float32), len(row))
+        starts_of_pieces = range(0, max(1, len(texts)), _AT_ONCE)
+        pieces = [_Counted.of(texts.slice(start, _AT_ONCE), start, stem, codes) for start in starts_of_pieces]
+        lengths, sizes = np.concatenate([piece.lengths for piece in pieces]), [piece.sizes(len(codes)) for piece in pieces]
+        length = int(lengths.sum())
+        relative = lengths / (mean_length or length / max(1, len(texts)) or 1)
+        starts = np.concatenate([[0], np.sum(sizes, axis=0).cumsum()])
+        rows, weights = np.empty(starts[-1], np.int32), np.empty(starts[-1], np.float32)
+        free = starts[:-1].copy()
+        for piece, held in zip(pieces, sizes, strict=True):
+            places = np.repeat(free - held.cumsum() + held, held) + np.arange(len(piece.rows))
+            rows[places] = piece.rows
+            weights[places] = piece.counts * (_K1 + 1) / (piece.counts + _K1 * (1 - _B + _B * relative[piece.rows]))
+            free += held
+        return cls(codes, starts, rows, weights, length)
 
     @property
     def nbytes(self) -> int:
@@ -97,6 +100,34 @@ class Words:
                 span = slice(self.starts[code], self.starts[code + 1])
                 np.add.at(total, self.rows[span], np.float32(weight) * self.weights[span])
         return total
+
+
+class _Counted(NamedTuple):
+    """Some of a segment's texts: which rows hold which term, by term and row."""
+
+    codes: "npt.NDArray[np.int32]"
+    rows: "npt.NDArray[np.int32]"
+    counts: "npt.NDArray[np.int32]"
+    lengths: "npt.NDArray[np.int64]"
+    """Terms of each of these texts."""
+
+    @classmethod
+    def of(cls, texts: pa.StringArray, first: int, stem: Stem, codes: dict[str, int]) -> "_Counted":
+        """Count the terms of texts, the first of which is row `first`; new terms get numbers in `codes`."""
+        split = _split(texts)
+        words = split.flatten().dictionary_encode()
+        terms = stem(words.dictionary.to_pylist())
+        code_of_word = np.array([-1 if term is None else codes.setdefault(term, len(codes)) for term in terms], np.int64)
+        code, row = code_of_word[words.indices.to_numpy()], pc.list_parent_indices(split).to_numpy()
+        code, row = code[code >= 0], row[code >= 0]
+        pairs, counts = np.unique(code * len(texts) + row, return_counts=True)
+        found, rows = np.divmod(pairs, max(1, len(texts)))
+        lengths = np.bincount(row, minlength=len(texts))
+        return cls(found.astype(np.int32), (rows + first).astype(np.int32), counts.astype(np.int32), lengths)
+
+    def sizes(self, terms: int) -> "npt.NDArray[np.int64]":
+        """How many rows hold each of so many terms."""
+        return np.bincount(self.codes, minlength=terms)
 
 
 def best_rows(scores: "npt.NDArray[np.float32]", count: int) -> "npt.NDArray[np.intp]":
