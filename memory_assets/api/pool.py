@@ -17,10 +17,10 @@ from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from memory_assets.api.allocator import return_freed_memory
 from memory_assets.api.writing import Writer
 from memory_assets.errors import StoreError, said
 from memory_assets.learn.briefing import renew_brief
+from memory_assets.stores.allocator import return_freed_memory
 from memory_assets.stores.resident.memories import Allowance
 from memory_assets.tenants import Tenant
 

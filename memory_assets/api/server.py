@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, cast
 import uvicorn
 
 from memory_assets.api.access import is_loopback
-from memory_assets.api.allocator import limit_arenas
 from memory_assets.api.app import create_app
 from memory_assets.api.connections import BoundedConnection
 from memory_assets.api.logs import configure_logging
 from memory_assets.errors import SettingsError
+from memory_assets.stores.allocator import limit_arenas
 from memory_assets.stores.keys import KeyStore
 from memory_assets.tenants import tenant_names
 

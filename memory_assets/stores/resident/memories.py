@@ -41,6 +41,8 @@ _MOST_SEGMENTS = 8
 """Large segments from which all but the largest are merged."""
 _MOST_CHANGED = 20_000
 """Changed rows from which it is cheaper to read everything anew."""
+_READ_AT_ONCE = 16_384
+"""Rows that are copied at once: many small pieces between what is freed again would leave as much memory unused as is kept."""
 _SAMPLED = 1_000
 """Rows from which it is estimated what all take."""
 _COMPARED_AGAIN_SECONDS = 30.0
@@ -267,7 +269,7 @@ class ResidentMemories:
         return Segment.joined(kept, self._terms, self._snapshot.mean_length if self._snapshot else None)
 
     def _read(self, column: str, where: str, mean_length: float | None, expected: int = 0) -> Segment:
-        batches = self.table.search().where(where).select(self._columns(column)).with_row_id(True).to_batches()
+        batches = self.table.search().where(where).select(self._columns(column)).with_row_id(True).to_batches(_READ_AT_ONCE)
         return Segment.of(batches, batches.schema, column, self._terms, mean_length, expected)
 
     def _columns(self, column: str) -> list[str]:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memory_assets.models import State
+from memory_assets.stores.allocator import return_freed_memory
 from memory_assets.stores.embedding_columns import meaning_column
 from memory_assets.stores.filters import GUESSED_TIME, OF_EVERY_PROJECT, Filters
 from memory_assets.stores.resident.vectors import Meanings, Pile, Vectors, directions, fixed_point, spans
@@ -39,6 +40,8 @@ _CANDIDATES = 4
 """Looked for by the vectors that searches ask for each one that is wanted by what it says."""
 _MORE = 8
 """How many times more rows are measured where those that were hide others."""
+_RETURNED_AFTER = 131_072
+"""Rows that are taken before what their reading has freed goes back to the system."""
 _MADE_BYTES = 11
 """A row: its place in the order of ids (8), whether it is active, current, and both."""
 
@@ -108,12 +111,19 @@ class Segment:
     def _of(cls, pieces: "Iterable[_Piece]", expected: int, column: str, stem: "Stem", mean_length: float | None) -> "Segment":
         fixed, codes = Pile(expected), Pile(expected)
         columns: dict[str, list[pa.Array]] = {}
+        since_returned = 0
         for rows, some_fixed, some_codes in pieces:
+            since_returned += len(rows)
+            if since_returned > _RETURNED_AFTER:
+                return_freed_memory()
+                since_returned = 0
             fixed.add(some_fixed)
             codes.add(some_codes)
             for name, values in zip(rows.schema.names, rows.columns, strict=True):
                 columns.setdefault(name, []).append(values)
         arrays = {name: pa.concat_arrays(columns.pop(name)) for name in list(columns)}
+        if len(arrays["id"]) > _RETURNED_AFTER:
+            return_freed_memory()
         texts = pc.fill_null(arrays["indexed_text"], "")
         vectors = Vectors.of(fixed.whole)
         return cls(
