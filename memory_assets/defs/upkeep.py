@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import dagster as dg
+from dagster._core.scheduler.instigation import TickStatus
 from dagster._core.storage.event_log import SqlEventLogStorage
-from dagster._core.storage.event_log.schema import AssetCheckExecutionsTable
+from dagster._core.storage.event_log.schema import AssetCheckExecutionsTable, AssetKeyTable
 
 from memory_assets.defs.partitions import PARTITION_SET
 
@@ -26,6 +27,7 @@ UNDER_WAY = [
     dg.DagsterRunStatus.STARTED,
     dg.DagsterRunStatus.CANCELING,
 ]
+_ENDED_TICKS = [TickStatus.SKIPPED, TickStatus.SUCCESS, TickStatus.FAILURE]
 FINISHED = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
 
 
@@ -102,8 +104,7 @@ def forget_tenant(instance: dg.DagsterInstance, tenant: str) -> None:
     """Delete a tenant's partition and its runs with their events and keys; sensors drop it from their cursors by themselves.
 
     A run that a process works on is canceled and still writes its end; it, and the partition, are forgotten at the next call.
-    What Dagster offers no way to delete stays until something newer takes its place: the last event of each asset and the ticks of
-    the last days may name the tenant.
+    The newest tick of a sensor or schedule may name the tenant until the next takes its place: by it the daemon knows where it is.
     """
     for run in instance.get_runs(dg.RunsFilter(tags={PARTITION_TAG: tenant})):
         if not run.is_finished:
@@ -115,6 +116,16 @@ def forget_tenant(instance: dg.DagsterInstance, tenant: str) -> None:
         return
     instance.delete_dynamic_partition(PARTITION_SET, tenant)
     instance.wipe_asset_cached_status(list(instance.all_asset_keys()))
+    events = instance.event_log_storage
+    if isinstance(events, SqlEventLogStorage):
+        last = AssetKeyTable.c.last_materialization
+        of_tenant = last.contains(f'"partition": "{tenant}"', autoescape=True)
+        with events.index_connection() as connection:
+            connection.execute(AssetKeyTable.update().where(of_tenant).values(last_materialization=None))
+    for state in instance.all_instigator_state():
+        origin, selector = state.instigator_origin_id, state.selector_id
+        for newest in instance.get_ticks(origin, selector, limit=1):
+            instance.purge_ticks(origin, selector, newest.timestamp, _ENDED_TICKS)
 
 
 def _delete_run(instance: dg.DagsterInstance, run_id: str) -> None:

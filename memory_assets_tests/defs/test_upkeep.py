@@ -6,12 +6,23 @@ import signal
 import sqlite3
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from uuid import uuid4
 
 import dagster as dg
 import pytest
 from click.testing import CliRunner
+from dagster._core.definitions.run_request import InstigatorType
+from dagster._core.remote_origin import InProcessCodeLocationOrigin, RemoteInstigatorOrigin, RemoteRepositoryOrigin
+from dagster._core.scheduler.instigation import (
+    InstigatorState,
+    InstigatorStatus,
+    SensorInstigatorData,
+    TickData,
+    TickStatus,
+)
+from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 
 from memory_assets.cli.main import cli, main
 from memory_assets.defs.build import build_defs
@@ -27,6 +38,13 @@ from memory_assets.tenants import Tenant
 from memory_assets_tests.conftest import WriteSilo
 from memory_assets_tests.defs.conftest import run
 
+_ORIGIN = RemoteInstigatorOrigin(
+    repository_origin=RemoteRepositoryOrigin(
+        code_location_origin=InProcessCodeLocationOrigin(LoadableTargetOrigin(executable_path="python")),
+        repository_name="memory",
+    ),
+    instigator_name="stored_memories_sensor",
+)
 PHRASES = (b"quartz lighthouse", b"Zebedee", b"marmalade")
 
 
@@ -62,14 +80,31 @@ def test_run_records_hold_no_text_and_a_deleted_tenant_leaves_no_byte(
     assert not home.get_materialized_partitions(dg.AssetKey("memories"))
 
 
-def test_deleting_a_tenant_leaves_the_others_runs(home: dg.DagsterInstance, settings: Settings) -> None:
-    home.add_dynamic_partitions(PARTITION_SET, ["bob", "eve"])
-    for name in ("bob", "eve"):
+def test_deleting_a_tenant_leaves_the_others_runs_and_its_name_nowhere(home: dg.DagsterInstance, settings: Settings) -> None:
+    home.add_dynamic_partitions(PARTITION_SET, ["bob", "eve_x"])
+    for name in ("bob", "eve_x"):
         store(Tenant(settings, name), NewMemory("Alice debugged the lock.", Source.CLI))
         assert run(home, "decay", name).success
-    forget_tenant(home, "eve")
+    state = InstigatorState(_ORIGIN, InstigatorType.SENSOR, InstigatorStatus.RUNNING, SensorInstigatorData())
+    home.add_instigator_state(state)
+    now = datetime.now(UTC).timestamp()
+    for ago, key in (
+        (3, "stored_memories:eve_x:1:first"),
+        (2, "stored_memories:bob:1:first"),
+        (1, "stored_memories:bob:2:first"),
+    ):
+        where = (state.instigator_origin_id, "stored_memories_sensor", InstigatorType.SENSOR)
+        home.create_tick(
+            TickData(*where, TickStatus.SUCCESS, now - ago, run_ids=[], run_keys=[key], selector_id=state.selector_id)
+        )
+    forget_tenant(home, "eve_x")
     assert [each.tags["dagster/partition"] for each in home.get_runs()] == ["bob"]
     assert home.get_dynamic_partitions(PARTITION_SET) == ["bob"]
+    (tick,) = home.get_ticks(state.instigator_origin_id, state.selector_id)
+    assert tick.run_keys == ["stored_memories:bob:2:first"]
+    dumps = [line for each in Path(home.root_directory).rglob("*.db") for line in sqlite3.connect(each).iterdump()]
+    assert any("bob" in line for line in dumps)
+    assert [line for line in dumps if "eve_x" in line] == []
 
 
 def test_a_tenant_that_is_gone_from_the_disk_is_forgotten_within_the_hour(home: dg.DagsterInstance, settings: Settings) -> None:
