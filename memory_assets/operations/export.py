@@ -21,17 +21,17 @@ class Exported(Answer):
 
 
 def export(tenant: "Tenant", file: Path) -> Exported:
-    """Replace `file` by all memories, one a line, as the store holds them and not by time, a batch in memory at once.
+    """Write all memories to `file`, one a line, as the store holds them and not by time, a batch in memory at once.
 
     Raises:
         StoreError: the memories cannot be read; the old file stays.
         OSError: the file cannot be written; the old one stays.
     """
     from memory_assets.stores.exchange import to_jsonl
-    from memory_assets.stores.files import replacing
+    from memory_assets.stores.files import writing
 
     written = 0
-    with replacing(file.absolute()) as lines:
+    with writing(file) as lines:
         for memories in tenant.memories.batches():
             lines.write(to_jsonl(memories).encode())
             written += len(memories)

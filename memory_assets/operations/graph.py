@@ -53,7 +53,8 @@ def draw_learnings(tenant: "Tenant", file: Path) -> Drawn:
 
 def _drawn(picture: "Picture", file: Path, title: str) -> Drawn:
     from memory_assets.graph.picture import draw
-    from memory_assets.stores.files import replace_file
+    from memory_assets.stores.files import writing
 
-    replace_file(file.absolute(), draw(picture, title))
+    with writing(file) as page:
+        page.write(draw(picture, title).encode("utf-8"))
     return Drawn(file=file.absolute(), nodes=len(picture.ids), edges=len(picture.edges))

@@ -15,6 +15,17 @@ def replace_file(path: Path, content: str | bytes) -> None:
 
 
 @contextmanager
+def writing(path: Path) -> Iterator[BinaryIO]:
+    """What is written here goes where a person named: into a pipe or device, else in place of the file, whatever links lead to it."""
+    if path.exists() and not path.is_file():
+        with path.open("wb") as stream:
+            yield stream
+        return
+    with replacing(path.resolve()) as file:
+        yield file
+
+
+@contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
     """What is written here takes the place of `path` in one step: temp file beside it, fsync, rename, fsync of the folder.
 

@@ -1,7 +1,9 @@
 """`memory export` beside the size of what it writes."""
 
 import json
+import os
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -58,3 +60,19 @@ def test_an_export_that_fails_midway_leaves_the_old_file(filled: Tenant, tmp_pat
     assert done.exit_code
     assert file.read_text() == "old"
     assert [each.name for each in tmp_path.iterdir() if each.is_file()] == ["all.jsonl"]
+
+
+def test_an_export_goes_into_a_pipe_and_through_a_link_and_replaces_neither(filled: Tenant, tmp_path: Path) -> None:
+    pipe, link, target = tmp_path / "pipe", tmp_path / "link.jsonl", tmp_path / "target.jsonl"
+    os.mkfifo(pipe)
+    target.write_text("old")
+    link.symlink_to(target)
+    with ThreadPoolExecutor(1) as reader:
+        read = reader.submit(pipe.read_text)
+        for file in (pipe, link):
+            done = CliRunner().invoke(command, [str(file)])
+            assert done.exit_code == 0, done.output
+    assert pipe.is_fifo()
+    assert link.is_symlink()
+    assert len(target.read_text().splitlines()) == COUNT
+    assert read.result() == target.read_text()
