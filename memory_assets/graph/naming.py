@@ -40,11 +40,15 @@ _TOGETHER = """
     WHERE a."text" < b."text" AND left(a."text", 1) = left(b."text", 1)
 """
 _ELSEWHERE = """
-    SELECT word, list(DISTINCT entity_id ORDER BY entity_id)[:2] FROM (
-        SELECT entity_id, unnest([split_part(name, ' ', 1), split_part(name, ' ', -1)]) AS word
-        FROM (SELECT entity_id, substr(key, 6) AS name FROM graph_aliases ANTI JOIN divisions USING (division)
-              WHERE type = 'PERSON' AND starts_with(key, 'name:') AND length(name) - length(replace(name, ' ', '')) BETWEEN 1 AND 2)
-    ) SEMI JOIN words USING (word) GROUP BY word
+    WITH called AS (
+        SELECT word, entity_id, key FROM (FROM graph_aliases ANTI JOIN divisions USING (division) WHERE type = 'PERSON')
+            JOIN words ON split_part(key, ' ', 1) = 'name:' || word
+        UNION ALL
+        SELECT word, entity_id, key FROM (FROM graph_aliases ANTI JOIN divisions USING (division) WHERE type = 'PERSON')
+            JOIN words ON split_part(key, ' ', -1) = word WHERE starts_with(key, 'name:')
+    )
+    SELECT word, list(DISTINCT entity_id ORDER BY entity_id)[:2] FROM called
+    WHERE length(key) - length(replace(key, ' ', '')) BETWEEN 1 AND 2 GROUP BY word
 """
 _TAKEN = """
     SELECT DISTINCT entity_id FROM graph_aliases SEMI JOIN claimable ON claimable.id = entity_id ANTI JOIN doubtful USING ("text", type)
