@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 OTHER_SIDE = 0.5
 """What is left of every component where the assistant said it and the question is about the user, or the other way round."""
-ASKING = 0.8
+ASKING = 0.7
 """What is left of every component of a short text that asks something: it resembles the question, and the answer stands elsewhere."""
 RECENCY_DAYS = 30.0
 """Days after which recency has fallen to 1/e."""

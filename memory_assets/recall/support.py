@@ -29,7 +29,7 @@ EDGE = 0.5
 """Share of the match at the other end of the best typed edge, times its confidence."""
 ENTITY = 0.3
 """Share of the match of the best memory that names the same thing, times how rare that thing is."""
-_SUPPORTERS = 25
+_SUPPORTERS = 40
 """So many of the best candidates pass support on."""
 _REDUNDANT_ORIGINS = frozenset({"session", "similar", "same text", "entities", "creative"})
 """Edges that say again what the session and the vectors say: they are not counted twice."""
