@@ -1,9 +1,9 @@
 """The main job's figures: `make bench`, or `python benchmarks/main_job.py [--files N]`.
 
-Prints seconds of a full run over N short silo files, of a second run with nothing changed, and of a run after one changed file,
-the last two beside a bare Dagster run of as many steps that do nothing; processor time, and rows a second of each asset; then
-`memory search` cold (a new process) and warm (in this one), and what a bare `python -c pass` and a bare `import lancedb` cost on the
-same machine in the same minute, as the floor to compare with.
+Prints seconds of a full run over N short silo files, of a second run with nothing changed, of a run after one changed file, and of
+one after a search, the last three beside a bare Dagster run of as many steps that do nothing; processor time, and rows a second of
+each asset; then `memory search` cold (a new process) and warm (in this one), and what a bare `python -c pass` and a bare
+`import lancedb` cost on the same machine in the same minute, as the floor to compare with.
 """
 
 import argparse
@@ -112,6 +112,8 @@ def main() -> None:
         changed = next((root / ".claude/projects").rglob("note-42.md"))
         changed.write_text(changed.read_text() + "It was checked twice.\n")
         run("After one changed file", bare)
+        memory("search", "who moved the deadline of Terraform")
+        run("After a search", bare)
 
         def median(call: Callable[[], object]) -> float:
             return statistics.median(timed(call) for _ in range(5))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from memory_assets.language.pipeline import open_analyzer
 from memory_assets.settings import Settings, load_settings
 from memory_assets.tenants import Tenant
 
@@ -63,8 +64,14 @@ def sample_home(tmp_path: Path) -> Path:
 WriteSilo = Callable[..., Path]
 
 
+@pytest.fixture(scope="session")
+def loaded_pipeline() -> None:
+    """The pipeline, loaded once and not by a process for each run."""
+    open_analyzer().load()
+
+
 @pytest.fixture
-def write_silo(settings: Settings) -> WriteSilo:
+def write_silo(settings: Settings, loaded_pipeline: None) -> WriteSilo:
     """Write a well-formed silo file: `write_silo(name, body, kind="project", slug="-home-ada-atlas")`."""
 
     def write(name: str, body: str, kind: str = "project", slug: str = "-home-ada-atlas") -> Path:

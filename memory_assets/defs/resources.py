@@ -79,10 +79,12 @@ class MemoryResource(dg.ConfigurableResource):
 
         That step tells what is wrong with it.
         """
-        if (os.cpu_count() or 1) > 1:
-            from memory_assets.language.workers import Workers
+        if (os.cpu_count() or 1) == 1:
+            return
+        from memory_assets.language.workers import Workers
 
-            with suppress(SettingsError):
+        with suppress(SettingsError):
+            if not tenant.analyzer.is_loaded:
                 self._readers[tenant.name] = Workers(tenant.analyzer)
 
     def reader(self, tenant: Tenant) -> "Workers | None":

@@ -124,6 +124,11 @@ class Analyzer:
         """What another process needs to make the same."""
         return type(self), (self.model, self._location, self.name, self._gazetteer_paths, self._known_names)
 
+    @property
+    def is_loaded(self) -> bool:
+        """Whether this process has loaded a pipeline."""
+        return _load_pipeline.cache_info().currsize > 0
+
     def load(self) -> None:
         """Load what the first text would have to wait for.
 
