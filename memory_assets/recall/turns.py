@@ -26,7 +26,7 @@ def with_turn_before(found: "Candidates", rows: "npt.NDArray[np.intp]", view: "V
     did not find the turn before either.
     """
     known = ~np.isnan(found.cosine)
-    if not known.any() or not view.timeline.authors.names:
+    if not known.any() or not len(view.timeline):
         return found.cosine
     last = found.cosine[known].min()
     before = view.timeline.neighbour(rows, -1)
@@ -34,7 +34,7 @@ def with_turn_before(found: "Candidates", rows: "npt.NDArray[np.intp]", view: "V
     said_by, heard_from = view.timeline.author[rows], view.timeline.author[before]
     replies = (rows >= 0) & (places >= 0) & known[places] & (said_by >= 0) & (heard_from >= 0) & (said_by != heard_from)
     replies &= ~by_authors(lambda name: name.lower() in ASSISTANTS, rows, view)
-    asks = np.array(["?" in text for text in found.texts])
+    asks = np.array(["?" in text or "？" in text or "؟" in text for text in found.texts])
     share = np.where(asks[places], AFTER_QUESTION, AFTER_STATEMENT)
     gained = np.where(replies, share * (found.cosine[places] - last), 0.0)
     return np.where(known, found.cosine, np.where(gained > 0, last, np.nan)) + gained

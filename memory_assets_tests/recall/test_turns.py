@@ -18,6 +18,7 @@ def _talk(remember, asked: str, answering: str) -> None:
     ("asked", "answering", "least", "most"),
     [
         (QUESTION, "Ann", 0.45, 0.7),
+        ("Kayak, harbour, leave？", "Ann", 0.3, 0.7),
         (QUESTION[:-1], "Ann", 0.2, 0.42),
         (QUESTION, "Ines", 0, 0.1),
         (QUESTION, "assistant", 0, 0.25),
