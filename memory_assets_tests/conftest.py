@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,16 @@ from memory_assets.language.pipeline import open_analyzer
 from memory_assets.settings import Settings, load_settings
 from memory_assets.tenants import Tenant
 
+_IN_MEMORY = "/dev/shm"
+_ROOM_BYTES = 4 << 30
 SAMPLE = Path(__file__).parent.parent / "data" / "sample"
+
+
+def pytest_configure() -> None:
+    """Let the tests' folders lie in memory where it has room: they are thousands, and each waits for the disk at every commit."""
+    with suppress(OSError):
+        if shutil.disk_usage(_IN_MEMORY).free > _ROOM_BYTES:
+            os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", _IN_MEMORY)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -39,6 +49,8 @@ def _own_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     }
     for name, value in world.items():
         monkeypatch.setenv(name, str(value))
+    monkeypatch.setenv("TMPDIR", "")  # so that it is unset again behind the test: writing sets it
+    monkeypatch.delenv("TMPDIR")
     home.mkdir()
 
 

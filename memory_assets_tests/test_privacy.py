@@ -94,8 +94,12 @@ def test_no_command_and_no_face_reaches_beyond_this_machine_or_writes_elsewhere(
     assert len(calls.splitlines()) > 1_000
     assert list(_reached(calls)) == []
     curated = [sample_home / ".claude/projects", sample_home / ".pai/MEMORY/LEARNING"]
-    allowed = [tmp_path / "data", given, Path("/dev"), Path("/proc/self"), *curated]
-    elsewhere = {path for path in _written(calls) if not any(path.is_relative_to(each) for each in allowed)}
+    ours, devices = [tmp_path / "data", given, *curated], [Path("/dev"), Path("/proc/self")]
+    elsewhere = {
+        path
+        for path in _written(calls)
+        if not any(path.is_relative_to(each) for each in (ours if path.is_relative_to(tmp_path) else devices))
+    }
     assert elsewhere == set()
     assert _modes(tmp_path / "data") == {}
 

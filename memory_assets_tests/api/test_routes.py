@@ -14,6 +14,8 @@ from memory_assets.stores.embedding_columns import meaning_column
 from memory_assets_tests.api.service import TenantClient
 
 SEED_FIELDS = {"id", "content", "created_at", "tags", "entities", "actions"}
+_ROUNDED = 2e-3
+"""How far a similarity may be off once the service holds the memories in memory, where a component has eight bits."""
 DUCKDB_NOTES = [
     "Alice moved the billing export to DuckDB.",
     "Alice moved the billing export from MongoDB to DuckDB last week.",
@@ -74,7 +76,9 @@ def test_the_splash_is_what_lies_between_0_7_and_0_9_and_nothing_else(client: Te
             ),
         )[:3]
         assert [each["id"] for each in answer["splash"]] == [number for _, number in expected]
-        assert np.allclose([each["similarity"] for each in answer["splash"]], [-negative for negative, _ in expected], atol=1e-4)
+        assert np.allclose(
+            [each["similarity"] for each in answer["splash"]], [-negative for negative, _ in expected], atol=_ROUNDED
+        )
         sizes.add(len(answer["splash"]))
     assert 0 in sizes
     assert max(sizes) > 1

@@ -67,7 +67,7 @@ def test_with_a_hung_embedder_health_is_red_and_what_needs_none_is_answered(tmp_
         hung = {
             "MEMORY_EMBEDDER": "ollama",
             "OLLAMA_URL": f"http://127.0.0.1:{silent.getsockname()[1]}",
-            "EMBEDDING_TIMEOUT": "12",
+            "EMBEDDING_TIMEOUT": "9",
         }
         with Service(tmp_path, **hung) as service:
             client = service.new_tenant("one")

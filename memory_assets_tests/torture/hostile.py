@@ -16,7 +16,7 @@ FILES: dict[str, bytes] = {
     "ellipses.md": _FRONT + "…".encode() * 30_000,
     "emoji.md": _FRONT + "🙂".encode() * 20_000,
     "combining.md": _FRONT + b"e" + "\u0301".encode() * 30_000,
-    "one-line.md": _FRONT + b"word " * 30_000,
+    "one-line.md": _FRONT + b"word " * 10_000,
     "no-space.md": _FRONT + b"x" * 800_000,
     "newlines.md": _FRONT + b"\n" * 400_000 + b"end",
     "emphasis.md": _FRONT + b"**a" * 40_000,
