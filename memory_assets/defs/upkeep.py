@@ -122,7 +122,7 @@ def forget_tenant(instance: dg.DagsterInstance, tenant: str) -> None:
         of_tenant = last.contains(f'"partition": "{tenant}"', autoescape=True)
         with events.index_connection() as connection:
             connection.execute(AssetKeyTable.update().where(of_tenant).values(last_materialization=None))
-    for state in instance.all_instigator_state():
+    for state in instance.all_instigator_state() if instance.schedule_storage else ():
         origin, selector = state.instigator_origin_id, state.selector_id
         for newest in instance.get_ticks(origin, selector, limit=1):
             instance.purge_ticks(origin, selector, newest.timestamp, _ENDED_TICKS)
