@@ -64,7 +64,7 @@ class Writer:
         if given.id is not None:
             async with self._once.setdefault(given.id, asyncio.Lock()):
                 stored = await self._run(store_once, self._tenant, given)
-            return (await self._splashed([stored]))[0]
+            return await self._splashed(stored)
         future: asyncio.Future[StoredMemory] = asyncio.get_running_loop().create_future()
         self._waiting.append((given, future))
         if len(self._waiting) >= self._expected:
@@ -98,16 +98,16 @@ class Writer:
         """Store a batch; where that fails, each of it by itself, so that nobody pays for another's fault."""
         (stored,) = await asyncio.gather(self._run(store_memories, self._tenant, batch), return_exceptions=True)
         if not isinstance(stored, BaseException):
-            return await self._splashed(stored)
+            return await asyncio.gather(*map(self._splashed, stored))
         if len(batch) == 1:
             return [stored]
         alone = [self._attempt([given]) for given in batch]
         return [outcome for outcomes in await asyncio.gather(*alone) for outcome in outcomes]
 
-    async def _splashed(self, stored: Sequence[Stored]) -> list[StoredMemory]:
-        """What is answered, whatever becomes of the splash: the memories are committed and must not be sent again."""
-        (answers,) = await asyncio.gather(self._run(with_splash, self._tenant, stored), return_exceptions=True)
-        if isinstance(answers, BaseException):
-            _log.error("no splash: %s", said(answers), exc_info=answers)
-            return [StoredMemory.of(each, (), ()) for each in stored]
-        return answers
+    async def _splashed(self, stored: Stored) -> StoredMemory:
+        """What is answered, whatever becomes of the splash: the memory is committed and must not be sent again."""
+        (answer,) = await asyncio.gather(self._run(with_splash, self._tenant, stored), return_exceptions=True)
+        if isinstance(answer, BaseException):
+            _log.error("no splash: %s", said(answer), exc_info=answer)
+            return StoredMemory.of(stored, (), ())
+        return answer

@@ -89,26 +89,21 @@ def store(tenant: "Tenant", given: NewMemory) -> StoredMemory:
     from memory_assets.ingest.direct import store_memories
     from memory_assets.learn.briefing import tell_brief
 
-    stored = store_memories(tenant, [given])
-    (answer,) = with_splash(tenant, stored)
+    (stored,) = store_memories(tenant, [given])
+    answer = with_splash(tenant, stored)
     tenant.memories.upkeep.after_commit()
-    tell_brief(tenant, [each.memory for each in stored])
+    tell_brief(tenant, [stored.memory])
     return answer
 
 
-def with_splash(tenant: "Tenant", stored: "Sequence[Stored]") -> list[StoredMemory]:
-    """The answers for memories that were committed. A splash that cannot be had is empty: nothing must be stored again for it."""
-    try:
-        found = [_stirred_up(tenant, each) for each in stored]
-    except MemoryAssetsError as error:
-        _log.warning("no splash: %s", error)
-        found = [([], [])] * len(stored)
-    return [StoredMemory.of(each, *heard) for each, heard in zip(stored, found, strict=True)]
-
-
-def _stirred_up(tenant: "Tenant", each: "Stored") -> "tuple[list[Ripple], list[Echoing]]":
+def with_splash(tenant: "Tenant", stored: "Stored") -> StoredMemory:
+    """The answer for a memory that was committed. A splash that cannot be had is empty: nothing must be stored again for it."""
     from memory_assets.recall.echoes import echoes
     from memory_assets.recall.splash import alike, splash
 
-    near = alike(tenant.memories, each.memory, each.meaning, tenant.embedder.name)
-    return splash(near), echoes(each.memory, near)
+    try:
+        near = alike(tenant.memories, stored.memory, stored.meaning, tenant.embedder.name)
+        return StoredMemory.of(stored, splash(near), echoes(stored.memory, near))
+    except MemoryAssetsError as error:
+        _log.warning("no splash: %s", error)
+        return StoredMemory.of(stored, (), ())

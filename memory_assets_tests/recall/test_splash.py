@@ -49,13 +49,13 @@ def test_what_is_near_is_found_behind_thousands_of_equal_texts_and_few_are_measu
         return found
 
     monkeypatch.setattr(DiskSearch, "nearest", counted)
-    (answer,) = with_splash(tenant, [crowd])
+    answer = with_splash(tenant, crowd)
     assert [ripple.id for ripple in answer.splash] == [_EQUAL + 3, _EQUAL + 2, _EQUAL + 1]
     assert len(answer.echoes) == 3
     assert sum(looks) < 300
     tenant.memories.delete(list(range(2, _EQUAL + 1)))
     looks.clear()
-    (answer,) = with_splash(tenant, [crowd])
+    answer = with_splash(tenant, crowd)
     assert [ripple.id for ripple in answer.splash] == [_EQUAL + 3, _EQUAL + 2, _EQUAL + 1]
     assert len(looks) == 1
 
@@ -64,6 +64,6 @@ def test_what_is_near_is_found_behind_thousands_of_equal_texts_in_memory_too(ten
     tenant.memories.keep_resident(Allowance(1 << 30))
     tenant.memories.tend_resident()
     assert tenant.memories.is_resident
-    (answer,) = with_splash(tenant, [crowd])
+    answer = with_splash(tenant, crowd)
     assert [ripple.id for ripple in answer.splash] == [_EQUAL + 3, _EQUAL + 2, _EQUAL + 1]
     assert len(answer.echoes) == 3
