@@ -1,11 +1,17 @@
 """Files that are replaced as a whole or not at all."""
 
+import errno
 import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
+
+from memory_assets.errors import InvalidInputError
+
+_NO_FILE = frozenset({errno.ENOENT, errno.EEXIST, errno.ENOTDIR, errno.ENAMETOOLONG})
+"""Where no file can be, whoever asks and however much room there is."""
 
 
 def replace_file(path: Path, content: str | bytes) -> None:
@@ -16,13 +22,23 @@ def replace_file(path: Path, content: str | bytes) -> None:
 
 @contextmanager
 def writing(path: Path) -> Iterator[BinaryIO]:
-    """What is written here goes where a person named: into a pipe or device, else in place of the file, whatever links lead to it."""
-    if path.exists() and not path.is_file():
-        with path.open("wb") as stream:
-            yield stream
-        return
-    with replacing(path.resolve()) as file:
-        yield file
+    """What is written here goes where a person named: into a pipe or device, else in place of the file, whatever links lead to it.
+
+    Raises:
+        InvalidInputError: no file can be there.
+        OSError: it cannot be written; what was there stays.
+    """
+    try:
+        if path.exists() and not path.is_file():
+            with path.open("wb") as stream:
+                yield stream
+            return
+        with replacing(Path(os.path.realpath(path))) as file:
+            yield file
+    except OSError as error:
+        if error.errno in _NO_FILE:
+            raise InvalidInputError(f"No file can be written to {path} ({error.strerror}); name another one.") from None
+        raise
 
 
 @contextmanager

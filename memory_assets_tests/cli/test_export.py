@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from memory_assets.cli.export import command
-from memory_assets.errors import StoreError
+from memory_assets.errors import InvalidInputError, StoreError
 from memory_assets.models import Kind, Memory, Source
 from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.rows import new_id
@@ -76,3 +76,11 @@ def test_an_export_goes_into_a_pipe_and_through_a_link_and_replaces_neither(fill
     assert link.is_symlink()
     assert len(target.read_text().splitlines()) == COUNT
     assert read.result() == target.read_text()
+
+
+@pytest.mark.parametrize("place", ["a" * 300, "file/below"])
+def test_where_no_file_can_be_an_export_says_so_in_a_sentence(tenant: Tenant, tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(InvalidInputError, match="name another one"):
+        CliRunner().invoke(command, [str(tmp_path / place)], catch_exceptions=False)
+    assert sorted(each.name for each in tmp_path.iterdir() if each.name != "home") == ["file"]
