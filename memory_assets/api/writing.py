@@ -98,7 +98,8 @@ class Writer:
         """Store a batch; where that fails, each of it by itself, so that nobody pays for another's fault."""
         (stored,) = await asyncio.gather(self._run(store_memories, self._tenant, batch), return_exceptions=True)
         if not isinstance(stored, BaseException):
-            return await asyncio.gather(*map(self._splashed, stored))
+            # One after the other: side by side they end sooner, and searches wait for both.
+            return [await self._splashed(each) for each in stored]
         if len(batch) == 1:
             return [stored]
         alone = [self._attempt([given]) for given in batch]
