@@ -24,6 +24,7 @@ def export(tenant: "Tenant", file: Path) -> Exported:
     """Write all memories to `file`, one a line, as the store holds them and not by time, a batch in memory at once.
 
     Raises:
+        InvalidInputError: no file can be there.
         StoreError: the memories cannot be read; the old file stays.
         OSError: the file cannot be written; the old one stays.
     """

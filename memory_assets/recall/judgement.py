@@ -10,7 +10,7 @@ from memory_assets.recall import scoring
 from memory_assets.recall.scoring import Weights
 from memory_assets.recall.speakers import by_the_other_side
 from memory_assets.recall.support import Support, support
-from memory_assets.recall.turns import with_turn_before
+from memory_assets.recall.turns import QUESTION_MARKS, with_turn_before
 from memory_assets.stores.writing import folded, pieces
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def _asking(question: "Question", found: "Candidates") -> "npt.NDArray[np.bool_]
     """Which candidates are short and end with a question mark; none where the question is about what was asked."""
     if not _ABOUT_ASKING.isdisjoint(question.terms):
         return np.zeros(len(found), bool)
-    return np.array([len(text) <= _SHORT and text.endswith(("?", "？", "؟")) for text in found.texts], bool)
+    return np.array([len(text) <= _SHORT and text.endswith(QUESTION_MARKS) for text in found.texts], bool)
 
 
 def _tagged(question: "Question", found: "Candidates", view: "View") -> "Values":

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     Values = npt.NDArray[np.float64]
 
+QUESTION_MARKS = ("?", "？", "؟")
 AFTER_STATEMENT, AFTER_QUESTION = 0.3, 0.6
 """Share of the nearness of the turn before that somebody else's turn takes on. What an assistant says is long enough by itself."""
 
@@ -34,7 +35,7 @@ def with_turn_before(found: "Candidates", rows: "npt.NDArray[np.intp]", view: "V
     said_by, heard_from = view.timeline.author[rows], view.timeline.author[before]
     replies = (rows >= 0) & (places >= 0) & known[places] & (said_by >= 0) & (heard_from >= 0) & (said_by != heard_from)
     replies &= ~by_authors(lambda name: name.lower() in ASSISTANTS, rows, view)
-    asks = np.array(["?" in text or "？" in text or "؟" in text for text in found.texts])
+    asks = np.array([any(mark in text for mark in QUESTION_MARKS) for text in found.texts])
     share = np.where(asks[places], AFTER_QUESTION, AFTER_STATEMENT)
     gained = np.where(replies, share * (found.cosine[places] - last), 0.0)
     return np.where(known, found.cosine, np.where(gained > 0, last, np.nan)) + gained
