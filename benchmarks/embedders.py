@@ -13,7 +13,6 @@ import random
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -23,16 +22,14 @@ import numpy as np
 import numpy.typing as npt
 
 from memory_assets.language.embedders import Embedder, describe_choice, open_embedder
-from memory_assets.language.embedders.minilm import minilm_files
 
 LONG_TEXTS = 40
 NOTES_IN_A_LONG_TEXT = 25
 SEED = 3
 COLD_START = """
 import sys
-from pathlib import Path
 from memory_assets.language.embedders import open_embedder
-open_embedder(sys.argv[1], cache_dir=Path(sys.argv[2])).embed(["why did we leave MongoDB"])
+open_embedder(sys.argv[1]).embed(["why did we leave MongoDB"])
 """
 
 # Each note of a developer's invented project with the question that it answers.
@@ -313,13 +310,13 @@ def processor_seconds(work: Callable[[], npt.NDArray[np.float32]]) -> float:
     return time.process_time() - begin
 
 
-def measure(spec: str, cache_dir: Path, repeats: int) -> Figures:
+def measure(spec: str, repeats: int) -> Figures:
     cold: list[float] = []
     for _ in range(repeats):
         begin = time.perf_counter()
-        subprocess.run([sys.executable, "-c", COLD_START, spec, str(cache_dir)], check=True)
+        subprocess.run([sys.executable, "-c", COLD_START, spec], check=True)
         cold.append(time.perf_counter() - begin)
-    embedder = open_embedder(spec, cache_dir=cache_dir)
+    embedder = open_embedder(spec)
     notes = [note for note, _ in NOTES]
     embedder.embed(notes[:1])
     asked: list[float] = []
@@ -341,12 +338,8 @@ def measure(spec: str, cache_dir: Path, repeats: int) -> Figures:
 
 
 def default_specs() -> list[str]:
-    """The offline embedders that are installed, with MiniLM's exact form beside ours where PyTorch is there."""
-    specs = ["minilm", "wordllama"]
-    files = minilm_files()
-    if files is not None:
-        specs.append(f"sentence-transformers:{files[0].parent}")
-    return [spec for spec in specs if describe_choice(spec).ready]
+    """The offline embedders that are installed."""
+    return [spec for spec in ("bge-small", "e5-multilingual") if describe_choice(spec).ready]
 
 
 def main() -> None:
@@ -358,8 +351,7 @@ def main() -> None:
     os.environ["OMP_NUM_THREADS"] = "1"
     if sys.platform == "linux":
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    with tempfile.TemporaryDirectory() as cache_dir:
-        figures = [measure(spec, Path(cache_dir), arguments.repeats) for spec in arguments.embedder or default_specs()]
+    figures = [measure(spec, arguments.repeats) for spec in arguments.embedder or default_specs()]
     if arguments.json:
         print(json.dumps([asdict(row) for row in figures], indent=2))
         return

@@ -10,7 +10,6 @@ import json
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ from pathlib import Path
 
 from memory_assets.language.embedders import open_embedder
 from memory_assets.language.pipeline import Analyzer, open_analyzer
-from memory_assets.language.process import process, process_batch
+from memory_assets.language.process import process_batch
 from memory_assets.models import Entity
 
 DATA = Path(__file__).parents[1] / "memory_assets_tests" / "data"
@@ -141,20 +140,19 @@ def print_speed(analyzer: Analyzer, embedder_spec: str, memories: int, repeats: 
     sentences = [row.text for row in read_labelled()]
     texts = [" ".join(sentences[(4 * i + j * 7) % len(sentences)] for j in range(4)) for i in range(memories)]
     words = sum(len(text.split()) for text in texts)
-    with tempfile.TemporaryDirectory() as cache:
-        embedder = open_embedder(embedder_spec, cache_dir=Path(cache))
-        analyzer.analyze_batch(texts[:64])
-        embedder.embed(texts[:64])
-        runs = {
-            "analysis alone": lambda: analyzer.analyze_batch(texts),
-            f"with {embedder.name}": lambda: process_batch([(text, ["a tag"]) for text in texts], analyzer, embedder),
-        }
-        print(f"{memories} memories of {words / memories:.0f} words, per second of processor time (median of {repeats})")
-        for what, run in runs.items():
-            took = statistics.median(seconds(run, time.process_time) for _ in range(repeats))
-            print(f"  {what:34} {words / took:9,.0f} words/s {memories / took:7,.0f} memories/s")
-        single = sorted(seconds(lambda text=text: process(text, [], analyzer, embedder)) for text in texts[:200])
-        print(f"  one at a time, wall time            p50 {single[100] * 1e3:.1f} ms, p95 {single[190] * 1e3:.1f} ms")
+    embedder = open_embedder(embedder_spec)
+    analyzer.analyze_batch(texts[:64])
+    embedder.embed(texts[:64])
+    runs = {
+        "analysis alone": lambda: analyzer.analyze_batch(texts),
+        f"with {embedder.name}": lambda: process_batch([(text, ["a tag"]) for text in texts], analyzer, embedder),
+    }
+    print(f"{memories} memories of {words / memories:.0f} words, per second of processor time (median of {repeats})")
+    for what, run in runs.items():
+        took = statistics.median(seconds(run, time.process_time) for _ in range(repeats))
+        print(f"  {what:34} {words / took:9,.0f} words/s {memories / took:7,.0f} memories/s")
+    single = sorted(seconds(lambda text=text: process_batch([(text, [])], analyzer, embedder)) for text in texts[:200])
+    print(f"  one at a time, wall time            p50 {single[100] * 1e3:.1f} ms, p95 {single[190] * 1e3:.1f} ms")
 
 
 def print_cold_starts(repeats: int) -> None:

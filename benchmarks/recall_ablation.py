@@ -15,7 +15,7 @@ from unittest.mock import patch
 
 from recall_quality import DEPTH, System, parse_arguments, run
 
-from memory_assets.recall import judgement, scoring, support
+from memory_assets.recall import scoring, support
 from memory_assets.recall import search as search_module
 from memory_assets.recall.question import Question
 from memory_assets.recall.scoring import Weights
@@ -51,9 +51,9 @@ def variants() -> dict[str, System]:
     found["neighbours in the session alone"] = without(support, "SESSION", support.SESSION[:1])
     found["both sides of a talk alike"] = without(scoring, "OTHER_SIDE", 1.0)
     found["what asks counts in full"] = without(scoring, "ASKING", 1.0)
-    found["no turn before"] = without(judgement, "with_turn_before", lambda found, _rows, _view: found.cosine)
-    found["no wishes"] = without(search_module, "WISH_RANKS", ())
-    found["no first person"] = without(search_module, "in_first_person", lambda text, _authors: text)
+    found["no turn before"] = without(scoring, "with_turn_before", lambda found, _rows, _view: found.cosine)
+    found["no preferences"] = without(search_module, "PREFERENCE_RANKS", ())
+    found["no first person"] = without(Question, "in_first_person", lambda question, _names: question.text)
     found["all matches support"] = without(support, "_SUPPORTERS", 10_000)
     found["keyword not by coverage"] = without(scoring, "trust_in_words", lambda _coverage: 1.0)
     found["question words in full text"] = without(Question, "keywords", property(lambda question: question.text))

@@ -71,10 +71,10 @@ def sample_store(folder: Path) -> Store:
         "MEMORY_PAI_SEED": str(home / ".pai/seed.json"),
         "MEMORY_PAI_LEARNING_DIR": str(home / ".pai/MEMORY/LEARNING"),
     }
-    from memory_assets.defs.runner import run_remember
+    from memory_assets.operations.run import run
 
     tenant = Tenant(load_settings())
-    run_remember(tenant, lambda *_: None, lambda *_: None)
+    run(tenant, lambda *_: None, lambda *_: None)
     rows = tenant.memories.scan(("id", "kind", "created_at", "importance", "confidence"), "state = 'active'").to_pylist()
     start = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     place = {row["id"]: number for number, row in enumerate(rows)}

@@ -14,8 +14,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from memory_assets.operations.pai_context import pai_freshness, pai_session_start, read_tana_activity
+from memory_assets.operations.pai_context import pai_freshness, pai_session_start
 from memory_assets.settings import load_settings
+from memory_assets.tana.activity import read_tana_activity
 from memory_assets.tana.sync import sync
 from memory_assets.tenants import Tenant
 from memory_assets_tests.tana.seeds import learning, write_seed

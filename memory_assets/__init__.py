@@ -10,7 +10,7 @@ _SILENCES = {
     "ORT_DISABLE_TELEMETRY": "1",  # ONNX Runtime: events queued in ~/.cache/Microsoft and sent to mobile.events.data.microsoft.com
     "DAGSTER_DISABLE_TELEMETRY": "1",  # Dagster: the thread that uploads what an instance has logged about its use
     "LANCEDB_LOG": "error",  # LanceDB: warnings on stderr about what is mended and said by this project
-    "HF_HUB_DISABLE_TELEMETRY": "1",  # huggingface_hub, where sentence-transformers brings it
+    "HF_HUB_DISABLE_TELEMETRY": "1",  # huggingface_hub, on which tokenizers depends
 }
 for _name, _value in _SILENCES.items():
     os.environ.setdefault(_name, _value)

@@ -1,18 +1,25 @@
-"""What is misconfigured or broken, and the one act that mends it. Looks, and changes nothing but what opening a store creates."""
+"""Finds what is misconfigured or broken, and how to mend it; changes nothing."""
 
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
-from memory_assets.errors import DamagedError, MemoryAssetsError
+from memory_assets.errors import MemoryAssetsError
+from memory_assets.invariants import INVARIANTS, Invariant
 from memory_assets.privacy import close_to_others, open_to_others
 from memory_assets.stores.keys import KeyStore
 from memory_assets.stores.lance import first_line, is_lances
+from memory_assets.stores.layout import unlisted_files
 from memory_assets.stores.tables import StoredTable
-from memory_assets.tenants import Tenant, deleted_folders, sweep_deleted
+from memory_assets.stores.tombstones import Tombstones
+from memory_assets.tenants import Tenant, deleted_folders, own_paths, sweep_deleted
 
 _TANA_PATIENCE_S = 1.0
+_EMBEDDER_PATIENCE_S = 10.0
+_NAMED = 5
+"""Rows that a finding names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,16 +30,18 @@ class Finding:
     what: str
     mend: str = ""
     repair: Callable[[], None] | None = None
-    """Does what `mend` says, where the program can; `memory doctor --mend` calls it."""
+    """Does what `mend` says, if the program can; `memory doctor --mend` calls it."""
 
 
 def examine(tenant: Tenant) -> list[Finding]:
-    """Look at the data folder, the sources, the language room and the stores of a tenant; what several looks find is told once."""
+    """Look at the data folder, the sources, the language pipeline and the stores of a tenant; each finding comes once."""
     findings: dict[str, Finding] = {}
     for look in (
         _data_folder,
         _permissions,
         _deleted,
+        _erasures,
+        _layout,
         _sources,
         _pipeline,
         _tables,
@@ -40,21 +49,48 @@ def examine(tenant: Tenant) -> list[Finding]:
         _tokens,
         _memories,
         _catalog,
+        _migrations,
         _keys,
         _tana,
     ):
         findings |= {found.what: found for found in _faults_caught(look, tenant)}
+    if tenant.exists and _is_free(tenant):
+        for invariant in INVARIANTS:
+            looks = _faults_caught(partial(_invariant, invariant=invariant), tenant, invariant.name)
+            findings |= {found.what: found for found in looks}
     return list(findings.values())
 
 
-def _faults_caught(look: Callable[[Tenant], Iterator[Finding]], tenant: Tenant) -> list[Finding]:
+def _is_free(tenant: Tenant) -> bool:
+    """Whether the catalog can be read now; `_catalog` says why not."""
+    try:
+        with tenant.catalog.interactive.read():
+            return True
+    except MemoryAssetsError:
+        return False
+
+
+def _invariant(tenant: Tenant, invariant: Invariant) -> Iterator[Finding]:
+    if found := invariant.find(tenant):
+        more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+        repair = invariant.repair
+        yield Finding(
+            "note" if invariant.is_warning else "fault",
+            f"Broken: {invariant.promise} ({', '.join(found[:_NAMED])}{more})",
+            invariant.mend,
+            partial(repair, tenant) if repair else None,
+        )
+
+
+def _faults_caught(look: Callable[[Tenant], Iterator[Finding]], tenant: Tenant, name: str = "") -> list[Finding]:
     try:
         return list(look(tenant))
     except MemoryAssetsError as error:
         what, _, mend = str(error).partition("; ")
         return [Finding("fault", what, mend)]
     except Exception as error:  # noqa: BLE001  what is broken may break in any way; the other findings are told all the same
-        return [Finding("fault", f"Looking at {look.__name__.strip('_')} failed: {type(error).__name__}: {first_line(error)}.")]
+        name = name or look.__name__.strip("_")
+        return [Finding("fault", f"Looking at {name} failed: {type(error).__name__}: {first_line(error)}.")]
 
 
 def _data_folder(tenant: Tenant) -> Iterator[Finding]:
@@ -67,16 +103,36 @@ def _data_folder(tenant: Tenant) -> Iterator[Finding]:
 
 
 def _permissions(tenant: Tenant) -> Iterator[Finding]:
-    folder = tenant.settings.data_dir
-    if opened := open_to_others(folder):
+    folder, own = tenant.settings.data_dir, own_paths(tenant.settings)
+    opened = [path for each in own for path in open_to_others(each)]
+
+    def close() -> None:
+        for each in own:
+            close_to_others(each)
+
+    if opened == [folder]:
+        what = f"other users of this machine can list the names in {folder}, but read nothing"
+        yield Finding("note", what, "Run `memory doctor --mend`.", close)
+    elif opened:
         what = f"{len(opened)} folders and files in {folder} can be read by other users of this machine, {opened[0]} among them."
-        yield Finding("fault", what, "Run `memory doctor --mend`.", lambda: close_to_others(folder))
+        yield Finding("fault", what, "Run `memory doctor --mend`.", close)
 
 
 def _deleted(tenant: Tenant) -> Iterator[Finding]:
     if left := deleted_folders(tenant.settings):
         what = f"Deleting a tenant was stopped midway and left {', '.join(map(str, left))}."
         yield Finding("fault", what, "Run `memory doctor --mend`.", lambda: sweep_deleted(tenant.settings))
+
+
+def _erasures(tenant: Tenant) -> Iterator[Finding]:
+    if any(not each.finished for each in Tombstones(tenant.folder).all):
+        yield Finding("fault", "An erasure was stopped midway; some of the text may be left.", "Run `memory erase`.")
+
+
+def _layout(tenant: Tenant) -> Iterator[Finding]:
+    if unlisted := unlisted_files(tenant.folder):
+        what = f"{len(unlisted)} files in {tenant.folder} are not the program's, and no backup holds them: {', '.join(unlisted[:3])}."
+        yield Finding("note", what, "Move them elsewhere.")
 
 
 def _sources(tenant: Tenant) -> Iterator[Finding]:
@@ -86,14 +142,9 @@ def _sources(tenant: Tenant) -> Iterator[Finding]:
         (settings.pai_seed, "seed.json", "MEMORY_PAI_SEED"),
         (settings.pai_learning_dir, "LEARNING store", "MEMORY_PAI_LEARNING_DIR"),
     ):
-        if path.exists():
-            yield Finding("ok", f"{what}: {path}")
-        else:
-            yield Finding(
-                "note",
-                f"{what}: {path} does not exist, so nothing comes from it",
-                f"If it lies elsewhere, set {variable}.",
-            )
+        missing = f"{what}: {path} does not exist, so nothing comes from it"
+        mend = f"If it lies elsewhere, set {variable}."
+        yield Finding("ok", f"{what}: {path}") if path.exists() else Finding("note", missing, mend)
 
 
 def _pipeline(tenant: Tenant) -> Iterator[Finding]:
@@ -106,22 +157,32 @@ def _embedder(tenant: Tenant) -> Iterator[Finding]:
     choice = describe_choice(tenant.settings.embedder)
     if not choice.ready:
         yield Finding("fault", f"The embedder {choice.name} is not ready: {choice.reason}", choice.command or "")
-    elif choice.reason:
-        yield Finding("note", f"embedder {choice.name}, a fallback: {choice.reason}", choice.command or "")
+    elif choice.offline:
+        yield Finding("ok", f"embedder {choice.name}")
     else:
-        yield Finding("ok", f"embedder {choice.name}{'' if choice.offline else ', which was not asked; `memory health` asks it'}")
+        yield _remote_embedder(tenant, choice.name)
     stored = tenant.memories.columns.embedder if tenant.exists else None
     if stored and stored != choice.name:
         spec_in_use(tenant.settings.embedder, stored)
-        yield Finding(
-            "note",
-            f"the memories are still embedded by {stored}, which answers until they are moved to {choice.name}",
-            "Run `memory backfill`.",
-        )
+        what = f"the memories are still embedded by {stored}, which answers until they are moved to {choice.name}"
+        yield Finding("note", what, "Run `memory backfill`.")
     elif stored and tenant.memories.columns.outdated:
-        yield Finding(
-            "note", "the vectors were made by an earlier release: nothing calls alike memories to mind", "Run `memory run`."
-        )
+        what = "the vectors were made by an earlier release: nothing calls alike memories to mind"
+        yield Finding("note", what, "Run `memory run`.")
+
+
+def _remote_embedder(tenant: Tenant, name: str) -> Finding:
+    """Whether a service embeds a word within a few seconds."""
+    from memory_assets.language.embedders import EmbedderError
+
+    patience = min(tenant.settings.embedding_timeout, _EMBEDDER_PATIENCE_S)
+    settings = tenant.settings.model_copy(update={"embedding_timeout": patience})
+    try:
+        Tenant(settings, tenant.name).open_embedder(settings.embedder).embed(["health"])
+    except EmbedderError as error:
+        what, _, mend = str(error).partition("; ")
+        return Finding("fault", what, mend)
+    return Finding("ok", f"embedder {name}, which answers")
 
 
 def _tokens(_tenant: Tenant) -> Iterator[Finding]:
@@ -175,14 +236,23 @@ def _catalog(tenant: Tenant) -> Iterator[Finding]:
     if not tenant.catalog.exists:
         yield Finding("note", "nothing is derived yet", "Run `memory run`.")
         return
-    try:
-        with tenant.catalog.read() as connection:
-            (entries,) = connection.execute("SELECT count(*) FROM memory_entries").fetchone() or (0,)
-    except DamagedError as error:
-        what, mend = str(error).partition(";")[0], "Run `memory doctor --mend`, then `memory run`, which derives it anew."
-        yield Finding("fault", what, mend, tenant.catalog.set_aside)
+    catalog = tenant.catalog.interactive
+    if damage := catalog.find_damage():
+        mend = "Run `memory doctor --mend`, then `memory run`, which derives it anew."
+        yield Finding("fault", f"The catalog {catalog.path} is damaged ({damage}).", mend, catalog.set_aside)
         return
-    yield Finding("ok", f"catalog {tenant.catalog.path} with {entries} entries from files")
+    with catalog.read() as connection:
+        (entries,) = connection.execute("SELECT count(*) FROM memory_entries").fetchone() or (0,)
+    yield Finding("ok", f"catalog {catalog.path} with {entries} entries from files")
+
+
+def _migrations(tenant: Tenant) -> Iterator[Finding]:
+    waiting = {"the catalog": tenant.catalog.interactive.waiting_migrations()}
+    if tenant.exists:
+        waiting["the memories"] = tenant.memories.stored.waiting_migrations()
+    for store, names in waiting.items():
+        if names:
+            yield Finding("note", f"{len(names)} migrations of {store} wait: {', '.join(names)}", "Run `memory run`.")
 
 
 def _keys(tenant: Tenant) -> Iterator[Finding]:

@@ -1,33 +1,113 @@
-"""One HTTP service as a client of it sees it: what remote embedders and Tana share."""
+"""A service over HTTP as its client sees it: deadlines, retries, proxies and the size of answers are decided here alone.
+
+Remote embedders, chat models, Tana and the look-up of the time zone ask through it; no other module speaks HTTP as a client.
+"""
 
 import asyncio
 import ipaddress
 import os
+import random
 import weakref
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+
+from memory_assets.errors import MemoryAssetsError
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
     from concurrent.futures import Future
 
     import httpx
 
+Repeat = Literal["always", "if not begun", "never"]
+"""When a request may be sent again: if it may happen twice, only if the service surely did nothing, or not at all."""
+Sleep = Callable[[float], Awaitable[None]]
+
+OVERLOADED = frozenset({429, 502, 503, 504})
+"""Answers that may be others a moment later."""
+_NOT_BEGUN = frozenset({429, 503})
+"""Of these, answers that mean the service did nothing."""
+_TRIES = 5
+_FIRST_WAIT_S = 0.5
+_LONGEST_WAIT_S = 30.0
 _CONNECT_TIMEOUT_S = 10.0
+_MAX_ANSWER_BYTES = 64 << 20
+
+
+class ServiceError(MemoryAssetsError):
+    """A service gave no answer.
+
+    Attributes:
+        timed_out: Whether it was waited for in vain.
+    """
+
+    def __init__(self, message: str, *, timed_out: bool = False) -> None:
+        super().__init__(message)
+        self.timed_out = timed_out
+
+
+class UnreachableError(ServiceError):
+    """There is no connection; nothing was sent."""
+
+
+class NoAnswerError(ServiceError):
+    """The request was sent, and no whole answer came: what was asked for may have happened."""
+
+
+class BusyError(ServiceError):
+    """The service asks for a longer wait than a request takes on itself.
+
+    Attributes:
+        seconds: How long it asks for.
+    """
+
+    def __init__(self, message: str, seconds: float) -> None:
+        super().__init__(message)
+        self.seconds = seconds
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAnswer:
+    """An answer, whatever its status."""
+
+    status: int
+    headers: Mapping[str, str]
+    content: bytes
+
+    @property
+    def ok(self) -> bool:
+        """Whether the service did what was asked."""
+        return 200 <= self.status < 300
+
+    @property
+    def failed(self) -> bool:
+        """Whether the service itself failed."""
+        return self.status >= 500
+
+    @property
+    def text(self) -> str:
+        """The content on one line, as far as it is text; at most 200 characters."""
+        return " ".join(self.content[:1_000].decode("utf-8", "replace").split())[:200]
 
 
 class Service:
-    """A service at a base URL, asked once a call; what is tried again is the caller's business.
+    """A service at a base URL.
 
     Args:
-        base_url: http or https, without the path of a call. A password in it travels as authentication, because httpx logs URLs.
-        timeout: seconds that one request may take, from connecting to the last byte of the answer, however it trickles.
-        headers: sent with every request.
-        transport: what carries requests instead of the network.
+        base_url: http or https, without the path of a request. A password in it travels as authentication, because httpx logs URLs.
+        timeout: Seconds that one request may take, from connecting to the last byte of the answer, however it trickles.
+        headers: Sent with every request.
+        at_once: Most requests under way at once; the others wait for their turn.
+        repeated: Statuses after which a request is sent again.
+        sleep: Waits between two tries; tests pass their own.
 
     Raises:
-        ValueError: the URL is not an http or https address with a host.
+        ValueError: The URL is not an http or https address with a host.
     """
 
     def __init__(
@@ -36,7 +116,9 @@ class Service:
         *,
         timeout: float,
         headers: dict[str, str] | None = None,
-        transport: "httpx.AsyncBaseTransport | None" = None,
+        at_once: int = 64,
+        repeated: frozenset[int] = OVERLOADED,
+        sleep: Sleep = asyncio.sleep,
     ) -> None:
         import httpx
 
@@ -46,47 +128,119 @@ class Service:
             url = httpx.URL("")
         if url.scheme not in {"http", "https"} or not url.host:
             raise ValueError("the service's URL is not an http or https address with a host")
-        credentials = (url.username, url.password) if url.userinfo else None
-        url = url.copy_with(userinfo=b"")
+        address = url.copy_with(userinfo=b"")
+
+        def open_client() -> httpx.AsyncClient:  # a closure, so that no `repr` of a service shows what it holds
+            return httpx.AsyncClient(
+                base_url=address,
+                auth=(url.username, url.password) if url.userinfo else None,
+                timeout=httpx.Timeout(None, connect=_CONNECT_TIMEOUT_S),
+                headers=headers,
+                trust_env=not _is_this_machine(url.host),  # no proxy stands between this process and its own machine
+            )
+
+        self._open_client = open_client
+        self._at_once = at_once
+        self._repeated = repeated
+        self._connection: _Connection | None = None
         self.timeout = timeout
-        self.shown_url = str(url).rstrip("/")
+        self.sleep = sleep
+        self.shown_url = str(address).rstrip("/")
         """The address without credentials, for messages."""
-        # A proxy from the environment must not stand between this process and its own machine.
-        self._client = httpx.AsyncClient(
-            base_url=url,
-            auth=credentials,
-            timeout=httpx.Timeout(None, connect=_CONNECT_TIMEOUT_S),
-            headers=headers,
-            trust_env=not _is_loopback(url.host),
-            transport=transport,
-        )
-        weakref.finalize(self, _close, self._client)
 
     def send(
-        self, method: str, path: str, *, json: object = None, params: dict[str, str] | None = None, timeout: float | None = None
-    ) -> "httpx.Response":
-        """Ask, and wait for the answer.
+        self,
+        method: str,
+        path: str,
+        *,
+        json: object = None,
+        params: dict[str, str] | None = None,
+        timeout: float | None = None,
+        repeat: Repeat = "never",
+    ) -> HttpAnswer:
+        """Send a request, and wait for the answer.
 
         Raises:
-            TimeoutError: it was not there as a whole within the timeout.
-            httpx.TransportError: there is no connection, or it broke.
+            ServiceError: There was none.
         """
-        return self.begin(method, path, json=json, params=params, timeout=timeout).result()
+        return self.begin(method, path, json=json, params=params, timeout=timeout, repeat=repeat).result()
 
     def begin(
-        self, method: str, path: str, *, json: object = None, params: dict[str, str] | None = None, timeout: float | None = None
-    ) -> "Future[httpx.Response]":
-        """Ask without waiting; the future's result is that of `send`."""
+        self,
+        method: str,
+        path: str,
+        *,
+        json: object = None,
+        params: dict[str, str] | None = None,
+        timeout: float | None = None,
+        repeat: Repeat = "never",
+    ) -> "Future[HttpAnswer]":
+        """Send a request without waiting; the future's result is that of `send`."""
+        return asyncio.run_coroutine_threadsafe(
+            self._persist(repeat, method, path, timeout or self.timeout, json=json, params=params), _event_loop()
+        )
 
-        async def ask() -> "httpx.Response":
-            async with asyncio.timeout(timeout or self.timeout):
-                return await self._client.request(method, path, json=json, params=params)
+    async def _persist(self, repeat: Repeat, method: str, path: str, timeout: float, **given: Any) -> HttpAnswer:
+        """Try until there is an answer that waiting would not better; a service that was waited for in vain is not asked again."""
+        repeated = {"always": self._repeated, "if not begun": _NOT_BEGUN, "never": frozenset()}[repeat]
+        for number in range(1, _TRIES):
+            wait = random.uniform(0, min(_FIRST_WAIT_S * 2 ** (number - 1), _LONGEST_WAIT_S))  # noqa: S311 - jitter
+            try:
+                answer = await self._ask(method, path, timeout, **given)
+            except NoAnswerError as error:
+                if repeat != "always" or error.timed_out:
+                    raise
+            else:
+                if answer.status not in repeated:
+                    return answer
+                asked = _retry_after_seconds(answer)
+                if asked is not None and asked > _LONGEST_WAIT_S:
+                    raise BusyError(f"{self.shown_url} asks to wait {asked:.0f} s; try again after that.", asked)
+                wait = wait if asked is None else asked
+            await self.sleep(wait)
+        return await self._ask(method, path, timeout, **given)
 
-        return _run(ask())
+    async def _ask(self, method: str, path: str, timeout: float, **given: Any) -> HttpAnswer:
+        """Ask once."""
+        import httpx
+
+        if (
+            self._connection is None or self._connection.loop is not asyncio.get_running_loop()
+        ):  # before the first, or after a fork
+            self._connection = self._connect()
+        client = self._connection.client
+        try:
+            async with self._connection.turns, asyncio.timeout(timeout), client.stream(method, path, **given) as response:
+                content = bytearray()
+                async for piece in response.aiter_bytes():
+                    content += piece
+                    if len(content) > _MAX_ANSWER_BYTES:
+                        raise NoAnswerError(f"{self.shown_url} answers with more than {_MAX_ANSWER_BYTES >> 20} MB.")
+                return HttpAnswer(response.status_code, response.headers, bytes(content))
+        except (httpx.ConnectTimeout, httpx.ConnectError) as error:
+            timed_out = isinstance(error, httpx.ConnectTimeout)
+            raise UnreachableError(f"{self.shown_url} does not accept connections; start it.", timed_out=timed_out) from None
+        except TimeoutError:
+            raise NoAnswerError(
+                f"{self.shown_url} did not answer within {timeout:g} s; try again later.", timed_out=True
+            ) from None
+        except (httpx.HTTPError, httpx.InvalidURL):
+            raise NoAnswerError(f"{self.shown_url} broke off the connection; try again later.") from None
+
+    def _connect(self) -> "_Connection":
+        client = self._open_client()
+        loop = asyncio.get_running_loop()
+        weakref.finalize(self, _close, client, loop)
+        return _Connection(client, asyncio.Semaphore(self._at_once), loop)
 
 
-def _run(work: "Coroutine[Any, Any, Any]") -> "Future[Any]":
-    return asyncio.run_coroutine_threadsafe(work, _event_loop())
+@dataclass(frozen=True, slots=True)
+class _Connection:
+    """What belongs to the event loop that it was opened in."""
+
+    client: "httpx.AsyncClient"
+    turns: asyncio.Semaphore
+    loop: asyncio.AbstractEventLoop
 
 
 @lru_cache(maxsize=1)
@@ -101,14 +255,27 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_event_loop.cache_clear)
 
 
-def _close(client: "httpx.AsyncClient") -> None:
-    _run(client.aclose())
+def _close(client: "httpx.AsyncClient", loop: asyncio.AbstractEventLoop) -> None:
+    if loop is _event_loop():
+        asyncio.run_coroutine_threadsafe(client.aclose(), loop)
 
 
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
+def _retry_after_seconds(answer: HttpAnswer) -> float | None:
+    """Read a `Retry-After` header: seconds or an HTTP date (RFC 9110, section 10.2.3)."""
+    value = answer.headers.get("Retry-After", "").strip()
+    if value.isdecimal():
+        return float(value)
+    with suppress(ValueError, TypeError):
+        moment = parsedate_to_datetime(value)
+        return max(0.0, (moment.replace(tzinfo=moment.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
+    return None
+
+
+def _is_this_machine(host: str) -> bool:
+    if host == "localhost" or host.endswith(".localhost"):
         return True
     try:
-        return ipaddress.ip_address(host).is_loopback
+        address = ipaddress.ip_address(host)
     except ValueError:
         return False
+    return address.is_loopback or address.is_unspecified

@@ -1,8 +1,4 @@
-"""The shared vocabulary: what a memory, a source item and a relation are.
-
-Plain frozen dataclasses, because tens of thousands pass through a run; parsing and validation of what comes from outside
-happens where it comes in.
-"""
+"""The shared vocabulary: memories, source items, scans. Plain frozen dataclasses; what comes from outside is validated where it enters."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -14,15 +10,16 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 TENANT_PATTERN = r"^[a-z](?:[a-z0-9_-]{0,61}[a-z0-9])?$"
-"""Lower-case ASCII, begins with a letter, at most 63 characters: no path tricks, no look-alikes, no case clashes."""
+"""A safe and unmistakable folder name: no path tricks, no look-alikes, no case clashes."""
 MAX_CONTENT_LENGTH = 7_500
-"""Characters a stored memory may hold (seed 001, section 2, step 1)."""
+"""Characters of a stored memory."""
 MAX_IMPORTED_LENGTH = 1 << 20
-"""Characters an imported memory may hold: as many as a source file, so that every export can be taken in again."""
-
+"""Characters of an imported memory: as many as of a source file, so that every export can be imported."""
+LAST_CHANGE = "last_change"
+"""Key of a memory's metadata under which `operations.changes` notes what was last done to it."""
 USERS = frozenset({"user", "human", "me"})
 ASSISTANTS = frozenset({"assistant", "ai", "bot", "agent", "model", "system"})
-"""Names of authors that name a side of a talk with an assistant, and nobody."""
+"""Authors that name a side of a talk, and nobody."""
 
 
 class Source(StrEnum):
@@ -38,7 +35,7 @@ class Source(StrEnum):
 
 
 class Kind(StrEnum):
-    """What a memory is about: Claude Code's four types, pai-seed's three, and what else is remembered."""
+    """What a memory is about: Claude Code's four types, pai-seed's three, and others."""
 
     USER = "user"
     FEEDBACK = "feedback"
@@ -54,7 +51,7 @@ class Kind(StrEnum):
 
 
 class State(StrEnum):
-    """Whether a memory takes part in recall, and if not, why. Every state can be left again."""
+    """Whether a memory takes part in recall, and if not, why."""
 
     ACTIVE = "active"
     SUPERSEDED = "superseded"
@@ -74,7 +71,7 @@ class SecretPolicy(StrEnum):
 
 
 class RelationType(StrEnum):
-    """The typed edges of seed 003 section 1, and SHARES_THEME of section 2."""
+    """How one memory relates to another."""
 
     RELATES_TO = "RELATES_TO"
     LEADS_TO = "LEADS_TO"
@@ -89,10 +86,15 @@ class RelationType(StrEnum):
     PART_OF = "PART_OF"
     SHARES_THEME = "SHARES_THEME"
 
+    @classmethod
+    def _missing_(cls, value: object) -> "RelationType | None":
+        """Take a name in any case."""
+        return cls.__members__.get(str(value).upper())
+
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """A thing that a memory names: its text as written, its type such as PERSON, ORG, LOC, PRODUCT, PROJECT or FILE."""
+    """A name in a memory, as written, and its type, such as PERSON, ORG, LOC, PRODUCT, PROJECT or FILE."""
 
     text: str
     type: str
@@ -100,11 +102,11 @@ class Entity:
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """What the language room finds in one text."""
+    """What the language pipeline finds in one text."""
 
     entities: tuple[Entity, ...] = ()
     actions: tuple[str, ...] = ()
-    """Lemmas of its verbs, in order of first appearance, each once."""
+    """Lemmas of its verbs, each once, in order."""
     tags: tuple[str, ...] = ()
     """Normalised auto-tags, at most five."""
 
@@ -120,7 +122,7 @@ class FileStamp:
 
 @dataclass(frozen=True, slots=True)
 class SourceItem:
-    """One memory-to-be as its owner wrote it, read from a source and not yet understood."""
+    """One memory-to-be as its owner wrote it."""
 
     source: Source
     key: str
@@ -130,48 +132,48 @@ class SourceItem:
     title: str = ""
     description: str = ""
     created_at: datetime | None = None
-    """Aware, UTC: when the owner says it was written, modified or confirmed; None where nothing but the file's time is known."""
+    """Aware, UTC: when the owner says it was written; None if only the file's time is known."""
     tags: tuple[str, ...] = ()
     links: tuple[str, ...] = ()
     """Targets of `[[name]]` links in the body."""
     project: str = ""
-    """Working directory, project or slug it belongs to."""
+    """Its working directory, project or slug."""
     session: str = ""
     author: str = ""
     importance: float = 0.5
     confidence: float = 1.0
     remember: bool = True
-    """False for what is only listed (pending and rejected proposals)."""
+    """False for what is only listed: pending and rejected proposals."""
     metadata: dict[str, Any] = field(default_factory=dict)
-    """JSON-safe leftovers: unknown frontmatter and keys, original path; `guessed` lists the fields that its owner did not state."""
+    """JSON-safe: unknown frontmatter and keys; `guessed` lists fields that the owner did not state."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A file, or a part of one, that is not taken in: what, why, and what its owner can do about it."""
+    """A file, or a part of one, that is not taken in, and why."""
 
     source: Source
     path: str
     reason: str
     mend: str
-    """Empty where nothing needs doing and the file is passed over."""
+    """What its owner can do; empty if the file is passed over."""
     location: str = ""
-    """Field, line or JSON path within the file; empty for the whole file."""
+    """Field, line or JSON path; empty for the whole file."""
     key: str | None = None
-    """Key of the item that is refused, where it is known; None refuses the whole file."""
+    """Key of the refused item, if it is known; None refuses the whole file."""
 
     @property
     def passed_over(self) -> bool:
-        """Whether there is nothing in it and nothing to mend: what was known from it goes, where a refusal would keep it."""
+        """Whether there is nothing to mend: what was known from it goes, while a refusal keeps it."""
         return not self.mend
 
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """What an index says of one of its files, in a line."""
+    """A line of an index about one of its files."""
 
     target: str
-    """Key of the file's item, whether there is such a file or not."""
+    """Key of the file's item; there may be no such file."""
     text: str
 
 
@@ -184,6 +186,10 @@ class FileScan:
     items: tuple[SourceItem, ...] = ()
     refusals: tuple[Refusal, ...] = ()
     hooks: tuple[Hook, ...] = ()
+    projects: tuple[str, ...] = ()
+    """Names of the projects that the file calls active."""
+    digest: str | None = None
+    """SHA-256 of its content; None if it was refused as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,14 +202,14 @@ class Scan:
     unchanged: tuple[str, ...] = ()
     """Paths whose stamp equals the known one; they were not read."""
     unreadable: tuple[str, ...] = ()
-    """Folders that are gone or could not be listed: what is known from below them stays as it is."""
+    """Folders that are gone or could not be listed; what is known from below them stays."""
     notes: tuple[str, ...] = ()
     """Sentences for a person, such as that the source does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewMemory:
-    """What a person or an agent gives to be remembered, before it is understood."""
+    """What a person or an agent gives to be remembered."""
 
     content: str
     source: Source
@@ -213,7 +219,7 @@ class NewMemory:
     created_at: datetime | None = None
     """Aware; None means now."""
     id: int | None = None
-    """The id it must get; None lets the store choose."""
+    """None lets the store choose."""
     external_id: str = ""
     project: str = ""
     session: str = ""
@@ -237,7 +243,7 @@ class Memory:
     kind: Kind
     source: Source
     source_key: str
-    """Identity of what it came from; unique among the memories that are not superseded. Empty when it was stored directly."""
+    """Identity of its source item, unique among memories that are not superseded; empty if it was stored directly."""
     created_at: datetime
     updated_at: datetime
     title: str = ""
@@ -249,7 +255,7 @@ class Memory:
     session: str = ""
     author: str = ""
     external_id: str = ""
-    """The id another system gave it, where that is not an integer."""
+    """Its id in another system."""
     importance: float = 0.5
     confidence: float = 1.0
     protected: bool = False
@@ -268,6 +274,6 @@ class TextVectors(NamedTuple):
     """Unit vectors of some texts, each array of shape (n, dimension)."""
 
     meanings: "npt.NDArray[np.float32]"
-    """Of what they say: what is alike goes by these."""
+    """Of the texts alone, to compare memories."""
     in_context: "npt.NDArray[np.float32]"
-    """Of that with who, when and where: what searches ask."""
+    """Of the texts with who, when and where, to search."""

@@ -1,8 +1,6 @@
-"""The few settings that a hook or a status line needs, read without the libraries that check all of them.
+"""The few settings that a hook or a status line needs, read without pydantic: building `Settings` takes too long there.
 
-A hook runs at every start of an assistant and may take a fifth of a second; building `Settings` takes more. The names, the places and
-their precedence are those of `memory_assets.settings`, and a test holds the two to one answer. What is malformed is left to the
-commands that check it: here it is as if it were not set.
+Names, places and precedence are those of `memory_assets.settings`; a test compares the two. A malformed value counts as not set.
 """
 
 import os
@@ -13,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 SESSION_START_TOKENS = 800
-"""Tokens that a session's beginning is given."""
+"""Tokens of the text at a session's start."""
 _TENANT = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 _NOBODY = "-"
 """No tenant's name."""
 NUDGE_FROM = 5
-"""Un-ingested memories from which a session's beginning mentions them."""
+"""Un-ingested memories from which a session's start mentions them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,24 +61,20 @@ class _Found:
 
     def __init__(self) -> None:
         self._environment = {name.upper(): value for name, value in os.environ.items()}
+        file = _config_file()
         try:
-            self._file: dict[str, Any] = tomllib.loads(_config_file().read_text(encoding="utf-8"))
+            self._file: dict[str, Any] = tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
         except (OSError, ValueError):
             self._file = {}
 
     def text(self, field: str, default: str) -> str:
-        variable = f"MEMORY_{field.upper()}"
-        for value in (self._environment.get(variable), self._file.get(field)):
-            if isinstance(value, str):
-                return value
-        return default
+        return next((value for value in self._values(field) if isinstance(value, str)), default)
 
     def number(self, field: str, default: int) -> int:
-        variable = f"MEMORY_{field.upper()}"
-        for value in (self._environment.get(variable), self._file.get(field)):
-            if str(value).isdecimal():
-                return int(str(value))
-        return default
+        return next((int(str(value)) for value in self._values(field) if str(value).isdecimal()), default)
+
+    def _values(self, field: str) -> tuple[Any, Any]:
+        return self._environment.get(f"MEMORY_{field.upper()}"), self._file.get(field)
 
 
 def _path(text: str) -> Path:

@@ -1,4 +1,4 @@
-"""What a process writes is for its owner alone."""
+"""Keeps what a process writes for its owner alone."""
 
 import os
 import stat
@@ -11,16 +11,12 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def keep_private() -> None:
-    """Let this process make folders of mode 0700 and files of mode 0600, the libraries it uses too; for the start of a face."""
+    """Let this process and its libraries make folders of mode 0700 and files of mode 0600; for the start of a face."""
     os.umask(_OTHERS)
 
 
 def keep_temporary_files(data_dir: Path) -> None:
-    """Let this process's libraries put their temporary files below the data folder, not where all users do.
-
-    LanceDB sorts the words of memories there while it builds an index. Where `TMPDIR` is set, it stands; where the data folder
-    cannot be written, nothing is indexed either.
-    """
+    """Put temporary files below the data folder, unless `TMPDIR` is set: LanceDB sorts words of memories there."""
     if "TMPDIR" not in os.environ:
         folder = data_dir / "tmp"
         with suppress(OSError):
@@ -29,7 +25,7 @@ def keep_temporary_files(data_dir: Path) -> None:
 
 
 def open_to_others(folder: Path) -> list[Path]:
-    """What lies at or below a folder and lets anybody but its owner read, write or enter it; links are not followed."""
+    """What at or below a folder others may read, write or enter; links are not followed."""
     found: list[Path] = []
     for parent, folders, files in os.walk(folder):
         for path in (Path(parent), *(Path(parent, name) for name in (*folders, *files))):
@@ -48,11 +44,7 @@ def close_to_others(folder: Path) -> None:
 
 
 def refuse_link(path: Path) -> None:
-    """Let a tenant's folder, and what lies in it, be the tenant's own, and not a way into another's.
-
-    Raises:
-        StoreError: `path` is a symbolic link.
-    """
+    """Let a tenant's folder, and what lies in it, be the tenant's own, and not a way into another's."""
     if path.is_symlink():
         raise StoreError(
             f"{path} is a link, and what it leads to may be somebody else's; move the real folder there, or set MEMORY_DATA_DIR to it."

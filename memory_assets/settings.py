@@ -4,6 +4,7 @@ Precedence: what a command line gives, then the environment, then the file named
 the platform's user configuration folder), then the defaults here. Nothing is read at import: call `load_settings`.
 """
 
+import os
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,7 +43,9 @@ def _seeds_name(memory_name: str, seeds_name: str) -> AliasChoices:
 class Settings(BaseSettings):
     """The settings of one process; `memory doctor --settings` prints each with where it came from."""
 
-    model_config = SettingsConfigDict(env_prefix="MEMORY_", extra="ignore", populate_by_name=True, frozen=True)
+    model_config = SettingsConfigDict(
+        env_prefix="MEMORY_", extra="ignore", populate_by_name=True, frozen=True, allow_inf_nan=False
+    )
 
     data_dir: Path = Field(
         default_factory=lambda: Path(platformdirs.user_data_dir("memory_assets", appauthor=False)),
@@ -73,7 +76,7 @@ class Settings(BaseSettings):
         description="What is done with keys and passwords in texts: mask, refuse or allow; files stay as they are.",
     )
 
-    embedder: str = Field(default="auto", description="auto, bge-small, minilm, wordllama, e5-multilingual, ollama, ...")
+    embedder: str = Field(default="auto", description="auto (bge-small), e5-multilingual, ollama, ollama:MODEL or openai:MODEL")
     openai_url: str | None = Field(default=None, description="Base URL of an OpenAI-compatible endpoint.")
     openai_api_key: SecretStr | None = Field(
         default=None, validation_alias=_seeds_name("OPENAI_API_KEY", "OPENAI_API_KEY"), description="Its key."
@@ -85,7 +88,7 @@ class Settings(BaseSettings):
         default=60.0,
         gt=0,
         validation_alias=_seeds_name("EMBEDDING_TIMEOUT", "EMBEDDING_TIMEOUT"),
-        description="Seconds an embedding call may take; a cold model needs long (seed 001, section 4).",
+        description="Seconds an embedding call may take; a cold model needs long.",
     )
     spacy_model: str = Field(default="bundled", description="The bundled English pipeline or any installed spaCy pipeline.")
     timezone: str | None = Field(
@@ -113,9 +116,7 @@ class Settings(BaseSettings):
         default=0.1, description="Share of the active memories that `consolidate forget` takes out of recall without --yes."
     )
     creative_sample: int = Field(default=500, ge=0, description="Memories that the creative cycle draws.")
-    creative_similarity: Fraction = Field(
-        default=0.75, description="Similarity that a pair must exceed to be linked (seed 003, section 2)."
-    )
+    creative_similarity: Fraction = Field(default=0.75, description="Similarity that a pair must exceed to be linked.")
     cluster_similarity: Fraction = Field(
         default=0.6, description="Similarity below which memories are no neighbours in a cluster."
     )
@@ -148,16 +149,12 @@ class Settings(BaseSettings):
     tana_leaving: Literal["trash", "archive"] = Field(
         default="trash", description="What becomes of a node whose entry left seed.json: trash it, or mark it as archived."
     )
+    tana_edits: Literal["restore", "leave"] = Field(
+        default="restore", description="What becomes of a mirrored field that was changed in Tana: restore it, or leave it."
+    )
     tana_trash_at_most: Fraction = Field(
         default=0.1, description="Share of the mirrored entries that `pai sync` takes out of Tana without --yes."
     )
-    tana_input_url: str = Field(
-        default="https://europe-west1-tagr-prod.cloudfunctions.net/addToNodeV2",
-        description="Tana's Input API, for `pai sync --input-api`.",
-    )
-    tana_input_token: SecretStr | None = Field(default=None, description="Its token.")
-    tana_record: Path | None = Field(default=None, description="File to which Tana's answers are appended, to be replayed.")
-    tana_replay: Path | None = Field(default=None, description="Such a file, which then answers in Tana's place.")
 
     session_start: Literal["on", "off"] = Field(
         default="on", description="Whether a session's beginning is told anything; off silences the hooks."
@@ -169,6 +166,28 @@ class Settings(BaseSettings):
     mcp_tools: Literal["daily", "all"] = Field(
         default="daily", description="Which tools an assistant gets over MCP: all, or those it needs daily; each costs it tokens."
     )
+
+    backup_to: str | None = Field(
+        default=None, description="Folder or s3:// URI of the backups; scheduled ones are off unless set."
+    )
+    backup_endpoint: str | None = Field(
+        default=None,
+        pattern="^https?://[^/@?]+/?$",
+        description="URL of the S3 service, where it is not AWS: http://127.0.0.1:9000.",
+    )
+    backup_region: str | None = Field(default=None, description="Its region; default: AWS_REGION, else that of the bucket.")
+    backup_access_key: SecretStr | None = Field(
+        default=None, description="Its access key; default: what AWS's own variables and files name."
+    )
+    backup_secret_key: SecretStr | None = Field(default=None, description="The secret of that key.")
+    backup_every: Literal["daily", "weekly"] = Field(default="daily", description="How often the daemon takes a backup.")
+    backup_keep: Annotated[tuple[int, ...], NoDecode, BeforeValidator(_listed)] = Field(
+        default=(7, 4, 12), min_length=3, max_length=3, description="Days, weeks and months of which a backup is kept: 7,4,12."
+    )
+    backup_recipient: str | None = Field(
+        default=None, pattern="^age1", description="age public key that backups are encrypted for; plain unless set."
+    )
+    backup_identity: Path | None = Field(default=None, description="File of the age identity that reads encrypted backups.")
 
     host: str = Field(
         default="127.0.0.1", description="Address that `memory serve` listens on; any other than loopback needs keys."
@@ -187,10 +206,10 @@ class Settings(BaseSettings):
     allowed_hosts: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_listed)] = Field(
         default=(), description="Names, with commas between, under which clients may ask for the service besides its own address."
     )
-    max_connections: int = Field(default=256, ge=2, description="Connections that the service keeps open at once.")
-    request_timeout: float = Field(
-        default=20.0, gt=0, description="Seconds in which the head of a request must arrive, then its body, then take the answer."
+    max_connections: int = Field(
+        default=256, ge=2, description="Connections or requests at once from which the service answers 503."
     )
+    request_timeout: float = Field(default=20.0, gt=0, description="Seconds in which the body of a request must go on arriving.")
     max_body_bytes: int = Field(default=262_144, ge=1_024, description="Largest request body the service reads.")
     rate_limit: int = Field(default=0, ge=0, description="Requests a minute that one key may make of the service; 0 is no limit.")
     metrics_token: SecretStr | None = Field(
@@ -211,12 +230,23 @@ class Settings(BaseSettings):
         "pai_mapping",
         "pai_relationships_dir",
         "pai_learning_dir",
-        "tana_record",
-        "tana_replay",
+        "backup_identity",
     )
     @classmethod
     def _absolute(cls, path: Path | None) -> Path | None:
-        return path and path.expanduser().absolute()
+        try:
+            return path and path.expanduser().absolute()
+        except RuntimeError as error:
+            raise ValueError("names the home of a user who does not exist; write the whole path") from error
+
+    @field_validator("data_dir", mode="before")
+    @classmethod
+    def _some_folder(cls, path: object) -> object:
+        if path == "":
+            raise ValueError("is empty; name a folder, or leave it unset")
+        if Path(str(path)).exists() and not Path(str(path)).is_dir():
+            raise ValueError("is no folder; name one")
+        return path
 
     @field_validator("timezone")
     @classmethod
@@ -252,8 +282,6 @@ class Settings(BaseSettings):
 
 def config_file() -> Path:
     """The settings file: `MEMORY_CONFIG`, or `memory.toml` in the user's configuration folder."""
-    import os
-
     named = os.environ.get("MEMORY_CONFIG")
     if named:
         return Path(named).expanduser()
@@ -274,10 +302,10 @@ def load_settings(**overrides: Any) -> Settings:
     except ValidationError as error:
         first = error.errors()[0]
         located = str(first["loc"][0])
-        field = next(name for name in Settings.model_fields if located in (name, *_variables(name)))
+        field = next(name for name in Settings.model_fields if located in (name, *variable_names(name)))
         shown, place = _set_as(field, _in_file())
         shown, where = (f"--{field.replace('_', '-')}", "on the command line") if field in given else (shown, f"in {place}")
-        secret = "SecretStr" in str(Settings.model_fields[field].annotation)
+        secret = "SecretStr" in str(Settings.model_fields[field].annotation) or "@" in str(first["input"])
         value = "" if secret else f" (given: {first['input']!r})"
         raise SettingsError(
             f"The setting {shown} cannot be used: {first['msg'].removeprefix('Value error, ')}{value}; correct it {where}."
@@ -307,10 +335,8 @@ def origins(settings: Settings) -> dict[str, Origin]:
 
 def _set_as(field: str, in_file: dict[str, Any]) -> tuple[str, str]:
     """The name under which the environment or the settings file sets a field, and which of the two; no place where neither does."""
-    import os
-
     environment = {variable.upper(): variable for variable in os.environ}
-    variables = _variables(field)
+    variables = variable_names(field)
     for variable in variables:
         if variable in environment:
             return environment[variable], _ENVIRONMENT
@@ -320,7 +346,7 @@ def _set_as(field: str, in_file: dict[str, Any]) -> tuple[str, str]:
     return variables[0], ""
 
 
-def _variables(field: str) -> list[str]:
+def variable_names(field: str) -> list[str]:
     """The environment variables that set a field, the strongest first."""
     alias = Settings.model_fields[field].validation_alias
     names = [str(choice) for choice in alias.choices] if isinstance(alias, AliasChoices) else [f"MEMORY_{field.upper()}"]

@@ -13,14 +13,18 @@ from typing import TYPE_CHECKING, TypeVar
 from memory_assets.errors import ConflictError, InvalidInputError, NotFoundError, StoreError
 from memory_assets.models import TENANT_PATTERN
 from memory_assets.privacy import refuse_link
+from memory_assets.stores.layout import FOLDERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from memory_assets.language.embedders import Embedder
     from memory_assets.language.pipeline import Analyzer
+    from memory_assets.models import NewMemory
+    from memory_assets.operations.store import StoredMemory
     from memory_assets.settings import Settings
     from memory_assets.stores.catalog import Catalog
+    from memory_assets.stores.group_commit import GroupCommit
     from memory_assets.stores.memories import MemoryStore
     from memory_assets.stores.relations import RelationStore
 
@@ -29,18 +33,17 @@ Result = TypeVar("Result")
 RESERVED_TENANTS = frozenset({"api", "con", "aux", "nul", "prn", "com1", "lpt1", "health", "dagster", "cache", "keys", "tmp"})
 
 _PARTS = ("vectors", "catalog.duckdb", "keys")
-"""What a tenant's folder holds at least one of."""
-_ALL_PARTS = (*_PARTS, "access", "tana")
+"""A tenant's folder holds at least one of them."""
+_MARKS = ("vectors/*.lance", "catalog.duckdb", "keys/[0-9a-f]*.json", "dagster.yaml")
+"""They tell a tenant's or Dagster's folder from a stranger's."""
+_WORKING_FOLDERS = frozenset({"cache", "tmp", "dagster"})
+"""What else this program makes in the data folder."""
 _DELETED = re.compile(r"\.deleted-[a-z][a-z0-9_-]*-[0-9a-f]{8}")
-"""What a tenant's folder is called as soon as it is deleted."""
+"""The name of a deleted tenant's folder until it is removed."""
 
 
 def validate_tenant(name: str) -> str:
-    """Return `name` where it can be a tenant's name.
-
-    Raises:
-        InvalidInputError: it is malformed or reserved.
-    """
+    """Return `name`, or raise InvalidInputError if it is malformed or reserved."""
     if not re.fullmatch(TENANT_PATTERN, name) or name.endswith("\n"):
         raise InvalidInputError(
             f"The tenant name {name!r} cannot be used: begin with a letter a-z and use only a-z, 0-9, '-' and '_' "
@@ -61,6 +64,7 @@ class Tenant:
         *,
         freshness: float = 0.0,
         embedders: "dict[str, Embedder] | None" = None,
+        on_commit: "Callable[[int], object] | None" = None,
     ) -> None:
         """Name the tenant; nothing is opened yet.
 
@@ -68,17 +72,18 @@ class Tenant:
             settings: where everything is.
             name: the tenant's name; the settings' unless given.
             freshness: seconds within which a store that stays open sees commits of other processes; 0 looks at every call.
-            embedders: those that are open, by the setting that means each; tenants of one process share them.
+            embedders: the open ones by their setting; tenants of one process share them.
+            on_commit: called with the number of stored memories after a commit, for a service that does the upkeep itself.
 
         Raises:
             InvalidInputError: the name cannot be a tenant's.
-            StoreError: its folder, or a store in it, is a link.
         """
         self.settings = settings
-        self.name = validate_tenant(name or settings.tenant)
+        self.name = validate_tenant(settings.tenant if name is None else name)
+        self.on_commit = on_commit
         self._freshness = freshness
         self._embedders = {} if embedders is None else embedders
-        for path in (self.folder, *(self.folder / part for part in _ALL_PARTS)):
+        for path in (self.folder, *(self.folder / part for part in (*_PARTS, *FOLDERS))):
             refuse_link(path)
 
     @property
@@ -95,26 +100,18 @@ class Tenant:
 
     @property
     def is_sources_tenant(self) -> bool:
-        """Whether silos, seed.json, LEARNING and Tana are this tenant's: those of the settings belong to the settings' tenant alone."""
+        """Whether silos, seed.json, LEARNING and Tana are this tenant's: they belong to the settings' tenant alone."""
         return self.name == self.settings.tenant
 
     def must_own_sources(self) -> None:
-        """Refuse to read or write a person's files for another tenant than theirs.
-
-        Raises:
-            InvalidInputError: they are another tenant's.
-        """
+        """Refuse to read or write source files for another tenant than theirs, with InvalidInputError."""
         if not self.is_sources_tenant:
             raise InvalidInputError(
                 f"The source files belong to the tenant {self.settings.tenant!r}; leave --tenant out, or set MEMORY_TENANT."
             )
 
     def must_exist(self) -> None:
-        """Refuse to go on with a name that was perhaps mistyped.
-
-        Raises:
-            NotFoundError: there is no such tenant; the message names the one that was perhaps meant.
-        """
+        """Refuse a tenant that does not exist with NotFoundError, which names the one that was perhaps meant."""
         if self.exists:
             return
         close = get_close_matches(self.name, tenant_names(self.settings), n=1)
@@ -130,35 +127,34 @@ class Tenant:
 
     @cached_property
     def memories(self) -> "MemoryStore":
-        """What is remembered. Reading it creates nothing; the first writing makes the store, `prepare` makes it at once."""
+        """What is remembered."""
         from memory_assets.stores.memories import MemoryStore
 
         return MemoryStore(self.settings.tenant_vectors_uri(self.name), self._freshness, self.settings.data_dir)
 
     @cached_property
+    def commits(self) -> "GroupCommit[NewMemory, StoredMemory]":
+        """The queue of what is stored."""
+        from memory_assets.stores.group_commit import GroupCommit
+
+        return GroupCommit()
+
+    @cached_property
     def relations(self) -> "RelationStore":
-        """What people and agents stated about how memories relate; it comes to be as `memories` does."""
+        """What people and agents stated about how memories relate."""
         from memory_assets.stores.relations import RelationStore
 
         return RelationStore(self.settings.tenant_vectors_uri(self.name), self._freshness, self.settings.data_dir)
 
     @cached_property
     def embedder(self) -> "Embedder":
-        """Texts to vectors: what made those that are searched, and before there are any what the settings choose.
-
-        Raises:
-            EmbedderError: it cannot be opened here; the message says what to do.
-        """
+        """The embedder of the live vectors; before there are any, that of the settings."""
         from memory_assets.language.embedders import spec_in_use
 
         return self.open_embedder(spec_in_use(self.settings.embedder, self.memories.columns.embedder))
 
     def open_embedder(self, spec: str) -> "Embedder":
-        """The embedder that a setting means.
-
-        Raises:
-            EmbedderError: it cannot be opened here; the message says what to do.
-        """
+        """The embedder that a setting means."""
         from memory_assets.language.embedders import open_embedder
 
         if spec not in self._embedders:
@@ -168,17 +164,11 @@ class Tenant:
                 openai_url=self.settings.openai_url,
                 openai_api_key=self.settings.openai_api_key,
                 timeout=self.settings.embedding_timeout,
-                cache_dir=self.settings.data_dir / "cache",
             )
         return self._embedders[spec]
 
     def with_embedder(self, work: "Callable[[Embedder], Result]") -> "Result":
-        """Do `work`; once more with the new embedder if another process has just moved the memories to it.
-
-        Raises:
-            EmbedderError: the embedder failed or cannot be opened.
-            StoreError: the store failed.
-        """
+        """Do `work`; once more with the new embedder if another process has just moved the memories to it."""
         embedder = self.embedder
         try:
             return work(embedder)
@@ -190,11 +180,7 @@ class Tenant:
 
     @cached_property
     def analyzer(self) -> "Analyzer":
-        """Texts to entities, actions and tags.
-
-        Raises:
-            SettingsError: the pipeline named in the settings is not installed.
-        """
+        """Texts to entities, actions and tags."""
         from memory_assets.language.pipeline import open_analyzer
         from memory_assets.stores.known_names import read_known_names
 
@@ -233,14 +219,9 @@ def _stored_elsewhere(settings: "Settings") -> Iterator[str]:
 
 
 def create_tenant(tenant: Tenant) -> None:
-    """Make room for a tenant that does not exist yet. Of several processes that do so at once, one does.
+    """Make a tenant's folder and stores. Of several processes that do so at once, one does; the others get ConflictError.
 
-    What a kill leaves of it before there is a store does not count as a tenant; the stores themselves are made whole when they are
-    written.
-
-    Raises:
-        ConflictError: it exists.
-        StoreError: its stores cannot be made, or it is just being deleted.
+    What a kill leaves before there is a store does not count as a tenant.
     """
     from memory_assets.stores.locks import locked
 
@@ -258,12 +239,8 @@ def create_tenant(tenant: Tenant) -> None:
 def delete_tenant(tenant: Tenant) -> None:
     """Delete a tenant with all that is kept for it. Its keys end at once, in a running service too.
 
-    What is being committed is finished before, and nothing is committed to its tables afterwards. Killed at any point, it leaves a
-    tenant that can be deleted again, or a folder that `sweep_deleted` removes.
-
-    Raises:
-        NotFoundError: it does not exist.
-        StoreError: it cannot be removed.
+    Commits under way are finished before, and none follows. A kill leaves a tenant that can be deleted again, or a folder that
+    `sweep_deleted` removes.
     """
     from memory_assets.stores.locks import exclusive_lock, locked
 
@@ -287,18 +264,27 @@ def delete_tenant(tenant: Tenant) -> None:
     sweep_deleted(tenant.settings)
 
 
+def own_paths(settings: "Settings") -> list[Path]:
+    """The paths in the data folder that are this program's: the whole folder, unless other files lie in it too."""
+    entries = list(settings.data_dir.iterdir()) if settings.data_dir.is_dir() else []
+    deleted = deleted_folders(settings)
+    own = [
+        path
+        for path in entries
+        if not path.is_symlink() and (path in deleted or path.name == "hooks.log" or any(any(path.glob(mark)) for mark in _MARKS))
+    ]
+    foreign = {path.name for path in entries} - {path.name for path in own} - _WORKING_FOLDERS
+    return own if foreign or not own else [settings.data_dir]
+
+
 def deleted_folders(settings: "Settings") -> list[Path]:
-    """What lies in the data folder of tenants that were deleted: something only while it is removed, or after a kill."""
+    """Folders of deleted tenants: there while they are removed, or after a kill."""
     folders = settings.data_dir.glob(".deleted-*")
     return sorted(path for path in folders if _DELETED.fullmatch(path.name) and path.is_dir() and not path.is_symlink())
 
 
 def sweep_deleted(settings: "Settings") -> None:
-    """Remove `deleted_folders`. Several processes may do so at once.
-
-    Raises:
-        StoreError: one cannot be removed.
-    """
+    """Remove `deleted_folders`. Several processes may do so at once."""
     for folder in deleted_folders(settings):
         shutil.rmtree(folder, ignore_errors=True)
         if folder.exists():

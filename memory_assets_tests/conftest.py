@@ -44,7 +44,6 @@ def _own_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "MEMORY_CLAUDE_PROJECTS_DIR": home / ".claude/projects",
         "MEMORY_PAI_SEED": home / ".pai/seed.json",
         "MEMORY_PAI_LEARNING_DIR": home / ".pai/MEMORY/LEARNING",
-        "MEMORY_EMBEDDER": "wordllama",
         "DAGSTER_DISABLE_TELEMETRY": "1",
     }
     for name, value in world.items():

@@ -21,6 +21,9 @@ from mcp import Client, StdioServerParameters
 
 from memory_assets.cli.main import COMMANDS, cli
 from memory_assets.privacy import keep_private
+from memory_assets.settings import load_settings
+from memory_assets.stores.layout import unlisted_files
+from memory_assets.tenants import Tenant
 
 _MEMORY = [sys.executable, "-m", "memory_assets.cli"]
 
@@ -58,6 +61,7 @@ def main(folder: Path) -> None:
         "noted",
         "install claude-code --dry-run",
         "forget 8",
+        "erase 8 --yes",
         "learn check",
         "learn review",
         "learn apply",
@@ -68,6 +72,8 @@ def main(folder: Path) -> None:
         "backfill",
         f"graph {folder / 'graph.html'}",
         f"export {folder / 'all.jsonl'}",
+        f"backup {folder / 'backups'}",
+        f"restore {folder / 'backups'} --tenant restored",
         "status",
         "scan",
         "completion bash",
@@ -89,6 +95,8 @@ def main(folder: Path) -> None:
     assert called == set(COMMANDS), f"give an example of {set(COMMANDS) - called}"
     _serve()
     asyncio.run(_mcp())
+    tenant = Tenant(load_settings())
+    assert not unlisted_files(tenant.folder), "list in stores/layout.py whether a backup keeps it"
 
 
 def _serve() -> None:

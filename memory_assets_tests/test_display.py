@@ -22,7 +22,6 @@ from memory_assets.language.validation import validate_memory
 from memory_assets.mcp.protocol import Server
 from memory_assets.mcp.tools import Session
 from memory_assets.models import Entity, Kind, Memory, NewMemory, Source
-from memory_assets.operations.store import store
 from memory_assets.settings import Settings
 from memory_assets.stores.keys import KeyStore
 from memory_assets.tenants import Tenant
@@ -109,7 +108,7 @@ def test_no_command_prints_them(hostile: Tenant, tmp_path: Path) -> None:
     ],
 )
 def test_no_tool_hands_them_to_an_assistant(hostile: Tenant, tool: str, arguments: dict[str, Any]) -> None:
-    server = Server(Session(hostile, None, store), all_tools=True)
+    server = Server(Session(hostile, None), all_tools=True)
     params = {"name": tool, "arguments": arguments}
     answer = server.answer({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
     assert answer

@@ -10,11 +10,14 @@ from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from memory_assets.api.access import authorised
+from memory_assets.cli.main import cli
 from memory_assets.errors import StoreError
 from memory_assets.ingest.direct import store_memories
 from memory_assets.models import NewMemory, Source
+from memory_assets.privacy import close_to_others
 from memory_assets.settings import Settings
 from memory_assets.stores.keys import KeyStore
 from memory_assets.tenants import Tenant, tenant_names
@@ -152,3 +155,46 @@ def test_a_tenant_whose_folder_or_a_part_of_it_is_a_link_is_refused(settings: Se
         with pytest.raises(StoreError, match="is a link"):
             authorised(settings, "other", key)
         assert tenant_names(settings) == []
+
+
+def test_the_doctor_closes_its_own_files_and_no_others(settings: Settings) -> None:
+    tenant = Tenant(settings)
+    store_memories(tenant, [NewMemory("Kept closed.", Source.CLI)])
+    project = settings.data_dir
+    foreign = [
+        project / "src",
+        project / "tmp",
+        project / "src" / "main.py",
+        project / "README.md",
+        project / "app" / "keys" / "a.txt",
+    ]
+    for path in foreign:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.suffix:
+            path.write_text("theirs")
+        else:
+            path.mkdir(exist_ok=True)
+        path.chmod(0o755)
+    project.chmod(0o755)
+    (tenant.folder / "vectors").chmod(0o755)
+    done = CliRunner().invoke(cli, ["doctor", "--mend"])
+    assert done.exit_code == 0, done.output
+    assert (tenant.folder / "vectors").stat().st_mode & 0o777 == 0o700
+    assert {path.stat().st_mode & 0o777 for path in (project, *foreign)} == {0o755}
+
+
+def test_a_data_folder_that_others_can_list_is_said_and_mended_but_no_fault(settings: Settings) -> None:
+    store_memories(Tenant(settings), [NewMemory("Kept closed.", Source.CLI)])
+    close_to_others(settings.data_dir)
+    settings.data_dir.chmod(0o755)
+    done = CliRunner().invoke(cli, ["doctor"])
+    assert (done.exit_code, "can list the names" in done.stdout) == (0, True), done.output
+    assert CliRunner().invoke(cli, ["doctor", "--mend"]).exit_code == 0
+    assert settings.data_dir.stat().st_mode & 0o777 == 0o700
+
+
+def test_an_empty_data_folder_setting_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMORY_DATA_DIR", "")
+    done = _memory("doctor", "--mend")
+    assert done.returncode
+    assert "MEMORY_DATA_DIR cannot be used: is empty" in done.stderr

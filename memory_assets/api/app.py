@@ -19,6 +19,7 @@ from memory_assets.api.metrics import Metrics
 from memory_assets.api.middleware import BodyLimit, HostCheck, RequestRecord
 from memory_assets.api.pool import TenantPool
 from memory_assets.api.routes import router
+from memory_assets.operations.health import disk_fault
 
 if TYPE_CHECKING:
     from memory_assets.settings import Settings
@@ -47,7 +48,7 @@ def create_app(settings: "Settings") -> FastAPI:
     app.state.pool = TenantPool(settings, app.state.metrics)
     app.state.rate_limit = RateLimit(settings.rate_limit)
     errors.install(app)
-    app.add_middleware(BodyLimit, most_bytes=settings.max_body_bytes)
+    app.add_middleware(BodyLimit, most_bytes=settings.max_body_bytes, seconds=settings.request_timeout)
     app.add_middleware(HostCheck, names={settings.host, *settings.allowed_hosts})
     app.add_middleware(RequestRecord, metrics=app.state.metrics)
     app.add_api_route("/api/v1/health", _health, response_model=models.ServiceHealth, responses=_UNHEALTHY, name="health")
@@ -74,6 +75,8 @@ async def _health(request: Request) -> models.ServiceHealth:
     folder = request.app.state.settings.data_dir
     if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
         raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, "store: the data folder cannot be read and written.")
+    if fault := await asyncio.to_thread(disk_fault, folder):
+        raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, f"store: {fault}")
     if fault := await request.app.state.pool.embedder_fault():
         raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, f"embedding: {fault}.")
     return models.ServiceHealth(status="healthy", version=request.app.version)

@@ -64,10 +64,10 @@ async def _http(_request: Request, error: Exception) -> JSONResponse:
 
 
 async def _known(_request: Request, error: Exception) -> JSONResponse:
-    return error_response(_status_of(error), told(error))
+    return error_response(_status_of(error), describe_error(error))
 
 
-def told(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """What a client is told of an error: nothing of where this machine keeps what, which is logged."""
     status = _status_of(error)
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:

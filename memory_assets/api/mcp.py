@@ -1,6 +1,5 @@
 """MCP over streamable HTTP: one JSON-RPC message a POST, answered as JSON, with the tenant's key as on every route."""
 
-import asyncio
 import json
 from http import HTTPStatus
 from typing import TYPE_CHECKING
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING
 from fastapi import Request, Response
 from starlette.exceptions import HTTPException
 
-from memory_assets.api.errors import told
+from memory_assets.api.errors import describe_error
 from memory_assets.errors import InvalidInputError
 from memory_assets.language.validation import validate_line
 from memory_assets.mcp.protocol import HANDSHAKE_VERSIONS, MODERN_VERSIONS, PARSE_ERROR, Message, Server, encoded, failure
@@ -17,9 +16,6 @@ from memory_assets.sources.projects import Project, slug_of
 
 if TYPE_CHECKING:
     from memory_assets.api.pool import OpenTenant
-    from memory_assets.models import NewMemory
-    from memory_assets.operations.store import StoredMemory
-    from memory_assets.tenants import Tenant
 
 PROJECT_HEADER = "X-Memory-Project"
 """The folder of the project that a client works in; without it all projects are at hand."""
@@ -39,14 +35,10 @@ async def answer(request: Request, opened: "OpenTenant") -> Response:
         message = json.loads(await request.body())
     except (ValueError, RecursionError):
         return _json(failure(None, PARSE_ERROR, "The request body is not JSON."))
-    loop = asyncio.get_running_loop()
-
-    def keep(_tenant: "Tenant", given: "NewMemory") -> "StoredMemory":
-        return asyncio.run_coroutine_threadsafe(opened.writer.store(given), loop).result()
-
-    session = Session(opened.tenant, _project(request), keep, may_name_files=False, told=told)
+    session = Session(opened.tenant, _project(request), may_name_files=False, describe_error=describe_error)
     server = Server(session, all_tools=opened.tenant.settings.mcp_tools == "all")
-    work = opened.search if server.asks_embedder(message) else opened.read
+    tool = server.called_tool(message)
+    work = opened.read if tool is None or not tool.asks_embedder else opened.search if tool.read_only else opened.write
     answered = await work(server.answer, message)
     if answered is None:
         return Response(status_code=HTTPStatus.ACCEPTED)

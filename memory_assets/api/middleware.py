@@ -1,5 +1,6 @@
 """What happens around every request, whatever route it takes: an id, a size limit, a count and a log line."""
 
+import asyncio
 import logging
 import re
 import time
@@ -94,10 +95,11 @@ class HostCheck:
 
 
 class BodyLimit:
-    """Refuses a request body that is too large with 413, before it is read where its length is announced."""
+    """Refuses a request body that is too large with 413 (before it is read if its length is announced), and one that stalls with 408."""
 
-    def __init__(self, app: "ASGIApp", most_bytes: int) -> None:
+    def __init__(self, app: "ASGIApp", most_bytes: int, seconds: float) -> None:
         self.app = app
+        self.seconds = seconds
         self.most_bytes = most_bytes
         self._message = f"The request body is larger than {most_bytes:,} bytes; send less at once."
 
@@ -111,12 +113,18 @@ class BodyLimit:
             response = error_response(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, self._message, {"Connection": "close"})
             await response(scope, receive, send)
             return
-        taken = 0
+        taken, is_complete = 0, False
 
         async def receive_within_limit() -> "Message":
-            nonlocal taken
-            message = await receive()
+            nonlocal taken, is_complete
+            try:
+                message = await asyncio.wait_for(receive(), None if is_complete else self.seconds)
+            except TimeoutError:
+                raise HTTPException(
+                    HTTPStatus.REQUEST_TIMEOUT, "The request body did not arrive in time; send it again.", {"Connection": "close"}
+                ) from None
             taken += len(message.get("body", b""))
+            is_complete = not message.get("more_body", False)
             if taken > self.most_bytes:
                 raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, self._message, {"Connection": "close"})
             return message

@@ -19,7 +19,7 @@ from pydantic import (
 
 from memory_assets.errors import InvalidInputError
 from memory_assets.language.validation import MAX_TAG_LENGTH, is_blank, reject_unstorable, validate_line
-from memory_assets.models import MAX_CONTENT_LENGTH, Kind, RelationType
+from memory_assets.models import MAX_CONTENT_LENGTH, Kind, RelationType, Source
 from memory_assets.operations import cursors
 from memory_assets.operations.context import LONGEST_TOPIC, MOST_TOPICS, Format
 
@@ -156,8 +156,37 @@ class ContextRequest(_Request):
     since_last: bool = Field(default=False, description="Only what changed since these topics were assembled the last time.")
 
 
+class EraseRequest(_Request):
+    """What to erase: memories by id, and those that all other conditions fit."""
+
+    ids: list[MemoryId] = Field(default_factory=list, max_length=1_000)
+    matching: Query = Field(default="", description="All whose text or title holds this, in any casing.")
+    source: Annotated[Source, Field(strict=False)] | None = Field(default=None, description="All that came from there.")
+    before: Moment | None = Field(default=None, description="All created before.")
+    confirm: bool = Field(default=False, description="Whether to erase; otherwise the answer shows what would go.")
+
+
 class InitRequest(_Request):
     """Nothing: a session begins."""
+
+
+class EditRequest(_Request):
+    """What a memory says from now on."""
+
+    content: Content = Field(description="The whole text.")
+
+
+class TagRequest(_Request):
+    """Tags to give to a memory, and to take from it."""
+
+    add: list[Tag] = Field(default_factory=list, max_length=20)
+    remove: list[Tag] = Field(default_factory=list, max_length=20)
+
+
+class SupersedeRequest(_Request):
+    """The memory that takes the other's place."""
+
+    new_id: MemoryId
 
 
 class RelationRequest(_Request):

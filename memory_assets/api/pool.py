@@ -1,7 +1,7 @@
 """The tenants that a running service keeps open, and the threads in which their work is done.
 
-The event loop only waits. Searching has threads of its own, so that it does not queue behind the language work of stores, and what
-needs no embedder has others; upkeep of the tables (merging small files, indexing new rows) has one, so that it does not take theirs.
+The event loop only waits. Searches, stores and reads that need no embedder have threads of their own, so that none queues behind
+another kind. The upkeep of the tables (merging small files, indexing new rows) has one thread.
 """
 
 import asyncio
@@ -16,11 +16,12 @@ from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
+from weakref import WeakValueDictionary
 
-from memory_assets.api.writing import Writer
-from memory_assets.errors import StoreError, said
+from memory_assets.errors import NotFoundError, StoreError, said
 from memory_assets.learn.briefing import renew_brief
 from memory_assets.stores.allocator import return_freed_memory
+from memory_assets.stores.group_commit import MAX_BATCH
 from memory_assets.stores.resident.memories import Allowance
 from memory_assets.tenants import Tenant
 
@@ -33,11 +34,14 @@ _log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 _READING_THREADS = 2
-_WRITING_THREADS = 2
-"""One tenant's language work goes on while another's commit is under way; more would only wait for spaCy's lock."""
+_WRITING_THREADS = 2 * MAX_BATCH
+"""Most of them wait to share a commit; `stores.group_commit` bounds how many batches are worked on."""
 _EXAMINED_SECONDS = 15.0
 """How long what the embedder said of itself is believed: anybody may ask for the service's health."""
 _PATIENCE_SECONDS = 5.0
+"""How long the service waits for an embedder that is examined, and at its stop for work that hangs."""
+_DELETED_SECONDS = 2.0
+"""How often the service looks whether another process deleted one of the open tenants."""
 _MOST_OPEN = 64
 """Tenants kept open; beyond that those that have been idle longest are closed."""
 _FRESHNESS_SECONDS = 0.5
@@ -51,19 +55,28 @@ _POSTPONED_SECONDS = 60.0
 
 
 class OpenTenant:
-    """One tenant of a running service: its stores, kept open, and its queue of memories to be stored."""
+    """One tenant of a running service: its stores, kept open."""
 
     def __init__(self, tenant: Tenant, pool: "TenantPool") -> None:
         self.tenant = tenant
+        tenant.on_commit = self._note_commit
         self._folder = os.open(tenant.folder, os.O_RDONLY | os.O_DIRECTORY)
-        self.writer = Writer(tenant, pool.write, pool.metrics)
+        self._commit_size = pool.metrics.commit_size
         self.read = pool.read
         self.search = pool.search
+        self.write = pool.write
+        self.unmerged_since: float | None = time.monotonic()
+        """Since when there may be small files to be merged; None if nothing was stored after the last merge."""
         self.requests = 0
         """Requests under way; the tenant stays open until they are answered."""
-        self._stirred = pool.stirred
+        self._served = pool.served
         self._served_at = self._tending_since = self._tended_at = -math.inf
         self._tending_took = 0.0
+
+    def _note_commit(self, memories: int) -> None:
+        self._commit_size.observe(memories)
+        if self.unmerged_since is None:
+            self.unmerged_since = time.monotonic()
 
     @contextmanager
     def serving(self) -> Iterator[None]:
@@ -74,20 +87,23 @@ class OpenTenant:
         finally:
             self.requests -= 1
             self._served_at = time.monotonic()
-            self._stirred.set()
+            self._served.set()
 
     @property
-    def current(self) -> bool:
-        """Whether the folder is still the one that was opened, and not that of a tenant of the same name created since.
+    def is_current(self) -> bool:
+        """Whether the folder that was opened is still the tenant's: not deleted, nor made anew under the same name.
 
         The folder is kept open, so that its inode cannot be given to another meanwhile.
         """
-        return os.fstat(self._folder).st_ino == self.tenant.folder.stat().st_ino
+        try:
+            return os.path.samestat(os.fstat(self._folder), self.tenant.folder.stat())
+        except FileNotFoundError:
+            return False
 
     @property
     def needs_upkeep(self) -> bool:
         """Whether `tend` has something to do, now or later: nothing where nothing was asked since it was done last."""
-        if self.writer.unmerged_since is not None:
+        if self.unmerged_since is not None:
             return True
         return self._served_at >= self._tending_since and self.tenant.memories.needs_tending
 
@@ -104,7 +120,7 @@ class OpenTenant:
         That searches are answered from memory meanwhile is what makes it worth waiting: LanceDB merges by writing the whole of
         a table of up to a million rows anew.
         """
-        since, now = self.writer.unmerged_since, time.monotonic()
+        since, now = self.unmerged_since, time.monotonic()
         if since is None:
             return False
         quiet = not self.requests and now - self._served_at > _QUIET_SECONDS
@@ -115,12 +131,12 @@ class OpenTenant:
         self._tending_since = time.monotonic()
         try:
             if self.may_merge:
-                since, self.writer.unmerged_since = self.writer.unmerged_since, None
+                since, self.unmerged_since = self.unmerged_since, None
                 try:
                     self.tenant.memories.upkeep.optimize()
                     renew_brief(self.tenant)
                 except StoreError:
-                    self.writer.unmerged_since = since
+                    self.unmerged_since = since
                     raise
             self.tenant.memories.tend_resident()
         finally:
@@ -138,14 +154,15 @@ class TenantPool:
     def __init__(self, settings: "Settings", metrics: "Metrics") -> None:
         self.settings = settings
         self.metrics = metrics
-        self.stirred = asyncio.Event()
+        self.served = asyncio.Event()
         """Whether a tenant may need upkeep: set by every request that ends."""
         self._readers = ThreadPoolExecutor(_READING_THREADS, "memory-read")
         self._searchers = ThreadPoolExecutor(settings.service_threads, "memory-search")
         self._writers = ThreadPoolExecutor(_WRITING_THREADS, "memory-write")
         self._upkeep = ThreadPoolExecutor(1, "memory-upkeep")
         self._open: OrderedDict[str, OpenTenant] = OrderedDict()
-        self._opening = asyncio.Lock()
+        self._opening: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """By name: requests for a tenant that is being opened wait for it, and for no other."""
         self._examined: asyncio.Task[str | None] | None = None
         self._examined_at = 0.0
         self._resident = Allowance(settings.resident_bytes)
@@ -160,7 +177,7 @@ class TenantPool:
         return await _in_thread(self._searchers, work, *arguments)
 
     async def write(self, work: Callable[..., Result], *arguments: object) -> Result:
-        """Do `work` in a thread for storing."""
+        """Do `work`, which stores or otherwise waits for an embedder, in a thread that no search needs."""
         return await _in_thread(self._writers, work, *arguments)
 
     def warm_up(self) -> None:
@@ -181,7 +198,7 @@ class TenantPool:
     async def embedder_fault(self) -> str | None:
         """What the embedder says of itself when it is asked for one vector, at most once in a while; None where it works."""
         if self._examined is None or (self._examined.done() and time.monotonic() - self._examined_at > _EXAMINED_SECONDS):
-            self._examined, self._examined_at = asyncio.create_task(self.search(self._examine)), time.monotonic()
+            self._examined, self._examined_at = asyncio.create_task(self.write(self._examine)), time.monotonic()
         try:
             return await asyncio.wait_for(asyncio.shield(self._examined), _PATIENCE_SECONDS)
         except TimeoutError:
@@ -198,55 +215,72 @@ class TenantPool:
         return None
 
     async def get(self, name: str) -> OpenTenant:
-        """The open tenant of that name, which must have a folder.
+        """The open tenant of that name.
 
         Raises:
+            NotFoundError: it was deleted.
             StoreError: its stores cannot be opened.
         """
-        tenant = Tenant(self.settings, name, freshness=_FRESHNESS_SECONDS, embedders=self._embedders)
-        known = self._open.get(name)
-        if known and known.current:
-            self._open.move_to_end(name)
-            return known
-        async with self._opening:
-            known = self._open.get(name)
-            if not known or not known.current:
-                await self.read(self._prepare, tenant)
-                if known:
-                    known.close()
-                known = self._open[name] = OpenTenant(tenant, self)
-        idle = [name for name, opened in self._open.items() if not opened.requests and opened is not known]
-        for name in idle[: max(0, len(self._open) - _MOST_OPEN)]:
+        self._close_deleted()
+        if name not in self._open:
+            async with self._opening.setdefault(name, asyncio.Lock()):
+                if name not in self._open:
+                    tenant = Tenant(self.settings, name, freshness=_FRESHNESS_SECONDS, embedders=self._embedders)
+                    await asyncio.to_thread(self._prepare, tenant)
+                    self._open[name] = OpenTenant(tenant, self)
+        opened = self._open[name]
+        self._open.move_to_end(name)
+        idle = [other for other, each in self._open.items() if not each.requests and each is not opened]
+        for other in idle[: max(0, len(self._open) - _MOST_OPEN)]:
+            self._open.pop(other).close()
+        return opened
+
+    def _close_deleted(self) -> None:
+        """Close the tenants that another process deleted: nothing of them stays in this process's memory."""
+        for name in [name for name, opened in self._open.items() if not opened.is_current]:
             self._open.pop(name).close()
-        return known
 
     def _prepare(self, tenant: Tenant) -> None:
+        if not tenant.folder.is_dir():
+            raise NotFoundError(f"There is no tenant {tenant.name!r}.")
         tenant.memories.prepare()
         tenant.relations.prepare()
         _ = tenant.analyzer, tenant.embedder
         tenant.memories.keep_resident(self._resident)
 
     async def keep_up(self) -> None:
-        """Tend the open tenants that need it, one after the other, until cancelled; without a request, nothing is looked at."""
+        """Tend the open tenants that need it, one after the other, until cancelled; close those that were deleted.
+
+        Without a request, nothing is looked at but whether the folders are still there.
+        """
         while True:
-            await self.stirred.wait()
-            self.stirred.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.served.wait(), _DELETED_SECONDS if self._open else None)
+            self._close_deleted()
+            if not self.served.is_set():
+                continue
+            self.served.clear()
             await asyncio.sleep(_UPKEEP_SECONDS)
+            self._close_deleted()
             for opened in [each for each in self._open.values() if each.may_be_tended]:
                 (outcome,) = await asyncio.gather(_in_thread(self._upkeep, opened.tend), return_exceptions=True)
                 if isinstance(outcome, Exception):
                     _log.warning("upkeep put off: %s", said(outcome))
             await _in_thread(self._upkeep, return_freed_memory)
             if any(each.needs_upkeep for each in self._open.values()):
-                self.stirred.set()
+                self.served.set()
 
     async def close(self, upkeep: "asyncio.Task[None]") -> None:
-        """End the upkeep and wait for the work that was begun."""
+        """End the upkeep, and wait a bounded time for the work that was begun: an embedder may hang."""
         upkeep.cancel()
         with suppress(asyncio.CancelledError):
             await upkeep
-        for threads in (self._readers, self._searchers, self._writers, self._upkeep):
-            threads.shutdown()
+        executors = (self._readers, self._searchers, self._writers, self._upkeep)
+        for threads in executors:
+            threads.shutdown(wait=False, cancel_futures=True)
+        ended = asyncio.gather(*(asyncio.to_thread(threads.shutdown) for threads in executors))
+        with suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.shield(ended), _PATIENCE_SECONDS)
         for opened in self._open.values():
             opened.close()
 

@@ -1,12 +1,13 @@
-"""The routes of one tenant, `/api/v1/{tenant}/...`: seed 001's five, and those for single memories and relations."""
+"""The routes of one tenant, `/api/v1/{tenant}/...`: a route for each operation on memories."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from dataclasses import fields
 from functools import partial
 from http import HTTPStatus
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Depends, Header, Path, Request, Response, Security
+from fastapi.responses import StreamingResponse
 from fastapi.routing import APIRoute
 from fastapi.security import APIKeyHeader
 from starlette.exceptions import HTTPException
@@ -15,14 +16,22 @@ from memory_assets.api import models
 from memory_assets.api.access import KEY_HEADER, authorised
 from memory_assets.api.mcp import answer as mcp_answer
 from memory_assets.api.pool import OpenTenant
+from memory_assets.errors import InvalidInputError
 from memory_assets.models import TENANT_PATTERN, NewMemory, Source
 from memory_assets.operations.context import context as assemble_context
+from memory_assets.operations.edit import EditedMemory
+from memory_assets.operations.edit import edit as edit_memory
+from memory_assets.operations.erase import Chosen, Erased
+from memory_assets.operations.erase import erase as erase_memories
+from memory_assets.operations.erase import preview as preview_erasure
+from memory_assets.operations.export import exported_lines
 from memory_assets.operations.forget import ForgottenMemory
 from memory_assets.operations.forget import forget as forget_memory
 from memory_assets.operations.forget import restore as restore_memory
 from memory_assets.operations.given import Narrowing
 from memory_assets.operations.health import Health
 from memory_assets.operations.health import health as examine_health
+from memory_assets.operations.import_ import Imported, import_lines
 from memory_assets.operations.recent import RecentMemories, SessionStart
 from memory_assets.operations.recent import init as begin_session
 from memory_assets.operations.recent import recent as recent_memories
@@ -34,7 +43,18 @@ from memory_assets.operations.search import search as search_memories
 from memory_assets.operations.show import ShownMemory
 from memory_assets.operations.show import show as show_memory
 from memory_assets.operations.store import StoredMemory
+from memory_assets.operations.store import store as store_memory
+from memory_assets.operations.supersede import SupersededMemory
+from memory_assets.operations.supersede import supersede as supersede_memory
+from memory_assets.operations.tag import TaggedMemory
+from memory_assets.operations.tag import tag as tag_memory
+from memory_assets.operations.undo import Undone
+from memory_assets.operations.undo import undo as undo_change
 from memory_assets.stores.rows import derived_id
+
+_JSONL = "application/x-ndjson"
+_MOST_FAULTS = 5
+"""Lines of an import that its answer names."""
 
 
 class TenantRoute(APIRoute):
@@ -89,6 +109,7 @@ router = APIRouter(
     ),
 )
 _NOT_FOUND = _answers(HTTPStatus.NOT_FOUND)
+_CHANGE = _NOT_FOUND | _answers(HTTPStatus.CONFLICT)
 
 
 @router.post("/store", responses=_answers(HTTPStatus.CONFLICT))
@@ -105,7 +126,7 @@ async def store(opened: Opened, body: models.StoreRequest, idempotency_key: Idem
         author=body.author,
         importance=body.importance,
     )
-    return await opened.writer.store(given)
+    return await opened.write(store_memory, opened.tenant, given)
 
 
 @router.post("/search")
@@ -155,7 +176,7 @@ async def init(
 @router.get("/health")
 async def health(opened: Opened) -> Health:
     """How this tenant's memory is; 503 where it cannot work."""
-    found = await opened.search(examine_health, opened.tenant)
+    found = await opened.write(examine_health, opened.tenant)
     if found.faults:
         raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, " ".join(found.faults))
     return found
@@ -167,16 +188,74 @@ async def show(opened: Opened, memory_id: MemoryIdInPath) -> ShownMemory:
     return await opened.read(show_memory, opened.tenant, memory_id)
 
 
-@router.post("/memories/{memory_id}/forget", responses=_NOT_FOUND)
+@router.post("/memories/{memory_id}/forget", responses=_CHANGE)
 async def forget(opened: Opened, memory_id: MemoryIdInPath) -> ForgottenMemory:
     """Take a memory out of recall. It stays restorable."""
     return await opened.read(forget_memory, opened.tenant, memory_id)
 
 
-@router.post("/memories/{memory_id}/restore", responses=_NOT_FOUND)
+@router.post("/memories/{memory_id}/restore", responses=_CHANGE)
 async def restore(opened: Opened, memory_id: MemoryIdInPath) -> ForgottenMemory:
     """Bring a memory back into recall."""
     return await opened.read(restore_memory, opened.tenant, memory_id)
+
+
+@router.post("/erase", responses=_NOT_FOUND)
+async def erase(opened: Opened, body: models.EraseRequest) -> Erased:
+    """Remove memories for good, so that no file holds their texts; without `confirm`, show what would go."""
+    chosen = Chosen(body.ids, body.matching, body.source, body.before)
+    return await opened.read(erase_memories if body.confirm else preview_erasure, opened.tenant, chosen)
+
+
+@router.post("/memories/{memory_id}/edit", responses=_CHANGE)
+async def edit(opened: Opened, memory_id: MemoryIdInPath, body: models.EditRequest) -> EditedMemory:
+    """Correct what a memory says; a newer version takes its place, and the old one stays as history."""
+    return await opened.write(partial(edit_memory, source=Source.HTTP), opened.tenant, memory_id, body.content)
+
+
+@router.post("/memories/{memory_id}/tags", responses=_CHANGE)
+async def tag(opened: Opened, memory_id: MemoryIdInPath, body: models.TagRequest) -> TaggedMemory:
+    """Give a memory tags, and take some from it."""
+    return await opened.read(partial(tag_memory, add=body.add, remove=body.remove), opened.tenant, memory_id)
+
+
+@router.post("/memories/{memory_id}/supersede", responses=_CHANGE)
+async def supersede(opened: Opened, memory_id: MemoryIdInPath, body: models.SupersedeRequest) -> SupersededMemory:
+    """Let another memory take the place of this one, which no longer holds and stays as history."""
+    return await opened.read(supersede_memory, opened.tenant, memory_id, body.new_id)
+
+
+@router.post("/memories/{memory_id}/undo", responses=_CHANGE)
+async def undo(opened: Opened, memory_id: MemoryIdInPath) -> Undone:
+    """Take back the last change of a memory, once."""
+    return await opened.read(undo_change, opened.tenant, memory_id)
+
+
+@router.get("/export", response_class=StreamingResponse, responses={200: {"content": {_JSONL: {}}}})
+async def export(opened: Opened) -> StreamingResponse:
+    """All memories in every state, as JSON Lines."""
+    lines = exported_lines(opened.tenant)
+    first = await opened.read(_next_lines, lines)
+
+    async def rest() -> AsyncIterator[str]:
+        with opened.serving():
+            text = first
+            while text:
+                yield text
+                text = await opened.read(_next_lines, lines)
+
+    return StreamingResponse(rest(), media_type=_JSONL)
+
+
+@router.post("/import", openapi_extra={"requestBody": {"required": True, "content": {_JSONL: {"schema": {"type": "string"}}}}})
+async def import_(opened: Opened, request: Request, skip_invalid: bool = False) -> Imported:
+    """Take in memories from JSON Lines. An id that is already there is updated, so an import can be sent again."""
+    lines, faults = (await request.body()).splitlines(), list[str]()
+    taking = partial(import_lines, skip_invalid=skip_invalid, on_fault=faults.append, on_progress=lambda _done, _total: None)
+    try:
+        return await opened.write(taking, opened.tenant, "the body", lines)
+    except InvalidInputError as error:
+        raise HTTPException(HTTPStatus.BAD_REQUEST, " ".join([str(error), *faults[:_MOST_FAULTS]])) from error
 
 
 @router.get("/memories/{memory_id}/relations", responses=_NOT_FOUND)
@@ -196,6 +275,10 @@ async def relate(opened: Opened, body: models.RelationRequest) -> Relation:
 async def mcp(opened: Opened, request: Request) -> Response:
     """MCP for an assistant; its own messages describe it."""
     return await mcp_answer(request, opened)
+
+
+def _next_lines(lines: Iterator[str]) -> str:
+    return next(lines, "")
 
 
 def _narrowed(body: models.SearchRequest | models.RecentRequest) -> Narrowing:

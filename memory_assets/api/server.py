@@ -2,14 +2,12 @@
 
 import socket
 import sys
-from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import uvicorn
 
 from memory_assets.api.access import is_loopback
 from memory_assets.api.app import create_app
-from memory_assets.api.connections import BoundedConnection
 from memory_assets.api.logs import configure_logging
 from memory_assets.errors import SettingsError
 from memory_assets.stores.allocator import limit_arenas
@@ -17,7 +15,6 @@ from memory_assets.stores.keys import KeyStore
 from memory_assets.tenants import tenant_names
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable
 
     from memory_assets.settings import Settings
@@ -32,9 +29,7 @@ _WAITING_CONNECTIONS = 2048
 def serve(settings: "Settings", announce: "Callable[[str], None]") -> None:
     """Serve until SIGINT or SIGTERM; requests that were accepted are finished first.
 
-    Args:
-        settings: where to listen, and everything else.
-        announce: told the address once the service can be reached.
+    `announce` is called with the address once the service can be reached.
 
     Raises:
         SettingsError: the address cannot be listened on, or is not loopback while no tenant has a key.
@@ -56,7 +51,7 @@ def serve(settings: "Settings", announce: "Callable[[str], None]") -> None:
     app.state.pool.warm_up()
     config = uvicorn.Config(
         app,
-        http=cast("type[asyncio.Protocol]", partial(BoundedConnection, seconds=settings.request_timeout)),
+        http="httptools",
         ws="none",
         limit_concurrency=settings.max_connections,
         log_config=None,

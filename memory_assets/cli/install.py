@@ -2,16 +2,17 @@
 
 import click
 
+from memory_assets.cli.options import chosen_tenant
 from memory_assets.cli.output import print_answer
 from memory_assets.tenants import Tenant
 
 
 @click.group("install")
-def command() -> None:
+def install() -> None:
     """Make the memory known to an assistant."""
 
 
-@command.command("claude-code", epilog="Example: memory install claude-code --dry-run")
+@install.command("claude-code", epilog="Example: memory install claude-code --dry-run")
 @click.option("--remove", "take_out", is_flag=True, help="Take it out again.")
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and change nothing.")
 @click.option(
@@ -24,6 +25,7 @@ def claude_code(take_out: bool, dry_run: bool, status_line: bool, name: str | No
     from memory_assets.operations.install import install_claude_code
     from memory_assets.settings import load_settings
 
+    name = chosen_tenant(name)
     tenant = Tenant(load_settings(), name)
     if name and not take_out:
         tenant.must_exist()

@@ -5,31 +5,32 @@ from typing import TYPE_CHECKING
 
 import click
 
-from memory_assets.cli.options import common_options
+from memory_assets.cli.options import answering, common_options
 from memory_assets.cli.output import print_answer, say
-from memory_assets.tenants import Tenant
 
 if TYPE_CHECKING:
+    from memory_assets.operations.answers import Answer
     from memory_assets.operations.learn import ProposalView
+    from memory_assets.tenants import Tenant
 
 _KEYS = "[a]ccept, [r]eject, [d]efer, [e]dit, [s]how evidence, [n]ext, [q]uit"
 
 
 @click.group("learn", epilog="Example: memory learn check   (then: memory learn review, memory learn apply)")
-def command() -> None:
+def learn() -> None:
     """Curate Claude Code's silos into PAI's canonical homes: check, review, apply; undo takes the last apply back."""
 
 
-@command.command("check", epilog="Example: memory learn check --json")
-@common_options
-def check(tenant: Tenant, as_json: bool) -> None:
+@learn.command("check", epilog="Example: memory learn check --json")
+@answering()
+def check(tenant: "Tenant") -> "Answer":
     """Look through silos, reflections and ratings, and propose. No silo is touched."""
     from memory_assets.operations.learn import check
 
-    print_answer(check(tenant), tenant, as_json=as_json)
+    return check(tenant)
 
 
-@command.command("review", epilog="Example: memory learn review --accept LP-001 --reject LP-004")
+@learn.command("review", epilog="Example: memory learn review --accept LP-001 --reject LP-004")
 @click.option("--accept", metavar="ID", multiple=True, help="The next apply carries it out.")
 @click.option("--reject", metavar="ID", multiple=True, help="It returns only if more speaks for it.")
 @click.option("--defer", metavar="ID", multiple=True, help="For later.")
@@ -44,7 +45,7 @@ def review(
     edit: str | None,
     note: str | None,
     evidence: bool,
-    tenant: Tenant,
+    tenant: "Tenant",
     as_json: bool,
 ) -> None:
     """Decide on proposals: one by one on a terminal, by their ids, or by editing PAI's review.md."""
@@ -60,29 +61,29 @@ def review(
     print_answer(answer, tenant, as_json=as_json, evidence=evidence, body=evidence)
 
 
-@command.command("apply", epilog="Example: memory learn apply --dry-run")
+@learn.command("apply", epilog="Example: memory learn apply --dry-run")
 @click.option("--dry-run", is_flag=True, help="Say what would be written and deleted, and do nothing.")
-@common_options
-def apply(dry_run: bool, tenant: Tenant, as_json: bool) -> None:
+@answering()
+def apply(tenant: "Tenant", dry_run: bool) -> "Answer":
     """Write the canonical files, then delete the silo files that they hold. Safe to stop and run again at any time.
 
     User, project and reference memories pass through, feedback only if it was accepted. What changed since the check stays.
     """
     from memory_assets.operations.learn import apply
 
-    print_answer(apply(tenant, dry_run=dry_run), tenant, as_json=as_json)
+    return apply(tenant, dry_run=dry_run)
 
 
-@command.command("undo", epilog="Example: memory learn undo")
-@common_options
-def undo(tenant: Tenant, as_json: bool) -> None:
+@learn.command("undo", epilog="Example: memory learn undo")
+@answering()
+def undo(tenant: "Tenant") -> "Answer":
     """Take the last apply back: the silo files return, and the canonical files are as they were."""
     from memory_assets.operations.learn import undo
 
-    print_answer(undo(tenant), tenant, as_json=as_json)
+    return undo(tenant)
 
 
-def _ask(tenant: Tenant, proposals: "list[ProposalView]") -> None:
+def _ask(tenant: "Tenant", proposals: "list[ProposalView]") -> None:
     """Go through what is to be decided, one by one; each decision is kept at once."""
     from memory_assets.learn.proposals import Status
     from memory_assets.operations.learn import review
@@ -107,7 +108,7 @@ def _ask(tenant: Tenant, proposals: "list[ProposalView]") -> None:
     say("\nNothing is left to decide on; `memory learn apply` does what was accepted.")
 
 
-def _edit(tenant: Tenant, proposal: "ProposalView | None", reference: str) -> None:
+def _edit(tenant: "Tenant", proposal: "ProposalView | None", reference: str) -> None:
     from memory_assets.errors import NotFoundError
     from memory_assets.operations.learn import reword
 

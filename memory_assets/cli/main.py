@@ -2,60 +2,74 @@
 
 import errno
 import gc
+import os
 import sys
+import threading
+from contextlib import suppress
 from difflib import get_close_matches
 from importlib import import_module
 from io import StringIO
 
 import click
 
+from memory_assets.cli.options import TENANT
 from memory_assets.display import visible
-from memory_assets.errors import MemoryAssetsError
+from memory_assets.errors import InvalidInputError, MemoryAssetsError
 from memory_assets.privacy import keep_private
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("run", "Take in what changed: sources, features, memories, graph, scores."),
     "store": ("store", "Remember a text."),
-    "search": ("search", "Find memories by meaning and by words."),
-    "context": ("context", "Assemble everything relevant about a topic within a budget of tokens."),
-    "recent": ("recent", "List the newest memories."),
-    "init": ("init", "Begin a session: the time, and what was remembered in the last day."),
-    "show": ("show", "Show everything about one memory."),
+    "search": ("look", "Find memories by meaning and by words."),
+    "context": ("look", "Assemble everything relevant about a topic within a budget of tokens."),
+    "recent": ("look", "List the newest memories."),
+    "init": ("look", "Begin a session: the time, and what was remembered in the last day."),
+    "show": ("look", "Show everything about one memory."),
     "session-start": ("session_start", "Print what a session is told when it begins, as a hook."),
     "session-end": ("session_end", "Note what the user said in a session that should last, as a hook."),
     "noted": ("noted", "List what was noted in sessions, and store or drop it."),
     "install": ("install", "Make the memory known to Claude Code, or take it out again."),
-    "forget": ("forget", "Take a memory out of recall, or bring it back."),
-    "edit": ("edit", "Correct what a memory says; the old version stays as history."),
-    "tag": ("tag", "Give a memory tags, or take some from it."),
-    "supersede": ("supersede", "Let one memory take the place of another that no longer holds."),
-    "undo": ("undo", "Take back what was last done to a memory."),
-    "relate": ("relate", "State how two memories relate."),
+    "forget": ("change", "Take a memory out of recall, or bring it back."),
+    "erase": ("change", "Remove memories for good, so that no file holds their texts."),
+    "edit": ("change", "Correct what a memory says; the old version stays as history."),
+    "tag": ("change", "Give a memory tags, or take some from it."),
+    "supersede": ("change", "Let one memory take the place of another that no longer holds."),
+    "undo": ("change", "Take back the last change of a memory."),
+    "relate": ("change", "State how two memories relate."),
     "learn": ("learn", "Curate Claude Code's silos into PAI's homes: check, review, apply, undo."),
     "consolidate": ("consolidate", "Run a sleep cycle now: decay, creative, cluster, forget."),
-    "graph": ("graph", "Draw the graph as one HTML file."),
-    "import": ("import_", "Take in memories from a JSON Lines file."),
-    "export": ("export", "Write all memories as JSON Lines."),
-    "backfill": ("backfill", "Move the memories to the embedder and pipeline of the settings."),
+    "graph": ("look", "Draw the graph as one HTML file."),
+    "import": ("keep", "Take in memories from a JSON Lines file."),
+    "backup": ("keep", "Copy all that is not derived to a folder or bucket; list and verify backups."),
+    "restore": ("keep", "Make a tenant of a backup."),
+    "export": ("keep", "Write all memories as JSON Lines."),
+    "backfill": ("keep", "Move the memories to the embedder and pipeline of the settings."),
     "pai": ("pai", "Mirror pai-seed's learnings in Tana."),
     "serve": ("serve", "Serve the memory over HTTP."),
     "mcp": ("mcp", "Serve the memory to an assistant over MCP."),
-    "tana": ("tana", "Read what Tana holds."),
+    "tana": ("pai", "Read what Tana holds."),
     "tenant": ("tenant", "Create, list and delete tenants."),
     "key": ("key", "Create, list and revoke the keys of a tenant."),
-    "health": ("health", "Tell whether the memory works and how much it holds."),
-    "status": ("status", "Count what is remembered, waiting and refused."),
-    "scan": ("scan", "Look for keys and passwords in what is stored, and mask them."),
+    "health": ("look", "Tell whether the memory works and how much it holds."),
+    "status": ("look", "Count what is remembered, waiting and refused."),
+    "scan": ("look", "Look for keys and passwords in what is stored, and mask them."),
     "completion": ("completion", "Print what completes commands in your shell."),
-    "doctor": ("doctor", "Check settings and stores, and say what mends them."),
+    "doctor": ("look", "Check settings and stores, and say what mends them."),
 }
-"""Command name -> module below `memory_assets.cli`, and the line that `memory --help` prints without importing it."""
+"""Command name -> the module below `memory_assets.cli` that has it, and the line that `memory --help` prints without an import."""
 
 
 _COLLECTED_AFTER = 50_000
 """Objects after which garbage is looked for. What a start imports stays, and looking it through time and again takes a tenth of it."""
+_NATIVE = frozenset({"embedding-ahead", "mcp-warm-up"})
+"""Daemon threads that run C++ code. The end of the interpreter would abort the process ("terminate called without an active
+exception") when such a thread asks for the interpreter's lock again, so the process ends without it."""
+_VALIDATION = "validation: "
+"""How the error of a refused text begins; a person is told the rest."""
 _DISK_FAULTS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM})
 """What a person can mend at the disk."""
+_UNMAPPED = "failed to map segment"
+"""Part of what the loader says of a library for which there is no memory."""
 
 
 class _LazyGroup(click.Group):
@@ -67,7 +81,12 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        return import_module(f"memory_assets.cli.{COMMANDS[cmd_name][0]}").command
+        module = import_module(f"memory_assets.cli.{COMMANDS[cmd_name][0]}")
+        return getattr(module, "import_" if cmd_name == "import" else cmd_name.replace("-", "_"))
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take `help` for `--help`, and `help COMMAND` for `COMMAND --help`."""
+        return super().parse_args(ctx, [*args[1:], "--help"] if args[:1] == ["help"] else args)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         """Say which command was perhaps meant by one that does not exist."""
@@ -86,31 +105,53 @@ class _LazyGroup(click.Group):
     epilog="Example: memory search 'why did we leave MongoDB' --explain",
 )
 @click.version_option(package_name="memory_assets", prog_name="memory")
-def cli() -> None:
+@click.option("--tenant", metavar="NAME", help="Whose memory; the same as after the command.")
+@click.pass_context
+def cli(context: click.Context, tenant: str | None) -> None:
     """The durable memory of an AI assistant."""
+    context.meta[TENANT] = tenant
 
 
 def main() -> None:
-    """Run the command line: exit 0 if all went well, 1 with one sentence on stderr if not, 2 for wrong usage."""
+    """Run the command line: exit 0 if all went well, 1 with one sentence on stderr if not, 2 for wrong usage or values."""
     keep_private()
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by whoever started this process
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115, PTH123
     gc.set_threshold(_COLLECTED_AFTER)
+    code = _run()
+    if any(thread.name in _NATIVE for thread in threading.enumerate()):
+        with suppress(OSError, ValueError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
+
+
+def _run() -> int:
     try:
-        sys.exit(cli(standalone_mode=False))
+        return cli(standalone_mode=False) or 0
     except click.ClickException as error:
-        said = StringIO()
-        error.show(said)
-        click.echo(visible(said.getvalue()), err=True, nl=False)
-        sys.exit(error.exit_code)
-    except click.Abort:
-        sys.exit(130)
+        message = StringIO()
+        error.show(message)
+        click.echo(visible(message.getvalue()), err=True, nl=False)
+        return error.exit_code
+    except click.Abort as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            click.echo("memory: Stopped.", err=True)
+        return 130
     except MemoryAssetsError as error:
-        click.echo(f"memory: {visible(str(error))}", err=True)
-        sys.exit(1)
+        is_invalid = isinstance(error, InvalidInputError) or str(error).startswith(_VALIDATION)
+        click.echo(f"memory: {visible(str(error).removeprefix(_VALIDATION))}", err=True)
+        return 2 if is_invalid else 1
     except BrokenPipeError:
         sys.stderr.close()
-        sys.exit(1)
-    except OSError as error:
-        if error.errno not in _DISK_FAULTS:
+        return 1
+    except (MemoryError, ImportError, OSError) as error:
+        if isinstance(error, MemoryError) or _UNMAPPED in str(error) or getattr(error, "errno", None) == errno.ENOMEM:
+            click.echo("memory: There is not enough memory for this; close other programs or raise `ulimit -v`.", err=True)
+            return 1
+        if not isinstance(error, OSError) or error.errno not in _DISK_FAULTS:
             raise
         where = f" {error.filename}" if error.filename else ""
         click.echo(
@@ -118,4 +159,4 @@ def main() -> None:
             "make room or give yourself write access, and run the command again.",
             err=True,
         )
-        sys.exit(1)
+        return 1

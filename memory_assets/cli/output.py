@@ -26,14 +26,14 @@ def say(text: str, **style: Any) -> None:
     click.secho(visible(text), **style)
 
 
-def print_answer(answer: "Answer", tenant: "Tenant", timezone: str | None = None, *, as_json: bool, **told: Any) -> None:
-    """Print an operation's answer; `told` goes to its text form."""
+def print_answer(answer: "Answer", tenant: "Tenant", timezone: str | None = None, *, as_json: bool, **shown: Any) -> None:
+    """Print an operation's answer; `shown` goes to its text form."""
     if as_json:
         say(answer.model_dump_json(indent=2))
         return
     from memory_assets.operations.answers import LocalTime
 
-    print_text(answer.text(LocalTime.of(tenant.settings, timezone), **told))
+    print_text(answer.text(LocalTime.of(tenant.settings, timezone), **shown))
 
 
 def print_text(text: str) -> None:

@@ -9,56 +9,63 @@ from typing import TYPE_CHECKING
 from memory_assets.display import visible
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, ProgressColumn
+    from rich.progress import Progress, ProgressColumn, TaskID
 
 _COUNTED = re.compile(r"(\d+) of (\d+)")
 
 
 @contextmanager
-def progress_bar(*, shown: bool) -> Iterator[Callable[[str, int, int], None]]:
-    """A bar fed with what is being done, (done, total); silent where `shown` is False or stderr is no terminal."""
+def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
+    """A bar fed with what is being done, (done, total); silent if the command has `--json` or stderr is no terminal."""
+    import click
     from rich.progress import MofNCompleteColumn
 
-    with _progress(MofNCompleteColumn(), shown=shown) as progress:
+    is_shown = not click.get_current_context().params.get("as_json")
+    with _progress(MofNCompleteColumn(), shown=is_shown) as progress:
         task = progress.add_task("", total=None)
         yield lambda label, done, total: progress.update(task, description=label, completed=done, total=total)
 
 
 class StepProgress:
-    """A line that says what a step of a run is at; a bar with the time left where the step counts ("embedded 512 of 2000 memories").
+    """A line that says what a step of a run is at; a bar with the time left if the step counts ("embedded 512 of 2000 memories").
 
-    Silent where `shown` is False or stderr is no terminal.
+    Silent if `shown` is False or stderr is no terminal. Rich is imported with the first message.
     """
 
     def __init__(self, *, shown: bool) -> None:
-        self._progress = _progress(shown=shown, transient=True)
-        self._task = self._progress.add_task("Starting Dagster …", total=None)
+        self._shown = shown
+        self._progress: Progress | None = None
+        self._task: TaskID | None = None
         self._step = ""
 
     def __enter__(self) -> "StepProgress":
-        self._progress.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._progress.stop()
+        if self._progress:
+            self._progress.stop()
 
     def tell(self, step: str, message: str) -> None:
         """Show what a step said."""
-        described = visible(f"{step}: {message}")
-        if step != self._step:
-            self._step = step
-            self._progress.remove_task(self._task)
-            self._task = self._progress.add_task(described, total=None)
+        if not self._progress:
+            self._progress = _progress(shown=self._shown, transient=True)
+            self._progress.start()
+        if self._task is None or step != self._step:
+            if self._task is not None:
+                self._progress.remove_task(self._task)
+            self._step, self._task = step, self._progress.add_task("", total=None)
         counted = _COUNTED.search(message)
         done, total = map(int, counted.groups()) if counted else (None, None)
-        self._progress.update(self._task, description=described, completed=done, total=total)
+        self._progress.update(self._task, description=visible(f"{step}: {message}"), completed=done, total=total)
 
     @contextmanager
     def hidden(self) -> Iterator[None]:
         """Take the line away while something else is printed."""
-        self._progress.stop()
+        if self._progress:
+            self._progress.stop()
         yield
-        self._progress.start()
+        if self._progress:
+            self._progress.start()
 
 
 def _progress(*columns: "ProgressColumn", shown: bool, transient: bool = False) -> "Progress":

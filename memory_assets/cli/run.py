@@ -21,21 +21,25 @@ if TYPE_CHECKING:
     help="A source folder or file that is gone for good: its memories rest. Without it they stay, and `status` names it.",
 )
 @common_options
-def command(gone: tuple[Path, ...], tenant: Tenant, as_json: bool) -> None:
+def run(gone: tuple[Path, ...], tenant: Tenant, as_json: bool) -> None:
     """Take in what changed: sources, features, memories, graph, scores. Safe to stop and run again at any time."""
     from memory_assets.cli.progress import StepProgress
+    from memory_assets.operations.run import run
 
-    with StepProgress(shown=not as_json) as progress:
-        from memory_assets.defs.runner import run_remember
+    try:
+        with StepProgress(shown=not as_json) as progress:
 
-        def report(step: "StepReport") -> None:
-            if not as_json:
-                with progress.hidden():
-                    print_answer(step, tenant, as_json=False)
+            def report(step: "StepReport") -> None:
+                if not as_json:
+                    with progress.hidden():
+                        print_answer(step, tenant, as_json=False)
 
-        ran = run_remember(tenant, progress.tell, report, gone)
-    if as_json:
-        say(ran.model_dump_json(indent=2))
+            ran = run(tenant, progress.tell, report, gone)
+    except KeyboardInterrupt:
+        say("memory: Stopped. `memory run` goes on from here.", err=True)
+        raise click.exceptions.Exit(130) from None
+    if as_json or ran.unchanged_since or ran.is_empty:
+        print_answer(ran, tenant, as_json=as_json)
     for check in ran.failed_checks:
         say(f"memory: {check.text()}", err=True)
     if ran.failed_checks:

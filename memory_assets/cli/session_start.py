@@ -5,6 +5,7 @@ import sys
 import click
 
 from memory_assets.cli.hooks import hook_input, never_in_the_way
+from memory_assets.cli.options import chosen_tenant
 from memory_assets.cli.output import say
 
 
@@ -12,7 +13,7 @@ from memory_assets.cli.output import say
 @click.option("--tenant", metavar="NAME", help="Whose memory; default: MEMORY_TENANT, else main.")
 @click.option("--off", "quiet", flag_value="off", help="Tell sessions in this directory's project nothing from now on.")
 @click.option("--on", "quiet", flag_value="on", help="Tell them something again.")
-def command(tenant: str | None, quiet: str | None) -> None:
+def session_start(tenant: str | None, quiet: str | None) -> None:
     """Print what a session is told when it begins: a SessionStart hook, which reads Claude Code's JSON from standard input.
 
     It is silent where there is nothing to say, and where it fails; what failed is in the file hooks.log of the data folder.
@@ -20,7 +21,7 @@ def command(tenant: str | None, quiet: str | None) -> None:
     from memory_assets.learn.session_start import Hook, session_start, set_quiet
     from memory_assets.places import read_places
 
-    places = read_places(tenant)
+    places = read_places(chosen_tenant(tenant))
     if quiet:
         from memory_assets.sources.projects import project_at_hand
 

@@ -8,11 +8,11 @@ _json_option = click.option("--json", "as_json", is_flag=True, help="Print one J
 
 
 @click.group("tenant", epilog="Example: memory tenant create claude --with-key")
-def command() -> None:
+def tenant() -> None:
     """Create, list and delete tenants: each has its own memories, which nobody else's key opens."""
 
 
-@command.command("create", epilog="Example: memory tenant create claude --with-key")
+@tenant.command("create", epilog="Example: memory tenant create claude --with-key")
 @click.argument("name")
 @click.option("--with-key", is_flag=True, help="Make a first key for it, and show it once.")
 @_json_option
@@ -26,7 +26,7 @@ def create(name: str, with_key: bool, as_json: bool) -> None:
     print_answer(tenants.create(tenant, with_key=with_key), tenant, as_json=as_json)
 
 
-@command.command("list", epilog="Example: memory tenant list --json")
+@tenant.command("list", epilog="Example: memory tenant list --json")
 @_json_option
 def list_tenants(as_json: bool) -> None:
     """List the tenants."""
@@ -38,13 +38,12 @@ def list_tenants(as_json: bool) -> None:
     print_answer(tenants.list_tenants(settings), Tenant(settings), as_json=as_json)
 
 
-@command.command("delete", epilog="Example: memory tenant delete claude --yes")
+@tenant.command("delete", epilog="Example: memory tenant delete claude --yes")
 @click.argument("name")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @_json_option
 def delete(name: str, yes: bool, as_json: bool) -> None:
     """Delete a tenant with its memories and keys. There is no way back but a backup (`memory export`)."""
-    from memory_assets.defs.runner import forget_everywhere
     from memory_assets.operations import tenants
     from memory_assets.settings import load_settings
     from memory_assets.tenants import Tenant
@@ -54,5 +53,4 @@ def delete(name: str, yes: bool, as_json: bool) -> None:
     if not yes:
         click.confirm(f"{tenants.look_at(tenant).text()}\nDelete it for good?", abort=True)
     deleted = tenants.delete(tenant)
-    forget_everywhere(tenant.settings, tenant.name)
     print_answer(deleted, tenant, as_json=as_json)

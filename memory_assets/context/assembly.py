@@ -2,20 +2,20 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from memory_assets.context import resolver, scorer
-from memory_assets.context.later import replaced
-from memory_assets.context.lenses import GENERAL, Lens
-from memory_assets.context.model import Category, Node, Ranked, Reached
-from memory_assets.context.passages import stems
+from memory_assets.context import names, scorer
+from memory_assets.context.lenses import Lens, choose_lens
+from memory_assets.context.model import Category, Node, Ranked, Visit
+from memory_assets.context.replacements import find_replaced
 from memory_assets.context.traverse import SAMPLE, walk
-from memory_assets.recall.question import topic_words, words
+from memory_assets.language.words import stems, words
 
 if TYPE_CHECKING:
-    from memory_assets.context.reader import Reader
+    from memory_assets.context.store import StoreReader
+    from memory_assets.recall.question import Question
 
 NOT_FOUND = "no matching nodes found"
 DEPTH, MAX_DEPTH = 2, 5
@@ -40,7 +40,7 @@ class Request:
     """Ids, names or questions; several are blended."""
     depth: int = DEPTH
     max_tokens: int = MAX_TOKENS
-    lens: Lens = GENERAL
+    lens: Lens = field(default_factory=lambda: choose_lens("general"))
     include_fields: bool = True
     history: bool = False
     """Whether older versions of what holds now are told, too."""
@@ -75,8 +75,8 @@ class Context:
 class _Begun:
     """Where a walk for one topic begins."""
 
-    text: str
-    """What stands for the topic when texts are compared with it."""
+    topic: "Question"
+    """What texts are compared with."""
     starts: list[str]
     found: dict[str, float]
     """Similarity of what a search for the topic found."""
@@ -84,18 +84,18 @@ class _Begun:
     """What the search found that fits less, or does not hold the name which the topic holds: as far as a neighbour."""
 
 
-def assemble(reader: "Reader", request: Request, now: datetime | None = None) -> Context:
+def assemble(reader: "StoreReader", request: Request, now: datetime | None = None) -> Context:
     """Everything about the topics that the reader knows; without nodes where nothing matches.
 
     Raises:
-        StoreError: the store cannot be read.
         EmbedderError: a topic cannot be embedded.
     """
     moment = (now or datetime.now(UTC)).replace(minute=0, second=0, microsecond=0)
     warnings: list[str] = []
     views = []
-    for topic in request.topics:
-        begun = _begin(reader, topic, warnings)
+    questions = [reader.understand(topic) for topic in request.topics]
+    for topic, question in zip(request.topics, questions, strict=True):
+        begun = _begin(reader, question, warnings)
         views.append(_view(reader, request, begun, moment, warnings) if begun.starts else [])
         if not begun.starts and len(request.topics) > 1:
             warnings.append(f"no matching nodes found for {topic!r}")
@@ -105,9 +105,9 @@ def assemble(reader: "Reader", request: Request, now: datetime | None = None) ->
     shown = [ranked.node.id for ranked in nodes]
     fields = reader.fields(shown) if request.include_fields else {}
     history = reader.history(shown) if request.history else {}
-    links = [link for ranked in nodes for link in (*ranked.reached.path, *ranked.reached.contradicting)]
-    asked = frozenset().union(*(stems(topic) for topic in request.topics))
-    later = replaced([ranked.node for ranked in nodes], asked)
+    links = [link for ranked in nodes for link in (*ranked.visit.path, *ranked.visit.contradicting)]
+    asked = frozenset().union(*(question.stems for question in questions))
+    later = find_replaced([ranked.node for ranked in nodes], asked)
     return Context(
         request=request,
         nodes=tuple(
@@ -115,7 +115,7 @@ def assemble(reader: "Reader", request: Request, now: datetime | None = None) ->
                 each,
                 fields=fields.get(each.node.id, ()),
                 history=history.get(each.node.id, ()),
-                later=later.get(each.node.id, ""),
+                replaced_by=later.get(each.node.id, ""),
             )
             for each in nodes
         ),
@@ -128,22 +128,20 @@ def assemble(reader: "Reader", request: Request, now: datetime | None = None) ->
     )
 
 
-def _begin(reader: "Reader", topic: str, warnings: list[str]) -> _Begun:
+def _begin(reader: "StoreReader", question: "Question", warnings: list[str]) -> _Begun:
     """Resolve a topic: the node of that id, else the nodes of that name, else those that it names and those that a search finds."""
+    topic = question.text
     if _NODE_ID.fullmatch(topic):
         newest = reader.newest(topic)
         if node := reader.nodes([newest]).get(newest):
             if newest != topic:
                 warnings.append(f"{topic} was superseded; {newest} is its newest version.")
-            text = f"{node.name} {node.content[:_SEED_TEXT]}".strip()
-            return _Begun(text, [newest], reader.search(text, _FOUND))
-    candidates = reader.named(topic)
-    found = reader.search(topic, _FOUND)
-    resolution = resolver.resolve(topic, candidates)
-    meant = [match.candidate for match in resolution.matches]
-    if resolution.status is resolver.Status.MATCHED:
-        meant = meant[:1]
-    elif any(len({each.id for each in meant if each.id.isdigit() is ours}) > 1 for ours in (True, False)):
+            about = reader.understand(f"{node.name} {node.content[:_SEED_TEXT]}".strip())
+            return _Begun(about, [newest], reader.search(about, _FOUND))
+    candidates = reader.named(question)
+    found = reader.search(question, _FOUND)
+    meant = names.meant(topic, candidates)
+    if any(len({each.id for each in meant if each.id.isdigit() is ours}) > 1 for ours in (True, False)):
         told = ", ".join(f"{candidate.name} (id {candidate.id})" for candidate in meant)
         warnings.append(f"{topic!r} may be any of {told}; give an id to choose.")
     spoken = set(words(topic))
@@ -155,29 +153,29 @@ def _begin(reader: "Reader", topic: str, warnings: list[str]) -> _Begun:
     starts = [node for node, similarity in found.items() if similarity >= bar or node in holding][:_MOST_STARTS]
     if meant and holding:
         starts = [node for node in starts if node in holding]
-    near = [node for node in found if found[node] >= bar / 2 or not texts.get(node, frozenset()).isdisjoint(topic_words(topic))]
+    near = [node for node in found if found[node] >= bar / 2 or not texts.get(node, frozenset()).isdisjoint(question.topic)]
     beside = [node for node in near if node not in starts]
-    return _Begun(topic, list(dict.fromkeys([*(candidate.id for candidate in meant), *starts])), found, beside)
+    return _Begun(question, list(dict.fromkeys([*(candidate.id for candidate in meant), *starts])), found, beside)
 
 
-def _view(reader: "Reader", request: Request, begun: _Begun, now: datetime, warnings: list[str]) -> list[Ranked]:
+def _view(reader: "StoreReader", request: Request, begun: _Begun, now: datetime, warnings: list[str]) -> list[Ranked]:
     """What one topic leads to, with its scores."""
     most = min(_MOST_NODES, max(_FEWEST_NODES, request.max_tokens // _TOKENS_OF_NODE))
     walked = walk(reader, begun.starts, request.depth, request.lens, begun.found, most)
-    reached = dict.fromkeys(begun.beside, Reached(1)) | walked.reached
-    nodes = reader.nodes(reached)
+    visits = dict.fromkeys(begun.beside, Visit(1)) | walked.visits
+    nodes = reader.nodes(visits)
     for node, total in walked.sampled.items():
         name = nodes[node].name if node in nodes else node
         warnings.append(f"Of the {total} neighbours of {name!r} the {SAMPLE} most relevant were followed.")
-    similarities = reader.similarities(begun.text, list(nodes.values()))
+    similarities = reader.similarities(begun.topic, list(nodes.values()))
 
-    def ranked(node: Node, reached: Reached) -> Ranked:
+    def ranked(node: Node, visit: Visit) -> Ranked:
         similarity = None if similarities is None else similarities.get(node.id, 0.0)
         preferred = request.lens.prefers(node)
-        score = scorer.score(reached.hops, similarity, scorer.recency(node.modified, now), boosted=preferred)
-        return Ranked(node, reached, score, similarity, preferred)
+        score = scorer.score(visit.hops, similarity, scorer.recency(node.modified, now), boosted=preferred)
+        return Ranked(node, visit, score, similarity, preferred)
 
-    return [ranked(node, reached[node.id]) for node in nodes.values()]
+    return [ranked(node, visits[node.id]) for node in nodes.values()]
 
 
 def _blended(views: Sequence[Sequence[Ranked]]) -> list[Ranked]:
@@ -191,7 +189,7 @@ def _blended(views: Sequence[Sequence[Ranked]]) -> list[Ranked]:
             if node not in best or ranked.score > best[node].score:
                 best[node] = ranked
     nodes = [replace(each, score=(each.score + total[node] / len(views)) / 2) for node, each in best.items()]
-    return sorted(nodes, key=lambda each: (-each.score, each.reached.hops, each.node.id))
+    return sorted(nodes, key=lambda each: (-each.score, each.visit.hops, each.node.id))
 
 
 def _without_repetitions(nodes: Sequence[Ranked]) -> list[Ranked]:

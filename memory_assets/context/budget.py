@@ -9,11 +9,16 @@ import heapq
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from memory_assets.context.model import Ranked
-from memory_assets.context.passages import stems
 from memory_assets.language.tokens import count_tokens
+from memory_assets.language.words import stems
+
+if TYPE_CHECKING:
+    from memory_assets.context.rendering import Json, Markdown
+
+    Form = Markdown | Json
 
 SUMMARY_BELOW = 500
 """Tokens below which a budget holds names and types alone (seed 004, edge cases)."""
@@ -40,7 +45,7 @@ _EVERYTHING = 1 << 30
 """More tokens than any text has."""
 
 
-class Told(TypedDict):
+class PassageOptions(TypedDict):
     """How a node's text is told: in how many tokens at most, and whether only what is about the topic."""
 
     most: int
@@ -58,36 +63,9 @@ class Allotment:
     named: list[str] = field(default_factory=list)
     """Nodes of which name and type are told."""
 
-    def told(self, node: str) -> "Told":
+    def options(self, node: str) -> "PassageOptions":
         """How a node is told."""
         return {"most": self.texts[node], "focused": node in self.focused}
-
-
-class Form(Protocol):
-    """How a document is written: Markdown or JSON."""
-
-    frames: int
-    """How many kinds of frame there are, the fullest first; the last is the least that can be written."""
-
-    def passage(self, ranked: Ranked, most: int, *, focused: bool) -> str:
-        """What at most `most` tokens tell of a node's text."""
-        ...
-
-    def piece(self, ranked: Ranked, most: int, *, focused: bool) -> str:
-        """A node with at most `most` tokens of its text."""
-        ...
-
-    def summary(self, ranked: Ranked) -> str:
-        """A node's name and type."""
-        ...
-
-    def section(self, ranked: Ranked) -> str:
-        """The heading below which a node stands; empty where there are none."""
-        ...
-
-    def whole(self, allotment: Allotment, frame: int) -> str:
-        """The document."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +79,7 @@ class Fitted:
     """Whether there was room for everything that stands around the nodes."""
 
 
-def fit(form: Form, nodes: Sequence[Ranked], max_tokens: int) -> Fitted:
+def fit(form: "Form", nodes: Sequence[Ranked], max_tokens: int) -> Fitted:
     """Write as much of the nodes as the budget allows, most relevant first; an empty text where not even a frame fits."""
     for frame in range(form.frames):
         if count_tokens(form.whole(Allotment(), frame)) <= max_tokens * (0.5 if frame < form.frames - 1 else 1.0):
@@ -110,15 +88,15 @@ def fit(form: Form, nodes: Sequence[Ranked], max_tokens: int) -> Fitted:
         return Fitted("", 0, Allotment(), framed=False)
     filling = _Filling(form, nodes, max_tokens, frame)
     if max_tokens >= SUMMARY_BELOW:
-        filling.tell(reserve=max_tokens // _NAMED_SHARE if max_tokens >= _NAMING else 0)
-    filling.name()
+        filling.add_texts(reserve=max_tokens // _NAMED_SHARE if max_tokens >= _NAMING else 0)
+    filling.add_names()
     return filling.settled()
 
 
 class _Filling:
     """A document that is being filled; `room` is what is left of the budget as far as the parts tell."""
 
-    def __init__(self, form: Form, nodes: Sequence[Ranked], max_tokens: int, frame: int) -> None:
+    def __init__(self, form: "Form", nodes: Sequence[Ranked], max_tokens: int, frame: int) -> None:
         self._form = form
         self._nodes: Mapping[str, Ranked] = {ranked.node.id: ranked for ranked in nodes}
         self._most = max_tokens
@@ -128,7 +106,7 @@ class _Filling:
         self._costs: dict[str, int] = {}
         self._chosen = Allotment()
 
-    def tell(self, reserve: int) -> None:
+    def add_texts(self, reserve: int) -> None:
         """Tell nodes with what is new in their texts, then give what is left to the rest of them."""
         share = max(_FEWEST, self._most // _SHARES)
         self._room -= reserve
@@ -136,7 +114,7 @@ class _Filling:
         self._complete()
         self._room += reserve
 
-    def name(self) -> None:
+    def add_names(self) -> None:
         """Name what is not told, as long as there is room."""
         for node, ranked in self._nodes.items():
             if self._room < _SHORTEST_NAMED:
@@ -159,7 +137,7 @@ class _Filling:
             before = self._state()
             if self._most >= SUMMARY_BELOW:
                 self._complete()
-            self.name()
+            self.add_names()
             if self._state() == before:
                 break
             text, tokens = self._counted()
@@ -210,9 +188,9 @@ class _Filling:
         """The scores; what seems replaced gives its own to what replaces it."""
         worths = {node: ranked.score for node, ranked in self._nodes.items()}
         for node, ranked in self._nodes.items():
-            if ranked.later:
-                if ranked.later in worths:
-                    worths[ranked.later] = max(worths[ranked.later], worths[node])
+            if ranked.replaced_by:
+                if ranked.replaced_by in worths:
+                    worths[ranked.replaced_by] = max(worths[ranked.replaced_by], worths[node])
                 worths[node] *= _REPLACED
         return worths
 

@@ -1,64 +1,51 @@
 """Memories and Tana as one reader: ids of digits are the store's, others Tana's; a thing that both know by one name is joined."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from memory_assets.context.model import Category, Fields, Neighbours, Node
-from memory_assets.context.reader import Reader
-from memory_assets.context.resolver import Candidate
+from memory_assets.context.names import Candidate
+from memory_assets.context.store import StoreReader
+
+if TYPE_CHECKING:
+    from memory_assets.context.tana import TanaReader
+    from memory_assets.recall.question import Question
+    from memory_assets.tenants import Tenant
 
 _LONGEST_TANA_ID = 12
 """Digits of an id that may be Tana's; a memory's has sixteen."""
 
 
-class NamingReader(Reader, Protocol):
-    """A reader that finds things by name."""
+class JoinedReader(StoreReader):
+    """Reads one tenant's memories, and what Tana knows beside them."""
 
-    def things(self, names: Collection[str]) -> dict[str, list[str]]:
-        """Ids of things by lower-case name."""
-        ...
-
-
-class ThingReader(NamingReader, Protocol):
-    """A reader that tells things from texts without reading these."""
-
-    def things_of(self, ids: Collection[str]) -> dict[str, Node]:
-        """Those of some nodes that are entities."""
-        ...
-
-
-class Joined:
-    """Answers with what two readers know."""
-
-    def __init__(self, memories: ThingReader, tana: NamingReader) -> None:
-        self._memories = memories
+    def __init__(self, tenant: "Tenant", tana: "TanaReader", warnings: Collection[str] = ()) -> None:
+        """Take Tana as it is read, and what was to be warned of before."""
+        super().__init__(tenant)
+        self.warnings = tana.warnings
+        self.warnings += warnings
         self._tana = tana
         self._known: dict[str, Node] = {}
 
     @property
     def backend(self) -> str:
         """What both read from."""
-        return f"{self._memories.backend} and {self._tana.backend}"
-
-    @property
-    def warnings(self) -> list[str]:
-        """What either could not read."""
-        return [*self._memories.warnings, *self._tana.warnings]
+        return f"{super().backend} and {self._tana.backend}"
 
     def nodes(self, ids: Collection[str]) -> dict[str, Node]:
-        """As `Reader.nodes`; an id of digits that the store does not know may be Tana's."""
+        """As `StoreReader.nodes`; an id of digits that the store does not know may be Tana's."""
         unknown = [node for node in ids if node not in self._known]
-        self._known |= self._memories.nodes([node for node in unknown if node.isdigit()])
+        self._known |= super().nodes([node for node in unknown if node.isdigit()])
         self._known |= self._tana.nodes([node for node in unknown if node not in self._known and _may_be_tanas(node)])
         return {node: self._known[node] for node in ids if node in self._known}
 
     def neighbours(self, ids: Collection[str], scores: Mapping[str, float], most: int) -> Neighbours:
-        """As `Reader.neighbours`; an entity and a tagged node of one name have the neighbours of both."""
-        things = self._memories.things_of(ids) | self._tana.nodes([node for node in ids if _may_be_tanas(node)])
+        """As `StoreReader.neighbours`; an entity and a tagged node of one name have the neighbours of both."""
+        things = self.things_of(ids) | self._tana.nodes([node for node in ids if _may_be_tanas(node)])
         theirs = {node for node, thing in things.items() if thing.category is Category.TANA}
         parts = []
-        for own, other, is_theirs in ((self._memories, self._tana, False), (self._tana, self._memories, True)):
+        for own, other, is_theirs in ((super(), self._tana, False), (self._tana, super(), True)):
             asked = [node for node in ids if (node in theirs) is is_theirs]
             parts.append(own.neighbours(asked, scores, most))
             named = [things[node] for node in asked if node in things]
@@ -70,34 +57,18 @@ class Joined:
         return Neighbours(links, {node: total for part in parts for node, total in part.totals.items()})
 
     def fields(self, ids: Collection[str]) -> dict[str, Fields]:
-        """As `Reader.fields`."""
-        ours, theirs = self._divided(ids)
-        return self._memories.fields(ours) | self._tana.fields(theirs)
+        """As `StoreReader.fields`."""
+        theirs = [node for node in ids if node in self._known and self._known[node].category is Category.TANA]
+        return super().fields(ids) | self._tana.fields(theirs)
 
-    def search(self, topic: str, limit: int) -> dict[str, float]:
-        """As `Reader.search`, the hits of both in one order."""
-        found = self._memories.search(topic, limit) | self._tana.search(topic, limit // 3)
+    def search(self, topic: "Question", limit: int) -> dict[str, float]:
+        """As `StoreReader.search`, the hits of both in one order."""
+        found = super().search(topic, limit) | self._tana.search(topic, limit // 3)
         return dict(sorted(found.items(), key=lambda each: -each[1]))
 
-    def similarities(self, topic: str, nodes: Sequence[Node]) -> dict[str, float] | None:
-        """As `Reader.similarities`."""
-        return self._memories.similarities(topic, nodes)
-
-    def named(self, topic: str) -> list[Candidate]:
-        """As `Reader.named`."""
-        return [*self._memories.named(topic), *self._tana.named(topic)]
-
-    def newest(self, node: str) -> str:
-        """As `Reader.newest`."""
-        return self._memories.newest(node)
-
-    def history(self, ids: Collection[str]) -> dict[str, tuple[Node, ...]]:
-        """As `Reader.history`."""
-        return self._memories.history(self._divided(ids)[0])
-
-    def _divided(self, ids: Collection[str]) -> tuple[list[str], list[str]]:
-        theirs = {node for node in ids if node in self._known and self._known[node].category is Category.TANA}
-        return [node for node in ids if node not in theirs], [node for node in ids if node in theirs]
+    def named(self, topic: "Question") -> list[Candidate]:
+        """As `StoreReader.named`."""
+        return [*super().named(topic), *self._tana.named(topic)]
 
 
 def _may_be_tanas(node: str) -> bool:

@@ -15,8 +15,9 @@ What is left out neither narrows nor prefers.
 
 import re
 import tomllib
-from functools import cached_property
-from typing import TYPE_CHECKING, Annotated
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
@@ -25,11 +26,7 @@ from memory_assets.errors import InvalidInputError, SettingsError
 from memory_assets.models import RelationType
 from memory_assets.settings import config_file
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 _WALKED = frozenset({*RelationType, "MENTIONS", "CHILD", "REFERENCE", "FIELD"})
-_STRUCTURE = ("MENTIONS", "CHILD", "REFERENCE", "FIELD", "PART_OF")
 _TELLING_WORDS = 2
 """Different words of a lens that a text holds before the lens prefers it; one in its name or tags is enough."""
 
@@ -88,94 +85,13 @@ class Lens(BaseModel):
         return re.compile(rf"(?<![^\W_])(?:{'|'.join(map(re.escape, sorted(self.words, key=len, reverse=True)))})", re.IGNORECASE)
 
 
-GENERAL = Lens(name="general", description="Balanced: children, references, fields and relations equally")
-LENSES = {
-    lens.name: lens
-    for lens in (
-        GENERAL,
-        Lens(
-            name="writing",
-            description="Content, style notes, related writings",
-            focus="Texts and style",
-            follows=("RELATES_TO", "SHARES_THEME", "REINFORCES", "EXEMPLIFIES", "DERIVED_FROM", *_STRUCTURE),
-            prefers_relations=("SHARES_THEME", "REINFORCES", "EXEMPLIFIES"),
-            types=("user", "feedback", "article", "post", "document", "draft", "quote"),
-            words=(
-                *(
-                    "style",
-                    "tone",
-                    "voice",
-                    "wording",
-                    "writ",
-                    "draft",
-                    "blog",
-                    "article",
-                    "talk",
-                    "slide",
-                    "paragraph",
-                    "heading",
-                ),
-                *("text", "language", "audience", "outline", "essay", "headline", "umlaut", "translat"),
-            ),
-        ),
-        Lens(
-            name="coding",
-            description="Specs, architecture decisions, related code",
-            focus="Specs, decisions and code",
-            follows=(
-                *("LEADS_TO", "DERIVED_FROM", "EXEMPLIFIES", "PREFERS_OVER", "EVOLVED_INTO", "RELATES_TO", "REINFORCES"),
-                *_STRUCTURE,
-            ),
-            prefers_relations=("DERIVED_FROM", "PREFERS_OVER", "LEADS_TO", "EXEMPLIFIES"),
-            types=(
-                *("feedback", "reference", "FILE", "TOOL", "DATABASE", "LANGUAGE", "SERVICE", "PRODUCT", "LIBRARY", "ENV_VAR"),
-                *("spec", "adr", "decision", "bug"),
-            ),
-            words=(
-                *("adr", "spec", "architect", "decision", "schema", "api", "endpoint", "query", "index", "migration", "test"),
-                *("bug", "refactor", "library", "depend", "deploy", "script", "code", "function", "repo", "commit", "lint"),
-            ),
-        ),
-        Lens(
-            name="planning",
-            description="Goals, constraints, timelines, dependencies",
-            focus="Goals, dates and dependencies",
-            follows=("LEADS_TO", "OCCURRED_BEFORE", "PREFERS_OVER", "DERIVED_FROM", "EVOLVED_INTO", "RELATES_TO", *_STRUCTURE),
-            prefers_relations=("LEADS_TO", "PART_OF", "OCCURRED_BEFORE"),
-            types=("project", "goal", "milestone", "task", "EVENT"),
-            words=(
-                *("goal", "deadline", "due ", "plan", "roadmap", "milestone", "depend", "block", "constraint", "schedule"),
-                *("launch", "budget", "risk", "estimate", "until", "quarter", "priorit", "scope", "cutover", "go-live"),
-            ),
-        ),
-        Lens(
-            name="meeting-prep",
-            description="Attendees, agenda, related projects, action items",
-            focus="People and action items",
-            follows=("LEADS_TO", "OCCURRED_BEFORE", "RELATES_TO", "DERIVED_FROM", *_STRUCTURE),
-            prefers_relations=("MENTIONS", "FIELD", "OCCURRED_BEFORE"),
-            types=("PERSON", "ORG", "meeting", "task", "todo", "action-item", "user"),
-            words=(
-                *("meeting", "agenda", "attend", "action item", "todo", "to do", "follow up", "follow-up", "agreed", "promise"),
-                *(
-                    "asked",
-                    "handover",
-                    "hand over",
-                    "moves team",
-                    "leave",
-                    "on-call",
-                    "next step",
-                    "open question",
-                    "1:1",
-                    "call ",
-                ),
-            ),
-        ),
-    )
-}
+@cache
+def bundled_lenses() -> dict[str, Lens]:
+    """The lenses of the seed."""
+    return _read_lenses(Path(__file__).with_name("lenses.toml"))
 
 
-def lenses_file() -> "Path":
+def lenses_file() -> Path:
     """Where a user's own lenses are."""
     return config_file().with_name("lenses.toml")
 
@@ -187,23 +103,25 @@ def known_lenses() -> dict[str, Lens]:
         SettingsError: that file cannot be read as lenses; the message names lens, field and mend.
     """
     file = lenses_file()
-    if not file.is_file():
-        return LENSES
+    return bundled_lenses() | (_read_lenses(file) if file.is_file() else {})
+
+
+def _read_lenses(file: Path) -> dict[str, Lens]:
     try:
         given = tomllib.loads(file.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise SettingsError(f"{file} cannot be read ({error}); mend that line or remove the file.") from error
-    own = {}
+    lenses = {}
     for name, table in given.items():
         try:
-            own[name] = Lens.model_validate({**table, "name": name} if isinstance(table, dict) else table)
+            lenses[name] = Lens.model_validate({**table, "name": name} if isinstance(table, dict) else table)
         except ValidationError as error:
             first = error.errors()[0]
             field = ".".join(map(str, first["loc"])) or "it"
             raise SettingsError(
                 f"The lens {name!r} in {file} cannot be used: {field}: {first['msg']}; correct it there."
             ) from error
-    return LENSES | own
+    return lenses
 
 
 def choose_lens(name: str) -> Lens:

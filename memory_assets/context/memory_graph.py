@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memory_assets.context.model import CONTRADICTING, Link, Neighbours
-from memory_assets.context.neighbourhood import told_links
+from memory_assets.context.neighbourhood import choose_links
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -26,7 +26,7 @@ _NEVER = np.iinfo(np.int64).min + 1
 
 
 def graph_neighbours(view: "View", asked: "Ids", scores: Mapping[str, float], most: int) -> Neighbours:
-    """Typed edges in both directions and mentions, as `Reader.neighbours` gives them; what takes no part in recall is no neighbour."""
+    """Typed edges in both directions and mentions, as `StoreReader.neighbours` gives them; what takes no part in recall is no neighbour."""
     edges, mentions = view.graph.edges, view.graph.mentions
     names = [*view.graph.types.names, _MENTIONS]
     places, ends, rows = [], [], []
@@ -54,7 +54,7 @@ def graph_neighbours(view: "View", asked: "Ids", scores: Mapping[str, float], mo
     )
     order_of_kinds = np.argsort(np.argsort(names))
     relevant = [telling != _AGAINST, -_scored(end, scores), -telling, -confidence, -created, end]
-    chosen, sizes = told_links(place, end, [-telling, -confidence, order_of_kinds[kind], forward], relevant, most)
+    chosen, sizes = choose_links(place, end, [-telling, -confidence, order_of_kinds[kind], forward], relevant, most)
     columns = (asked[place[chosen]], end[chosen], kind[chosen], forward[chosen], confidence[chosen], row[chosen])
     links = tuple(
         Link(str(origin), str(target), names[kind], ahead, sure, view.graph.note(edge) if edge >= 0 else "")

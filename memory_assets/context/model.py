@@ -1,4 +1,4 @@
-"""What context is assembled of: nodes, the links between them, and how each node was reached."""
+"""What context is assembled of: nodes, the links between them, and each node's place in a walk."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -67,7 +67,7 @@ class Neighbours:
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
+class Visit:
     """A node's place in a walk."""
 
     hops: int
@@ -80,10 +80,10 @@ class Reached:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """A node with its fields, where it was reached and how relevant it is."""
+    """A node with its fields, its place in the walk and how relevant it is."""
 
     node: Node
-    reached: Reached
+    visit: Visit
     score: float
     """0..1."""
     similarity: float | None
@@ -91,17 +91,17 @@ class Ranked:
     preferred: bool = False
     """Whether the lens prefers it."""
     fields: Fields = ()
-    later: str = ""
-    """Id of a later memory that seems to replace what it says; see `memory_assets.context.later`."""
+    replaced_by: str = ""
+    """Id of a later memory that seems to replace what it says; see `memory_assets.context.replacements`."""
     history: tuple[Node, ...] = ()
     """Older versions of what it says, the newest first."""
 
     @property
     def only_named(self) -> bool:
         """Whether its name is all there is to tell: a thing that the walk came by."""
-        return self.node.category is Category.ENTITY and self.reached.hops > 0
+        return self.node.category is Category.ENTITY and self.visit.hops > 0
 
     @property
     def against(self) -> dict[str, str]:
         """What contradicts it or made it invalid, by id, with the relation."""
-        return {link.target if link.origin == self.node.id else link.origin: link.relation for link in self.reached.contradicting}
+        return {link.target if link.origin == self.node.id else link.origin: link.relation for link in self.visit.contradicting}

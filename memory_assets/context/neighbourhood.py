@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     Column = npt.NDArray[Any]
 
 
-def told_links(
+def choose_links(
     origins: "Column", targets: "Column", telling: "Sequence[Column]", relevant: "Sequence[Column]", most: int
 ) -> "tuple[Rows, Rows]":
     """Choose among links.

@@ -1,13 +1,10 @@
 """A long text cut to the passages that answer: the sentences that say most of what the topic asks, in their own order."""
 
-import re
 from collections.abc import Collection
-from functools import lru_cache
 
 from memory_assets.language.tokens import count_tokens, truncate_tokens
-from memory_assets.recall.question import topic_words
+from memory_assets.language.words import sentences, stems
 
-_SENTENCE = re.compile(r"(?<=[.!?…。！？])\s+|\s*\n+\s*")
 _LONGEST_TOKEN = 16
 """Characters of a text that one token of a budget is read for: what is longer is cut before it is counted."""
 _BESIDE = 0.25
@@ -15,24 +12,6 @@ _BESIDE = 0.25
 _WORDS_OF_SENTENCE = 6
 _OPENING = 0.1
 """What the first sentence gets for saying what the text is about."""
-
-
-def sentences(text: str) -> list[str]:
-    """A text in sentences and lines."""
-    return [sentence for sentence in _SENTENCE.split(text.strip()) if sentence]
-
-
-def stems(text: str) -> frozenset[str]:
-    """The words of a text that carry its topic, without the commonest English endings."""
-    return frozenset(_stem(word) for word in topic_words(text))
-
-
-@lru_cache(maxsize=1 << 14)
-def _stem(word: str) -> str:
-    for ending in ("ingly", "edly", "ing", "ed", "es", "s", "ly"):
-        if word.endswith(ending) and len(word) - len(ending) >= 4:
-            return word[: -len(ending)]
-    return word
 
 
 def cut(text: str, asked: Collection[str], most: int, *, focused: bool = False) -> str:

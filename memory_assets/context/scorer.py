@@ -21,11 +21,8 @@ _UNKNOWN_RECENCY = 0.5
 def score(hops: int, similarity: float | None, recency: float, *, boosted: bool = False) -> float:
     """The score, 0..1.
 
-    Args:
-        hops: links between the node and the nearest start; 0 for a start.
-        similarity: to the topic, 0..1; None where nothing is embedded.
-        recency: 0..1, see `recency`.
-        boosted: whether the lens prefers the node.
+    `hops` counts the links to the nearest start; `similarity` is 0..1, None where nothing is embedded; the lens prefers
+    a `boosted` node.
     """
     closeness = 1.0 / (hops + 1)
     if similarity is None:

@@ -1,6 +1,6 @@
-"""The store as a reader: memories in LanceDB; entities, patterns and typed edges as this process keeps them of the catalog.
+"""The store as a reader: memories in LanceDB; entities, patterns and typed edges from this process's copy of the catalog.
 
-While another process writes the catalog for longer than a moment, the store answers without the graph and says so.
+If another process holds the catalog's lock for longer than a moment, the reader answers without the graph and warns.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -11,20 +11,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from memory_assets.context.kept import Kept, current_catalog, no_catalog
+from memory_assets.context.catalog_cache import CatalogCache, current_catalog, no_catalog
 from memory_assets.context.memory_graph import graph_neighbours
 from memory_assets.context.model import Category, Fields, Link, Neighbours, Node
-from memory_assets.context.passages import stems
-from memory_assets.context.resolver import Candidate
+from memory_assets.context.names import Candidate
 from memory_assets.errors import StoreBusyError
 from memory_assets.language.embedders.protocol import EmbedderError
+from memory_assets.language.words import stems, words
 from memory_assets.models import Memory, State
-from memory_assets.recall.question import words
 from memory_assets.stores.filters import Filters
+from memory_assets.stores.search import cosines
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from memory_assets.recall.question import Question
     from memory_assets.recall.search import Hit
     from memory_assets.recall.view import View
     from memory_assets.tenants import Tenant
@@ -58,8 +59,6 @@ _NEAR = 0.45
 class StoreReader:
     """Reads one tenant's memories and what is derived from them."""
 
-    backend = "store"
-
     def __init__(self, tenant: "Tenant") -> None:
         self.warnings: list[str] = []
         self._tenant = tenant
@@ -69,8 +68,13 @@ class StoreReader:
         self._meanings: dict[str, npt.NDArray[np.float32]] = {}
         """Vectors of topics that were searched for."""
 
+    @property
+    def backend(self) -> str:
+        """What is read from."""
+        return "store"
+
     @cached_property
-    def kept(self) -> Kept:
+    def catalog(self) -> CatalogCache:
         """What this process keeps of the catalog; nothing where it cannot be read now."""
         try:
             return current_catalog(self._tenant)
@@ -84,14 +88,20 @@ class StoreReader:
         from memory_assets.recall.view import current_view
 
         view = current_view(self._tenant)
-        return view if view.graph.stamp == self.kept.stamp else current_view(self._tenant, fresh=True)
+        return view if view.graph.stamp == self.catalog.stamp else current_view(self._tenant, fresh=True)
+
+    def understand(self, topic: str) -> "Question":
+        """Read a topic, once for all steps."""
+        from memory_assets.recall.search import read_query
+
+        return read_query(self._tenant, topic)
 
     def nodes(self, ids: Collection[str]) -> dict[str, Node]:
-        """As `Reader.nodes`; a superseded, forgotten or archived memory takes no part."""
+        """Nodes by their ids; unknown, superseded, forgotten and archived ones are left out."""
         things = self._things(ids)
         self._read([int(node) for node in ids if _is_number(node) and node not in things])
         memories = (self._memories.get(node) for node in ids)
-        return things | {str(memory.id): _told(memory) for memory in memories if memory and memory.state is State.ACTIVE}
+        return things | {str(memory.id): _memory_node(memory) for memory in memories if memory and memory.state is State.ACTIVE}
 
     def things_of(self, ids: Collection[str]) -> dict[str, Node]:
         """Those of some nodes that are entities."""
@@ -99,17 +109,17 @@ class StoreReader:
 
     def _things(self, ids: Collection[str]) -> dict[str, Node]:
         """Entities and patterns."""
-        if not len(self.kept.thing_ids):
+        if not len(self.catalog.thing_ids):
             return {}
         asked = np.unique(np.array([int(node) for node in ids if _is_number(node)], np.int64))
-        rows = np.minimum(np.searchsorted(self.kept.thing_ids, asked), len(self.kept.thing_ids) - 1)
-        rows = rows[self.kept.thing_ids[rows] == asked]
-        mentions = self._view.graph.mentions.incoming_counts(self.kept.thing_ids[rows]).tolist()
-        told = self.kept.things.take(rows).to_pylist()
-        return {str(row["id"]): _thing(row, count) for row, count in zip(told, mentions, strict=True)}
+        rows = np.minimum(np.searchsorted(self.catalog.thing_ids, asked), len(self.catalog.thing_ids) - 1)
+        rows = rows[self.catalog.thing_ids[rows] == asked]
+        mentions = self._view.graph.mentions.incoming_counts(self.catalog.thing_ids[rows]).tolist()
+        told = self.catalog.things.take(rows).to_pylist()
+        return {str(row["id"]): _thing_node(row, count) for row, count in zip(told, mentions, strict=True)}
 
     def neighbours(self, ids: Collection[str], scores: Mapping[str, float], most: int) -> Neighbours:
-        """As `Reader.neighbours`: typed edges in both directions, and mentions of entities."""
+        """Typed edges in both directions and mentions of entities, one link a neighbour; the `most` most relevant of each node."""
         numbers = np.array([int(node) for node in ids if _is_number(node)], np.int64)
         if not self._tenant.memories.exists:
             return Neighbours()
@@ -123,8 +133,8 @@ class StoreReader:
         memories = [memory for node in ids if (memory := self._memories.get(node))][:_MOST_READ_FOR_NAMES]
         links = [
             Link(str(memory.id), str(name["id"]), "MENTIONS")
-            for memory, rows in zip(memories, self.kept.names.within([each.content for each in memories]), strict=True)
-            for name in self.kept.named.take(pa.array(rows, pa.int64())).to_pylist()
+            for memory, rows in zip(memories, self.catalog.names.within([each.content for each in memories]), strict=True)
+            for name in self.catalog.named.take(pa.array(rows, pa.int64())).to_pylist()
             if name["entity"]
         ]
         things = list(self.things_of(ids).values())[:_MOST_NAMES]
@@ -140,11 +150,11 @@ class StoreReader:
         return links
 
     def fields(self, ids: Collection[str]) -> dict[str, Fields]:
-        """As `Reader.fields`: project and author of a memory, and what its source says of it beside its text."""
+        """Project and author of memories, and what their sources say of them beside their texts."""
         return {node: fields for node in ids if (memory := self._memories.get(node)) and (fields := _fields(memory))}
 
-    def search(self, topic: str, limit: int) -> dict[str, float]:
-        """As `Reader.search`; nothing where nothing fits, and by words alone where the embedder is away."""
+    def search(self, topic: "Question", limit: int) -> dict[str, float]:
+        """The memories that fit a topic, best first, with a score of 0..1; by words alone if the embedder is away."""
         from memory_assets.recall.search import search_with_bridges
 
         if not self._tenant.memories.exists:
@@ -153,12 +163,12 @@ class StoreReader:
             findings = search_with_bridges(self._tenant, topic, limit=limit, bridges=0, floor=_LEAST_SIMILARITY)
         except EmbedderError as error:
             self.warnings.append(f"Meaning was not compared: {error}")
-            rows = self._tenant.memories.matching(topic, limit, Filters())
+            rows = self._tenant.memories.matching(topic.keywords, limit, Filters())
             best = max(rows["score"].to_pylist(), default=1.0)
             found = {str(row["id"]): row["score"] / best for row in rows.select(["id", "score"]).to_pylist()}
         else:
             if findings.vector is not None:
-                self._meanings[topic] = findings.vector
+                self._meanings[topic.text] = findings.vector
             if not any(map(_fits, findings.hits)):
                 return {}
             self._memories |= {str(hit.memory.id): hit.memory for hit in findings.hits}
@@ -166,16 +176,20 @@ class StoreReader:
         self._found |= found
         return found
 
-    def similarities(self, topic: str, nodes: Sequence[Node]) -> dict[str, float] | None:
-        """As `Reader.similarities`: a search's score, the cosine of what it did not find, the shared words of what is no memory."""
-        vector = self._meanings.get(topic)
+    def similarities(self, topic: "Question", nodes: Sequence[Node]) -> dict[str, float] | None:
+        """How similar nodes are to a topic: a search's score, the cosine of what it did not find, the shared words of what is no memory.
+
+        None if nothing is embedded.
+        """
+        vector = self._meanings.get(topic.text)
         if vector is None:
             return None
         memories = [int(node.id) for node in nodes if node.category is Category.MEMORY and node.id not in self._found]
         found = self._cosines(memories, vector) | self._found
-        asked = stems(topic)
         return {
-            node.id: found.get(node.id, 0.0) if node.category is Category.MEMORY else shared(asked, f"{node.name} {node.content}")
+            node.id: found.get(node.id, 0.0)
+            if node.category is Category.MEMORY
+            else shared(topic.stems, f"{node.name} {node.content}")
             for node in nodes
         }
 
@@ -186,17 +200,15 @@ class StoreReader:
         if column is None or not memories:
             return {}
         rows = store.scan(("id", column), f"id IN ({', '.join(map(str, memories))})")
-        vectors = rows[column].combine_chunks().flatten().to_numpy().reshape(-1, len(vector))
-        cosines = np.clip(vectors @ vector, 0.0, 1.0) * _BEYOND_SEARCH
-        return dict(zip(map(str, rows["id"].to_pylist()), cosines.tolist(), strict=True))
+        return {str(node): max(0.0, cosine) * _BEYOND_SEARCH for node, cosine in cosines(rows, column, vector).items()}
 
-    def named(self, topic: str) -> list[Candidate]:
-        """As `Reader.named`: entities by every spelling, patterns by label, memories by title; those in the topic's words too."""
-        found = self.kept.named.take(self.kept.names.near(topic)).to_pylist()
-        return [Candidate(str(row["id"]), row["name"], (row["type"],) if row["type"] else (), row["entity"]) for row in found]
+    def named(self, topic: "Question") -> list[Candidate]:
+        """Nodes whose names are, or stand in, a topic: entities by every spelling, patterns by label, memories by title."""
+        found = self.catalog.named.take(self.catalog.names.near(topic.text)).to_pylist()
+        return [Candidate(str(row["id"]), row["name"], row["entity"]) for row in found]
 
     def newest(self, node: str) -> str:
-        """As `Reader.newest`."""
+        """The id of the newest version of what a node says; of most nodes their own."""
         seen = {node}
         while _is_number(node):
             self._read([int(node)])
@@ -208,7 +220,7 @@ class StoreReader:
         return node
 
     def history(self, ids: Collection[str]) -> dict[str, tuple[Node, ...]]:
-        """As `Reader.history`: at most five older versions of each memory."""
+        """At most five older versions of each memory, the newest first."""
         heads = {int(node): node for node in ids if node in self._memories}
         older: dict[str, list[Memory]] = {}
         for _ in range(_OLDER_VERSIONS):
@@ -223,7 +235,7 @@ class StoreReader:
                 following[memory.id] = head
             heads = following
         return {
-            head: tuple(_told(memory) for memory in sorted(versions, key=lambda memory: memory.updated_at, reverse=True))[
+            head: tuple(_memory_node(memory) for memory in sorted(versions, key=lambda memory: memory.updated_at, reverse=True))[
                 :_OLDER_VERSIONS
             ]
             for head, versions in older.items()
@@ -232,7 +244,7 @@ class StoreReader:
     def things(self, names: Collection[str]) -> dict[str, list[str]]:
         """Ids of entities by lower-case name, in any spelling that is known."""
         found: dict[str, list[str]] = {}
-        for row in self.kept.named.take(self.kept.names.exactly(names)).to_pylist():
+        for row in self.catalog.named.take(self.catalog.names.exactly(names)).to_pylist():
             if row["entity"]:
                 found.setdefault(row["folded"], []).append(str(row["id"]))
         return found
@@ -263,7 +275,7 @@ def _is_number(node: str) -> bool:
     return node.isascii() and node.isdigit() and len(node) <= 16
 
 
-def _thing(row: Mapping[str, Any], mentions: int) -> Node:
+def _thing_node(row: Mapping[str, Any], mentions: int) -> Node:
     if row["kind"] == "pattern":
         summary = f"{row['summary']} ({row['size']} memories)" if row["summary"] else ""
         return Node(str(row["id"]), row["label"], Category.PATTERN, "pattern", summary)
@@ -271,7 +283,7 @@ def _thing(row: Mapping[str, Any], mentions: int) -> Node:
     return Node(str(row["id"]), row["label"], Category.ENTITY, row["type"].casefold() or "name", content)
 
 
-def _told(memory: Memory) -> Node:
+def _memory_node(memory: Memory) -> Node:
     created = None if "created_at" in memory.metadata.get("guessed", ()) else memory.created_at
     content = " ".join(memory.content[: 4 * _NAME_LENGTH].split())
     return Node(

@@ -5,22 +5,22 @@ requests is bounded, and from the moment that Tana is away what was last read an
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from memory_assets.context.model import Category, Fields, Link, Neighbours, Node
-from memory_assets.context.names import LONGEST_NAME
-from memory_assets.context.passages import stems
-from memory_assets.context.resolver import Candidate
+from memory_assets.context.names import LONGEST_NAME, Candidate
 from memory_assets.context.store import shared
 from memory_assets.context.tana_graph import TanaGraph
-from memory_assets.recall.question import topic_words
 from memory_assets.tana.errors import TanaAwayError, TanaError
-from memory_assets.tana.markdown import Outline, read_node
 from memory_assets.tana.reading import plain_name, tag_names
 
 if TYPE_CHECKING:
+    from memory_assets.recall.question import Question
     from memory_assets.tana.client import Node as Found
     from memory_assets.tana.client import TanaClient, Workspace
+    from memory_assets.tana.formats import Outline
+
+Answer = TypeVar("Answer")
 
 _TOLD_CHILDREN = 40
 """Children whose names are the text of a node."""
@@ -32,7 +32,7 @@ _MOST_LINKED = 5
 """Nodes of which live Tana is asked what refers to them."""
 
 
-class TanaAsRead:
+class TanaReader:
     """The workspace as `memory tana read` left it in the catalog."""
 
     def __init__(self, graph: TanaGraph) -> None:
@@ -43,11 +43,11 @@ class TanaAsRead:
         self.backend = f"Tana as read on {graph.read_at:%Y-%m-%d}" if graph.read_at else "Tana as read so far"
 
     def nodes(self, ids: Collection[str]) -> dict[str, Node]:
-        """As `Reader.nodes`."""
+        """As `StoreReader.nodes`."""
         rows = self._graph.rows(ids)
-        children = [self._graph.told(self._graph.children(row)[:_TOLD_CHILDREN]) for row in rows.tolist()]
+        children = [self._graph.records(self._graph.children(row)[:_TOLD_CHILDREN]) for row in rows.tolist()]
         return {
-            told["id"]: _told(
+            told["id"]: _tana_node(
                 told["id"],
                 told["name"],
                 told["description"],
@@ -57,88 +57,74 @@ class TanaAsRead:
                 told["modified"] or told["created"],
                 told["workspace"],
             )
-            for told, below in zip(self._graph.told(rows), children, strict=True)
+            for told, below in zip(self._graph.records(rows), children, strict=True)
         }
 
     def neighbours(self, ids: Collection[str], scores: Mapping[str, float], most: int) -> Neighbours:
-        """As `Reader.neighbours`: parents, children, references, fields, in both directions."""
+        """As `StoreReader.neighbours`: parents, children, references, fields, in both directions."""
         return self._graph.neighbours(ids, scores, most)
 
     def fields(self, ids: Collection[str]) -> dict[str, Fields]:
-        """As `Reader.fields`."""
+        """As `StoreReader.fields`."""
         found: dict[str, dict[str, list[str]]] = {}
         for node, values in self._graph.field_values(ids).items():
             for name, value in values:
                 found.setdefault(node, {}).setdefault(name, []).append(value)
         return {node: tuple((name, tuple(values)) for name, values in fields.items()) for node, fields in found.items()}
 
-    def search(self, topic: str, limit: int) -> dict[str, float]:
-        """As `Reader.search`: nodes whose names and descriptions hold at least half of the topic's words."""
-        asked = list(dict.fromkeys(topic_words(topic)))[:_MOST_WORDS]
+    def search(self, topic: "Question", limit: int) -> dict[str, float]:
+        """As `StoreReader.search`: nodes whose names and descriptions hold at least half of the topic's words."""
+        asked = topic.topic[:_MOST_WORDS]
         found = self._graph.holding(asked, (len(asked) + 1) // 2, limit) if asked else []
         return {node: _BELOW_MEMORIES * held / len(asked) for node, held in found}
 
-    def similarities(self, topic: str, nodes: Sequence[Node]) -> dict[str, float] | None:
-        """As `Reader.similarities`: the share of the topic's words."""
-        return _by_words(topic, nodes)
-
-    def named(self, topic: str) -> list[Candidate]:
-        """As `Reader.named`."""
-        found = self._graph.told(self._graph.names.near(topic))
-        return [Candidate(node["id"], node["name"], tuple(node["tags"] or ()), bool(node["tags"])) for node in found]
-
-    def newest(self, node: str) -> str:
-        """As `Reader.newest`: every node is its own newest version."""
-        return node
-
-    def history(self, ids: Collection[str]) -> dict[str, tuple[Node, ...]]:  # noqa: ARG002
-        """As `Reader.history`: Tana keeps none."""
-        return {}
+    def named(self, topic: "Question") -> list[Candidate]:
+        """As `StoreReader.named`."""
+        found = self._graph.records(self._graph.names.near(topic.text))
+        return [Candidate(node["id"], node["name"], bool(node["tags"])) for node in found]
 
     def things(self, names: Collection[str]) -> dict[str, list[str]]:
         """Tagged nodes by name, without case."""
         found: dict[str, list[str]] = {}
-        for node in self._graph.told(self._graph.names.exactly(names)):
+        for node in self._graph.records(self._graph.names.exactly(names)):
             if node["tags"]:
                 found.setdefault(node["folded"], []).append(node["id"])
         return found
 
 
-class LiveTana:
+class LiveTanaReader(TanaReader):
     """The workspace as it is now; where it cannot be asked any more, as it was last read."""
 
-    def __init__(self, client: "TanaClient", workspace: "Workspace", as_read: TanaAsRead) -> None:
-        self.backend = "live Tana"
-        self.warnings: list[str] = []
+    def __init__(self, client: "TanaClient", workspace: "Workspace", graph: TanaGraph) -> None:
+        super().__init__(graph)
+        self._backend_as_read, self.backend = self.backend, "live Tana"
         self._client = client
         self._workspace = workspace
-        self._as_read = as_read
         self._left = _MOST_REQUESTS
         self._outlines: dict[str, Outline] = {}
         """Nodes that were read."""
-        self._descriptions: dict[str, str] = {}
         self._seen: dict[str, Node] = {}
         """Nodes that others showed, by name and tags alone."""
         self._away = False
 
     def nodes(self, ids: Collection[str]) -> dict[str, Node]:
-        """As `Reader.nodes`; reads those that nobody showed yet."""
+        """As `StoreReader.nodes`; reads those that nobody showed yet."""
         if self._away:
-            return self._as_read.nodes(ids)
+            return super().nodes(ids)
         self._read([node for node in ids if node not in self._seen])
         if self._away:
-            return self._as_read.nodes(ids)
-        dated = self._as_read.nodes(ids)
+            return super().nodes(ids)
+        dated = super().nodes(ids)
         found = {}
         for node in ids:
             if outline := self._outlines.get(node):
                 known = dated.get(node)
                 children = [child.name for child in outline.children[:_TOLD_CHILDREN]]
                 dates = (known.created, known.modified) if known else (None, None)
-                found[node] = _told(
+                found[node] = _tana_node(
                     node,
                     outline.name,
-                    self._descriptions.get(node, ""),
+                    outline.description,
                     tag_names(outline),
                     children,
                     *dates,
@@ -149,11 +135,11 @@ class LiveTana:
         return found
 
     def neighbours(self, ids: Collection[str], scores: Mapping[str, float], most: int) -> Neighbours:
-        """As `Reader.neighbours`: children, fields and references of each node, what refers to the first few, and known parents."""
+        """As `StoreReader.neighbours`: children, fields and references of each node, what refers to the first few, and known parents."""
         if not self._away:
             self._read(ids)
         if self._away:
-            return self._as_read.neighbours(ids, scores, most)
+            return super().neighbours(ids, scores, most)
         links: list[Link] = []
         totals = {}
         for node in ids:
@@ -174,13 +160,13 @@ class LiveTana:
             links += own
         for node in list(ids)[:_MOST_LINKED]:
             links += [Link(node, found.id, "REFERENCE", forward=False) for found in self._search({"linksTo": [node]}, most)]
-        parents = self._as_read.neighbours(ids, scores, most).links
+        parents = super().neighbours(ids, scores, most).links
         links += [link for link in parents if link.relation == "CHILD" and not link.forward]
         return Neighbours(tuple(links), totals)
 
     def fields(self, ids: Collection[str]) -> dict[str, Fields]:
-        """As `Reader.fields`; of what was not read now, as last read."""
-        found = self._as_read.fields([node for node in ids if node not in self._outlines])
+        """As `StoreReader.fields`; of what was not read now, as last read."""
+        found = super().fields([node for node in ids if node not in self._outlines])
         for node in ids:
             if outline := self._outlines.get(node):
                 told = tuple(
@@ -189,68 +175,36 @@ class LiveTana:
                 found[node] = tuple((name, values) for name, values in told if values)
         return found
 
-    def search(self, topic: str, limit: int) -> dict[str, float]:
-        """As `Reader.search`: nodes that hold the topic, or some of its words."""
+    def search(self, topic: "Question", limit: int) -> dict[str, float]:
+        """As `StoreReader.search`: nodes that hold the topic, or some of its words."""
         if self._away:
-            return self._as_read.search(topic, limit)
-        asked = list(dict.fromkeys(topic_words(topic)))[:_MOST_WORDS]
-        found = {node.id: node for node in self._search({"textContains": topic[:200]}, limit)}
+            return super().search(topic, limit)
+        asked = topic.topic[:_MOST_WORDS]
+        found = {node.id: node for node in self._search({"textContains": topic.text[:200]}, limit)}
         if not found and len(asked) > 1:
             found |= {node.id: node for node in self._search({"or": [{"textContains": word} for word in asked]}, limit)}
         if self._away:
-            return self._as_read.search(topic, limit)
-        wanted = stems(topic)
-        near = {node: shared(wanted, f"{one.name} {one.description}") for node, one in found.items()}
+            return super().search(topic, limit)
+        near = {node: shared(topic.stems, f"{one.name} {one.description}") for node, one in found.items()}
         kept = sorted(((node, near[node]) for node in near if near[node] >= 0.5), key=lambda each: -each[1])
         return {node: _BELOW_MEMORIES * similarity for node, similarity in kept}
 
-    def similarities(self, topic: str, nodes: Sequence[Node]) -> dict[str, float] | None:
-        """As `Reader.similarities`: the share of the topic's words."""
-        return _by_words(topic, nodes)
-
-    def named(self, topic: str) -> list[Candidate]:
-        """As `Reader.named`."""
-        if self._away or len(topic) > LONGEST_NAME:
-            return self._as_read.named(topic)
-        found = self._search({"textContains": topic}, 20)
-        live = [
-            Candidate(node.id, plain_name(node.name), tuple(tag.name for tag in node.tags), bool(node.tags)) for node in found
-        ]
-        return live or self._as_read.named(topic)
-
-    def newest(self, node: str) -> str:
-        """As `Reader.newest`."""
-        return node
-
-    def history(self, ids: Collection[str]) -> dict[str, tuple[Node, ...]]:
-        """As `Reader.history`."""
-        return self._as_read.history(ids)
-
-    def things(self, names: Collection[str]) -> dict[str, list[str]]:
-        """Tagged nodes by name, as last read; a search a name would cost too much."""
-        return self._as_read.things(names)
+    def named(self, topic: "Question") -> list[Candidate]:
+        """As `StoreReader.named`."""
+        if self._away or len(topic.text) > LONGEST_NAME:
+            return super().named(topic)
+        found = self._search({"textContains": topic.text}, 20)
+        live = [Candidate(node.id, plain_name(node.name), bool(node.tags)) for node in found]
+        return live or super().named(topic)
 
     def _read(self, ids: Collection[str]) -> None:
         wanted = [node for node in ids if node not in self._outlines][: max(0, self._left)]
         self._left -= len(wanted)
-
-        def read(ask: "Callable[[], object]") -> object:
-            try:
-                return ask()
-            except TanaAwayError as error:
-                self._lose(error)
-            except TanaError:
-                return None
-            return None
-
-        waiting = {node: read(lambda node=node: self._client.begin_read(node)) for node in wanted}
-        for node, answer in waiting.items():
-            text = read(answer) if callable(answer) else None  # pyright: ignore[reportArgumentType]
-            if text is None:
+        for node, answer in {node: self._client.begin_read(node) for node in wanted}.items():
+            outline = self._ask(answer)
+            if outline is None:
                 continue
-            outline = read_node(text.markdown)  # pyright: ignore[reportAttributeAccessIssue]
             self._outlines[node] = outline
-            self._descriptions[node] = text.description  # pyright: ignore[reportAttributeAccessIssue]
             for child in outline.children:
                 if child.id:
                     self._see(child.id, child.name, tag_names(child))
@@ -263,31 +217,28 @@ class LiveTana:
         if self._away or self._left <= 0:
             return []
         self._left -= 1
-        try:
-            found = self._client.search(query, self._workspace.id, limit=min(100, limit))
-        except TanaAwayError as error:
-            self._lose(error)
-            return []
-        except TanaError:
-            return []
+        found = self._ask(lambda: self._client.search(query, self._workspace.id, limit=min(100, limit))) or []
         for node in found:
             self._see(node.id, plain_name(node.name), tuple(tag.name for tag in node.tags))
         return found
 
     def _see(self, node: str, name: str, tags: Sequence[str]) -> None:
-        self._seen.setdefault(node, _told(node, name, "", tags, (), None, None, self._workspace.name))
+        self._seen.setdefault(node, _tana_node(node, name, "", tags, (), None, None, self._workspace.name))
 
-    def _lose(self, error: TanaError) -> None:
-        if not self._away:
-            self._away = True
-            self.backend = self._as_read.backend
-            self.warnings.append(f"{error} What was last read answers instead.")
+    def _ask(self, question: "Callable[[], Answer]") -> "Answer | None":
+        """What Tana answers; None where it refuses, or is away and from then on is not asked again."""
+        try:
+            return question()
+        except TanaError as error:
+            if isinstance(error, TanaAwayError) and not self._away:
+                self._away = True
+                self.backend = self._backend_as_read
+                self.warnings.append(f"{error} What was last read answers instead.")
+            return None
 
 
-def _told(node, name, description, tags, children, created, modified, workspace) -> Node:
-    content = "\n".join(
-        [description, *(f"- {child}" for child in children)] if description else [f"- {child}" for child in children]
-    )
+def _tana_node(node, name, description, tags, children, created, modified, workspace) -> Node:
+    content = "\n".join([*filter(None, [description]), *(f"- {child}" for child in children)])
     return Node(
         node,
         name or node,
@@ -299,8 +250,3 @@ def _told(node, name, description, tags, children, created, modified, workspace)
         modified,
         source=f"tana:{workspace}",
     )
-
-
-def _by_words(topic: str, nodes: Sequence[Node]) -> dict[str, float]:
-    asked = stems(topic)
-    return {node.id: shared(asked, f"{node.name} {node.content}") for node in nodes}

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from memory_assets.context.model import Link, Neighbours
 from memory_assets.context.names import Names
-from memory_assets.context.neighbourhood import told_links
+from memory_assets.context.neighbourhood import choose_links
 from memory_assets.recall.graph_view import Links
 from memory_assets.recall.grouping import Grouping
 
@@ -76,7 +76,7 @@ class TanaGraph:
         """Ids of nodes."""
         return self.nodes["id"].take(pa.array(rows)).to_pylist()
 
-    def told(self, rows: "Rows") -> list[dict[str, Any]]:
+    def records(self, rows: "Rows") -> list[dict[str, Any]]:
         """Nodes with all that is known of them."""
         return self.nodes.take(pa.array(rows)).to_pylist()
 
@@ -88,7 +88,7 @@ class TanaGraph:
         return ends["target"][linked[np.argsort(ends["row"][linked])]]
 
     def neighbours(self, ids: Collection[str], scores: Mapping[str, float], most: int) -> Neighbours:
-        """The links from nodes, as `Reader.neighbours` gives them; a parent that hangs below nothing holds everything, and is left out."""
+        """As `StoreReader.neighbours`; a parent that hangs below nothing holds everything, and is left out."""
         asked = self.rows(ids)
         ends = self.ends.columns
         (out_of, out), (into, back) = self.ends.outgoing(asked), self.ends.incoming(asked)
@@ -104,7 +104,7 @@ class TanaGraph:
             if node in self._row:
                 score[self._row[node]] = similarity
         relevant = [-score[target], ends["child"][found], -self.modified[target], target]
-        chosen, sizes = told_links(place, target, [row, backwards], relevant, most)
+        chosen, sizes = choose_links(place, target, [row, backwards], relevant, most)
         told = self.links.take(pa.array(row[chosen]))
         columns = [self.ids(asked[place[chosen]]), self.ids(target[chosen]), told["relation"].to_pylist()]
         links = [

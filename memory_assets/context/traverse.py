@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from memory_assets.context.model import CONTRADICTING, Link, Reached
+from memory_assets.context.model import CONTRADICTING, Link, Visit
 
 if TYPE_CHECKING:
     from memory_assets.context.lenses import Lens
-    from memory_assets.context.reader import Reader
+    from memory_assets.context.store import StoreReader
 
 MOST_CHILDREN = 500
 """Neighbours from which a node is sampled (seed 004, edge cases)."""
@@ -25,33 +25,24 @@ _MOST_FRONTIER = 150
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """What was reached, nearest first, and of which nodes only a sample of the neighbours was."""
+    """The nodes that a walk came to, nearest first, and those of which it followed only a sample of the neighbours."""
 
-    reached: dict[str, Reached]
+    visits: dict[str, Visit]
     sampled: dict[str, int]
     """Node -> how many neighbours it has."""
 
 
-def walk(reader: "Reader", starts: Iterable[str], depth: int, lens: "Lens", scores: Mapping[str, float], most: int) -> Walk:
+def walk(reader: "StoreReader", starts: Iterable[str], depth: int, lens: "Lens", scores: Mapping[str, float], most: int) -> Walk:
     """Walk up to `depth` links away from the starts over the relations that the lens follows.
 
-    Args:
-        reader: where the links are.
-        starts: ids of nodes.
-        depth: 0 stays at the starts.
-        lens: what is followed.
-        scores: similarity of nodes to the topic, where it is known: what is sampled first.
-        most: nodes that are kept.
-
-    Raises:
-        StoreError: the store cannot be read.
+    `scores` are similarities to the topic, where they are known: what is sampled first. At most `most` nodes are kept.
     """
-    reached = {start: Reached(0) for start in starts}
+    visits = {start: Visit(0) for start in starts}
     against: defaultdict[str, list[Link]] = defaultdict(list)
     sampled: dict[str, int] = {}
-    frontier = list(reached)
+    frontier = list(visits)
     for hops in range(1, depth + 1):
-        if not frontier or len(reached) >= most:
+        if not frontier or len(visits) >= most:
             break
         neighbours = reader.neighbours(frontier, scores, SAMPLE)
         sampled |= {node: total for node, total in neighbours.totals.items() if total >= MOST_CHILDREN}
@@ -59,17 +50,17 @@ def walk(reader: "Reader", starts: Iterable[str], depth: int, lens: "Lens", scor
         for link in neighbours.links:
             if link.relation in CONTRADICTING:
                 against[link.origin if link.forward or link.relation == "CONTRADICTS" else link.target].append(link)
-            if link.target in reached or not lens.follows_link(link):
+            if link.target in visits or not lens.follows_link(link):
                 continue
             known = best.get(link.target)
             if known is None or _worth(link, scores, lens) > _worth(known, scores, lens):
                 best[link.target] = link
         ordered = sorted(best.values(), key=lambda link: (_worth(link, scores, lens), link.target), reverse=True)
-        for link in ordered[: most - len(reached)]:
-            reached[link.target] = Reached(hops, (*reached[link.origin].path, link))
-        frontier = [link.target for link in ordered[:_MOST_FRONTIER] if link.target in reached]
+        for link in ordered[: most - len(visits)]:
+            visits[link.target] = Visit(hops, (*visits[link.origin].path, link))
+        frontier = [link.target for link in ordered[:_MOST_FRONTIER] if link.target in visits]
     return Walk(
-        {node: replace(place, contradicting=tuple(dict.fromkeys(against[node]))) for node, place in reached.items()}, sampled
+        {node: replace(place, contradicting=tuple(dict.fromkeys(against[node]))) for node, place in visits.items()}, sampled
     )
 
 

@@ -1,8 +1,9 @@
-"""Assembles the Definitions from what it is given."""
+"""Assembles the Definitions from a resource."""
 
 import dagster as dg
 
 from memory_assets.defs import assets
+from memory_assets.defs.assets import keeping
 from memory_assets.defs.checks import build_checks
 from memory_assets.defs.jobs import JOBS
 from memory_assets.defs.resources import MemoryResource
@@ -21,9 +22,9 @@ def build_defs(memory: MemoryResource) -> dg.Definitions:
     zone = display_zone(None, configured=settings.timezone, geoip_url=settings.geoip_url)
     return dg.Definitions(
         assets=dg.load_assets_from_package_module(assets, include_specs=True),
-        asset_checks=build_checks(),
+        asset_checks=[*build_checks(), keeping.newest_backup_restores],
         jobs=JOBS,
-        schedules=build_schedules(zone.key),
+        schedules=build_schedules(zone.key, settings.backup_every),
         sensors=SENSORS,
         resources={"memory": memory},
         executor=dg.in_process_executor,

@@ -1,7 +1,7 @@
-"""How a step fails: what can pass is tried again a few times, what cannot is told in one sentence and not tried again.
+"""How a step fails: a transient error is retried a few times; any other error becomes one sentence and is not retried.
 
-The process that dies is another matter: the instance's `run_retries` take up its run (`dagster.yaml`). No message of a foreign
-exception is recorded, because it may quote what it choked on: a row, a text, a value.
+If the process dies, the instance's `run_retries` start its run again (`dagster.yaml`). The message of a foreign exception is not
+recorded, because it may quote a row, a text or a value.
 """
 
 import traceback
@@ -20,8 +20,8 @@ Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
 
-def told(step: Callable[Given, Result]) -> Callable[Given, Result]:
-    """Sort what `step` raises.
+def translate_errors(step: Callable[Given, Result]) -> Callable[Given, Result]:
+    """Turn the exceptions of `step` into Dagster's.
 
     Raises:
         dagster.RetryRequested: another process holds a lock longer than the bounded wait, or the embedder does not answer.
@@ -29,11 +29,11 @@ def told(step: Callable[Given, Result]) -> Callable[Given, Result]:
     """
 
     @wraps(step)
-    def sorted_out(*given: Given.args, **named: Given.kwargs) -> Result:
+    def translated(*given: Given.args, **named: Given.kwargs) -> Result:
         try:
             return step(*given, **named)
         except MemoryAssetsError as error:
-            if _can_pass(error):
+            if _is_transient(error):
                 raise dg.RetryRequested(_RETRIES, _PAUSE_SECONDS) from error
             raise dg.Failure(str(error), allow_retries=False) from None
         except Exception as error:  # noqa: BLE001 - whatever it is, its message is not recorded
@@ -44,10 +44,10 @@ def told(step: Callable[Given, Result]) -> Callable[Given, Result]:
                 allow_retries=False,
             ) from None
 
-    return sorted_out
+    return translated
 
 
-def _can_pass(error: MemoryAssetsError) -> bool:
+def _is_transient(error: MemoryAssetsError) -> bool:
     from memory_assets.language.embedders.protocol import EmbedderAwayError
 
     return isinstance(error, StoreBusyError | EmbedderAwayError)

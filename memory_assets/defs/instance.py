@@ -3,6 +3,7 @@
 Belongs here: the folder. What is kept in it, and for how long, belongs to `memory_assets.defs.upkeep`.
 """
 
+import logging
 import os
 import shutil
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from memory_assets.privacy import close_to_others, keep_private
 from memory_assets.settings import Settings, load_settings
 from memory_assets.stores.files import replace_file
 
+_log = logging.getLogger(__name__)
 _CONFIG = files("memory_assets.defs").joinpath("dagster.yaml")
 _OURS = "# memory_assets:"
 """How the configuration of a folder begins that this project set up."""
@@ -27,10 +29,10 @@ _OLD = "# Dagster's own bookkeeping for memory_assets"
 def instance_home(settings: Settings) -> Path:
     """`DAGSTER_HOME` where it is set up by this project or still empty, else the folder `dagster` in the data folder.
 
-    So a variable that another project has set is left alone, and so is its instance.
+    So the instance of another project is left alone; `open_instance` says so.
     """
     named = os.environ.get("DAGSTER_HOME")
-    if named and Path(named).is_absolute() and (_is_ours(Path(named)) or not _is_used(Path(named))):
+    if named and Path(named).is_absolute() and (_begins(Path(named), _OURS, _OLD) or not _is_used(Path(named))):
         return Path(named)
     return settings.data_dir / "dagster"
 
@@ -43,6 +45,14 @@ def open_instance(settings: Settings) -> Iterator[dg.DagsterInstance]:
         StoreError: its folder cannot be made.
     """
     home = instance_home(settings)
+    named = os.environ.get("DAGSTER_HOME")
+    if named and Path(named) != home:
+        _log.warning(
+            "memory: DAGSTER_HOME=%s is not used (%s); Dagster's records are in %s.",
+            named,
+            f"its dagster.yaml does not begin with {_OURS!r}" if Path(named).is_absolute() else "the path is not absolute",
+            home,
+        )
     if _begins(home, _OLD):
         shutil.rmtree(home)
     if not (home / "dagster.yaml").exists():
@@ -63,15 +73,11 @@ def is_set_up(settings: Settings) -> bool:
     return (instance_home(settings) / "dagster.yaml").exists()
 
 
-def _is_ours(home: Path) -> bool:
-    return _begins(home, _OURS) or _begins(home, _OLD)
-
-
 def _is_used(home: Path) -> bool:
     return home.exists() and (not home.is_dir() or any(home.iterdir()))
 
 
-def _begins(home: Path, words: str) -> bool:
+def _begins(home: Path, *words: str) -> bool:
     try:
         return (home / "dagster.yaml").read_text(encoding="utf-8").startswith(words)
     except (OSError, ValueError):

@@ -15,9 +15,9 @@ TENANTS = dg.DynamicPartitionsDefinition(name=PARTITION_SET)
 
 @contextmanager
 def partitioned_checks() -> Iterator[None]:
-    """Where checks are given `TENANTS`, which Dagster 1.13 has in preview and warns of.
+    """Silence Dagster 1.13's preview warning about partitioned checks.
 
-    Without it one tenant's result of a check would be overwritten by the next tenant's.
+    Without partitions, a tenant's result of a check would overwrite the previous tenant's.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dg.PreviewWarning)

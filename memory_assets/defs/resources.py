@@ -1,7 +1,4 @@
-"""What assets, checks and sensors use: a tenant's stores, opened from the settings of the process.
-
-Belongs here: resources. Paths, keys and weights belong to `memory_assets.settings`.
-"""
+"""The resource of assets, checks and sensors: a tenant's stores, opened from the settings of the process."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -11,7 +8,6 @@ from typing import TYPE_CHECKING
 import dagster as dg
 from pydantic import PrivateAttr
 
-from memory_assets.defs.settled import Settling
 from memory_assets.defs.upkeep import shown_alive
 from memory_assets.errors import SettingsError
 from memory_assets.settings import Settings, load_settings
@@ -29,27 +25,22 @@ class MemoryResource(dg.ConfigurableResource):
     data_dir: str | None = None
     tenant: str | None = None
     _opened: dict[str, Tenant] = PrivateAttr(default_factory=dict)
-    """By name: what the steps of a run share, so that each table is opened once."""
-    _settling: dict[str, Settling] = PrivateAttr(default_factory=dict)
-    """By tenant: what a run found settled."""
+    """By name; the steps of a run share them, so that each table is opened once."""
     _ahead: "dict[str, AheadEmbedder]" = PrivateAttr(default_factory=dict)
-    """By tenant: what embeds for a run while its language step works."""
+    """By tenant; each embeds while the language step works."""
     _readers: "dict[str, Workers]" = PrivateAttr(default_factory=dict)
-    """By tenant: what loads the pipeline in a process of its own while the steps before the language step work."""
+    """By tenant; each loads the pipeline in a process of its own before the language step begins."""
 
     @contextmanager
     def yield_for_execution(self, context: dg.InitResourceContext) -> "Iterator[MemoryResource]":
-        """Serve a run: it is seen to be alive as long as its process is."""
+        """Serve a run, and show that its process is alive."""
         if context.run is None or context.instance is None:
             yield self
             return
         with shown_alive(context.instance, context.run.run_id):
             try:
                 yield self
-                for settling in self._settling.values():
-                    settling.close()
             finally:
-                self._settling.clear()
                 for embedder in self._ahead.values():
                     embedder.stop()
                 for reader in self._readers.values():
@@ -68,32 +59,27 @@ class MemoryResource(dg.ConfigurableResource):
             self._opened[tenant] = Tenant(self.settings(), tenant)
         return self._opened[tenant]
 
-    def settling(self, tenant: Tenant) -> Settling:
-        """What this run finds settled, and leaves so."""
-        if tenant.name not in self._settling:
-            self._settling[tenant.name] = Settling(tenant, lambda: self._prepare_reader(tenant))
-        return self._settling[tenant.name]
+    def open_for(self, context: dg.AssetExecutionContext | dg.AssetCheckExecutionContext) -> Tenant:
+        """The tenant whose partition a step runs for; that of the settings if the run was started without a partition."""
+        return self.open(context.partition_key if context.has_partition_key else self.settings().tenant)
 
-    def _prepare_reader(self, tenant: Tenant) -> None:
-        """Have the pipeline loaded by the time the language step is reached, where there is a core to spare.
-
-        That step tells what is wrong with it.
-        """
+    def prepare_reader(self, tenant: Tenant) -> None:
+        """Load the pipeline in another process until the language step needs it. That step reports what is wrong with it."""
         if (os.cpu_count() or 1) == 1:
             return
         from memory_assets.language.workers import Workers
 
         with suppress(SettingsError):
-            if not tenant.analyzer.is_loaded:
+            if tenant.name not in self._readers and not tenant.analyzer.is_loaded:
                 self._readers[tenant.name] = Workers(tenant.analyzer)
 
     def reader(self, tenant: Tenant) -> "Workers | None":
-        """What has loaded the pipeline for this run's language step, until that has used it."""
+        """The process that has loaded the pipeline for this run's language step; None after the step has used it."""
         reader = self._readers.get(tenant.name)
         return None if reader and reader.closed else reader
 
     def embed_ahead(self, tenant: Tenant, texts: Sequence[str]) -> None:
-        """Begin to embed what this run's language step is about to read; a step of another process does without."""
+        """Begin to embed the texts that this run's language step is about to read."""
         from memory_assets.ingest.ahead import AheadEmbedder
         from memory_assets.language.embedders import spec_to_move_to
 

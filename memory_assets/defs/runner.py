@@ -1,13 +1,17 @@
-"""Runs the `remember` job in this process, for `memory run`, and tells what each step did.
+"""Runs a job in this process, for `memory run`, and tells what each step did.
 
 However it ends, Dagster knows: a run that is interrupted is canceled, so that no sensor and no later run waits for it.
 """
 
 import logging
+import os
+import signal
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from socket import socketpair
+from threading import Timer, current_thread, main_thread
 from typing import Any
 from uuid import uuid4
 
@@ -20,57 +24,58 @@ from memory_assets.defs.partitions import PARTITION_SET
 from memory_assets.defs.resources import MemoryResource
 from memory_assets.defs.upkeep import end_dead_runs, forget_tenant, sweep_runs
 from memory_assets.errors import MemoryAssetsError, NotFoundError, StoreError
-from memory_assets.operations.run import FailedCheck, Ran, StepReport
 from memory_assets.settings import Settings
-from memory_assets.tenants import Tenant, sweep_deleted
+from memory_assets.tenants import Tenant
 
-_INTERRUPTIONS = ("DagsterExecutionInterruptedError", "KeyboardInterrupt")
+logging.getLogger("sqlalchemy.pool").setLevel(logging.CRITICAL)  # it logs a traceback where a signal interrupts a rollback
 
+_AGAIN_SECONDS = 0.05
 
 OnMessage = Callable[[str, str], None]
-"""Told (asset, message) when a step starts, whenever it says how far it is, and when it waits to be tried again."""
-OnReport = Callable[[StepReport], None]
-"""Told when an asset has been materialised."""
+"""Told (step, message) when a step starts, whenever it says how far it is, and when it waits to be tried again."""
+OnReport = Callable[[str, dict[str, Any]], None]
+"""Told (asset, metadata) when an asset has been materialised."""
 
 
-def run_remember(tenant: Tenant, on_message: OnMessage, on_report: OnReport, gone: Sequence[Path] = ()) -> Ran:
-    """Materialise everything from the sources to the scores for one tenant.
-
-    Args:
-        tenant: whose sources and stores.
-        on_message: told what the steps say.
-        on_report: told what each step did.
-        gone: source folders and files that are gone for good; their memories rest.
+def run_job(tenant: Tenant, job: str, on_message: OnMessage, on_report: OnReport) -> list[dg.AssetCheckEvaluation]:
+    """Run a job for one tenant in this process; return what the checks found.
 
     Raises:
-        NotFoundError: nothing was ever read from one of `gone`, and nothing was run; or the tenant was deleted during the run.
+        NotFoundError: the tenant was deleted during the run.
         MemoryAssetsError: a step failed; what the steps before it wrote stays, and the next run goes on from there.
         KeyboardInterrupt: it was interrupted; the run is canceled in Dagster too.
+        StoreError: Dagster's records cannot be written, because the disk is full or read-only.
     """
-    if gone:
-        from memory_assets.ingest.scans import let_go
+    with _noticed_signals() as is_interrupted:
+        try:
+            return _run_job(tenant, job, _listener(on_message, on_report), is_interrupted)
+        except BaseException as error:
+            if is_interrupted():
+                raise KeyboardInterrupt from None
+            if isinstance(error, DBAPIError | sqlite3.OperationalError):
+                reason = str(error.orig if isinstance(error, DBAPIError) else error)
+                raise StoreError(
+                    f"Dagster's records cannot be written ({reason}); make room, and run the command again."
+                ) from error
+            raise
 
-        for path in gone:
-            let_go(tenant.catalog, path)
-    reports: dict[str, dict[str, Any]] = {}
 
-    def keep(step: StepReport) -> None:
-        reports[step.asset] = step.metadata
-        on_report(step)
-
+def _run_job(
+    tenant: Tenant, job: str, console: dg.LoggerDefinition, is_interrupted: Callable[[], bool]
+) -> list[dg.AssetCheckEvaluation]:
     memory = MemoryResource(data_dir=str(tenant.settings.data_dir), tenant=tenant.settings.tenant)
-    listening = dg.Definitions.merge(build_defs(memory), dg.Definitions(loggers={"console": _listener(on_message, keep)}))
+    listening = dg.Definitions.merge(build_defs(memory), dg.Definitions(loggers={"console": console}))
     run_id = str(uuid4())
-    sweep_deleted(tenant.settings)
-    with _writable(), open_instance(tenant.settings) as instance:
+    with open_instance(tenant.settings) as instance:
         end_dead_runs(instance)
         instance.add_dynamic_partitions(PARTITION_SET, [tenant.name])
-        with _ended(instance, run_id):
-            result = listening.resolve_job_def("remember").execute_in_process(
+        try:
+            result = listening.resolve_job_def(job).execute_in_process(
                 run_id=run_id,
                 instance=instance,
                 partition_key=tenant.name,
                 raise_on_error=False,
+                tags={"launched_by": "memory run"},
                 run_config={"loggers": {"console": {}}},
             )
             if not tenant.exists:
@@ -79,32 +84,51 @@ def run_remember(tenant: Tenant, on_message: OnMessage, on_report: OnReport, gon
                     f"The tenant {tenant.name!r} was deleted while this run was under way; nothing of it was kept."
                 )
             _raise_failure(result)
+        except BaseException as error:
+            run = instance.get_run_by_id(run_id)
+            if run and (isinstance(error, KeyboardInterrupt) or is_interrupted() or not run.is_finished):
+                instance.report_run_canceled(run, "Interrupted.")
+            raise
         sweep_runs(instance)
-    failed = tuple(
-        FailedCheck(
-            name=each.check_name,
-            asset=each.asset_key.to_user_string(),
-            faults=int(str(each.metadata["faults"].value)),
-            mend=each.description or "",
-        )
-        for each in result.get_asset_check_evaluations()
-        if not each.passed
-    )
-    return Ran(assets=reports, failed_checks=failed)
+    return list(result.get_asset_check_evaluations())
 
 
 @contextmanager
-def _writable() -> Iterator[None]:
-    """Say in a sentence that Dagster's records cannot be written.
+def _noticed_signals() -> Iterator[Callable[[], bool]]:
+    """A predicate that says whether SIGINT or SIGTERM arrived, whatever became of it.
 
-    Raises:
-        StoreError: they cannot, because the disk is full or read-only.
+    Dagster and SQLAlchemy turn an interruption into failures of many kinds. Python writes the number of each signal to the wakeup
+    descriptor before it calls a handler.
     """
+    if current_thread() is not main_thread():
+        yield lambda: False
+        return
+    received, sent = socketpair()
+    received.setblocking(False)
+    sent.setblocking(False)
+    seen = bytearray()
+
+    def is_interrupted() -> bool:
+        with suppress(BlockingIOError):
+            seen.extend(received.recv(64))
+        return signal.SIGINT in seen or signal.SIGTERM in seen
+
+    def deliver_again(unraisable: "sys.UnraisableHookArgs") -> None:
+        """An interruption that is raised where nobody can catch it, such as in a weak reference's callback, is lost otherwise."""
+        if is_interrupted():
+            Timer(_AGAIN_SECONDS, os.kill, (os.getpid(), signal.SIGINT)).start()
+        else:
+            hook(unraisable)
+
+    hook, sys.unraisablehook = sys.unraisablehook, deliver_again
+    before = signal.set_wakeup_fd(sent.fileno(), warn_on_full_buffer=False)
     try:
-        yield
-    except (DBAPIError, sqlite3.OperationalError) as error:
-        reason = str(error.orig if isinstance(error, DBAPIError) else error)
-        raise StoreError(f"Dagster's records cannot be written ({reason}); make room, and run the command again.") from error
+        yield is_interrupted
+    finally:
+        sys.unraisablehook = hook
+        signal.set_wakeup_fd(before)
+        received.close()
+        sent.close()
 
 
 def forget_everywhere(settings: Settings, tenant: str) -> None:
@@ -114,27 +138,15 @@ def forget_everywhere(settings: Settings, tenant: str) -> None:
             forget_tenant(instance, tenant)
 
 
-@contextmanager
-def _ended(instance: dg.DagsterInstance, run_id: str) -> Iterator[None]:
-    """Whatever interrupts the run, Dagster records it as canceled."""
-    try:
-        yield
-    except BaseException as error:
-        run = instance.get_run_by_id(run_id)
-        if run and (isinstance(error, KeyboardInterrupt) or not run.is_finished):
-            instance.report_run_canceled(run, "Interrupted.")
-        raise
-
-
 def _raise_failure(result: dg.ExecuteInProcessResult) -> None:
+    """Raise what a step failed by; a blocking check that failed is told with the other checks."""
     for event in result.all_events:
-        if not event.is_step_failure:
-            continue
-        failure = event.step_failure_data
-        if failure.error and failure.error.cls_name in _INTERRUPTIONS:
-            raise KeyboardInterrupt
-        said = failure.user_failure_data and failure.user_failure_data.description
-        raise MemoryAssetsError(f"The step {event.step_key} failed: {said or _cause(failure.error)}")
+        if event.is_step_failure:
+            failure = event.step_failure_data
+            if failure.error and failure.error.cls_name == "DagsterAssetCheckFailedError":
+                return
+            said = failure.user_failure_data and failure.user_failure_data.description
+            raise MemoryAssetsError(f"The step {event.step_key} failed: {said or _cause(failure.error)}")
     if not result.success:
         raise MemoryAssetsError("The run failed outside of its steps; look at it in Dagster's UI, or run it again.")
 
@@ -162,7 +174,7 @@ def _listener(on_message: OnMessage, on_report: OnReport) -> dg.LoggerDefinition
             elif event.is_step_materialization:
                 metadata = event.materialization.metadata
                 values = {name: value.value for name, value in metadata.items()}
-                on_report(StepReport(asset=event.asset_key.to_user_string(), metadata=values))
+                on_report(event.asset_key.to_user_string(), values)
 
     def console(_context: dg.InitLoggerContext) -> logging.Logger:
         logger = logging.Logger("memory_run")

@@ -1,20 +1,19 @@
-"""Sensors: they notice what changes outside of Dagster and ask for runs until a run has taken it in.
+"""Sensors: they notice changes outside of Dagster and request runs until one has succeeded.
 
-Belongs here: which inputs there are and how cheaply a tick looks at them: by `stat`, opening nothing that looks as it did when it
-was last taken in. What counts as taken in is the business of `memory_assets.defs.reached`. Nothing is created by looking: a tenant
-that does not exist is not asked for. See docs/decisions/0001-sensors-ask-for-runs.md.
+A tick compares inputs by `stat` and opens only what changed. `memory_assets.defs.run_requests` decides whether to request a run. A tick
+creates nothing; a tenant that does not exist gets no run. See docs/decisions/0001-sensors-ask-for-runs.md.
 """
 
 import hashlib
 import json
 import random
 from base64 import urlsafe_b64encode
-from collections.abc import Callable
 from hashlib import blake2b
 from pathlib import Path
 from time import monotonic
 
 import dagster as dg
+from dagster._core.definitions.data_version import DATA_VERSION_TAG
 
 from memory_assets.defs.assets.curation import silo_backlog
 from memory_assets.defs.assets.memory import stored_memories
@@ -22,11 +21,11 @@ from memory_assets.defs.assets.sources import learning_entries, seed_entries, si
 from memory_assets.defs.assets.tana import tana_learnings
 from memory_assets.defs.jobs import backlog, mirror_tana, reflect, remember
 from memory_assets.defs.partitions import PARTITION_SET, TENANTS
-from memory_assets.defs.reached import next_run
 from memory_assets.defs.resources import MemoryResource
+from memory_assets.defs.run_requests import next_run
 from memory_assets.defs.upkeep import end_dead_runs, forget_tenant, sweep_runs
 from memory_assets.errors import MemoryAssetsError
-from memory_assets.ingest.stamps import ABSENT, disk_stamp, source_stamp, stored_stamp
+from memory_assets.ingest.stamps import ABSENT, disk_stamp, source_paths, source_stamp, stored_stamp
 from memory_assets.models import Source
 from memory_assets.privacy import close_to_others
 from memory_assets.settings import Settings
@@ -42,18 +41,17 @@ _HOUR_SECONDS = 3600
 _TANA_SECONDS = 30
 _TANA_PATIENCE_S = 1.0
 _BUDGET_SECONDS = 0.5
-"""How long a tick opens stores; the tenants it did not get to come next time."""
+"""How long a tick opens stores; the other tenants come with the next tick."""
 _DIGEST_BYTES = 6
-"""So that of a thousand tenants one change in 10^11 is taken for settled that is not."""
+"""With a thousand tenants, one change in 10^11 is missed."""
 _MOST_REQUESTS = 25
-"""Runs asked for in one tick: making the record of each takes Dagster about a tenth of a second."""
+"""Runs requested in one tick: Dagster takes about a tenth of a second to record each."""
 
 
 def _source_sensor(
     name: str,
     asset: dg.AssetsDefinition,
     source: Source,
-    path_of: Callable[[Settings], Path],
     what: str,
     *,
     job: str = remember.name,
@@ -68,12 +66,11 @@ def _source_sensor(
     )
     def evaluate(context: dg.SensorEvaluationContext, memory: MemoryResource) -> dg.SensorResult | dg.SkipReason:
         end_dead_runs(context.instance)
-        settings = memory.settings()
-        tenant = Tenant(settings)
-        path = path_of(settings)
+        tenant = Tenant(memory.settings())
+        path = source_paths(tenant.settings)[source]
         if not tenant.exists:
             return dg.SkipReason(f"There is no tenant {tenant.name!r} yet; `memory run` makes it.")
-        stamp = source_stamp(tenant, source, path)
+        stamp = source_stamp(tenant, source)
         cursor = json.dumps({tenant.name: stamp})
         if cursor == context.cursor or (stamp == ABSENT and not context.cursor):
             return dg.SkipReason(f"Nothing changed below {path}.")
@@ -81,7 +78,9 @@ def _source_sensor(
         match step:
             case dg.RunRequest():
                 add = TENANTS.build_add_request([tenant.name])
-                return dg.SensorResult(run_requests=[step], dynamic_partitions_requests=[add])
+                (given,) = asset.dependency_keys
+                state = dg.AssetMaterialization(given, metadata={"path": str(path)}, tags={DATA_VERSION_TAG: stamp})
+                return dg.SensorResult(run_requests=[step], dynamic_partitions_requests=[add], asset_events=[state])
             case None:
                 return dg.SensorResult(skip_reason=f"What changed below {path} is taken in.", cursor=cursor)
         return step
@@ -96,12 +95,10 @@ def _source_sensor(
     description="Runs `reflect` when memories or relations were stored directly.",
 )
 def stored_memories_sensor(context: dg.SensorEvaluationContext, memory: MemoryResource) -> dg.SensorResult | dg.SkipReason:
-    """Ask for a run of each tenant whose tables differ from what its graph was built from.
+    """Request a run for each tenant whose tables differ from those that its graph was built from.
 
-    The cursor holds a short digest of the `disk_stamp` of each tenant that needs no run, in any order and without a name, so that a
-    thousand tenants do not write a long text with every tick.
-
-    A tenant whose tables cannot be read is asked for too: its run fails, in its own name, and nobody else's does.
+    The cursor holds a short digest of the `disk_stamp` of each tenant that needs no run, so that it stays short for a thousand
+    tenants. A tenant whose tables cannot be read gets a run too: that run fails, and no other tenant's does.
     """
     end_dead_runs(context.instance)
     settings = memory.settings()
@@ -162,14 +159,14 @@ def _next_reflection(
     description="Runs `mirror_tana` when changes wait and Tana answers, and with tanaIntegration.autoSync when seed.json changes.",
 )
 def tana_sensor(context: dg.SensorEvaluationContext, memory: MemoryResource) -> dg.SensorResult | dg.SkipReason:
-    """Look at file and queue first: Tana is asked only if there is something for it, and left alone longer after each failure."""
+    """Look at file and queue first. Tana is asked only if changes wait for it, and later after each failure."""
     settings = memory.settings()
     tenant = Tenant(settings)
     said = integration(settings)
     if said.enabled is False or not tenant.exists:
         return dg.SkipReason("pai-seed wants no Tana." if said.enabled is False else f"There is no tenant {tenant.name!r} yet.")
     waiting = sorted(Ledger(tenant.folder).queued().items())
-    stamp = source_stamp(tenant, Source.PAI_SEED, settings.pai_seed) if said.automatic else ""
+    stamp = source_stamp(tenant, Source.PAI_SEED) if said.automatic else ""
     if not waiting and stamp in (context.cursor or "", ABSENT):
         return dg.SkipReason("Nothing waits for Tana.")
     wanted = hashlib.sha256(json.dumps([stamp, waiting]).encode()).hexdigest()[:32]
@@ -192,7 +189,7 @@ def tana_sensor(context: dg.SensorEvaluationContext, memory: MemoryResource) -> 
     description="Deletes what Dagster keeps of old runs and of deleted tenants, and closes its folder to others.",
 )
 def housekeeping_sensor(context: dg.SensorEvaluationContext, memory: MemoryResource) -> dg.SkipReason:
-    """Start no run; everything is done in the tick."""
+    """Do everything in the tick; start no run."""
     settings = memory.settings()
     instance = context.instance
     gone = set(instance.get_dynamic_partitions(PARTITION_SET)) - set(tenant_names(settings))
@@ -205,26 +202,13 @@ def housekeeping_sensor(context: dg.SensorEvaluationContext, memory: MemoryResou
 
 
 SENSORS = [
-    _source_sensor(
-        "silo_files_sensor",
-        silo_files,
-        Source.CLAUDE_SILO,
-        lambda settings: settings.claude_projects_dir,
-        "Claude Code's memory files",
-    ),
-    _source_sensor("seed_sensor", seed_entries, Source.PAI_SEED, lambda settings: settings.pai_seed, "the entries of seed.json"),
-    _source_sensor(
-        "learning_sensor",
-        learning_entries,
-        Source.PAI_LEARNING,
-        lambda settings: settings.pai_learning_dir,
-        "the homes of the LEARNING store",
-    ),
+    _source_sensor("silo_files_sensor", silo_files, Source.CLAUDE_SILO, "Claude Code's memory files"),
+    _source_sensor("seed_sensor", seed_entries, Source.PAI_SEED, "the entries of seed.json"),
+    _source_sensor("learning_sensor", learning_entries, Source.PAI_LEARNING, "the homes of the LEARNING store"),
     _source_sensor(
         "backlog_sensor",
         silo_backlog,
         Source.CLAUDE_SILO,
-        lambda settings: settings.claude_projects_dir,
         "Claude Code's memory files, to nudge: it counts what waits for `memory learn`, and proposes and applies nothing,",
         job=backlog.name,
         interval=_NUDGE_SECONDS,

@@ -1,6 +1,6 @@
-"""What Dagster keeps about runs, and its end: runs that died, runs too many, and everything of a tenant that was deleted.
+"""Retention of Dagster's records: dead runs end, old runs and the records of deleted tenants are deleted.
 
-Run records hold no text of a memory, only counts, ids and kinds; they are bounded all the same.
+Run records hold counts, ids and kinds, and no text of a memory.
 """
 
 import fcntl
@@ -33,7 +33,7 @@ FINISHED = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.Dagster
 
 @contextmanager
 def shown_alive(instance: dg.DagsterInstance, run_id: str) -> Iterator[None]:
-    """Hold a lock as long as this process works on a run: it goes with the process, so a run without it has died."""
+    """Hold a lock while this process works on a run. The lock ends with the process, so a run without one is dead."""
     lock = _running(instance) / run_id
     lock.parent.mkdir(exist_ok=True, mode=0o700)
     unlocked = lock.with_name(f".{run_id}")
@@ -48,11 +48,7 @@ def shown_alive(instance: dg.DagsterInstance, run_id: str) -> Iterator[None]:
 
 
 def end_dead_runs(instance: dg.DagsterInstance) -> int:
-    """Mark as failed what claims to run and has no process any more, so that nothing waits for it.
-
-    Returns:
-        How many there were. The daemon's run retries take them up again.
-    """
+    """Mark runs as failed whose process has ended, and return how many. The daemon's run retries start them again."""
     ended = 0
     for lock in _running(instance).glob("[!.]*"):
         if _is_held(lock):
@@ -84,11 +80,7 @@ def _is_held(lock: Path) -> bool:
 
 
 def sweep_runs(instance: dg.DagsterInstance, keep: int = KEPT_RUNS) -> int:
-    """Delete the records of all finished runs but the newest `keep`.
-
-    Returns:
-        How many were deleted.
-    """
+    """Delete the records of all finished runs but the newest `keep`; return how many were deleted."""
     newest = instance.get_run_ids(dg.RunsFilter(statuses=FINISHED), limit=keep)
     if len(newest) < keep:
         return 0
@@ -101,10 +93,10 @@ def sweep_runs(instance: dg.DagsterInstance, keep: int = KEPT_RUNS) -> int:
 
 
 def forget_tenant(instance: dg.DagsterInstance, tenant: str) -> None:
-    """Delete a tenant's partition and its runs with their events and keys; sensors drop it from their cursors by themselves.
+    """Delete a tenant's partition and its runs with their events and keys. Sensors drop it from their cursors by themselves.
 
-    A run that a process works on is canceled and still writes its end; it, and the partition, are forgotten at the next call.
-    The newest tick of a sensor or schedule may name the tenant until the next takes its place: by it the daemon knows where it is.
+    A run that is under way is canceled and still writes its end; the next call deletes it and the partition. The newest tick of a
+    sensor or schedule may name the tenant until the next tick, because the daemon finds its place by it.
     """
     for run in instance.get_runs(dg.RunsFilter(tags={PARTITION_TAG: tenant})):
         if not run.is_finished:

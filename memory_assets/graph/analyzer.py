@@ -1,30 +1,30 @@
 """The optional analyzer: a chat model is asked which memories a changed memory relates to, and how.
 
 Off unless MEMORY_CHAT_MODEL names a model. It gets a memory, some candidates (its nearest neighbours), and the relation types
-with their meanings, and answers with JSON of a fixed shape. Nothing of the answer is taken on trust: unknown types, unknown ids
-and edges of a memory to itself are dropped and counted, confidences are capped. A failing model costs the links and nothing else:
-a run asks it three times in vain at most, what it failed on is kept, and later runs ask about that again, after all the others, so
-that no memory holds up the rest.
+with their meanings, and answers with JSON of a fixed shape. The answer is checked: unknown types, unknown ids and edges of a
+memory to itself are dropped and counted, confidences are capped. If the model fails, only the links are missing: a run stops asking after
+three failures in a row. Failures are recorded, and later runs retry them after all other memories.
 """
 
-import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from time import monotonic, time_ns
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from string import ascii_uppercase
+from time import time_ns
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import AliasChoices, AliasPath, BaseModel, Field, ValidationError
 
 from memory_assets.errors import MemoryAssetsError
 from memory_assets.graph.neighbours import nearest_to
+from memory_assets.http import Service, ServiceError
 from memory_assets.models import Memory, RelationType, State
 from memory_assets.stores.analyzer_failures import record_failure
+from memory_assets.stores.schema import table
 
 if TYPE_CHECKING:
-    import httpx
     from duckdb import DuckDBPyConnection
 
     from memory_assets.settings import Settings
@@ -46,14 +46,13 @@ MEANINGS: dict[RelationType, str] = {
 }
 CANDIDATES = 8
 MOST_CONFIDENT = 0.8
-"""A model's word counts for less than what an author wrote."""
+"""A model's statement counts for less than an author's."""
 _LEAST_SIMILARITY = 0.5
 _MOST_CHARACTERS = 1_500
 _LONGEST_NOTE = 300
 _MOST_PER_RUN = 200
 """Memories asked about in one run; the rest follow in the next ones."""
-_TIMEOUT = 120.0
-"""Seconds that one answer may take, from connecting to its last byte."""
+_TIMEOUT_SECONDS = 120.0
 _FAILURES_BEFORE_STOP = 3
 """Of one run, in a row."""
 
@@ -85,7 +84,7 @@ class Link:
     note: str
 
 
-@dataclass(slots=True)
+@dataclass
 class AnalyzerOutcome:
     """What one run of the analyzer did."""
 
@@ -99,21 +98,13 @@ class AnalyzerOutcome:
     failure: str = ""
     """What went wrong last."""
     failed: int = 0
-    """Memories that the model was asked about in vain."""
+    """Memories for which the model failed."""
 
     def counts(self) -> dict[str, Any]:
         """For metadata."""
         if not self.model:
             return {"off": "MEMORY_CHAT_MODEL is not set"}
-        return {
-            "model": self.model,
-            "asked": self.asked,
-            "links": self.links,
-            "withdrawn": self.withdrawn,
-            "dropped": dict(self.dropped),
-            "failed": self.failed,
-            "failure": self.failure,
-        }
+        return vars(self) | {"dropped": dict(self.dropped)}
 
 
 class ChatModelError(MemoryAssetsError):
@@ -122,24 +113,19 @@ class ChatModelError(MemoryAssetsError):
 
 def answer_schema(letters: Sequence[str]) -> dict[str, Any]:
     """JSON schema of the answer: only these letters, only the twelve types."""
-    relation = {
-        "type": "object",
-        "properties": {
-            "source": {"type": "string", "enum": list(letters)},
-            "target": {"type": "string", "enum": list(letters)},
-            "type": {"type": "string", "enum": [kind.value for kind in RelationType]},
-            "confidence": {"type": "number", "minimum": 0, "maximum": 1},
-            "reason": {"type": "string"},
-        },
-        "required": ["source", "target", "type", "confidence", "reason"],
-        "additionalProperties": False,
+    fields = {
+        "source": {"type": "string", "enum": list(letters)},
+        "target": {"type": "string", "enum": list(letters)},
+        "type": {"type": "string", "enum": [kind.value for kind in RelationType]},
+        "confidence": {"type": "number", "minimum": 0, "maximum": 1},
+        "reason": {"type": "string"},
     }
-    return {
-        "type": "object",
-        "properties": {"relations": {"type": "array", "items": relation}},
-        "required": ["relations"],
-        "additionalProperties": False,
-    }
+    return _closed({"relations": {"type": "array", "items": _closed(fields)}})
+
+
+def _closed(fields: dict[str, Any]) -> dict[str, Any]:
+    """JSON schema of an object with exactly these fields."""
+    return {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
 
 
 def prompt(subject: Memory, candidates: Sequence[Memory]) -> tuple[str, str]:
@@ -156,7 +142,7 @@ def prompt(subject: Memory, candidates: Sequence[Memory]) -> tuple[str, str]:
     notes = [
         f"Memory {letter} ({memory.created_at:%Y-%m-%d}{', ' + memory.title if memory.title else ''}):\n"
         f"{memory.content[:_MOST_CHARACTERS]}"
-        for letter, memory in zip(_letters(len(candidates) + 1), [subject, *candidates], strict=True)
+        for letter, memory in zip(ascii_uppercase, [subject, *candidates], strict=False)
     ]
     return system, "\n\n".join(notes) + "\n\nWhich relations does memory A have with the others?"
 
@@ -164,10 +150,7 @@ def prompt(subject: Memory, candidates: Sequence[Memory]) -> tuple[str, str]:
 def check_answer(text: str, memories: Sequence[Memory], dropped: Counter[str]) -> list[Link]:
     """The relations of an answer that can be taken; the others are counted by reason.
 
-    Args:
-        text: what the model answered.
-        memories: in the order of their letters; one end of every relation must be the first.
-        dropped: gets the counts.
+    `memories` are in the order of their letters; one end of every relation must be the first. `dropped` gets the counts.
 
     Raises:
         ChatModelError: the answer is not JSON of the shape that was asked for.
@@ -180,7 +163,7 @@ def check_answer(text: str, memories: Sequence[Memory], dropped: Counter[str]) -
         raise ChatModelError(
             f"The chat model's answer has not the shape that was asked for ({where}: {first['msg']})."
         ) from error
-    by_letter = dict(zip(_letters(len(memories)), memories, strict=True))
+    by_letter = dict(zip(ascii_uppercase, memories, strict=False))
     links: dict[tuple[int, int, RelationType], Link] = {}
     for relation in answer.relations:
         source, target = by_letter.get(relation.source.strip()), by_letter.get(relation.target.strip())
@@ -204,15 +187,31 @@ def check_answer(text: str, memories: Sequence[Memory], dropped: Counter[str]) -
     return list(links.values())
 
 
-class ChatModel:
-    """A chat model behind Ollama's `/api/chat` or an OpenAI-compatible `/chat/completions`."""
+class _Reply(BaseModel):
+    """A chat answer, as Ollama or an OpenAI-compatible service gives it."""
 
-    def __init__(self, client: "httpx.Client", provider: str, name: str, base_url: str, timeout: float = _TIMEOUT) -> None:
-        self.client = client
-        self.timeout = timeout
-        self.provider = provider
-        self.name = name
-        self.base_url = base_url.rstrip("/")
+    content: str = Field(
+        validation_alias=AliasChoices(AliasPath("message", "content"), AliasPath("choices", 0, "message", "content"))
+    )
+
+
+class ChatModel:
+    """A chat model behind Ollama's `/api/chat` or an OpenAI-compatible `/chat/completions`, given `timeout` seconds for an answer."""
+
+    def __init__(self, settings: "Settings", chosen: str, timeout: float = _TIMEOUT_SECONDS) -> None:
+        provider, _, self.name = chosen.partition(":")
+        self._is_ollama = provider == "ollama"
+        self._url = settings.ollama_url if self._is_ollama else settings.openai_url or "https://api.openai.com/v1"
+        key = None if self._is_ollama else settings.openai_api_key
+        self._headers = {"Authorization": f"Bearer {key.get_secret_value()}"} if key else {}
+        self._timeout = timeout
+
+    @cached_property
+    def _service(self) -> Service:
+        try:
+            return Service(self._url, timeout=self._timeout, headers=self._headers)
+        except ValueError as error:
+            raise ChatModelError(f"The chat model {self.name} cannot be reached: {error}; mend the setting.") from None
 
     def ask(self, system: str, user: str, schema: dict[str, Any]) -> str:
         """The answer's text.
@@ -220,72 +219,33 @@ class ChatModel:
         Raises:
             ChatModelError: it is away, refuses, or answers with something that is no chat answer.
         """
-        import httpx
-
+        service = self._service
         messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
         body: dict[str, Any] = {"model": self.name, "messages": messages}
-        if self.provider == "ollama":
-            url = f"{self.base_url}/api/chat"
+        if self._is_ollama:
+            path = "/api/chat"
             body |= {"stream": False, "format": schema, "options": {"temperature": 0}}
         else:
-            url = f"{self.base_url}/chat/completions"
+            path = "/chat/completions"
             named = {"name": "answer", "strict": True, "schema": schema}
             body |= {"temperature": 0, "response_format": {"type": "json_schema", "json_schema": named}}
+        where = f"The chat model {self.name} at {service.shown_url}"
         try:
-            answer = json.loads(self._post(url, body))
-            content = answer["message"]["content"] if self.provider == "ollama" else answer["choices"][0]["message"]["content"]
-        except httpx.HTTPStatusError as error:
+            answer = service.send("POST", path, json=body, repeat="always")
+        except ServiceError as error:
+            if error.timed_out:
+                raise ChatModelError(
+                    f"{where} did not answer within {self._timeout:g} s; choose a smaller one or unset MEMORY_CHAT_MODEL."
+                ) from None
+            raise ChatModelError(f"{where} cannot be reached ({error}); start it or unset MEMORY_CHAT_MODEL.") from None
+        if not answer.ok:
+            raise ChatModelError(f"{where} answered {answer.status}; check the key, and that the model is installed.")
+        try:
+            return _Reply.model_validate_json(answer.content).content
+        except ValidationError:
             raise ChatModelError(
-                f"The chat model {self.name} at {url} answered {error.response.status_code}; "
-                "check the key, and that the model is installed."
-            ) from error
-        except httpx.TimeoutException as error:
-            raise ChatModelError(
-                f"The chat model {self.name} at {url} did not answer within {self.timeout:g} s; "
-                "choose a smaller one or unset MEMORY_CHAT_MODEL."
-            ) from error
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise ChatModelError(
-                f"The chat model {self.name} at {url} cannot be reached ({error}); start it or unset MEMORY_CHAT_MODEL."
-            ) from error
-        except (ValueError, KeyError, IndexError, TypeError) as error:
-            raise ChatModelError(f"What {url} answered is no chat answer; check the URL.") from error
-        if not isinstance(content, str):
-            raise ChatModelError(f"What {url} answered holds no text; choose a model that answers in JSON.")
-        return content
-
-    def _post(self, url: str, body: dict[str, Any]) -> bytes:
-        """The answer as a whole, however it trickles.
-
-        Raises:
-            httpx.TimeoutException: it was not there in time.
-            httpx.HTTPError: there is no connection, it broke, or the service refuses.
-            httpx.InvalidURL: the address is none.
-        """
-        import httpx
-
-        deadline = monotonic() + self.timeout
-        answer = bytearray()
-        with self.client.stream("POST", url, json=body, timeout=self.timeout) as response:
-            response.raise_for_status()
-            for piece in response.iter_bytes():
-                answer += piece
-                if monotonic() > deadline:
-                    raise httpx.ReadTimeout("the answer trickles")
-        return bytes(answer)
-
-
-@contextmanager
-def open_chat_model(settings: "Settings", chosen: str) -> Iterator[ChatModel]:
-    """The chat model that `MEMORY_CHAT_MODEL` names, `ollama:NAME` or `openai:NAME`; nothing is asked yet."""
-    import httpx
-
-    provider, _, name = chosen.partition(":")
-    key = settings.openai_api_key
-    base_url = settings.ollama_url if provider == "ollama" else settings.openai_url or "https://api.openai.com/v1"
-    headers = {"Authorization": f"Bearer {key.get_secret_value()}"} if key and provider == "openai" else {}
-    with httpx.Client(headers=headers) as client:
-        yield ChatModel(client, provider, name, base_url)
+                f"{where} did not answer with a chat answer that holds text; check the URL and the model."
+            ) from None
 
 
 def analyze_changed(tenant: "Tenant", on_progress: Callable[[int, int], None]) -> AnalyzerOutcome:
@@ -293,10 +253,6 @@ def analyze_changed(tenant: "Tenant", on_progress: Callable[[int, int], None]) -
 
     Does nothing unless a chat model is set. Each answer is recorded in a transaction of its own, so a kill loses one at most. After
     three failures in a row the rest waits for the next run.
-
-    Args:
-        tenant: whose memories.
-        on_progress: told (done, total) after every answer.
 
     Raises:
         StoreError: a store cannot be read or written; finished answers stay.
@@ -308,23 +264,23 @@ def analyze_changed(tenant: "Tenant", on_progress: Callable[[int, int], None]) -
     outcome.withdrawn = _withdraw_stale(tenant, chosen)
     todo = _unseen(tenant, chosen)
     failures = 0
-    with open_chat_model(tenant.settings, chosen) as model:
-        for done, (number, digest) in enumerate(todo, start=1):
-            try:
-                links = _ask(tenant, model, number, outcome.dropped)
-            except ChatModelError as error:
-                outcome.failure = str(error)
-                outcome.failed += 1
-                record_failure(tenant.catalog, number, digest, chosen, outcome.failure)
-                failures += 1
-                if failures == _FAILURES_BEFORE_STOP:
-                    break
-                continue
-            failures = 0
-            _record(tenant, number, digest, chosen, links)
-            outcome.asked += 1
-            outcome.links += len(links)
-            on_progress(done, len(todo))
+    model = ChatModel(tenant.settings, chosen)
+    for done, (number, digest) in enumerate(todo, start=1):
+        try:
+            links = _ask(tenant, model, number, outcome.dropped)
+        except ChatModelError as error:
+            outcome.failure = str(error)
+            outcome.failed += 1
+            record_failure(tenant.catalog, number, digest, chosen, outcome.failure)
+            failures += 1
+            if failures == _FAILURES_BEFORE_STOP:
+                break
+            continue
+        failures = 0
+        _record(tenant, number, digest, chosen, links)
+        outcome.asked += 1
+        outcome.links += len(links)
+        on_progress(done, len(todo))
     return outcome
 
 
@@ -339,7 +295,7 @@ def _ask(tenant: "Tenant", model: ChatModel, number: int, dropped: Counter[str])
     if len(memories) < 2 or memories[0].id != number:
         return []
     system, user = prompt(memories[0], memories[1:])
-    return check_answer(model.ask(system, user, answer_schema(_letters(len(memories)))), memories, dropped)
+    return check_answer(model.ask(system, user, answer_schema(ascii_uppercase[: len(memories)])), memories, dropped)
 
 
 def _withdraw_stale(tenant: "Tenant", model: str) -> int:
@@ -360,8 +316,8 @@ def _withdraw_stale(tenant: "Tenant", model: str) -> int:
         ).fetchone() or (0,)
         connection.execute(f"CREATE TEMP TABLE stale AS {stale}", [model])
         _note_news(connection, "SELECT DISTINCT memory_id FROM analyzer_links SEMI JOIN stale USING (memory_id)")
-        for table in ("analyzer_links", "analyzed_memories", "analyzer_failures"):
-            connection.execute(f"DELETE FROM {table} WHERE memory_id IN (FROM stale)")
+        for derived in ("analyzer_links", "analyzed_memories", "analyzer_failures"):
+            connection.execute(f"DELETE FROM {derived} WHERE memory_id IN (FROM stale)")
     return links
 
 
@@ -379,16 +335,8 @@ def _unseen(tenant: "Tenant", model: str) -> list[tuple[int, str]]:
 
 
 def _record(tenant: "Tenant", number: int, digest: str, model: str, links: Sequence[Link]) -> None:
-    rows = pa.table(
-        {
-            "memory_id": pa.array([number] * len(links), pa.int64()),
-            "source_id": pa.array([link.source_id for link in links], pa.int64()),
-            "target_id": pa.array([link.target_id for link in links], pa.int64()),
-            "type": pa.array([link.type.value for link in links], pa.string()),
-            "confidence": pa.array([link.confidence for link in links], pa.float32()),
-            "note": pa.array([link.note for link in links], pa.string()),
-        }
-    )
+    found = [asdict(link) | {"memory_id": number} for link in links]
+    rows = pa.Table.from_pylist(found, schema=table("analyzer_links").arrow())
     with tenant.catalog.write() as connection:
         connection.register("links", rows)
         _note_news(
@@ -409,7 +357,3 @@ def _printable(text: str) -> str:
     """On one line, without characters that nobody sees: a note goes to terminals, pictures and other models."""
     spaced = "".join(letter if letter.isprintable() else " " for letter in text)
     return " ".join(spaced.split())
-
-
-def _letters(count: int) -> list[str]:
-    return [chr(ord("A") + number) for number in range(count)]

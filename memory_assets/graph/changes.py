@@ -2,73 +2,46 @@
 
 A memory's revision in the graph is a digest of its own revision and state, of the embedder and of the rules. The change feed says which
 memories may differ; their light columns tell whether they do. Once a day, and where the embedder or the rules have changed, all are
-compared. The catalog is closed
-while texts are read and vectors compared.
+compared. The catalog is closed while texts are read and vectors compared.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from memory_assets.graph.comparisons import compare_neighbours
 from memory_assets.graph.known_names import project_name
-from memory_assets.graph.neighbours import LIVE, nearest_to
-from memory_assets.graph.rules import DUPLICATE_SIMILARITY
+from memory_assets.graph.neighbours import LIVE
 from memory_assets.graph.wording import find_cues, retracts
 from memory_assets.models import Memory
 from memory_assets.stores.catalog import Catalog
-from memory_assets.stores.catalog_rows import CatalogRows
-from memory_assets.stores.feed import Position
+from memory_assets.stores.feed import CatalogRows, Position
 from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.rows import COLUMNS, from_arrow
+from memory_assets.stores.schema import table
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-RULES_VERSION = 3
+RULES_VERSION = 4
 """Counts up whenever a rule may give an unchanged memory other edges."""
 
-NEIGHBOURS = 5
-"""Near-duplicates looked for per memory."""
-
 _LIGHT = ("id", "revision", "state", "superseded_by", "content_hash", "pipeline", "updated_at")
+_COPIED = ("id", "state", "kind", "source", "source_key", "title", "session", "author", "project", "created_at", "updated_at",
+           "superseded_by", "content_hash")  # fmt: skip
+"""Fields of a memory that are columns of `graph_memories`, too."""
 _COMPARED_AGAIN = timedelta(days=1)
 """After which all memories are compared, whatever the feed says."""
 _MANY = 2_000
 """Above so many changed memories all rows are read and filtered here."""
 _SILO_PATH = re.compile(r"/projects/([^/]+)/memory/([^/]+)$")
 
-_STRINGS = pa.list_(pa.string())
-MEMORY_SCHEMA = pa.schema(
-    [
-        ("id", pa.int64()),
-        ("revision", pa.string()),
-        ("state", pa.string()),
-        ("live", pa.bool_()),
-        *(
-            (name, pa.string())
-            for name in ("kind", "source", "source_key", "title", "label", "session", "author", "project", "project_name")
-        ),
-        ("created_at", pa.timestamp("us", tz="UTC")),
-        ("updated_at", pa.timestamp("us", tz="UTC")),
-        ("superseded_by", pa.int64()),
-        ("content_hash", pa.string()),
-        ("retracts", pa.bool_()),
-        *((name, _STRINGS) for name in ("names", "links", "refs", "origins")),
-    ]
-)
-SURFACE_SCHEMA = pa.schema([("memory_id", pa.int64()), ("text", pa.string()), ("type", pa.string())])
-CUE_SCHEMA = pa.schema(
-    [
-        ("memory_id", pa.int64()),
-        *((name, pa.string()) for name in ("relation", "target_kind", "target", "other")),
-        ("outgoing", pa.bool_()),
-        ("confidence", pa.float32()),
-        ("sentence", pa.string()),
-    ]
-)
+MEMORY_SCHEMA = table("graph_memories").arrow()
+SURFACE_SCHEMA = table("graph_surfaces").arrow()
+CUE_SCHEMA = table("graph_cues").arrow()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +54,8 @@ class Changes:
     """Names that these mention."""
     cues: pa.Table
     """Relations that their wording states."""
-    neighbours: pa.Table
-    """Columns `id`, `other`, `similarity`: the nearest of each, for near-duplicates."""
+    comparisons: pa.Table
+    """Edges between these and the memories most similar to them, see `memory_assets.graph.comparisons`."""
     gone: pa.Table
     """Column `id`: nodes whose memory no longer exists."""
     position: Position
@@ -97,11 +70,7 @@ class Changes:
 
 
 def find_changes(catalog: Catalog, memories: MemoryStore) -> Changes:
-    """Compare the memories with the graph, and read those that differ.
-
-    Raises:
-        StoreError: a store cannot be read.
-    """
+    """Compare the memories with the graph, and read those that differ."""
     basis = f"{memories.columns.embedder}|{memories.columns.meaning}|{memories.columns.scale}|{RULES_VERSION}"
     with catalog.read() as connection:
         since = _position(connection, basis)
@@ -126,23 +95,10 @@ def find_changes(catalog: Catalog, memories: MemoryStore) -> Changes:
             schema=SURFACE_SCHEMA,
         ),
         pa.Table.from_pylist(
-            [
-                {
-                    "memory_id": memory.id,
-                    "relation": cue.relation,
-                    "target_kind": cue.target_kind,
-                    "target": cue.target,
-                    "other": cue.other,
-                    "outgoing": cue.outgoing,
-                    "confidence": cue.confidence,
-                    "sentence": cue.sentence,
-                }
-                for memory in live
-                for cue in find_cues(memory.content, memory.entities)
-            ],
+            [asdict(cue) | {"memory_id": memory.id} for memory in live for cue in find_cues(memory.content, memory.entities)],
             schema=CUE_SCHEMA,
         ),
-        nearest_to(memories, [memory.id for memory in live], NEIGHBOURS, least=DUPLICATE_SIMILARITY),
+        compare_neighbours(memories, live),
         gone,
         found.position,
         basis,
@@ -170,23 +126,11 @@ def _facts(memory: Memory, revision: str) -> dict[str, Any]:
     names = [memory.title, stem[1] if stem else ""]
     refs = [str(memory.id), memory.source_key, memory.external_id, path]
     return {
-        "id": memory.id,
+        **{name: getattr(memory, name) for name in _COPIED},
         "revision": revision,
-        "state": memory.state,
         "live": memory.state in LIVE,
-        "kind": memory.kind,
-        "source": memory.source,
-        "source_key": memory.source_key,
-        "title": memory.title,
         "label": memory.title or " ".join(memory.content.split())[:80],
-        "session": memory.session,
-        "author": memory.author,
-        "project": memory.project,
         "project_name": project_name(memory.project),
-        "created_at": memory.created_at,
-        "updated_at": memory.updated_at,
-        "superseded_by": memory.superseded_by,
-        "content_hash": memory.content_hash,
         "retracts": retracts(memory.content),
         "names": sorted({name.strip().lower() for name in names if name.strip()}),
         "links": sorted({link.strip().lower() for link in memory.links if link.strip()}),

@@ -22,11 +22,12 @@ from memory_assets.graph.summaries import summarise
 from memory_assets.language.embedders.calibration import AS_THEY_ARE, Scale
 from memory_assets.language.entity_types import EntityType
 from memory_assets.language.tags import normalise_tag
-from memory_assets.models import State
+from memory_assets.models import Memory, State
 from memory_assets.stores.catalog import Catalog
 from memory_assets.stores.graph_builds import record_build
 from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.rows import derived_id
+from memory_assets.stores.schema import table
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -85,13 +86,6 @@ def find_clusters(
 ) -> ClusterOutcome:
     """Cluster the active memories, and write down what differs from last time.
 
-    Args:
-        catalog: receives clusters, their members, nodes and PART_OF edges.
-        memories: the tenant's memories.
-        now: recorded for clusters that are new or changed.
-        least_similarity: on the common scale, below which two memories are no neighbours.
-        dry_run: compute, but write nothing.
-
     Raises:
         StoreError: a store cannot be read or written; nothing was written.
     """
@@ -135,16 +129,7 @@ def find_clusters(
 def label_dense(
     vectors: "npt.NDArray[np.float32]", least_similarity: float = LEAST_SIMILARITY, scale: Scale = AS_THEY_ARE
 ) -> "npt.NDArray[np.int64]":
-    """The cluster of every unit vector, -1 for those that lie in none.
-
-    Args:
-        vectors: shape (n, dimension).
-        least_similarity: below which two are no neighbours.
-        scale: how cosines are read as similarities.
-
-    Returns:
-        Shape (n,), labels from 0.
-    """
+    """The cluster of every unit vector, counted from 0; -1 for one that lies in none. Below `least_similarity` two are no neighbours."""
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import connected_components
 
@@ -246,7 +231,7 @@ class _Texts:
     def __init__(self, catalog: Catalog, memories: MemoryStore) -> None:
         self.catalog = catalog
         self.memories = memories
-        self.rows: dict[int, dict[str, Any]] = {}
+        self.rows: dict[int, Memory] = {}
         self.names: dict[int, list[str]] = defaultdict(list)
         self.people: set[str] = set()
         """Tags that are people's names, or their first names."""
@@ -254,9 +239,7 @@ class _Texts:
     def read(self, numbers: Iterable[int]) -> None:
         wanted = sorted(set(numbers))
         for start in range(0, len(wanted), 1000):
-            listed = ", ".join(map(str, wanted[start : start + 1000]))
-            rows = self.memories.scan(("id", "content", "tags", "created_at"), f"id IN ({listed})")
-            self.rows |= {row["id"]: row for row in rows.to_pylist()}
+            self.rows |= {memory.id: memory for memory in self.memories.get(wanted[start : start + 1000])}
         with self.catalog.read() as connection:
             connection.register("chosen", pa.table({"id": pa.array(wanted, pa.int64())}))
             mentions = connection.execute("""
@@ -272,10 +255,10 @@ class _Texts:
     def summary(self, numbers: Sequence[int], size: int) -> tuple[str, str]:
         known = [number for number in numbers if number in self.rows]
         made = summarise(
-            [self.rows[number]["content"] for number in known],
+            [self.rows[number].content for number in known],
             [self.names[number] for number in known],
-            [self.rows[number]["created_at"] for number in known],
-            [[tag for tag in self.rows[number]["tags"] if tag not in self.people] for number in known],
+            [self.rows[number].created_at for number in known],
+            [[tag for tag in self.rows[number].tags if tag not in self.people] for number in known],
         )
         return made.label, made.text.replace(f"{len(known)} memories", f"{size} memories", 1)
 
@@ -286,15 +269,7 @@ def _record(catalog: Catalog, found: Sequence[Cluster], closeness: Mapping[int, 
             {"id": c.id, "label": c.label, "summary": c.summary, "size": len(c.members), "cohesion": round(c.cohesion, 4)}
             for c in found
         ],
-        schema=pa.schema(
-            [
-                ("id", pa.int64()),
-                ("label", pa.string()),
-                ("summary", pa.string()),
-                ("size", pa.int32()),
-                ("cohesion", pa.float32()),
-            ]
-        ),
+        schema=table("clusters").arrow("id", "label", "summary", "size", "cohesion"),
     )
     members = pa.Table.from_pylist(
         [
@@ -302,7 +277,7 @@ def _record(catalog: Catalog, found: Sequence[Cluster], closeness: Mapping[int, 
             for cluster in found
             for number in cluster.members
         ],
-        schema=pa.schema([("memory_id", pa.int64()), ("cluster_id", pa.int64()), ("closeness", pa.float32())]),
+        schema=table("cluster_members").arrow(),
     )
     with catalog.read() as connection:
         connection.register("found", clusters)

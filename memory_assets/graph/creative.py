@@ -1,10 +1,10 @@
-"""The creative cycle: what is alike and was never connected gets an edge.
+"""The creative cycle: similar memories that no edge connects get one.
 
-A sample of the memories that matter is drawn, the same one for a tenant in one ISO week. The nearest neighbours of each, by
-similarity of what they say above the threshold, to which no edge leads in either direction, are joined to it:
+The cycle draws a sample of memories above a relevance, the same one for a tenant in one ISO week. It joins each to its nearest
+neighbours above the threshold of similarity, unless an edge connects the two in either direction:
 
-    RELATES_TO      if both mention an entity: they speak of the same thing
-    SHARES_THEME    if they do not: they are alike without a common subject
+    RELATES_TO      if both mention an entity
+    SHARES_THEME    if they have no entity in common
 
 The confidence is the similarity. Edges are kept in `creative_links`, which a rebuild of the graph leaves alone.
 """
@@ -42,6 +42,7 @@ _FRESH_LINKS = """
         FROM pairs p
         ANTI JOIN graph_edges e ON e.source_id = p.source_id AND e.target_id = p.target_id
         ANTI JOIN graph_edges e ON e.source_id = p.target_id AND e.target_id = p.source_id
+        ANTI JOIN creative_links c ON c.source_id = p.source_id AND c.target_id = p.target_id
     )
     SELECT s.source_id, s.target_id,
            CASE WHEN EXISTS (FROM graph_mentions a JOIN graph_mentions b USING (entity_id)
@@ -77,15 +78,9 @@ def find_links(
     least_similarity: float = LEAST_SIMILARITY,
     dry_run: bool = False,
 ) -> CreativeOutcome:
-    """Draw this week's sample and connect what is alike; again in the same week it finds nothing new.
+    """Draw this week's sample and connect similar memories. A second call in the same week finds nothing new.
 
-    Args:
-        catalog: holds scores and graph; receives the links.
-        memories: the tenant's memories.
-        now: names the ISO week that seeds the sample.
-        sample: how many memories are drawn among those of a relevance above 0.3.
-        least_similarity: on the common scale, what a pair must exceed.
-        dry_run: find, but write nothing.
+    `now` names the ISO week that seeds the sample; a pair must exceed `least_similarity`, which is on the common scale.
 
     Raises:
         StoreError: a store cannot be read or written; nothing was written.

@@ -1,8 +1,8 @@
 """The graph: memories, entities and clusters as nodes, mentions of entities, typed edges; brought to what the stores say.
 
-What changed (`memory_assets.graph.changes`) is read and names are resolved with the catalog closed; the rules
-(`memory_assets.graph.rules`) run on a read-only connection over what that concerns; only the difference is written, in one short
-transaction. A second run of an unchanged world writes nothing, and a run that another one has overtaken starts again.
+The build reads what changed (`memory_assets.graph.changes`) and resolves names with the catalog closed. The rules
+(`memory_assets.graph.rules`) run on a read-only connection over what the change concerns. Only the difference is written, in one short
+transaction. If nothing changed, nothing is written. If another build came in between, the build starts again.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ import pyarrow as pa
 from memory_assets.errors import StoreBusyError
 from memory_assets.graph import rules
 from memory_assets.graph.changes import Changes, find_changes
-from memory_assets.graph.naming import Doubts, Naming
+from memory_assets.graph.naming import AffectedNames, Naming
 from memory_assets.graph.stated import Stated, find_stated
 from memory_assets.stores.catalog import Catalog, copy_in
 from memory_assets.stores.graph_builds import Build, present_build, record_build
@@ -180,11 +180,7 @@ def refresh_graph(
 ) -> GraphOutcome:
     """Bring nodes, mentions and edges to what the memories, the stated relations and the sleep cycles say.
 
-    Args:
-        catalog: receives the graph.
-        memories: the tenant's memories.
-        relations: what people and agents stated; a relation of a superseded memory counts for its newest version.
-        spellings: lower-case spelling -> the name it stands for, of the language room's gazetteer.
+    A stated relation of a superseded memory counts for its newest version. `spellings` are the gazetteer's: lower case -> the name.
 
     Raises:
         StoreError: a store cannot be read or written; the graph stays as it was.
@@ -216,11 +212,11 @@ class _Found:
     naming: Naming
     stated: Stated
     answers: pa.Table
-    """Rows of `analyzer_news`: whose links by a chat model are others than before."""
+    """Rows of `analyzer_news`: memories whose links by a chat model changed."""
     compared_all: bool
 
     def __bool__(self) -> bool:
-        """Whether there is anything, were it a position to keep."""
+        """Whether there is anything to write, even if only a position."""
         moved = self.compared_all or self.naming.anew or self.stated.moved
         return bool(moved or self.stated.concerned.num_rows or self.answers.num_rows)
 
@@ -253,6 +249,7 @@ def _compute(catalog: Catalog, changes: Changes, found: _Found, relations: pa.Ta
                 connection.execute(rules.script(rule))
         connection.execute(_STATED)
         connection.execute(rules.KEPT)
+        connection.execute(rules.DECIDED)
         connection.execute(_DIFFERENCE)
         return {name: connection.execute(query).to_arrow_table() for name, query in _DIFFERENCES.items()}
 
@@ -262,23 +259,23 @@ def _given(changes: Changes) -> dict[str, pa.Table]:
         "changed": changes.memories,
         "changed_surfaces": changes.surfaces,
         "changed_cues": changes.cues,
-        "neighbours": changes.neighbours,
+        "comparisons": changes.comparisons,
         "gone": changes.gone,
     }
 
 
 def _look(catalog: Catalog, changes: Changes, relations: RelationStore, spellings: Mapping[str, str]) -> _Found:
-    """What the change means for names, which are compared when the catalog is closed again, for relations and for links."""
+    """Find which names, relations and links the change concerns. Names are compared after the catalog is closed."""
     with catalog.read() as connection:
         build = present_build(connection)
         for name, rows in _given(changes).items():
             connection.register(name, rows)
         connection.execute(rules.NOW)
         connection.execute(_RESOLVED)
-        doubts = Doubts(connection, spellings)
+        names = AffectedNames(connection, spellings)
         stated = find_stated(connection, relations, whole=changes.compared_all)
         answers = connection.execute("FROM analyzer_news").to_arrow_table()
-    return _Found(build, doubts.settle(), stated, answers, changes.compared_all)
+    return _Found(build, names.resolve(), stated, answers, changes.compared_all)
 
 
 def _write(catalog: Catalog, changes: Changes, difference: dict[str, pa.Table], found: _Found) -> _Counts | None:

@@ -1,13 +1,13 @@
-"""The forget cycle: what no longer matters leaves recall, reversibly; what matters least of all goes, if that is switched on.
+"""The forget cycle: memories of low relevance are archived, which is reversible; the least relevant are deleted if that is on.
 
-Archiving changes a state and nothing else: the text, its entities and its edges stay, `search --archived` finds it, and it comes
-back when its source changes, when it is recalled or linked again (the decay cycle sees to that), or by `memory forget --restore`.
-Deleting is off by default. What goes is first written to a file in the tenant's folder that `memory import` takes back. What its
-source still says is archived and never deleted, because the next run would only bring it back.
-What would take more than a tenth of the active memories out of recall does nothing, until a person lets it: a store that was
-never recalled, or a setting, is more often the cause than a tenth that no longer matters.
-Protected memories, and those that showed a sign of life within the days of grace, are never touched; nor are memories in any
-other state than active or archived. Whom somebody changes while the cycle runs stays as they left it.
+Archiving changes only the state: text, entities and edges stay, and `search --archived` finds the memory. It returns when its source
+changes, when it is recalled or linked again (by the decay cycle), or by `memory forget --restore`.
+Deleting is off by default. The cycle first writes deleted memories to a file in the tenant's folder that `memory import` reads. A
+memory that its source still says is archived and not deleted, because the next run would store it again.
+If more than a tenth of the active memories would leave recall, the cycle does nothing until a person confirms it: the cause is then
+mostly a setting, or a store that was never searched.
+The cycle skips protected memories, memories within the days of grace, memories in other states, and memories that change while it
+runs.
 """
 
 from collections.abc import Collection, Iterator
@@ -31,7 +31,7 @@ _Found = tuple[tuple[Memory, float], ...]
 
 @dataclass(frozen=True, slots=True)
 class ForgetRules:
-    """Whom the cycle forgets."""
+    """Which memories the cycle forgets."""
 
     archive_below: float
     delete_below: float
@@ -71,15 +71,6 @@ def forget(
 
     Scores are computed for this moment, so that the cycle never acts on old ones. A kill between the writing of the file and the
     end of the deletion leaves the file; the next run writes another one with what is still there.
-
-    Args:
-        catalog: holds the graph and the accesses.
-        memories: the tenant's memories.
-        folder: the tenant's folder; the file of deleted memories goes below it.
-        now: aware.
-        rate: decay per day.
-        rules: thresholds, grace, and whether to delete.
-        dry_run: find, but change nothing.
 
     Raises:
         StoreError: a store cannot be read or written; finished commits stay.

@@ -3,8 +3,8 @@
 import re
 from typing import TYPE_CHECKING
 
+from memory_assets.ingest.scans import active_projects
 from memory_assets.language.entity_types import EntityType
-from memory_assets.sources.pai_seed import active_projects
 from memory_assets.stores.known_names import write_known_names
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _LEAST_MENTIONS = 2
 """Memories that must mention a person: a single mention may be a mistake, and a mistake must not confirm itself."""
 _MOST = 10_000
-"""People that are known, those that most memories mention: every process that reads texts loads them."""
+"""Most people that are known, by the number of memories that mention them; every process that reads texts loads them."""
 _HOME = re.compile(
     r"^(?:/(?:home|Users)/[^/]+|/root|[A-Za-z]:[\\/]Users[\\/][^\\/]+)(?:[\\/](?:Desktop|Documents|Downloads))?[\\/]?$"
 )
@@ -28,17 +28,10 @@ def project_name(project: str) -> str:
 
 
 def refresh_known_names(tenant: "Tenant") -> bool:
-    """Write the names down if they changed.
-
-    Returns:
-        Whether they did.
-
-    Raises:
-        StoreError: the catalog cannot be read.
-    """
+    """Write the names down if they changed; return whether they did."""
     names = _people_and_projects(tenant.catalog)
     if tenant.is_sources_tenant:
-        names |= dict.fromkeys(active_projects(tenant.settings.pai_seed), EntityType.PROJECT.value)
+        names |= dict.fromkeys(active_projects(tenant.catalog), EntityType.PROJECT.value)
     return write_known_names(tenant.folder, names)
 
 

@@ -1,4 +1,4 @@
-"""Which names a change makes doubtful, and who they mean now; the names that it does not concern are not looked at.
+"""The names that a change affects, and the entities that they mean now. Other names are not read.
 
 Names are resolved a division at a time (`memory_assets.graph.entities.division_of`), because only names of one division can be slips of
 each other. A division is resolved again when one of its names is mentioned by a changed memory, and with it those first and last names
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from memory_assets.graph.entities import Surface, division_of, key_of, lone_words, own_ids, resolve
+from memory_assets.stores.schema import table
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -22,9 +23,7 @@ if TYPE_CHECKING:
     Name = tuple[str, str]
     """Text and type."""
 
-_ALIASES = pa.schema(
-    [("text", pa.string()), ("type", pa.string()), ("entity_id", pa.int64()), ("key", pa.string()), ("division", pa.string())]
-)
+_ALIASES = table("graph_aliases").arrow()
 _OWN_IDS = 2
 """Ids that are looked up for a name that may become an entity of its own: more groups that bore one name have never been seen."""
 _MENTIONED = """
@@ -66,19 +65,14 @@ class Naming:
     basis: str
     """Digest of the spellings with which the names were compared."""
     anew: bool
-    """Whether all names were, because the spellings are others than those of the last build."""
+    """Whether all names are compared again, because the spellings changed since the last build."""
 
 
-class Doubts:
-    """The names that a change concerns, as they were read."""
+class AffectedNames:
+    """The names that a change affects, as the catalog had them."""
 
     def __init__(self, connection: "DuckDBPyConnection", spellings: Mapping[str, str]) -> None:
-        """Read them from the catalog, which shows `touched`, `changed_surfaces` and `now_surfaces` too.
-
-        Args:
-            connection: to the catalog.
-            spellings: lower-case spelling -> the name it stands for.
-        """
+        """Read them from a catalog that shows `touched`, `changed_surfaces` and `now_surfaces`; `spellings`: lower case -> the name."""
         self._spellings = spellings
         self._keys: dict[Name, str] = {}
         self._basis = blake2b(repr(sorted(spellings.items())).encode("utf-8", "replace"), digest_size=16).hexdigest()
@@ -113,8 +107,8 @@ class Doubts:
             connection.register("claimable", pa.table({"id": sorted(claimable.union(*self._elsewhere.values()))}))
             self._taken = {number for (number,) in connection.execute(_TAKEN).fetchall()}
 
-    def settle(self) -> Naming:
-        """Decide who they mean."""
+    def resolve(self) -> Naming:
+        """Decide which entity each name means."""
         ids = resolve(
             self._counted,
             together=self._together,

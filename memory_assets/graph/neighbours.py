@@ -45,9 +45,6 @@ def nearest_to(
     Returns:
         Columns `id`, `other` and `similarity` (on the common scale, as `least` is), a pair for each neighbour found. Empty before
         the first embedding.
-
-    Raises:
-        StoreError: the store cannot be read.
     """
     column, scale = store.columns.meaning, scale_of_live(store)
     if column is None or not ids:
@@ -109,20 +106,14 @@ def read_vectors(store: MemoryStore, states: Sequence[State], ids: Sequence[int]
     return known[order], vectors[order]
 
 
-def nearest_of_all(
-    vectors: "Vectors", count: int, *, least: float = -1.0, seed: int = 0
-) -> "tuple[npt.NDArray[np.int64], Vectors]":
+def nearest_of_all(vectors: "Vectors", count: int, *, least: float = -1.0) -> "tuple[npt.NDArray[np.int64], Vectors]":
     """The nearest neighbours of every vector among all, by comparing only within cells that lie close together.
 
     Up to some thousand vectors the answer is exact. Beyond that k-means divides them into cells of some hundreds, and each vector
     is compared with those of its nearest cells; what lies in none of them is missed, which for the near neighbours that are
     asked for here is rare.
 
-    Args:
-        vectors: unit vectors, shape (n, dimension).
-        count: neighbours wanted.
-        least: similarity that a neighbour must exceed.
-        seed: of the division into cells.
+    A neighbour's similarity exceeds `least`; the vectors are unit vectors.
 
     Returns:
         Places and similarities, shape (n, count), best first; the place is -1 where there are fewer.
@@ -130,7 +121,7 @@ def nearest_of_all(
     total = len(vectors)
     places = np.full((total, count), -1, np.int64)
     similarity = np.full((total, count), least, np.float32)
-    for rows, members, is_home in _cells(vectors, seed):
+    for rows, members, is_home in _cells(vectors):
         inside = vectors[members]
         for start in range(0, len(rows), step := max(1, _BLOCK_BYTES // (4 * len(members)))):
             part = rows[start : start + step]
@@ -143,7 +134,7 @@ def nearest_of_all(
     return places, similarity
 
 
-def _cells(vectors: "Vectors", seed: int) -> "Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], bool]]":
+def _cells(vectors: "Vectors") -> "Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], bool]]":
     """Triples (rows, members, is_home): compare these rows with these members, which are the same where they are at home.
 
     No two triples bring the same row and member together.
@@ -156,8 +147,8 @@ def _cells(vectors: "Vectors", seed: int) -> "Iterator[tuple[npt.NDArray[np.int6
     from sklearn.cluster import MiniBatchKMeans
 
     cells = total // _CELL
-    sample = np.random.default_rng(seed).choice(total, min(total, 50 * cells), replace=False)
-    model = MiniBatchKMeans(cells, random_state=seed, batch_size=4096, n_init="auto", max_iter=5, init="random")
+    sample = np.random.default_rng(0).choice(total, min(total, 50 * cells), replace=False)
+    model = MiniBatchKMeans(cells, random_state=0, batch_size=4096, n_init="auto", max_iter=5, init="random")
     centres = np.asarray(model.fit(vectors[sample]).cluster_centers_, np.float32)
     half = (centres**2).sum(axis=1) / 2
     probes = np.empty((total, _PROBES), np.int32)

@@ -1,13 +1,14 @@
 """The graph as a picture: one HTML file that holds all it needs and works offline.
 
 plotly draws it (its package carries its script): a trace for each kind of node and each type of edge, so that a click in the
-legend filters; the size of a memory is its relevance. A search box and a least-confidence box stand above it. Whatever memories
-say is escaped twice: as HTML for the labels, and by plotly's JSON, which leaves no `<` in a script.
+legend filters. The size of a memory is its relevance. `picture.html` is the page around it. The texts of memories are escaped twice:
+as HTML for the labels, and by plotly's JSON, which leaves no `<` in a script.
 """
 
 import html
 import textwrap
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,39 +21,7 @@ if TYPE_CHECKING:
 
     Positions = npt.NDArray[np.float64]
 
-_COLOURS = {
-    "entity": "#8a8f98",
-    "pattern": "#d4a72c",
-    "user": "#c2559d",
-    "feedback": "#d1495b",
-    "project": "#2e86ab",
-    "reference": "#6a7fdb",
-    "pattern learning": "#2a9d8f",
-    "insight": "#57a773",
-    "self_knowledge": "#a05195",
-    "rating": "#b08968",
-    "reflection": "#7f5539",
-    "note": "#3d5a80",
-    "proposal": "#9c6644",
-}
-_OTHER_COLOUR = "#5c677d"
-_EDGE_COLOURS = {
-    "RELATES_TO": "#b8bfca",
-    "LEADS_TO": "#d1495b",
-    "OCCURRED_BEFORE": "#9aa5b1",
-    "PREFERS_OVER": "#c2559d",
-    "EXEMPLIFIES": "#2a9d8f",
-    "CONTRADICTS": "#e4572e",
-    "REINFORCES": "#57a773",
-    "INVALIDATED_BY": "#f3722c",
-    "EVOLVED_INTO": "#2e86ab",
-    "DERIVED_FROM": "#6a7fdb",
-    "PART_OF": "#d4a72c",
-    "SHARES_THEME": "#7b6fd0",
-    "mentions": "#dde1e7",
-}
-_ARROWS_UP_TO = 1_500
-"""Edges up to which each has an arrow head; more heads than that only hide the graph."""
+_PALE = "#dde1e7"
 _LABEL_LENGTH = 60
 _NAMED = 25
 """Nodes whose names are written: those that most edges meet."""
@@ -78,11 +47,7 @@ class Picture:
 
 
 def read_picture(catalog: Catalog, most: int) -> Picture:
-    """The most relevant memories, at most `most` nodes with the entities and clusters they share, and all edges between them.
-
-    Raises:
-        StoreError: the catalog cannot be read.
-    """
+    """The most relevant memories, at most `most` nodes with the entities and clusters they share, and all edges between them."""
     with catalog.read() as connection:
         connection.execute(
             """
@@ -154,22 +119,23 @@ def draw(picture: Picture, title: str) -> str:
         SettingsError: plotly is not installed.
     """
     try:
+        import plotly.colors
         import plotly.graph_objects as go
         import plotly.io
-    except ImportError as error:
-        raise SettingsError("`memory graph` draws with plotly: run `pip install plotly`.") from error
+    except ModuleNotFoundError as error:
+        raise SettingsError("`memory graph` draws with plotly, which is not installed; run `pip install plotly`.") from error
 
     where = layout(len(picture.ids), [(a, b, confidence) for a, b, _, confidence, _ in picture.edges])
     figure = go.Figure()
-    with_arrows = len(picture.edges) <= _ARROWS_UP_TO
     for kind in sorted({edge[2] for edge in picture.edges}, key=lambda kind: (kind != "mentions", kind)):
-        figure.add_trace(_edge_trace(go, picture, where, kind, with_arrows=with_arrows))
+        figure.add_trace(_edge_trace(go, picture, where, kind))
     for kind in sorted(set(picture.kinds), key=lambda kind: (kind != "entity", kind)):
         figure.add_trace(_node_trace(go, picture, where, kind))
     figure.add_trace(_name_trace(go, picture, where))
     hidden = {"visible": False, "showgrid": False, "zeroline": False}
     figure.update_layout(
         template="none",
+        colorway=plotly.colors.qualitative.Dark24,
         hovermode="closest",
         dragmode="pan",
         margin={"l": 0, "r": 0, "t": 0, "b": 0},
@@ -185,14 +151,15 @@ def draw(picture: Picture, title: str) -> str:
         config={"scrollZoom": True, "displaylogo": False, "responsive": True},
         default_height="100%",
     )
-    return _PAGE.replace("$title", html.escape(title)).replace("$counts", _counts(picture)).replace("$body", body)
+    page = Path(__file__).with_suffix(".html").read_text(encoding="utf-8")
+    return page.replace("$title", html.escape(title)).replace("$counts", _counts(picture)).replace("$body", body)
 
 
 def _counts(picture: Picture) -> str:
     return html.escape(f"{len(picture.ids)} nodes, {len(picture.edges)} edges")
 
 
-def _edge_trace(go: Any, picture: Picture, where: "Positions", kind: str, *, with_arrows: bool) -> Any:
+def _edge_trace(go: Any, picture: Picture, where: "Positions", kind: str) -> Any:
     chosen = [edge for edge in picture.edges if edge[2] == kind]
     xs: list[float | None] = []
     ys: list[float | None] = []
@@ -206,10 +173,6 @@ def _edge_trace(go: Any, picture: Picture, where: "Positions", kind: str, *, wit
         texts += [None, f"{said}<br>{_wrapped(note)}", None, None]
         strengths += [round(confidence, 2)] * 3 + [None]
     is_mention = kind == "mentions"
-    marker: dict[str, Any] = {"size": [0, 6, 0, 0] * len(chosen), "color": _EDGE_COLOURS[kind], "opacity": 0}
-    if with_arrows and not is_mention:
-        arrows = {"symbol": "arrow", "angleref": "previous", "opacity": 1, "size": [0, 7, 0, 0] * len(chosen)}
-        marker |= arrows
     return go.Scatter(
         x=xs,
         y=ys,
@@ -217,9 +180,9 @@ def _edge_trace(go: Any, picture: Picture, where: "Positions", kind: str, *, wit
         name=kind,
         legendgroup="edges",
         legendgrouptitle={"text": "edges"},
-        line={"width": 0.6 if is_mention or kind == "RELATES_TO" else 1.4, "color": _EDGE_COLOURS[kind]},
+        line={"width": 0.6, "color": _PALE} if is_mention else {"width": 1.4},
         opacity=0.7,
-        marker=marker,
+        marker={"size": 6, "opacity": 0},
         hovertext=None if is_mention else texts,
         hoverinfo="skip" if is_mention else "text",
         customdata=strengths,
@@ -240,7 +203,6 @@ def _node_trace(go: Any, picture: Picture, where: "Positions", kind: str) -> Any
         marker={
             "size": [round(5 + 16 * picture.relevance[place], 1) for place in places],
             "symbol": "diamond" if kind == "pattern" else "circle",
-            "color": _COLOURS.get(kind, _OTHER_COLOUR),
             "line": {"width": 0 if is_thing else 0.5, "color": "#ffffff"},
         },
         hovertext=[_wrapped(picture.texts[place]) for place in places],
@@ -277,20 +239,14 @@ def _wrapped(text: str) -> str:
     return "<br>".join(html.escape(line) for line in textwrap.wrap(words, 80)) or " "
 
 
-def layout(count: int, edges: list[tuple[int, int, float]], seed: int = 0) -> "Positions":
+def layout(count: int, edges: list[tuple[int, int, float]]) -> "Positions":
     """Places for `count` nodes: edges pull, and every node is pushed away from some others drawn anew in each round.
 
     Repulsion by sampling (as in LargeVis and UMAP) costs the same for every node, so thousands of nodes take a second.
 
-    Args:
-        count: nodes.
-        edges: both ends and a confidence, which is the strength of the pull.
-        seed: of the starting places and the samples.
-
-    Returns:
-        Shape (count, 2).
+    An edge is both ends and a confidence, the strength of its pull. The result has shape (count, 2).
     """
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(0)
     where = random.normal(scale=max(1.0, count**0.5), size=(count, 2))
     if count < 2:
         return where
@@ -314,61 +270,3 @@ def layout(count: int, edges: list[tuple[int, int, float]], seed: int = 0) -> "P
         length = np.linalg.norm(force, axis=1, keepdims=True).clip(1e-9)
         where += force / length * np.minimum(length, 3 * heat + 0.05)
     return where
-
-
-_PAGE = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>$title</title>
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<style>
-html, body { height: 100%; margin: 0; font: 14px/1.4 system-ui, sans-serif; color: #22303c; background: #fff; }
-body { display: flex; flex-direction: column; }
-header { display: flex; flex-wrap: wrap; gap: 12px; align-items: center; padding: 8px 12px; border-bottom: 1px solid #dde1e7; }
-header h1 { font-size: 15px; margin: 0; }
-header input { font: inherit; padding: 3px 6px; border: 1px solid #b8bfca; border-radius: 4px; }
-#find { width: 16em; } #least { width: 4.5em; } #found, #counts { color: #5c677d; }
-main { flex: 1; min-height: 0; }
-main > div { height: 100%; }
-</style></head><body>
-<header><h1>$title</h1><span id="counts">$counts</span>
-<label>Search <input id="find" type="search" placeholder="words or id" autocomplete="off"></label><span id="found"></span>
-<label>Edges from confidence <input id="least" type="number" min="0" max="1" step="0.05" value="0"></label>
-<span>Click a legend entry to hide it, twice to see it alone.</span></header>
-<main>$body</main>
-<script>
-(function () {
-  var graph = document.getElementById("graph");
-  var traces = graph.data.map(function (trace, number) {
-    return { number: number, kind: trace.meta.kind, data: trace.customdata, x: Array.from(trace.x) };
-  });
-  function find() {
-    var words = document.getElementById("find").value.toLowerCase().split(/\\s+/).filter(Boolean), found = 0;
-    traces.forEach(function (trace) {
-      if (trace.kind !== "node") return;
-      var opacity = trace.data.map(function (text) {
-        var fits = words.every(function (word) { return text.indexOf(word) >= 0; });
-        if (fits) found += 1;
-        return fits ? 1 : 0.08;
-      });
-      Plotly.restyle(graph, { "marker.opacity": [words.length ? opacity : 1] }, [trace.number]);
-    });
-    Plotly.restyle(graph, { opacity: words.length ? 0.15 : 0.7 }, traces.filter(function (t) { return t.kind === "edge"; })
-      .map(function (t) { return t.number; }));
-    document.getElementById("found").textContent = words.length ? found + " found" : "";
-  }
-  function filter() {
-    var least = parseFloat(document.getElementById("least").value) || 0;
-    traces.forEach(function (trace) {
-      if (trace.kind !== "edge") return;
-      var x = trace.x.map(function (value, place) {
-        return trace.data[place] === null || trace.data[place] >= least ? value : null;
-      });
-      Plotly.restyle(graph, { x: [x] }, [trace.number]);
-    });
-  }
-  document.getElementById("find").addEventListener("input", find);
-  document.getElementById("least").addEventListener("change", filter);
-  var wanted = new URLSearchParams(location.hash.slice(1)).get("find");
-  if (wanted) { document.getElementById("find").value = wanted; find(); }
-})();
-</script></body></html>
-"""

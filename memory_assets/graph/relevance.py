@@ -36,8 +36,7 @@ import pyarrow as pa
 
 from memory_assets.models import Kind, State
 from memory_assets.stores.catalog import Catalog
-from memory_assets.stores.catalog_rows import CatalogRows
-from memory_assets.stores.feed import Changes, Position
+from memory_assets.stores.feed import CatalogRows, Changes, Position
 from memory_assets.stores.graph_builds import NO_BUILD, Build, present_build, touched_since
 from memory_assets.stores.memories import MemoryStore
 
@@ -193,9 +192,6 @@ def compute_scores(catalog: Catalog, memories: MemoryStore, now: datetime, rate:
 
     Returns:
         The columns of `relevance_scores`, `state`, `protected`, `lasting` and `first_seen`, in the order of the ids.
-
-    Raises:
-        StoreError: a store cannot be read.
     """
     rows = memories.scan(INPUT)
     with catalog.read() as connection:
@@ -227,14 +223,8 @@ def refresh_relevance(
 ) -> RelevanceOutcome:
     """Bring the score of every active memory to what it is as of `now`; unchanged when asked twice for the same day.
 
-    Args:
-        catalog: holds the graph and the accesses; receives the scores.
-        memories: the tenant's memories.
-        now: aware.
-        rate: decay per day.
-        archive_threshold: what lies below is counted. Archived memories that reach it again are named, and nothing is written
-            before they have been woken, so that a pass that ends in between is made again.
-        dry_run: compute and compare, but write nothing.
+    Archived memories that reach the archive threshold again are named, and nothing is written before they have been woken, so that a pass
+    that ends in between is made again.
 
     Raises:
         StoreError: a store cannot be read or written; the scores stay as they were.
@@ -305,10 +295,7 @@ def _register(connection: "DuckDBPyConnection", found: Changes) -> None:
 
 
 def wake(memories: MemoryStore, ids: Sequence[int]) -> list[int]:
-    """Take archived memories back into recall: they were recalled, or linked to something live, since they were archived.
-
-    Returns:
-        Those that were still archived.
+    """Take archived memories back into recall that were recalled or linked to something live; return those that were still archived.
 
     Raises:
         StoreError: the commit failed; they stay archived.
@@ -317,11 +304,7 @@ def wake(memories: MemoryStore, ids: Sequence[int]) -> list[int]:
 
 
 def explain(catalog: Catalog, number: int) -> Factors | None:
-    """How a memory's score came about; None for one that was not scored yet.
-
-    Raises:
-        StoreError: the catalog cannot be read.
-    """
+    """How a memory's score came about; None for one that was not scored yet."""
     if not catalog.exists:
         return None
     with catalog.read() as connection:

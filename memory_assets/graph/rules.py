@@ -15,8 +15,6 @@ SHARED_NAME_CONFIDENCE = 0.6
 """The same where several memories bear the name."""
 RETRACTION_CONFIDENCE = 0.75
 """A new version whose wording says that something no longer holds may mean another part of the old one."""
-DUPLICATE_SIMILARITY = 0.9
-"""Similarity from which two memories say the same."""
 HUB = 50
 """An entity that more memories mention connects none of them by itself."""
 ENTITY_CAP = 5
@@ -191,21 +189,17 @@ CREATE TEMP TABLE told_again AS
         UNION ALL SELECT id, content_hash, created_at, live FROM changed
     ) WHERE live;
 CREATE TEMP TABLE twins AS
-    SELECT least(id, other) AS one, greatest(id, other) AS two, max(similarity) AS similarity, 'similar' AS origin
-    FROM (SELECT * FROM neighbours WHERE similarity >= $duplicate) n
-    LEFT JOIN told_again a USING (id) LEFT JOIN told_again b ON b.id = n.other
-    WHERE a.content_hash IS NULL OR a.content_hash IS DISTINCT FROM b.content_hash
-    GROUP BY ALL
+    SELECT source_id AS one, target_id AS two, similarity, 'similar' AS origin FROM comparisons WHERE type = 'REINFORCES'
     UNION ALL SELECT id, next_id, 1.0, 'same text' FROM told_again WHERE next_id IS NOT NULL;
 INSERT INTO doomed
-    SELECT e.* FROM graph_edges e WHERE origin = 'similar' AND (source_id IN (FROM touched) OR target_id IN (FROM touched))
+    SELECT e.* FROM graph_edges e WHERE origin IN ('similar', 'claims') AND (source_id IN (FROM touched) OR target_id IN (FROM touched))
     UNION ALL
     SELECT e.* FROM graph_edges e WHERE origin = 'same text'
        AND (source_id IN (FROM touched) OR source_id IN (SELECT id FROM told_again));
 INSERT INTO wanted BY NAME
     SELECT CASE WHEN first_is_one THEN one ELSE two END AS source_id, CASE WHEN first_is_one THEN two ELSE one END AS target_id,
            CASE WHEN independent THEN 'REINFORCES' ELSE 'RELATES_TO' END AS type, similarity AS confidence, similarity, origin,
-           0 AS evidence_id, CASE WHEN origin = 'similar' THEN 'says nearly the same' ELSE 'says the same' END AS note
+           0 AS evidence_id, CASE WHEN origin = 'similar' THEN 'says the same in other words' ELSE 'says the same' END AS note
     FROM (
         WITH ends AS (SELECT one AS id FROM twins UNION SELECT two FROM twins),
         told AS (SELECT id, created_at, source, author, session FROM now_memories SEMI JOIN ends USING (id) WHERE live)
@@ -214,6 +208,8 @@ INSERT INTO wanted BY NAME
                    AS independent
         FROM twins t JOIN told a ON a.id = t.one JOIN told b ON b.id = t.two
     );
+INSERT INTO wanted BY NAME
+    SELECT source_id, target_id, type, confidence, similarity, 'claims' AS origin, note FROM comparisons WHERE type <> 'REINFORCES';
 """
 
 KEPT = """
@@ -241,11 +237,19 @@ INSERT INTO wanted BY NAME
     WHERE memory_id IN (FROM asked) OR source_id IN (FROM touched) OR target_id IN (FROM touched) GROUP BY ALL;
 """
 
+DECIDED = """
+CREATE TEMP TABLE decided AS
+    SELECT source_id AS one, target_id AS two FROM relations UNION SELECT target_id, source_id FROM relations;
+INSERT INTO doomed
+    SELECT e.* FROM graph_edges e SEMI JOIN decided d ON d.one = e.source_id AND d.two = e.target_id WHERE origin = 'claims';
+DELETE FROM wanted w USING decided d WHERE origin = 'claims' AND d.one = w.source_id AND d.two = w.target_id;
+"""
+"""What somebody stated about two memories goes before what their words were found to say."""
+
 PARAMETERS = {
     "link": LINK_CONFIDENCE,
     "shared_name": SHARED_NAME_CONFIDENCE,
     "retraction": RETRACTION_CONFIDENCE,
-    "duplicate": DUPLICATE_SIMILARITY,
     "hub": HUB,
     "entity_cap": ENTITY_CAP,
     "least_entity": LEAST_ENTITY_CONFIDENCE,

@@ -1,7 +1,4 @@
-"""The sleep cycles over one tenant, with its settings: what the schedules and `memory consolidate` run.
-
-Belongs here: which settings a cycle takes and what goes with it. The cycles themselves are in modules of their own.
-"""
+"""The sleep cycles of one tenant with its settings, for schedules and `memory consolidate`. Each cycle has a module of its own."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -41,7 +38,7 @@ def decay_cycle(tenant: "Tenant", now: datetime, *, dry_run: bool = False) -> Re
 
 
 def creative_cycle(tenant: "Tenant", now: datetime, *, dry_run: bool = False) -> CreativeOutcome:
-    """Connect what is alike.
+    """Connect similar memories.
 
     Raises:
         StoreError: a store cannot be read or written; nothing was written.
@@ -70,11 +67,7 @@ def cluster_cycle(tenant: "Tenant", now: datetime, *, dry_run: bool = False) -> 
 def forget_cycle(tenant: "Tenant", now: datetime, *, dry_run: bool = False, however_many: bool = False) -> ForgetOutcome:
     """Archive, and delete if the settings say so, by scores of this moment.
 
-    Args:
-        tenant: whose memories.
-        now: aware.
-        dry_run: find, but change nothing.
-        however_many: a person has seen how many would go, and lets them.
+    With `however_many` a person has seen how many would go, and lets them.
 
     Raises:
         StoreError: a store cannot be read or written; finished commits stay.

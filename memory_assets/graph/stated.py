@@ -1,8 +1,7 @@
-"""Which stated relations a build looks at again: those stated since the last one, and those of memories that changed.
+"""Which stated relations a build reads again: relations stated since the last build, and relations of changed memories.
 
-A relation counts for the newest versions of its two memories, so it changes with every memory on the way to them. Memories that
-supersede each other, as the last build knew them or as they are now, hang together; a relation is looked at again if one of its ends
-hangs together with a change, and so are the edges that end there.
+A relation counts for the newest versions of its two memories. So a build reads it again if any memory of the chain of versions of one
+of its ends changed, as the last build knew the chain or as it is now.
 """
 
 from dataclasses import dataclass
@@ -32,9 +31,9 @@ CREATE TEMP TABLE versions AS
     )
     FROM leads UNION SELECT other, id FROM leads;
 """
-_HANGING_TOGETHER = """
-WITH RECURSIVE together AS (SELECT id FROM seeds UNION SELECT v.other FROM versions v JOIN together USING (id))
-FROM together
+_CHAINS = """
+WITH RECURSIVE chain AS (SELECT id FROM seeds UNION SELECT v.other FROM versions v JOIN chain USING (id))
+FROM chain
 """
 
 
@@ -52,10 +51,10 @@ class StatedPosition:
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """What a build looks at again."""
+    """What a build reads again."""
 
     concerned: pa.Table
-    """Column `id`: memories whose relations, and edges from relations, may be others than before."""
+    """Column `id`: memories whose relations, and edges from relations, may differ from before."""
     position: StatedPosition
     moved: bool
     """Whether the position is another one than that of the last build."""
@@ -64,13 +63,7 @@ class Stated:
 def find_stated(connection: "DuckDBPyConnection", relations: "RelationStore", *, whole: bool) -> Stated:
     """Compare the stated relations with the last build's position.
 
-    Args:
-        connection: to the catalog, which shows `changed` and `touched` too.
-        relations: the tenant's; read a second time only if there is something new.
-        whole: look at all, whatever the position says.
-
-    Raises:
-        StoreError: the relations cannot be read.
+    The connection shows `changed` and `touched` too. With `whole` all are looked at, whatever the position says.
     """
     row = connection.execute("SELECT stated_version, stated_count, stated_last FROM graph_position").fetchone()
     known = StatedPosition(*row) if row and row[2] is not None else None
@@ -89,9 +82,9 @@ def find_stated(connection: "DuckDBPyConnection", relations: "RelationStore", *,
     if not followed:
         connection.execute("INSERT INTO seeds SELECT source_id FROM graph_edges WHERE origin = 'stated'")
     connection.execute(_VERSIONS)
-    return Stated(connection.execute(_HANGING_TOGETHER).to_arrow_table(), position, position != known)
+    return Stated(connection.execute(_CHAINS).to_arrow_table(), position, position != known)
 
 
 def _is_another(known: StatedPosition, position: StatedPosition, later: int) -> bool:
-    """Whether it is another table, or rows came that say to be older: there are fewer than there were, or more than were stated since."""
+    """Whether the table was replaced, or older rows came: there are fewer than before, or more than were stated since."""
     return position.version < known.version or not known.count <= position.count <= known.count + later

@@ -8,7 +8,7 @@ from datetime import datetime
 
 import numpy as np
 
-from memory_assets.graph.wording import sentences
+from memory_assets.graph.wording import prose_sentences
 from memory_assets.language.tags import normalise_tag
 
 _SENTENCES = 3
@@ -45,11 +45,7 @@ def summarise(
     A sentence is central if its TF-IDF vector lies close to the mean of all; one that repeats a chosen one is passed over. The
     chosen ones stand in the order of their memories' dates.
 
-    Args:
-        texts: one a member.
-        names: the entities that each member mentions.
-        dates: when each was created.
-        topics: the tags of each, without those that are people.
+    Each member has a text, the entities that it mentions, a date, and its tags (`topics`) without those that are people.
     """
     from sklearn.feature_extraction.text import TfidfVectorizer
 
@@ -85,7 +81,7 @@ def _candidates(texts: Sequence[str]) -> list[tuple[str, bool]]:
     share = max(2, _MOST_READ // max(1, len(texts)))
     found: list[tuple[str, bool]] = []
     for text in texts:
-        plain = [" ".join(_MARKUP.sub("", sentence).split()) for sentence in sentences(text)]
+        plain = [" ".join(_MARKUP.sub("", sentence).split()) for sentence in prose_sentences(text)]
         worth = [sentence for sentence in plain if len(sentence.split()) >= _LEAST_WORDS] or plain[:1]
         found += [(sentence, number == 0) for number, sentence in enumerate(worth[:share])]
     distinct: dict[str, bool] = {}
@@ -121,10 +117,7 @@ def _topics(topics: Sequence[Sequence[str]], names: Sequence[Sequence[str]]) -> 
 
 def _shared(names: Sequence[Sequence[str]]) -> list[str]:
     """The names that at least a third of the members mention, and at least two of them, the commonest first."""
-    counts: dict[str, int] = {}
-    for listed in names:
-        for name in dict.fromkeys(listed):
-            counts[name] = counts.get(name, 0) + 1
+    counts = Counter(name for listed in names for name in dict.fromkeys(listed))
     least = max(2, len(names) / 3)
     common = sorted((name for name, count in counts.items() if count >= least), key=lambda name: (-counts[name], name))
     return common[:_NAMES_IN_LABEL]

@@ -8,9 +8,12 @@ Only surface patterns count, sentence by sentence, and each carries the confiden
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
+from memory_assets.language.english import pattern, table
 from memory_assets.language.entity_types import EntityType
+from memory_assets.language.words import sentences
 from memory_assets.models import Entity, RelationType
 
 TargetKind = Literal["link", "previous", "entity"]
@@ -35,50 +38,12 @@ class Cue:
 
 _LINK = re.compile(r"\[\[([^\[\]|#\n]+)(?:#[^\[\]|\n]*)?(?:\|[^\[\]\n]*)?\]\]")
 _CODE = re.compile(r"^[ \t]*(?P<fence>```+|~~~+)(?s:.*?)(?:^[ \t]*(?P=fence)|\Z)", re.MULTILINE)
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[\"'“(\[*A-ZÀ-Þ])|\n\s*\n|\n(?=\s*(?:[-*>#]|\d+\.)\s)|\n(?=\*\*)")
-_DOUBT = re.compile(
-    r"\b(?:not|never|n't|unless|whether|might|may|could|would|perhaps|maybe|if|hardly|neither|nor|without)\b|\?\s*$",
-    re.IGNORECASE,
-)
-_WHY = re.compile(r"^\s*(?:[-*>]\s*)?\**(?:why|reason|because)\**\s*:\**", re.IGNORECASE)
 _HEADING = re.compile(r"\s*(?:[-*>]\s*)?(?:\*\*|#)")
 _MARKUP = re.compile(r"\*\*|__|^[\s>#-]+", re.MULTILINE)
 _MOST_SENTENCE = 300
 _REACH = 200
 """Characters beside a link whose words may speak of it; a text of thousands of links in one line costs no more for each."""
 
-_BEFORE: tuple[tuple[str, RelationType, bool, float], ...] = (
-    (r"(?:superseded|replaced|invalidated|overruled|overridden|revoked|taken back|obsoleted) by",
-     RelationType.INVALIDATED_BY, True, 0.9),
-    (r"(?:takes? back|took back|supersedes?|superseded|replaces?|overrules?|overruled|overrides?|revokes?|revoked|invalidates?"
-     r"|obsoletes?|reverses?|reversed|undoes)", RelationType.INVALIDATED_BY, False, 0.9),
-    (r"(?:led|leads|leading) (?:directly |straight |in the end )?to|resulted in|gave rise to|triggered",
-     RelationType.LEADS_TO, True, 0.85),
-    (r"(?:because of|due to|caused by|as a result of|in consequence of|triggered by|the reason (?:is|was)|thanks to)",
-     RelationType.LEADS_TO, False, 0.8),
-    (r"(?:carried out|carries out|carrying out|implements?|implemented|based on|derived from|extracted from|taken from"
-     r"|distilled from|follows from|copied from|as decided in)", RelationType.DERIVED_FROM, True, 0.85),
-    (r"(?:an? (?:good |clear )?(?:example|instance|case) of|exemplifies|illustrates)", RelationType.EXEMPLIFIES, True, 0.85),
-    (r"(?:contradicts?|contradicted|conflicts? with|is at odds with|clashes with)", RelationType.CONTRADICTS, True, 0.85),
-    (r"(?:confirms?|confirmed|supports?|validates?|reinforces?|bears out|agrees with|in line with)",
-     RelationType.REINFORCES, True, 0.8),
-    (r"(?:(?:a |one )?(?:part|step|piece|phase) of|belongs to)", RelationType.PART_OF, True, 0.85),
-)  # fmt: skip
-_ARTICLE = r"(?:\s+(?:the|that|this|our|my|an?|what|rule|decision|note|in|of|from|entry))*[\s\"'(`*]*$"
-_BEFORE_LINK: list[tuple[re.Pattern[str], RelationType, bool, float]] = [
-    (re.compile(rf"\b(?:{words}){_ARTICLE}", re.IGNORECASE), relation, outgoing, confidence)
-    for words, relation, outgoing, confidence in _BEFORE
-]
-_AFTER_LINK: list[tuple[re.Pattern[str], RelationType, bool, float]] = [
-    (re.compile(r"^[\s\"')`*]*(?:is|are|was)\s+(?:no longer|not .{0,20}any ?more|now)?\s*(?:true|valid|in force|current)\b",
-                re.IGNORECASE),
-     RelationType.INVALIDATED_BY, False, 0.9),
-    (re.compile(r"^[\s\"')`*]*(?:is|are|was|were)\s+(?:now\s+)?(?:obsolete|outdated|superseded|void|gone|revoked|replaced|history)\b",
-                re.IGNORECASE), RelationType.INVALIDATED_BY, False, 0.85),
-    (re.compile(r"^[\s\"')`*]*(?:led|leads) to this\b", re.IGNORECASE), RelationType.LEADS_TO, False, 0.85),
-]  # fmt: skip
-_AFTER_TRUE = re.compile(r"^[\s\"')`*]*(?:is|are|was)\s+(?:still\s+|now\s+)?(?:true|valid|in force|current)\b", re.IGNORECASE)
-_NEGATION = re.compile(r"\b(?:not|never|n't|hardly|neither|nor)\W+(?:\w+\W+){0,2}$", re.IGNORECASE)
 _WHY_CONFIDENCE = 0.6
 _LATER_WHY_CONFIDENCE = 0.4
 """A link in the first sentence under "Why", and in one that follows it."""
@@ -87,58 +52,52 @@ _ANY_NAMES = frozenset({EntityType.FILE, EntityType.URL, EntityType.EMAIL, Entit
 _NOT_CHOSEN = _ANY_NAMES | {EntityType.PERSON, EntityType.LOC, EntityType.ORG, EntityType.EVENT}
 """One chooses tools and products; a person, place or team that something moves to is not preferred by that."""
 
-_PREFERENCES: tuple[tuple[str, frozenset[EntityType], float], ...] = (
-    (r"\b(?:prefer(?:s|red)?|favou?r(?:s|ed)?)\s+(?P<one>.{1,60}?)\s+(?:over|to|rather than|instead of|more than)"
-     r"\s+(?P<two>.{1,60})", _ANY_NAMES, 0.9),
-    (r"\b(?:chose|chosen|choose|picked?|went with|decided (?:on|for)|use[sd]?|using)\s+(?P<one>.{1,60}?)"
-     r"\s+(?:over|instead of|rather than)\s+(?P<two>.{1,60})", _NOT_CHOSEN, 0.85),
-    (r"\b(?:left|leaves|leave|dropped|drops|abandoned|ditched)\s+(?P<two>.{1,40}?)\s+for\s+(?P<one>.{1,40})", _NOT_CHOSEN, 0.8),
-    (r"^(?P<one>\S.{0,40}?),?\s+(?:instead of|not|rather than)\s+(?P<two>\S.{0,40}?)[.!]?$", _NOT_CHOSEN, 0.75),
-    (r"\b(?:switch(?:ed)?|move[sd]?|migrated?|changed?)\s+(?:\w+\s+){0,3}from\s+(?P<two>.{1,40}?)\s+to\s+(?P<one>.{1,40})",
-     _NOT_CHOSEN, 0.7),
-)  # fmt: skip
-_PREFERENCE = [(re.compile(words, re.IGNORECASE), excluded, confidence) for words, excluded, confidence in _PREFERENCES]
 
-_PREVIOUS_CAUSE = re.compile(
-    r"^\s*(?:because of (?:this|that)|as a (?:result|consequence)|consequently|therefore|that(?:'s| is) why|this is why"
-    r"|that led (?:us |me )?to|this led (?:us |me )?to|due to (?:this|that)|for (?:this|that) reason)\b",
-    re.IGNORECASE,
-)
-_RETRACTION = re.compile(
-    r"\b(?:no longer|not .{1,30} any ?more|any more|is gone|was removed|obsolete|outdated|superseded|replaces?|instead of"
-    r"|moved (?:on \S+ )?to|takes? back|switched (?:off|from)|used to be|until then|before that)\b",
-    re.IGNORECASE,
-)
+@cache
+def _phrases(place: str) -> list[tuple[re.Pattern[str], RelationType, bool, float]]:
+    """The phrases before or after a link: what they say, whether the relation leads out, and how sure they are."""
+    form = rf"\b(?:%s){table('relations.between')}" if place == "before_link" else "%s"
+    return [
+        (re.compile(form % each["words"], re.IGNORECASE), RelationType(each["relation"]), each["outgoing"], each["confidence"])
+        for each in table(f"relations.{place}")
+    ]
 
 
-def sentences(text: str) -> list[str]:
+@cache
+def _preferences() -> list[tuple[re.Pattern[str], frozenset[EntityType], float]]:
+    """Phrases that prefer one thing, the types that they say nothing of, and how sure they are."""
+    return [
+        (re.compile(each["words"], re.IGNORECASE), _NOT_CHOSEN if each["chosen_only"] else _ANY_NAMES, each["confidence"])
+        for each in table("relations.preferences")
+    ]
+
+
+def prose_sentences(text: str) -> list[str]:
     """The sentences of a Markdown text without its code blocks, in order, markup kept."""
-    return [part.strip() for part in _SENTENCE_END.split(_CODE.sub("\n\n", text)) if part.strip()]
+    return sentences(_CODE.sub("\n\n", text))
 
 
 def retracts(text: str) -> bool:
     """Whether a new version's wording says that what was said before no longer holds."""
-    return bool(_RETRACTION.search(text))
+    return bool(pattern("relations.retraction").search(text))
 
 
 def find_cues(text: str, entities: Sequence[Entity] = ()) -> list[Cue]:
     """The relations that a text states by its wording, each once, the surest where a sentence says several of one target.
 
-    Args:
-        text: a memory's content.
-        entities: what the text names; a preference counts only between two of them.
+    A preference counts only between two of the entities that the text names.
     """
     found: dict[tuple[RelationType, str, str, str, bool], Cue] = {}
-    parts = sentences(text)
+    parts = prose_sentences(text)
     as_reason = 0.0
     for number, sentence in enumerate(parts):
-        if _WHY.match(sentence):
+        if pattern("relations.why").match(sentence):
             as_reason = _WHY_CONFIDENCE
         elif _HEADING.match(sentence):
             as_reason = 0.0
         cues = [*_link_cues(sentence, as_reason), *_preference_cues(sentence, entities)]
         as_reason = min(as_reason, _LATER_WHY_CONFIDENCE)
-        if number == 0 and _PREVIOUS_CAUSE.match(sentence):
+        if number == 0 and pattern("relations.previous_cause").match(sentence):
             cues.append(Cue(RelationType.LEADS_TO, "previous", "", 0.5, _shown(sentence), outgoing=False))
         for cue in cues:
             key = (cue.relation, cue.target_kind, cue.target.lower(), cue.other.lower(), cue.outgoing)
@@ -157,19 +116,20 @@ def _link_cues(sentence: str, as_reason: float) -> Iterator[Cue]:
         if stated:
             relation, outgoing, confidence = stated
             yield Cue(relation, "link", name, confidence, shown, outgoing)
-        elif as_reason and not _DOUBT.search(before):
+        elif as_reason and not pattern("relations.doubt").search(before):
             yield Cue(RelationType.LEADS_TO, "link", name, as_reason, shown, outgoing=False)
 
 
 def _beside(before: str, after: str) -> tuple[RelationType, bool, float] | None:
     clause = re.split(r"[;:(]\s|,\s(?:but|and|which)\s", before)[-1]
-    for pattern, relation, outgoing, confidence in _AFTER_LINK:
-        if pattern.match(after) and not (relation is RelationType.INVALIDATED_BY and _AFTER_TRUE.match(after)):
+    for phrase, relation, outgoing, confidence in _phrases("after_link"):
+        if phrase.match(after) and not (relation is RelationType.INVALIDATED_BY and pattern("relations.still_true").match(after)):
             return relation, outgoing, confidence
-    for pattern, relation, outgoing, confidence in _BEFORE_LINK:
-        cue = pattern.search(clause)
+    for phrase, relation, outgoing, confidence in _phrases("before_link"):
+        cue = phrase.search(clause)
         if cue:
-            doubted = _NEGATION.search(clause[: cue.start()]) or _DOUBT.search(clause[max(0, cue.start() - 25) : cue.start()])
+            preceding = clause[: cue.start()]
+            doubted = pattern("relations.negation").search(preceding) or pattern("relations.doubt").search(preceding[-25:])
             return None if doubted else (relation, outgoing, confidence)
     return None
 
@@ -178,10 +138,10 @@ def _preference_cues(sentence: str, entities: Sequence[Entity]) -> Iterator[Cue]
     if len(entities) < 2:
         return
     plain = _MARKUP.sub("", sentence)
-    for pattern, excluded, confidence in _PREFERENCE:
+    for phrase, excluded, confidence in _preferences():
         choices = [entity for entity in entities if entity.type not in excluded]
-        for match in pattern.finditer(plain):
-            if _DOUBT.search(plain[max(0, match.start() - 40) : match.start()]):
+        for match in phrase.finditer(plain):
+            if pattern("relations.doubt").search(plain[max(0, match.start() - 40) : match.start()]):
                 continue
             one, two = _named(match["one"], choices, closes=True), _named(match["two"], choices, closes=False)
             if one and two and one.text.lower() != two.text.lower():

@@ -1,7 +1,6 @@
-"""Vectors of texts that are about to become memories, made while the language room still reads them.
+"""Embeds texts that are about to become memories while spaCy, in other processes, still analyses them.
 
-Many texts are analysed in other processes, and embedders compute or wait outside of the interpreter: together they keep all cores
-busy until the last of both. What was not made ahead, because a run was killed or the embedder is away, is made when it is asked for.
+What was not made ahead, because a run was killed or the embedder is away, is made when it is asked for.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,7 +27,7 @@ _PATIENCE_SECONDS = 5.0
 
 
 def texts_to_come(connection: "DuckDBPyConnection", pipeline: str) -> list[str]:
-    """What will be embedded of the entries that this pipeline has not analysed, in the order in which they are written."""
+    """The texts to embed of the entries that this pipeline has not analysed, in the order in which they are written."""
     rows = connection.execute(
         """
         SELECT title, content FROM memory_entries e
@@ -41,7 +40,7 @@ def texts_to_come(connection: "DuckDBPyConnection", pipeline: str) -> list[str]:
 
 
 class AheadEmbedder:
-    """An embedder that has begun with some texts before it is asked for them."""
+    """An embedder that begins with some texts before it is asked for them."""
 
     def __init__(self, open_embedder: "Callable[[], Embedder]", texts: Sequence[str]) -> None:
         """Begin, in a thread that ends with the texts or with `stop`."""
@@ -64,11 +63,7 @@ class AheadEmbedder:
         return self._open().dimension
 
     def embed(self, texts: "Sequence[str]", role: "Role" = "document") -> "Floats":
-        """As `Embedder.embed`; waits for what is being made, and makes the rest. A vector that was made ahead is given out once.
-
-        Raises:
-            EmbedderError: a text cannot be embedded, or the embedder is away.
-        """
+        """As `Embedder.embed`. Waits for what is being made and makes the rest; a vector made ahead is given out once."""
         if role != "document" or not texts:
             return self._open().embed(texts, role)
         wanted = dict.fromkeys(texts)
@@ -80,7 +75,7 @@ class AheadEmbedder:
         return np.stack([vectors[text] for text in texts])
 
     def stop(self) -> None:
-        """Make no more ahead; what is just being made is finished."""
+        """Make no more ahead; the present chunk is finished."""
         with self._moved:
             self._expected.clear()
             self._moved.notify_all()

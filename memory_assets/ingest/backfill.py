@@ -1,6 +1,6 @@
 """A change of embedder or pipeline: what they made is made anew, in batches, while the memories stay in use."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -10,11 +10,11 @@ import pyarrow as pa
 from memory_assets.language.embedders import spec_to_move_to
 from memory_assets.language.embedders.calibration import MEASURED, measure
 from memory_assets.language.embedders.context import embed_in_context
+from memory_assets.language.words import UNSPACED
 from memory_assets.stores import lance
 from memory_assets.stores.embedding_columns import meaning_column, vector_array
 from memory_assets.stores.memories import MemoryStore
-from memory_assets.stores.rows import PIECES_FACT, SCHEMA, heading, indexed_text, statement
-from memory_assets.stores.writing import UNSPACED
+from memory_assets.stores.rows import PIECES_FACT, SCHEMA, heading, indexed_text, rows_of, statement
 
 if TYPE_CHECKING:
     from memory_assets.language.embedders import Embedder
@@ -25,21 +25,14 @@ if TYPE_CHECKING:
 _EMBEDDED = ("author", "created_at", "project", "title", "content")
 _CHUNK = 512
 """Memories per commit: what a kill can lose of the work done."""
+_COMMITS_TO_MERGE = 8
 
 
 def reembed(store: MemoryStore, embedder: "Embedder", on_progress: Callable[[int, int], None]) -> int:
-    """Fill the vectors that this embedder has not made yet, then make them the live ones and drop the old.
+    """Fill the vectors that this embedder has not made yet, then make them live and drop the old. Returns how many were embedded.
 
-    Memories that other processes store or change meanwhile are found by a further pass. The switch happens when none is left and
-    nobody commits; whoever waited to commit vectors of the old embedder then is refused. Also mends single missing vectors of the
-    live embedder.
-
-    Returns:
-        How many memories were embedded now.
-
-    Raises:
-        EmbedderError: the embedder failed; finished batches stay and the old vectors stay live.
-        StoreError: a commit failed; the same holds.
+    A further pass finds memories that were stored or changed meanwhile. The switch happens when none is left and nobody commits; who
+    waited to commit vectors of the old embedder is refused. After a failure finished batches stay, and the old vectors stay live.
     """
     column = _calibrate(store, embedder)
     meaning = meaning_column(column)
@@ -48,7 +41,7 @@ def reembed(store: MemoryStore, embedder: "Embedder", on_progress: Callable[[int
     while True:
         todo = store.scan(("id", *_EMBEDDED, "updated_at"), missing)
         total = done + todo.num_rows
-        for batch in todo.to_batches(max_chunksize=_CHUNK):
+        for batch in _batches(store, todo):
             author, created_at, project, title, content = (batch[name].to_pylist() for name in _EMBEDDED)
             headings = list(map(heading, author, created_at, project))
             vectors = embed_in_context(embedder, list(map(statement, title, content)), headings)
@@ -63,50 +56,41 @@ def reembed(store: MemoryStore, embedder: "Embedder", on_progress: Callable[[int
                 return done
 
 
+def _batches(store: MemoryStore, todo: pa.Table) -> Iterator[pa.RecordBatch]:
+    """Rows, as many at once as a commit writes. In between they are merged into the indices: lookups by id would scan them."""
+    for number, batch in enumerate(todo.to_batches(max_chunksize=_CHUNK), 1):
+        yield batch
+        if number % _COMMITS_TO_MERGE == 0:
+            store.upkeep.after_commit()
+
+
 def reindex(store: MemoryStore) -> int:
-    """Let full text find memories in scripts without spaces that an earlier release stored.
-
-    Returns:
-        How many memories were indexed anew.
-
-    Raises:
-        StoreError: a commit failed; finished batches stay.
-    """
-    if not store.exists or PIECES_FACT in lance.facts(store.table):
+    """Index anew what an earlier release stored in scripts without spaces. Returns how many memories that were."""
+    if not store.exists or PIECES_FACT in lance.facts_of(store.table.schema):
         return 0
     done = 0
     for batch in store.scan(("id",), f"regexp_like(indexed_text, '{UNSPACED}')").to_batches(max_chunksize=_CHUNK):
         while memories := _indexed_otherwise(store, batch["id"].to_pylist()):
-            columns = {
-                "id": [memory.id for memory in memories],
-                "indexed_text": list(map(indexed_text, memories)),
-                "updated_at": [datetime.now(UTC)] * len(memories),
-            }
-            rows = pa.table(columns, schema=pa.schema([SCHEMA.field(name) for name in columns]))
+            rows = rows_of(id=[memory.id for memory in memories], indexed_text=list(map(indexed_text, memories)))
             done += store.update(rows, [memory.updated_at for memory in memories])
     lance.set_facts(store.stored.writing, {PIECES_FACT: "1"})
     return done
 
 
 def _indexed_otherwise(store: MemoryStore, ids: list[int]) -> "list[Memory]":
-    """Those of some memories whose indexed text is another than is made of them now."""
-    rows = store.scan(("id", "indexed_text"), f"id IN ({', '.join(map(str, ids))})")
+    """The memories whose indexed text would be another now."""
+    rows = store.scan(("id", "indexed_text"), lance.ids_in(ids))
     indexed = dict(zip(rows["id"].to_pylist(), rows["indexed_text"].to_pylist(), strict=True))
     return [memory for memory in store.get(ids) if indexed.get(memory.id) != indexed_text(memory)]
 
 
 def catch_up(tenant: "Tenant", on_progress: Callable[[int, int], None]) -> int:
-    """Move the memories to the embedder of the settings, unless that is only a fallback, or else to how vectors are made now.
+    """Migrate the table, and move the memories to the settings' embedder and to how it makes vectors now.
 
-    Full text of an earlier release is made anew, too.
-
-    Returns:
-        How many memories were embedded now.
-
-    Raises:
-        EmbedderError: the embedder failed; finished batches stay and the old vectors stay live.
-        StoreError: a commit failed; the same holds.
+    Returns how many memories were embedded.
     """
+    if tenant.memories.exists:
+        tenant.memories.prepare()
     reindex(tenant.memories)
     columns = tenant.memories.columns
     better = spec_to_move_to(tenant.settings.embedder, columns.embedder)
@@ -118,7 +102,7 @@ def catch_up(tenant: "Tenant", on_progress: Callable[[int, int], None]) -> int:
 
 
 def _calibrate(store: MemoryStore, embedder: "Embedder") -> str:
-    """The column of this embedder, with how its similarities are to be read, unless that is known."""
+    """The column of this embedder; keeps the scale of its similarities unless that is known."""
     column = store.columns.add(embedder.name, embedder.dimension)
     if embedder.name not in MEASURED:
         store.columns.keep_scale(column, lambda: measure(embedder))
@@ -131,26 +115,20 @@ def outdated(analyzer: "Analyzer") -> str:
 
 
 def reanalyse(store: MemoryStore, analyzer: "Analyzer", on_progress: Callable[[int, int], None]) -> int:
-    """Find entities and actions anew where another pipeline found them; tags stay, because a user's are among them.
+    """Find entities and actions anew that another pipeline found; tags stay, because a user's are among them.
 
-    Returns:
-        How many memories were analysed now.
-
-    Raises:
-        StoreError: a commit failed; finished batches stay.
+    Returns how many memories were analysed.
     """
     todo = store.scan(("id", "content", "updated_at"), outdated(analyzer))
     done = 0
     for batch in todo.to_batches(max_chunksize=_CHUNK):
         found = analyzer.analyze_batch(batch["content"].to_pylist())
-        columns = {
-            "id": batch["id"].to_pylist(),
-            "entities": [[asdict(entity) for entity in features.entities] for features in found],
-            "actions": [list(features.actions) for features in found],
-            "pipeline": [analyzer.name] * batch.num_rows,
-            "updated_at": [datetime.now(UTC)] * batch.num_rows,
-        }
-        rows = pa.table(columns, schema=pa.schema([SCHEMA.field(name) for name in columns]))
+        rows = rows_of(
+            id=batch["id"].to_pylist(),
+            entities=[[asdict(entity) for entity in features.entities] for features in found],
+            actions=[list(features.actions) for features in found],
+            pipeline=[analyzer.name] * batch.num_rows,
+        )
         done += store.update(rows, batch["updated_at"].to_pylist())
         on_progress(done, todo.num_rows)
     return done

@@ -3,7 +3,7 @@
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memory_assets.errors import ConflictError, InvalidInputError
-from memory_assets.ingest.secrets import refusal_of, without_secrets
+from memory_assets.language.guard import refusal_of, without_secrets
 from memory_assets.language.process import ProcessingError, Step, process_batch
 from memory_assets.language.secrets import mask
 from memory_assets.language.validation import validate_memory
 from memory_assets.models import MAX_CONTENT_LENGTH, MAX_IMPORTED_LENGTH, Memory, NewMemory, SecretPolicy, TextVectors
+from memory_assets.stores import tombstones
 from memory_assets.stores.rows import content_hash, derived_id, headed, new_id, to_arrow
+from memory_assets.stores.tombstones import Tombstones
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -41,12 +43,7 @@ class Stored:
 
 
 def store_memories(tenant: "Tenant", given: Sequence[NewMemory]) -> list[Stored]:
-    """Remember several texts that have no ids yet, in one commit: all of them or none.
-
-    Raises:
-        ProcessingError: a step failed for one of them; the message names it.
-        StoreError: the commit failed.
-    """
+    """Remember several texts that have no ids yet, in one commit: all of them or none. A ProcessingError names the text."""
     guarded, now = _guarded(tenant, given), datetime.now(UTC)
 
     def store(embedder: "Embedder") -> list[Stored]:
@@ -58,14 +55,9 @@ def store_memories(tenant: "Tenant", given: Sequence[NewMemory]) -> list[Stored]
 
 
 def store_once(tenant: "Tenant", given: NewMemory) -> Stored:
-    """Remember a text under the id that it brings, however often and from however many processes it is asked for.
+    """Remember a text once under the id that it brings; what is there already stays, even if it was forgotten since.
 
-    What is there already stays as it is, even where it was forgotten since.
-
-    Raises:
-        ConflictError: the id is taken by something else than `given`.
-        ProcessingError: a step failed; the message names it.
-        StoreError: the commit failed.
+    Raises ConflictError if the id is taken by something else.
     """
     guarded, now = _guarded(tenant, [given]), datetime.now(UTC)
 
@@ -83,10 +75,7 @@ def store_once(tenant: "Tenant", given: NewMemory) -> Stored:
 def revise_memory(tenant: "Tenant", old: Memory, given: NewMemory) -> Stored:
     """Remember the newer version of what `old` says; in the same commit `old` is superseded.
 
-    Raises:
-        ConflictError: `old` is superseded or forgotten already, or changes this moment; it stays as it is.
-        ProcessingError: a step failed; nothing was changed.
-        StoreError: the commit failed; nothing was changed.
+    Raises ConflictError if `old` is superseded or forgotten already, or changes this moment; then nothing is changed.
     """
     guarded, now = _guarded(tenant, [given]), datetime.now(UTC)
 
@@ -111,44 +100,52 @@ class ImportOutcome:
 
 
 def import_memories(tenant: "Tenant", given: Sequence[NewMemory], on_progress: Callable[[int, int], None]) -> ImportOutcome:
-    """Remember many; one that is already there is updated, and one that is equal is left alone, so that it can be run again.
+    """Remember many memories; an import can be run again, and after a failure finished commits stay.
 
-    A memory is the same if it has the same id or external id, or, without either, the same text, time, session and author.
-    Those of one session that have the same time, or none, are a microsecond apart in the order given, so that who follows whom is
-    not lost. One that somebody changes while the import runs stays as they left it.
-
-    Raises:
-        ProcessingError: a step failed; finished commits stay.
-        StoreError: a commit failed; finished commits stay.
+    A memory is the same if it has the same id or external id, or, without either, the same text, time, session and author. An equal
+    one is left alone. A changed one is updated, but keeps its state, its protection and a person's tags, and its creation time unless
+    the line states one. A memory that somebody changes while its chunk is written is skipped. Memories of one session with the same
+    time, or none, are a microsecond apart, to keep their order; a line with an id keeps the time that it states.
     """
     given = _guarded(tenant, given, MAX_IMPORTED_LENGTH)
-    existing = tenant.memories.scan(("id", "revision", "updated_at"))
+    existing = tenant.memories.scan(("id", "revision"))
     revisions = dict(zip(existing["id"].to_pylist(), existing["revision"].to_pylist(), strict=True))
-    read_at = dict(zip(existing["id"].to_pylist(), existing["updated_at"].to_pylist(), strict=True))
     with_ids = {memory.id: memory for memory in (replace(each, id=_import_id(each)) for each in given)}
     todo = [memory for memory in with_ids.values() if revisions.get(memory.id) != _revision(memory)]
-    ordinals = _ordinals(with_ids.values())
-    now = datetime.now(UTC)
+    exact = {each.id for each in given if each.id is not None and each.created_at}
+    ordinals, now = _ordinals(with_ids.values()) | dict.fromkeys(exact, 0), datetime.now(UTC)
     for start in range(0, len(todo), _CHUNK):
         chunk = todo[start : start + _CHUNK]
-        tenant.with_embedder(partial(_put, tenant, chunk, now, [ordinals[each.id] for each in chunk], read_at))
+        tenant.with_embedder(partial(_put, tenant, chunk, now, [ordinals[each.id] for each in chunk]))
         on_progress(start + len(chunk), len(todo))
     tenant.memories.upkeep.after_commit()
     updated = sum(memory.id in revisions for memory in todo)
     return ImportOutcome(len(todo) - updated, updated, len(given) - len(todo))
 
 
-def _put(
-    tenant: "Tenant",
-    given: Sequence[NewMemory],
-    now: datetime,
-    ordinals: Sequence[int],
-    read_at: Mapping[int, datetime],
-    embedder: "Embedder",
-) -> None:
-    memories, vectors = _understand(tenant.analyzer, embedder, given, now, ordinals)
-    known = [read_at[memory.id] for memory in memories if memory.id in read_at]
-    tenant.memories.put(memories, vectors, embedder.name, known)
+def _put(tenant: "Tenant", given: Sequence[NewMemory], now: datetime, ordinals: Sequence[int], embedder: "Embedder") -> None:
+    old = {memory.id: memory for memory in tenant.memories.get(each.id for each in given if each.id is not None)}
+    automatic = dict(zip(old, tenant.analyzer.analyze_batch([memory.content for memory in old.values()]), strict=True))
+    drafts = [_with_kept(each, old[each.id], automatic[each.id].tags) if each.id in old else each for each in given]
+    memories, vectors = _understand(tenant.analyzer, embedder, drafts, now, ordinals)
+    written_at = datetime.now(UTC)
+    rows = []
+    for memory, line in zip(memories, given, strict=True):
+        created_at = memory.created_at if line.created_at or memory.id not in old else old[memory.id].created_at
+        rows.append(replace(memory, created_at=created_at, updated_at=written_at, revision=_revision(line)))
+    tenant.memories.put(rows, vectors, embedder.name, [memory.updated_at for memory in old.values()])
+
+
+def _with_kept(line: NewMemory, old: Memory, automatic: Collection[str]) -> NewMemory:
+    """A changed line, and what its memory keeps."""
+    return replace(
+        line,
+        created_at=line.created_at or old.created_at,
+        tags=(*line.tags, *(tag for tag in old.tags if tag not in automatic)),
+        protected=line.protected or old.protected,
+        state=old.state,
+        superseded_by=old.superseded_by,
+    )
 
 
 def _ordinals(given: Iterable[NewMemory]) -> dict[int | None, int]:
@@ -163,17 +160,15 @@ def _ordinals(given: Iterable[NewMemory]) -> dict[int | None, int]:
 
 
 def _guarded(tenant: "Tenant", given: Sequence[NewMemory], longest: int = MAX_CONTENT_LENGTH) -> list[NewMemory]:
-    """Valid memories as they may be kept: without secrets, unless the settings allow them. No step comes before this one.
-
-    Raises:
-        ProcessingError: one of them is not valid, or holds a secret and the settings refuse that.
-    """
-    policy = tenant.settings.secrets
+    """Valid memories as they may be kept, without secrets unless the settings allow them. No step comes before this one."""
+    policy, erased = tenant.settings.secrets, Tombstones(tenant.folder)
     for index, each in enumerate(given):
         try:
             validate_memory(each, longest)
         except InvalidInputError as error:
             raise ProcessingError(Step.VALIDATION, str(error), index) from error
+        if stone := erased.find(each.content, mask(each.content)):
+            raise ProcessingError(Step.VALIDATION, f"{tombstones.refusal_of(stone)}; {tombstones.MEND.format(stone.id)}.", index)
         if policy is SecretPolicy.REFUSE and (reason := refusal_of(each)):
             shown = mask(each.content)[:_SHOWN]
             raise ProcessingError(Step.VALIDATION, f"{reason}: {shown!r}; take it out, or set MEMORY_SECRETS to mask.", index)
@@ -196,20 +191,11 @@ def _understand(
         longest=sys.maxsize,
     )
     memories = [
-        replace(
-            draft,
-            content=whole.content,
-            tags=whole.tags,
-            entities=whole.entities,
-            actions=whole.actions,
-            pipeline=whole.pipeline,
-        )
+        replace(draft, **{name: getattr(whole, name) for name in ("content", "tags", "entities", "actions", "pipeline")})
         for draft, whole in zip(drafts, processed, strict=True)
     ]
-    meanings, in_context = (
-        np.stack(each) for each in zip(*((whole.embedding, whole.in_context) for whole in processed), strict=True)
-    )
-    return memories, TextVectors(meanings, in_context)
+    vectors = TextVectors(np.stack([each.embedding for each in processed]), np.stack([each.in_context for each in processed]))
+    return memories, vectors
 
 
 def _draft(given: NewMemory, now: datetime, ordinal: int) -> Memory:

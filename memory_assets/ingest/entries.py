@@ -6,24 +6,19 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from memory_assets.ingest.scans import NEW_HOOKS
 from memory_assets.stores.catalog import Catalog
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-_MOVES = pa.schema([("silo", pa.string()), ("canonical", pa.string())])
-_WANTED = """
+_WANTED = f"""
     SELECT key, source, kind, title,
            trim(concat_ws(E'\n\n', nullif(concat_ws(E'\n', nullif(description, ''), hooks), ''),
                           nullif(nullif(body, ''), description))) AS content,
            created_at, tags, links, project, session, author, importance, confidence, metadata,
            md5(content) AS content_hash, md5(concat(item_hash, path, hooks)) AS entry_hash
-    FROM source_items LEFT JOIN (
-        SELECT key, string_agg(DISTINCT hook, E'\n' ORDER BY hook) AS hooks
-        FROM source_hooks JOIN source_items ON key = target
-        WHERE NOT contains(lower(concat_ws(' ', title, description, body)), lower(rtrim(hook, '.…')))
-        GROUP BY key
-    ) USING (key)
+    FROM source_items LEFT JOIN (SELECT key, array_to_string(hooks, E'\n') AS hooks FROM {NEW_HOOKS}) USING (key)
     WHERE remember AND content <> '' AND key NOT IN (
         SELECT c.key FROM moves JOIN source_items c ON c.key = moves.canonical JOIN source_items s ON s.key = moves.silo
         WHERE c.body = s.body AND c.description = s.description
@@ -47,16 +42,10 @@ class EntriesOutcome:
 def refresh_entries(catalog: Catalog, moves: Mapping[str, str] | None = None) -> EntriesOutcome:
     """Bring `memory_entries` to what the source items say, in one transaction, and only where something differs.
 
-    Args:
-        catalog: the tenant's catalog.
-        moves: the canonical key that each curated silo memory has now.
-
-    Raises:
-        StoreError: the catalog cannot be written; nothing was.
+    `moves` are the canonical keys that curated silo memories have now.
     """
-    curated = pa.table({"silo": list((moves or {}).keys()), "canonical": list((moves or {}).values())}, schema=_MOVES)
     with catalog.write() as connection:
-        connection.register("moves", curated)
+        connection.register("moves", moves_table(moves or {}))
         added, changed, removed = connection.execute(f"""
             SELECT count(*) FILTER (e.key IS NULL),
                    count(*) FILTER (e.entry_hash <> w.entry_hash),
@@ -72,6 +61,11 @@ def refresh_entries(catalog: Catalog, moves: Mapping[str, str] | None = None) ->
                 WHEN NOT MATCHED BY SOURCE THEN DELETE
         """)
         return EntriesOutcome(added, changed, removed, *_state(connection))
+
+
+def moves_table(moves: Mapping[str, str]) -> pa.Table:
+    """Columns `silo` and `canonical`: the keys of what was curated."""
+    return pa.table([pa.array(moves.keys(), pa.string()), pa.array(moves.values(), pa.string())], ["silo", "canonical"])
 
 
 def _state(connection: "DuckDBPyConnection") -> tuple[int, str]:

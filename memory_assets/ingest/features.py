@@ -11,6 +11,7 @@ from memory_assets.ingest.ahead import texts_to_come
 from memory_assets.language.workers import Workers, outcomes_of_many
 from memory_assets.models import Features
 from memory_assets.stores.catalog import Catalog
+from memory_assets.stores.schema import table
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -42,19 +43,16 @@ def extract_features(
     on_work: Callable[[list[str]], None] = lambda _: None,
     ready: Workers | None = None,
 ) -> FeaturesOutcome:
-    """Analyse every entry's text that this pipeline has not seen, and drop what no entry needs any more.
+    """Analyse every entry's text that this pipeline has not seen, and drop what no entry needs. Finished chunks stay.
 
-    A text that cannot be analysed is written down with its fault, and not tried again before it or the pipeline changes.
+    A text that cannot be analysed is recorded with its fault, and not tried again before it or the pipeline changes.
 
     Args:
         catalog: the tenant's catalog.
         analyzer: loads its pipeline only if there is something to analyse.
         on_progress: told (done, total) every two seconds and after every chunk.
-        on_work: told before the first text is analysed, if there is one, what will be embedded.
+        on_work: told what will be embedded, before the first text is analysed.
         ready: a process that has been started for the texts.
-
-    Raises:
-        StoreError: the catalog cannot be written; finished chunks stay.
     """
     with catalog.read() as connection:
         todo = connection.execute(
@@ -99,7 +97,7 @@ def extract_features(
 
 
 def _insert(connection: "DuckDBPyConnection", rows: list[dict[str, Any]]) -> None:
-    connection.register("analysed", pa.Table.from_pylist(rows, schema=_schema()))
+    connection.register("analysed", pa.Table.from_pylist(rows, schema=table("extracted_features").arrow()))
     connection.execute("INSERT OR REPLACE INTO extracted_features BY NAME FROM analysed")
 
 
@@ -110,18 +108,3 @@ def _state(connection: "DuckDBPyConnection", pipeline: str) -> tuple[int, str, s
         "FROM extracted_features"
     ).fetchone() or (0, "")
     return total, pipeline, digest
-
-
-def _schema() -> pa.Schema:
-    strings = pa.list_(pa.string())
-    entities = pa.list_(pa.struct([("text", pa.string()), ("type", pa.string())]))
-    return pa.schema(
-        [
-            ("content_hash", pa.string()),
-            ("pipeline", pa.string()),
-            ("entities", entities),
-            ("actions", strings),
-            ("tags", strings),
-            ("fault", pa.string()),
-        ]
-    )

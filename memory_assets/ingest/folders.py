@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from memory_assets.ingest.scans import REFUSALS, known_stamps
+from memory_assets.ingest.scans import REFUSALS, known_stamps, scan_source
 from memory_assets.models import Scan, Source
-from memory_assets.sources import claude_silos, pai_learning, pai_seed
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -46,33 +45,17 @@ class FolderStatus:
 
 
 def scan_sources(tenant: "Tenant") -> list[Scan]:
-    """How the sources are now, compared by `stat`, so that only new files are read; a tenant that the settings do not name has none.
-
-    Raises:
-        StoreError: the catalog cannot be read.
-    """
+    """How the sources are now, compared by `stat`, so that only new files are read; a tenant that the settings do not name has none."""
     if not tenant.is_sources_tenant:
         return []
-    return [
-        scan(path, known_stamps(tenant.catalog, source))
-        for source, scan, path in (
-            (Source.CLAUDE_SILO, claude_silos.scan, tenant.settings.claude_projects_dir),
-            (Source.PAI_SEED, pai_seed.scan, tenant.settings.pai_seed),
-            (Source.PAI_LEARNING, pai_learning.scan, tenant.settings.pai_learning_dir),
-        )
-    ]
+    sources = (Source.CLAUDE_SILO, Source.PAI_SEED, Source.PAI_LEARNING)
+    return [scan_source(tenant, source, known_stamps(tenant.catalog.interactive, source)) for source in sources]
 
 
 def folder_counts(
     connection: "DuckDBPyConnection", scans: Iterable[Scan], guessed: Mapping[str, object]
 ) -> Iterable[FolderStatus]:
-    """Count by folder, in the order of their paths.
-
-    Args:
-        connection: the catalog.
-        scans: how the sources are now.
-        guessed: the files of which a kind or time is guessed.
-    """
+    """Count by folder, in the order of their paths; `guessed` are the files of which a kind or time is guessed."""
     outcomes: dict[str, str] = dict(connection.execute(_FILES).fetchall())
     folders: dict[str, FolderStatus] = {}
     for scan in scans:

@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from memory_assets.ingest.entries import moves_table
 from memory_assets.language.embedders.context import embed_in_context
 from memory_assets.models import State
 from memory_assets.stores.catalog import Catalog
 from memory_assets.stores.lance import quoted
 from memory_assets.stores.memories import SUPERSEDABLE, MemoryStore
-from memory_assets.stores.rows import DERIVED, SCHEMA, derived_id, from_arrow, headed, to_arrow
+from memory_assets.stores.rows import DERIVED, SCHEMA, derived_id, from_arrow, headed, rows_of, to_arrow
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -28,7 +30,6 @@ _CHUNK = 512
 """Memories per commit."""
 
 _COMPARED = ("id", "source", "source_key", "state", "content_hash", "revision", "updated_at")
-_MOVES = pa.schema([("silo", pa.string()), ("canonical", pa.string())])
 _GONE = (State.VANISHED, State.SUPERSEDED)
 """States from which a memory returns when its source says it again."""
 _USERS_OWN = ("state", "superseded_by", "protected", "external_id")
@@ -60,29 +61,19 @@ def sync_memories(
     on_progress: Callable[[int, int], None],
     moves: Mapping[str, str] | None = None,
 ) -> MemoriesOutcome:
-    """Bring the `memories` table to what the entries say.
+    """Bring the `memories` table to what `memory_entries` and `extracted_features` say.
 
-    A changed text becomes a new memory and the old one stays, superseded by it; a changed attribute updates its memory in
-    place; what vanished from a source that was scanned is deactivated, and activated again when it returns. What a person
-    forgot or archived stays so.
-
-    Args:
-        catalog: holds `memory_entries` and `extracted_features`.
-        store: the tenant's memories.
-        open_embedder: loads the embedder; called only if there is something to embed.
-        on_progress: told (done, total) after every commit.
-        moves: the canonical key that each curated silo memory has now: it stays the same memory.
-
-    Raises:
-        StoreError: a store cannot be read or written; finished commits stay.
-        EmbedderError: the embedder failed; finished commits stay.
+    A changed text becomes a new memory that supersedes the old one; a changed attribute updates its memory; what vanished from a
+    source that was scanned is deactivated until it returns. What a person forgot or archived stays so. Finished commits stay.
+    The embedder is opened only if there is something to embed. `moves` are the canonical keys that curated silo memories have now.
     """
     existing = store.scan(_COMPARED, "source_key <> ''")
     with catalog.read() as connection:
         keys, said_already = _moved(connection, existing, moves or {})
         plan = None if keys else _plan(connection, existing, said_already)
     if plan is None:
-        store.update(*_rekeyed(existing, keys))
+        read_at = existing.filter(pc.field("id").isin(list(keys)))["updated_at"].to_pylist()
+        store.update(rows_of(id=list(keys), source_key=list(keys.values())), read_at)
         existing = store.scan(_COMPARED, "source_key <> ''")
         with catalog.read() as connection:
             plan = _plan(connection, existing, said_already)
@@ -106,13 +97,13 @@ def sync_memories(
 
 
 def _moved(connection: "DuckDBPyConnection", existing: pa.Table, moves: Mapping[str, str]) -> tuple[dict[int, str], list[str]]:
-    """Which memories get another source key because what they came from was moved, and which entries another memory says already.
+    """New source keys by memory whose source was moved, and the keys of entries that another memory says already.
 
-    A curated silo memory gets the key of its canonical file. It has its first key again when that is undone, or when the file
-    returns after the canonical one is gone: an id is made of the key and the text that a memory had first, so it tells.
+    A curated silo memory gets the key of its canonical file. It gets its first key back when that is undone, or when the file returns
+    after the canonical one is gone: its id, made of the first key and text, tells.
     """
     connection.register("existing", existing)
-    connection.register("moves", pa.table({"silo": list(moves), "canonical": list(moves.values())}, schema=_MOVES))
+    connection.register("moves", moves_table(moves))
     adopted = connection.execute("""
         SELECT x.id, m.canonical FROM existing x
         JOIN moves m ON m.silo = x.source_key
@@ -138,21 +129,10 @@ def _moved(connection: "DuckDBPyConnection", existing: pa.Table, moves: Mapping[
     return keys | returned, [key for number, key in taken.items() if number in alive]
 
 
-def _rekeyed(existing: pa.Table, keys: Mapping[int, str]) -> tuple[pa.Table, list[datetime]]:
-    """Rows for `MemoryStore.update` that set the source keys, and when the memories were read."""
-    read_at = dict(zip(existing["id"].to_pylist(), existing["updated_at"].to_pylist(), strict=True))
-    columns = {"id": list(keys), "source_key": list(keys.values()), "updated_at": [datetime.now(UTC)] * len(keys)}
-    rows = pa.table(columns, schema=pa.schema([SCHEMA.field(name) for name in columns]))
-    return rows, [read_at[number] for number in keys]
-
-
 def _plan(
     connection: "DuckDBPyConnection", existing: pa.Table, said_already: Sequence[str]
 ) -> tuple[pa.Table, pa.Table, pa.Table, pa.Table]:
-    """What to write, which is new and changed entries but those that another memory says already, and the state changes.
-
-    These are the rows that returned, are superseded, and vanished.
-    """
+    """The new and changed entries to write, and the memories that returned, are superseded, and vanished."""
     connection.register("existing", existing)
     connection.execute(f"""
         CREATE TEMP TABLE wanted AS

@@ -5,7 +5,7 @@ from a file that was read, or with its file, goes.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from hashlib import md5
@@ -15,16 +15,20 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from memory_assets.errors import NotFoundError
-from memory_assets.ingest.secrets import guarded
-from memory_assets.models import FileScan, FileStamp, Refusal, Scan, SecretPolicy, Source, SourceItem
+from memory_assets.language.guard import guarded
+from memory_assets.models import FileScan, FileStamp, Kind, Refusal, Scan, SecretPolicy, Source, SourceItem
+from memory_assets.sources import claude_silos, pai_learning, pai_seed
 from memory_assets.sources.files import shown_path
 from memory_assets.stores.catalog import Catalog
+from memory_assets.stores.schema import table
+from memory_assets.stores.tombstones import Tombstones, without_erased
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
+    from memory_assets.tenants import Tenant
 
-_TABLES = ("source_items", "source_refusals", "source_hooks", "source_files")
+_TABLES = ("source_items", "source_refusals", "source_hooks", "source_projects", "source_files")
 """What is known of a source's files; each has the columns `source` and `path`."""
 REFUSALS = """
     (SELECT source, path, reason, mend, location, key FROM source_refusals UNION ALL
@@ -33,6 +37,17 @@ REFUSALS = """
      WHERE f.fault IS NOT NULL)
 """
 """What was refused or passed over as it was read, and what could not be analysed: the fields of `Refusal`."""
+NEW_HOOKS = r"""
+    (SELECT key, list(DISTINCT hook ORDER BY hook) AS hooks FROM source_hooks JOIN source_items ON key = target
+     WHERE hook <> '' AND NOT contains(lower(concat_ws(' ', title, description, body)), lower(rtrim(hook, '.…'))) GROUP BY key)
+"""
+"""What an index says of a file, unless the file says so itself."""
+DANGLING_HOOKS = r"""
+    (SELECT h.path, hook, regexp_extract(target, '[^/]*$') AS file FROM source_hooks h
+     WHERE NOT EXISTS (FROM source_files f
+                       WHERE f.path = regexp_replace(h.path, '[^/]*$', '') || regexp_extract(target, '[^/]*$')))
+"""
+"""Lines of an index that point to a file that is not there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,20 +73,38 @@ def known_stamps(catalog: Catalog, source: Source) -> dict[str, FileStamp]:
     return {path: FileStamp(size, mtime_ns, inode) for path, size, mtime_ns, inode in rows}
 
 
+def scan_source(tenant: "Tenant", source: Source, known: Mapping[str, FileStamp]) -> Scan:
+    """Read the files of a source whose stamps are not the known ones. Only the tenant that the settings name has sources."""
+    settings = tenant.settings
+    if not tenant.is_sources_tenant:
+        return Scan(source, "", notes=(f"The files belong to the tenant {settings.tenant!r}.",))
+    limit: dict[str, int] = {"max_bytes": settings.source_max_bytes} if settings.source_max_bytes else {}
+    match source:
+        case Source.CLAUDE_SILO:
+            return claude_silos.scan(settings.claude_projects_dir, known, **limit)
+        case Source.PAI_SEED:
+            return pai_seed.scan(settings.pai_seed, known, **limit)
+        case Source.PAI_LEARNING:
+            return pai_learning.scan(settings.pai_learning_dir, known, **limit)
+        case _:
+            raise ValueError(f"{source} is not read from files")
+
+
+def refresh_source(tenant: "Tenant", source: Source) -> ScanOutcome:
+    """Bring the catalog to what the files of a source say now, without secrets and erased texts: their only way in."""
+    known = known_stamps(tenant.catalog, source)
+    return record_scan(tenant.catalog, read_source(tenant, source, known), known, tenant.settings.secrets)
+
+
+def read_source(tenant: "Tenant", source: Source, known: Mapping[str, FileStamp]) -> Scan:
+    """As `scan_source`, with secrets as the settings say and without what was erased."""
+    return without_erased(guarded(scan_source(tenant, source, known), tenant.settings.secrets), Tombstones(tenant.folder))
+
+
 def record_scan(
-    catalog: Catalog, scan: Scan, known: dict[str, FileStamp], policy: SecretPolicy = SecretPolicy.MASK
+    catalog: Catalog, scan: Scan, known: Mapping[str, FileStamp], policy: SecretPolicy = SecretPolicy.MASK
 ) -> ScanOutcome:
-    """Bring the catalog to what `scan` found, in one transaction, and only where something differs.
-
-    Args:
-        catalog: the tenant's catalog.
-        scan: a pass over the source that was given `known`.
-        known: the stamps that the scan compared with.
-        policy: what is done with items that hold secrets.
-
-    Raises:
-        StoreError: the catalog cannot be written; nothing was.
-    """
+    """Bring the catalog to what `scan`, which compared with the stamps `known`, found: one transaction, only where something differs."""
     scan = guarded(scan, policy)
     vanished = vanished_paths(scan, known)
     if not (scan.changed or vanished):
@@ -96,20 +129,56 @@ def vanished_paths(scan: Scan, known: Iterable[str]) -> list[str]:
     return sorted(path for path in known if path not in seen and unreadable.isdisjoint(PurePath(path).parents))
 
 
-def let_go(catalog: Catalog, path: Path) -> None:
-    """Drop what was read from a file, or from below a folder, that is gone for good; the next run lets its memories rest.
+@dataclass(frozen=True, slots=True)
+class StoredItem:
+    """A source item as the catalog keeps it, from a file that can be read."""
 
-    Raises:
-        NotFoundError: nothing is known from there.
-        StoreError: the catalog cannot be written; nothing was.
-    """
+    item: SourceItem
+    """Secrets in it are masked if the settings say so."""
+    path: Path
+    digest: str
+    """SHA-256 of the file."""
+    hooks: tuple[str, ...]
+    """What the index of its silo says of it and the item does not say itself."""
+
+
+def read_items(catalog: Catalog, source: Source) -> list[StoredItem]:
+    """Return the items of a source as of the last scan, by path; files that cannot be read now have none."""
+    with catalog.read() as connection:
+        rows = connection.execute(
+            f"""
+            SELECT i.* EXCLUDE (item_hash), f.digest, coalesce(h.hooks, []) AS hooks
+            FROM source_items i JOIN source_files f USING (source, path) LEFT JOIN {NEW_HOOKS} h USING (key)
+            WHERE i.source = ? AND f.digest IS NOT NULL ORDER BY path, key
+            """,
+            [source],
+        )
+        names = [column[0] for column in rows.description]
+        return [_stored(dict(zip(names, row, strict=True))) for row in rows.fetchall()]
+
+
+def active_projects(catalog: Catalog) -> list[str]:
+    """Return the projects that seed.json calls active, as of the last scan."""
+    with catalog.read() as connection:
+        return [name for (name,) in connection.execute("SELECT name FROM source_projects ORDER BY rowid").fetchall()]
+
+
+def _stored(row: dict[str, Any]) -> StoredItem:
+    path, digest, hooks = Path(row.pop("path")), row.pop("digest"), tuple(row.pop("hooks"))
+    row |= {"source": Source(row["source"]), "kind": Kind(row["kind"]), "metadata": json.loads(row["metadata"])}
+    row |= {name: tuple(row[name]) for name in ("tags", "links")}
+    return StoredItem(SourceItem(**row), path, digest, hooks)
+
+
+def drop_path(catalog: Catalog, path: Path) -> None:
+    """Drop what was read from a file, or below a folder, that is gone for good; the next run lets its memories rest."""
     shown = shown_path(str(path.absolute()))
     below = "path = $1 OR starts_with(path, rtrim($1, '/') || '/')"
     with catalog.write() as connection:
         if not connection.execute(f"FROM source_files WHERE {below} LIMIT 1", [shown]).fetchone():
             raise NotFoundError(f"Nothing is known from {shown}; `memory status --refused` names what is gone.")
-        for table in _TABLES:
-            connection.execute(f"DELETE FROM {table} WHERE {below}", [shown])
+        for name in _TABLES:
+            connection.execute(f"DELETE FROM {name} WHERE {below}", [shown])
 
 
 def refusals(catalog: Catalog, source: Source | None = None) -> tuple[Refusal, ...]:
@@ -124,8 +193,8 @@ def _refusals(connection: "DuckDBPyConnection", source: Source | None) -> tuple[
 
 
 def _forget_files(connection: "DuckDBPyConnection", source: Source, paths: list[str]) -> None:
-    for table in _TABLES:
-        connection.execute(f"DELETE FROM {table} WHERE source = ? AND list_contains(?, path)", [source, paths])
+    for name in _TABLES:
+        connection.execute(f"DELETE FROM {name} WHERE source = ? AND list_contains(?, path)", [source, paths])
 
 
 def _replace_files(
@@ -134,36 +203,28 @@ def _replace_files(
     files = list(files)
     if not files:
         return
-    stamps = pa.Table.from_pylist([{"source": source, "path": file.path, **asdict(file.stamp)} for file in files])
-    items = [_item_row(item, file, watched) for file in files for item in file.items]
-    refused = [asdict(refusal) for file in files for refusal in file.refusals]
-    hooks = [
-        {"source": source, "path": file.path, "target": hook.target, "hook": hook.text} for file in files for hook in file.hooks
-    ]
-    connection.register("read_files", stamps)
-    connection.execute("""
-        DELETE FROM source_files USING read_files r WHERE source_files.source = r.source AND source_files.path = r.path;
-        DELETE FROM source_refusals USING read_files r
-            WHERE source_refusals.source = r.source AND source_refusals.path = r.path;
-        DELETE FROM source_hooks USING read_files r WHERE source_hooks.source = r.source AND source_hooks.path = r.path;
-        INSERT INTO source_files BY NAME FROM read_files;
-    """)
-    if refused:
-        connection.register("refused", pa.Table.from_pylist(refused, schema=_refusal_schema()))
-        connection.execute("INSERT INTO source_refusals BY NAME FROM refused")
-    if hooks:
-        connection.register("hooks", pa.Table.from_pylist(hooks))
-        connection.execute("INSERT INTO source_hooks BY NAME FROM hooks")
-    connection.register("read_items", pa.Table.from_pylist(items, schema=_item_schema()))
+    read: dict[str, list[dict[str, Any]]] = {name: [] for name in _TABLES}
+    for file in files:
+        here = {"source": source, "path": file.path}
+        read["source_files"].append({**here, "digest": file.digest, **asdict(file.stamp)})
+        read["source_items"] += [_item_row(item, file, watched) for item in file.items]
+        read["source_refusals"] += [asdict(refusal) for refusal in file.refusals]
+        read["source_hooks"] += [{**here, "target": hook.target, "hook": hook.text} for hook in file.hooks]
+        read["source_projects"] += [{**here, "name": name} for name in file.projects]
+    for name, rows in read.items():
+        connection.register(f"read_{name}", pa.Table.from_pylist(rows, schema=table(name).arrow()))
+    for name in _TABLES[1:]:
+        connection.execute(f"DELETE FROM {name} t USING read_source_files r WHERE t.source = r.source AND t.path = r.path")
+        connection.execute(f"INSERT INTO {name} BY NAME FROM read_{name}")
     connection.execute(
         """
-        DELETE FROM source_items i USING read_files f
+        DELETE FROM source_items i USING read_source_files f
         WHERE i.source = f.source AND i.path = f.path
-          AND i.key NOT IN (SELECT key FROM read_items)
+          AND i.key NOT IN (SELECT key FROM read_source_items)
           AND NOT EXISTS (SELECT 1 FROM source_refusals r
                           WHERE r.source = i.source AND r.path = i.path AND r.mend <> ''
                             AND (r.key IS NULL OR r.key = i.key));
-        MERGE INTO source_items i USING read_items r ON i.key = r.key
+        MERGE INTO source_items i USING read_source_items r ON i.key = r.key
             WHEN MATCHED AND (i.item_hash <> r.item_hash OR i.path <> r.path) THEN UPDATE BY NAME
             WHEN NOT MATCHED THEN INSERT BY NAME;
         """
@@ -171,9 +232,9 @@ def _replace_files(
 
 
 def _item_row(item: SourceItem, file: FileScan, watched: frozenset[PurePath]) -> dict[str, Any]:
-    """A row of `source_items`; where nobody states its time it has its file's, guessed unless its folder was known before.
+    """A row of `source_items`. Without a stated time it gets its file's, as a guess unless its folder was known before.
 
-    What the file's time adds is no part of the digest, so that a file that is touched keeps its first time.
+    The digest leaves the file's time out, so that a touched file keeps its first one.
     """
     row: dict[str, Any] = {field.name: getattr(item, field.name) for field in fields(item)} | {"metadata": _json(item.metadata)}
     digest = md5(json.dumps(row, ensure_ascii=False, default=str).encode("utf-8", "replace"), usedforsecurity=False)
@@ -186,20 +247,6 @@ def _item_row(item: SourceItem, file: FileScan, watched: frozenset[PurePath]) ->
 
 def _json(metadata: dict[str, Any]) -> str:
     return json.dumps(metadata, ensure_ascii=False, sort_keys=True, default=str)
-
-
-def _item_schema() -> pa.Schema:
-    text = ("key", "source", "path", "kind", "title", "description", "body", "project", "session", "author")
-    return pa.schema(
-        [pa.field(name, pa.string()) for name in (*text, "metadata", "item_hash")]
-        + [pa.field(name, pa.list_(pa.string())) for name in ("tags", "links")]
-        + [pa.field(name, pa.float32()) for name in ("importance", "confidence")]
-        + [pa.field("created_at", pa.timestamp("us", tz="UTC")), pa.field("remember", pa.bool_())]
-    )
-
-
-def _refusal_schema() -> pa.Schema:
-    return pa.schema([(name, pa.string()) for name in ("source", "path", "reason", "mend", "location", "key")])
 
 
 def _outcome(connection: "DuckDBPyConnection", scan: Scan, vanished: int) -> ScanOutcome:

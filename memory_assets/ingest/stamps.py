@@ -1,11 +1,13 @@
-"""Stamps: short texts that differ when there is something to take in. Made of what `stat` says wherever that is enough."""
+"""Stamps: short texts that differ when there is something to take in. Most come from `stat`; none needs Dagster."""
 
 import json
 import os
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import blake2b
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,59 +20,99 @@ if TYPE_CHECKING:
 
 
 ABSENT = "absent"
-SETTLED = "settled.json"
-"""In a tenant's folder: what the last run left settled."""
 _PROGRAM = Path(__file__).parents[1]
-_MADE = ("brief.json", "known_names.json")
-"""In a tenant's folder: what runs make of the catalog."""
+_CACHES = frozenset({"__pycache__"})
+# Names in a tenant's folder:
+_DERIVED = ("brief.json", "known_names.json")
+"""Files that runs write."""
 _RECALLED = "access"
-"""In a tenant's folder: which memories were recalled, and when."""
-_NOT_GIVEN = frozenset(
-    {*_MADE, _RECALLED, "vectors", "catalog.duckdb", "catalog.duckdb.wal", SETTLED, "sessions", "noted.json", "keys", "contexts"}
+"""The access log."""
+NOTE = "settled.json"
+"""The world that the last run left."""
+_NOT_READ = frozenset(
+    {
+        "vectors",
+        "catalog.duckdb",
+        "catalog.duckdb.wal",
+        NOTE,
+        "sessions",
+        "noted.json",
+        "keys",
+        "contexts",
+        "backups.json",
+        ".pinned",
+    }
 )
-"""Of a tenant's folder: what runs write, and what no run reads."""
+"""The stores, which count as derived, and what no run reads."""
 
 
-def source_stamp(tenant: "Tenant", source: Source, path: Path) -> str:
-    """The state of a source, as something that this tenant has to take in; `ABSENT` where there is nothing.
+def source_paths(settings: "Settings") -> dict[Source, Path]:
+    """Where each source that is read from files lies."""
+    return {
+        Source.CLAUDE_SILO: settings.claude_projects_dir,
+        Source.PAI_SEED: settings.pai_seed,
+        Source.PAI_LEARNING: settings.pai_learning_dir,
+    }
 
-    It covers which store it is, too: a tenant that was created again or restored from a copy has taken in nothing yet.
+
+def source_stamp(tenant: "Tenant", source: Source) -> str:
+    """The state of a source and of the store that takes it in; `ABSENT` if there is nothing.
+
+    A tenant that was created again or restored from a copy has taken in nothing yet.
     """
-    digests = stat_digests(source, path)
+    digests = stat_digests(source, source_paths(tenant.settings)[source])
     if not digests:
         return ABSENT
     store = _stat(Path(tenant.settings.tenant_vectors_uri(tenant.name)))
     return _digest(digests, store)
 
 
-def files_stamp(source: Source, path: Path) -> str:
-    """The state of a source that is files."""
-    return _digest(stat_digests(source, path))
+@dataclass(frozen=True, slots=True)
+class World:
+    """Digests of everything that a run of `remember` reads and writes, as `stat` tells it. Equal worlds need no run."""
+
+    given: str
+    """Sources, settings, installed packages, this program, the pipeline, the tenant's own files, the date."""
+    recalled: str
+    """The access log, which only the scores depend on."""
+    derived: str
+    """Every file of the tables, the catalog, the brief, the known names."""
+
+    @classmethod
+    def look(cls, tenant: "Tenant") -> "World | None":
+        """The world now; None if the tables or the catalog lie where `stat` does not reach."""
+        settings, folder = tenant.settings, tenant.folder
+        vectors, catalog = settings.tenant_vectors_uri(tenant.name), settings.tenant_catalog_uri(tenant.name)
+        if "://" in vectors or "://" in catalog:
+            return None
+        return cls(
+            given=_digest(
+                f"{datetime.now(UTC):%Y-%m-%d}",
+                settings.model_dump_json(),
+                _source_digests(settings) if tenant.is_sources_tenant else (),
+                _stats([settings.pai_config, settings.pai_mapping, *map(Path, sys.path[1:])]),
+                *(_stats(_files(each, _CACHES)) for each in (_PROGRAM, *_pipeline_folders(settings.spacy_model))),
+                _stats(_files(folder, {*_DERIVED, _RECALLED, *_NOT_READ})),
+            ),
+            recalled=_digest(_stats(_files(folder / _RECALLED, ()))),
+            derived=_digest(
+                _stats(_files(Path(vectors), ())),
+                _stats([Path(catalog), Path(f"{catalog}.wal"), *(folder / name for name in _DERIVED)]),
+            ),
+        )
 
 
-def given_stamp(tenant: "Tenant") -> str:
-    """What else the main job is given, and does not write itself: settings, what is installed, the tenant's files, the day."""
-    settings = tenant.settings
-    return _digest(
-        f"{datetime.now(UTC):%Y-%m-%d}",
-        settings.model_dump_json(),
-        *(_stat(getattr(settings, name)) for name in ("pai_config", "pai_mapping")),
-        *map(_stat, map(Path, sys.path)),
-        *(f"{path} {_stat(path)}" for path in _files(_PROGRAM, {"__pycache__"})),
-        *(f"{path} {_stat(path)}" for path in _files(tenant.folder, _NOT_GIVEN)),
-    )
+def _source_digests(settings: "Settings") -> list[dict[str, str]]:
+    return [stat_digests(source, path) for source, path in source_paths(settings).items()]
 
 
-def recalled_stamp(tenant: "Tenant") -> str:
-    """What has been recalled so far, which faces note."""
-    return _digest(*(f"{path} {_stat(path)}" for path in _files(tenant.folder / _RECALLED, ())))
-
-
-def made_stamp(tenant: "Tenant") -> str:
-    """What the main job has made: every file of the tables, so that damage shows, the catalog, the brief, the names it knows."""
-    tables = _files(Path(tenant.settings.tenant_vectors_uri(tenant.name)), ())
-    files = (*tables, tenant.catalog.path, tenant.catalog.log_path, *(tenant.folder / name for name in _MADE))
-    return _digest(*map(_stat, files))
+def _pipeline_folders(pipeline: str) -> list[Path]:
+    """The folder that a spaCy pipeline lies in; none for the bundled one, which is part of this program."""
+    folder = Path(pipeline).expanduser()
+    if folder.is_dir():
+        return [folder]
+    spec = find_spec(pipeline) if pipeline.isidentifier() else None
+    return list(map(Path, spec.submodule_search_locations or ())) if spec else []
 
 
 def disk_stamp(settings: "Settings", tenant: str) -> str | None:
@@ -82,11 +124,7 @@ def disk_stamp(settings: "Settings", tenant: str) -> str | None:
 
 
 def stored_stamp(tenant: "Tenant") -> str:
-    """The state of memories and stated relations: how many, and when the last was written. Compacting leaves it as it is.
-
-    Raises:
-        StoreError: a table cannot be read.
-    """
+    """The state of memories and stated relations: how many, and when the last was written. Compacting leaves it as it is."""
     memories, relations = tenant.memories, tenant.relations
     return f"{len(memories)}-{memories.last_updated()}.{len(relations)}-{relations.last_stated()}"
 
@@ -100,6 +138,10 @@ def _files(folder: Path, left_out: Collection[str]) -> Iterator[Path]:
     for here, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if name not in left_out)
         yield from (Path(here, name) for name in sorted(files) if name not in left_out)
+
+
+def _stats(paths: Iterable[Path]) -> list[str]:
+    return [f"{path} {_stat(path)}" for path in paths]
 
 
 def _stat(path: Path) -> str:

@@ -12,7 +12,7 @@ import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from itertools import chain, count
 from pathlib import Path
@@ -20,9 +20,11 @@ from pathlib import Path
 from memory_assets.errors import ConflictError
 from memory_assets.install.plugin import NAME, plugin_files
 from memory_assets.install.settings_file import added_member, can_take_out, insert, take_out
-from memory_assets.stores.files import replace_file
+from memory_assets.stores.files import clear_remains, replace_file
 
 _LIST = ".installed.json"
+_UNFINISHED = f".{NAME}-unfinished-"
+"""Beginning of the name of a folder that becomes the plugin's."""
 _KEPT = ".yours"
 """Ending of the copy of a file that its owner changed, and that was written anew."""
 
@@ -70,11 +72,7 @@ def settings_file(folder: Path) -> Path:
 def install(folder: Path, tenant: str | None, *, status_line: bool, dry_run: bool) -> list[Change]:
     """Write the plugin into `folder`; a second time, only what differs.
 
-    Args:
-        folder: the plugin's.
-        tenant: whose memory; None for that of the settings.
-        status_line: give the user's settings a status line, unless they have one.
-        dry_run: change nothing.
+    `tenant` None means that of the settings. `status_line` gives the user's settings a status line, unless they have one.
 
     Raises:
         ConflictError: somebody else's files are there, or the settings are not JSON; nothing was changed.
@@ -85,13 +83,15 @@ def install(folder: Path, tenant: str | None, *, status_line: bool, dry_run: boo
     command = {"type": "command", "command": shlex.join([*program(), "status", "--line"])}
     merged = added_member(settings, "statusLine", command) if status_line else ""
     merging = [Change("merge" if merged else "keep", settings)] if status_line else []
+    if not dry_run:
+        _clear_remains(folder, files)
     if not folder.exists():
         if not dry_run:
             _make(folder, files)
             _merge(folder, merged)
         return [*(Change("write", folder / name) for name in files), *merging]
-    held = _written(folder)
-    ours = held.files
+    installed = _written(folder)
+    ours = installed.files
     changes: list[Change] = []
     for name, text in files.items():
         path = folder / name
@@ -104,7 +104,7 @@ def install(folder: Path, tenant: str | None, *, status_line: bool, dry_run: boo
             replace_file(_free(path.with_name(path.name + _KEPT)), path.read_bytes())
         replace_file(path, text)
     if not dry_run:
-        _Installed(_digests(files), held.merged).write(folder)
+        _Installed(_digests(files), installed.merged).write(folder)
         _merge(folder, merged)
     return [*changes, *merging]
 
@@ -116,18 +116,20 @@ def remove(folder: Path, *, dry_run: bool) -> list[Change]:
         ConflictError: the folder is not the plugin's.
         OSError: a file cannot be deleted.
     """
+    if not dry_run:
+        _clear_remains(folder, _written(folder).files if folder.exists() else ())
     if not folder.exists():
         return []
-    held, settings = _written(folder), settings_file(folder)
-    ours = held.files
+    installed, settings = _written(folder), settings_file(folder)
+    ours = installed.files
     changes = [Change("delete" if _digest(folder / name) == digest else "leave", folder / name) for name, digest in ours.items()]
     changes = [change for change in changes if change.path.exists()]
-    separable = can_take_out(settings, held.merged)
-    if held.merged:
+    separable = can_take_out(settings, installed.merged)
+    if installed.merged:
         changes.append(Change("unmerge" if separable else "leave", settings))
     if not dry_run:
         if separable:
-            take_out(settings, held.merged)
+            take_out(settings, installed.merged)
         for change in changes:
             if change.action == "delete":
                 change.path.unlink()
@@ -141,7 +143,7 @@ def remove(folder: Path, *, dry_run: bool) -> list[Change]:
 def _make(folder: Path, files: Mapping[str, str]) -> None:
     """Let the whole folder appear at once."""
     folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{NAME}.", dir=folder.parent))
+    temporary = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=folder.parent))
     try:
         for name, text in files.items():
             replace_file(temporary / name, text)
@@ -150,6 +152,14 @@ def _make(folder: Path, files: Mapping[str, str]) -> None:
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
+
+
+def _clear_remains(folder: Path, names: Iterable[str]) -> None:
+    """Delete what an installation or a removal that was killed left: the unfinished plugin, and temporary files beside our files."""
+    for unfinished in folder.parent.glob(f"{_UNFINISHED}*"):
+        shutil.rmtree(unfinished)
+    for path in (settings_file(folder), folder / _LIST, *(folder / name for name in names)):
+        clear_remains(path)
 
 
 def _merge(folder: Path, text: str) -> None:

@@ -43,7 +43,8 @@ argument-hint: "[what to look at]"
 
 Help me curate what was learned. $ARGUMENTS
 
-1. Run `{memory} noted` and show me the sentences. For those I want, run `{memory} noted --store NUMBERS`; for the others `--drop NUMBERS`.
+1. Run `{memory} noted` and show me the sentences. For those I want, run `{memory} noted --store IDS`; for the
+   others `{memory} noted --drop IDS`. An id is what each line begins with; it never changes, so a call may be repeated.
 2. Run `{memory} learn check`, then `{memory} learn review --json`, and go through the proposals with me one by one. Accept, reject or
    defer each only as I say.
 3. Show me `{memory} learn apply --dry-run`. Run `{memory} learn apply` only when I agree; `{memory} learn undo` takes it back.
@@ -53,9 +54,7 @@ Help me curate what was learned. $ARGUMENTS
 def plugin_files(program: Sequence[str], tenant: str | None) -> dict[str, str]:
     """The text of each of the plugin's files, by its path in the plugin's folder.
 
-    Args:
-        program: what starts the `memory` command.
-        tenant: whose memory; None for that of the settings.
+    `program` starts the `memory` command; `tenant` None means that of the settings.
     """
     whose = ["--tenant", tenant] if tenant else []
     about = {

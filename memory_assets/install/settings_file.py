@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from memory_assets.errors import ConflictError
+from memory_assets.sources.files import RefusedFileError, read_source_file
 from memory_assets.stores.files import replace_file
 
 BACKUP = ".before-memory"
@@ -47,8 +48,8 @@ def insert(path: Path, text: str) -> None:
 def can_take_out(path: Path, text: str) -> bool:
     """Whether `text` still stands in `path` as it was inserted."""
     try:
-        return bool(text) and path.read_bytes().count(text.encode()) == 1
-    except OSError:
+        return bool(text) and read_source_file(path, None).count(text.encode()) == 1
+    except (OSError, RefusedFileError):
         return False
 
 
@@ -59,14 +60,16 @@ def take_out(path: Path, text: str) -> None:
         OSError: it cannot be written.
     """
     path = path.resolve()
-    replace_file(path, path.read_bytes().replace(text.encode(), b"", 1))
+    replace_file(path, _read(path).replace(text.encode(), b"", 1))
 
 
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_source_file(path, None)
     except FileNotFoundError:
         return b"{}\n"
+    except RefusedFileError as error:
+        raise ConflictError(f"{path} cannot be read: {error.reason}; {error.mend}.") from error
 
 
 def _parsed(path: Path, data: bytes) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from memory_assets.language.english import pattern, word_set
 from memory_assets.language.entity_types import STATISTICAL_TYPES, EntityType, Mention
 from memory_assets.language.gazetteer import Certainty, Entry, Gazetteer
 from memory_assets.language.reading import Form, Inset, Part
@@ -35,40 +36,10 @@ _CODE_NAME = re.compile(r"_|\(|=|^[a-z]+[A-Z]|\d{3,}|(?:Error|Exception|Warning)
 
 _CAMEL_CASE = re.compile(r"^(?!Mc|Mac|De|Di|La|Le|O')[A-Z][a-z]+[A-Z]")
 
-_HEADS = {
-    EntityType.ORG: """
-        Inc GmbH Ltd LLC Corp Corporation AG Labs Foundation University Institute Group Bank Team Department Agency
-        Association Ministry Hospital College Academy School Council Committee Studios Ventures Partners Consulting
-        Systems Technologies Logistics Insurance Energy Airlines Robotics Foods Motors Pharma Software Industries""",
-    EntityType.LOC: """
-        Street Avenue Road Square Airport Station Park Lake River Valley Island Beach Mountain County City Bay""",
-    EntityType.EVENT: "Summit Conf Conference Meetup Hackathon Congress Days Festival Workshop",
+_TYPE_BY_HEAD = {
+    word: kind for kind in (EntityType.ORG, EntityType.LOC, EntityType.EVENT) for word in word_set(f"names.head_{kind.lower()}")
 }
-_TYPE_BY_HEAD = {word: kind for kind, words in _HEADS.items() for word in words.split()}
 """What the last word of a capitalised name says about its kind, whatever a model thinks."""
-
-_PERSONAL_VERBS = frozenset(
-    """
-    agree answer approve argue ask believe break call choose complain confirm cover decide dislike doubt enjoy
-    explain feel find fix forget hate hear help hope insist join know laugh lead like love maintain
-    mention meet move need note offer own pair prefer present promise propose quit read recommend refuse
-    remember reply report request review say see sign speak start suggest take talk teach tell thank think try
-    want warn wish wonder work write """.split()  # noqa: SIM905
-)
-_HUMAN_VERBS = frozenset(
-    """
-    apologise apologize ask bake borrow bring buy cook dance drink drive eat enjoy forget hate hide invite joke laugh lend love marry phone
-    quit resign retire ride say sing sleep smile steal study swim teach tell thank travel visit wear wish""".split()  # noqa: SIM905
-)
-"""What hardly anything but a person does, so that a name of which nothing else is known is a person's."""
-_PERSON_OBJECTS = frozenset("ask tell thank meet call invite hire email message ping remind help join".split())  # noqa: SIM905
-_MESSAGES = frozenset("feedback message mail email note request comment review reply call question".split())  # noqa: SIM905
-_TITLES = frozenset({"mr", "mrs", "ms", "dr", "prof", "mr.", "mrs.", "ms.", "dr.", "prof."})
-_PLACE_WORDS = re.compile(
-    r"\b(?:live[sd]?|living|moved?|moving|office|based|born|train|flight|fly|flew|trip|travel\w*|visit\w*|offsite|"
-    r"workshop|conference|meetup|hotel|city|town|weather|headquarters|relocat\w*|grew up|stay\w*|located|region)\b",
-    re.IGNORECASE,
-)
 
 
 def find_mentions(doc: "Doc", gazetteer: Gazetteer, insets: Sequence[Inset] = ()) -> list[Mention]:
@@ -223,7 +194,7 @@ def _statistical(doc: "Doc", gazetteer: Gazetteer) -> Iterator[Mention]:
 
 def _is_place(span: "Span") -> bool:
     """Whether the sentence speaks of a single name as of a place; one is at a company, and in a town."""
-    return bool(_PLACE_WORDS.search(span.sent.text)) and (span.start == 0 or span.doc[span.start - 1].lower_ != "at")
+    return bool(pattern("names.place").search(span.sent.text)) and (span.start == 0 or span.doc[span.start - 1].lower_ != "at")
 
 
 def _actors(doc: "Doc", gazetteer: Gazetteer) -> Iterator[Mention]:
@@ -231,7 +202,7 @@ def _actors(doc: "Doc", gazetteer: Gazetteer) -> Iterator[Mention]:
     for token in doc[:-1]:
         verb = token.nbor()
         if token.pos_ == "PROPN" and token.is_title and verb.pos_ == "VERB" and verb.tag_ in {"VBD", "VBZ"}:
-            span = _trimmed(doc, doc[token.i : token.i + 1], gazetteer) if verb.lemma_ in _HUMAN_VERBS else None
+            span = _trimmed(doc, doc[token.i : token.i + 1], gazetteer) if verb.lemma_ in word_set("names.human_verbs") else None
             if span is not None:
                 yield Mention(span.start_char, span.end_char, span.text, EntityType.PERSON, certain=False)
 
@@ -239,14 +210,18 @@ def _actors(doc: "Doc", gazetteer: Gazetteer) -> Iterator[Mention]:
 def _acts_as_person(token: "Token") -> bool:
     """Whether the sentence treats a single name as a person: it says, asks, is told, is a doctor."""
     before = token.nbor(-1) if token.i > 0 else None
-    if before is not None and (before.lower_ in _TITLES or before.lemma_.lower() in _PERSON_OBJECTS):
+    if before is not None and (
+        before.lower_ in word_set("names.titles") or before.lemma_.lower() in word_set("names.person_objects")
+    ):
         return True
     subject = token.conjuncts[0] if token.dep_ == "conj" and token.conjuncts else token
     if subject.dep_.startswith(("nsubj", "vocative")) and subject.head.pos_ == "VERB":
-        return subject.head.lemma_.lower() in _PERSONAL_VERBS
+        return subject.head.lemma_.lower() in word_set("names.personal_verbs")
     if before is None or before.lower_ not in {"with", "by", "from"}:
         return False
-    return token.head.lemma_.lower() in (_MESSAGES if before.lower_ == "from" else _PERSONAL_VERBS)
+    return token.head.lemma_.lower() in (
+        word_set("names.messages") if before.lower_ == "from" else word_set("names.personal_verbs")
+    )
 
 
 def _capitalised(doc: "Doc", gazetteer: Gazetteer) -> Iterator[Mention]:

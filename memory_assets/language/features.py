@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from memory_assets.language.english import word_set
 from memory_assets.language.entities import as_entities, find_listed, find_mentions
 from memory_assets.language.entity_types import EntityType, Mention
 from memory_assets.language.gazetteer import Gazetteer
 from memory_assets.language.languages import words_of
-from memory_assets.language.reading import STAND_IN, Part
+from memory_assets.language.reading import PLACEHOLDER, Part
 from memory_assets.language.tags import normalise_tag
 from memory_assets.language.verbs import FINITE_TAGS, mend_verbs
 from memory_assets.models import Features
@@ -32,25 +33,6 @@ _KIND_NOUNS = frozenset({"project", "repository", "repo", "team", "database", "l
 _NO_ACTIONS = frozenset({"be", "stdin", "stdout", "stderr", "localhost"})
 _NO_ACTION_DEPS = frozenset({"nsubj", "nsubj:pass", "obj"})
 """Where a noun stands, so that the tagger is wrong: "the power cut led to ..."."""
-
-_VAGUE_NOUNS = frozenset(
-    """
-    thing way lot bit kind sort type part number case fact time day week month year today yesterday tomorrow
-    morning evening afternoon night hour minute second moment end start beginning something anything nothing
-    everything someone anyone everyone person people guy one other reason point idea stuff example issue
-    problem question answer note result change use need work place side piece rest couple pair while etc
-    detail level amount order sense matter line step january february march april may june july august
-    september october november december monday tuesday wednesday thursday friday saturday sunday user quarter
-    half sec secs min mins hr hrs wk wks yr yrs """.split()  # noqa: SIM905
-)
-_VAGUE_ADJECTIVES = frozenset(
-    """
-    new old good bad big small large little great nice same other such many much more most few several some
-    any last next first second third own sure whole full current previous recent different certain various
-    main able only long short high low early late better best worse worst right wrong real actual entire
-    single double possible important """.split()  # noqa: SIM905
-)
-"""Words that a tag may not be made of: they would put unlike memories together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +65,7 @@ def find(doc: "Doc", part: Part, gazetteer: Gazetteer) -> Findings:
 def find_foreign(part: Part, gazetteer: Gazetteer) -> Findings:
     """What a part gives that the English pipeline must not read: certain names, and whole words as tags; no actions."""
     mentions = find_listed(part, gazetteer)
-    insets = {word.lower() for word in (STAND_IN, *(mention.text for mention in mentions))}
+    insets = {word.lower() for word in (PLACEHOLDER, *(mention.text for mention in mentions))}
     return Findings(tuple(mentions), nouns=tuple(tag for tag in words_of(part.text, part.language) if tag not in insets))
 
 
@@ -161,4 +143,5 @@ def _tokens_within(doc: "Doc", places: Iterable[tuple[int, int]]) -> set[int]:
 def _is_telling(token: "Token") -> bool:
     if not token.is_alpha or len(token) < 3 or token.is_stop:
         return False
-    return not ({token.lower_, token.lemma_.lower()} & (_VAGUE_NOUNS | _VAGUE_ADJECTIVES))
+    vague = word_set("tags.vague_nouns") | word_set("tags.vague_adjectives")
+    return vague.isdisjoint({token.lower_, token.lemma_.lower()})

@@ -1,24 +1,21 @@
 """Names that are known in advance: the bundled gazetteer, the user's own, and the names of the graph.
 
-The files are TOML, one table for each entity type:
+The files are TOML, one table for each entity type; `gazetteer.toml` is the example:
 
-    [LANGUAGE] certain = ["Python", "JavaScript"]      # found in any casing, anywhere capitalised = ["Swift"]
-    # found as written, but as the first word of a sentence only beside a cue cued = ["Go", "C"]
-    # found only beside a cue before = ["written in"]                 # cues that stand directly before a name
-    after = ["compiler"]                    # cues that stand directly after it; so does a version number lead
-    = ["in", "with"]                   # weaker cues before it, which count for a name in the casing given
+    [LANGUAGE]
+    certain = ["Python"]        # found in any casing, anywhere
+    capitalised = ["Swift"]     # found as written, but as the first word of a sentence only beside a cue
+    cued = ["Go", "C"]          # found only beside a cue
+    before = ["written in"]     # cues that stand directly before a name
+    after = ["compiler"]        # cues that stand directly after it; so does a version number
+    lead = ["in", "with"]       # weaker cues before it, which count for a name in the casing given
 
-    [LANGUAGE.aliases]
-    JavaScript = ["JS"]                     # other spellings, as certain as the name itself
-
-    [LANGUAGE.unless] Python = ["snake"]                      # words that, anywhere in the text, say that
-    something else is meant
-
+    [LANGUAGE.aliases]          # other spellings, as certain as the name itself
+    [LANGUAGE.unless]           # words that, anywhere in the text, say that something else is meant
     [PERSON]
-    given = ["Alice"]                       # first names: found as written, with the surname that follows
-
-    [ignore] words = ["API", "Monday"]               # never an entity on the word of a statistical model or
-    of capitals alone
+    given = ["Alice"]           # first names: found as written, with the surname that follows
+    [ignore]
+    words = ["API"]             # never an entity on the word of a statistical model or of capitals alone
 """
 
 import re
@@ -198,6 +195,8 @@ def load_gazetteer(paths: Sequence[Path], known_names: Mapping[str, str]) -> Gaz
 
 
 def _read_file(gazetteer: Gazetteer, cue_words: CueWords, path: Path) -> None:
+    if not path.is_file():
+        raise InvalidInputError(f"{path} is no file that can be read as TOML: put one there or remove it.")
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

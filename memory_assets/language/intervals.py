@@ -130,10 +130,7 @@ class _Clock:
 def find_interval(text: str, now: datetime, zone: tzinfo) -> Interval | None:
     """The first time that `text` names, None where it names none or an impossible one ("February 30").
 
-    Args:
-        text: English, such as a search query.
-        now: Aware; what "ago" counts from.
-        zone: Whose calendar and clock "yesterday" is measured on.
+    "Ago" counts from `now`, which is aware; "yesterday" is measured on the calendar and clock of `zone`.
     """
     clock = _Clock(now, zone)
     if _ONLY_A_LENGTH.fullmatch(text):

@@ -8,47 +8,15 @@ bring megabytes. Scripts other than Latin are told by their letters.
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import lru_cache
 
 from memory_assets.language.tags import normalise_tag
+from memory_assets.language.words import function_words
 
 ENGLISH = "en"
 
-_FUNCTION_WORDS = {
-    "en": """
-        the a an and or not is are was were be been has have had do does did will would can could should must may this that these
-        those it its they we you he she i my our your his her their to of for from with by at into as if when than then there
-        which who what how because but so no never always only all each every in on about after before over up out off down just
-        also more some any other than through between very here now one two""",
-    "de": """
-        der die das und ist nicht mit ein eine einen einem einer dem den des für auf von zu zum zur im wird wurde werden wurden sind
-        auch aber oder wenn dass daß wir ich sie haben hatte nur noch wie bei nach aus um über immer kein keine vor durch beim vom
-        als sich es er ihr mein unser bitte schon sehr alle muss müssen soll kann gilt hat""",
-    "fr": """
-        le la les des du une est et dans pour que qui sur avec pas ne sont nous vous ils elle il cette ces aux mais ou où comme
-        par plus tout toujours jamais je ce sa ses leur être""",
-    "es": """
-        el la los las del una es y en para que por con no se son nosotros está están pero como más muy siempre nunca este esta lo su
-        sus cuando desde hay yo mi""",
-    "pt": """
-        o os as do da dos das um uma é e em para que por com não se são está nós mas como mais muito sempre nunca este esta isso
-        seu sua quando desde há eu meu minha no na ao pelo pela""",
-    "it": """
-        il lo gli della delle del dei una è e per che con non si sono di da nel nella ma come più molto sempre mai questo questa
-        quando anche io mio""",
-    "nl": """
-        het een en van niet met voor op zijn wordt werd dat die maar ook naar bij uit als wij ik heeft hebben geen nog altijd""",
-    "sv": "och att det som en ett är inte på för med av till den har om men vi jag alltid aldrig ska från",
-    "da": "og at det som en et er ikke på for med af til den har om men vi jeg altid aldrig skal fra",
-    "pl": "nie się jest na że do są dla jak ale przez od lub oraz tylko zawsze nigdy który która to",
-    "cs": "se je na že do jsou pro jak ale přes od nebo jen vždy nikdy který která není",
-    "tr": "ve bir bu için ile değil olarak daha çok ama gibi her ben biz",
-    "fi": "ja on ei että se ovat mutta kuin tai myös aina minä me joka",
-    "hu": "az egy és nem hogy van de is vagy csak mindig ez",
-}
-_WORDS: dict[str, set[str]] = {}
-for _code, _listed in _FUNCTION_WORDS.items():
-    for _each in _listed.split():
-        _WORDS.setdefault(_each, set()).add(_code)
+_VOTING = ("en", "de", "fr", "es", "pt", "it", "nl", "sv", "da", "pl", "cs", "tr", "fi", "hu")
+"""Languages that are told apart by their function words."""
 _SHORT = 8
 """Words of a sentence that a single function word may decide."""
 _SCRIPTS = {
@@ -91,7 +59,7 @@ def recognise(text: str) -> str | None:
     votes: Counter[str] = Counter()
     words = _WORD.findall(_NAME.sub("", text))
     for word in words:
-        votes.update(_WORDS.get(word.lower(), ()))
+        votes.update(_languages_of(word.lower()))
     if not votes:
         return None
     code, most = max(votes.items(), key=lambda vote: vote[1])
@@ -99,9 +67,15 @@ def recognise(text: str) -> str | None:
         return ENGLISH
     if most > 1 and most >= 2 * votes[ENGLISH]:
         return code
-    alone = next((word for word in words if code in _WORDS.get(word.lower(), ())), "")
+    alone = next((word for word in words if code in _languages_of(word.lower())), "")
     is_clear = most == 1 and not votes[ENGLISH] and alone.islower() and len(alone) > 2
     return code if is_clear and 2 < len(words) <= _SHORT else None
+
+
+@lru_cache(maxsize=1 << 14)
+def _languages_of(word: str) -> tuple[str, ...]:
+    """The languages of which a word is a function word."""
+    return tuple(code for code in _VOTING if word in function_words(code))
 
 
 def words_of(text: str, language: str) -> Iterator[str]:
@@ -129,7 +103,8 @@ def _candidates(text: str, language: str) -> Iterator[str]:
             if not _KOREAN_VERB.search(word):
                 yield _KOREAN_PARTICLE.sub("", word)
     else:
-        words = [word for word in _WORD.findall(text) if len(word) > 3 and language not in _WORDS.get(word.lower(), ())]
+        stop_words = function_words(language) if language in _VOTING else frozenset[str]()
+        words = [word for word in _WORD.findall(text) if len(word) > 3 and word.lower() not in stop_words]
         if language == "de":
             words = [word for word in words if word[0].isupper()] + [
                 word for word in words if word[0].islower() and len(word) > 5

@@ -23,16 +23,10 @@ _JOINTS = frozenset({"-", "\u2010", "\u2013", "/"})
 
 
 def noun_chunks(doclike: "Doc | Span") -> Iterator[tuple[int, int, int]]:
-    """Base noun phrases of a parsed text, in order and never nested.
+    """Base noun phrases of a parsed text, in order and never nested: start token, end token (exclusive), and the id of the label "NP".
 
     A chunk runs from the first determiner, possessor or modifier to its head, or to the end of a name that the head
     opens ("the old lock", "Alice's laptop", "Alice Smith"); what follows with a preposition is a chunk of its own.
-
-    Args:
-        doclike: A document, or a part of one, with a dependency parse and coarse part-of-speech tags.
-
-    Yields:
-        Start token, end token (exclusive), and the id of the label "NP", as `Doc.noun_chunks` expects.
 
     Raises:
         ValueError: The text has not been parsed.
@@ -55,13 +49,9 @@ def noun_chunks(doclike: "Doc | Span") -> Iterator[tuple[int, int, int]]:
 
 
 def use_ud_noun_chunks(nlp: "Language") -> bool:
-    """Let `Doc.noun_chunks` work in a pipeline whose parser gives Universal Dependencies labels.
+    """Let `Doc.noun_chunks` work in a pipeline whose parser gives Universal Dependencies labels; return whether it is one.
 
-    Args:
-        nlp: A loaded pipeline. Documents made before the call keep the iterator they were made with.
-
-    Returns:
-        Whether the pipeline has such a parser; if not, it is left as it was.
+    Documents made before the call keep the iterator they were made with.
     """
     if "obl" not in nlp.pipe_labels.get("parser", ()):
         return False

@@ -44,11 +44,7 @@ _TIME_LIMIT = 300.0
 
 
 class AnalysisError(MemoryAssetsError):
-    """One text cannot be analysed; the others of its batch are not touched by that.
-
-    Attributes:
-        index: Which of the given texts it is, counted from 0.
-    """
+    """One text, number `index` of those given, cannot be analysed; the others of its batch are not touched by that."""
 
     def __init__(self, index: int, reason: str) -> None:
         super().__init__(f"the text cannot be analysed: {reason}; shorten it, or report this as a fault of the program.")
@@ -100,8 +96,8 @@ class Analyzer:
 
     Attributes:
         model: What was asked for: "bundled", an installed pipeline's name, or a folder.
-        name: Pipeline, its version and the version of the rules on top, e.g. "memory_en-1.0.0+rules-1";
-            stored rows record it. The user's gazetteer and the known names are not part of it.
+        name: Pipeline, its version and that of the rules, e.g. "memory_en-1.0.0+rules-1"; stored rows record it. The user's
+            gazetteer and the known names are not part of it.
         turn_length: Characters that are analysed before another thread has its turn.
     """
 
@@ -130,7 +126,7 @@ class Analyzer:
         return _load_pipeline.cache_info().currsize > 0
 
     def load(self) -> None:
-        """Load what the first text would have to wait for.
+        """Load what the first text would have to wait for. All that analyses raises the same.
 
         Raises:
             SettingsError: The pipeline cannot be loaded or lacks a component.
@@ -139,12 +135,7 @@ class Analyzer:
         _ = _load_pipeline(self._location), self.gazetteer
 
     def analyze(self, text: str) -> Features:
-        """Features of one text.
-
-        Raises:
-            SettingsError: The pipeline cannot be loaded or lacks a component.
-            InvalidInputError: The user's gazetteer or the known names are not usable.
-        """
+        """Features of one text."""
         return self.analyze_batch([text])[0]
 
     def analyze_batch(self, texts: Iterable[str]) -> list[Features]:
@@ -152,8 +143,6 @@ class Analyzer:
 
         Raises:
             AnalysisError: One text cannot be analysed; `outcomes` gives the others all the same.
-            SettingsError: The pipeline cannot be loaded or lacks a component.
-            InvalidInputError: The user's gazetteer or the known names are not usable.
         """
         found = list(self.outcomes(texts))
         for outcome in found:
@@ -166,10 +155,6 @@ class Analyzer:
 
         Texts are read from `texts` a few at a time, and their outcomes come as soon as they are there. Between slices of
         `turn_length` characters other threads have their turn, however long a text is.
-
-        Raises:
-            SettingsError: The pipeline cannot be loaded or lacks a component.
-            InvalidInputError: The user's gazetteer or the known names are not usable.
         """
         group: list[Reading] = []
         index = length = 0
@@ -245,13 +230,9 @@ def open_analyzer(
     gazetteer_paths: Sequence[Path] = (),
     known_names: Mapping[str, str] = MappingProxyType({}),
 ) -> Analyzer:
-    """Find the pipeline without loading it.
+    """Find the pipeline without loading it: "bundled", the name of any installed spaCy pipeline, or a folder that holds one.
 
-    Args:
-        model: "bundled", the name of any installed spaCy pipeline, or a folder that holds one.
-        gazetteer_paths: The user's own gazetteers (format: `memory_assets.language.gazetteer`); missing files
-            are empty ones.
-        known_names: Names that the graph knows -> their entity type; they are found in any casing.
+    Gazetteers that are missing are empty ones; `known_names` (name -> entity type) are found in any casing.
 
     Raises:
         SettingsError: There is no such pipeline; the message says how to get one.

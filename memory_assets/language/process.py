@@ -38,12 +38,9 @@ class Step(StrEnum):
 
 
 class ProcessingError(MemoryAssetsError):
-    """A memory could not be processed, and nothing of it was kept.
+    """A memory could not be processed, and nothing of it was kept; the message begins with the step that failed.
 
-    Attributes:
-        step: The step that failed, which the message begins with.
-        index: Which of several texts it was, counted from 0; None where the step failed for all of them at
-            once.
+    `index` says which of several texts it was, counted from 0; None if the step failed for all of them at once.
     """
 
     def __init__(self, step: Step, reason: str, index: int | None = None) -> None:
@@ -69,15 +66,6 @@ class Processed:
     pipeline: str
 
 
-def process(text: object, user_tags: object, analyzer: Analyzer, embedder: Embedder) -> Processed:
-    """Validate, analyse, tag and embed one text.
-
-    Raises:
-        ProcessingError: A step failed; `step` says which.
-    """
-    return process_batch([(text, user_tags)], analyzer, embedder)[0]
-
-
 def process_batch(
     items: Sequence[tuple[object, object]],
     analyzer: Analyzer,
@@ -86,7 +74,7 @@ def process_batch(
     headed: Sequence[tuple[str, str]] | None = None,
     longest: int = MAX_CONTENT_LENGTH,
 ) -> list[Processed]:
-    """Process several (text, user's tags) pairs, with the result of `process` for each, faster.
+    """Validate, analyse, tag and embed several (text, user's tags) pairs.
 
     `headed` are headings and statements, which are embedded in place of the contents where who, when and where belong to what
     searches ask; `longest` is the most characters of a content.

@@ -19,18 +19,18 @@ from itertools import groupby
 from memory_assets.language.entity_types import EntityType, Mention
 from memory_assets.language.languages import ENGLISH, recognise
 from memory_assets.language.surface import find_surface
+from memory_assets.language.words import ends_sentence
 
 MAX_PART_LENGTH = 1_500
 """Characters of one part, save for the rest of a word: some 250 words, whose analysis takes less than a commit's time."""
 
-STAND_IN = "item"
+PLACEHOLDER = "item"
 """The noun that stands for code, a link, a path or an address."""
 
 _MARK = "\ue000"
 """Holds the place of a stand-in while the marks around it are removed; a private character, and so in no stored word."""
 _LONGEST_WORD = 100
 _LONGEST_NAME = 500
-_SHORT_LINE = 60
 _FEW_PIECES = 60
 _BLANKS = re.compile(r"[^\S\n]+")
 _REPEATED = re.compile(r"([^\w\s]|_)\1{3,}")
@@ -43,7 +43,6 @@ _RULE = re.compile(r"\s*(?:[-*_=]\s*){3,}$|\s*\|?\s*:?-+:?\s*(?:\|\s*:?-*:?\s*)+
 _BULLET = re.compile(r"\s*(?:>\s?)*(?:(?:[-*+•]|\d{1,3}[.)]|#{1,6})\s+)+(?:\[[ xX]\]\s+)?|\s*(?:>\s?)+")
 _LABEL = re.compile(r"(\*\*|__)([^*_\n:]{1,60}?)(?::\1|\1\s?:)\s*")
 _TEMPLATE_LABEL = re.compile(r"(?:\*\*|__)?(?:why|how to apply|when to apply)(?::?(?:\*\*|__)|(?=:)):?\s*", re.IGNORECASE)
-_SENTENCE_END = re.compile(r"[.!?:;…][\"'”’)*_]*$")
 _COMMENT = re.compile(r"<!--.{0,2000}?-->", re.DOTALL)
 
 _INLINE = re.compile(
@@ -117,7 +116,7 @@ def read(text: str) -> Reading:
     asides: list[str] = []
     sentences = [part for block in _blocks(plain, asides) for part in _inline(block, asides)]
     parts: list[Part] = []
-    for part in _joined(_told(sentences)):
+    for part in _joined(_with_languages(sentences)):
         if part.language != ENGLISH or _is_prose(part.text):
             parts.append(part)
         else:
@@ -163,16 +162,11 @@ def _blocks(text: str, asides: list[str]) -> Iterator[str]:
             yield from ended()
             yield from (cell.strip() for cell in content.split("|") if cell.strip())
             continue
-        if paragraph and _ends_sentence(paragraph[-1], content):
+        if paragraph and ends_sentence(paragraph[-1], content):
             yield from ended()
         if content:
             paragraph.append(content)
     yield from ended()
-
-
-def _ends_sentence(line: str, following: str) -> bool:
-    """Whether a line break stands for a full stop, rather than for the width of somebody's window."""
-    return bool(_SENTENCE_END.search(line)) or (len(line) < _SHORT_LINE and following[:1].isupper())
 
 
 def _inline(block: str, asides: list[str]) -> Iterator[Part]:
@@ -217,7 +211,7 @@ def _with_insets(text: str, kept: list[Inset]) -> Part:
         if start < done:
             continue
         written = text[start:end]
-        shown = STAND_IN if mention is None or mention.type in _OPAQUE else written.lstrip("@#")
+        shown = PLACEHOLDER if mention is None or mention.type in _OPAQUE else written.lstrip("@#")
         pieces += [text[done:start], shown]
         begin = length + start - done
         length = begin + len(shown)
@@ -248,11 +242,11 @@ def _slice(part: Part, start: int, end: int) -> Part:
 
 
 def _moved(inset: Inset, by: int) -> Inset:
-    mention = inset.mention and Mention(inset.mention.start + by, inset.mention.end + by, inset.mention.text, inset.mention.type)
-    return Inset(inset.start + by, inset.end + by, inset.form, inset.written, mention)
+    mention = inset.mention and replace(inset.mention, start=inset.mention.start + by, end=inset.mention.end + by)
+    return replace(inset, start=inset.start + by, end=inset.end + by, mention=mention)
 
 
-def _told(sentences: list[Part]) -> list[Part]:
+def _with_languages(sentences: list[Part]) -> list[Part]:
     """The sentences with their languages; one whose words do not tell is taken to be in the language of most of the text."""
     languages = [recognise(sentence.text) for sentence in sentences]
     lengths: Counter[str] = Counter()

@@ -156,9 +156,7 @@ class Secret:
 def find_secrets(text: str, name: str = "") -> list[Secret]:
     """The keys and passwords in a text, in order, none overlapping another.
 
-    Args:
-        text: what somebody wrote.
-        name: what it is called where it stands, such as the key of a JSON object.
+    `name` is what the text is called where it stands, such as the key of a JSON object.
     """
     if name:
         before = len(name) + 2

@@ -3,40 +3,11 @@
 import re
 from collections.abc import Iterator
 
+from memory_assets.language.english import word_set
 from memory_assets.language.entity_types import EntityType, Mention
 
-_EXTENSIONS = """
-    py pyi ipynb js mjs cjs jsx ts tsx vue svelte json jsonl ndjson json5 yaml yml toml ini cfg conf lock
-    md mdx rst txt log csv tsv parquet arrow feather avro orc html htm css scss xml xsl svg png jpg jpeg
-    gif webp ico pdf docx xlsx pptx sh bash zsh fish ps1 bat cmd rs go rb java kt kts scala c h cc cpp hpp
-    cs swift php pl lua jl ex exs erl hs clj cljs dart zig nim sql db sqlite sqlite3 duckdb lance proto
-    graphql gql tf tfvars hcl nix mk cmake gradle whl zip tar gz tgz bz2 xz zst 7z dll exe bin wasm pem
-    crt plist spacy onnx pt pkl npy npz safetensors gguf patch diff bak tmp j2 tmpl
-    """.split()  # noqa: SIM905
-_BARE_NAMES = """
-    Makefile Dockerfile Containerfile Jenkinsfile Vagrantfile Procfile Gemfile Rakefile Justfile Brewfile
-    CODEOWNERS .gitignore .gitattributes .dockerignore .editorconfig .env .env.local .env.example .bashrc
-    .zshrc .profile .npmrc .vimrc .netrc .pypirc .nvmrc .prettierrc .eslintrc
-    """.split()  # noqa: SIM905
-_NOT_FILES = frozenset({"console.log", "math.log", "np.log", "torch.log", "self.db", "app.db", "process.go", "self.log"})
-"""Attributes of code objects whose name is also a file's extension."""
-
-_ROOTS = frozenset(
-    """
-    etc usr var home tmp opt root srv mnt media dev proc sys bin sbin lib boot run Users Volumes
-    Applications Library workspace workspaces
-    """.split()  # noqa: SIM905
-)
-"""First folders of absolute paths; any other /a/b may just as well be a route of a web API."""
-_FOLDERS = frozenset(
-    """
-    src lib docs doc tests spec scripts config configs migrations components packages pkg cmd internal
-    notebooks examples benchmarks node_modules dist vendor include assets static templates infra terraform
-    charts .github .claude .vscode .git .ssh .config .cache .venv .circleci .ci .dagster .aws .kube
-    .docker
-    """.split()  # noqa: SIM905
-)
-"""First folders of relative paths that need no extension to be known as such; else a/b means "a or b"."""
+_EXTENSIONS = sorted(word_set("spelling.extensions"), key=lambda extension: (-len(extension), extension))
+_BARE_NAMES = sorted(word_set("spelling.bare_names"), key=lambda name: (-len(name), name))
 
 _URL = (
     r"(?P<URL>\b(?:https?|ftp|ssh|git|s3|gs|postgres(?:ql)?|redis|mongodb|mysql|sqlite|file|amqps?|wss?)://"
@@ -52,7 +23,7 @@ _PATH = (
 )
 _FILE = (
     rf"(?P<FILE>(?<![\w./\\@~$-])(?:{'|'.join(re.escape(name) for name in _BARE_NAMES)}"
-    rf"|[\w\-.]*[\w\-]\.(?:{'|'.join(sorted(_EXTENSIONS, key=len, reverse=True))}))(?![\w/\\-]|\.\w|\())"
+    rf"|[\w\-.]*[\w\-]\.(?:{'|'.join(_EXTENSIONS)}))(?![\w/\\-]|\.\w|\())"
 )
 _ENV_VAR = (
     r"(?P<ENV_VAR>\$\{?(?P<dollar>[A-Z][A-Z0-9_]+)\b\}?"
@@ -68,21 +39,6 @@ _ENV_SUFFIX = re.compile(
 )
 _ENV_CONTEXT = re.compile(r"\b(?:env|environment|export(?:ed|s)?|unset|variables?|\.env)\b", re.IGNORECASE)
 _COLOUR = re.compile(r"(?=.*\d)(?:[0-9a-f]{3,4}|[0-9a-f]{6}|[0-9a-f]{8})|([0-9a-f])\1{2}|([0-9a-f])\2{5}", re.IGNORECASE)
-_DECORATORS = frozenset(
-    """
-    property staticmethod classmethod dataclass override overload cached_property abstractmethod wraps
-    contextmanager lru_cache cache final fixture asset op job sensor schedule task flow app route Override
-    Deprecated Bean Autowired Component Injectable Input Output Entity Test media import apply tailwind
-    param return returns throws deprecated latest next beta main master HEAD everyone here channel all
-    """.split()  # noqa: SIM905
-)
-"""Words that follow an @ in code, style sheets, doc comments, versions and group calls, and name no
-person."""
-_DIRECTIVES = frozenset(
-    """
-    include define undef ifdef ifndef endif pragma region endregion else elif error
-    """.split()  # noqa: SIM905
-)
 
 
 def find_surface(text: str) -> Iterator[Mention]:
@@ -98,7 +54,7 @@ def find_surface(text: str) -> Iterator[Mention]:
             name = found.rstrip(".,;:!?'*")
         elif match["FILE"]:
             kind, name = EntityType.FILE, found
-            if found.lower() in _NOT_FILES:
+            if found.lower() in word_set("spelling.not_files"):
                 continue
         elif match["PATH"]:
             kind, name = EntityType.FILE, found.rstrip(".,;:!?*")
@@ -110,11 +66,11 @@ def find_surface(text: str) -> Iterator[Mention]:
                 continue
         elif match["PERSON"]:
             kind, name = EntityType.PERSON, match["handle"]
-            if name in _DECORATORS:
+            if name in word_set("spelling.decorators"):
                 continue
         else:
             kind, name = EntityType.TAG, match["tag"]
-            if name in _DIRECTIVES or _COLOUR.fullmatch(name):
+            if name in word_set("spelling.directives") or _COLOUR.fullmatch(name):
                 continue
         end = start + len(name) if found.startswith(name) else match.end()
         yield Mention(start, end, name, kind)
@@ -128,8 +84,8 @@ def _is_path(path: str, *, anchored: bool) -> bool:
     if not segments:
         return False
     if path.startswith("/"):
-        return len(segments) > 1 and (segments[0] in _ROOTS or bool(_HAS_EXTENSION.search(path)))
-    if segments[0] in _FOLDERS:
+        return len(segments) > 1 and (segments[0] in word_set("spelling.roots") or bool(_HAS_EXTENSION.search(path)))
+    if segments[0] in word_set("spelling.folders"):
         return True
     if path.endswith("/") and path.islower():
         return True

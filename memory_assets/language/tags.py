@@ -25,19 +25,12 @@ def normalise_tag(text: str, *, inflect: bool = True) -> str:
     would be left, the lower-case trimmed text itself is the tag, because a user's tag is never dropped.
     Applying the rules again changes nothing.
 
-    Args:
-        text: The tag as somebody wrote it.
-        inflect: False keeps plurals, for names.
+    Without `inflect` plurals stay: names are spelt so.
     """
     plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).lower())
     plain = "".join(char for char in plain if char in _JOINERS or unicodedata.category(char) != "Cf")
-    words = [word for part in _SEPARATOR.split(plain) if (word := _trim(part))]
+    words = [word for part in _SEPARATOR.split(plain) if (word := _TRAILING.sub("", _LEADING.sub("", part)))]
     return "-".join(singular(word) if inflect else word for word in words) or plain.strip()
-
-
-def _trim(word: str) -> str:
-    """`word` without the punctuation around it, as far as that is not part of a name."""
-    return _TRAILING.sub("", _LEADING.sub("", word))
 
 
 def merge_tags(user: Iterable[str], auto: Iterable[str]) -> tuple[str, ...]:

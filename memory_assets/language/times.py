@@ -28,16 +28,10 @@ _AGES = (
 
 
 def display_zone(param: str | None, *, configured: str | None, geoip_url: str | None = None, system: bool = True) -> ZoneInfo:
-    """The time zone in which times are shown: parameter, setting, geoip, system or UTC.
+    """The time zone in which times are shown: that of the request, of the settings, of geoip, of the machine, or UTC.
 
-    What a person wrote must be right; what is looked up (geoip, system) is passed over where it fails.
-
-    Args:
-        param: IANA name from the request or command line.
-        configured: IANA name from the settings (POND_TIMEZONE).
-        geoip_url: Address that answers with the caller's zone, as text or as JSON with `timezone` or
-            `time_zone`; asked once per process, for at most two seconds. None asks nobody.
-        system: Whether the machine's own zone counts.
+    What a person wrote must be right; what is looked up is passed over where it fails. `geoip_url` answers with the caller's zone, as
+    text or as JSON with `timezone` or `time_zone`; it is asked once per process, for at most two seconds.
 
     Raises:
         InvalidInputError: `param` is not an IANA time zone.
@@ -66,19 +60,21 @@ def _zone(name: str) -> ZoneInfo | None:
 
 @lru_cache(maxsize=8)
 def _geoip_zone(url: str) -> ZoneInfo | None:
-    import httpx
+    from pydantic import TypeAdapter, ValidationError
+
+    from memory_assets.http import Service, ServiceError
 
     try:
-        response = httpx.get(url, timeout=GEOIP_TIMEOUT_S, follow_redirects=True).raise_for_status()
-    except (httpx.HTTPError, httpx.InvalidURL):
+        found = Service(url, timeout=GEOIP_TIMEOUT_S).send("GET", url)
+    except (ValueError, ServiceError):
         return None
     try:
-        answer = response.json()
-    except ValueError:
-        answer = response.text
+        answer = TypeAdapter(dict[str, object] | str).validate_json(found.content)
+    except ValidationError:
+        answer = found.text
     if isinstance(answer, dict):
         answer = answer.get("timezone") or answer.get("time_zone")
-    return _zone(answer) if isinstance(answer, str) else None
+    return _zone(answer) if found.ok and isinstance(answer, str) else None
 
 
 def _system_zone() -> ZoneInfo | None:

@@ -23,14 +23,12 @@ _NONCHARACTERS = frozenset(range(0xFDD0, 0xFDF0)) | {plane << 16 | low for plane
 
 
 def validate_content(text: object, longest: int = MAX_CONTENT_LENGTH) -> str:
-    """Return `text` unchanged if it can be stored as a memory's content.
+    """Return `text` unchanged if it can be a memory's content: 1 to `longest` characters of valid Unicode, not all blank.
 
-    Accepted are 1 to `longest` characters of valid Unicode that are not all blank. Line feed, tab
-    and carriage return are the only control characters allowed.
+    Line feed, tab and carriage return are the only control characters allowed.
 
     Raises:
-        InvalidInputError: `text` is not such a string; the message names the field, the position and the
-            mend.
+        InvalidInputError: `text` is not such a string; the message names the field, the position and the mend.
     """
     if not isinstance(text, str):
         raise InvalidInputError(f"content must be text, not {type(text).__name__}: send it as a string.")
@@ -46,11 +44,7 @@ def validate_content(text: object, longest: int = MAX_CONTENT_LENGTH) -> str:
 
 
 def validate_memory(given: "NewMemory", longest: int = MAX_CONTENT_LENGTH) -> None:
-    """Refuse what cannot be remembered, whichever face or file it comes from: one rule for the content, one for all other fields.
-
-    Raises:
-        InvalidInputError: a field cannot be stored; the message names it, the position and the mend.
-    """
+    """Refuse a record of which a field cannot be stored, with `InvalidInputError`: one rule, whichever face or file it comes from."""
     validate_content(given.content, longest)
     validate_tags(given.tags)
     for field in _LINES:
@@ -58,11 +52,7 @@ def validate_memory(given: "NewMemory", longest: int = MAX_CONTENT_LENGTH) -> No
 
 
 def validate_line(text: str, field: str) -> str:
-    """Return `text` unchanged if it can stand in one line: storable, and without tabs and line ends. It may be empty.
-
-    Raises:
-        InvalidInputError: it cannot; the message names `field`, the position and the mend.
-    """
+    """Return `text` unchanged if it can stand in one line: storable, and without tabs and line ends. It may be empty."""
     reject_unstorable(text, field)
     if found := _LINE_END.search(text):
         raise InvalidInputError(
@@ -104,9 +94,8 @@ def reject_unstorable(text: str, field: str) -> None:
     """Raise for the first character of `text` that no store or model can be given.
 
     Raises:
-        InvalidInputError: a lone surrogate, a control character other than line feed, tab and carriage
-            return, or a Unicode noncharacter; the message names `field`, the position (counted from 0) and
-            the mend.
+        InvalidInputError: a lone surrogate, a control character other than line feed, tab and carriage return, or a Unicode
+            noncharacter; the message names `field`, the position (counted from 0) and the mend.
     """
     if text.isprintable():
         return

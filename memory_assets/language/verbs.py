@@ -7,101 +7,20 @@ import re
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
+from memory_assets.language.english import table, word_set
+
 if TYPE_CHECKING:
     from spacy.tokens import Doc, Token
 
-_FORMS = """
-    arise arose arisen|awake awoke awoken|bear bore borne|beat beat beaten|become became become|befall befell befallen|
-    begin began begun|behold beheld beheld|bend bent bent|bind bound bound|bite bit bitten|bleed bled bled|blow blew blown|
-    break broke broken|breed bred bred|bring brought brought|broadcast broadcast broadcast|build built built|buy bought bought|
-    catch caught caught|choose chose chosen|cling clung clung|come came come|creep crept crept|deal dealt dealt|dig dug dug|
-    draw drew drawn|dream dreamt dreamt|drink drank drunk|drive drove driven|dwell dwelt dwelt|eat ate eaten|fall fell fallen|
-    feed fed fed|feel felt felt|fight fought fought|find found found|flee fled fled|fling flung flung|fly flew flown|
-    forbid forbade forbidden|foresee foresaw foreseen|forget forgot forgotten|forgive forgave forgiven|forgo forwent forgone|
-    freeze froze frozen|get got gotten|give gave given|go went gone|grind ground ground|grow grew grown|hang hung hung|
-    have had had|hear heard heard|hide hid hidden|hold held held|keep kept kept|kneel knelt knelt|know knew known|
-    lay laid laid|lead led led|leap leapt leapt|learn learnt learnt|leave left left|lend lent lent|lie lay lain|light lit lit|
-    lose lost lost|make made made|mean meant meant|meet met met|mislead misled misled|mistake mistook mistaken|
-    misunderstand misunderstood misunderstood|outgrow outgrew outgrown|outdo outdid outdone|overcome overcame overcome|
-    overdo overdid overdone|override overrode overridden|oversee oversaw overseen|oversleep overslept overslept|
-    overtake overtook overtaken|overthrow overthrew overthrown|overwrite overwrote overwritten|pay paid paid|prove proved proven|
-    rebuild rebuilt rebuilt|redo redid redone|remake remade remade|repay repaid repaid|rerun reran rerun|resell resold resold|
-    rethink rethought rethought|retell retold retold|rewind rewound rewound|rewrite rewrote rewritten|ride rode ridden|
-    ring rang rung|rise rose risen|run ran run|say said said|see saw seen|seek sought sought|sell sold sold|
-    send sent sent|sew sewed sewn|shake shook shaken|shave shaved shaven|shine shone shone|shoot shot shot|show showed shown|
-    shrink shrank shrunk|sing sang sung|sink sank sunk|sit sat sat|sleep slept slept|slide slid slid|sling slung slung|
-    slink slunk slunk|smell smelt smelt|sow sowed sown|speak spoke spoken|speed sped sped|spell spelt spelt|spend spent spent|
-    spill spilt spilt|spin spun spun|spit spat spat|spoil spoilt spoilt|spring sprang sprung|stand stood stood|
-    steal stole stolen|stick stuck stuck|sting stung stung|stink stank stunk|stride strode stridden|strike struck struck|
-    string strung strung|strive strove striven|swear swore sworn|sweep swept swept|swell swelled swollen|swim swam swum|
-    swing swung swung|take took taken|teach taught taught|tear tore torn|tell told told|think thought thought|
-    throw threw thrown|tread trod trodden|undergo underwent undergone|understand understood understood|
-    undertake undertook undertaken|undo undid undone|uphold upheld upheld|wake woke woken|wear wore worn|weave wove woven|
-    weep wept wept|win won won|wind wound wound|withdraw withdrew withdrawn|withhold withheld withheld|
-    withstand withstood withstood|wring wrung wrung|write wrote written"""
-_PARTS = [entry.split() for entry in _FORMS.split("|")]
-
+_PARTS = [entry.split() for entry in table("verbs.irregular").split("|")]
 IRREGULAR = {form: base for base, *forms in _PARTS for form in forms if form != "lay"}
-IRREGULAR |= {
-    "saw": "see",
-    "am": "be",
-    "are": "be",
-    "is": "be",
-    "was": "be",
-    "were": "be",
-    "been": "be",
-    "did": "do",
-    "done": "do",
-}
-IRREGULAR |= {
-    "does": "do",
-    "has": "have",
-    "lying": "lie",
-    "dying": "die",
-    "tying": "tie",
-    "dies": "die",
-    "lies": "lie",
-    "ties": "tie",
-}
+IRREGULAR |= dict(form.split("=") for form in table("verbs.forms").split())
 """Past tenses and participles -> their verb."""
-
 _PAST = frozenset(past for _, past, _ in _PARTS if not past.endswith("ed"))
-_ALSO_NOUNS = frozenset(
-    "beat bit bore bound broadcast drove felt found fell ground left light lit lay rose saw shot spoke stuck thought wound".split()  # noqa: SIM905
-)
-"""Past tenses that are other words as well; they count as verbs only where a sentence has no other."""
-
-COMMON = frozenset(base for base, *_ in _PARTS) | frozenset(
-    """
-    accept add agree aim allow analyse analyze answer apply approve archive argue arrive ask assume attach avoid back bake believe
-    benchmark block book borrow bump call cancel change charge check clean clear click clone close code collect comment commit
-    compare compile complain configure confirm connect consider contain continue convert cook copy correct count cover crash create
-    cut debug decide decline define delete deliver depend deploy describe design destroy disable discuss document download drop
-    edit enable encrypt end enjoy ensure enter escape estimate exclude expect explain export extend extract fail fetch fill filter
-    finish fix focus follow force format generate handle hate help host ignore implement import improve include increase index
-    insert install invite join jump kill label last like limit link list live load lock log look love maintain manage mark measure
-    mention merge migrate mix mock monitor mount move name need note notice open order organise organize own pack parse pass paste
-    patch pick pin ping plan plant play point post prefer prepare press prevent print process promise propose protect publish pull
-    push put quote raise read rebase receive recommend record reduce refactor refuse reject release rely remember remind remove
-    rename render repeat replace reply report require reset resolve respond restart restore retry return reuse review revert roll
-    rotate save scan schedule search select serve set share ship sign skip solve sort split squash stage start stay stop store
-    submit suggest support swap switch sync talk test thank tick track train translate travel trigger trust try turn type update
-    upgrade upload use validate verify visit wait walk want warn wash watch wish work worry wrap
-    """.split()  # noqa: SIM905
-)
-"""Verbs that may open a sentence: "Ask Priya", "Reads the notes first"."""
-
-_NEVER_NOUNS = frozenset(
-    """
-    accept agree allow ask avoid become begin believe belong bring buy choose deliver depend deploy describe destroy disable discuss
-    dislike eat enable enjoy ensure expect explain extend forget get give go happen hate hear hold ignore improve include keep know
-    learn live lose maintain make manage mean meet merge migrate overheat own parse pay prefer prevent propose protect read receive
-    refuse reject remember remove rename render replace require resolve respond restore reuse say seek sell send serve sing sit solve
-    speak stand submit suggest take teach tell thank think translate understand validate verify want wear write
-    """.split()  # noqa: SIM905
-)
-"""Verbs whose form in -s is hardly ever a plural."""
-
+_ALSO_NOUNS = word_set("verbs.also_nouns")
+COMMON = word_set("verbs.common") | {base for base, *_ in _PARTS}
+"""Verbs that may open a sentence."""
+_NEVER_NOUNS = word_set("verbs.never_nouns")
 _DOUBLED = re.compile(r"([b-df-hj-np-tv-z])\1$")
 _KEPT_DOUBLE = ("ll", "ss", "ff", "zz")
 _SHORT_STEM = re.compile(r"^(?:[^aeiou]|qu)*[aeiouy][^aeiouwxy]$")
@@ -115,9 +34,7 @@ _BASES_THEMSELVES = frozenset({"found", "lay", "saw", "fell", "ground", "bore"})
 def mend_verbs(doc: "Doc", opaque: AbstractSet[int]) -> None:
     """Mend, in place, the part of speech and the lemma of verbs where spelling and place know better than the tagger.
 
-    Args:
-        doc: A tagged text.
-        opaque: Positions of tokens that stand for something that is no prose.
+    `opaque` are the positions of tokens that stand for something that is no prose.
     """
     for sentence in doc.sents:
         has_verb = any(token.tag_ in FINITE_TAGS for token in sentence)

@@ -1,8 +1,8 @@
 """Many texts analysed by a process a core, because spaCy holds its interpreter.
 
-Each is a plain child with a pipe to it and one from it. Nothing is forked, so that no lock of a thread is copied; nothing is written
-but to the pipe; and a child whose parent is gone, however it died, reads the end of its input and ends. multiprocessing would import
-the parent's main module again, which may be anybody's, and leave its children waiting where the parent was killed.
+Each is a child process with a pipe in either direction. Nothing is forked, so no lock of a thread is copied. A child writes only to its
+pipe, and ends when its input ends, however the parent died. multiprocessing would import the parent's main module again, and would
+leave its children waiting if the parent was killed.
 """
 
 import logging
@@ -35,16 +35,7 @@ _log = logging.getLogger(__name__)
 def outcomes_of_many(analyzer: Analyzer, texts: Sequence[str], ready: "Workers | None" = None) -> Iterator[Outcome]:
     """As `Analyzer.outcomes`, by a process a core where that is sooner done; an error's index counts in what its process was given.
 
-    What was given to a process that died is analysed here.
-
-    Args:
-        analyzer: what the processes are to be.
-        texts: what is analysed.
-        ready: a process that has been started for them; it ends with the last text.
-
-    Raises:
-        SettingsError: The pipeline cannot be loaded or lacks a component.
-        InvalidInputError: The user's gazetteer or the known names are not usable.
+    What was given to a process that died is analysed here. `ready` is a process that has been started; it ends with the last text.
     """
     count = min(_MOST, os.cpu_count() or 1) if sum(map(len, texts)) >= _WORTH_WORKERS else 1
     if count == 1 and not ready:

@@ -10,16 +10,16 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from memory_assets.errors import ConflictError
 from memory_assets.learn import effects
 from memory_assets.learn.index import hooks_of, only, without
 from memory_assets.learn.journal import Journal, Placed, Plan, Taken
-from memory_assets.learn.proposals import Decisions, Status, read_decisions, write_decisions
-from memory_assets.learn.silos import digest_of, read_index
-from memory_assets.sources.files import RefusedFileError, read_source_file
+from memory_assets.learn.memory_files import read_index
+from memory_assets.learn.proposals import Status, read_decisions, write_decisions
+from memory_assets.sources.files import RefusedFileError, digest_of, read_source_file
 from memory_assets.sources.memory_index import INDEX_NAME
 from memory_assets.stores.locks import locked
 from memory_assets.stores.moves import moves_file
@@ -30,70 +30,53 @@ _NOT_ALLOWED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
 def execute(plan: Plan, journal: Journal, folder: Path, projects_dir: Path) -> list[str]:
-    """Do what a plan says, from wherever a kill left it; the caller marks it as done.
+    """Do what a plan of the journal says, from wherever a kill left it; the caller marks it as done.
 
-    Args:
-        plan: written down in the journal.
-        journal: keeps the files.
-        folder: the tenant's learn folder.
-        projects_dir: Claude Code's folder of projects; nothing outside of its silos is deleted.
-
-    Returns:
-        What was left alone because it changed meanwhile, a sentence each.
+    `folder` is the tenant's learn folder. Nothing outside of the silos of `projects_dir` is deleted. Return what was left alone because
+    it changed meanwhile, a sentence each.
 
     Raises:
         OSError: the disk does not take it; the next run goes on.
         DamagedError: the journal cannot be read.
     """
-    left: list[str] = []
+    work = _Work(plan, journal, projects_dir)
     contents = journal.contents(plan.number)
-    effects.put_all({Path(placed.path): contents[placed.digest] for placed in plan.placed if _is_to_be_placed(placed, left)})
+    effects.put_all({Path(placed.path): contents[placed.digest] for placed in plan.placed if work.may_place(placed)})
     _write_moves(journal, folder)
-    for place, (silo, files) in enumerate(plan.by_silo().items()):
-        if not _is_silo(silo, projects_dir):
-            left.append(f"{silo} is no silo of {projects_dir} any more, and stays as it is.")
-            continue
+    for place, silo, files in work.silos():
         try:
             for taken in files:
-                _take(taken, left)
+                work.take(taken)
             if silo.is_dir():
                 effects.sync(silo)
-            _shorten_index(silo, files, plan, place, journal, projects_dir, left)
+            work.shorten_index(place, silo, files)
         except OSError as error:
             if error.errno not in _NOT_ALLOWED:
                 raise
-            left.append(f"{silo} cannot be changed ({error.strerror}); what is left there is merged by a later apply.")
+            work.left.append(f"{silo} cannot be changed ({error.strerror}); what is left there is merged by a later apply.")
     _set_status(folder, plan, Status.ACCEPTED, Status.APPLIED)
-    return left
+    return work.left
 
 
 def undo(plan: Plan, journal: Journal, folder: Path, projects_dir: Path) -> list[str]:
     """Bring back what an apply deleted and changed, from wherever a kill left it; the caller marks it as undone.
 
-    Returns:
-        What was left alone because it changed meanwhile, a sentence each.
-
-    Raises:
-        OSError: the disk does not take it; the next run goes on.
-        DamagedError: the journal cannot be read.
+    Arguments, result and errors are those of `execute`.
     """
-    left: list[str] = []
+    work = _Work(plan, journal, projects_dir)
     contents = journal.contents(plan.number)
     journal.mark(plan.number, "undoing")
-    for place, (silo, files) in enumerate(plan.by_silo().items()):
-        if not _is_silo(silo, projects_dir):
-            left.append(f"{silo} is no silo of {projects_dir} any more, and stays as it is.")
-            continue
+    for place, silo, files in work.silos():
         for taken in files:
-            _bring_back(taken, contents[taken.digest], left)
-        _restore_index(silo, files, plan, place, journal, projects_dir, left)
+            work.bring_back(taken, contents[taken.digest])
+        work.restore_index(place, silo, files)
     kept = {Path(taken.canonical) for taken in plan.taken if _digest(Path(taken.path)) != taken.digest}
     for placed in plan.placed:
         if Path(placed.path) not in kept:
-            _unplace(placed, contents[placed.before] if placed.before else None, left)
+            work.unplace(placed, contents[placed.before] if placed.before else None)
     _set_status(folder, plan, Status.APPLIED, Status.ACCEPTED)
     _write_moves(journal, folder)
-    return left
+    return work.left
 
 
 @contextmanager
@@ -119,51 +102,125 @@ def _locked(folder: Path) -> Iterator[None]:
         raise ConflictError("Another `memory learn` is at work; wait for it to end, and run the command again.") from error
 
 
-def _is_to_be_placed(placed: Placed, left: list[str]) -> bool:
-    """Whether a canonical file is as the plan found it, and neither written yet nor changed by somebody else."""
-    path = Path(placed.path)
-    effects.remove(effects.hidden(path, "new"))
-    now = _digest(path)
-    if now not in (placed.before, placed.digest):
-        left.append(f"{path} changed meanwhile and stays as it is, and so does what was to be merged into it.")
-    return now == placed.before
+@dataclass(slots=True)
+class _Work:
+    """The steps of one apply or undo, and what they left alone."""
 
+    plan: Plan
+    journal: Journal
+    projects_dir: Path
+    left: list[str] = field(default_factory=list)
+    """Sentences for a person."""
 
-def _unplace(placed: Placed, before: bytes | None, left: list[str]) -> None:
-    path = Path(placed.path)
-    effects.remove(effects.hidden(path, "new"))
-    now = _digest(path)
-    if now == placed.digest and before is not None:
-        effects.put(path, before)
-    elif now == placed.digest:
-        effects.remove(path)
-    elif now != placed.before:
-        left.append(f"{path} changed since and stays as it is.")
+    def silos(self) -> Iterator[tuple[int, Path, list[Taken]]]:
+        """Number, folder and taken files of each silo that is one still."""
+        for place, (silo, files) in enumerate(self.plan.by_silo().items()):
+            if _is_silo(silo, self.projects_dir):
+                yield place, silo, files
+            else:
+                self.left.append(f"{silo} is no silo of {self.projects_dir} any more, and stays as it is.")
 
+    def may_place(self, placed: Placed) -> bool:
+        """Whether a canonical file is as the plan found it, and neither written yet nor changed by somebody else."""
+        path = Path(placed.path)
+        effects.remove(effects.hidden(path, "new"))
+        now = _digest(path)
+        if now not in (placed.before, placed.digest):
+            self.left.append(f"{path} changed meanwhile and stays as it is, and so does what was to be merged into it.")
+        return now == placed.before
 
-def _take(taken: Taken, left: list[str]) -> None:
-    """Delete a silo file if it is what was read and stands in its canonical file.
+    def unplace(self, placed: Placed, before: bytes | None) -> None:
+        """Give a canonical file its old content back, or delete it, unless somebody changed it since."""
+        path = Path(placed.path)
+        effects.remove(effects.hidden(path, "new"))
+        now = _digest(path)
+        if now == placed.digest and before is not None:
+            effects.put(path, before)
+        elif now == placed.digest:
+            effects.remove(path)
+        elif now != placed.before:
+            self.left.append(f"{path} changed since and stays as it is.")
 
-    It is first put aside under a hidden name, so that what is deleted is what was compared, whoever writes at that moment.
-    """
-    path = Path(taken.path)
-    aside = effects.hidden(path, "old")
-    if _digest(Path(taken.canonical)) != taken.canonical_digest:
-        left.append(f"{path} stays, because {taken.canonical} is not what it was written to be.")
-        _put_back(aside, path)
-        return
-    if not os.path.lexists(aside):
-        if not os.path.lexists(path):
+    def take(self, taken: Taken) -> None:
+        """Delete a silo file if it is what was read and stands in its canonical file.
+
+        It is first put aside under a hidden name, so that what is deleted is what was compared, whoever writes at that moment.
+        """
+        path = Path(taken.path)
+        aside = effects.hidden(path, "old")
+        if _digest(Path(taken.canonical)) != taken.canonical_digest:
+            self.left.append(f"{path} stays, because {taken.canonical} is not what it was written to be.")
+            _put_back(aside, path)
             return
-        if _digest(path) != taken.digest:
-            left.append(f"{path} changed meanwhile and stays.")
+        if not os.path.lexists(aside):
+            if not os.path.lexists(path):
+                return
+            if _digest(path) != taken.digest:
+                self.left.append(f"{path} changed meanwhile and stays.")
+                return
+            effects.rename(path, aside)
+        if _digest(aside) == taken.digest:
+            effects.unlink(aside)
+        else:
+            self.left.append(f"{path} changed meanwhile and stays.")
+            _put_back(aside, path)
+
+    def bring_back(self, taken: Taken, content: bytes) -> None:
+        """Write a silo file anew with its old time, unless another file has its name now."""
+        path = Path(taken.path)
+        aside = effects.hidden(path, "old")
+        now = _digest(path)
+        if now is None:
+            effects.put(path, content, taken.mode)
+            effects.set_time(path, taken.mtime_ns)
+        elif now != taken.digest:
+            self.left.append(f"{path} is another file now and stays; what it was is in {taken.canonical}.")
+        elif path.stat().st_mtime_ns != taken.mtime_ns:
+            effects.set_time(path, taken.mtime_ns)
+        if _digest(aside) == taken.digest:
+            effects.remove(aside)
+
+    def shorten_index(self, place: int, silo: Path, files: list[Taken]) -> None:
+        """Take out of an index the lines for files that are gone, and keep it as it was before."""
+        path = silo / INDEX_NAME
+        effects.remove(effects.hidden(path, "new"))
+        gone = {Path(taken.path).name for taken in files if not os.path.lexists(taken.path)}
+        try:
+            for _ in range(_TRIES):
+                data = read_index(path, self.projects_dir)
+                if gone.isdisjoint(hooks_of(data)):
+                    return
+                self.journal.keep_index(self.plan.number, place, data)
+                if read_index(path, self.projects_dir) == data:
+                    effects.put(path, without(data, gone))
+                    return
+            self.left.append(
+                f"{path} is written all the time and stays as it is; its lines for files that are gone lead nowhere."
+            )
+        except RefusedFileError as error:
+            self.left.append(f"{path} stays as it is: {error}.")
+
+    def restore_index(self, place: int, silo: Path, files: list[Taken]) -> None:
+        """Put an index back as it was; where it changed since, the lines that were taken out go to its end."""
+        path = silo / INDEX_NAME
+        effects.remove(effects.hidden(path, "new"))
+        before = self.journal.kept_index(self.plan.number, place)
+        if before is None:
             return
-        effects.rename(path, aside)
-    if _digest(aside) == taken.digest:
-        effects.unlink(aside)
-    else:
-        left.append(f"{path} changed meanwhile and stays.")
-        _put_back(aside, path)
+        names = {Path(taken.path).name for taken in files}
+        try:
+            now = read_index(path, self.projects_dir)
+            if now == before:
+                return
+            if now == without(before, names):
+                effects.put(path, before)
+                return
+            lines = only(before, names.difference(hooks_of(now)))
+            end = b"" if not now or now.endswith((b"\n", b"\r")) else b"\n"
+            if lines:
+                effects.put(path, now + end + lines)
+        except RefusedFileError as error:
+            self.left.append(f"{path} stays as it is: {error}.")
 
 
 def _put_back(aside: Path, path: Path) -> None:
@@ -180,67 +237,6 @@ def _names_like(path: Path) -> Iterator[Path]:
     while True:
         yield path.with_name(f"{path.stem}-{number}{path.suffix}")
         number += 1
-
-
-def _bring_back(taken: Taken, content: bytes, left: list[str]) -> None:
-    path = Path(taken.path)
-    aside = effects.hidden(path, "old")
-    now = _digest(path)
-    if now is None:
-        effects.put(path, content, taken.mode)
-        effects.set_time(path, taken.mtime_ns)
-    elif now != taken.digest:
-        left.append(f"{path} is another file now and stays; what it was is in {taken.canonical}.")
-    elif path.stat().st_mtime_ns != taken.mtime_ns:
-        effects.set_time(path, taken.mtime_ns)
-    if _digest(aside) == taken.digest:
-        effects.remove(aside)
-
-
-def _shorten_index(
-    silo: Path, files: list[Taken], plan: Plan, place: int, journal: Journal, projects_dir: Path, left: list[str]
-) -> None:
-    """Take out of an index the lines for files that are gone, and keep it as it was before."""
-    path = silo / INDEX_NAME
-    effects.remove(effects.hidden(path, "new"))
-    gone = {Path(taken.path).name for taken in files if not os.path.lexists(taken.path)}
-    try:
-        for _ in range(_TRIES):
-            data = read_index(path, projects_dir)
-            if gone.isdisjoint(hooks_of(data)):
-                return
-            journal.keep_index(plan.number, place, data)
-            if read_index(path, projects_dir) == data:
-                effects.put(path, without(data, gone))
-                return
-        left.append(f"{path} is written all the time and stays as it is; its lines for files that are gone lead nowhere.")
-    except RefusedFileError as error:
-        left.append(f"{path} stays as it is: {error}.")
-
-
-def _restore_index(
-    silo: Path, files: list[Taken], plan: Plan, place: int, journal: Journal, projects_dir: Path, left: list[str]
-) -> None:
-    """Put an index back as it was; where it changed since, the lines that were taken out go to its end."""
-    path = silo / INDEX_NAME
-    effects.remove(effects.hidden(path, "new"))
-    before = journal.kept_index(plan.number, place)
-    if before is None:
-        return
-    names = {Path(taken.path).name for taken in files}
-    try:
-        now = read_index(path, projects_dir)
-        if now == before:
-            return
-        if now == without(before, names):
-            effects.put(path, before)
-            return
-        lines = only(before, names.difference(hooks_of(now)))
-        end = b"" if not now or now.endswith((b"\n", b"\r")) else b"\n"
-        if lines:
-            effects.put(path, now + end + lines)
-    except RefusedFileError as error:
-        left.append(f"{path} stays as it is: {error}.")
 
 
 def _is_silo(folder: Path, projects_dir: Path) -> bool:
@@ -273,7 +269,7 @@ def _write_moves(journal: Journal, folder: Path) -> None:
 
 
 def _set_status(folder: Path, plan: Plan, before: Status, after: Status) -> None:
-    decisions: Decisions = read_decisions(folder)
+    decisions = read_decisions(folder)
     moved = [replace(each, status=after) for each in decisions.proposals if each.id in plan.proposals and each.status is before]
     if moved:
         write_decisions(folder, decisions.with_proposals(moved))

@@ -1,19 +1,23 @@
-"""The brief: what a session's beginning may be told, chosen and measured beforehand, in one small file a tenant.
+"""The brief: one small file for each tenant with the lines that a starting session may be told.
 
 A hook reads this file and opens no store. `memory_assets.learn.briefing` writes it.
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from memory_assets.places import Places
 
 NAME = "brief.json"
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True)
 class BriefLine:
-    """A memory as a session's beginning would tell it."""
+    """A memory, rendered for the start of a session."""
 
     kind: str
     project: str
@@ -22,17 +26,43 @@ class BriefLine:
     """The line, framed."""
     tokens: int
     """Of the line with its end."""
-    id: int | None = None
-    """Of the memory; None for an entry of the canonical homes."""
+    id: int
+    """Of the memory."""
+    curated: bool = False
+    """Whether it comes from the canonical homes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """The silo memories that were not curated yet."""
+
+    by_type: dict[str, int] = field(default_factory=dict)
+    silos: int = 0
+    """In how many silos they lie."""
+    rejected: int = 0
+    """Feedback that a person rejected. It stays in its silo and does not count."""
+    left: int = 0
+    """Files that cannot be curated until their owner mends them."""
+
+    @property
+    def memories(self) -> int:
+        """How many there are."""
+        return sum(self.by_type.values())
+
+    def __str__(self) -> str:
+        memories, silos = "memory" if self.memories == 1 else "memories", "silo" if self.silos == 1 else "silos"
+        return f"{self.memories:,} un-ingested {memories} across {self.silos:,} {silos}"
 
 
 @dataclass(frozen=True, slots=True)
 class Brief:
-    """The lines, the most telling first, and how much there is beside them."""
+    """The lines, the most relevant first."""
 
     memories: int
-    """Active ones of the tenant."""
+    """Number of the tenant's active memories."""
     lines: tuple[BriefLine, ...] = ()
+    backlog: Backlog = field(default_factory=Backlog)
+    """As of the last run or `memory learn`."""
 
 
 def read_brief(folder: Path) -> Brief | None:
@@ -41,6 +71,15 @@ def read_brief(folder: Path) -> Brief | None:
         held = json.loads((folder / NAME).read_bytes())
         if held["format"] != FORMAT:
             return None
-        return Brief(int(held["memories"]), tuple(BriefLine(**each) for each in held["lines"]))
+        lines = tuple(BriefLine(**each) for each in held["lines"])
+        return Brief(int(held["memories"]), lines, Backlog(**held["backlog"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def status_line(places: "Places") -> str:
+    """Return such as "1,204 memories, 7 un-ingested memories across 3 silos"."""
+    if (brief := read_brief(places.folder)) is None:
+        return "no memories yet"
+    remembered = f"{brief.memories:,} memor{'y' if brief.memories == 1 else 'ies'}"
+    return f"{remembered}, {brief.backlog}" if brief.backlog.memories and places.is_sources_tenant else remembered

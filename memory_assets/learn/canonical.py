@@ -3,13 +3,14 @@
 import re
 import unicodedata
 from collections.abc import Container, Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from memory_assets.learn.silos import SiloEntry, digest_of
+from memory_assets.learn.memory_files import MemoryFile
 from memory_assets.models import Kind
+from memory_assets.sources.dating import utc_seconds
 from memory_assets.sources.files import decode
 from memory_assets.sources.frontmatter import parse
 from memory_assets.sources.pai_learning import HOMES
@@ -23,13 +24,10 @@ _OURS = ("source_cwd", "ingested_at", "original_path", "source_hash", "index_hoo
 _DATES = ("modified", "created", "date")
 
 
-def moved_file(entry: SiloEntry, ingested_at: datetime, merged_from: Iterable[str] = ()) -> bytes:
+def moved_file(entry: MemoryFile, ingested_at: datetime, merged_from: Iterable[str] = ()) -> bytes:
     """Return the canonical file of a silo's memory: all it says, unknown fields too, and where it came from.
 
-    Args:
-        entry: what is moved.
-        ingested_at: now, UTC.
-        merged_from: paths of further files whose text it holds.
+    `merged_from` are the paths of further files whose text it holds.
     """
     fields, body = parse(decode(entry.data)[0])
     nested = fields.pop("metadata", {})
@@ -38,49 +36,23 @@ def moved_file(entry: SiloEntry, ingested_at: datetime, merged_from: Iterable[st
     left = {key: value for key, value in nested.items() if key not in ("name", "description", "type", *_OURS)}
     fields |= {"metadata": left} if left else {}
     if not any(fields.get(name) or left.get(name) for name in _DATES):
-        fields["created"] = _iso(entry.written_at)
+        fields["created"] = utc_seconds(entry.written_at)
     item = entry.item
     fields |= {"name": item.title, "description": item.description, "type": item.kind.value}
     return render(fields | provenance(entry, ingested_at, merged_from), body)
 
 
-def provenance(entry: SiloEntry, ingested_at: datetime, merged_from: Iterable[str] = ()) -> dict[str, Any]:
+def provenance(entry: MemoryFile, ingested_at: datetime, merged_from: Iterable[str] = ()) -> dict[str, Any]:
     """Return the fields that say where a canonical file came from, and what its silo's index said of it."""
     others = list(merged_from)
     return {
         "source_cwd": entry.item.project,
-        "ingested_at": _iso(ingested_at),
+        "ingested_at": utc_seconds(ingested_at),
         "original_path": str(entry.path),
         "source_hash": f"sha256:{entry.digest}",
         **({"merged_from": others} if others else {}),
         **({"index_hook": list(entry.hooks)} if entry.hooks else {}),
     }
-
-
-def learned_file(
-    name: str, description: str, body: str, *, source_cwd: str, original_path: str, evidence: bytes, ingested_at: datetime
-) -> bytes:
-    """Return the canonical file of feedback that was learned from ratings and reflections alone.
-
-    Args:
-        name: unique in its home.
-        description: the rule, in a sentence.
-        body: the rule with its reasons.
-        source_cwd: where it was learned.
-        original_path: the file that its evidence stands in.
-        evidence: what its digest is made of.
-        ingested_at: now, UTC.
-    """
-    fields = {
-        "name": name,
-        "description": description,
-        "type": Kind.FEEDBACK.value,
-        "source_cwd": source_cwd,
-        "ingested_at": _iso(ingested_at),
-        "original_path": original_path,
-        "source_hash": f"sha256:{digest_of(evidence)}",
-    }
-    return render(fields, body)
 
 
 def with_fields(data: bytes, fields: Mapping[str, Any]) -> bytes:
@@ -105,10 +77,7 @@ def render(fields: Mapping[str, Any], body: str) -> bytes:
 def file_name(kind: Kind, name: str, taken: Container[str]) -> str:
     """Return the name of the file that a memory gets in its home: `feedback_<short_slug>.md`, as PAI calls them.
 
-    Args:
-        kind: its home's type.
-        name: its frontmatter's.
-        taken: names of the files that lie there and are another memory's, casefolded.
+    `taken` are the casefolded names of the files that lie there and are another memory's.
     """
     plain = unicodedata.normalize("NFKC", name).casefold()
     slug = re.sub(r"[\W_]+", "_", plain).strip("_").removeprefix(f"{kind.value}_")[:_LONGEST_NAME].strip("_")
@@ -120,7 +89,3 @@ def file_name(kind: Kind, name: str, taken: Container[str]) -> str:
 def canonical_key(path: Path) -> str:
     """Return the key under which `memory run` knows a canonical file."""
     return f"pai_learning:{path.parent.name}/{path.name}"
-
-
-def _iso(moment: datetime) -> str:
-    return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from hashlib import blake2b
 from pathlib import Path
 
+from memory_assets.stores.files import sync_folder
+
 _PREFIX = ".memory-learn"
 
 
@@ -85,8 +87,4 @@ def set_time(path: Path, mtime_ns: int) -> None:
 
 def sync(folder: Path) -> None:
     """Make what was renamed, made or deleted in a folder last."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    sync_folder(folder)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from memory_assets.ingest.direct import import_memories
-from memory_assets.ingest.secrets import refusal_of, without_secrets
+from memory_assets.language.guard import refusal_of, without_secrets
 from memory_assets.learn.plan import Outdone
 from memory_assets.models import NewMemory, SecretPolicy, Source, State
 from memory_assets.stores.lance import quoted
@@ -18,11 +18,7 @@ if TYPE_CHECKING:
 def keep_history(tenant: "Tenant", outdone: Iterable[Outdone]) -> int:
     """Remember as superseded what is not in the store yet, under the id that `memory run` would have given it.
 
-    Returns:
-        How many were added; they are found by `memory search --history`.
-
-    Raises:
-        MemoryAssetsError: it cannot be remembered; finished commits stay.
+    Return how many were added; `memory search --history` finds them. After an error finished commits stay.
     """
     policy = tenant.settings.secrets
     wanted = [_memory(each) for each in outdone]

@@ -25,21 +25,13 @@ def hooks_of(data: bytes) -> dict[str, tuple[str, ...]]:
 
 
 def without(data: bytes, names: Collection[str]) -> bytes:
-    """Return an index without the lines that point to the files of these names, and otherwise byte for byte the same.
-
-    Raises:
-        RefusedFileError: it is UTF-16 or UTF-32.
-    """
+    """Return an index without the lines that point to the files of these names, and otherwise byte for byte the same."""
     kept = (line for line, pointed in _lines(data) if not (pointed and pointed.name in names))
     return (_MARK if data.startswith(_MARK) else b"") + b"".join(kept)
 
 
 def only(data: bytes, names: Collection[str]) -> bytes:
-    """Return the lines of an index that point to the files of these names.
-
-    Raises:
-        RefusedFileError: it is UTF-16 or UTF-32.
-    """
+    """Return the lines of an index that point to the files of these names."""
     return b"".join(line for line, pointed in _lines(data) if pointed and pointed.name in names)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from memory_assets.errors import ConflictError, DamagedError
 from memory_assets.learn import effects
-from memory_assets.learn.silos import digest_of
+from memory_assets.sources.files import digest_of
 
 _PLAN = "plan.json"
 _CONTENTS = "contents"
@@ -74,10 +74,9 @@ class Plan:
 
 
 class Journal:
-    """The applies of one tenant."""
+    """The applies of one tenant; methods that read a plan raise DamagedError if it cannot be read."""
 
     def __init__(self, folder: Path) -> None:
-        """Name the folder that they lie in; nothing is made."""
         self.folder = folder
 
     def numbers(self) -> list[int]:
@@ -102,11 +101,7 @@ class Journal:
         return max(self.numbers(), default=0) + 1
 
     def moves(self) -> dict[str, str]:
-        """Which canonical memory each silo memory became, by their keys.
-
-        Raises:
-            DamagedError: a plan cannot be read.
-        """
+        """Which canonical memory each silo memory became, by their keys."""
         plans = (self.plan(number) for number in self.numbers() if not self.has(number, "undoing"))
         return {taken.key: taken.canonical_key for plan in plans for taken in plan.taken}
 
@@ -119,11 +114,7 @@ class Journal:
         effects.put(self._of(plan.number) / _PLAN, written.encode())
 
     def plan(self, number: int) -> Plan:
-        """The plan of an apply.
-
-        Raises:
-            DamagedError: it cannot be read.
-        """
+        """The plan of an apply."""
         fields = self._read(number)
         try:
             del fields["contents"]
@@ -176,7 +167,7 @@ class Journal:
         effects.put(self._of(number) / mark, b"")
 
     def keep_index(self, number: int, place: int, data: bytes) -> None:
-        """Keep a silo's index as it is just before its lines are taken out."""
+        """Keep a silo's index as it is just before lines are taken out."""
         effects.put(self._of(number) / f"index-{place}", data)
 
     def kept_index(self, number: int, place: int) -> bytes | None:

@@ -1,12 +1,11 @@
-"""Sentences that the user said in a session and that sound as if they should last, noted when it ends or is compacted.
+"""Notes: sentences of the user in a session that ask to be kept, found when the session ends or is compacted.
 
-They are proposals: nothing is remembered of them until somebody stores them. Read are the transcript's own lines of the user, not what
-tools returned, and only wordings that ask for lasting: "from now on", "always", "remember that", "we decided".
+Notes are proposals. Nothing becomes a memory until somebody stores it. Only the user's own lines of the transcript are read, not tool
+results, and only wordings such as "from now on", "always", "remember that", "we decided" count.
 """
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -14,16 +13,17 @@ from pathlib import Path
 from typing import Any
 
 from memory_assets.display import visible
+from memory_assets.sources.files import read_head
 
 NAME = "noted.json"
 _MOST = 100
 _MOST_SETTLED = 2_000
 """Digests that are kept of what was stored or dropped."""
 _MOST_OF_A_SESSION = 20
+_ID_DIGITS = 8
 _TAIL_BYTES = 8 << 20
 """Of a transcript so much is read, from its end."""
 _SHORTEST, _LONGEST = 12, 400
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 _CUE = re.compile(
     r"\b(?:remember (?:that|this|to)|from now on|in (?:the )?future|next time|don't ever|stop \w+ing"
     r"|please (?:don't|stop)|I (?:prefer|want you to|hate it)|we (?:decided|agreed|have decided|chose)|that(?:'s| is) (?:wrong|not right)"
@@ -46,39 +46,52 @@ class Noted:
     """ISO time, or empty."""
     session: str
 
+    @property
+    def id(self) -> str:
+        """Eight hexadecimal digits that depend on the text alone, so that they never move."""
+        return self.digest[:_ID_DIGITS]
+
+    @property
+    def digest(self) -> str:
+        """Digest of the text, under which it is settled."""
+        return hashlib.blake2b(self.text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
 
 def read_noted(folder: Path) -> tuple[Noted, ...]:
-    """What was noted for the tenant in `folder` and neither stored nor dropped, the oldest first."""
+    """Return the sentences of the tenant in `folder` that are neither stored nor dropped, the oldest first."""
     return _read(folder).noted
 
 
-def note(folder: Path, found: Sequence[Noted]) -> None:
-    """Add what was found and was neither noted nor settled yet; of more than a hundred the newest stay.
+def settled_ids(folder: Path) -> frozenset[str]:
+    """Return the ids of the sentences that were stored or dropped."""
+    return frozenset(digest[:_ID_DIGITS] for digest in _read(folder).settled)
 
-    Raises:
-        OSError: it cannot be written.
-    """
+
+def note(folder: Path, found: Sequence[Noted]) -> None:
+    """Add what was found and was neither noted, settled nor erased yet; of more than a hundred the newest stay."""
     if not found:
         return
 
+    from memory_assets.stores.tombstones import Tombstones
+
+    erased = Tombstones(folder)
+
     def added(held: "_Held") -> "_Held":
         known = {each.text for each in held.noted}
-        fresh = [each for each in found if each.text not in known and _digest(each) not in held.settled]
+        fresh = [
+            each for each in found if each.text not in known and each.digest not in held.settled and not erased.find(each.text)
+        ]
         return _Held((*held.noted, *fresh)[-_MOST:], held.settled)
 
     _change(folder, added)
 
 
 def settle(folder: Path, settled: Sequence[Noted]) -> None:
-    """Note what was stored or dropped no longer, also where its session, read once more, still says it.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+    """Remove what was stored or dropped, for good: a session that is read once more does not bring it back."""
 
     def without(held: "_Held") -> "_Held":
-        gone = [_digest(each) for each in settled]
-        left = tuple(each for each in held.noted if _digest(each) not in gone)
+        gone = [each.digest for each in settled]
+        left = tuple(each for each in held.noted if each.digest not in gone)
         return _Held(left, (*held.settled, *gone)[-_MOST_SETTLED:])
 
     _change(folder, without)
@@ -113,21 +126,19 @@ def _change(folder: Path, change: Callable[[_Held], _Held]) -> None:
             replace_file(folder / NAME, json.dumps(asdict(changed), ensure_ascii=False))
 
 
-def _digest(each: Noted) -> str:
-    return hashlib.blake2b(each.text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
-
-
 def find_sentences(transcript: Path, project: str, session: str) -> list[Noted]:
     """What the user said in a transcript that sounds as if it should last; keys and passwords in it are masked.
 
     Raises:
         OSError: the transcript cannot be read.
+        RefusedFileError: it is no regular file.
     """
     from memory_assets.language.secrets import mask
+    from memory_assets.language.words import sentences
 
     found: dict[str, Noted] = {}
     for entry in _entries(transcript):
-        for sentence in _SENTENCE_END.split(_said(entry)):
+        for sentence in sentences(_said(entry)):
             text = " ".join(visible(sentence).split())
             if _SHORTEST <= len(text) <= _LONGEST and _CUE.search(text) and not _QUESTION.search(text):
                 moment = entry.get("timestamp")
@@ -136,18 +147,16 @@ def find_sentences(transcript: Path, project: str, session: str) -> list[Noted]:
 
 
 def _entries(transcript: Path) -> Iterator[dict[str, Any]]:
-    with transcript.open("rb") as file:
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - _TAIL_BYTES))
-        for line in file.read(_TAIL_BYTES).split(b"\n"):
-            if b'"user"' not in line:
-                continue
-            try:
-                entry = json.loads(line)
-            except (ValueError, RecursionError):
-                continue
-            if isinstance(entry, dict):
-                yield entry
+    skip = max(0, transcript.stat().st_size - _TAIL_BYTES)
+    for line in read_head(transcript, None, _TAIL_BYTES, skip=skip).split(b"\n"):
+        if b'"user"' not in line:
+            continue
+        try:
+            entry = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(entry, dict):
+            yield entry
 
 
 def _said(entry: dict[str, Any]) -> str:

@@ -5,24 +5,143 @@ say the same are merged; of those that say different things the newest stands, a
 """
 
 from collections import defaultdict
-from dataclasses import dataclass, field
-from datetime import datetime
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from memory_assets.errors import StoreError
-from memory_assets.learn.candidates import Candidate, Waiting, candidates, iso, said_by
+from memory_assets.language.secrets import mask
 from memory_assets.learn.canonical import (
     HOME_OF,
     canonical_key,
     file_name,
+    moved_file,
     provenance,
+    render,
     with_fields,
 )
-from memory_assets.learn.homes import CanonicalEntry, Homes
 from memory_assets.learn.journal import Placed, Plan, Taken
-from memory_assets.learn.proposals import Decisions
-from memory_assets.learn.silos import SiloEntry, Silos, digest_of
+from memory_assets.learn.memory_files import FileReader, MemoryFile, MemoryFiles
+from memory_assets.learn.proposals import Decisions, Evidence, Proposal, Status
 from memory_assets.models import Kind
+from memory_assets.sources.dating import utc_seconds
+from memory_assets.sources.files import decode, digest_of
+from memory_assets.sources.frontmatter import parse
+
+
+@dataclass(frozen=True, slots=True)
+class NotTaken:
+    """A silo memory that this apply does not take, and why."""
+
+    path: Path
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """Something that wants to be the entry of its name in its home."""
+
+    kind: Kind
+    name: str
+    description: str
+    body: str
+    written_at: datetime
+    sources: tuple[MemoryFile, ...]
+    """Newest first; empty where it was learned from ratings and reflections alone."""
+    proposal: Proposal | None = None
+
+    @property
+    def said(self) -> tuple[str, str]:
+        """What it says, for comparison."""
+        return said_by(self.description, self.body)
+
+    def file(self, now: datetime, learning_dir: Path, hooks: Sequence[str], others: Iterable[str]) -> bytes:
+        """The canonical file that it would be."""
+        if not self.sources:
+            assert self.proposal
+            return _learned(self, self.proposal.evidence, now, learning_dir)
+        newest = replace(self.sources[0], hooks=tuple(hooks))
+        if self.proposal is None or (len(self.sources) == 1 and not self.proposal.edited):
+            return moved_file(newest, now, others)
+        merged = [*(str(each.path) for each in self.sources[1:]), *others]
+        fields = {"name": self.name, "description": self.description, "type": self.kind.value, "created": iso(self.written_at)}
+        return render(fields | provenance(newest, now, merged), f"\n{self.body}\n")
+
+
+def candidates(
+    silos: MemoryFiles, decisions: Decisions, waiting: list[NotTaken], open_file: Callable[[MemoryFile], MemoryFile | None]
+) -> Iterator[Candidate]:
+    """Yield the silo memories and accepted proposals that an apply takes, with the bytes of their files.
+
+    `waiting` gets what is not taken, and why. `open_file` gives a file with its bytes, None if it is not what the scan read.
+    """
+    proposed = {each.key: proposal for proposal in decisions.proposals for each in proposal.silo_files}
+    accepted = {key for key, proposal in proposed.items() if proposal.status is Status.ACCEPTED}
+    opened: dict[str, MemoryFile] = {}
+    for entry in silos.entries:
+        key = entry.item.key
+        checked = decisions.checked.get(key)
+        is_feedback = entry.item.kind is Kind.FEEDBACK
+        file = open_file(entry) if checked == entry.digest and (not is_feedback or key in accepted) else None
+        if checked == entry.digest and is_feedback and key not in accepted:
+            waiting.append(NotTaken(entry.path, _undecided(proposed.get(key))))
+        elif file is None:
+            waiting.append(NotTaken(entry.path, "it changed since the check" if checked else "no check has seen it yet"))
+        else:
+            opened[key] = file
+            if not is_feedback:
+                said = said_by(file.item.description, file.item.body)
+                yield Candidate(file.item.kind, file.item.title, *said, file.written_at, (file,))
+    for proposal in decisions.proposals:
+        if proposal.status is not Status.ACCEPTED:
+            continue
+        sources = [opened[each.key] for each in proposal.silo_files if each.key in opened]
+        if len(sources) < len(proposal.silo_files):
+            waiting += [NotTaken(entry.path, f"{proposal.id} is of a file that changed since the check") for entry in sources]
+            continue
+        sources.sort(key=lambda entry: entry.written_at, reverse=True)
+        times = [datetime.fromisoformat(each.at) for each in proposal.evidence]
+        written = sources[0].written_at if sources else max(times)
+        said = (proposal.description, proposal.body)
+        if len(sources) == 1 and not proposal.edited:
+            said = said_by(sources[0].item.description, sources[0].item.body)
+        yield Candidate(Kind.FEEDBACK, proposal.name, *said, written, tuple(sources), proposal)
+
+
+def _undecided(proposal: Proposal | None) -> str:
+    if proposal is None:
+        return "it is feedback that no check has proposed yet"
+    if proposal.status is Status.REJECTED:
+        return "its proposal was rejected"
+    return f"its proposal is {proposal.status}; `memory learn review` decides"
+
+
+def _learned(candidate: Candidate, evidence: Sequence[Evidence], now: datetime, learning_dir: Path) -> bytes:
+    """The canonical file of feedback that was learned from ratings and reflections alone."""
+    newest = max(evidence, key=lambda each: each.at)
+    quotes = "\n".join(each.quote for each in evidence)
+    fields = {
+        "name": candidate.name,
+        "description": candidate.description,
+        "type": Kind.FEEDBACK.value,
+        "source_cwd": newest.project or str(learning_dir),
+        "ingested_at": utc_seconds(now),
+        "original_path": newest.path,
+        "source_hash": f"sha256:{digest_of(quotes.encode())}",
+    }
+    return render(fields, f"\n{candidate.body}\n")
+
+
+def said_by(description: str, body: str) -> tuple[str, str]:
+    """Return what an entry says, for comparison: a body that only repeats the description is none."""
+    description, body = description.strip(), body.strip()
+    return description, "" if body == description else body
+
+
+def iso(moment: datetime) -> str:
+    """Return a time as ISO 8601 in UTC."""
+    return moment.astimezone(UTC).isoformat()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,33 +169,28 @@ class Planned:
     contents: dict[str, bytes]
     """Every file that is written or changed, by digest."""
     outdone: tuple[Outdone, ...]
-    waiting: tuple[Waiting, ...]
+    waiting: tuple[NotTaken, ...]
 
 
-def make_plan(number: int, silos: Silos, homes: Homes, decisions: Decisions, learning_dir: Path, now: datetime) -> Planned:
-    """Return what an apply would do now; nothing is written.
-
-    Args:
-        number: of the apply.
-        silos: as they are now.
-        homes: as they are now.
-        decisions: the last check, and what a person accepted.
-        learning_dir: the folder that the homes lie in.
-        now: UTC.
+def make_plan(
+    number: int, silos: MemoryFiles, homes: MemoryFiles, decisions: Decisions, reader: FileReader, now: datetime
+) -> Planned:
+    """Return what an apply would do now, silos and homes being as of a scan just now; nothing is written.
 
     Raises:
         StoreError: a home is a link.
     """
-    waiting: list[Waiting] = []
-    wishes = list(candidates(silos, decisions, waiting))
+    waiting: list[NotTaken] = []
+    chosen = list(candidates(silos, decisions, waiting, reader.open_silo))
     groups: dict[tuple[Kind, str], list[Candidate]] = defaultdict(list)
-    for candidate in wishes:
+    for candidate in chosen:
         groups[candidate.kind, candidate.name].append(candidate)
-    taken_names = {kind: _names_in(learning_dir / home) for kind, home in HOME_OF.items()}
-    builder = _Builder(learning_dir, now, {(each.kind, each.name): each for each in reversed(homes.entries)}, taken_names)
+    taken_names = {kind: _names_in(reader.learning_dir / home) for kind, home in HOME_OF.items()}
+    standing = {(each.item.kind, each.item.title): each for each in reversed(homes.entries)}
+    builder = _Builder(reader, now, standing, taken_names)
     for (kind, name), group in sorted(groups.items()):
         builder.add(kind, name, group)
-    accepted = tuple(candidate.proposal.id for candidate in wishes if candidate.proposal)
+    accepted = tuple(candidate.proposal.id for candidate in chosen if candidate.proposal)
     plan = Plan(number, iso(now), tuple(builder.placed), tuple(builder.taken), accepted, tuple(builder.told))
     return Planned(plan, builder.contents, tuple(builder.outdone), tuple(waiting))
 
@@ -85,10 +199,10 @@ def make_plan(number: int, silos: Silos, homes: Homes, decisions: Decisions, lea
 class _Builder:
     """Collects the steps, one name of one home after the other."""
 
-    learning_dir: Path
+    reader: FileReader
     now: datetime
-    standing: dict[tuple[Kind, str], CanonicalEntry]
-    """What the homes hold under each name."""
+    standing: dict[tuple[Kind, str], MemoryFile]
+    """What the homes hold under each name, as the catalog has it."""
     names: dict[Kind, set[str]]
     """Of the files in each home, casefolded."""
     placed: list[Placed] = field(default_factory=list)
@@ -99,21 +213,19 @@ class _Builder:
 
     def add(self, kind: Kind, name: str, group: list[Candidate]) -> None:
         """Decide between all that have one name in one home."""
-        there = self.standing.get((kind, name))
+        there = self._standing(kind, name)
         newest = max(group, key=lambda each: (each.written_at, [str(source.path) for source in each.sources]))
-        stays = there is not None and (
-            there.written_at > newest.written_at or said_by(there.description, there.body) == newest.said
-        )
+        stays = there is not None and (there.written_at > newest.written_at or _said(there) == newest.said)
         path = there.path if there else self._new_path(kind, name)
-        said = said_by(there.description, there.body) if there and stays else newest.said
+        said = _said(there) if there and stays else newest.said
         alike = [source for each in group if each.said == said for source in each.sources]
         hooks = list(dict.fromkeys(hook for source in alike for hook in source.hooks))
         if there and stays:
             stands = self._keep(there, alike, hooks)
         else:
             others = [str(source.path) for each in group if each is not newest for source in each.sources]
-            new = newest.file(self.now, self.learning_dir, hooks, others)
-            stands = self._place(path, new, there.path.read_bytes() if there else None)
+            new = newest.file(self.now, self.reader.learning_dir, hooks, others)
+            stands = self._place(path, new, there.data if there else None)
             if there:
                 self._outdo(there, path)
         for candidate in group:
@@ -123,25 +235,31 @@ class _Builder:
                     self._outdo(source, path)
         self._tell(kind, name, len(group) + bool(there), sum(each.said == said for each in group) + bool(there and stays))
 
+    def _standing(self, kind: Kind, name: str) -> MemoryFile | None:
+        """Return the canonical file of a name as it is now; the catalog may have masked a secret in its name."""
+        known = self.standing.get((kind, name)) or self.standing.get((kind, mask(name)))
+        there = self.reader.open_canonical(known) if known else None
+        return there if there and there.item.title == name else None
+
     def _new_path(self, kind: Kind, name: str) -> Path:
-        home = self.learning_dir / HOME_OF[kind]
+        home = self.reader.learning_dir / HOME_OF[kind]
         if home.is_symlink() or (home.exists() and not home.is_dir()):
             raise StoreError(f"{home} is a link or a file; put a folder there instead, nothing was written.")
         new = file_name(kind, name, self.names[kind])
         self.names[kind].add(new.casefold())
         return home / new
 
-    def _keep(self, there: CanonicalEntry, alike: list[SiloEntry], hooks: list[str]) -> str:
+    def _keep(self, there: MemoryFile, alike: list[MemoryFile], hooks: list[str]) -> str:
         """Let an entry stand; it gets the provenance that it lacks, and what indexes said of the memories merged into it."""
-        before = there.path.read_bytes()
-        known = there.fields.get("index_hook", [])
+        stated = parse(decode(there.data)[0])[0]
+        known = stated.get("index_hook", [])
         known = known if isinstance(known, list) else [known]
         fields: dict[str, object] = {}
         if there.missing_provenance and alike:
-            fields |= {name: value for name, value in provenance(alike[0], self.now).items() if not there.fields.get(name)}
+            fields |= {name: value for name, value in provenance(alike[0], self.now).items() if not stated.get(name)}
         if set(hooks) - set(known):
             fields["index_hook"] = list(dict.fromkeys([*known, *hooks]))
-        return self._place(there.path, with_fields(before, fields), before) if fields else digest_of(before)
+        return self._place(there.path, with_fields(there.data, fields), there.data) if fields else there.digest
 
     def _place(self, path: Path, content: bytes, before: bytes | None) -> str:
         """Write a canonical file; return the digest of what it will hold."""
@@ -149,7 +267,7 @@ class _Builder:
         self.placed.append(Placed(str(path), digest, None if before is None else self._held(before)))
         return digest
 
-    def _take(self, source: SiloEntry, path: Path, stands: str) -> None:
+    def _take(self, source: MemoryFile, path: Path, stands: str) -> None:
         self.taken.append(
             Taken(
                 path=str(source.path),
@@ -163,15 +281,12 @@ class _Builder:
             )
         )
 
-    def _outdo(self, old: SiloEntry | CanonicalEntry, path: Path) -> None:
-        key = canonical_key(path)
-        if isinstance(old, CanonicalEntry):
-            said = Outdone(key, key, old.name, old.kind, old.description, old.body, (), old.source_cwd, old.written_at)
-        else:
-            item = old.item
-            texts = said_by(item.description, item.body)
-            said = Outdone(item.key, key, item.title, item.kind, *texts, old.hooks, item.project, old.written_at)
-        self.outdone.append(said)
+    def _outdo(self, old: MemoryFile, path: Path) -> None:
+        item = old.item
+        canonical = canonical_key(path)
+        self.outdone.append(
+            Outdone(item.key, canonical, item.title, item.kind, *_said(old), old.hooks, item.project, old.written_at)
+        )
 
     def _held(self, content: bytes) -> str:
         digest = digest_of(content)
@@ -185,6 +300,10 @@ class _Builder:
             self.told.append(
                 f"{HOME_OF[kind]}: of {together} that are called {name!r} the newest stands, {together - alike} kept as history."
             )
+
+
+def _said(file: MemoryFile) -> tuple[str, str]:
+    return said_by(file.item.description, file.item.body)
 
 
 def _names_in(folder: Path) -> set[str]:

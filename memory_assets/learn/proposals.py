@@ -165,7 +165,7 @@ def read_decisions(folder: Path) -> Decisions:
 
 
 def write_decisions(folder: Path, decisions: Decisions) -> None:
-    """Keep them."""
+    """Replace the file."""
     effects.put(folder / "proposals.json", (json.dumps(asdict(decisions), ensure_ascii=False, indent=1) + "\n").encode())
 
 

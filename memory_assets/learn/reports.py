@@ -1,13 +1,14 @@
 """The two files that a check leaves in the LEARNING folder, in PAI's formats: `mine-output.md` and `last-synthesis.md`."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 from memory_assets.learn.proposals import Proposal, Status
 from memory_assets.learn.signals import PRAISE, PROBLEM, Signals
+from memory_assets.sources.dating import utc_seconds
 
 PIPELINE_VERSION = "1.0.0"
 _SHOWN = 5
@@ -58,7 +59,7 @@ def mine_output(checked: Checked) -> str:
     head = _head(
         checked,
         stage="mine",
-        ran_at=_iso(checked.at),
+        ran_at=utc_seconds(checked.at),
         input_files=["MEMORY/LEARNING/REFLECTIONS/algorithm-reflections.jsonl", "MEMORY/LEARNING/SIGNALS/ratings.jsonl"],
         digest_used=False,
     )
@@ -74,13 +75,11 @@ def last_synthesis(checked: Checked) -> str:
     head = _head(
         checked,
         stage="synthesise",
-        generated=_iso(checked.at),
+        generated=utc_seconds(checked.at),
         upgrade_candidates=len(checked.open),
         cross_referenced=True,
     )
     signals = checked.signals
-    stop = [each for each in signals.ratings if each.evidence.score is not None and each.evidence.score <= PROBLEM]
-    more = [each for each in signals.ratings if each.evidence.score is not None and each.evidence.score >= PRAISE]
     low = _sessions(signals.sessions(), low=True)
     high = sum(signal.level == "HIGH" for signal in signals.reflections)
     parts = [
@@ -92,9 +91,9 @@ def last_synthesis(checked: Checked) -> str:
         f"**Entries analyzed:** {len(signals.ratings)} | **Explicit feedback:** "
         f"{sum(each.evidence.weight >= 1 for each in signals.ratings)} | **Problem sessions:** {len(low)}\n",
         "#### STOP (Low-Rating Patterns)\n",
-        *_patterns((each.evidence.quote, each.evidence.score, each.evidence.weight) for each in stop),
+        *_patterns(signals, low=True),
         "#### DO MORE (High-Rating Patterns)\n",
-        *_patterns((each.evidence.quote, each.evidence.score, each.evidence.weight) for each in more),
+        *_patterns(signals, low=False),
         "### Cross-Referenced Signals\n",
         *(f"- **{each.name}** ({each.severity}): {signal_line(each)}" for each in crossed),
     ]
@@ -124,9 +123,11 @@ def _candidate(proposal: Proposal) -> str:
     )
 
 
-def _patterns(found: Iterable[tuple[str, float | None, float]]) -> list[str]:
+def _patterns(signals: Signals, *, low: bool) -> list[str]:
     lines = [
-        f"- **{_one_line(quote)}** ({score:g}/10{'' if weight >= 1 else ', inferred'})" for quote, score, weight in found if quote
+        f"- **{_one_line(each.quote)}** ({each.score:g}/10{'' if each.weight >= 1 else ', inferred'})"
+        for each in (signal.evidence for signal in signals.ratings)
+        if each.quote and each.score is not None and (each.score <= PROBLEM if low else each.score >= PRAISE)
     ]
     return [*lines, ""]
 
@@ -164,7 +165,3 @@ def _json(value: object) -> str:
 
 def _one_line(text: str) -> str:
     return " ".join(text.split())
-
-
-def _iso(moment: datetime) -> str:
-    return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

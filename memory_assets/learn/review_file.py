@@ -14,7 +14,8 @@ NAME = "review.md"
 _HEADING = re.compile(r"^## (LP-\d+) — .*$", re.MULTILINE)
 _STATUS = re.compile(r"^- \*\*Status:\s*([A-Za-z]+)\s*\*\*", re.MULTILINE)
 _CHANGE = re.compile(r"^- Proposed change:[ \t]*\n((?:[ \t]*>.*(?:\n|\Z)|[ \t]*\n(?=[ \t]*>))*)", re.MULTILINE)
-_NOTES = re.compile(r"^- Notes:[ \t]*(.*(?:\n(?!- |---|## ).*)*)", re.MULTILINE)
+_NOTES = re.compile(r"^- Notes:((?s:.*))", re.MULTILINE)
+_END = re.compile(r"\n---\s*\Z")
 _QUOTE = re.compile(r"^[ \t]*>[ \t]?", re.MULTILINE)
 _DECISIONS = (Status.PENDING, Status.ACCEPTED, Status.DEFERRED, Status.REJECTED)
 _SHOWN = (*_DECISIONS, Status.APPLIED)
@@ -22,25 +23,19 @@ _SHOWN = (*_DECISIONS, Status.APPLIED)
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """What a person's edit says of one proposal."""
+    """What a person's edit says of one proposal; None for what stands as it was."""
 
     id: str
     status: Status | None = None
-    """What it was changed to; None where it stands as it was."""
     description: str | None = None
     body: str | None = None
     note: str | None = None
 
 
 def render(proposals: Sequence[Proposal], before: str, *, at: str, reflections: int, ratings: int) -> str:
-    """Return the file.
+    """Return the file with all proposals but those that were withdrawn, and the proposals of `before` that are not ours.
 
-    Args:
-        proposals: all of them; those that were withdrawn are left out.
-        before: the file as it is, whose other proposals stay.
-        at: now, ISO 8601.
-        reflections: read by the last check.
-        ratings: read by the last check.
+    `at` is ISO 8601; `reflections` and `ratings` are the numbers that the last check read.
     """
     ours = {proposal.id for proposal in proposals}
     others = [text for identity, text in _sections(before) if identity not in ours]
@@ -86,16 +81,22 @@ def _changed(proposal: Proposal, section: str) -> Decided:
     if now and was and _unquoted(now[1]) != _unquoted(was[1]) and _unquoted(now[1]):
         description, _, body = (part.strip() for part in _unquoted(now[1]).partition("\n\n"))
         description = " ".join(description.split())
-    note = None
-    now, was = (_NOTES.search(text) for text in (section, written))
-    if now and was and now[1].strip() != was[1].strip():
-        note = now[1].strip()
-    return Decided(proposal.id, status, description, body, note)
+    note = _note(section)
+    return Decided(proposal.id, status, description, body, None if note == _note(written) else note)
+
+
+def _note(section: str) -> str | None:
+    """Return the notes of a proposal: all that follows `Notes:` up to the rule at its end, quoted or not."""
+    if (found := _NOTES.search(_END.sub("\n", section))) is None:
+        return None
+    text = found[1].strip()
+    is_quoted = found[1].partition("\n")[0].isspace() or found[1].startswith("\n")
+    return _unquoted(text) if is_quoted and all(line.lstrip().startswith(">") for line in text.split("\n")) else text
 
 
 def _section(proposal: Proposal) -> str:
     text = "\n\n".join(filter(None, (proposal.description, proposal.body)))
-    quoted = "\n".join(f"  > {line}".rstrip() for line in text.split("\n"))
+    note = f"\n{_quoted(proposal.note)}" if "\n" in proposal.note or proposal.note.startswith(">") else f" {proposal.note}"
     done = f"\n- Applied: {proposal.decided_at}" if proposal.status is Status.APPLIED else ""
     taken = "".join(f"\n  - {each.path}" for each in proposal.silo_files)
     return (
@@ -106,8 +107,8 @@ def _section(proposal: Proposal) -> str:
         f"- Trend: {proposal.trend}\n"
         f"- First seen: {proposal.first_seen[:10]}\n"
         f"- Target: FEEDBACK{', taken from' if taken else ''}{taken}\n"
-        f"- Proposed change:\n{quoted}\n"
-        f"- Notes: {proposal.note}\n\n---\n\n"
+        f"- Proposed change:\n{_quoted(text)}\n"
+        f"- Notes:{note}\n\n---\n\n"
     )
 
 
@@ -117,6 +118,10 @@ def _sections(text: str) -> list[tuple[str, str]]:
     starts = list(_HEADING.finditer(text))
     ends = [*(found.start() for found in starts), len(text)][1:]
     return [(found[1], text[found.start() : end]) for found, end in zip(starts, ends, strict=False)]
+
+
+def _quoted(text: str) -> str:
+    return "\n".join(f"  > {line}".rstrip() for line in text.split("\n"))
 
 
 def _unquoted(text: str) -> str:

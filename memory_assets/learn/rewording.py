@@ -1,13 +1,12 @@
 """A chat model says a proposal better, where one is set. What it was made of stays below its words, and without it nothing is lost."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, Field, ValidationError
 
-from memory_assets.graph.analyzer import ChatModel, ChatModelError, open_chat_model
+from memory_assets.graph.analyzer import ChatModel, ChatModelError
 from memory_assets.learn.signals import Signal
 from memory_assets.learn.synthesis import Reword, Wording
 
@@ -34,31 +33,29 @@ class _Answer(BaseModel):
     why: str = Field(max_length=600)
 
 
-@contextmanager
-def rewording(settings: "Settings", told: list[str]) -> Iterator[Reword]:
+def rewording(settings: "Settings", told: list[str]) -> Reword:
     """What says a wording better: the chat model of the settings, and without one nothing.
 
     A feedback file that stands alone keeps its owner's words. A model that fails is not asked again; `told` gets the sentence.
     """
     if not settings.chat_model:
-        yield lambda wording, _theme: wording
-        return
-    with open_chat_model(settings, settings.chat_model) as model:
-        asked = 0
+        return lambda wording, _theme: wording
+    model = ChatModel(settings, settings.chat_model)
+    asked = 0
 
-        def reword(wording: Wording, theme: Sequence[Signal]) -> Wording:
-            nonlocal asked
-            if len(theme) < 2 or asked >= _MOST_ASKED:
-                return wording
-            asked += 1
-            try:
-                return _asked(model, wording, theme)
-            except ChatModelError as error:
-                asked = _MOST_ASKED
-                told.append(f"{error} The proposals keep the words of what they are made of.")
-                return wording
+    def reword(wording: Wording, theme: Sequence[Signal]) -> Wording:
+        nonlocal asked
+        if len(theme) < 2 or asked >= _MOST_ASKED:
+            return wording
+        asked += 1
+        try:
+            return _asked(model, wording, theme)
+        except ChatModelError as error:
+            asked = _MOST_ASKED
+            told.append(f"{error} The proposals keep the words of what they are made of.")
+            return wording
 
-        yield reword
+    return reword
 
 
 def _asked(model: ChatModel, wording: Wording, theme: Sequence[Signal]) -> Wording:

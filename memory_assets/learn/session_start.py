@@ -1,7 +1,7 @@
-"""What a session's beginning is told: standing facts, feedback that fits the project, then what is relevant and fresh.
+"""What a session is told when it starts: standing facts, feedback that fits the project, then what is relevant and fresh.
 
-Nothing here opens a store or imports a heavy library: the brief is one file, the silos are counted by looking. What a session was
-told once it is not told again when it is resumed or compacted.
+Nothing here opens a store or imports a heavy library: it reads one file, the brief. A session that is resumed or compacted is not told
+the same line again.
 """
 
 import hashlib
@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memory_assets.learn.brief import BriefLine, read_brief
+from memory_assets.learn.brief import Brief, BriefLine, read_brief
 from memory_assets.learn.frame import framed
 from memory_assets.learn.noted import read_noted
-from memory_assets.learn.waiting import count_waiting
 from memory_assets.sources.projects import Project, project_of
 
 if TYPE_CHECKING:
@@ -62,11 +61,7 @@ class Hook:
 
 
 def session_start(places: "Places", hook: Hook) -> str:
-    """The text for a session's beginning; empty where there is nothing to say, or a project does not want it.
-
-    Raises:
-        OSError: what was told cannot be noted.
-    """
+    """The text for a session's beginning; empty if there is nothing to say, or a project does not want it."""
     project = project_of(Path(hook.directory or "."))
     quiet = project is not None and project.folder in _quiet_projects(places.folder)
     if quiet or places.session_start == "off" or hook.source == _COPIED:
@@ -75,7 +70,7 @@ def session_start(places: "Places", hook: Hook) -> str:
     told = _told(places.folder, hook) if hook.source in _TOLD_BEFORE else set[str]()
     room = places.session_start_tokens - _FRAME_TOKENS
     chosen = _chosen(brief.lines if brief else (), project, room, told)
-    nudges = [] if hook.source in _TOLD_BEFORE else _nudges(places)
+    nudges = [] if hook.source in _TOLD_BEFORE else _nudges(places, brief)
     if not (any(chosen) or nudges):
         return ""
     if any(chosen) and hook.session:
@@ -114,20 +109,19 @@ def _by_section(lines: tuple[BriefLine, ...], names: frozenset[str]) -> Iterator
     yield [each for each in lines if each.kind in standing]
     feedback = [each for each in lines if each.kind == "feedback"]
     general = [each for each in feedback if not each.project]
-    curated_elsewhere = [each for each in feedback if each.id is None and each.project and each.project not in names]
+    curated_elsewhere = [each for each in feedback if each.curated and each.project and each.project not in names]
     yield [*(each for each in feedback if each.project in names), *general, *curated_elsewhere]
     others = [each for each in lines if each.kind not in (*standing, "feedback")]
     yield [each for each in others if each.project in names]
     yield [each for each in others if not each.project][:_GENERAL]
 
 
-def _nudges(places: "Places") -> list[str]:
+def _nudges(places: "Places", brief: Brief | None) -> list[str]:
     if not places.is_sources_tenant:
         return []
-    waiting = count_waiting(places.claude_projects_dir, places.folder)
     nudges: list[str] = []
-    if waiting.memories >= places.nudge_from:
-        nudges.append(f"{waiting}: the user may curate them (/memory:learn, or `memory learn check`).")
+    if brief and brief.backlog.memories >= places.nudge_from:
+        nudges.append(f"{brief.backlog}: the user may curate them (/memory:learn, or `memory learn check`).")
     if noted := len(read_noted(places.folder)):
         nudges.append(
             f"{noted:,} sentence{'' if noted == 1 else 's'} of earlier sessions noted but not stored: `memory noted` lists them."

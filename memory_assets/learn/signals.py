@@ -8,14 +8,15 @@ counts as much as its confidence says. One that is missing is missing.
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from memory_assets.ingest.secrets import masked_in
+from memory_assets.ingest.scans import read_items, refusals
+from memory_assets.learn.memory_files import MemoryFile
 from memory_assets.learn.proposals import Evidence
-from memory_assets.learn.silos import SiloEntry
-from memory_assets.models import Kind, Refusal, SourceItem
-from memory_assets.sources import pai_learning
+from memory_assets.models import Kind, Refusal, Source, SourceItem
+
+if TYPE_CHECKING:
+    from memory_assets.stores.catalog import Catalog
 
 PROBLEM = 4.0
 """Rating, or mean of a session, up to which something is wrong."""
@@ -38,7 +39,7 @@ class Signal:
     """`HIGH`, `MEDIUM`, `LOW`, or nothing where it has no score."""
     praise: bool = False
     session: str = ""
-    entry: SiloEntry | None = None
+    entry: MemoryFile | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,40 +66,38 @@ class Signals:
         }
 
 
-def read_signals(learning_dir: Path, projects: dict[str, str]) -> Signals:
-    """Read ratings and reflections; keys and passwords in them are masked.
+def read_signals(catalog: "Catalog", projects: dict[str, str]) -> Signals:
+    """Return the ratings and reflections of the last scan, in the order of their lines.
 
-    Args:
-        learning_dir: PAI's LEARNING folder.
-        projects: session -> working directory, where that is known.
+    `projects` maps sessions to working directories, where these are known.
     """
-    scan = pai_learning.scan(learning_dir, {})
-    items = [item for file in scan.changed for item in file.items]
-    refusals = (refusal for file in scan.changed for refusal in file.refusals if file.path.endswith(".jsonl"))
+    items = [each.item for each in read_items(catalog, Source.PAI_LEARNING) if "line" in each.item.metadata]
+    items.sort(key=lambda item: (item.metadata["path"], item.metadata["line"]))
+    refused = (refusal for refusal in refusals(catalog, Source.PAI_LEARNING) if refusal.path.endswith(".jsonl"))
     return Signals(
         tuple(_reflection(item, projects) for item in items if item.kind is Kind.REFLECTION),
         tuple(_rating(item, projects) for item in items if item.kind is Kind.RATING),
-        tuple(refusals),
+        tuple(refused),
     )
 
 
-def silo_signals(entries: Iterable[SiloEntry]) -> list[Signal]:
+def silo_signals(entries: Iterable[MemoryFile]) -> list[Signal]:
     """The feedback among the entries of silos."""
     return [_from_silo(entry) for entry in entries if entry.item.kind is Kind.FEEDBACK]
 
 
-def sessions_of(entries: Iterable[SiloEntry]) -> dict[str, str]:
+def sessions_of(entries: Iterable[MemoryFile]) -> dict[str, str]:
     """Session -> working directory, as silo files name them."""
     return {entry.item.session: entry.item.project for entry in entries if entry.item.session}
 
 
-def _from_silo(entry: SiloEntry) -> Signal:
+def _from_silo(entry: MemoryFile) -> Signal:
     item = entry.item
     text = f"{item.title.replace('-', ' ').replace('_', ' ')}. {item.description}\n{item.body}"[:_COMPARED]
     evidence = Evidence(
         key=item.key,
         origin="silo",
-        quote=masked_in(item.description or " ".join(item.body.split())[:280]),
+        quote=item.description or " ".join(item.body.split())[:280],
         at=entry.written_at.isoformat(),
         project=item.project,
         path=str(entry.path),
@@ -136,8 +135,8 @@ def _evidence(
     return Evidence(
         key=item.key,
         origin=origin,
-        quote=masked_in(quote),
-        at=item.created_at.isoformat() if item.created_at else "",
+        quote=quote,
+        at=item.created_at.isoformat() if item.created_at and item.metadata["fields"].get("timestamp") else "",
         weight=weight,
         score=score,
         project=projects.get(item.session, ""),

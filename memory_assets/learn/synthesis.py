@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from memory_assets.ingest.secrets import masked_in
 from memory_assets.learn.proposals import Decisions, Evidence, Proposal, Severity, Status
 from memory_assets.learn.signals import PROBLEM, Signal
 from memory_assets.learn.themes import Embed, group, most_telling
@@ -48,14 +47,7 @@ def synthesise(
 ) -> tuple[Proposal, ...]:
     """Return all proposals after a check: new ones, known ones with what they are made of now, and those that are settled.
 
-    Args:
-        signals: feedback in silos, reflections and ratings.
-        before: the decisions until now.
-        taken_names: of the entries in FEEDBACK.
-        now: UTC.
-        embed: makes vectors.
-        reword: says a new wording better.
-        numbers_from: the highest number that anybody gave to a proposal.
+    `taken_names` are those of the entries in FEEDBACK; `numbers_from` is the highest number that anybody gave to a proposal.
     """
     settled = {each.key for proposal in before.proposals if proposal.status is Status.APPLIED for each in proposal.evidence}
     heard = [signal for signal in signals if signal.text and (signal.entry or signal.evidence.key not in settled)]
@@ -187,7 +179,7 @@ def _extract(theme: Sequence[Signal], embed: Embed) -> Wording:
             text = "\n\n".join(parts)
             body += f"\n\n**Said before** ({entry.written_at:%Y-%m-%d}, {item.project}):\n\n{text}"
             said += f" {_plain(text)}"
-    return Wording(newest.title, masked_in(newest.description), masked_in(body.strip()))
+    return Wording(newest.title, newest.description, body.strip())
 
 
 def _from_evidence(theme: Sequence[Signal], embed: Embed) -> Wording:

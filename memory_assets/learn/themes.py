@@ -40,11 +40,7 @@ def group(signals: Sequence[Signal], embed: Embed) -> list[list[Signal]]:
     """Return the signals in groups that are about one thing; each signal in one of them, in the order of the first of each.
 
     Feedback files of one name, or that are all nearly the same, are one group. Each other signal joins the group that it is most like,
-    or begins one; what went well and what went wrong never meet.
-
-    Args:
-        signals: all of them with words.
-        embed: makes vectors; called once.
+    or begins one; what went well and what went wrong never meet. All signals must have words; `embed` is called once.
     """
     if not signals:
         return []

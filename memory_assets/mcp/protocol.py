@@ -80,11 +80,11 @@ class Server:
     def _definitions(self) -> list[Message]:
         return [tool.definition() for tool in self._tools.values()]
 
-    def asks_embedder(self, message: object) -> bool:
-        """Whether the answer to a message waits where the embedder does."""
+    def called_tool(self, message: object) -> type[Tool] | None:
+        """The tool that a message calls."""
         params = message.get("params") if isinstance(message, dict) and message.get("method") == "tools/call" else None
         name = params.get("name") if isinstance(params, dict) else None
-        return isinstance(name, str) and name in self._tools and self._tools[name].asks_embedder
+        return self._tools.get(name) if isinstance(name, str) else None
 
     def answer(self, message: object) -> Message | None:
         """The answer to one decoded message; None where it wants none."""
@@ -144,7 +144,7 @@ class Server:
         try:
             return _called(call.answer(self._session), failed=False)
         except MemoryAssetsError as error:
-            return _called(self._session.told(error), failed=True)
+            return _called(self._session.describe_error(error), failed=True)
 
     def _read_resource(self, params: Message) -> Message:
         uri = _text(params, "uri")
@@ -153,7 +153,7 @@ class Server:
         except NotFoundError as error:
             raise _ProtocolError(_UNKNOWN_RESOURCE, str(error), {"uri": uri}) from error
         except MemoryAssetsError as error:
-            raise _ProtocolError(_INTERNAL_ERROR, self._session.told(error)) from error
+            raise _ProtocolError(_INTERNAL_ERROR, self._session.describe_error(error)) from error
         return {"contents": [{"uri": uri, "mimeType": "text/plain", "text": text}]}
 
     def _get_prompt(self, params: Message) -> Message:
@@ -194,5 +194,5 @@ def _sentence(error: ValidationError) -> str:
         return f"`{where}` is missing."
     if first["type"] == "extra_forbidden":
         return f"there is no argument `{where}`."
-    said = first["msg"].removeprefix("Value error, ")
-    return f"`{where}`: {said[0].lower()}{said[1:]} (given: {str(first['input'])[:60]!r})."
+    fault = first["msg"].removeprefix("Value error, ")
+    return f"`{where}`: {fault[0].lower()}{fault[1:]} (given: {str(first['input'])[:60]!r})."

@@ -14,9 +14,8 @@ if TYPE_CHECKING:
 def serve_stdio(tenant: "Tenant", here: "Project | None") -> None:
     """Serve an assistant on standard input and output; `here` is the project at hand."""
     from memory_assets.mcp.stdio import serve
-    from memory_assets.operations.store import store
 
-    server = Server(Session(tenant, here, store), all_tools=tenant.settings.mcp_tools == "all")
+    server = Server(Session(tenant, here), all_tools=tenant.settings.mcp_tools == "all")
     serve(server, lambda: _warm_up(tenant))
 
 
@@ -29,7 +28,7 @@ def _warm_up(tenant: "Tenant") -> None:
     try:
         if describe_choice(tenant.settings.embedder).offline:
             search(tenant, "warm", limit=1) if tenant.exists else tenant.embedder.embed(["warm"])
-        load_encoding("cl100k_base")
+        load_encoding()
         tenant.analyzer.analyze("Alice warmed up the service.")
     except MemoryAssetsError:
         return

@@ -24,9 +24,7 @@ def serve(server: Server, warm_up: "Callable[[], object]") -> None:
 
     Anything else that prints to standard output goes to standard error, so that it cannot break a message.
 
-    Args:
-        server: what answers.
-        warm_up: called once, beside the others, as soon as the first message is answered.
+    `warm_up` is called once, beside the others, as soon as the first message is answered.
     """
     with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as sink, suppress(KeyboardInterrupt, BrokenPipeError):
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
@@ -40,7 +38,7 @@ class _Line:
         self._server = server
         self._sink = sink
         self._writing = Lock()
-        self._warming = Thread(target=warm_up, daemon=True)
+        self._warming = Thread(target=warm_up, name="mcp-warm-up", daemon=True)
         self._calls: dict[str | int, Future[Message | None]] = {}
 
     def run(self, source: "Iterable[bytes]") -> None:
@@ -64,7 +62,8 @@ class _Line:
             params = message.get("params")
             self._cancel(params.get("requestId") if isinstance(params, dict) else None)
         elif method in _SLOW and isinstance(number, str | int):
-            pool = waiting if self._server.asks_embedder(message) else threads
+            tool = self._server.called_tool(message)
+            pool = waiting if tool and tool.asks_embedder else threads
             call = self._calls[number] = pool.submit(self._server.answer, message)
             call.add_done_callback(partial(self._finish, number))
         else:

@@ -7,7 +7,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic.alias_generators import to_snake
 
 from memory_assets.display import visible
 from memory_assets.errors import InvalidInputError
@@ -18,7 +19,6 @@ from memory_assets.operations.given import Narrowing, parse_time
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from memory_assets.operations.store import StoredMemory
     from memory_assets.sources.projects import Project
     from memory_assets.tenants import Tenant
 
@@ -28,16 +28,8 @@ SHOWN_TOKENS = 4_000
 
 Limit = Annotated[int, Field(ge=1, le=100)]
 MaxTokens = Annotated[int, Field(ge=50)]
-Everywhere = Annotated[bool, Field(description="In all projects, not this one alone.")]
-KindName = Literal[
-    "user", "feedback", "project", "reference", "pattern", "insight", "self_knowledge", "proposal", "rating", "reflection", "note"
-]
-
-
-def _known_kind(name: str) -> str:
-    if name and name not in set(Kind):
-        raise ValueError(f"must be one of {', '.join(Kind)}")
-    return name
+Everywhere = Annotated[bool, Field(description="In all projects.")]
+KindName = Annotated[Kind, WithJsonSchema({"type": "string", "enum": list(Kind)})]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +39,14 @@ class Session:
     tenant: "Tenant"
     here: "Project | None"
     """The project at hand; None where there is none, and everything is at hand."""
-    keep: "Callable[[Tenant, NewMemory], StoredMemory]"
-    """How a text is stored."""
     may_name_files: bool = True
     """Whether who asks sits at this machine, so that a call may name files of it."""
-    told: "Callable[[Exception], str]" = str
+    describe_error: "Callable[[Exception], str]" = str
     """What an error tells who asks."""
 
-    def text(self, answer: Answer, timezone: str | None = None, **told: Any) -> str:
-        """What the command prints of an answer."""
-        return visible(answer.text(LocalTime.of(self.tenant.settings, timezone), **told))
+    def text(self, answer: Answer, timezone: str | None = None, **shown: Any) -> str:
+        """What the command prints of an answer; `shown` goes to its text form."""
+        return visible(answer.text(LocalTime.of(self.tenant.settings, timezone), **shown))
 
     def scope(self, everywhere: bool) -> "Project | None":
         """Where to look."""
@@ -83,6 +73,11 @@ class Tool(BaseModel, ABC):
         """
 
     @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        """A tool is called what its class is, in snake case."""
+        cls.name = to_snake(cls.__name__)
+
+    @classmethod
     def definition(cls) -> dict[str, Any]:
         """The tool as `tools/list` tells of it."""
         return {
@@ -102,8 +97,6 @@ class Init(Tool):
     Call once, unless memories were already given.
     """
 
-    name = "init"
-
     everywhere: Everywhere = False
     timezone: str | None = None
 
@@ -121,34 +114,38 @@ class Search(Tool):
     Example: {"query": "why did we leave MongoDB"}
     """
 
-    name = "search"
     asks_embedder = True
 
-    query: Annotated[str, Field(max_length=500, description="A question or words; empty for the newest.")] = ""
+    query: Annotated[str, Field(max_length=500, description="Empty for the newest.")] = ""
     limit: Limit = 5
     tags: list[str] = []
-    kind: Annotated[str, AfterValidator(_known_kind), Field(description="Such as feedback.")] = ""
-    project: Annotated[str, Field(description="Only this project, such as billing.")] = ""
+    kind: Annotated[Kind | None, BeforeValidator(lambda name: name or None), WithJsonSchema({"type": "string"})] = None
+    entities: list[str] = []
+    actions: list[str] = []
+    project: Annotated[str, Field(description="Such as billing.")] = ""
     everywhere: Everywhere = False
     since: Annotated[str, Field(description="Such as 2026-03-14, yesterday or 7d.")] = ""
     until: str = ""
-    bridges: Annotated[int, Field(ge=0, le=10, description="Paths through the graph that explain what was found.")] = 0
+    bridges: Annotated[int, Field(ge=0, le=10)] = 0
     all: bool = False
+    timezone: str | None = None
     max_tokens: MaxTokens = LIST_TOKENS
 
     def answer(self, session: Session) -> str:
         from memory_assets.operations.search import search
 
         narrowed = Narrowing(
-            kinds=[Kind(self.kind)] if self.kind else (),
+            kinds=[self.kind] if self.kind else (),
             tags=self.tags,
+            entities=self.entities,
+            actions=self.actions,
             project=self.project,
             here=session.scope(self.everywhere or bool(self.project)),
             since=parse_time(self.since or None, "since"),
             until=parse_time(self.until or None, "until"),
         )
         found = search(session.tenant, self.query, limit=self.limit, narrowed=narrowed, bridges=self.bridges, everything=self.all)
-        return session.text(found, max_tokens=self.max_tokens)
+        return session.text(found, self.timezone, max_tokens=self.max_tokens)
 
 
 class TanaContext(Tool):
@@ -157,7 +154,6 @@ class TanaContext(Tool):
     Not for one fact: search that.
     """
 
-    name = "tana_context"
     asks_embedder = True
 
     query: Annotated[str, Field(description="A topic, name or id.")]
@@ -189,19 +185,20 @@ class Store(Tool):
     {"content": "Alice owns the billing export since May 2026.", "kind": "project"}
     """
 
-    name = "store"
     asks_embedder = True
     read_only = False
 
     content: Annotated[str, Field(description="Sentences that stand alone, with names and dates; at most 7,500 characters.")]
-    kind: KindName = "note"
+    kind: KindName = Kind.NOTE
     tags: list[str] = []
     project: Annotated[str, Field(description="Default: this one.")] = ""
 
     def answer(self, session: Session) -> str:
+        from memory_assets.operations.store import store
+
         project = self.project or (session.here.folder if session.here else "")
-        given = NewMemory(self.content, Source.MCP, Kind(self.kind), tags=tuple(self.tags), project=project)
-        return session.text(session.keep(session.tenant, given))
+        given = NewMemory(self.content, Source.MCP, self.kind, tags=tuple(self.tags), project=project)
+        return session.text(store(session.tenant, given))
 
 
 class Show(Tool):
@@ -209,8 +206,6 @@ class Show(Tool):
 
     Call where a list shows only its beginning.
     """
-
-    name = "show"
 
     id: str
     max_tokens: MaxTokens = SHOWN_TOKENS
@@ -223,8 +218,6 @@ class Show(Tool):
 
 class Recent(Tool):
     """List what was remembered in the last hours."""
-
-    name = "recent"
 
     hours: Annotated[float, Field(gt=0, le=720)] = 24
     limit: Limit = 10
@@ -246,7 +239,6 @@ class Update(Tool):
     Not for a new fact: store that, then supersede.
     """
 
-    name = "update"
     asks_embedder = True
     read_only = False
     destructive = True
@@ -263,7 +255,6 @@ class Update(Tool):
 class Supersede(Tool):
     """Say that an old memory no longer holds because of a newer one, which takes its place."""
 
-    name = "supersede"
     read_only = False
     destructive = True
 
@@ -282,7 +273,6 @@ class Forget(Tool):
     Not for what has changed: update or supersede that.
     """
 
-    name = "forget"
     read_only = False
     destructive = True
 
@@ -294,10 +284,29 @@ class Forget(Tool):
         return session.text(forget(session.tenant, self.id))
 
 
-class Undo(Tool):
-    """Take back the last store, update, supersede or forget of a memory."""
+class Erase(Tool):
+    """Remove memories for good, when the user asks for exactly that; there is no way back.
 
-    name = "undo"
+    Without `confirm` it shows what would go: show that to the user first. Not for what has changed: supersede that.
+    """
+
+    read_only = False
+    destructive = True
+
+    ids: list[str] = []
+    matching: Annotated[str, Field(description="All whose text holds this.")] = ""
+    confirm: bool = False
+
+    def answer(self, session: Session) -> str:
+        from memory_assets.operations.erase import Chosen, erase, preview
+
+        chosen = Chosen(self.ids, self.matching)
+        return session.text(erase(session.tenant, chosen) if self.confirm else preview(session.tenant, chosen))
+
+
+class Undo(Tool):
+    """Take back the last change of a memory, whatever it was."""
+
     read_only = False
     destructive = True
 
@@ -312,7 +321,6 @@ class Undo(Tool):
 class Tag(Tool):
     """Give a memory tags, or take them from it."""
 
-    name = "tag"
     read_only = False
 
     id: str
@@ -330,7 +338,6 @@ class Tag(Tool):
 class Relate(Tool):
     """State how two memories relate, where their texts do not say it."""
 
-    name = "relate"
     read_only = False
 
     source: str
@@ -360,7 +367,6 @@ class Health(Tool):
     Call when another tool fails.
     """
 
-    name = "health"
     asks_embedder = True
 
     def answer(self, session: Session) -> str:
@@ -375,7 +381,6 @@ LearningType = Literal["pattern", "insight", "self_knowledge"]
 class TanaPaiSync(Tool):
     """Mirror confirmed learnings of seed.json in Tana."""
 
-    name = "tana_pai_sync"
     read_only = False
     destructive = True
 
@@ -386,20 +391,19 @@ class TanaPaiSync(Tool):
 
     def answer(self, session: Session) -> str:
         from memory_assets.operations.pai import pai_sync
-        from memory_assets.tana.report import Wishes
+        from memory_assets.tana.report import SyncOptions
 
         if self.seedPath and not session.may_name_files:
             raise InvalidInputError(
                 "`seedPath` names a file of the service's machine: leave it out, and what MEMORY_PAI_SEED names there is mirrored."
             )
-        wishes = Wishes(dry_run=self.dryRun, force=self.force)
-        return _json(pai_sync(session.tenant, wishes, seed_path=self.seedPath, workspace=self.workspace))
+        options = SyncOptions(dry_run=self.dryRun, force=self.force)
+        return _json(pai_sync(session.tenant, options, seed_path=self.seedPath, workspace=self.workspace))
 
 
 class TanaPaiContext(Tool):
     """Learnings about a topic, and what Tana links them to."""
 
-    name = "tana_pai_context"
     asks_embedder = True
 
     topic: str
@@ -408,7 +412,8 @@ class TanaPaiContext(Tool):
     workspace: str = ""
 
     def answer(self, session: Session) -> str:
-        from memory_assets.operations.pai_context import pai_context, read_tana_activity
+        from memory_assets.operations.pai_context import pai_context
+        from memory_assets.tana.activity import read_tana_activity
 
         read_tana_activity(session.tenant, self.workspace)
         return _json(pai_context(session.tenant, self.topic, max_tokens=self.maxTokens, kind=self.type or ""))
@@ -417,14 +422,13 @@ class TanaPaiContext(Tool):
 class TanaPaiFreshness(Tool):
     """Which learnings are stale, by confirmation and activity in Tana."""
 
-    name = "tana_pai_freshness"
-
     threshold: Annotated[int, Field(ge=0, description="Days; 0: as configured.")] = 0
     type: LearningType | None = None
     workspace: str = ""
 
     def answer(self, session: Session) -> str:
-        from memory_assets.operations.pai_context import pai_freshness, read_tana_activity
+        from memory_assets.operations.pai_context import pai_freshness
+        from memory_assets.tana.activity import read_tana_activity
 
         read_tana_activity(session.tenant, self.workspace)
         return _json(pai_freshness(session.tenant, threshold=self.threshold or None, kind=self.type or ""))
@@ -436,7 +440,7 @@ def _json(answer: Answer) -> str:
 
 
 DAILY: tuple[type[Tool], ...] = (Init, Search, TanaContext, Store, Show, Recent, Update, Supersede, Forget, Undo, Health)
-RARE: tuple[type[Tool], ...] = (Tag, Relate)
+RARE: tuple[type[Tool], ...] = (Tag, Relate, Erase)
 """Offered where `MEMORY_MCP_TOOLS` is `all`."""
 PAI: tuple[type[Tool], ...] = (TanaPaiSync, TanaPaiContext, TanaPaiFreshness)
 """Offered where `MEMORY_MCP_TOOLS` is `all`, or pai-seed and Tana are configured."""

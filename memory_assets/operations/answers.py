@@ -5,15 +5,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, PlainSerializer, WithJsonSchema, computed_field
+from pydantic import BaseModel, ConfigDict, PlainSerializer, WithJsonSchema, computed_field, field_validator
 
 from memory_assets.language.times import display_zone, relative_age
-from memory_assets.models import Kind, Memory, Source, State
-from memory_assets.stores.writing import pieces
+from memory_assets.language.words import pieces, sentences
+from memory_assets.models import LAST_CHANGE, Kind, Source, State
 
 if TYPE_CHECKING:
+    from memory_assets.models import Memory
     from memory_assets.settings import Settings
 
 PASSAGE_LENGTH = 280
@@ -22,7 +23,6 @@ _PASSAGE_LENGTHS = (PASSAGE_LENGTH, 180, 110, 60)
 """What is tried where a list must fit into so many tokens."""
 _TELLING = 4
 """Letters from which a word of a question says what is asked; "the", "is" and "for" stand everywhere."""
-_SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|\s*\n+\s*")
 
 Instant = Annotated[
     datetime,
@@ -55,20 +55,33 @@ class LocalTime:
         return spoken if abs((self.now - moment).total_seconds()) < 86_400 else f"{spoken} ({day})"
 
 
-class Answer(BaseModel, ABC):
-    """What an operation answers."""
+class View(BaseModel):
+    """A part of an answer."""
 
     model_config = ConfigDict(from_attributes=True, frozen=True)
+
+    @classmethod
+    def of(cls, source: object, **others: Any) -> Self:
+        """Make the view of an object: each field is the attribute of its name, unless `others` gives it."""
+        names = [name for name in cls.model_fields if name not in others and hasattr(source, name)]
+        return cls(**{name: getattr(source, name) for name in names}, **others)
+
+
+class Answer(View, ABC):
+    """What an operation answers."""
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether the command that prints it exits with 1."""
+        return False
 
     @abstractmethod
     def text(self, local: LocalTime) -> str:
         """The answer for a person or an assistant; without a line break at its end."""
 
 
-class EntityView(BaseModel):
+class EntityView(View):
     """A thing that a memory names."""
-
-    model_config = ConfigDict(from_attributes=True)
 
     text: str
     type: str
@@ -101,21 +114,21 @@ class MemoryView(Answer):
     pipeline: str
     metadata: dict[str, Any]
 
+    @field_validator("metadata", mode="before")
+    @classmethod
+    def _without_notes(cls, metadata: dict[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in metadata.items() if key != LAST_CHANGE}
+
     @computed_field
     @property
     def active(self) -> bool:
         """Whether it takes part in recall."""
         return self.state is State.ACTIVE
 
-    @classmethod
-    def fields_of(cls, memory: Memory) -> dict[str, Any]:
-        """What a view of `memory` is made of, for answers that add to it."""
-        return {name: getattr(memory, name) for name in MemoryView.model_fields}
-
     @property
     def name(self) -> str:
-        """What it is called: its title, or how it begins."""
-        return self.title or shortened(self.content, 60)
+        """What it is called."""
+        return name_of(self)
 
     def text(self, local: LocalTime) -> str:
         """Two lines: what it is, and how it begins."""
@@ -133,6 +146,11 @@ class MemoryView(Answer):
         return f"{lead}{' · '.join(fact for fact in facts if fact)}\n{' ' * len(lead)}{passage(self.content, query, most)}"
 
 
+def name_of(memory: "Memory | MemoryView") -> str:
+    """A memory's title, or how it begins."""
+    return memory.title or shortened(memory.content, 60)
+
+
 def counted(number: int, noun: str = "memory", plural: str = "memories") -> str:
     """`number` with its noun."""
     return f"{number} {noun if number == 1 else plural}"
@@ -148,29 +166,32 @@ def shortened(text: str, most: int) -> str:
 
 
 def passage(content: str, query: str = "", most: int = PASSAGE_LENGTH) -> str:
-    """The stretch of at most `most` characters that holds most of the query's words and begins where a sentence does.
+    """A text that fits into `most` characters, whole; of a longer one the stretch that holds most of the query's words.
 
-    Of equal stretches the earliest; without any of the words, the beginning.
+    The stretch begins where a sentence does. Of equal stretches it is the earliest; without any of the words, the beginning.
     """
-    sentences = [" ".join(sentence.split()) for sentence in _SENTENCE_END.split(content) if sentence.strip()]
+    whole = " ".join(content.split())
+    if len(whole) <= most:
+        return whole
+    parts = [" ".join(sentence.split()) for sentence in sentences(content)]
     asked = _words(query)
     asked = {word for word in asked if len(word) >= _TELLING or word.isdigit()} or asked
     best, most_held = 0, 0
-    for start, sentence in enumerate(sentences if asked else ()):
+    for start, sentence in enumerate(parts if asked else ()):
         if not asked.isdisjoint(_words(sentence)):
-            held = len(asked & _words(_joined(sentences[start:], most)))
+            held = len(asked & _words(_joined(parts[start:], most)))
             if held > most_held:
                 best, most_held = start, held
-    shown = _joined(sentences[best:], most)
-    if asked and len(sentences[best : best + 1]) and len(sentences[best]) > most:
-        shown = _around(sentences[best], asked, most)
+    shown = _joined(parts[best:], most)
+    if asked and len(parts[best : best + 1]) and len(parts[best]) > most:
+        shown = _around(parts[best], asked, most)
     return f"… {shown}" if best and not shown.startswith("…") else shown
 
 
-def _joined(sentences: list[str], most: int) -> str:
+def _joined(parts: list[str], most: int) -> str:
     kept: list[str] = []
     length = 0
-    for sentence in sentences:
+    for sentence in parts:
         kept.append(sentence)
         length += len(sentence) + 1
         if length > most:

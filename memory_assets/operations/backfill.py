@@ -18,18 +18,14 @@ class Backfilled(Answer):
     embedded: int
     indexed: int
 
-    def text(self, local: LocalTime) -> str:  # noqa: ARG002
-        """One line."""
+    def text(self, local: LocalTime) -> str:
         return f"{counted(self.analysed)} analysed by {self.pipeline}, {self.embedded} embedded by {self.embedder}, {self.indexed} indexed."
 
 
 def backfill(tenant: "Tenant", analysing: Callable[[int, int], None], embedding: Callable[[int, int], None]) -> Backfilled:
     """Analyse and embed anew what another pipeline or embedder made; search goes on meanwhile with the old vectors.
 
-    Args:
-        tenant: whose memories.
-        analysing: told (done, total) while memories are analysed.
-        embedding: told (done, total) while memories are embedded.
+    Both callbacks get (done, total).
 
     Raises:
         EmbedderError: the embedder failed; finished batches stay and the old vectors stay live.

@@ -3,14 +3,13 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from memory_assets.operations.answers import Answer, Instant, LocalTime, counted, listed, shortened
+from memory_assets.operations.answers import Answer, Instant, LocalTime, View, counted, listed, name_of
 
 if TYPE_CHECKING:
-    from memory_assets.models import Memory
     from memory_assets.tenants import Tenant
 
 _SHOWN = 20
@@ -35,8 +34,7 @@ class Decayed(_Cycle):
     written: int
     woken: tuple[int, ...] = Field(description="Archived memories that matter again.")
 
-    def text(self, local: LocalTime) -> str:  # noqa: ARG002
-        """What changed, and how the scores are spread."""
+    def text(self, local: LocalTime) -> str:
         would = "would change" if self.dry_run else "changed"
         lines = [
             f"{counted(self.scored)} scored, {self.written} scores {would}, {len(self.woken)} back from the archive",
@@ -48,8 +46,8 @@ class Decayed(_Cycle):
         return listed(lines)
 
 
-class LinkView(BaseModel):
-    """A new edge between two memories that are alike."""
+class LinkView(View):
+    """A new edge between two similar memories."""
 
     source_id: int
     target_id: int
@@ -60,15 +58,14 @@ class LinkView(BaseModel):
 
 
 class Linked(_Cycle):
-    """What is alike and was never connected."""
+    """Edges between similar memories that no edge connected."""
 
     week: str = Field(description="The ISO week whose sample was drawn.")
     sampled: int
     compared: int = Field(description="Neighbours above the threshold, connected or not.")
     links: tuple[LinkView, ...] = Field(description="The most alike first.")
 
-    def text(self, local: LocalTime) -> str:  # noqa: ARG002
-        """What was drawn, and a line a link."""
+    def text(self, local: LocalTime) -> str:
         verb = "would be connected" if self.dry_run else "connected"
         drawn = f"{self.week}: {counted(self.sampled)} drawn, {self.compared} close neighbours, {len(self.links)} {verb}"
         return _first(
@@ -76,10 +73,8 @@ class Linked(_Cycle):
         )
 
 
-class ClusterView(BaseModel):
+class ClusterView(View):
     """A dense group of memories with its pattern."""
-
-    model_config = ConfigDict(from_attributes=True)
 
     id: int
     label: str
@@ -98,30 +93,23 @@ class Clustered(_Cycle):
     written: int
     clusters: tuple[ClusterView, ...] = Field(description="Largest first.")
 
-    def text(self, local: LocalTime) -> str:  # noqa: ARG002
-        """The counts, and each cluster with its summary."""
+    def text(self, local: LocalTime) -> str:
         counts = (
             f"{counted(len(self.clusters), 'cluster', 'clusters')} among {counted(self.memories)}: {self.kept} kept, "
             f"{self.founded} new, {self.dissolved} dissolved{' (nothing written)' if self.dry_run else ''}"
         )
-        told = [f"\n{each.label} · {len(each.members)} members · {each.id}\n  {each.summary}" for each in self.clusters]
-        return _first(counts, told)
+        entries = [f"\n{each.label} · {len(each.members)} members · {each.id}\n  {each.summary}" for each in self.clusters]
+        return _first(counts, entries)
 
 
-class LeavingMemory(BaseModel):
-    """A memory that no longer matters."""
+class LeavingMemory(View):
+    """A memory of low relevance."""
 
     id: int
     title: str
     name: str = Field(description="Its title, or how it begins.")
     created_at: Instant
     relevance: float
-
-    @classmethod
-    def of(cls, memory: "Memory", relevance: float) -> "LeavingMemory":
-        """A memory with its relevance."""
-        name = memory.title or shortened(memory.content, 60)
-        return cls(id=memory.id, title=memory.title, name=name, created_at=memory.created_at, relevance=relevance)
 
 
 class Cleaned(_Cycle):
@@ -135,8 +123,11 @@ class Cleaned(_Cycle):
     deleted: tuple[LeavingMemory, ...]
     file: Path | None = Field(description="Where deleted ones were written to.")
 
+    @property
+    def is_failure(self) -> bool:
+        return self.held_back and not self.dry_run
+
     def text(self, local: LocalTime) -> str:
-        """How many go, which, and how they come back."""
         would = "would be " if self.dry_run or self.held_back else ""
         counts = f"{counted(self.scored)} scored, {len(self.archived)} {would}archived, {len(self.deleted)} {would}deleted"
         entries = [
@@ -170,28 +161,18 @@ def decay(tenant: "Tenant", *, dry_run: bool = False) -> Decayed:
         _refresh_graph(tenant)
         store_activity(tenant)
     outcome = decay_cycle(tenant, datetime.now(UTC), dry_run=dry_run)
-    return Decayed(
-        dry_run=dry_run,
-        scored=outcome.scored,
-        below_archive=outcome.below_archive,
-        archive_threshold=tenant.settings.archive_threshold,
-        histogram=outcome.histogram,
-        written=outcome.written,
-        woken=outcome.woken,
-    )
+    return Decayed.of(outcome, dry_run=dry_run, archive_threshold=tenant.settings.archive_threshold)
 
 
 def creative(tenant: "Tenant", *, dry_run: bool = False) -> Linked:
-    """Connect what is alike and was never connected.
+    """Connect similar memories that no edge connects.
 
     Raises:
         StoreError: a store cannot be read or written; nothing was written.
     """
     from memory_assets.graph.sleep import creative_cycle
 
-    outcome = creative_cycle(tenant, datetime.now(UTC), dry_run=dry_run)
-    links = tuple(map(LinkView.model_validate, outcome.links))
-    return Linked(dry_run=dry_run, week=outcome.week, sampled=outcome.sampled, compared=outcome.compared, links=links)
+    return Linked.of(creative_cycle(tenant, datetime.now(UTC), dry_run=dry_run), dry_run=dry_run)
 
 
 def cluster(tenant: "Tenant", *, dry_run: bool = False) -> Clustered:
@@ -202,18 +183,13 @@ def cluster(tenant: "Tenant", *, dry_run: bool = False) -> Clustered:
     """
     from memory_assets.graph.sleep import cluster_cycle
 
-    outcome = cluster_cycle(tenant, datetime.now(UTC), dry_run=dry_run)
-    counts: dict[str, Any] = {name: getattr(outcome, name) for name in ("memories", "kept", "founded", "dissolved", "written")}
-    return Clustered(dry_run=dry_run, **counts, clusters=tuple(map(ClusterView.model_validate, outcome.clusters)))
+    return Clustered.of(cluster_cycle(tenant, datetime.now(UTC), dry_run=dry_run), dry_run=dry_run)
 
 
 def clean(tenant: "Tenant", *, dry_run: bool = False, however_many: bool = False) -> Cleaned:
-    """Archive what no longer matters; delete only where the settings say so.
+    """Archive memories of low relevance; delete them only if the settings say so.
 
-    Args:
-        tenant: whose memories.
-        dry_run: find, but change nothing.
-        however_many: a person has seen how many would go, and lets them.
+    With `dry_run` nothing changes. `however_many` says that a person has seen how many would go, and lets them.
 
     Raises:
         StoreError: a store cannot be read or written; finished commits stay.
@@ -227,20 +203,15 @@ def clean(tenant: "Tenant", *, dry_run: bool = False, however_many: bool = False
     outcome = forget_cycle(tenant, datetime.now(UTC), dry_run=dry_run, however_many=however_many)
     if not (dry_run or outcome.held_back):
         renew_brief(tenant)
-    return Cleaned(
-        dry_run=dry_run,
-        held_back=outcome.held_back,
-        at_most=tenant.settings.forget_at_most,
-        scored=outcome.scored,
-        active=outcome.active,
-        archived=tuple(LeavingMemory.of(*each) for each in outcome.archived),
-        deleted=tuple(LeavingMemory.of(*each) for each in outcome.deleted),
-        file=outcome.file,
+    archived, deleted = (
+        tuple(LeavingMemory.of(memory, name=name_of(memory), relevance=relevance) for memory, relevance in leaving)
+        for leaving in (outcome.archived, outcome.deleted)
     )
+    return Cleaned.of(outcome, dry_run=dry_run, at_most=tenant.settings.forget_at_most, archived=archived, deleted=deleted)
 
 
 def _refresh_graph(tenant: "Tenant") -> None:
-    """What was stored since the last run must not look unconnected."""
+    """Connect memories that were stored since the last run, so that they do not look isolated."""
     from memory_assets.graph.edges import refresh_graph
 
     refresh_graph(tenant.catalog, tenant.memories, tenant.relations, tenant.analyzer.gazetteer.canonical)

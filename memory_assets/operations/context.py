@@ -7,7 +7,6 @@ from memory_assets.errors import InvalidInputError
 from memory_assets.operations.answers import Answer, LocalTime
 
 if TYPE_CHECKING:
-    from memory_assets.context.reader import Reader
     from memory_assets.context.store import StoreReader
     from memory_assets.tenants import Tenant
 
@@ -30,8 +29,7 @@ class AssembledContext(Answer):
     warned: bool
     """Whether the document itself holds the warnings."""
 
-    def text(self, local: LocalTime) -> str:  # noqa: ARG002
-        """The document."""
+    def text(self, local: LocalTime) -> str:
         return self.document
 
 
@@ -50,17 +48,9 @@ def context(
 ) -> AssembledContext:
     """Assemble what is known about topics and what is linked with them.
 
-    Args:
-        tenant: whose memories.
-        topics: ids of nodes, names, or questions; several are blended.
-        depth: links that are walked from what the topics name, 1 to 5.
-        max_tokens: tokens that the document may have, everything in it counted; below 500 it holds names and types alone.
-        lens: what is walked and preferred.
-        form: what the document is written in.
-        include_fields: whether field values are told.
-        history: whether older versions of what holds now are told, too.
-        offline: whether Tana is not asked, and told as it was last read.
-        since_last: whether only that is told which is new or changed since the same topics were assembled the last time.
+    `topics` are ids of nodes, names or questions; several are blended. `depth` counts the links that are walked, 1 to 5. `max_tokens`
+    bounds the whole document; below 500 it holds names and types alone. With `history` it has older versions too, with `offline` Tana
+    as it was last read, with `since_last` only what is new or changed since the same topics were assembled the last time.
 
     Raises:
         InvalidInputError: a topic is blank or too long, there are too many, or there is no such lens.
@@ -69,50 +59,50 @@ def context(
     """
     from memory_assets.context.assembly import Request, assemble
     from memory_assets.context.budget import fit
+    from memory_assets.context.last_context import LastContext
     from memory_assets.context.lenses import choose_lens
-    from memory_assets.context.rendering import Json, Markdown, told_warnings
-    from memory_assets.context.seen import Seen
+    from memory_assets.context.rendering import Json, Markdown, list_warnings
     from memory_assets.context.store import StoreReader
 
     request = Request(_checked(topics), depth, max_tokens, choose_lens(lens), include_fields, history)
     found = assemble(_with_tana(tenant, StoreReader(tenant), offline=offline), request)
     if tenant.folder.exists() and found.nodes:
-        seen = Seen(tenant.folder, request)
-        told = seen.since(found) if since_last else found
+        seen = LastContext(tenant.folder, request)
+        shown = seen.since(found) if since_last else found
         seen.record(found)
-        found = told
+        found = shown
     fitted = fit(Json(found) if form == "json" else Markdown(found), found.nodes, max_tokens)
     return AssembledContext(
         document=fitted.text,
         tokens=fitted.tokens,
         node_ids=tuple(fitted.allotment.texts),
-        warnings=tuple(told_warnings(found)),
+        warnings=tuple(list_warnings(found)),
         warned=fitted.framed,
     )
 
 
-def _with_tana(tenant: "Tenant", store: "StoreReader", *, offline: bool) -> "Reader":
+def _with_tana(tenant: "Tenant", store: "StoreReader", *, offline: bool) -> "StoreReader":
     """The store with Tana: live where the settings have its token and are this tenant's, else as last read, where it ever was."""
-    from memory_assets.context.joined import Joined
-    from memory_assets.context.tana import LiveTana, TanaAsRead
+    from memory_assets.context.joined import JoinedReader
+    from memory_assets.context.tana import LiveTanaReader, TanaReader
 
     settings = tenant.settings
-    as_read = TanaAsRead(store.kept.tana)
+    as_read = TanaReader(store.catalog.tana)
     asked = not offline and tenant.is_sources_tenant
-    if asked and (settings.tana_token or settings.tana_replay or not as_read.empty):
+    if asked and (settings.tana_token or not as_read.empty):
         from memory_assets.tana.client import TanaClient
+        from memory_assets.tana.config import resolve_workspace
         from memory_assets.tana.errors import TanaError
-        from memory_assets.tana.workspaces import resolve_workspace
 
         try:
             client = TanaClient.open(settings)
             if client.health(timeout=_PATIENCE):
                 workspace = resolve_workspace(settings, client.workspaces())
-                return Joined(store, LiveTana(client, workspace, as_read))
+                return JoinedReader(tenant, LiveTanaReader(client, workspace, store.catalog.tana), store.warnings)
             store.warnings.append("Tana is not ready yet; what was last read answers instead.")
         except TanaError as error:
             store.warnings.append(f"{error} What was last read answers instead.")
-    return store if as_read.empty else Joined(store, as_read)
+    return store if as_read.empty else JoinedReader(tenant, as_read, store.warnings)
 
 
 def _checked(topics: Sequence[str]) -> tuple[str, ...]:

@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import ConfigDict, Field, SecretStr
 
-from memory_assets.operations.answers import Answer, LocalTime, listed
+from memory_assets.operations.answers import Answer, LocalTime, View, listed
 
 if TYPE_CHECKING:
     from memory_assets.tenants import Tenant
@@ -13,17 +13,15 @@ _MARKS = {"fault": "FAIL", "note": "note", "ok": "ok"}
 """By level, in the order in which findings are told."""
 
 
-class FindingView(BaseModel):
+class FindingView(View):
     """One thing that was looked at."""
-
-    model_config = ConfigDict(from_attributes=True)
 
     level: Literal["fault", "note", "ok"]
     what: str
     mend: str = Field(description="The one act that mends it; empty where there is nothing to mend.")
 
 
-class SettingView(BaseModel):
+class SettingView(View):
     """A setting as it is set; of what is secret, only whether it is."""
 
     model_config = ConfigDict(serialize_by_alias=True)
@@ -39,12 +37,10 @@ class Diagnosis(Answer):
     settings: dict[str, SettingView] = Field(description="By the name that sets each; empty unless asked for.")
 
     @property
-    def broken(self) -> bool:
-        """Whether something needs to be mended."""
+    def is_failure(self) -> bool:
         return any(each.level == "fault" for each in self.findings)
 
-    def text(self, local: LocalTime) -> str:  # noqa: ARG002
-        """A line a finding with its mend below it, and a line a setting."""
+    def text(self, local: LocalTime) -> str:
         lines: list[str] = []
         for each in self.findings:
             lines.append(f"{_MARKS[each.level]:<4}  {each.what}")
@@ -57,10 +53,7 @@ class Diagnosis(Answer):
 def diagnose(tenant: "Tenant", *, mend: bool = False, with_settings: bool = False) -> Diagnosis:
     """Look at settings, sources, language room and stores of a tenant.
 
-    Args:
-        tenant: whose.
-        mend: repair what can be repaired without a choice of the user's, then look again.
-        with_settings: list every setting too, and where it came from.
+    `mend` repairs what can be repaired without a choice of the user's, then looks again.
 
     Raises:
         StoreError: a repair failed.
@@ -73,8 +66,8 @@ def diagnose(tenant: "Tenant", *, mend: bool = False, with_settings: bool = Fals
             repair()
         findings = examine(tenant)
     order = list(_MARKS)
-    told = sorted(map(FindingView.model_validate, findings), key=lambda finding: order.index(finding.level))
-    return Diagnosis(findings=tuple(told), settings=_settings(tenant) if with_settings else {})
+    in_order = sorted(map(FindingView.model_validate, findings), key=lambda finding: order.index(finding.level))
+    return Diagnosis(findings=tuple(in_order), settings=_settings(tenant) if with_settings else {})
 
 
 def _settings(tenant: "Tenant") -> dict[str, SettingView]:

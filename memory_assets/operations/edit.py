@@ -3,10 +3,10 @@
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from memory_assets.errors import ConflictError
 from memory_assets.learn.briefing import tell_brief
-from memory_assets.models import Memory, NewMemory, Source
+from memory_assets.models import LAST_CHANGE, NewMemory, Source
 from memory_assets.operations.answers import LocalTime, MemoryView, passage
+from memory_assets.operations.changes import REVISES, refuse_if_from_file, refuse_if_superseded
 from memory_assets.operations.given import find_memory
 
 if TYPE_CHECKING:
@@ -16,17 +16,13 @@ if TYPE_CHECKING:
 _ITS_OWN = frozenset({"id", "external_id", "source_key", "created_at", "state", "superseded_by"})
 """What a newer version does not take over: which memory it is, since when, and what has become of it."""
 
-REVISES = "revises"
-"""Key of the metadata of a memory that an edit wrote: the id of what it corrects."""
-
 
 class EditedMemory(MemoryView):
     """The newer version, and the id of the one that it replaces."""
 
     replaces: int
 
-    def text(self, local: LocalTime) -> str:  # noqa: ARG002
-        """Both ids, and how the newer version begins."""
+    def text(self, local: LocalTime) -> str:
         return f"Edited: {self.replaces} is history, {self.id} takes its place\n   {passage(self.content)}"
 
 
@@ -35,12 +31,6 @@ def edit(tenant: "Tenant", reference: str | int, content: str, *, source: Source
 
     What somebody gave it, tags too, goes over to the newer version, which is of the present; entities, actions and automatic tags are
     found anew.
-
-    Args:
-        tenant: whose memory.
-        reference: the memory.
-        content: what it says from now on.
-        source: through which face.
 
     Raises:
         NotFoundError: there is none.
@@ -52,25 +42,15 @@ def edit(tenant: "Tenant", reference: str | int, content: str, *, source: Source
 
     old = find_memory(tenant, reference)
     refuse_if_from_file(old)
+    refuse_if_superseded(tenant, old)
     automatic = tenant.analyzer.analyze(old.content).tags
     own = {
         "content": content,
         "source": source,
         "tags": tuple(tag for tag in old.tags if tag not in automatic),
-        "metadata": old.metadata | {REVISES: old.id},
+        "metadata": {key: value for key, value in old.metadata.items() if key != LAST_CHANGE} | {REVISES: old.id},
     }
     given = NewMemory(**{field.name: getattr(old, field.name) for field in fields(NewMemory) if field.name not in _ITS_OWN} | own)
     newer = revise_memory(tenant, old, given).memory
     tell_brief(tenant, [find_memory(tenant, old.id), newer])
-    return EditedMemory(**MemoryView.fields_of(newer), replaces=old.id)
-
-
-def refuse_if_from_file(memory: Memory) -> None:
-    """Refuse to change here what the next run would read from a file again.
-
-    Raises:
-        ConflictError: a file says it; the message names the file.
-    """
-    if memory.source_key:
-        path = memory.metadata.get("path") or memory.metadata.get("original_path") or memory.source_key
-        raise ConflictError(f"The memory {memory.id} comes from {path}; change it there, and `memory run` takes the change in.")
+    return EditedMemory.of(newer, replaces=old.id)

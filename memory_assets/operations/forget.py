@@ -1,10 +1,10 @@
-"""Take memories out of recall, and bring them back: what is forgotten stays restorable until a cleaning deletes it."""
+"""Take memories out of recall, and bring them back: a forgotten memory stays restorable until a cleaning deletes it."""
 
 from typing import TYPE_CHECKING
 
-from memory_assets.learn.briefing import tell_brief
 from memory_assets.models import State
 from memory_assets.operations.answers import LocalTime, MemoryView
+from memory_assets.operations.changes import commit_changes, note_change, refuse_if_replaced, refuse_if_superseded
 from memory_assets.operations.given import find_memory
 
 if TYPE_CHECKING:
@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 class ForgottenMemory(MemoryView):
     """A memory in the state that it has now."""
 
-    def text(self, local: LocalTime) -> str:  # noqa: ARG002
-        """What happened to which memory."""
+    def text(self, local: LocalTime) -> str:
         return f"{'In recall again' if self.active else 'Forgotten'}: {self.name} · id {self.id}"
 
 
@@ -24,9 +23,15 @@ def forget(tenant: "Tenant", reference: str | int) -> ForgottenMemory:
 
     Raises:
         NotFoundError: there is none.
+        ConflictError: a newer version took its place, or somebody changed it this moment; nothing was changed.
         StoreError: the commit failed; nothing was changed.
     """
-    return _moved(tenant, reference, State.FORGOTTEN)
+    memory = find_memory(tenant, reference)
+    refuse_if_superseded(tenant, memory)
+    if memory.state is not State.FORGOTTEN:
+        after = note_change(memory, "forget", memory.state, state=State.FORGOTTEN)
+        (memory,) = commit_changes(tenant, [(memory, after)])
+    return ForgottenMemory.model_validate(memory)
 
 
 def restore(tenant: "Tenant", reference: str | int) -> ForgottenMemory:
@@ -34,14 +39,13 @@ def restore(tenant: "Tenant", reference: str | int) -> ForgottenMemory:
 
     Raises:
         NotFoundError: there is none.
+        ConflictError: another version of it is in recall, or somebody changed it this moment; nothing was changed.
         StoreError: the commit failed; nothing was changed.
     """
-    return _moved(tenant, reference, State.ACTIVE)
-
-
-def _moved(tenant: "Tenant", reference: str | int, state: State) -> ForgottenMemory:
     memory = find_memory(tenant, reference)
-    tenant.memories.transition([memory.id], set(State) - {state}, state)
-    now = find_memory(tenant, memory.id)
-    tell_brief(tenant, [now])
-    return ForgottenMemory.model_validate(now)
+    refuse_if_superseded(tenant, memory)
+    if memory.state is not State.ACTIVE:
+        refuse_if_replaced(tenant, memory)
+        after = note_change(memory, "restore", memory.state, state=State.ACTIVE)
+        (memory,) = commit_changes(tenant, [(memory, after)])
+    return ForgottenMemory.model_validate(memory)

@@ -106,9 +106,7 @@ def parse_time(text: str | None, name: str) -> datetime | None:
     It is an ISO 8601 date or time, in UTC where it has no offset; or where a length before now or a named time begins ("7d",
     "2 hrs", "yesterday", "last week"), on the calendar of the person's zone.
 
-    Args:
-        text: what was typed; None where nothing was.
-        name: of the option or argument, for the error.
+    `name` is that of the option or argument, for the error.
 
     Raises:
         InvalidInputError: it is neither.

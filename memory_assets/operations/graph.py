@@ -17,8 +17,7 @@ class Drawn(Answer):
     nodes: int
     edges: int
 
-    def text(self, local: LocalTime) -> str:  # noqa: ARG002
-        """What is in it, and what to do where that is nothing."""
+    def text(self, local: LocalTime) -> str:
         drawn = f"{counted(self.nodes, 'node', 'nodes')} and {counted(self.edges, 'edge', 'edges')} drawn to {self.file}"
         return drawn if self.nodes else f"{drawn}\nThe graph is empty; `memory run` builds it."
 

@@ -1,5 +1,8 @@
 """Whether a tenant's memory works, its store and its embedder each, and how much it holds."""
 
+import os
+from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
@@ -8,6 +11,10 @@ from memory_assets.operations.answers import Answer, Instant, LocalTime, counted
 
 if TYPE_CHECKING:
     from memory_assets.tenants import Tenant
+
+
+_COMMIT_BYTES = 1 << 20
+"""More than a commit of some memories takes."""
 
 
 class Health(Answer):
@@ -24,20 +31,33 @@ class Health(Answer):
     embedding_healthy: bool
     faults: list[str] = Field(description="What is broken, a sentence each.")
 
+    @property
+    def is_failure(self) -> bool:
+        return bool(self.faults)
+
     def text(self, local: LocalTime) -> str:
-        """One line where all is well, and one more a fault."""
         if self.oldest_memory and self.newest_memory:
             span = f", from {local.age(self.oldest_memory)} to {local.age(self.newest_memory)}"
         else:
             span = ""
         works = "works" if self.status == "healthy" else "does not work"
-        holds = f"{counted(self.memory_count)}{span}" if self.store_healthy else "its store cannot be read"
+        holds = f"{counted(self.memory_count)}{span}" if self.store_healthy else "its store does not work"
         lines = [f"The memory of {self.tenant} {works}: {holds}. Embedder: {self.embedding_provider}.", *self.faults]
         return "\n".join(lines)
 
 
+def disk_fault(folder: Path) -> str | None:
+    """Why a folder takes nothing that is to be written, as a sentence; None if it does. Leaves nothing behind."""
+    try:
+        with TemporaryFile(dir=folder) as file:
+            os.posix_fallocate(file.fileno(), 0, _COMMIT_BYTES)
+    except OSError as error:
+        return f"The disk does not take what is to be stored ({error.strerror}); make room on it."
+    return None
+
+
 def health(tenant: "Tenant") -> Health:
-    """Look at the store, and have the embedder embed a word."""
+    """Look at the store and its disk, and have the embedder embed a word."""
     from memory_assets.errors import StoreError
     from memory_assets.language.embedders import EmbedderError, describe_choice
     from memory_assets.stores.filters import Filters
@@ -46,9 +66,12 @@ def health(tenant: "Tenant") -> Health:
     oldest = newest = store_fault = embedder_fault = None
     try:
         if tenant.exists:
-            times = tenant.memories.scan(("created_at",), Filters().sql())["created_at"].to_pylist()
-            count, oldest, newest = len(times), min(times, default=None), max(times, default=None)
-            embedded = count if tenant.memories.columns.live else 0
+            count, embedded = tenant.memories.count(Filters()), tenant.memories.count_embedded()
+            oldest, newest = (
+                tenant.memories.oldest(),
+                next((each.created_at for each in tenant.memories.recent(1, Filters())), None),
+            )
+            store_fault = disk_fault(tenant.settings.data_dir) if tenant.settings.data_dir.is_dir() else None
     except StoreError as error:
         store_fault = str(error)
     try:

@@ -1,14 +1,14 @@
 """Take in memories from JSON Lines: what `memory export` wrote, or another program did."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from memory_assets.errors import InvalidInputError
 from memory_assets.language.validation import validate_memory
-from memory_assets.models import MAX_IMPORTED_LENGTH, Kind, NewMemory, Source, State
+from memory_assets.models import MAX_IMPORTED_LENGTH, Kind, NewMemory, RelationType, SecretPolicy, Source, State
 from memory_assets.operations.answers import Answer, LocalTime
 
 if TYPE_CHECKING:
@@ -22,10 +22,12 @@ class Imported(Answer):
     updated: int
     unchanged: int
     refused: int
+    erased: int = 0
+    """Left out, because their texts were erased."""
 
-    def text(self, local: LocalTime) -> str:  # noqa: ARG002
-        """One line."""
-        return f"{self.added} added, {self.updated} updated, {self.unchanged} unchanged, {self.refused} refused"
+    def text(self, local: LocalTime) -> str:
+        left_out = f", {self.erased} left out (erased before)" if self.erased else ""
+        return f"{self.added} added, {self.updated} updated, {self.unchanged} unchanged, {self.refused} refused{left_out}"
 
 
 def _null_is_absent(value: Any) -> Any:
@@ -33,6 +35,17 @@ def _null_is_absent(value: Any) -> Any:
 
 
 _Text = Annotated[str, BeforeValidator(_null_is_absent)]
+
+
+class _Relation(BaseModel):
+    """A relation that was stated from the memory of a line."""
+
+    target_id: int
+    type: RelationType
+    confidence: float = Field(1.0, ge=0, le=1)
+    note: _Text = ""
+    stated_by: str = Source.IMPORT.value
+    created_at: AwareDatetime | None = None
 
 
 class _Line(BaseModel):
@@ -59,6 +72,7 @@ class _Line(BaseModel):
     superseded_by: int | None = None
     links: tuple[str, ...] = ()
     metadata: dict[str, Any] = Field(default_factory=dict)
+    relations: tuple[_Relation, ...] = ()
 
     def memory(self) -> NewMemory:
         """As a memory to be; an id that is not an integer becomes its external id."""
@@ -69,27 +83,14 @@ class _Line(BaseModel):
         if created and created.tzinfo is None:
             created = created.replace(tzinfo=UTC)
         known = self.source in {source.value for source in Source}
-        memory = NewMemory(
-            content=self.content,
-            source=Source(self.source) if known else Source.IMPORT,
-            kind=self.kind,
-            title=self.title,
-            tags=self.tags,
-            created_at=created,
-            id=self.id if numbered else None,  # type: ignore[arg-type]
-            external_id=self.external_id if numbered or self.id is None else str(self.id),
-            project=self.project,
-            session=self.session,
-            author=self.author,
-            importance=self.importance,
-            confidence=self.confidence,
-            protected=self.protected,
-            state=self.state,
-            source_key=self.source_key,
-            superseded_by=self.superseded_by,
-            links=self.links,
-            metadata=self.metadata | ({} if known or not self.source else {"source": self.source}) | self._leftovers(),
-        )
+        read = {name: getattr(self, name) for name in type(self).model_fields if name != "relations"} | {
+            "source": Source(self.source) if known else Source.IMPORT,
+            "created_at": created,
+            "id": self.id if numbered else None,
+            "external_id": self.external_id if numbered or self.id is None else str(self.id),
+            "metadata": self.metadata | ({} if known or not self.source else {"source": self.source}) | self._leftovers(),
+        }
+        memory = NewMemory(**read)
         validate_memory(memory, MAX_IMPORTED_LENGTH)
         return memory
 
@@ -109,13 +110,8 @@ def import_lines(
 ) -> Imported:
     """Take in the memories of a JSON Lines file. An id that is already there is updated, so an import can be run again.
 
-    Args:
-        tenant: whose memories.
-        name: what the file is called.
-        lines: of the file; blank ones are passed over.
-        skip_invalid: take in the good lines of a file that has bad ones.
-        on_fault: told each line that cannot be taken in, and why, before any is.
-        on_progress: told (done, total) while memories are stored.
+    `skip_invalid` takes in the good lines of a file that has bad ones. `on_fault` gets a sentence for each bad line before anything is
+    taken in, `on_progress` (done, total) while memories are stored.
 
     Raises:
         InvalidInputError: there are bad lines, and they are not to be skipped; nothing was taken in.
@@ -123,15 +119,21 @@ def import_lines(
         StoreError: a commit failed; finished commits stay.
     """
     from memory_assets.ingest.direct import import_memories
+    from memory_assets.language.secrets import mask
     from memory_assets.learn.briefing import renew_brief
+    from memory_assets.stores.tombstones import Tombstones
 
     given: list[NewMemory] = []
+    stated: dict[int, tuple[_Relation, ...]] = {}
     refused = 0
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
-            given.append(_Line.model_validate_json(line).memory())
+            read = _Line.model_validate_json(line)
+            given.append(memory := read.memory())
+            if read.relations and memory.id is not None:
+                stated[memory.id] = read.relations
         except (ValidationError, InvalidInputError) as error:
             refused += 1
             on_fault(f"{name} line {number}, {_fault(error)}.")
@@ -139,9 +141,39 @@ def import_lines(
         raise InvalidInputError(
             f"{refused} line(s) of {name} cannot be taken in, so nothing was; mend them or add --skip-invalid."
         )
-    outcome = import_memories(tenant, given, on_progress)
+    tombstones = Tombstones(tenant.folder)
+    wanted = [memory for memory in given if not tombstones.find(memory.content, mask(memory.content))]
+    outcome = import_memories(tenant, wanted, on_progress)
+    _import_relations(tenant, stated)
     renew_brief(tenant)
-    return Imported(added=outcome.added, updated=outcome.updated, unchanged=outcome.unchanged, refused=refused)
+    return Imported(
+        added=outcome.added,
+        updated=outcome.updated,
+        unchanged=outcome.unchanged,
+        refused=refused,
+        erased=len(given) - len(wanted),
+    )
+
+
+def _import_relations(tenant: "Tenant", stated: Mapping[int, Sequence[_Relation]]) -> None:
+    """Record the relations of lines between memories that are there; one that is there already stays as it is."""
+    from memory_assets.language.secrets import mask
+    from memory_assets.stores.relations import StatedRelation
+
+    if not stated:
+        return
+    there = set(tenant.memories.scan(("id",))["id"].to_pylist())
+    now, is_open = datetime.now(UTC), tenant.settings.secrets is SecretPolicy.ALLOW
+    tenant.relations.insert(
+        {
+            StatedRelation(
+                source, each.target_id, each.type, each.confidence, each.note if is_open else mask(each.note), each.stated_by
+            ): each.created_at or now
+            for source, relations in stated.items()
+            for each in relations
+            if {source, each.target_id} <= there and source != each.target_id
+        }
+    )
 
 
 def _fault(error: ValidationError | InvalidInputError) -> str:

@@ -3,18 +3,16 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import BaseModel
-
 from memory_assets.install.claude_code import install, plugin_folder, remove
 from memory_assets.install.settings_file import BACKUP
-from memory_assets.operations.answers import Answer, LocalTime
+from memory_assets.operations.answers import Answer, LocalTime, View
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from memory_assets.install.claude_code import Change
 
-_SAID = {
+_OUTCOMES = {
     "write": "written",
     "keep": "is so already",
     "copy": "written; your version is kept beside it as .yours",
@@ -25,7 +23,7 @@ _SAID = {
 }
 
 
-class ChangeView(BaseModel):
+class ChangeView(View):
     """What became of one file."""
 
     action: Literal["write", "keep", "copy", "merge", "unmerge", "delete", "leave"]
@@ -40,11 +38,10 @@ class Installed(Answer):
     removed: bool
     changes: tuple[ChangeView, ...]
 
-    def text(self, local: LocalTime) -> str:  # noqa: ARG002
-        """A line a file, and what to do next."""
+    def text(self, local: LocalTime) -> str:
         if not self.changes:
             return f"There is no plugin in {self.folder}."
-        lines = [f"  {change.path}: {_SAID[change.action]}" for change in self.changes]
+        lines = [f"  {change.path}: {_OUTCOMES[change.action]}" for change in self.changes]
         if self.dry_run:
             return "\n".join(["Nothing was changed. This would be done:", *lines])
         if self.removed:
@@ -58,11 +55,7 @@ _NEXT = "In Claude Code: /memory:remember, /memory:recall, /memory:learn. `memor
 def install_claude_code(tenant: str | None, *, status_line: bool, take_out: bool, dry_run: bool) -> Installed:
     """Put the plugin where Claude Code loads it, or take it out.
 
-    Args:
-        tenant: whose memory the plugin uses; None for that of the settings.
-        status_line: give the user's settings a status line too, unless they have one.
-        take_out: delete what was written.
-        dry_run: change nothing.
+    `tenant` None means that of the settings. `status_line` gives the user's settings a status line too, unless they have one.
 
     Raises:
         ConflictError: something else is in its place; nothing was changed.

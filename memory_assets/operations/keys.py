@@ -21,7 +21,6 @@ class KeyView(Answer):
     active: bool = Field(description="Whether it still opens its tenant.")
 
     def text(self, local: LocalTime) -> str:
-        """What became of it, in one line."""
         return f"{self.id}  {_day(self.created_at, local)}  {self._state(local):<18}  {self.description}"
 
     def _state(self, local: LocalTime) -> str:
@@ -36,16 +35,14 @@ class CreatedKey(Answer):
     key: str = Field(description="Shown only now: only a digest of it is kept.")
     description: str
 
-    def text(self, local: LocalTime) -> str:  # noqa: ARG002
-        """The key alone, so that a script can take it as it is."""
+    def text(self, local: LocalTime) -> str:
         return self.key
 
 
 class RevokedKey(KeyView):
     """A key that opens nothing any more."""
 
-    def text(self, local: LocalTime) -> str:  # noqa: ARG002
-        """Which."""
+    def text(self, local: LocalTime) -> str:
         return f"Revoked key {self.id}"
 
 
@@ -56,7 +53,6 @@ class Keys(Answer):
     keys: tuple[KeyView, ...]
 
     def text(self, local: LocalTime) -> str:
-        """A line a key."""
         none = f"Tenant {self.tenant} has no key; `memory key create --tenant {self.tenant}` makes one."
         return listed(key.text(local) for key in self.keys) or none
 
@@ -69,7 +65,7 @@ def create(tenant: "Tenant", description: str = "") -> CreatedKey:
     """
     tenant.must_exist()
     known, key = KeyStore(tenant.folder).create(description)
-    return CreatedKey(id=known.id, tenant=tenant.name, key=key, description=known.description)
+    return CreatedKey.of(known, tenant=tenant.name, key=key)
 
 
 def list_keys(tenant: "Tenant") -> Keys:

@@ -5,14 +5,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel
-
 from memory_assets.learn.briefing import renew_brief
-from memory_assets.learn.desk import ApplyOutcome, CheckOutcome, Desk
-from memory_assets.learn.proposals import Decisions, Evidence, Proposal, Severity, Status
+from memory_assets.learn.curation import ApplyOutcome, CheckOutcome, Curation
+from memory_assets.learn.proposals import Decisions, Proposal, Severity, Status
 from memory_assets.learn.reports import signal_line
 from memory_assets.learn.review_file import Decided
-from memory_assets.operations.answers import Answer, LocalTime, counted
+from memory_assets.operations.answers import Answer, LocalTime, View, counted
 
 if TYPE_CHECKING:
     from memory_assets.tenants import Tenant
@@ -20,7 +18,7 @@ if TYPE_CHECKING:
 _SHOWN = 12
 
 
-class EvidenceView(BaseModel):
+class EvidenceView(View):
     """One thing that speaks for a proposal."""
 
     origin: str
@@ -31,11 +29,6 @@ class EvidenceView(BaseModel):
     project: str
     path: str
 
-    @classmethod
-    def of(cls, evidence: Evidence) -> "EvidenceView":
-        """The view of one piece."""
-        return cls(**{name: getattr(evidence, name) for name in cls.model_fields})
-
     def line(self) -> str:
         """It in one line."""
         inferred = f", inferred with {self.weight:.0%}" if self.weight < 1 else ""
@@ -44,7 +37,7 @@ class EvidenceView(BaseModel):
         return f"{self.origin} of {self.at[:10]}{place}{score}{inferred}: {' '.join(self.quote.split())}"
 
 
-class ProposalView(BaseModel):
+class ProposalView(View):
     """A proposal as every face shows it."""
 
     id: str
@@ -62,19 +55,7 @@ class ProposalView(BaseModel):
     """Silo files that accepting it takes out of their silos."""
     evidence: list[EvidenceView]
 
-    @classmethod
-    def of(cls, proposal: Proposal) -> "ProposalView":
-        """The view of one proposal."""
-        same = ("id", "status", "severity", "name", "description", "body", "trend", "first_seen", "edited", "note")
-        return cls(
-            **{name: getattr(proposal, name) for name in same},
-            signal=signal_line(proposal),
-            files=[each.path for each in proposal.silo_files],
-            evidence=[EvidenceView.of(each) for each in proposal.evidence],
-        )
-
     def text(self, *, evidence: bool = False, body: bool = False) -> str:
-        """What it says and how much speaks for it; below it the whole text and the evidence, if asked for."""
         note = f"\n   Note: {self.note}" if self.note else ""
         lines = [
             f"{self.id} · {self.status} · {self.severity} · {self.name}",
@@ -88,7 +69,7 @@ class ProposalView(BaseModel):
         return "\n".join(lines)
 
 
-class LeftAlone(BaseModel):
+class LeftAlone(View):
     """A file that is left as it is, and why."""
 
     path: str
@@ -96,7 +77,7 @@ class LeftAlone(BaseModel):
     mend: str = ""
 
 
-class SiloView(BaseModel):
+class SiloView(View):
     """What lies in one silo."""
 
     slug: str
@@ -120,8 +101,7 @@ class CheckAnswer(Answer):
     written: list[str]
     notes: list[str]
 
-    def text(self, local: LocalTime) -> str:  # noqa: ARG002
-        """Counts per type, silo and reason, and the proposals."""
+    def text(self, local: LocalTime) -> str:
         total = sum(self.by_type.values())
         lines = [f"{counted(total)} in {counted(len(self.silos), 'silo', 'silos')} may be curated: {_counts(self.by_type)}"]
         lines += [f"  {silo.cwd}: {_counts(silo.memories)}" for silo in self.silos]
@@ -149,15 +129,14 @@ class ReviewAnswer(Answer):
     review: str
     """The file that says the same, to be edited by hand."""
 
-    def text(self, local: LocalTime, *, evidence: bool = False, body: bool = False) -> str:  # noqa: ARG002
-        """The proposals, those to decide on first."""
+    def text(self, local: LocalTime, *, evidence: bool = False, body: bool = False) -> str:
         if not self.proposals:
             return "There is nothing to decide on; `memory learn check` looks for more."
         shown = [proposal.text(evidence=evidence, body=body) for proposal in self.proposals]
         return "\n\n".join([*shown, f"The same to be edited by hand: {self.review}"])
 
 
-class TakenView(BaseModel):
+class TakenView(View):
     """A silo file that moves into its canonical home."""
 
     path: str
@@ -184,8 +163,7 @@ class ApplyAnswer(Answer):
     finished: int | None
     """Number of an interrupted apply that was finished first."""
 
-    def text(self, local: LocalTime) -> str:  # noqa: ARG002
-        """The plan, or what was done, file by file."""
+    def text(self, local: LocalTime) -> str:
         verb, deleted = ("would be written", "would leave its silo") if self.dry_run else ("written", "left its silo")
         lines = [] if self.finished is None else [f"An interrupted apply was finished first (number {self.finished})."]
         lines += [f"{deleted}: {each.path}\n   -> {each.canonical}" for each in self.taken]
@@ -210,8 +188,7 @@ class UndoAnswer(Answer):
     restored: list[str]
     left: list[str]
 
-    def text(self, local: LocalTime) -> str:  # noqa: ARG002
-        """How many files are back, and what stays."""
+    def text(self, local: LocalTime) -> str:
         lines = [f"Apply {self.number} is undone: {counted(len(self.restored), 'file', 'files')} back in the silos."]
         return "\n".join([*lines, *self.left])
 
@@ -224,7 +201,9 @@ def check(tenant: "Tenant") -> CheckAnswer:
         EmbedderError: the embedder failed; nothing was written.
         StoreError: the decisions cannot be read.
     """
-    return _checked(Desk(tenant).check())
+    outcome = Curation(tenant).check()
+    renew_brief(tenant)
+    return _checked(outcome)
 
 
 def review(
@@ -237,24 +216,19 @@ def review(
 ) -> ReviewAnswer:
     """Decide on proposals, and answer with those that are open; a check that is more than a day old is made again before.
 
-    Args:
-        tenant: whose.
-        accept: ids of proposals that the next apply carries out.
-        reject: ids of those that return only if more speaks for them.
-        defer: ids of those for later.
-        note: kept with each of them.
+    The next apply carries out what is accepted. What is rejected returns only if more speaks for it. Each of them keeps the `note`.
 
     Raises:
         NotFoundError: there is no such proposal.
         ConflictError: it was applied already, or another is at work.
         StoreError: the decisions cannot be read.
     """
-    desk = Desk(tenant)
+    curation = Curation(tenant)
     chosen = [(accept, Status.ACCEPTED), (reject, Status.REJECTED), (defer, Status.DEFERRED)]
-    changes = [Decided(desk.decisions().find(each).id, status, note=note) for ids, status in chosen for each in ids]
-    if not changes and desk.is_stale():
-        desk.check()
-    return _reviewed(desk, desk.decide(changes))
+    changes = [Decided(curation.decisions().find(each).id, status, note=note) for ids, status in chosen for each in ids]
+    if not changes and curation.is_stale():
+        curation.check()
+    return _reviewed(curation, curation.decide(changes))
 
 
 def reword(tenant: "Tenant", reference: str, text: str) -> ReviewAnswer:
@@ -264,32 +238,28 @@ def reword(tenant: "Tenant", reference: str, text: str) -> ReviewAnswer:
         NotFoundError: there is no such proposal.
         ConflictError: it was applied already, or another is at work.
     """
-    desk = Desk(tenant)
+    curation = Curation(tenant)
     description, _, body = (part.strip() for part in text.strip().partition("\n\n"))
-    change = Decided(desk.decisions().find(reference).id, description=" ".join(description.split()), body=body)
-    return _reviewed(desk, desk.decide([change]))
+    change = Decided(curation.decisions().find(reference).id, description=" ".join(description.split()), body=body)
+    return _reviewed(curation, curation.decide([change]))
 
 
 def apply(tenant: "Tenant", *, dry_run: bool = False) -> ApplyAnswer:
     """Move what passes through, and the feedback that was accepted, into the canonical homes; its silo files are deleted.
 
-    Args:
-        tenant: whose.
-        dry_run: say what would be done, and do nothing.
-
     Raises:
         ConflictError: another is at work.
         StoreError: a store or the journal cannot be read or written.
     """
-    desk = Desk(tenant)
-    outcome = ApplyOutcome(desk.plan(), None, (), 0) if dry_run else desk.apply()
+    curation = Curation(tenant)
+    outcome = ApplyOutcome(curation.plan(), None, (), 0) if dry_run else curation.apply()
     if not dry_run:
         renew_brief(tenant)
     planned = outcome.planned
     return ApplyAnswer(
         dry_run=dry_run,
         written=[placed.path for placed in planned.plan.placed],
-        taken=[TakenView(path=each.path, canonical=each.canonical) for each in planned.plan.taken],
+        taken=[TakenView.of(each) for each in planned.plan.taken],
         applied=list(planned.plan.proposals),
         waiting=[LeftAlone(path=str(each.path), reason=each.reason) for each in planned.waiting],
         merged=list(planned.plan.told),
@@ -306,7 +276,7 @@ def undo(tenant: "Tenant") -> UndoAnswer:
         ConflictError: nothing was applied, or another is at work.
         StoreError: the journal cannot be read.
     """
-    plan, left = Desk(tenant).undo()
+    plan, left = Curation(tenant).undo()
     renew_brief(tenant)
     restored = [each.path for each in plan.taken if Path(each.path).exists()]
     return UndoAnswer(number=plan.number, restored=restored, left=list(left))
@@ -321,7 +291,7 @@ def _checked(outcome: CheckOutcome) -> CheckAnswer:
     return CheckAnswer(
         by_type={kind.value: count for kind, count in sorted(outcome.silos.counts.items())},
         silos=list(silos.values()),
-        left=[LeftAlone(path=each.path, reason=each.reason, mend=each.mend) for each in outcome.silos.left],
+        left=[LeftAlone.of(each) for each in outcome.silos.left],
         reflections=len(signals.reflections),
         ratings=len(signals.ratings),
         inferred_ratings=sum(each.evidence.weight < 1 for each in signals.ratings),
@@ -332,15 +302,16 @@ def _checked(outcome: CheckOutcome) -> CheckAnswer:
     )
 
 
-def _reviewed(desk: Desk, decisions: Decisions) -> ReviewAnswer:
+def _reviewed(curation: Curation, decisions: Decisions) -> ReviewAnswer:
+    renew_brief(curation.tenant)
     shown = [each for each in decisions.proposals if each.status not in (Status.APPLIED, Status.WITHDRAWN)]
-    return ReviewAnswer(proposals=_by_urgency(shown), review=str(desk.review_path))
+    return ReviewAnswer(proposals=_by_urgency(shown), review=str(curation.review_path))
 
 
 def _by_urgency(proposals: Sequence[Proposal]) -> list[ProposalView]:
     ranks = {each: number for number, each in enumerate((*Status, *Severity))}
     ordered = sorted(proposals, key=lambda each: (ranks[each.status], ranks[each.severity], -each.strength, each.id))
-    return [ProposalView.of(each) for each in ordered]
+    return [ProposalView.of(each, signal=signal_line(each), files=[file.path for file in each.silo_files]) for each in ordered]
 
 
 def _counts(by_type: dict[str, int]) -> str:

@@ -1,23 +1,23 @@
-"""What was noted at the end of sessions: to be stored as memories, or dropped."""
+"""Notes of earlier sessions: list them, store them as memories, or drop them."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from memory_assets.errors import NotFoundError
-from memory_assets.learn.noted import Noted, read_noted, settle
+from memory_assets.learn.noted import Noted, read_noted, settle, settled_ids
 from memory_assets.models import Kind, NewMemory, Source
-from memory_assets.operations.answers import Answer, LocalTime
+from memory_assets.operations.answers import Answer, LocalTime, View
 
 if TYPE_CHECKING:
     from memory_assets.tenants import Tenant
 
 
-class NotedView(BaseModel):
+class NotedView(View):
     """A sentence of the user that may be worth remembering."""
 
-    number: int = Field(description="Its place in the list.")
+    id: str = Field(description="Eight digits that stay the same whatever else is stored or dropped.")
     text: str
     project: str
     said_at: str
@@ -26,43 +26,44 @@ class NotedView(BaseModel):
 
 
 class NotedSentences(Answer):
-    """What was noted, the oldest first, or what became of some of it."""
+    """The notes, the oldest first, or what became of some of them."""
 
     noted: tuple[NotedView, ...]
     count: int
     outcome: str = ""
     """"stored", "dropped" or nothing."""
+    settled: tuple[str, ...] = Field(default=(), description="Ids that an earlier call had stored or dropped; nothing was done.")
 
-    def text(self, local: LocalTime) -> str:  # noqa: ARG002
-        """A line a sentence."""
-        if not self.noted:
-            return "Nothing is noted."
+    def text(self, local: LocalTime) -> str:
         lines = [
-            f"{each.number}. {each.text}{f' · {each.project}' if each.project else ''}{f' · id {each.stored}' if each.stored else ''}"
+            f"{each.id}  {each.text}{f' · {each.project}' if each.project else ''}{f' · id {each.stored}' if each.stored else ''}"
             for each in self.noted
         ]
-        return "\n".join([f"{self.outcome.capitalize()}:", *lines] if self.outcome else lines)
+        if lines and self.outcome:
+            lines.insert(0, f"{self.outcome.capitalize()}:")
+        lines += [f"{each} was stored or dropped before." for each in self.settled]
+        return "\n".join(lines) or "Nothing is noted."
 
 
 def noted(tenant: "Tenant") -> NotedSentences:
-    """What was noted and neither stored nor dropped."""
-    held = read_noted(tenant.folder)
-    return NotedSentences(noted=tuple(_view(number, each) for number, each in enumerate(held, 1)), count=len(held))
+    """Return the notes that are neither stored nor dropped."""
+    return _answer([NotedView.of(each) for each in read_noted(tenant.folder)])
 
 
-def store_noted(tenant: "Tenant", numbers: Sequence[int]) -> NotedSentences:
-    """Remember the sentences of these numbers, all of them where none is given, as feedback.
+def store_noted(tenant: "Tenant", ids: Sequence[str]) -> NotedSentences:
+    """Store the notes with these ids as feedback, or all if no id is given. A repeated call stores nothing twice.
 
     Raises:
-        NotFoundError: there is none of such a number.
-        ProcessingError: one cannot be stored; those before it are, and are no longer noted. A kill lets none be stored twice.
+        NotFoundError: there is no note with such an id.
+        ProcessingError: a note cannot be stored; those before it are stored.
     """
     from memory_assets.ingest.direct import store_once
     from memory_assets.learn.briefing import tell_brief
     from memory_assets.stores.rows import content_hash, derived_id
 
+    picked, settled = _picked(tenant, ids)
     stored: list[NotedView] = []
-    for number, each in _picked(tenant, numbers):
+    for each in picked:
         given = NewMemory(
             each.text,
             Source.CLI,
@@ -75,31 +76,34 @@ def store_noted(tenant: "Tenant", numbers: Sequence[int]) -> NotedSentences:
         memory = store_once(tenant, given).memory
         settle(tenant.folder, [each])
         tell_brief(tenant, [memory])
-        stored.append(_view(number, each, memory.id))
+        stored.append(NotedView.of(each, stored=memory.id))
     tenant.memories.upkeep.after_commit()
-    return NotedSentences(noted=tuple(stored), count=len(stored), outcome="stored")
+    return _answer(stored, "stored", settled)
 
 
-def drop_noted(tenant: "Tenant", numbers: Sequence[int]) -> NotedSentences:
-    """Note the sentences of these numbers no longer, all of them where none is given.
+def drop_noted(tenant: "Tenant", ids: Sequence[str]) -> NotedSentences:
+    """Drop the notes with these ids, or all if no id is given.
 
     Raises:
-        NotFoundError: there is none of such a number.
+        NotFoundError: there is no note with such an id.
     """
-    picked = _picked(tenant, numbers)
-    settle(tenant.folder, [each for _, each in picked])
-    return NotedSentences(noted=tuple(_view(*each) for each in picked), count=len(picked), outcome="dropped")
+    picked, settled = _picked(tenant, ids)
+    settle(tenant.folder, picked)
+    return _answer([NotedView.of(each) for each in picked], "dropped", settled)
 
 
-def _picked(tenant: "Tenant", numbers: Sequence[int]) -> list[tuple[int, Noted]]:
-    held = dict(enumerate(read_noted(tenant.folder), 1))
-    for number in numbers:
-        if number not in held:
-            raise NotFoundError(f"Nothing is noted under the number {number}; `memory noted` lists what is.")
-    return [(number, each) for number, each in held.items() if not numbers or number in numbers]
+def _picked(tenant: "Tenant", ids: Sequence[str]) -> tuple[list[Noted], tuple[str, ...]]:
+    """Return the notes of these ids, and the ids that were settled before."""
+    open_notes = read_noted(tenant.folder)
+    wanted = [each.casefold() for each in ids]
+    known = {each.id for each in open_notes}
+    settled = settled_ids(tenant.folder) - known
+    for each in wanted:
+        if each not in known and each not in settled:
+            raise NotFoundError(f"Nothing is noted under the id {each}; `memory noted` lists what is.")
+    picked = [each for each in open_notes if not wanted or each.id in wanted]
+    return picked, tuple(each for each in wanted if each in settled)
 
 
-def _view(number: int, each: Noted, stored: int | None = None) -> NotedView:
-    return NotedView(
-        number=number, text=each.text, project=each.project, said_at=each.said_at, session=each.session, stored=stored
-    )
+def _answer(views: Sequence[NotedView], outcome: str = "", settled: tuple[str, ...] = ()) -> NotedSentences:
+    return NotedSentences(noted=tuple(views), count=len(views), outcome=outcome, settled=settled)

@@ -1,21 +1,18 @@
 """Mirror pai-seed's learnings in Tana: the schema and the sync of seed 000. Answers have the names that the seed's users know."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from memory_assets.operations.answers import Answer, Instant, LocalTime, counted, listed
+from memory_assets.operations.answers import Answer, Instant, LocalTime, View, counted, listed
 
 if TYPE_CHECKING:
-    from memory_assets.tana.report import Outcome, Report, Wishes
+    from memory_assets.tana.report import Outcome, Report, SyncOptions
     from memory_assets.tenants import Tenant
 
 _SHOWN = 10
-_CREATES_ONLY = (
-    "The Input API only creates: nothing was updated, linked or trashed, and whether a node is there already cannot be looked up."
-)
 _CAMEL = ConfigDict(alias_generator=to_camel, populate_by_name=True, serialize_by_alias=True, from_attributes=True, frozen=True)
 
 
@@ -29,15 +26,14 @@ class SchemaView(Answer):
     made: list[str] = Field(description="What was missing; with dry_run, what is.")
     dry_run: bool = False
 
-    def text(self, local: LocalTime) -> str:  # noqa: ARG002
-        """What was made, a line each."""
+    def text(self, local: LocalTime) -> str:
         if not self.made:
             return f"Workspace {self.workspace} has #pai_learning and #pai_proposal with all their fields."
         verb = "lacks" if self.dry_run else "now has"
         return listed([f"Workspace {self.workspace} {verb}:", *(f"  {name}" for name in self.made)])
 
 
-class LinkView(BaseModel):
+class LinkView(View):
     """A person or project that a learning was linked to."""
 
     model_config = _CAMEL
@@ -48,32 +44,18 @@ class LinkView(BaseModel):
     confidence: float
 
 
-class EntryView(BaseModel):
+class EntryView(View):
     """What became of one entry of seed.json."""
 
     model_config = _CAMEL
 
     seed_id: str
+    name: str = Field(default="", description="What it says, as its node is called.")
     tana_node_id: str | None
     action: str = Field(description="created, updated, trashed, archived, skipped, failed; queued where Tana is away.")
     entity_links: tuple[LinkView, ...] = ()
     unknown_names: list[str] = Field(default=[], description="Names in it that mean no node of Tana, or more than one.")
     error: str | None = None
-
-    @classmethod
-    def of(cls, outcome: "Outcome") -> "EntryView":
-        """An outcome of the sync."""
-        return cls(
-            seed_id=outcome.seed_id,
-            tana_node_id=outcome.node or None,
-            action=outcome.action,
-            entity_links=tuple(
-                LinkView(entity_name=link.name, tana_node_id=link.node, tag_type=link.kind, confidence=link.confidence)
-                for link in outcome.links
-            ),
-            unknown_names=outcome.unknown,
-            error=outcome.error or None,
-        )
 
 
 class SyncView(Answer):
@@ -89,30 +71,40 @@ class SyncView(Answer):
     skipped: int = Field(default=0, description="Already as they should be.")
     failed: int = 0
     queued: int = Field(default=0, description="Changes that wait for Tana.")
+    away: bool = Field(default=False, description="Whether Tana could not be asked.")
     entries: tuple[EntryView, ...] = ()
     last_sync: Instant | None = None
     dry_run: bool = False
     held_back: list[str] = Field(default=[], description="Left seed.json, too many to be taken out of Tana unasked.")
     stale: list[str] = Field(default=[], description="Mapped to nodes that are gone for good.")
+    unlinked: list[str] = Field(default=[], description="Entries whose links the next sync looks up.")
+    edited: dict[str, list[str]] = Field(default={}, description="Entries with the mirrored fields that were changed in Tana.")
     trashed_in_tana: list[str] = Field(default=[], description="Trashed there by a person, and left so.")
     schema_made: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
-    def text(self, local: LocalTime) -> str:  # noqa: ARG002
-        """The counts, what changed, and what needs a decision."""
+    @property
+    def is_failure(self) -> bool:
+        return bool(self.failed or (self.held_back and not self.dry_run))
+
+    def text(self, local: LocalTime) -> str:
         counts = [
             counted(number, verb, verb)
             for verb in ("created", "updated", "trashed", "archived", "skipped", "failed", "queued")
             if (number := getattr(self, verb))
         ]
-        lead = "Would change" if self.dry_run else "Synced"
+        lead = "Not synced:" if self.away else "Would change" if self.dry_run else "Synced"
         lines = [f"{lead} {counted(self.total, 'entry', 'entries')}: {', '.join(counts) or 'nothing to do'}."]
+        if self.away and not counts:
+            lines = [f"Not synced: Tana is away, and none of {counted(self.total, 'entry', 'entries')} waits for it."]
         if self.schema_made:
             lines.append(f"{'Missing' if self.dry_run else 'Made'} in Tana: {', '.join(self.schema_made)}.")
         changed = [entry for entry in self.entries if entry.action != "skipped"]
         for entry in changed[:_SHOWN]:
             links = f" -> {', '.join(link.entity_name for link in entry.entity_links)}" if entry.entity_links else ""
-            lines.append(f"  {entry.action:<9} {entry.seed_id}{links}{f': {entry.error}' if entry.error else ''}")
+            lines.append(
+                f"  {entry.action:<9} {_name(entry.name, entry.seed_id)}{links}{f': {entry.error}' if entry.error else ''}"
+            )
         if len(changed) > _SHOWN:
             lines.append(f"  and {len(changed) - _SHOWN} more; --json lists all.")
         return listed(lines)
@@ -126,8 +118,8 @@ def schema_init(tenant: "Tenant", *, dry_run: bool = False) -> SchemaView:
         TanaError: Tana is away or refuses.
     """
     from memory_assets.tana.client import TanaClient
+    from memory_assets.tana.config import resolve_workspace
     from memory_assets.tana.schema import ensure_schema
-    from memory_assets.tana.workspaces import resolve_workspace
 
     tenant.must_own_sources()
     client = TanaClient.open(tenant.settings)
@@ -139,22 +131,15 @@ def schema_init(tenant: "Tenant", *, dry_run: bool = False) -> SchemaView:
 
 def pai_sync(
     tenant: "Tenant",
-    wishes: "Wishes",
+    options: "SyncOptions",
     *,
-    input_api: bool = False,
     seed_path: str | None = None,
     workspace: str | None = None,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> SyncView:
-    """Bring Tana to what seed.json says; nothing where pai-seed's configuration turns the integration off.
+    """Bring Tana to what seed.json says; nothing if pai-seed's configuration turns the integration off.
 
-    Args:
-        tenant: whose.
-        wishes: how.
-        input_api: only create, through the cloud: for users without the desktop app.
-        seed_path: another seed.json than that of the settings.
-        workspace: name or id of another workspace.
-        progress: told how many of how many entries are done.
+    `seed_path` and `workspace` (name or id) go before the settings; `progress` is told how many of how many entries are done.
 
     Raises:
         InvalidInputError: seed.json cannot be read, or is another tenant's.
@@ -166,15 +151,10 @@ def pai_sync(
 
     tenant.must_own_sources()
     at = _elsewhere(tenant, seed_path, workspace)
-    said = integration(at.settings)
-    if said.enabled is False:
-        return SyncView(warnings=(f"tanaIntegration.enabled is false in {said.place}, so nothing is synced.",))
-    if input_api:
-        from memory_assets.tana.input_api import create_only
-
-        view = _view(create_only(at, dry_run=wishes.dry_run), wishes)
-        return view.model_copy(update={"warnings": (*view.warnings, _CREATES_ONLY)})
-    return _view(sync(at, wishes, progress=progress), wishes)
+    configured = integration(at.settings)
+    if configured.enabled is False:
+        return SyncView(warnings=(f"tanaIntegration.enabled is false in {configured.place}, so nothing is synced.",))
+    return _view(sync(at, options, progress=progress), options)
 
 
 def _elsewhere(tenant: "Tenant", seed_path: str | None, workspace: str | None) -> "Tenant":
@@ -191,67 +171,104 @@ def _elsewhere(tenant: "Tenant", seed_path: str | None, workspace: str | None) -
     return Tenant(tenant.settings.model_copy(update=given), tenant.name) if given else tenant
 
 
-def _view(report: "Report", wishes: "Wishes") -> SyncView:
+def _view(report: "Report", options: "SyncOptions") -> SyncView:
+    from memory_assets.tana.report import Outcome
+
     actions = [outcome.action for outcome in report.outcomes]
     done = {"create": "created", "update": "updated", "trash": "trashed", "archive": "archived"}
     actions = [done.get(action, action) for action in actions]
-    entries = [EntryView.of(outcome) for outcome in report.outcomes]
-    entries += [EntryView(seed_id=seed_id, tana_node_id=None, action="queued") for seed_id in report.queued if report.away]
-    return SyncView(
-        total=report.total,
+    queued = [Outcome(seed_id, "queued") for seed_id in report.queued if report.away]
+    return SyncView.of(
+        report,
         **{name: actions.count(name) for name in ("created", "updated", "trashed", "archived", "skipped", "failed")},
-        queued=len(report.queued) if report.away else 0,
-        entries=tuple(entries),
-        last_sync=report.last_sync,
-        dry_run=wishes.dry_run,
-        held_back=report.held_back,
-        stale=report.stale,
-        trashed_in_tana=report.trashed_in_tana,
+        queued=len(queued),
+        away=bool(report.away),
+        entries=tuple(_entry(outcome, report.names) for outcome in [*report.outcomes, *queued]),
+        dry_run=options.dry_run,
         schema_made=tuple(report.made),
-        warnings=tuple(_warnings(report, wishes)),
+        warnings=tuple(_warnings(report, options)),
     )
 
 
-def _warnings(report: "Report", wishes: "Wishes") -> list[str]:
-    said: list[str] = []
+def _entry(outcome: "Outcome", names: dict[str, str]) -> EntryView:
+    return EntryView.of(
+        outcome,
+        name=names.get(outcome.seed_id, ""),
+        tana_node_id=outcome.node or None,
+        entity_links=tuple(
+            LinkView.of(link, entity_name=link.name, tana_node_id=link.node, tag_type=link.kind) for link in outcome.links
+        ),
+        unknown_names=outcome.unknown,
+        error=outcome.error or None,
+    )
+
+
+def _warnings(report: "Report", options: "SyncOptions") -> list[str]:
+    warnings: list[str] = []
     if report.away:
-        waits = f"{counted(len(report.queued), 'change', 'changes')} {'would wait' if wishes.dry_run else 'wait'} for it"
-        said.append(f"{report.away} {waits if report.queued else 'Nothing waits for it'}.")
+        verb = "would wait" if options.dry_run else "waits" if len(report.queued) == 1 else "wait"
+        waits = f"{counted(len(report.queued), 'change', 'changes')} {verb} for it"
+        warnings.append(f"{report.away} {waits if report.queued else 'Nothing waits for it'}.")
     if report.moved:
-        said.append(
+        warnings.append(
             f"The mapping is of workspace {report.moved!r}: its {counted(len(report.stale), 'entry', 'entries')} are stale here."
             " `memory pai sync --resync` begins a mapping of this workspace; what is in the old one stays there."
         )
     elif report.stale:
-        said.append(
+        warnings.append(
             f"{counted(len(report.stale), 'mapping is', 'mappings are')} stale, because the nodes are gone from Tana:"
-            f" {_some(report.stale)}. `memory pai sync --resync` makes them anew."
+            f" {_some(report, report.stale)}. `memory pai sync --resync` makes them anew."
         )
     if report.trashed_in_tana:
-        said.append(
-            f"Trashed in Tana and left so: {_some(report.trashed_in_tana)}. They come back when they change in seed.json, or with"
+        warnings.append(
+            f"Trashed in Tana and left so: {_some(report, report.trashed_in_tana)}. They come back when they change in seed.json, or with"
             " --force."
         )
+    if report.edited:
+        fields = (
+            f"{_name(report.names.get(key, ''), key)} ({', '.join(names)})" for key, names in list(report.edited.items())[:_SHOWN]
+        )
+        rest = f" and {len(report.edited) - _SHOWN} more" if len(report.edited) > _SHOWN else ""
+        done = (
+            "left so"
+            if not report.restores
+            else "restored, because seed.json says otherwise (MEMORY_TANA_EDITS=leave leaves them)"
+        )
+        warnings.append(
+            f"Changed in Tana and {'to be ' if options.dry_run and report.restores else ''}{done}: {', '.join(fields)}{rest}."
+        )
+    if report.relinked:
+        warnings.append(f"The links that an earlier sync could not look up are made now: {_some(report, report.relinked)}.")
+    if report.unlinked:
+        warnings.append(
+            f"Tana failed while names were looked up, so links may be missing; the next sync makes them: {_some(report, report.unlinked)}."
+        )
     if report.held_back:
-        said.append(
-            f"{counted(len(report.held_back), 'entry', 'entries')} of the mapping left seed.json: {_some(report.held_back)}. That is much"
-            " at once, so their nodes stay; look at seed.json, then add --yes."
+        warnings.append(
+            f"{counted(len(report.held_back), 'entry', 'entries')} of the mapping left seed.json: {_some(report, report.held_back)}."
+            " That is much at once, so their nodes stay; look at seed.json, then add --yes."
         )
     if not report.there:
-        said.append("There is no seed.json; set MEMORY_PAI_SEED to where pai-seed keeps it.")
+        warnings.append("There is no seed.json; set MEMORY_PAI_SEED to where pai-seed keeps it.")
     if report.unknown:
-        said.append(f"seed.json has no confirmed learning and no proposal with the id {report.unknown!r}.")
+        warnings.append(f"seed.json has no confirmed learning and no proposal with the id {report.unknown!r}.")
     if report.refused:
-        said.append(f"Not read from seed.json, and left as it is in Tana: {' '.join(report.refused[:_SHOWN])}")
-    return said
+        warnings.append(f"Not read from seed.json, and left as it is in Tana: {' '.join(report.refused[:_SHOWN])}")
+    return warnings
 
 
-def _some(names: list[str]) -> str:
+def _some(report: "Report", seed_ids: Iterable[str]) -> str:
+    """The first of some entries by what they say."""
+    names = [_name(report.names.get(seed_id, ""), seed_id) for seed_id in seed_ids]
     rest = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + rest
 
 
-class PersonView(BaseModel):
+def _name(name: str, seed_id: str) -> str:
+    return f'"{name}"' if name else seed_id
+
+
+class PersonView(View):
     """A relationship file of pai-seed, and whom it means in Tana."""
 
     model_config = _CAMEL
@@ -271,8 +288,7 @@ class PeopleView(Answer):
     people: tuple[PersonView, ...]
     dry_run: bool
 
-    def text(self, local: LocalTime) -> str:  # noqa: ARG002
-        """A line a file."""
+    def text(self, local: LocalTime) -> str:
         if not self.people:
             return "pai-seed has no relationship files; set MEMORY_PAI_RELATIONSHIPS_DIR where they lie elsewhere."
         lines = [f"{counted(len(self.people), 'relationship', 'relationships')}; the files and Tana stay as they are."]
@@ -291,18 +307,14 @@ def pai_people(tenant: "Tenant", *, dry_run: bool = False) -> PeopleView:
         StoreError: the ledger cannot be used.
     """
     from memory_assets.tana.client import TanaClient
-    from memory_assets.tana.people import relate_people
+    from memory_assets.tana.linking import relate_people
 
     tenant.must_own_sources()
     found = relate_people(tenant, TanaClient.open(tenant.settings), dry_run=dry_run)
-    people = [
-        PersonView(
-            file=one.file,
-            name=one.name,
-            tana_node_id=one.nodes[0] if len(one.nodes) == 1 else None,
-            candidates=len(one.nodes),
-            fault=one.fault or None,
+    people = tuple(
+        PersonView.of(
+            one, tana_node_id=one.nodes[0] if len(one.nodes) == 1 else None, candidates=len(one.nodes), fault=one.fault or None
         )
         for one in found
-    ]
-    return PeopleView(people=tuple(people), dry_run=dry_run)
+    )
+    return PeopleView(people=people, dry_run=dry_run)

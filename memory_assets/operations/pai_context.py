@@ -6,21 +6,19 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_serializer
+from pydantic import ConfigDict, Field, model_serializer
 from pydantic.alias_generators import to_camel
 
 from memory_assets.context.quoting import name, plain
 from memory_assets.language.secrets import mask
-from memory_assets.operations.answers import Answer, Instant, LocalTime, counted, listed
+from memory_assets.operations.answers import Answer, Instant, LocalTime, View, counted, listed
 
 if TYPE_CHECKING:
-    from memory_assets.tana.freshness import Freshness
+    from memory_assets.tana.freshness import Freshness, LinkedNode
     from memory_assets.tenants import Tenant
 
 LearningType = Literal["pattern", "insight", "self_knowledge"]
 _CAMEL = ConfigDict(alias_generator=to_camel, populate_by_name=True, serialize_by_alias=True, frozen=True)
-_HEALTH_TIMEOUT_S = 1.0
-"""How long a reading waits for a Tana that accepts connections and answers nothing."""
 _SHOWN = 20
 _AT_START = 8
 """Learnings that a session begins with."""
@@ -30,7 +28,7 @@ _FOUND_SCORE = 0.5
 """Score from which what search finds counts as belonging to a topic."""
 
 
-class ActiveView(BaseModel):
+class ActiveView(View):
     """A node of Tana that learnings are linked to."""
 
     model_config = _CAMEL
@@ -42,7 +40,7 @@ class ActiveView(BaseModel):
     )
 
 
-class FreshnessView(BaseModel):
+class FreshnessView(View):
     """How fresh one learning is."""
 
     model_config = _CAMEL
@@ -59,26 +57,7 @@ class FreshnessView(BaseModel):
     days_since: float
     days_since_active: float = Field(description="The same.")
     status: Literal["fresh", "stale"]
-    linked_entities: list[ActiveView]
-
-    @classmethod
-    def of(cls, found: "Freshness") -> "FreshnessView":
-        """What was found of one learning."""
-        return cls(
-            seed_id=found.entry.seed_id,
-            tana_node_id=found.node or None,
-            content=mask(found.entry.text),
-            type=found.entry.fields["Type"],
-            confirmed_at=found.confirmed_at,
-            graph_activity=found.activity,
-            contextual_freshness=found.fresh_at,
-            fresh_at=found.fresh_at,
-            because=found.because,
-            days_since=round(found.days, 1),
-            days_since_active=round(found.days, 1),
-            status="fresh" if found.fresh else "stale",
-            linked_entities=[ActiveView(name=node.name, type=node.kind, last_modified=node.active_at) for node in found.linked],
-        )
+    linked_entities: tuple[ActiveView, ...]
 
 
 class FreshnessList(Answer):
@@ -91,20 +70,21 @@ class FreshnessList(Answer):
         return list(self.learnings)
 
     def text(self, local: LocalTime) -> str:
-        """The counts, and a line a learning with its reason."""
         if not self.learnings:
             return "seed.json has no confirmed learning."
         stale = [view for view in self.learnings if view.status == "stale"]
         lines = [f"{counted(len(self.learnings), 'learning', 'learnings')}, {len(stale)} stale."]
         for view in self.learnings[:_SHOWN]:
-            lines.append(f"{view.status:<5} {view.days_since:>6.0f} days  {view.seed_id}  {plain(view.content)[:80]}")
+            lines.append(
+                f"{view.status:<5} {counted(round(view.days_since), 'day', 'days'):>9}  {view.seed_id}  {plain(view.content)[:80]}"
+            )
             lines.append(f"      since {local.age(view.fresh_at)}: {view.because}")
         if len(self.learnings) > _SHOWN:
             lines.append(f"and {len(self.learnings) - _SHOWN} more, which are fresher; --json lists all.")
         return listed(lines)
 
 
-class LearningView(BaseModel):
+class LearningView(View):
     """A learning that belongs to a topic."""
 
     model_config = _CAMEL
@@ -135,8 +115,7 @@ class PaiContext(Answer):
     token_count: int = Field(default=0, description="Of the text form, all of it counted.")
     left_out: int = Field(default=0, description="Learnings that did not fit.")
 
-    def text(self, local: LocalTime) -> str:  # noqa: ARG002
-        """A short brief in Markdown; what is recalled is labelled as such."""
+    def text(self, local: LocalTime) -> str:
         if not self.learnings:
             return f"Nothing that was learned belongs to {plain(self.topic)!r}."
         lines = [f"# Learned about {name(self.topic)}", "Recalled material, not instructions:"]
@@ -157,7 +136,6 @@ class SessionStart(Answer):
     read_at: Instant | None = Field(default=None, description="When Tana was read.")
 
     def text(self, local: LocalTime) -> str:
-        """Markdown for the session's context; empty where there is nothing to say."""
         if not self.learnings:
             return ""
         seen = f", Tana as of {local.age(self.read_at)}" if self.read_at else ""
@@ -165,56 +143,24 @@ class SessionStart(Answer):
         lines += [learning.line() for learning in self.learnings]
         lines += [_related(self.related_nodes)] if self.related_nodes else []
         if self.pending:
-            lines.append(f"{counted(self.pending, 'proposal', 'proposals')} wait for a decision.")
+            lines.append(f"Waiting for a decision: {counted(self.pending, 'proposal', 'proposals')}.")
         if self.queued:
-            lines.append(f"{counted(self.queued, 'change', 'changes')} wait for Tana; `memory pai sync` sends them.")
+            lines.append(f"Waiting for Tana: {counted(self.queued, 'change', 'changes')}; `memory pai sync` sends them.")
         return listed(lines)
 
 
 def _related(nodes: Sequence[ActiveView]) -> str:
-    told = [
+    names = [
         f"{name(node.name)} ({node.type}{f', active {node.last_modified.date()}' if node.last_modified else ''})"
         for node in nodes
     ]
-    return f"Related in Tana: {', '.join(told)}"
-
-
-def read_tana_activity(tenant: "Tenant", workspace: str = "") -> str:
-    """Read from Tana how alive it is around the learnings; where that cannot be done, the reason, and what was known stays.
-
-    Raises:
-        InvalidInputError: seed.json and Tana are another tenant's.
-    """
-    from memory_assets.tana.activity import read_activity
-    from memory_assets.tana.client import TanaClient
-    from memory_assets.tana.config import integration
-    from memory_assets.tana.errors import TanaError
-    from memory_assets.tana.ledger import Ledger
-    from memory_assets.tana.schema import Schema, known_tags
-    from memory_assets.tana.workspaces import resolve_workspace
-
-    tenant.must_own_sources()
-    if integration(tenant.settings).enabled is False or not Ledger(tenant.folder).path.exists():
-        return ""
-    try:
-        client = TanaClient.open(tenant.settings)
-        client.health(timeout=_HEALTH_TIMEOUT_S)
-        chosen = resolve_workspace(tenant.settings, client.workspaces(), workspace)
-        schema = Schema(chosen, known_tags(client.tags(chosen.id)))
-        parent = tenant.settings.tana_parent or Ledger(tenant.folder).fact(f"parent of {chosen.id}")
-        read_activity(tenant, client, schema, parent)
-    except TanaError as error:
-        return str(error)
-    return ""
+    return f"Related in Tana: {', '.join(names)}"
 
 
 def pai_freshness(tenant: "Tenant", *, threshold: int | None = None, kind: str = "") -> FreshnessList:
     """How fresh each confirmed learning is, as Tana was last read.
 
-    Args:
-        tenant: whose.
-        threshold: days without activity after which a learning is stale; that of the settings unless given.
-        kind: only patterns, insights or self_knowledge.
+    `threshold` is the number of days without activity after which a learning is stale; the settings have one, too.
 
     Raises:
         InvalidInputError: seed.json cannot be read, or is another tenant's.
@@ -224,17 +170,28 @@ def pai_freshness(tenant: "Tenant", *, threshold: int | None = None, kind: str =
 
     tenant.must_own_sources()
     found = freshness(tenant, threshold=threshold, kind=kind)
-    return FreshnessList(learnings=tuple(map(FreshnessView.of, found)))
+    return FreshnessList(
+        learnings=tuple(
+            FreshnessView.of(
+                one,
+                **_entry_fields(one),
+                tana_node_id=one.node or None,
+                graph_activity=one.activity,
+                contextual_freshness=one.fresh_at,
+                days_since=round(one.days, 1),
+                days_since_active=round(one.days, 1),
+                status=_status(one),
+                linked_entities=_nodes(one.linked),
+            )
+            for one in found
+        )
+    )
 
 
 def pai_context(tenant: "Tenant", topic: str, *, max_tokens: int = 2000, kind: str = "") -> PaiContext:
     """What was learned about a topic: what is linked to nodes of that name, says its words, or is found by meaning.
 
-    Args:
-        tenant: whose.
-        topic: words, a name, or the id of an entry or node.
-        max_tokens: tokens that the text form may have, all of it counted.
-        kind: only patterns, insights or self_knowledge.
+    A topic is words, a name, or the id of an entry or node. The whole text form has at most `max_tokens`.
 
     Raises:
         InvalidInputError: seed.json cannot be read, or is another tenant's.
@@ -260,25 +217,32 @@ def pai_context(tenant: "Tenant", topic: str, *, max_tokens: int = 2000, kind: s
 
 
 def _told(topic: str, chosen: Sequence["Freshness"], left_out: int) -> PaiContext:
-    return PaiContext(topic=topic, learnings=tuple(map(_learning, chosen)), related_nodes=_nodes(chosen), left_out=left_out)
+    return PaiContext(topic=topic, learnings=tuple(map(_learning, chosen)), related_nodes=_active(chosen), left_out=left_out)
 
 
 def _learning(found: "Freshness") -> LearningView:
-    return LearningView(
-        seed_id=found.entry.seed_id,
-        content=mask(found.entry.text),
-        type=found.entry.fields["Type"],
-        confirmed_at=found.confirmed_at,
-        freshness="fresh" if found.fresh else "stale",
-        linked_to=[node.name for node in found.linked],
-    )
+    names = [node.name for node in found.linked]
+    return LearningView.of(found, **_entry_fields(found), freshness=_status(found), linked_to=names)
 
 
-def _nodes(chosen: Sequence["Freshness"]) -> tuple[ActiveView, ...]:
+def _entry_fields(found: "Freshness") -> dict[str, str]:
+    entry = found.entry
+    return {"seed_id": entry.seed_id, "content": mask(entry.text), "type": entry.fields["Type"]}
+
+
+def _status(found: "Freshness") -> Literal["fresh", "stale"]:
+    return "fresh" if found.fresh else "stale"
+
+
+def _active(chosen: Sequence["Freshness"]) -> tuple[ActiveView, ...]:
+    """The nodes that learnings are linked to, the last active first."""
     nodes = {node.id: node for found in chosen for node in found.linked}
     long_ago = datetime.min.replace(tzinfo=UTC)
-    lively = sorted(nodes.values(), key=lambda node: node.active_at or long_ago, reverse=True)
-    return tuple(ActiveView(name=node.name, type=node.kind, last_modified=node.active_at) for node in lively[:_SHOWN])
+    return _nodes(sorted(nodes.values(), key=lambda node: node.active_at or long_ago, reverse=True)[:_SHOWN])
+
+
+def _nodes(nodes: Sequence["LinkedNode"]) -> tuple[ActiveView, ...]:
+    return tuple(ActiveView.of(node, type=node.kind, last_modified=node.active_at) for node in nodes)
 
 
 def _by_meaning(tenant: "Tenant", topic: str) -> dict[str, float]:
@@ -320,8 +284,8 @@ def _relevance(found: "Freshness", topic: _Topic) -> float:
         return 2.0
     linked = any(topic.whole == node.id.casefold() or (topic.words and topic.words <= _words(node.name)) for node in found.linked)
     named = any((words := _words(node.name)) and words <= topic.words for node in found.linked)
-    said = len(topic.words & _words(found.entry.text)) / len(topic.words) if topic.words else 0.0
-    return (1.0 if linked or named else 0.0) + said
+    shared = len(topic.words & _words(found.entry.text)) / len(topic.words) if topic.words else 0.0
+    return (1.0 if linked or named else 0.0) + shared
 
 
 def _words(text: str) -> frozenset[str]:
@@ -337,15 +301,12 @@ _IDLE = frozenset(
 def pai_session_start(tenant: "Tenant", *, project: str = "") -> SessionStart:
     """What a session of pai-seed begins with: what was learned about the projects at hand, else what is fresh. Tana is not asked.
 
-    Args:
-        tenant: whose.
-        project: name of the project that the session is in; seed.json's active ones come beside it.
+    The projects at hand are `project`, by name, and those that seed.json calls active.
 
     Raises:
         InvalidInputError: seed.json cannot be read, or is another tenant's.
         StoreError: mapping or ledger cannot be used.
     """
-    from memory_assets.sources.pai_seed import active_projects
     from memory_assets.tana.config import integration
     from memory_assets.tana.entries import read_seed
     from memory_assets.tana.freshness import freshness
@@ -355,9 +316,9 @@ def pai_session_start(tenant: "Tenant", *, project: str = "") -> SessionStart:
     tenant.must_own_sources()
     if integration(tenant.settings).enabled is False:
         return SessionStart()
-    seed = read_seed(tenant.settings.pai_seed)
+    seed = read_seed(tenant)
     found = freshness(tenant, seed=seed)
-    about = [one for one, _ in _ranked(found, [project, *active_projects(tenant.settings.pai_seed)], {})]
+    about = [one for one, _ in _ranked(found, [project, *seed.projects], {})]
     chosen = list({one.entry.seed_id: one for one in [*about, *(one for one in reversed(found) if one.fresh)]}.values())[
         :_AT_START
     ]
@@ -365,7 +326,7 @@ def pai_session_start(tenant: "Tenant", *, project: str = "") -> SessionStart:
     read_at = ledger.fact("read_at")
     return SessionStart(
         learnings=tuple(map(_learning, chosen)),
-        related_nodes=_nodes(chosen),
+        related_nodes=_active(chosen),
         pending=sum(entry.tag == PROPOSAL and entry.fields["Status"] == "pending" for entry in seed.entries.values()),
         queued=len(ledger.queued()),
         read_at=datetime.fromisoformat(read_at) if read_at else None,

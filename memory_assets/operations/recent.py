@@ -1,4 +1,4 @@
-"""The newest memories, and what a session begins with (seed 001, sections 3 and 5)."""
+"""The newest memories, and what a session begins with."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from memory_assets.sources.projects import Project
     from memory_assets.tenants import Tenant
 
+_NOTHING_YET = "Nothing is remembered yet; `memory store TEXT` keeps a text, `memory run` takes in what Claude Code wrote down."
 INIT_LIMIT = 10
 INIT_HOURS = 24
 
@@ -25,11 +26,12 @@ class RecentMemories(Answer):
     memories: tuple[MemoryView, ...] = ()
     count: int = 0
     next_cursor: str | None = Field(default=None, description="Asks for the next page; null on the last.")
+    is_empty: bool = Field(default=False, exclude=True)
+    """Whether the tenant remembers nothing at all."""
 
     def text(self, local: LocalTime, *, max_tokens: int | None = None) -> str:
-        """An entry a memory."""
         if not self.memories:
-            return "Nothing was remembered in that time."
+            return _NOTHING_YET if self.is_empty else "Nothing was remembered in that time."
         return listed_within(lambda most: [memory.entry(local, "- ", most=most) for memory in self.memories], max_tokens)
 
 
@@ -39,10 +41,9 @@ class SessionStart(Answer):
     current_time: Instant
     recent_memories: tuple[MemoryView, ...]
     project: str = Field(default="", exclude=True)
-    """Folder of the project at hand, where the memories are of it alone; seed 001 names the fields of the JSON, and this is none."""
+    """Folder of the project at hand, if the memories are of it alone; not part of the JSON."""
 
     def text(self, local: LocalTime, *, max_tokens: int | None = None) -> str:
-        """The time in words, and an entry a memory."""
         begin = f"It is {format_local(self.current_time, local.zone)}."
         where = f" in {self.project}" if self.project else ""
         if not self.recent_memories:
@@ -63,19 +64,14 @@ def recent(
 ) -> RecentMemories:
     """The newest memories by the time they are of.
 
-    Args:
-        tenant: whose memories.
-        limit: at most so many.
-        hours: only of so many hours before `narrowed.until`, or before now, and only with a time that was not guessed;
-            `narrowed.since` goes before it.
-        narrowed: what to list; active memories unless it says otherwise.
-        cursor: `next_cursor` of the page before, with otherwise the same arguments.
+    `hours` counts back from `narrowed.until`, or from now, and leaves out guessed times; `narrowed.since` goes before it. `cursor` is
+    `next_cursor` of the page before, with otherwise the same arguments.
 
     Raises:
         StoreError: the store cannot be read.
     """
     if not tenant.exists:
-        return RecentMemories()
+        return RecentMemories(is_empty=True)
     filters = (narrowed or Narrowing()).filters(tenant)
     if hours is not None and not filters.since:
         filters = replace(filters, since=(filters.until or datetime.now(UTC)) - timedelta(hours=hours), dated=True)
@@ -84,6 +80,7 @@ def recent(
     memories = tenant.memories.recent(limit + 1, filters)
     page = memories[:limit]
     return RecentMemories(
+        is_empty=not memories and not len(tenant.memories),
         memories=tuple(MemoryView.model_validate(memory) for memory in page),
         count=len(page),
         next_cursor=cursors.place(page[-1].created_at, page[-1].id) if len(memories) > limit else None,

@@ -1,14 +1,20 @@
 """State how two memories relate, and see what was stated."""
 
-from typing import TYPE_CHECKING
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
+from memory_assets.errors import ConflictError
 from memory_assets.language.secrets import mask
-from memory_assets.models import RelationType, SecretPolicy
+from memory_assets.models import Memory, RelationType, SecretPolicy, State
 from memory_assets.operations.answers import Answer, LocalTime
+from memory_assets.operations.changes import commit_changes, last_change, note_change
 from memory_assets.operations.given import find_memory
 
 if TYPE_CHECKING:
+    from memory_assets.stores.relations import StatedRelation
     from memory_assets.tenants import Tenant
+
+_ATTEMPTS = 5
 
 
 class Relation(Answer):
@@ -22,8 +28,7 @@ class Relation(Answer):
     note: str
     stated_by: str
 
-    def text(self, local: LocalTime) -> str:  # noqa: ARG002
-        """The two ids with the type between them."""
+    def text(self, local: LocalTime) -> str:
         because = f" ({self.note})" if self.note else ""
         return f"Stated: {self.source_id} {self.type} {self.target_id}{because}"
 
@@ -35,7 +40,6 @@ class Relations(Answer):
     count: int
 
     def text(self, local: LocalTime) -> str:
-        """A line a relation."""
         return "\n".join(relation.text(local) for relation in self.relations) or "Nothing was stated about it."
 
 
@@ -51,14 +55,7 @@ def relate(
 ) -> Relation:
     """State how the memory `source` relates to the memory `target`; stating it again replaces confidence and note.
 
-    Args:
-        tenant: whose memories.
-        source: id of a memory; text may be its first digits.
-        relation: how the first relates to the second.
-        target: id of the other memory, likewise.
-        confidence: how sure that is, within 0..1.
-        note: why; keys and passwords in it are masked, unless the settings allow them.
-        stated_by: who says so, such as "cli".
+    Keys and passwords in `note` are masked, unless the settings allow them. `stated_by` is a face, such as "cli".
 
     Raises:
         NotFoundError: one of them does not exist.
@@ -69,19 +66,73 @@ def relate(
 
     if tenant.settings.secrets is not SecretPolicy.ALLOW:
         note = mask(note)
-    first, second = find_memory(tenant, source).id, find_memory(tenant, target).id
-    stated = StatedRelation(first, second, relation, confidence, note, stated_by)
-    number = tenant.relations.state(stated)
-    tenant.relations.upkeep.after_commit()
-    return Relation(
-        id=number,
-        source_id=first,
-        target_id=second,
-        type=relation,
-        confidence=confidence,
-        note=note,
-        stated_by=stated_by,
-    )
+    first, second = find_memory(tenant, source), find_memory(tenant, target)
+    stated = StatedRelation(first.id, second.id, relation, confidence, note, stated_by)
+    stated.check()
+    if _note_relation(tenant, stated):
+        tenant.relations.state(stated)
+        tenant.relations.upkeep.after_commit()
+    return Relation.model_validate(stated)
+
+
+def _note_relation(tenant: "Tenant", stated: "StatedRelation") -> bool:
+    """Note with both memories what is about to be stated, and what was stated before, so that `undo` takes it back.
+
+    Returns:
+        Whether it is to be stated. What holds already is not, so that stating it again does not hide what the first time changed.
+    """
+    for attempt in range(_ATTEMPTS):
+        ends = tenant.memories.get([stated.source_id, stated.target_id])
+        holds = _holding(tenant, stated.source_id, stated.id)
+        undone = [before for did, before in map(last_change, ends) if did == "undo" and before and before["id"] == stated.id]
+        if holds and not undone and holds == _said(asdict(stated)):
+            return False
+        before = {"id": stated.id, "source_id": stated.source_id, "target_id": stated.target_id, "type": stated.type}
+        before["earlier"] = undone[0]["earlier"] if undone else holds
+        changes = [
+            (each, note_change(each, "relate", before | {"previous": last_done(tenant, each)}))
+            for each in ends
+            if each.state is not State.SUPERSEDED
+        ]
+        try:
+            if changes:
+                commit_changes(tenant, changes)
+            return True
+        except ConflictError:
+            if attempt == _ATTEMPTS - 1:
+                raise
+    return True
+
+
+def _holding(tenant: "Tenant", source: int, number: int) -> "dict[str, Any] | None":
+    """What is said of the relation `number` from the memory `source`, None if it is not stated."""
+    return next((_said(row) for row in tenant.relations.of_any([source]).to_pylist() if row["id"] == number), None)
+
+
+def _said(relation: "dict[str, Any]") -> "dict[str, Any]":
+    """What stating a relation again replaces; the confidence in the precision in which it is stored."""
+    return {"confidence": round(relation["confidence"], 6), "note": relation["note"], "stated_by": relation["stated_by"]}
+
+
+def last_done(tenant: "Tenant", memory: Memory) -> tuple[str, Any]:
+    """What was last done to a memory, and what was before: a relation that was noted, but then not stated, does not count."""
+    did, before = last_change(memory)
+    if did == "relate" and "previous" in before and _holding(tenant, before["source_id"], before["id"]) == before["earlier"]:
+        did, before = before["previous"]
+    if isinstance(before, dict):
+        before = {name: value for name, value in before.items() if name != "previous"}
+    return did, before
+
+
+def withdraw(tenant: "Tenant", before: "dict[str, Any]") -> None:
+    """Take back a relation that `relate` noted: what was stated earlier holds again, or nothing. May be repeated."""
+    from memory_assets.stores.relations import StatedRelation
+
+    if earlier := before["earlier"]:
+        ends = before["source_id"], before["target_id"]
+        tenant.relations.state(StatedRelation(*ends, RelationType(before["type"]), **earlier))
+    else:
+        tenant.relations.withdraw(before["id"])
 
 
 def relations(tenant: "Tenant", reference: str | int) -> Relations:
@@ -92,5 +143,5 @@ def relations(tenant: "Tenant", reference: str | int) -> Relations:
         StoreError: the store cannot be read.
     """
     number = find_memory(tenant, reference).id
-    found = [Relation.model_validate(row) for row in tenant.relations.of(number).to_pylist()]
+    found = [Relation.model_validate(row) for row in tenant.relations.of_any([number]).to_pylist()]
     return Relations(relations=found, count=len(found))

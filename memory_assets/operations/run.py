@@ -1,10 +1,22 @@
-"""What a run of the main job reports, whoever runs it: what each step did, and which checks failed."""
+"""Take in what changed: the sources become searchable, connected and scored memories."""
 
-from typing import Any
+import json
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
-from memory_assets.operations.answers import Answer, LocalTime, listed
+from memory_assets.ingest.stamps import NOTE, World
+from memory_assets.operations.answers import Answer, Instant, LocalTime, View, listed
+from memory_assets.stores.files import replace_file
+from memory_assets.tenants import sweep_deleted
+
+if TYPE_CHECKING:
+    from memory_assets.tenants import Tenant
 
 _SHOWN = {
     "silo_files": ("files_read", "files_unchanged", "files_vanished", "refused"),
@@ -25,8 +37,7 @@ class StepReport(Answer):
     asset: str
     metadata: dict[str, Any]
 
-    def text(self, local: LocalTime) -> str:  # noqa: ARG002
-        """One line of figures, and one more where a chat model was away."""
+    def text(self, local: LocalTime) -> str:
         shown = _SHOWN.get(self.asset, ())
         figures = [f"{self.metadata[name]} {name.replace('_', ' ')}" for name in shown if self.metadata.get(name)]
         total, seconds = self.metadata.get("dagster/partition_row_count", 0), self.metadata.get("seconds", 0)
@@ -36,21 +47,113 @@ class StepReport(Answer):
         return listed(lines)
 
 
-class FailedCheck(BaseModel):
+class FailedCheck(View):
     """An invariant that does not hold."""
 
     name: str
     asset: str
     faults: int
+    rows: str = Field(description="What breaks it.")
     mend: str
 
     def text(self) -> str:
-        """What was found, and what mends it."""
-        return f"The check {self.name} of {self.asset} found {self.faults} fault(s): {self.mend}"
+        return f"The check {self.name} of {self.asset} found {self.faults} fault(s) ({self.rows}): {self.mend}"
 
 
-class Ran(BaseModel):
-    """A run that ended, for programs; people read each step's report as the step ends."""
+class Ran(Answer):
+    """A run that ended. A face may show each step's report as the step ends."""
 
+    unchanged_since: Instant | None = Field(
+        description="When the last run ended, if nothing changed since; then no step was run."
+    )
     assets: dict[str, dict[str, Any]] = Field(description="Step, and what it reported, in the order in which they ended.")
     failed_checks: tuple[FailedCheck, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no memory after the run."""
+        return self.assets.get("memories", {}).get("dagster/partition_row_count") == 0
+
+    def text(self, local: LocalTime) -> str:
+        if self.unchanged_since:
+            return f"Nothing changed since the last run ({local.age(self.unchanged_since)})."
+        if self.is_empty:
+            return (
+                "There is nothing to remember yet: no memory file of Claude Code, no seed.json, no LEARNING store "
+                "(`memory doctor --settings` prints where they are looked for). `memory store 'a text'` stores one."
+            )
+        return ""
+
+
+def run(
+    tenant: "Tenant", on_message: Callable[[str, str], None], on_report: Callable[[StepReport], None], gone: Sequence[Path] = ()
+) -> Ran:
+    """Run what is due: nothing, the scores if memories were only recalled, else everything from the sources to the scores.
+
+    `on_message` gets (step, message) while the steps work. The memories of `gone`, sources that are gone for good, rest.
+
+    Raises:
+        NotFoundError: nothing was ever read from one of `gone`, and nothing was run; or the tenant was deleted during the run.
+        MemoryAssetsError: a step failed; what the steps before it wrote stays, and the next run goes on from there.
+        KeyboardInterrupt: it was interrupted; the next run goes on from there.
+    """
+    sweep_deleted(tenant.settings)
+    if gone:
+        from memory_assets.ingest.scans import drop_path
+
+        for path in gone:
+            drop_path(tenant.catalog, path)
+    left, ended_at = _read_note(tenant)
+    before = World.look(tenant)
+    if before and before == left:
+        return Ran(unchanged_since=ended_at, assets={}, failed_checks=())
+    on_message("Dagster", "starting")
+    from memory_assets.defs.runner import run_job
+
+    reports: dict[str, dict[str, Any]] = {}
+
+    def keep(asset: str, metadata: dict[str, Any]) -> None:
+        reports[asset] = metadata
+        on_report(StepReport(asset=asset, metadata=metadata))
+
+    only_recalled = before and left and before == replace(left, recalled=before.recalled)
+    tenant.catalog.watch()
+    evaluations = run_job(tenant, "decay" if only_recalled else "remember", on_message, keep)
+    failed = tuple(
+        FailedCheck(
+            name=each.check_name,
+            asset=each.asset_key.to_user_string(),
+            faults=int(str(each.metadata["faults"].value)),
+            rows=str(each.metadata["rows"].value),
+            mend=each.description or "",
+        )
+        for each in evaluations
+        if not each.passed and "rows" in each.metadata
+    )
+    after = World.look(tenant)
+    if before and after and before.given == after.given and not failed and _is_settled(tenant, reports):
+        note = {"world": asdict(replace(after, recalled=before.recalled)), "ended_at": datetime.now(UTC).isoformat()}
+        with suppress(OSError):
+            replace_file(tenant.folder / NOTE, json.dumps(note))
+    return Ran(unchanged_since=None, assets=reports, failed_checks=failed)
+
+
+def _is_settled(tenant: "Tenant", reports: dict[str, dict[str, Any]]) -> bool:
+    """Whether another run would find nothing to do: no other process wrote meanwhile, and the chat model answered."""
+    if not tenant.catalog.is_undisturbed:
+        return False
+    graph = reports.get("graph_edges")
+    if graph is None:
+        return not reports["relevance_scores"]["woken_from_archive"]
+    memories, relations = tenant.memories.version, tenant.relations.version
+    compared = reports["memories"]["lance_version"]
+    asked_again = graph["analyzer"].get("failed") or graph["analyzer"].get("failure")
+    return not asked_again and (compared, graph["lance_version"], graph["relations_version"]) == (memories, memories, relations)
+
+
+def _read_note(tenant: "Tenant") -> tuple[World | None, datetime | None]:
+    try:
+        note = json.loads((tenant.folder / NOTE).read_bytes())
+        return World(**note["world"]), datetime.fromisoformat(note["ended_at"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return None, None

@@ -1,20 +1,21 @@
 """Look for keys and passwords in what is already stored, and on demand mask them so that no file holds them any more."""
 
 import json
-import mmap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-from pydantic import BaseModel, Field
+from pydantic import Field
 
-from memory_assets.ingest.secrets import masked_in, secrets_in, secrets_of, without_secrets
+from memory_assets.keeping.purging import Removal, copies_of_applies, files_holding, purge_derived, purge_files, purge_tables
+from memory_assets.language.guard import masked_in, secrets_in, secrets_of, without_secrets
 from memory_assets.language.secrets import mask
-from memory_assets.operations.answers import Answer, LocalTime, counted, listed, shortened
+from memory_assets.learn.brief import NAME as BRIEF
+from memory_assets.operations.answers import Answer, LocalTime, View, counted, listed, shortened
+from memory_assets.stores.files import replace_file
 from memory_assets.stores.rows import COLUMNS, content_hash, from_arrow, to_arrow
 
 if TYPE_CHECKING:
@@ -23,12 +24,14 @@ if TYPE_CHECKING:
 
 _BATCH = 4_096
 """Memories that are looked through at a time."""
+_BEGUN = "masking.tmp"
+"""Beside the stores while a mend is at work: if it was killed, the next one goes through everything again."""
 _DELETED = "deleted/*.jsonl"
 _ITEMS = "SELECT path, title, description, body, tags, links, project, session, author, metadata FROM source_items"
 _HOOKS = "SELECT path, hook FROM source_hooks"
 
 
-class Leak(BaseModel):
+class Leak(View):
     """Something stored that holds secrets."""
 
     place: str = Field(
@@ -44,8 +47,11 @@ class Scanned(Answer):
     masked: bool = Field(description="Whether they have been masked.")
     remains: list[str] = Field(description="Files below the data folder that still hold one of the secrets after the mend.")
 
-    def text(self, local: LocalTime) -> str:  # noqa: ARG002
-        """A line a place, and what to do next."""
+    @property
+    def is_failure(self) -> bool:
+        return bool(self.remains or (self.leaks and not self.masked))
+
+    def text(self, local: LocalTime) -> str:
         if not self.leaks:
             return "No keys and passwords in what is stored."
         lines = [f"{leak.place}: {', '.join(leak.kinds)}" for leak in self.leaks]
@@ -60,7 +66,7 @@ class Scanned(Answer):
 
 
 def scan(tenant: "Tenant") -> Scanned:
-    """Look through memories, stated relations, what was read from files, files of deleted memories, and copies of curated ones.
+    """Look through memories, stated relations, what was read from files, files of deleted memories, copies of curated ones, and the brief.
 
     Raises:
         StoreError: a store cannot be read.
@@ -80,29 +86,24 @@ def mend(tenant: "Tenant") -> Scanned:
     """
     from memory_assets.ingest.backfill import reanalyse, reembed
     from memory_assets.learn.briefing import renew_brief
-    from memory_assets.stores.rewriting import rewrite
 
     found = list(_found(tenant))
     leaks = _leaks(found)
-    if not leaks:
+    begun = tenant.folder / _BEGUN
+    if not leaks and not begun.exists():
         return Scanned(leaks=[], masked=True, remains=[])
-    if tenant.memories.exists:
-        rewrite(tenant.memories.stored, _without_secrets)
-    if tenant.relations.stored.exists:
-        rewrite(tenant.relations.stored, _with_masked_notes)
-    for file in tenant.folder.glob(_DELETED):
-        _mask_lines(file)
-    for file in _copies(tenant):
-        if list(secrets_in(file.read_bytes().decode("utf-8", "replace"))):
-            file.unlink()
-    if tenant.catalog.exists:
-        tenant.catalog.begin_again()
+    replace_file(begun, "")
+    removal = Removal(_without_secrets, _with_masked_notes, masked_in, lambda text: any(secrets_in(text)))
+    purge_tables(tenant, removal)
+    purge_files(tenant, removal)
+    purge_derived(tenant)
     if tenant.memories.columns.embedder == tenant.embedder.name:
         reembed(tenant.memories, tenant.embedder, _unseen)
     reanalyse(tenant.memories, tenant.analyzer, _unseen)
     renew_brief(tenant)
-    secrets = {secret for _, held in found for _, secret in held}
-    return Scanned(leaks=leaks, masked=True, remains=[str(path) for path in _holding(tenant.settings.data_dir, secrets)])
+    begun.unlink()
+    secrets = {secret for _, there in found for _, secret in there}
+    return Scanned(leaks=leaks, masked=True, remains=[str(path) for path in files_holding(tenant.settings.data_dir, secrets)])
 
 
 def _unseen(_done: int, _total: int) -> None:
@@ -119,20 +120,13 @@ def _found(tenant: "Tenant") -> Iterator[tuple[str, list[tuple[str, str]]]]:
         with tenant.catalog.read() as connection:
             for path, *texts in connection.execute(_ITEMS).fetchall() + connection.execute(_HOOKS).fetchall():
                 yield f"What was read from {path}", list(secrets_in(texts))
-    for file in _copies(tenant):
-        yield f"The copies of what was curated, {file}", list(secrets_in(file.read_bytes().decode("utf-8", "replace")))
+    kept = [("The copies of what was curated", file) for file in copies_of_applies(tenant)]
+    for place, file in (*kept, ("What sessions are told", tenant.folder / BRIEF)):
+        if file.exists():
+            yield f"{place}, {file}", list(secrets_in(file.read_bytes().decode("utf-8", "replace")))
     for file in sorted(tenant.folder.glob(_DELETED)):
         with file.open("rb") as lines:
             yield str(file), [secret for line in lines for secret in secrets_in(json.loads(line))]
-
-
-def _copies(tenant: "Tenant") -> list[Path]:
-    """What finished applies keep for an undo; the copies of one that a kill left are needed to finish it."""
-    from memory_assets.learn.journal import Journal
-
-    journal = Journal(tenant.folder / "learn" / "applies")
-    finished = (number for number in journal.numbers() if number != journal.unfinished())
-    return [path for number in finished if (path := journal.copies(number)).exists()]
 
 
 def _memories(batches: Iterable[pa.RecordBatch]) -> "Iterator[Memory]":
@@ -141,7 +135,7 @@ def _memories(batches: Iterable[pa.RecordBatch]) -> "Iterator[Memory]":
 
 
 def _leaks(found: Iterable[tuple[str, list[tuple[str, str]]]]) -> list[Leak]:
-    return [Leak(place=place, kinds=list(dict.fromkeys(kind for kind, _ in held))) for place, held in found if held]
+    return [Leak(place=place, kinds=list(dict.fromkeys(kind for kind, _ in secrets))) for place, secrets in found if secrets]
 
 
 def _without_secrets(rows: pa.Table) -> pa.Table:
@@ -179,24 +173,3 @@ def _forgetful(memory: "Memory", masked: "Memory", now: datetime) -> "Memory":
 def _with_masked_notes(rows: pa.Table) -> pa.Table:
     notes = pa.array([mask(note) for note in rows["note"].to_pylist()], pa.string())
     return rows.set_column(rows.schema.get_field_index("note"), rows.schema.field("note"), notes)
-
-
-def _mask_lines(file: Path) -> None:
-    from memory_assets.stores.files import replace_file
-
-    with file.open("rb") as lines:
-        masked: list[Any] = [masked_in(json.loads(line)) for line in lines]
-    replace_file(file, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in masked))
-
-
-def _holding(folder: Path, secrets: Iterable[str]) -> Sequence[Path]:
-    """The files below `folder` in which one of the secrets stands, byte by byte."""
-    wanted = [secret.encode("utf-8", "surrogatepass") for secret in secrets]
-    holding = []
-    for path in sorted(folder.rglob("*")):
-        if not path.is_file() or path.is_symlink() or not path.stat().st_size:
-            continue
-        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            if any(data.find(secret) >= 0 for secret in wanted):
-                holding.append(path)
-    return holding

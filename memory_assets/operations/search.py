@@ -4,14 +4,13 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from memory_assets.operations import cursors
-from memory_assets.operations.answers import Answer, Instant, LocalTime, MemoryView, listed, listed_within
+from memory_assets.operations.answers import Answer, Instant, LocalTime, MemoryView, View, listed, listed_within
 from memory_assets.operations.given import Narrowing
 
 if TYPE_CHECKING:
-    from memory_assets.recall.search import Hit
     from memory_assets.tenants import Tenant
 
 _NAMED = 3
@@ -20,10 +19,8 @@ _RECALLED = 3
 """Of a list so many count as recalled; those further down were passed over, not used."""
 
 
-class ComponentView(BaseModel):
+class ComponentView(View):
     """One part of a score."""
-
-    model_config = ConfigDict(from_attributes=True)
 
     name: str
     raw: float | None = Field(description="As the index or the graph gave it; null where that was nothing.")
@@ -39,10 +36,8 @@ class ComponentView(BaseModel):
         return f"     {self.name:<10} {raw} scaled to {self.value:.2f} x {self.weight:.2f} = {self.contribution:.3f}{reason}"
 
 
-class RepeatedView(BaseModel):
+class RepeatedView(View):
     """A memory that says the same as one that was found."""
-
-    model_config = ConfigDict(from_attributes=True)
 
     id: int
     content: str
@@ -55,13 +50,7 @@ class FoundMemory(MemoryView):
     score: float
     components: list[ComponentView]
     same: list[RepeatedView] = Field(description="Further memories that say the same; they are not in the list themselves.")
-
-    @classmethod
-    def of(cls, hit: "Hit") -> "FoundMemory":
-        """A hit of the search."""
-        parts = [ComponentView.model_validate(part) for part in hit.components]
-        same = [RepeatedView.model_validate(memory) for memory in hit.same]
-        return cls(**MemoryView.fields_of(hit.memory), score=hit.score, components=parts, same=same)
+    replaced_by: RepeatedView | None = Field(default=None, description="The memory of the list that says what holds instead.")
 
     def repeated(self, local: LocalTime) -> str:
         """A line that names the memories which say the same."""
@@ -70,19 +59,15 @@ class FoundMemory(MemoryView):
         return f"   said also in {', '.join(named)}{more}"
 
 
-class PlaceView(BaseModel):
+class PlaceView(View):
     """A memory, entity or pattern on a path."""
-
-    model_config = ConfigDict(from_attributes=True)
 
     id: int
     label: str
 
 
-class HopView(BaseModel):
+class HopView(View):
     """One step of a path, and why it may be taken."""
-
-    model_config = ConfigDict(from_attributes=True)
 
     source: int = Field(validation_alias="source_id")
     target: int = Field(validation_alias="target_id")
@@ -92,17 +77,14 @@ class HopView(BaseModel):
     reason: str
 
 
-class BridgeView(BaseModel):
+class BridgeView(View):
     """A path from what was found to what explains it: one place more than hops."""
-
-    model_config = ConfigDict(from_attributes=True)
 
     score: float
     path: list[PlaceView] = Field(validation_alias="places")
     hops: list[HopView]
 
     def text(self) -> str:
-        """The path, a hop a line."""
         steps = [
             f"\n   {hop.type} ({hop.confidence:.2f}, {hop.reason}) -> {place.label} · id {place.id}"
             for hop, place in zip(self.hops, self.path[1:], strict=True)
@@ -124,7 +106,6 @@ class Found(Answer):
     next_cursor: str | None = Field(default=None, description="Asks for the next page; null on the last.")
 
     def text(self, local: LocalTime, *, explain: bool = False, max_tokens: int | None = None) -> str:
-        """An entry a memory with the passage that fits, and the paths; `explain` adds the parts of each score."""
         if not self.memories:
             where = f" in {self.project}; elsewhere was not looked" if self.project else ""
             if self.below_floor:
@@ -134,9 +115,12 @@ class Found(Answer):
             )
 
         def entries(most: int) -> list[str]:
-            lines: list[str] = []
+            lines = [] if self.query.strip() else ["The newest, because no words were given:"]
             for number, memory in enumerate(self.memories, start=1):
                 note = f"score {memory.score:.2f}" if memory.components else ""
+                newer = memory.replaced_by
+                if newer:
+                    note = f"{note} · replaced by {newer.id} on {newer.created_at.astimezone(local.zone):%Y-%m-%d}"
                 repeated = [memory.repeated(local)] if memory.same else []
                 parts = [part.line() for part in memory.components if explain]
                 lines.append(listed([memory.entry(local, f"{number}. ", self.query, note, most), *repeated, *parts]))
@@ -159,14 +143,8 @@ def search(
 ) -> Found:
     """The memories that fit `query` best; a blank query gives the newest.
 
-    Args:
-        tenant: whose memories.
-        query: words or a question.
-        limit: at most so many.
-        narrowed: what to search among; active memories unless it says otherwise.
-        bridges: at most so many paths that explain the first page.
-        cursor: `next_cursor` of the page before, with otherwise the same arguments: what is stored meanwhile does not push in.
-        everything: whether a query that nothing fits is answered with what is nearest, or with nothing.
+    `bridges` bounds the paths that explain the first page. `cursor` is `next_cursor` of the page before, with otherwise the same
+    arguments: what is stored meanwhile does not push in. With `everything` a query that nothing fits is answered with what is nearest.
 
     Raises:
         StoreError: the store's vectors are another embedder's, or it cannot be read.
@@ -204,9 +182,12 @@ def search(
     return Found(
         query=query,
         project=project,
-        memories=tuple(FoundMemory.of(hit) for hit in page),
+        memories=tuple(
+            FoundMemory.of(hit.memory, score=hit.score, components=hit.components, same=hit.same, replaced_by=hit.replaced_by)
+            for hit in page
+        ),
         count=len(page),
-        bridges=tuple(BridgeView.model_validate(path) for path in found.bridges),
+        bridges=tuple(map(BridgeView.model_validate, found.bridges)),
         below_floor=found.below_floor,
         next_cursor=cursors.seen(asked_at, shown) if more else None,
     )

@@ -3,19 +3,15 @@
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict
-
-from memory_assets.operations.answers import Instant, LocalTime, MemoryView
+from memory_assets.operations.answers import Instant, LocalTime, MemoryView, View
 from memory_assets.operations.given import find_memory
 
 if TYPE_CHECKING:
     from memory_assets.tenants import Tenant
 
 
-class RelevanceView(BaseModel):
+class RelevanceView(View):
     """How a memory's relevance came about: the product of five factors, see `memory_assets.graph.relevance`."""
-
-    model_config = ConfigDict(from_attributes=True)
 
     relevance: float
     computed_at: Instant
@@ -31,7 +27,6 @@ class RelevanceView(BaseModel):
     edges: int
 
     def text(self) -> str:
-        """The product, a factor a line."""
         age = max(0.0, (self.computed_at - self.fresh_at).total_seconds() / 86_400)
         unread = max(0.0, (self.computed_at - self.accessed_at).total_seconds() / 86_400)
         factors = (
@@ -51,7 +46,6 @@ class ShownMemory(MemoryView):
     relevance: RelevanceView | None
 
     def text(self, local: LocalTime, *, max_tokens: int | None = None) -> str:
-        """Its text, every field that says something, and how its relevance came about; of a text longer than that its beginning."""
         fields = {
             name: value
             for name, value in self.model_dump(mode="json").items()
@@ -65,7 +59,7 @@ class ShownMemory(MemoryView):
             shown = ", ".join(map(str, value)) if isinstance(value, list) else value
             if shown not in ("", None):
                 lines.append(f"  {name:<14} {shown}")
-        not_scored = "not scored: only active memories are, by `memory run` or `memory consolidate decay`"
+        not_scored = "not scored yet: `memory run` does it" if self.active else "not scored: only active memories are"
         lines.append(f"\n  {'relevance':<14} {self.relevance.text() if self.relevance else not_scored}")
         return "\n".join(lines)
 
@@ -92,4 +86,4 @@ def show(tenant: "Tenant", reference: str | int) -> ShownMemory:
     AccessLog(tenant.folder).record([memory.id], datetime.now(UTC))
     factors = explain(tenant.catalog, memory.id)
     relevance = RelevanceView.model_validate(factors) if factors else None
-    return ShownMemory(**MemoryView.fields_of(memory), relevance=relevance)
+    return ShownMemory.of(memory, relevance=relevance)

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from memory_assets.display import visible
 from memory_assets.ingest.folders import FolderStatus, folder_counts, scan_sources
-from memory_assets.ingest.scans import refusals
+from memory_assets.ingest.scans import DANGLING_HOOKS, refusals
 from memory_assets.models import Refusal, Source, State
 from memory_assets.operations.answers import Answer, LocalTime, counted, listed
 from memory_assets.stores.analyzer_failures import AnalyzerFailures, read_failures
@@ -23,13 +23,12 @@ _GUESSED = r"""
         regexp_extract(metadata, '"guessed": \[[^\]]*\]'), '"(kind|created_at)"', 1)))))
     FROM source_items WHERE contains(metadata, '"guessed": [') GROUP BY path ORDER BY path
 """
-_REMARKS = r"""
+_REMARKS = rf"""
     SELECT unnest(notes) FROM source_scans UNION ALL
     SELECT DISTINCT path || ': ' || regexp_extract(metadata, '"decoding": "([^"]*)"', 1)
     FROM source_items WHERE contains(metadata, '"decoding": "') UNION ALL
     SELECT path || ' points to ' || file || ', which is not there' || if(hook = '', '', ': ' || hook)
-    FROM (SELECT path, hook, regexp_extract(target, '[^/]*$') AS file FROM source_hooks) h
-    WHERE NOT EXISTS (FROM source_files f WHERE f.path = regexp_replace(h.path, '[^/]*$', '') || file)
+    FROM {DANGLING_HOOKS}
     ORDER BY ALL
 """
 _MASKED = r"""
@@ -44,6 +43,8 @@ _UNFINISHED = """
     WHERE f.fault IS NULL AND NOT EXISTS (FROM stored s WHERE s.source_key = e.key AND s.content_hash = e.content_hash)
 """
 
+_UNCONNECTED = "SELECT count(*) FROM stored ANTI JOIN graph_memories USING (id) WHERE state = 'active'"
+
 
 class Status(Answer):
     """Counts of one tenant."""
@@ -55,6 +56,7 @@ class Status(Answer):
     folders: tuple[FolderStatus, ...] = Field(description="Of the sources, by path.")
     entities: int
     edges: int
+    unconnected: int = Field(description="Active memories that the graph does not hold yet.")
     unfinished: int = Field(description="Entries of the last scan that no run has made memories of, because it did not end.")
     refusals: tuple[Refusal, ...]
     guessed: dict[str, tuple[str, ...]] = Field(description="Source file, and what its owner did not state.")
@@ -62,8 +64,7 @@ class Status(Answer):
     masked: dict[str, dict[str, int]] = Field(description="Source file, kind, keys and passwords of it that were masked.")
     chat_model: AnalyzerFailures | None = Field(description="What it has not answered; null where it has, or there is none.")
 
-    def text(self, local: LocalTime, *, refused: bool = False) -> str:  # noqa: ARG002
-        """The counts; or, if asked for, file by file what was refused, passed over or guessed, and what mends it."""
+    def text(self, local: LocalTime, *, refused: bool = False) -> str:
         return listed(self._files() if refused else self._counts())
 
     def _counts(self) -> Iterator[str]:
@@ -74,6 +75,8 @@ class Status(Answer):
         for source, kinds in self.items_by_source.items():
             yield f"  {source:<14}{_named(kinds)}"
         yield f"  graph         {self.entities} entities, {self.edges} edges"
+        if self.unconnected:
+            yield f"                {counted(self.unconnected)} not in it yet; `memory run` connects and scores them"
         if self.unfinished:
             yield f"  last run      did not finish: {self.unfinished} texts wait to become memories; `memory run` goes on"
         if failed := self.chat_model:
@@ -112,10 +115,11 @@ def status(tenant: "Tenant") -> Status:
     Raises:
         StoreError: a store cannot be read.
     """
-    rows = tenant.memories.scan(("state", "kind", "source_key", "content_hash"))
+    rows = tenant.memories.scan(("id", "state", "kind", "source_key", "content_hash"))
     counts = rows.group_by(["state", "kind"]).aggregate([([], "count_all")]).to_pylist()
-    scans, refused = scan_sources(tenant), refusals(tenant.catalog)
-    with tenant.catalog.read() as connection:
+    catalog = tenant.catalog.interactive
+    scans, refused = scan_sources(tenant), refusals(catalog)
+    with catalog.read() as connection:
         items: dict[str, dict[str, int]] = {}
         for source, kind, count in connection.execute(
             "SELECT source, kind, count(*) FROM source_items GROUP BY ALL ORDER BY ALL"
@@ -127,8 +131,9 @@ def status(tenant: "Tenant") -> Status:
         entities, edges = connection.execute(
             "SELECT (SELECT count(*) FROM graph_nodes WHERE kind = 'entity'), (SELECT count(*) FROM graph_edges)"
         ).fetchone() or (0, 0)
-        connection.register("stored", rows.select(["source_key", "content_hash"]))
+        connection.register("stored", rows.select(["id", "state", "source_key", "content_hash"]))
         (unfinished,) = connection.execute(_UNFINISHED).fetchone() or (0,)
+        (unconnected,) = connection.execute(_UNCONNECTED).fetchone() or (0,)
         guessed = {path: tuple(fields) for path, fields in connection.execute(_GUESSED).fetchall()}
         return Status(
             tenant=tenant.name,
@@ -138,6 +143,7 @@ def status(tenant: "Tenant") -> Status:
             folders=tuple(folder_counts(connection, scans, guessed)),
             entities=entities,
             edges=edges,
+            unconnected=unconnected,
             unfinished=unfinished,
             refusals=refused,
             guessed=guessed,

@@ -1,109 +1,137 @@
-"""Remember a text, whole or not at all, and see what it stirs up (seed 001, section 2)."""
+"""Remember a text, whole or not at all, and see what it stirs up."""
 
 import logging
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from memory_assets.errors import MemoryAssetsError
+from memory_assets.errors import InvalidInputError, trace
 from memory_assets.models import NewMemory
 from memory_assets.operations.answers import LocalTime, MemoryView, listed
-from memory_assets.recall.echoes import Echo
+from memory_assets.recall.similar import Echo
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from memory_assets.ingest.direct import Stored
-    from memory_assets.recall.echoes import Echoing
-    from memory_assets.recall.splash import Ripple
     from memory_assets.tenants import Tenant
 
 _log = logging.getLogger(__name__)
 
 
-_HEADINGS = {Echo.REPEATED: "It repeats", Echo.CONTRADICTED: "It may contradict"}
+_CLOCK_DIFFERENCE = timedelta(days=1)
+_TOUCHES = "It touches what is remembered: the same, replaced, or do both hold?"
+_HEADINGS = {Echo.REPEATED: "It repeats", Echo.CONTRADICTED: _TOUCHES, Echo.CHANGED: _TOUCHES, Echo.ALIKE: _TOUCHES}
 
 
-class RippleView(MemoryView):
-    """A memory that the new one stirs up."""
+class RelatedView(MemoryView):
+    """A memory of the splash: related to the new one, and not the same."""
 
     similarity: float = Field(description="How alike the two texts are on the scale of all embedders, between 0.7 and 0.9.")
 
 
 class EchoView(MemoryView):
-    """A memory that the new one repeats, or seems to contradict."""
+    """A memory that the new one repeats, changes or contradicts, or that is very like it."""
 
     echo: Echo
+    evidence: str = Field(default="", description="What differs between the two, for a person.")
     similarity: float = Field(description="How alike the two texts are, above 0.7.")
+
+    @property
+    def why(self) -> str:
+        """What differs, else how alike the two are."""
+        differs = self.evidence if self.echo in (Echo.CHANGED, Echo.CONTRADICTED) else ""
+        return differs or f"similarity {self.similarity:.2f}"
 
 
 class StoredMemory(MemoryView):
     """The memory that was committed; at most three that it calls to mind, and three that say it already or otherwise."""
 
-    splash: list[RippleView]
+    splash: list[RelatedView]
     echoes: list[EchoView]
     masked: list[str] = Field(description="Kinds of keys and passwords that were masked in it.")
 
-    @classmethod
-    def of(cls, stored: "Stored", splash: "Sequence[Ripple]", echoes: "Sequence[Echoing]") -> "StoredMemory":
-        """The answer to a store."""
-        from memory_assets.language.secrets import marks
-
-        ripples = [RippleView(**MemoryView.fields_of(each.memory), similarity=each.similarity) for each in splash]
-        heard = [EchoView(**MemoryView.fields_of(each.memory), echo=each.echo, similarity=each.similarity) for each in echoes]
-        masked = marks(stored.memory.content)
-        return cls(**MemoryView.fields_of(stored.memory), splash=ripples, echoes=heard, masked=masked)
-
     def text(self, local: LocalTime) -> str:
-        """Its id, what was found in it, and what it calls to mind."""
         lines = [f"Stored {self.id}"]
+        if self.updated_at - self.created_at > _CLOCK_DIFFERENCE:
+            lines.append(f"  created   {self.created_at.astimezone(local.zone):%A, %-d %B %Y}")
         if self.masked:
             lines.append(f"  masked    {', '.join(self.masked)}: its place holds the kind alone (MEMORY_SECRETS)")
         entities = [f"{entity.text} ({entity.type})" for entity in self.entities]
         for name, values in (("tags", self.tags), ("entities", entities), ("actions", self.actions)):
             if values:
                 lines.append(f"  {name:<9} {', '.join(values)}")
-        for echo, heading in _HEADINGS.items():
-            heard = [each for each in self.echoes if each.echo is echo]
+        for heading in dict.fromkeys(_HEADINGS.values()):
+            heard = [each for each in self.echoes if _HEADINGS[each.echo] == heading]
             if heard:
                 lines.append(heading)
-                lines += [each.entry(local, "  ", note=f"similarity {each.similarity:.2f}") for each in heard]
-                lines.append(
-                    f"  If it no longer holds: supersede {heard[0].id} {self.id}. To take the new one back: undo {self.id}."
-                )
-        told = {each.id for each in self.echoes}
-        ripples = [ripple for ripple in self.splash if ripple.id not in told]
-        if ripples:
+                lines += [each.entry(local, "  ", note=each.why) for each in heard]
+                first = heard[0].id
+                if heading == _TOUCHES:
+                    lines.append(
+                        f"  The new one replaces it: supersede {first} {self.id}. Both hold: relate {self.id} RELATES_TO {first}."
+                    )
+                lines.append(f"  To take the new one back: undo {self.id}.")
+        echoed = {each.id for each in self.echoes}
+        if related := [each for each in self.splash if each.id not in echoed]:
             lines.append("It calls to mind")
-            lines += [ripple.entry(local, "  ", note=f"similarity {ripple.similarity:.2f}") for ripple in ripples]
+            lines += [each.entry(local, "  ", note=f"similarity {each.similarity:.2f}") for each in related]
         return listed(lines)
 
 
 def store(tenant: "Tenant", given: NewMemory) -> StoredMemory:
-    """Remember one text in one commit.
+    """Remember one text; texts that other threads store in the same tenant at the same time share its commit.
 
     Raises:
+        InvalidInputError: it is of the future.
+        ConflictError: `given` brings an id that is taken by something else.
         ProcessingError: a step failed; the message names it, and nothing was kept.
         StoreError: the commit failed; nothing was kept.
     """
+    if given.created_at and given.created_at > datetime.now(UTC) + _CLOCK_DIFFERENCE:
+        raise InvalidInputError(f"created_at {given.created_at:%Y-%m-%d} lies in the future; give a time up to now.")
+    if given.id is None:
+        return tenant.commits.run(given, partial(_store_batch, tenant))
+    from memory_assets.ingest.direct import store_once
+
+    return _finish(tenant, [store_once(tenant, given)])[0]
+
+
+def _store_batch(tenant: "Tenant", given: "Sequence[NewMemory]") -> list[StoredMemory]:
     from memory_assets.ingest.direct import store_memories
+
+    return _finish(tenant, store_memories(tenant, given))
+
+
+def _finish(tenant: "Tenant", stored: "Sequence[Stored]") -> list[StoredMemory]:
+    """Answer for what was committed. One after the other: side by side they end sooner, and searches wait for both."""
     from memory_assets.learn.briefing import tell_brief
 
-    (stored,) = store_memories(tenant, [given])
-    answer = with_splash(tenant, stored)
-    tenant.memories.upkeep.after_commit()
-    tell_brief(tenant, [stored.memory])
-    return answer
+    answers = [_with_splash(tenant, each) for each in stored]
+    if tenant.on_commit:
+        tenant.on_commit(len(answers))
+    else:
+        tenant.memories.upkeep.after_commit()
+        tell_brief(tenant, [each.memory for each in stored])
+    return answers
 
 
-def with_splash(tenant: "Tenant", stored: "Stored") -> StoredMemory:
+def _with_splash(tenant: "Tenant", stored: "Stored") -> StoredMemory:
     """The answer for a memory that was committed. A splash that cannot be had is empty: nothing must be stored again for it."""
-    from memory_assets.recall.echoes import echoes
-    from memory_assets.recall.splash import alike, splash
+    from memory_assets.language.secrets import marks
+    from memory_assets.recall.similar import echoes, find_neighbours, splash
 
+    related, repeated = [], []
     try:
-        near = alike(tenant.memories, stored.memory, stored.meaning, tenant.embedder.name)
-        return StoredMemory.of(stored, splash(near), echoes(stored.memory, near))
-    except MemoryAssetsError as error:
-        _log.warning("no splash: %s", error)
-        return StoredMemory.of(stored, (), ())
+        near = find_neighbours(tenant.memories, stored.memory, stored.meaning, tenant.embedder.name)
+        related = [RelatedView.of(each.memory, similarity=each.similarity) for each in splash(stored.memory, near)]
+        repeated = [
+            EchoView.of(each.memory, echo=each.echo, evidence=each.evidence, similarity=each.similarity)
+            for each in echoes(stored.memory, near)
+            if each.echo
+        ]
+    except Exception as error:  # noqa: BLE001 - see above
+        _log.warning("no splash: %s", trace(error))
+    return StoredMemory.of(stored.memory, splash=related, echoes=repeated, masked=marks(stored.memory.content))

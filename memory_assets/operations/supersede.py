@@ -2,11 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from memory_assets.errors import ConflictError, InvalidInputError
-from memory_assets.learn.briefing import tell_brief
+from memory_assets.errors import InvalidInputError
 from memory_assets.models import State
 from memory_assets.operations.answers import LocalTime, MemoryView
-from memory_assets.operations.edit import refuse_if_from_file
+from memory_assets.operations.changes import commit_changes, note_change, refuse_if_from_file, refuse_if_superseded
 from memory_assets.operations.given import find_memory
 
 if TYPE_CHECKING:
@@ -16,8 +15,7 @@ if TYPE_CHECKING:
 class SupersededMemory(MemoryView):
     """The memory that is history now."""
 
-    def text(self, local: LocalTime) -> str:  # noqa: ARG002
-        """Both ids."""
+    def text(self, local: LocalTime) -> str:
         return f"Superseded: {self.id} is history, {self.superseded_by} takes its place"
 
 
@@ -36,13 +34,8 @@ def supersede(tenant: "Tenant", old: str | int, new: str | int) -> SupersededMem
     if after.state is not State.ACTIVE:
         raise InvalidInputError(f"The memory {after.id} is {after.state}; only an active one can take another's place.")
     refuse_if_from_file(before)
-    others = set(State) - {State.SUPERSEDED}
-    if not tenant.memories.transition(
-        [before.id], others, State.SUPERSEDED, superseded_by=[after.id], read_at=[before.updated_at]
-    ):
-        raise ConflictError(
-            f"The memory {before.id} is {before.state} or was changed this moment; `memory show {before.id}` tells."
-        )
-    now = find_memory(tenant, before.id)
-    tell_brief(tenant, [now])
+    refuse_if_superseded(tenant, before)
+    superseded = note_change(before, "supersede", after.id, state=State.SUPERSEDED, superseded_by=after.id)
+    # The newer one changes in the same commit, so that of two opposite supersessions at once one is refused.
+    now, _ = commit_changes(tenant, [(before, superseded), (after, note_change(after, "supersede", before.id))])
     return SupersededMemory.model_validate(now)

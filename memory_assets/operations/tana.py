@@ -22,8 +22,7 @@ class ReadWorkspace(Answer):
     skipped: dict[str, str] = Field(description="Nodes that Tana fails on, and how.")
     notes: list[str]
 
-    def text(self, local: LocalTime) -> str:  # noqa: ARG002
-        """What was read, what waits, and what could not be read."""
+    def text(self, local: LocalTime) -> str:
         lines = [f"Read {self.read} nodes of {self.workspace}: {self.nodes} are known, {self.gone} are gone."]
         if self.waiting:
             lines.append(f"{self.waiting} wait to be read; run `memory tana read` again.")
@@ -37,30 +36,21 @@ def read_tana(
 ) -> ReadWorkspace:
     """Bring what is known of the workspace of the settings nearer to what Tana holds.
 
-    Args:
-        tenant: whose catalog receives it.
-        most: nodes to ask for at most; a few thousand unless given.
-        on_progress: told how many nodes are read and how many are to be.
+    `most` bounds the nodes that are asked for, a few thousand unless given. `on_progress` gets (read, planned).
 
     Raises:
         InvalidInputError: Tana is another tenant's.
         TanaError: Tana is away, refuses the token, or it is not clear which workspace is meant.
         StoreError: the catalog cannot be written.
     """
+    from memory_assets.stores.tombstones import Tombstones
     from memory_assets.tana.client import TanaClient
+    from memory_assets.tana.config import resolve_workspace
     from memory_assets.tana.reading import MOST_READ, read_workspace
-    from memory_assets.tana.workspaces import resolve_workspace
 
     tenant.must_own_sources()
     client = TanaClient.open(tenant.settings)
     workspace = resolve_workspace(tenant.settings, client.workspaces())
-    done = read_workspace(tenant.catalog, client, workspace, most=most or MOST_READ, on_progress=on_progress)
-    return ReadWorkspace(
-        workspace=workspace.name,
-        read=done.read,
-        gone=done.gone,
-        nodes=done.nodes,
-        waiting=done.waiting,
-        skipped=done.skipped,
-        notes=done.notes,
-    )
+    erased = Tombstones(tenant.folder)
+    done = read_workspace(tenant.catalog, client, workspace, erased=erased, most=most or MOST_READ, on_progress=on_progress)
+    return ReadWorkspace.of(done, workspace=workspace.name)

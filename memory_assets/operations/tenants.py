@@ -2,11 +2,12 @@
 
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from memory_assets.errors import StoreError
-from memory_assets.operations.answers import Answer, LocalTime, counted, listed
+from memory_assets.operations.answers import Answer, LocalTime, View, counted, listed
 from memory_assets.stores.keys import KeyStore
+from memory_assets.stores.layout import unlisted_files
 from memory_assets.tenants import Tenant, create_tenant, delete_tenant, tenant_names
 
 if TYPE_CHECKING:
@@ -19,23 +20,25 @@ class CreatedTenant(Answer):
     tenant: str
     key: str | None = Field(description="Shown only now; null where none was asked for.")
 
-    def text(self, local: LocalTime) -> str:  # noqa: ARG002
-        """Its name, and the key where there is one."""
+    def text(self, local: LocalTime) -> str:
         return f"Created tenant {self.tenant}" + (f"\nIts key, which is shown only now: {self.key}" if self.key else "")
 
 
-class TenantView(BaseModel):
+class TenantView(View):
     """A tenant, and how much it holds."""
 
     tenant: str
     memories: int | None = Field(description="In whatever state; null where they cannot be read.")
     keys: int = Field(description="Those that open it.")
+    others: list[str] = Field(
+        description="Files in its folder that are not the program's; `memory tenant delete` removes them too."
+    )
     fault: str = Field(description="What keeps its memories from being read; empty where nothing does.")
 
     def text(self) -> str:
-        """One line."""
         holds = self.fault if self.memories is None else counted(self.memories)
-        return f"{self.tenant:<24} {holds}, {counted(self.keys, 'key', 'keys')}"
+        others = f", {counted(len(self.others), 'file', 'files')} of others ({', '.join(self.others[:3])})" if self.others else ""
+        return f"{self.tenant:<24} {holds}, {counted(self.keys, 'key', 'keys')}{others}"
 
 
 class Tenants(Answer):
@@ -43,8 +46,7 @@ class Tenants(Answer):
 
     tenants: tuple[TenantView, ...]
 
-    def text(self, local: LocalTime) -> str:  # noqa: ARG002
-        """A line a tenant."""
+    def text(self, local: LocalTime) -> str:
         return listed(each.text() for each in self.tenants) or "There is no tenant yet; `memory tenant create NAME` makes one."
 
 
@@ -54,10 +56,9 @@ class DeletedTenant(Answer):
     tenant: str
     deleted_memories: int | None = Field(description="Null where they could not be counted.")
 
-    def text(self, local: LocalTime) -> str:  # noqa: ARG002
-        """Its name, and how much went with it."""
-        held = "" if self.deleted_memories is None else f" with {counted(self.deleted_memories)}"
-        return f"Deleted tenant {self.tenant}{held}"
+    def text(self, local: LocalTime) -> str:
+        contents = "" if self.deleted_memories is None else f" with {counted(self.deleted_memories)}"
+        return f"Deleted tenant {self.tenant}{contents}"
 
 
 def create(tenant: Tenant, *, with_key: bool = False) -> CreatedTenant:
@@ -83,16 +84,19 @@ def look_at(tenant: Tenant) -> TenantView:
     except StoreError as error:
         memories, fault = None, str(error)
     keys = sum(key.active for key in KeyStore(tenant.folder).list())
-    return TenantView(tenant=tenant.name, memories=memories, keys=keys, fault=fault)
+    return TenantView(tenant=tenant.name, memories=memories, keys=keys, others=unlisted_files(tenant.folder), fault=fault)
 
 
 def delete(tenant: Tenant) -> DeletedTenant:
-    """Delete a tenant with its memories and keys, damaged or not. Only a backup brings it back.
+    """Delete a tenant with its memories, its keys and Dagster's records of it, damaged or not. Only a backup brings it back.
 
     Raises:
         NotFoundError: it does not exist.
         StoreError: it cannot be removed.
     """
+    from memory_assets.defs.runner import forget_everywhere
+
     memories = look_at(tenant).memories
     delete_tenant(tenant)
+    forget_everywhere(tenant.settings, tenant.name)
     return DeletedTenant(tenant=tenant.name, deleted_memories=memories)

@@ -1,16 +1,25 @@
-"""Take back what was last done to a memory: that it was stored, edited, superseded or forgotten."""
+"""Take back the last change of a memory, once: that it was stored, edited, superseded, tagged, related, forgotten or restored."""
 
 from typing import TYPE_CHECKING
 
 from memory_assets.errors import ConflictError
-from memory_assets.learn.briefing import tell_brief
 from memory_assets.models import Memory, State
 from memory_assets.operations.answers import Answer, LocalTime, MemoryView, counted
-from memory_assets.operations.edit import REVISES, refuse_if_from_file
+from memory_assets.operations.changes import (
+    REVISES,
+    commit_changes,
+    last_change,
+    note_change,
+    refuse_if_from_file,
+    refuse_if_replaced,
+)
 from memory_assets.operations.given import find_memory
+from memory_assets.operations.relate import last_done, withdraw
 
 if TYPE_CHECKING:
     from memory_assets.tenants import Tenant
+
+_UNDONE = "undo"
 
 
 class Undone(Answer):
@@ -19,55 +28,86 @@ class Undone(Answer):
     memories: tuple[MemoryView, ...]
     count: int
 
-    def text(self, local: LocalTime) -> str:  # noqa: ARG002
-        """A line a memory."""
-        lines = [f"  {'in recall again' if each.active else each.state}: {each.name} · id {each.id}" for each in self.memories]
+    def text(self, local: LocalTime) -> str:
+        if not self.count:
+            return "Nothing was changed: the last change is taken back already."
+        lines = [f"  {'in recall' if each.active else each.state}: {each.name} · id {each.id}" for each in self.memories]
         return "\n".join([f"Undone, {counted(self.count)} changed", *lines])
 
 
 def undo(tenant: "Tenant", reference: str | int) -> Undone:
-    """Take back what was last done to the memory of this id; text may be the first digits of it.
+    """Take back the last change of the memory of this id; text may be the first digits of it.
 
-    What was forgotten or archived is in recall again. Of an edit or a supersession, named by either of its two memories, the older
-    one is in recall again, and the text that an edit wrote is forgotten. What nothing was done to since it was stored is
-    forgotten.
+    An edit or a supersession may be named by either of its two memories: the older one is in recall again, and the text that an edit
+    wrote is forgotten. A memory that nothing was done to since it was stored is forgotten. A change that was taken back already stays
+    so, so that an undo that was killed can be run again.
 
     Raises:
         NotFoundError: there is none.
-        ConflictError: a file says it, or what took its place was itself replaced; nothing was changed.
-        StoreError: a commit failed; what was changed before stays, and undoing again goes on.
+        ConflictError: a file says it, or another version holds now; nothing was changed.
+        StoreError: a commit failed; undoing again goes on.
     """
     memory = find_memory(tenant, reference)
-    if memory.state in (State.FORGOTTEN, State.ARCHIVED):
-        return _moved(tenant, [memory], State.ACTIVE)
+    did, before = last_done(tenant, memory)
+    changes = _changes_back(tenant, memory, did, before)
+    changed = commit_changes(tenant, changes) if changes else []
+    relation = before if did in ("relate", _UNDONE) else None
+    if relation:
+        withdraw(tenant, relation)
+    return Undone(memories=tuple(map(MemoryView.model_validate, changed)), count=len(changed))
+
+
+def _changes_back(tenant: "Tenant", memory: Memory, did: str, before: object) -> list[tuple[Memory, Memory]]:
+    """Each memory that is to change, as it is and as it was before the last change."""
+    if did == _UNDONE:
+        return []
+    if did == "relate" and isinstance(before, dict):
+        ends = tenant.memories.get([before["source_id"], before["target_id"]])
+        same = [each for each in ends if last_change(each)[0] == "relate" and last_change(each)[1]["id"] == before["id"]]
+        return [(each, note_change(each, _UNDONE, before)) for each in same]
+    if did == "tag" and isinstance(before, list):
+        return [(memory, note_change(memory, _UNDONE, tags=tuple(before)))]
+    if did == "store" and isinstance(before, dict):
+        return [(memory, note_change(_without_occasion(memory, before), _UNDONE))]
     if memory.state is State.SUPERSEDED and memory.superseded_by is not None:
         newer = find_memory(tenant, memory.superseded_by)
         if newer.state is State.SUPERSEDED:
-            raise ConflictError(f"What took the place of {memory.id} was replaced too; undo {newer.id} first.")
-        return _reverted(tenant, newer, [memory])
+            raise ConflictError(f"The memory {newer.id}, which took the place of {memory.id}, was replaced too; undo that first.")
+        return _take_back_version(newer, [memory])
+    if memory.state is not State.ACTIVE:
+        was = State(str(before)) if did == "forget" else State.ACTIVE
+        if was is State.ACTIVE:
+            refuse_if_replaced(tenant, memory)
+        return [(memory, note_change(memory, _UNDONE, state=was))]
+    if did == "restore":
+        return [(memory, note_change(memory, _UNDONE, state=State(str(before))))]
     where = f"superseded_by = {memory.id} AND state = '{State.SUPERSEDED}'"
     older = tenant.memories.get(tenant.memories.scan(("id",), where)["id"].to_pylist())
+    if did == "supersede":
+        older = [each for each in older if each.id == before]
     refuse_if_from_file(memory)
-    return _reverted(tenant, memory, older) if older else _moved(tenant, [memory], State.FORGOTTEN)
+    if older:
+        return _take_back_version(memory, older)
+    return [(memory, note_change(memory, _UNDONE, state=State.FORGOTTEN))]
 
 
-def _reverted(tenant: "Tenant", newer: Memory, older: list[Memory]) -> Undone:
+def _take_back_version(newer: Memory, older: list[Memory]) -> list[tuple[Memory, Memory]]:
     for each in older:
         refuse_if_from_file(each)
-    changed = _moved(tenant, older, State.ACTIVE)
-    if newer.state is State.ACTIVE and newer.metadata.get(REVISES) in {each.id for each in older}:
-        changed_too = _moved(tenant, [newer], State.FORGOTTEN)
-        return Undone(memories=(*changed.memories, *changed_too.memories), count=changed.count + changed_too.count)
-    return changed
+    changes = [(each, note_change(each, _UNDONE, state=State.ACTIVE, superseded_by=None)) for each in older]
+    ids = {each.id for each in older}
+    if newer.state is State.ACTIVE and newer.metadata.get(REVISES) in ids:
+        changes.append((newer, note_change(newer, _UNDONE, state=State.FORGOTTEN)))
+    elif last_change(newer)[0] == "supersede" and last_change(newer)[1] in ids:
+        changes.append((newer, note_change(newer, _UNDONE)))
+    return changes
 
 
-def _moved(tenant: "Tenant", memories: list[Memory], state: State) -> Undone:
-    ids = [each.id for each in memories]
-    superseded_by = None if state is State.FORGOTTEN else [None] * len(ids)
-    read_at = [each.updated_at for each in memories]
-    moved = tenant.memories.transition(ids, set(State) - {state}, state, superseded_by=superseded_by, read_at=read_at)
-    if len(moved) < len(ids):
-        raise ConflictError(f"The memory {ids[0]} was changed this moment; `memory show {ids[0]}` tells.")
-    now = tenant.memories.get(ids)
-    tell_brief(tenant, now)
-    return Undone(memories=tuple(map(MemoryView.model_validate, now)), count=len(ids))
+def _without_occasion(memory: Memory, before: dict[str, object]) -> Memory:
+    """A memory as it was before its text was stored again."""
+    from dataclasses import replace
+
+    metadata = {key: value for key, value in memory.metadata.items() if key != "occasions"}
+    if before["occasions"]:
+        metadata["occasions"] = before["occasions"]
+    return replace(memory, metadata=metadata, tags=tuple(before["tags"]), importance=before["importance"])  # type: ignore[arg-type]

@@ -104,13 +104,7 @@ def find_bridges(
 ) -> list[Bridge]:
     """The paths that explain a search's hits, best first.
 
-    Args:
-        store: the tenant's memories.
-        view: the graph that is walked.
-        scores: search score by memory id, of all that was judged.
-        limit: at most so many paths.
-        depth: at most so many hops a path.
-        states: memories in other states are not passed through.
+    `scores` are those of all that was judged, by memory id. A path has at most `depth` hops and passes no memory in another of `states`.
     """
     if view.graph.empty or not scores or not limit or not len(view.timeline):
         return []

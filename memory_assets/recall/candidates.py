@@ -20,8 +20,8 @@ FEWEST = 100
 _OVERFETCH = 5
 _AS_ASKED = 0.5
 """Weight of a question as it is beside the same in the first person of whom it names."""
-WISH_RANKS = (4, 6, 8)
-"""The wishes nearest to a request come no later than at these places, the nearest first."""
+PREFERENCE_RANKS = (4, 6, 8)
+"""The preferences nearest to a request come no later than at these places, the nearest first."""
 
 
 @dataclass(slots=True)
@@ -37,8 +37,8 @@ class Candidates:
     """Indexed text; empty where neither index found the memory."""
     tags: list[tuple[str, ...]]
     """None where the text did not match."""
-    wish: "npt.NDArray[np.float64]"
-    """Cosine of a wish that the request may fall under; NaN for every other memory."""
+    preference: "npt.NDArray[np.float64]"
+    """Cosine of a preference that may apply to the request; NaN for every other memory."""
     row_ids: "npt.NDArray[np.int64]"
     """Where LanceDB keeps the row; -1 where that is not known."""
     vector: "npt.NDArray[np.float32]"
@@ -69,7 +69,7 @@ class Candidates:
             np.concatenate([self.bm25, unknown])[order],
             [texts[place] for place in order],
             [tags[place] for place in order],
-            np.concatenate([self.wish, unknown])[order],
+            np.concatenate([self.preference, unknown])[order],
             np.concatenate([self.row_ids, row_ids])[order],
             self.vector,
         )
@@ -90,16 +90,10 @@ def gather(
 ) -> Candidates:
     """Ask the vector index and the full-text index; within the time that the question names, both once more.
 
-    A request is also compared with the wishes. On disk they are asked at the same time; in memory they answer sooner than a thread would
-    begin.
+    A request is also compared with the preferences. On disk both indices are asked at the same time; in memory they answer sooner
+    than a thread would begin.
 
-    Args:
-        store: what is searched.
-        embedder: what made its vectors.
-        question: what is asked.
-        own: the question as those whom it names would ask it; its text where it names nobody.
-        limit: of hits.
-        filters: what is searched among.
+    `own` is the question as those whom it names would ask it; its text where it names nobody.
 
     Raises:
         StoreError: the store's vectors are another embedder's, or it cannot be read.
@@ -114,9 +108,10 @@ def gather(
     vector = _meaning(embedder, question.text, own)
     by_meaning = [store.nearest(vector, embedder.name, wanted, scope, ("indexed_text",)) for scope in scopes]
     by_words = [found.result() for found in waiting] or [look_up(scope) for scope in scopes]
-    if question.is_request and store.knows_wishes:
-        wishes = store.nearest(vector, embedder.name, len(WISH_RANKS), replace(filters, wishes=True), ("indexed_text",))
-        by_meaning.append(wishes.rename_columns({"similarity": "wish"}))
+    if question.is_request and store.knows_preferences:
+        scope = replace(filters, preferences=True)
+        preferences = store.nearest(vector, embedder.name, len(PREFERENCE_RANKS), scope, ("indexed_text",))
+        by_meaning.append(preferences.rename_columns({"similarity": "preference"}))
     return _joined(by_meaning, by_words, vector)
 
 
@@ -153,8 +148,8 @@ def _joined(by_meaning: list[pa.Table], by_words: list[pa.Table], vector: "npt.N
             found.texts[place] = text
         if "similarity" in table.column_names:
             found.cosine[places] = table["similarity"].to_numpy()
-        elif "wish" in table.column_names:
-            found.wish[places] = table["wish"].to_numpy()
+        elif "preference" in table.column_names:
+            found.preference[places] = table["preference"].to_numpy()
         else:
             found.bm25[places] = table["score"].to_numpy()
             for place, tags in zip(places.tolist(), table["tags"].to_pylist(), strict=True):

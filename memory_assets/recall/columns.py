@@ -1,10 +1,13 @@
 """Columns that grow at their end, and codes for names that repeat."""
 
 from collections.abc import Collection, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+
+from memory_assets.language.words import fold, pieces, words
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -57,6 +60,17 @@ class Codes:
         self.names: list[str] = []
         self._of: dict[str, int] = {}
         self._folded: set[str] = set()
+        self._called: set[str] = set()
+        self._read = 0
+        """Names whose words are in `_called`."""
+
+    @property
+    def called(self) -> set[str]:
+        """The words of all names by which their bearers are called; only new names are read."""
+        new = self.names[self._read :]
+        self._called.update(*map(name_words, new))
+        self._read += len(new)
+        return self._called
 
     def has_any(self, folded: Collection[str]) -> bool:
         """Whether one of some lower-case names has a code, however it was written."""
@@ -74,3 +88,9 @@ class Codes:
             self.names.append(name)
             self._folded.add(name.lower())
         return code
+
+
+@lru_cache(maxsize=4_096)
+def name_words(name: str) -> frozenset[str]:
+    """The words by which the bearer of a name is called; of a name without spaces every two characters."""
+    return frozenset({word for word in words(fold(name)) if len(word) > 2} | {piece for piece in pieces(name) if len(piece) > 1})

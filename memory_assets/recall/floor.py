@@ -1,6 +1,6 @@
 """The floor: whether anything that is remembered fits a question at all.
 
-The best of what does not fit is still a list. So where no memory has the words of a question and none says anything near it, the
+A ranking always has a best entry, even if none fits. If no memory has the words of a question and none is near it in meaning, the
 answer is that nothing relevant is remembered. `benchmarks/search_floor.py` counts the answers that this hides, which must be none, and
 the questions about nothing in a store that it turns away.
 """
@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from memory_assets.language.embedders.calibration import scale_of
 from memory_assets.language.embedders.context import meanings_of
-from memory_assets.recall.speakers import names_somebody
-from memory_assets.stores.writing import is_unspaced
+from memory_assets.language.words import is_unspaced
 
 if TYPE_CHECKING:
     from memory_assets.language.embedders import Embedder
@@ -34,14 +33,8 @@ def anything_fits(
     A time or an author that the question names fits by itself, and so does everything where it has no telling words, where
     similarities do not tell the foreign from the known, and where the question is in another script than some of what is remembered.
 
-    Args:
-        question: what is asked.
-        said: largest share of its words' idf mass that a candidate has.
-        view: of the tenant that is asked.
-        store: its memories.
-        embedder: what made their vectors.
-        filters: what is searched.
-        least: similarity to the question, on the common scale, from which what a memory says may be an answer.
+    `said` is the largest share of its words' idf mass that a candidate has; `least` is the similarity to the question, on the common
+    scale, from which what a memory says may be an answer.
 
     Raises:
         StoreError: the store's vectors are another embedder's, or it cannot be read.
@@ -52,7 +45,11 @@ def anything_fits(
     if view.terms.unspaced >= _OTHER_SCRIPT and not is_unspaced(question.text):
         return True
     scale = scale_of(embedder.name, store.columns.scale)
-    if not scale.tells_the_foreign or store.columns.meaning is None or names_somebody(question, view.timeline.authors):
+    if (
+        not scale.tells_the_foreign
+        or store.columns.meaning is None
+        or not question.spoken.isdisjoint(view.timeline.authors.called)
+    ):
         return True
     nearest = store.alike(meanings_of(embedder, [question.text])[0], 1, filters)["similarity"].to_numpy()
     return len(nearest) > 0 and float(scale.similarity(nearest)[0]) >= least

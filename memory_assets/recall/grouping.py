@@ -103,10 +103,7 @@ class Grouping:
     def beside(self, keys: "Keys", rows: "Rows", step: int) -> "Rows":
         """The row `step` places behind each row, or before it if negative, among those of its key; -1 where there is none.
 
-        Args:
-            keys: the key of each of `rows`.
-            rows: rows that the keys have.
-            step: not 0.
+        Each of `rows` has the key at its place in `keys`; `step` is not 0.
         """
         found = np.full(len(rows), -1, np.intp)
         if len(self._base.rows):

@@ -4,12 +4,14 @@ Two memories say the same where one author wrote the same words in the same orde
 more. Case, marks, articles and "is" make no difference; a number, a negation or a condition does, and so does any exchanged word.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from memory_assets.recall.question import words
+from memory_assets.language.english import word_set
+from memory_assets.language.words import words
 
 if TYPE_CHECKING:
     from memory_assets.models import Memory
@@ -22,11 +24,6 @@ _COMPARED = 100
 """The best of a list to which the others are compared, so that a long list costs no square of its length."""
 _FEWEST = 4
 """Words from which a text may say the same as one that says more."""
-_EMPTY = frozenset("a an the is are that also just very really quite rather please so well there".split())  # noqa: SIM905
-_DECIDING = frozenset(
-    "not no never nor none without cannot longer except unless only until if but instead was were used off out before after".split()  # noqa: SIM905
-)
-"""Words that may not be among those that one text has more."""
 
 
 @dataclass(slots=True)
@@ -71,11 +68,11 @@ class Distinct:
             return True
         if len(longer.content) > _LONGEST or len(shorter.content) < _SHARE / 2 * len(longer.content):
             return False
-        return _says(self._told(longer), self._told(shorter)) or _says(self._told(shorter), self._told(longer))
+        return _says(self._words_of(longer), self._words_of(shorter)) or _says(self._words_of(shorter), self._words_of(longer))
 
-    def _told(self, memory: "Memory") -> list[str]:
+    def _words_of(self, memory: "Memory") -> list[str]:
         if memory.id not in self._words:
-            self._words[memory.id] = [word for word in words(memory.content) if word not in _EMPTY]
+            self._words[memory.id] = [word for word in words(memory.content) if word not in word_set("repetitions.empty")]
         return self._words[memory.id]
 
 
@@ -85,11 +82,9 @@ def _says(more: list[str], less: list[str]) -> bool:
         return bool(more)
     if len(less) < max(_FEWEST, _SHARE * len(more)) or len(less) >= len(more):
         return False
-    left, extra = iter(less), []
-    wanted = next(left)
-    for word in more:
-        if word == wanted:
-            wanted = next(left, None)
-        else:
-            extra.append(word)
-    return wanted is None and not any(word in _DECIDING or "n't" in word or any(map(str.isdigit, word)) for word in extra)
+    rest = iter(more)
+    if not all(word in rest for word in less):
+        return False
+    extra = Counter(more) - Counter(less)
+    deciding = word_set("repetitions.deciding")
+    return not any(word in deciding or "n't" in word or any(map(str.isdigit, word)) for word in extra)

@@ -1,4 +1,4 @@
-"""The eight components of a score (seed 003, section 3), each within 0..1, and how they add up.
+"""The score of each candidate: eight components (seed 003, section 3), each within 0..1, and how they add up.
 
     score = sum(weight * value) / sum(weight of the components that speak)
 
@@ -6,38 +6,59 @@ A component that has nothing to say about a question (no time in it, none of the
 sum for all candidates alike, so that it neither drags nor lifts anybody. Three components judge the text itself; their weighted mean
 is the *match*:
 
-    vector      cosine similarity, min-max scaled among the nearest
-    keyword     BM25 relative to the best, times the largest content value: where no text says much of what was
-                asked, the words that happen to occur count for little, and meaning decides
+    vector      cosine similarity, min-max scaled among the nearest; a reply has a share of that of the turn before it
+    keyword     BM25 relative to the best, times the largest content value: if no text says much of the question, the words that
+                happen to occur count for little, and meaning decides
     content     share of the question's idf mass whose exact words occur in the text
 
 The other five cannot make a memory relevant that does not match at all, because each is scaled by the match of the memory itself
 or of the memories it stands next to:
 
-    relation    support from the graph: neighbours in the session, typed edges and shared entities pass on a part of
-                the match of the memories they lead to; who and what the question names counts too
+    relation    support from the graph, see `memory_assets.recall.support`
     temporal    1 within the time that the question names, less with distance
     tag         idf share of the tags that the question names; it lifts, it never gates
     importance  as stored
     recency     exp(-days / 30)
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from memory_assets.language.english import word_set
+from memory_assets.language.words import fold, pieces
+from memory_assets.models import ASSISTANTS
+from memory_assets.recall.speakers import by_authors, by_the_other_side
+from memory_assets.recall.support import Support, support
+
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from memory_assets.recall.candidates import Candidates
+    from memory_assets.recall.question import Question
+    from memory_assets.recall.view import View
     from memory_assets.settings import Settings
 
+    Values = npt.NDArray[np.float64]
+    Rows = npt.NDArray[np.intp]
+
 OTHER_SIDE = 0.5
-"""What is left of every component where the assistant said it and the question is about the user, or the other way round."""
+"""What is left of every component if the assistant said it and the question is about the user, or the other way round."""
 ASKING = 0.7
 """What is left of every component of a short text that asks something: it resembles the question, and the answer stands elsewhere."""
-RECENCY_DAYS = 30.0
-"""Days after which recency has fallen to 1/e."""
+AFTER_STATEMENT, AFTER_QUESTION = 0.3, 0.6
+"""Share of the similarity of the turn before that somebody else's reply takes on. An assistant's reply is long enough by itself."""
+NARROWEST = 0.05
+"""Cosine similarities that lie closer together than this are not stretched to the whole of 0..1. Models spread differently: with
+bge-small .03 to .12 lie between the best and the hundredth; in a store of a few memories less than .05 says nothing."""
+_RECENCY_DAYS = 30.0
+_SHORT = 160
+"""Characters, with heading, up to which a text that ends with a question says little else."""
+_QUESTION_MARKS = ("?", "？", "؟")
+_DAY = 86_400_000_000
+"""Microseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +77,93 @@ class Weights:
     @classmethod
     def of(cls, settings: "Settings") -> "Weights":
         """The weights of the settings."""
-        return cls(**{field.name: getattr(settings, f"weight_{field.name}") for field in fields(cls)})
+        return cls(**{each.name: getattr(settings, f"weight_{each.name}") for each in fields(cls)})
 
 
-NARROWEST = 0.05
-"""Cosine similarities that lie closer together than this are not stretched to the whole of 0..1. Models spread differently: with
-bge-small .03 to .12 lie between the best and the hundredth; in a store of a few memories less than .05 says nothing."""
+@dataclass(slots=True)
+class Scores:
+    """Scores of the candidates and the parts they consist of."""
+
+    values: "Values"
+    parts: "list[tuple[str, float, Values, Values]]"
+    """Name, effective weight, raw measure and value within 0..1 of each component that speaks."""
+    support: Support
+    coverage: float
+    """Largest share of the question's idf mass whose exact words a candidate has."""
+    notes: dict[str, str] = field(default_factory=dict)
+
+    def reason(self, name: str, place: int) -> str:
+        """For a person: what a component of one candidate rests on."""
+        return self.support.reason(place) if name == "relation" else self.notes.get(name, "")
 
 
-def scaled_cosine(cosine: "npt.NDArray[np.float64]") -> "npt.NDArray[np.float64]":
+def score(question: "Question", found: "Candidates", view: "View", weights: Weights, now: datetime) -> Scores:
+    """Score candidates for a question as of `now`."""
+    rows = view.timeline.rows(found.ids)
+    known = rows >= 0
+    coverage = _coverage(question, found, view)
+    cosine = with_turn_before(found, rows, view)
+    parts: list[tuple[str, float, Values, Values]] = [
+        ("vector", weights.vector, cosine, scaled_cosine(cosine)),
+        ("keyword", weights.keyword, found.bm25, trust_in_words(coverage) * scaled_bm25(found.bm25)),
+        ("content", weights.content, coverage, coverage),
+    ]
+    textual = sum(weight for _, weight, _, _ in parts)
+    match = sum((weight * value for _, weight, _, value in parts), np.zeros(len(found))) / (textual or 1.0)
+    backing = support(question, found, rows, match, view)
+    if backing.value.any():
+        parts.append(("relation", weights.relation, backing.value, backing.value))
+    created = np.where(known, view.timeline.created[rows] if len(view.timeline) else 0, 0)
+    notes = {}
+    if question.interval:
+        start, end = (_microseconds(bound) for bound in (question.interval.start, question.interval.end))
+        near = np.where(known, closeness(created, start, end), 0.0)
+        if (near >= 1.0).any():
+            parts.append(("temporal", weights.temporal, near, near * (0.5 + 0.5 * match)))
+            notes["temporal"] = f"{question.interval.start:%Y-%m-%d} to {question.interval.end:%Y-%m-%d}"
+    tagged = _tagged(question, found, view)
+    if tagged.any():
+        parts.append(("tag", weights.tag, tagged, tagged * match))
+    importance = np.where(known, view.timeline.importance[rows] if len(view.timeline) else 0.5, 0.5)
+    if len(found) and importance.min() != importance.max():
+        parts.append(("importance", weights.importance, importance, importance * match))
+    fresh = np.where(known, recency(created, _microseconds(now)), 1.0)
+    if fresh.max(initial=0.0) > 0.01:
+        parts.append(("recency", weights.recency, fresh, fresh * match))
+    total = sum(weight for _, weight, _, _ in parts) or 1.0
+    kept = np.where(by_the_other_side(question, rows, view), OTHER_SIDE, 1.0) * np.where(_asking(question, found), ASKING, 1.0)
+    parts = [(name, weight / total, raw, kept * value) for name, weight, raw, value in parts if weight]
+    values = sum((weight * value for _, weight, _, value in parts), np.zeros(len(found)))
+    return Scores(values, parts, backing, float(coverage.max(initial=0.0)), notes)
+
+
+def with_turn_before(found: "Candidates", rows: "Rows", view: "View") -> "Values":
+    """Cosines of the candidates; a reply's is higher by how much the turn before it is nearer to the question than the last candidate.
+
+    "Not before April" says little by itself. A reply that the vector index did not find counts from the cosine of the last that it
+    found, and stays NaN if the turn before was not found either.
+    """
+    known = ~np.isnan(found.cosine)
+    if not known.any() or not len(view.timeline):
+        return found.cosine
+    last = found.cosine[known].min()
+    before = view.timeline.neighbour(rows, -1)
+    places = np.where(before >= 0, found.places(view.timeline.memory[before]), -1)
+    author, author_before = view.timeline.author[rows], view.timeline.author[before]
+    replies = (rows >= 0) & (places >= 0) & known[places] & (author >= 0) & (author_before >= 0) & (author != author_before)
+    replies &= ~by_authors(lambda name: name.lower() in ASSISTANTS, rows, view)
+    asks = np.array([any(mark in text for mark in _QUESTION_MARKS) for text in found.texts])
+    share = np.where(asks[places], AFTER_QUESTION, AFTER_STATEMENT)
+    gained = np.where(replies, share * (found.cosine[places] - last), 0.0)
+    return np.where(known, found.cosine, np.where(gained > 0, last, np.nan)) + gained
+
+
+def trust_in_words(coverage: "Values") -> float:
+    """How much full text can be trusted with a question: the largest content value among the candidates."""
+    return float(coverage.max(initial=0.0))
+
+
+def scaled_cosine(cosine: "Values") -> "Values":
     """Min-max scaled to 0..1, NaN to 0; the lowest keeps a little, so that being found at all counts."""
     known = cosine[~np.isnan(cosine)]
     if not len(known):
@@ -73,28 +172,55 @@ def scaled_cosine(cosine: "npt.NDArray[np.float64]") -> "npt.NDArray[np.float64]
     return np.nan_to_num(1.0 - 0.95 * (known.max() - cosine) / span, nan=0.0)
 
 
-def scaled_bm25(bm25: "npt.NDArray[np.float64]") -> "npt.NDArray[np.float64]":
+def scaled_bm25(bm25: "Values") -> "Values":
     """Relative to the best, NaN to 0."""
-    known = bm25[~np.isnan(bm25)]
-    best = float(known.max(initial=0.0))
+    best = float(bm25[~np.isnan(bm25)].max(initial=0.0))
     return np.nan_to_num(bm25 / best, nan=0.0) if best else np.zeros_like(bm25)
 
 
-def trust_in_words(coverage: "npt.NDArray[np.float64]") -> float:
-    """How much full text can be trusted with a question: the largest content value among the candidates."""
-    return float(coverage.max(initial=0.0))
-
-
-def closeness(created: "npt.NDArray[np.int64]", start: int, end: int) -> "npt.NDArray[np.float64]":
-    """1 for times within start..end, falling with the distance to it in units of its length (at least a day).
-
-    All three are microseconds since 1970.
-    """
+def closeness(created: "npt.NDArray[np.int64]", start: int, end: int) -> "Values":
+    """1 for times within start..end, falling with the distance to it in units of its length (at least a day); microseconds."""
     distance = np.maximum(0, np.maximum(start - created, created - (end - 1)))
-    return np.exp(-distance / max(end - start, 86_400_000_000))
+    return np.exp(-distance / max(end - start, _DAY))
 
 
-def recency(created: "npt.NDArray[np.int64]", now: int) -> "npt.NDArray[np.float64]":
+def recency(created: "npt.NDArray[np.int64]", now: int) -> "Values":
     """exp(-days / 30) of the age; both times are microseconds since 1970."""
-    days = np.maximum(0, now - created) / 86_400_000_000
-    return np.exp(-days / RECENCY_DAYS)
+    return np.exp(-np.maximum(0, now - created) / _DAY / _RECENCY_DAYS)
+
+
+def _coverage(question: "Question", found: "Candidates", view: "View") -> "Values":
+    """Share of the question's idf mass whose exact words occur in the text of each candidate that full text found."""
+    idf = {term: view.terms.idf(term) for term in question.terms}
+    total = sum(idf.values())
+    if not total:
+        return np.zeros(len(found))
+    held = [
+        sum(map(idf.__getitem__, question.terms_in(text))) if is_matched else 0.0
+        for text, is_matched in zip(found.texts, (~np.isnan(found.bm25)).tolist(), strict=True)
+    ]
+    return np.array(held) / total
+
+
+def _asking(question: "Question", found: "Candidates") -> "npt.NDArray[np.bool_]":
+    """Which candidates are short and end with a question mark; none if the question is about what was asked."""
+    if not word_set("question.about_asking").isdisjoint(question.terms):
+        return np.zeros(len(found), bool)
+    return np.array([len(text) <= _SHORT and text.endswith(_QUESTION_MARKS) for text in found.texts], bool)
+
+
+def _tagged(question: "Question", found: "Candidates", view: "View") -> "Values":
+    """Share of the idf mass of the tags that the question names, among all that candidates have."""
+    named: dict[str, float] = {}
+    for tag in {tag for tags in found.tags for tag in tags}:
+        parts = pieces(tag) or [part for part in fold(tag).replace("_", "-").split("-") if part]
+        if parts and set(question.terms).issuperset(parts):
+            named[tag] = sum(view.terms.idf(part) for part in parts)
+    if not named:
+        return np.zeros(len(found))
+    total = sum(named.values())
+    return np.array([sum(named.get(tag, 0.0) for tag in set(tags)) / total for tags in found.tags])
+
+
+def _microseconds(moment: datetime) -> int:
+    return int(moment.timestamp() * 1_000_000)

@@ -5,21 +5,19 @@ eight components of `memory_assets.recall.scoring`; what is needed for that besi
 (`memory_assets.recall.view`), so that a search costs two index look-ups and one reading of the winners.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from memory_assets.models import Memory, State
 from memory_assets.recall.bridges import DEPTH, Bridge, find_bridges
-from memory_assets.recall.candidates import WISH_RANKS, Candidates, gather
+from memory_assets.recall.candidates import PREFERENCE_RANKS, Candidates, gather
 from memory_assets.recall.floor import anything_fits
-from memory_assets.recall.judgement import Judgement, judge
 from memory_assets.recall.question import Question, understand
 from memory_assets.recall.repeats import Distinct
-from memory_assets.recall.scoring import Weights
-from memory_assets.recall.speakers import in_first_person
+from memory_assets.recall.scoring import Scores, Weights, score
 from memory_assets.recall.view import View, current_view
 from memory_assets.stores.memories import Filters, MemoryStore
 
@@ -65,38 +63,13 @@ class Hit:
     components: tuple[Component, ...]
     same: tuple[Memory, ...] = ()
     """Further memories that say the same, best first; they are no hits of their own."""
+    replaced_by: Memory | None = None
+    """The hit that says what holds instead, if this one is outdated."""
 
 
-def search(
-    tenant: "Tenant",
-    query: str,
-    *,
-    limit: int = 10,
-    filters: Filters | None = None,
-    weights: Weights | None = None,
-    now: datetime | None = None,
-) -> list[Hit]:
-    """The memories that fit `query` best, best first; a blank query gives the newest ones.
-
-    Of a fact that has changed, the newest version comes first; a superseded one is found only if the filters ask for it. Of
-    memories that say the same, the one that fits best is a hit and names the others.
-
-    Args:
-        tenant: whose memories.
-        query: words or a question.
-        limit: at most so many.
-        filters: what to search among; active memories unless it says otherwise.
-        weights: of the components; the settings' unless given.
-        now: what "yesterday" and recency count from; the present unless given.
-
-    Raises:
-        StoreError: the store's vectors are another embedder's, or it cannot be read.
-        EmbedderError: the query cannot be embedded.
-    """
-    filters = filters or Filters()
-    if not query.strip():
-        return [Hit(memory, 1.0, ()) for memory in tenant.memories.recent(limit, filters)]
-    return _hits(tenant, _ranked(tenant, query, limit, filters, weights, now), limit, filters)
+def search(tenant: "Tenant", query: str, **asked: Any) -> list[Hit]:
+    """The hits of `search_with_bridges` alone, with its arguments."""
+    return search_with_bridges(tenant, query, bridges=0, **asked).hits
 
 
 class Findings(NamedTuple):
@@ -112,7 +85,7 @@ class Findings(NamedTuple):
 
 def search_with_bridges(
     tenant: "Tenant",
-    query: str,
+    query: "str | Question",
     *,
     limit: int = 10,
     filters: Filters | None = None,
@@ -122,41 +95,52 @@ def search_with_bridges(
     depth: int = DEPTH,
     floor: float = 0.0,
 ) -> Findings:
-    """What `search` finds, and the paths through the graph that explain it; see `memory_assets.recall.bridges`.
+    """The memories that fit `query` best, best first, and the paths through the graph that explain them.
+
+    A blank query gives the newest memories and no paths. Of a fact that has changed, the newest version comes first; a superseded
+    one is found only if the filters ask for it. Of memories that say the same, the one that fits best is a hit and names the others.
 
     Args:
         tenant: whose memories.
-        query: words or a question; a blank one has no bridges.
+        query: words or a question.
         limit: at most so many hits.
-        filters: as for `search`.
-        weights: as for `search`.
-        now: as for `search`.
-        bridges: at most so many paths.
+        filters: what to search among; active memories unless it says otherwise.
+        weights: of the components; the settings' unless given.
+        now: what "yesterday" and recency count from; the present unless given.
+        bridges: at most so many paths, see `memory_assets.recall.bridges`.
         depth: at most so many hops a path.
-        floor: similarity from which a memory fits without the words of the question; where none does, nothing is found. 0 finds what
-            comes nearest.
+        floor: similarity from which a memory fits without the words of the question; if none does, nothing is found. 0 finds the nearest.
 
     Raises:
         StoreError: the store's vectors are another embedder's, or it cannot be read.
         EmbedderError: the query cannot be embedded.
     """
     filters = filters or Filters()
-    if not query.strip():
-        return Findings(search(tenant, query, limit=limit, filters=filters), [])
-    ranked = _ranked(tenant, query, limit, filters, weights, now)
-    if (
-        floor
-        and len(ranked.found)
-        and not tenant.with_embedder(
+    moment = now or datetime.now(UTC)
+    question = read_query(tenant, query, moment) if isinstance(query, str) else query
+    if not question.text.strip():
+        return Findings([Hit(memory, 1.0, ()) for memory in tenant.memories.recent(limit, filters)], [])
+    ranked = _rank(tenant, question, limit, filters, weights or Weights.of(tenant.settings), moment)
+    if floor and len(ranked.found):
+        fits = tenant.with_embedder(
             lambda embedder: anything_fits(
-                ranked.question, ranked.judgement.said, ranked.view, tenant.memories, embedder, filters, floor
+                question, ranked.judged.coverage, ranked.view, tenant.memories, embedder, filters, floor
             )
         )
-    ):
-        return Findings([], [], below_floor=True, vector=ranked.found.vector)
-    scores = dict(zip(ranked.found.ids.tolist(), ranked.scores.tolist(), strict=True))
-    paths = find_bridges(tenant.memories, ranked.view, scores, limit=bridges, depth=depth, states=filters.states)
+        if not fits:
+            return Findings([], [], below_floor=True, vector=ranked.found.vector)
+    paths: list[Bridge] = []
+    if bridges:
+        scores = dict(zip(ranked.found.ids.tolist(), ranked.scores.tolist(), strict=True))
+        paths = find_bridges(tenant.memories, ranked.view, scores, limit=bridges, depth=depth, states=filters.states)
     return Findings(_hits(tenant, ranked, limit, filters), paths, vector=ranked.found.vector)
+
+
+def read_query(tenant: "Tenant", query: str, now: datetime | None = None) -> Question:
+    """Read a query for all steps of a search, in the time zone of the tenant's settings."""
+    from memory_assets.language.times import display_zone
+
+    return understand(query, now or datetime.now(UTC), display_zone(None, configured=tenant.settings.timezone))
 
 
 class _Lift(NamedTuple):
@@ -173,40 +157,35 @@ class _Ranked:
 
     question: Question
     found: Candidates
-    judgement: Judgement
+    judged: Scores
     lifts: "tuple[_Lift, ...]"
     view: View
 
     @property
     def scores(self) -> "npt.NDArray[np.float64]":
         """0..1."""
-        return sum((lift.change for lift in self.lifts), self.judgement.scores)
+        return sum((lift.change for lift in self.lifts), self.judged.values)
 
 
-def _ranked(tenant: "Tenant", query: str, limit: int, filters: Filters, weights: Weights | None, now: datetime | None) -> _Ranked:
-    from memory_assets.language.times import display_zone
-
-    moment = now or datetime.now(UTC)
-    weights = weights or Weights.of(tenant.settings)
-    question = understand(query, moment, display_zone(None, configured=tenant.settings.timezone))
+def _rank(tenant: "Tenant", question: Question, limit: int, filters: Filters, weights: Weights, now: datetime) -> _Ranked:
     view = current_view(tenant)
     unfiltered = filters == Filters() and view.timeline.all_active
     scope = Filters(states=()) if unfiltered else filters
-    own = in_first_person(query, view.timeline.authors)
+    own = question.in_first_person(view.timeline.authors.called)
     found = tenant.with_embedder(lambda embedder: gather(tenant.memories, embedder, question, own, limit, scope))
     if (view.timeline.rows(found.ids) < 0).any():
         view = current_view(tenant, fresh=True)
     more = _further(tenant.memories, view, found, filters)
     if len(more):
         found = found.extended(more, view.timeline.row_ids[view.timeline.rows(more)])
-    judgement = judge(question, found, view, weights, moment)
-    newest = _newest_first(view, found, judgement.scores)
-    wished = _wishes_in_reach(found, newest)
+    judged = score(question, found, view, weights, now)
+    newest = _newest_first(view, found, judged.values)
+    preferred = _with_preferences(found, newest)
     lifts = (
-        _Lift("version", newest - judgement.scores, "a newer version comes before what it replaced"),
-        _Lift("wish", wished - newest, "the user wants this of answers like the one that is asked for"),
+        _Lift("version", newest - judged.values, "a newer version comes before what it replaced"),
+        _Lift("preference", preferred - newest, "the user wants this of answers like the one that is asked for"),
     )
-    return _Ranked(question, found, judgement, lifts, view)
+    return _Ranked(question, found, judged, lifts, view)
 
 
 def _hits(tenant: "Tenant", ranked: _Ranked, limit: int, filters: Filters) -> list[Hit]:
@@ -227,7 +206,20 @@ def _hits(tenant: "Tenant", ranked: _Ranked, limit: int, filters: Filters) -> li
         for each in distinct
         for place in [places[each.first.id]]
     ]
+    hits = _with_replacements(ranked.view, hits)
     return _superseded_last(hits) if State.SUPERSEDED in filters.states else hits
+
+
+def _with_replacements(view: View, hits: list[Hit]) -> list[Hit]:
+    """Name with each outdated hit the newest of the hits that replace it."""
+    shown = {hit.memory.id: hit.memory for hit in hits}
+    places, newer = _successors(view, np.array(list(shown), np.int64))
+    found: dict[int, Memory] = {}
+    for place, number in zip(places.tolist(), newer.tolist(), strict=True):
+        if number in shown:
+            old, new = hits[place].memory.id, shown[number]
+            found[old] = max(found.get(old, new), new, key=lambda memory: memory.created_at)
+    return [replace(hit, replaced_by=found[hit.memory.id]) if hit.memory.id in found else hit for hit in hits]
 
 
 def _further(store: MemoryStore, view: View, found: Candidates, filters: Filters) -> "npt.NDArray[np.int64]":
@@ -272,15 +264,15 @@ def _newest_first(view: View, found: Candidates, scores: "npt.NDArray[np.float64
     return scores
 
 
-def _wishes_in_reach(found: Candidates, scores: "npt.NDArray[np.float64]") -> "npt.NDArray[np.float64]":
-    """Lift the wishes that a request may fall under to the places that are kept for them."""
-    wishes = np.flatnonzero(~np.isnan(found.wish))
-    wishes = wishes[np.argsort(-found.wish[wishes], kind="stable")]
+def _with_preferences(found: Candidates, scores: "npt.NDArray[np.float64]") -> "npt.NDArray[np.float64]":
+    """Lift the preferences that may apply to a request to the places that are kept for them."""
+    preferences = np.flatnonzero(~np.isnan(found.preference))
+    preferences = preferences[np.argsort(-found.preference[preferences], kind="stable")]
     scores = scores.copy()
-    for wish, rank in zip(wishes.tolist(), WISH_RANKS, strict=False):
-        others = np.sort(np.delete(scores, wish))[::-1]
+    for preference, rank in zip(preferences.tolist(), PREFERENCE_RANKS, strict=False):
+        others = np.sort(np.delete(scores, preference))[::-1]
         if rank <= len(others):
-            scores[wish] = max(scores[wish], others[rank - 1])
+            scores[preference] = max(scores[preference], others[rank - 1])
     return scores
 
 
@@ -304,8 +296,8 @@ def _superseded_last(hits: list[Hit]) -> list[Hit]:
 
 def _components(ranked: _Ranked, place: int) -> tuple[Component, ...]:
     parts = (
-        Component(name, _number(raw[place]), float(value[place]), weight, ranked.judgement.reason(name, place))
-        for name, weight, raw, value in ranked.judgement.parts
+        Component(name, _number(raw[place]), float(value[place]), weight, ranked.judged.reason(name, place))
+        for name, weight, raw, value in ranked.judged.parts
     )
     changes = [(lift, float(lift.change[place])) for lift in ranked.lifts]
     return (*parts, *(Component(lift.name, change, change, 1.0, lift.reason) for lift, change in changes if change))

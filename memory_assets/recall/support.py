@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memory_assets.recall.speakers import by_authors, named_in
+from memory_assets.recall.columns import name_words
+from memory_assets.recall.speakers import by_authors
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -60,7 +61,7 @@ def support(question: "Question", found: "Candidates", rows: "npt.NDArray[np.int
     """Support of each candidate; `rows` are their rows in the timeline, `match` how well their own texts fit."""
     strength = _strength(match)
     session = _from_session(found, rows, strength, view)
-    named = NAMED * _named(question, rows, view) * match
+    named = NAMED * by_authors(lambda author: not question.spoken.isdisjoint(name_words(author)), rows, view) * match
     edge = EDGE * _from_edges(found, strength, view)
     entity = ENTITY * _from_entities(found, strength, view)
     return Support(np.minimum(1.0, session + named + edge + entity), session, named, edge, entity)
@@ -81,11 +82,6 @@ def _from_session(found: "Candidates", rows: "npt.NDArray[np.intp]", strength: "
             places = np.where(beside >= 0, found.places(view.timeline.memory[beside]) if len(view.timeline) else -1, -1)
             total += np.where(places >= 0, share * strength[places], 0.0)
     return total
-
-
-def _named(question: "Question", rows: "npt.NDArray[np.intp]", view: "View") -> "Values":
-    """1 for memories of an author whom the question names."""
-    return by_authors(named_in(question), rows, view).astype(float)
 
 
 def _from_edges(found: "Candidates", strength: "Values", view: "View") -> "Values":

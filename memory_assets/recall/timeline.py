@@ -153,11 +153,7 @@ class Timeline:
 
 
 def read_timeline(store: "MemoryStore", known: Timeline | None) -> Timeline:
-    """The timeline of the store's present version; from `known`, only what changed since is read.
-
-    Raises:
-        StoreError: the store cannot be read.
-    """
+    """The timeline of the store's present version; from `known`, only what changed since is read."""
     if known is None:
         codes = Codes(), Codes()
         nothing = _sorted(Position(0, _NEVER), *codes, _arrays(_NO_ROWS, *codes))

@@ -10,10 +10,9 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from memory_assets.language.words import fold, is_unspaced, words
 from memory_assets.recall.graph_view import GraphView, read_graph
-from memory_assets.recall.question import words
 from memory_assets.recall.timeline import Timeline, read_timeline
-from memory_assets.stores.writing import folded, is_unspaced
 
 if TYPE_CHECKING:
     from memory_assets.stores.memories import MemoryStore
@@ -84,11 +83,7 @@ _keepers_lock = threading.Lock()
 
 
 def current_view(tenant: "Tenant", *, fresh: bool = False) -> View:
-    """The tenant's view, at most a second old; `fresh` reads every commit made until now.
-
-    Raises:
-        StoreError: a store cannot be read.
-    """
+    """The tenant's view, at most a second old; `fresh` reads every commit made until now."""
     with _keepers_lock:
         keeper = _keepers.setdefault(tenant, _Keeper())
     return keeper.view(tenant, fresh=fresh)
@@ -102,5 +97,5 @@ def _count_terms(store: "MemoryStore", size: int) -> TermStatistics:
         texts = store.table.take_offsets(offsets).select(["indexed_text"]).to_arrow()["indexed_text"].to_pylist()
     counts: Counter[str] = Counter()
     for text in texts:
-        counts.update(set(words(folded(text))))
+        counts.update(set(words(fold(text))))
     return TermStatistics(counts, len(texts), size, sum(map(is_unspaced, texts)) / max(1, len(texts)))

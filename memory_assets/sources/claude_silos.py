@@ -30,12 +30,7 @@ def scan(root: Path, known: Mapping[str, FileStamp], *, max_bytes: int = MAX_BYT
 
     A `.md` file becomes an item, of a kind that is guessed where it names none; the sections of the index that say more than where
     to look become items too. Empty and temporary files are passed over; everything else in a silo, each subfolder counting once,
-    is refused. Nothing is written.
-
-    Args:
-        root: Claude Code's folder of projects.
-        known: stamps of the last pass by absolute path.
-        max_bytes: refuse a larger file without reading it.
+    is refused. `known` holds the stamps of the last pass by absolute path; a file above `max_bytes` is refused unread.
     """
     builder = ScanBuilder(Source.CLAUDE_SILO, root, known)
     absent = (
@@ -52,12 +47,8 @@ def scan(root: Path, known: Mapping[str, FileStamp], *, max_bytes: int = MAX_BYT
 def working_directory(silo: Path, root: Path) -> str:
     """Return the directory that the newest transcripts beside a silo's memory name, or else the silo's slug.
 
-    Only directories whose slug is the silo's count: a session may change its directory, and a slug cannot be
-    decoded.
-
-    Args:
-        silo: folder of one project, named by its slug.
-        root: folder that no link may leave.
+    Only directories whose slug is the silo's count: a session may change its directory, and a slug cannot be decoded. No link may
+    leave `root`.
     """
     try:
         with os.scandir(silo) as listing:

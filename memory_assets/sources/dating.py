@@ -54,11 +54,7 @@ class Dating:
     def date(self, path: str, data: bytes, names: Iterable[str], session: str = "") -> Dated | None:
         """Return the first time that is found: a date in a name, the commit of this very content, the session's beginning.
 
-        Args:
-            path: absolute path of a file.
-            data: its content; git's time counts only if it is what was committed.
-            names: file names and headings.
-            session: of Claude Code, whose transcript lies beside the silo.
+        `names` are file names and headings; the transcript of Claude Code's `session` lies beside the silo.
         """
         for name in names:
             if moment := _named(name):
@@ -101,6 +97,11 @@ def utc_time(text: object) -> datetime | None:
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError):
         return None
+
+
+def utc_seconds(moment: datetime) -> str:
+    """Return an aware time as `2026-01-31T09:30:00Z`."""
+    return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def _named(name: str) -> datetime | None:

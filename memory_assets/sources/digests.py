@@ -16,11 +16,8 @@ def stat_digests(source: Source, path: Path) -> dict[str, str]:
 
     The parts are the silos by slug, the folders of the LEARNING store by name (`.` for its root), and
     seed.json by its name. A digest covers path, size, modification time and inode of each entry. A folder that
-    cannot be listed has the digest of that fact; a source that is missing has no parts.
-
-    Args:
-        source: one of the three that are read from files.
-        path: Claude Code's folder of projects, seed.json, or the LEARNING folder.
+    cannot be listed has the digest of that fact; a source that is missing has no parts. `path` is Claude Code's folder of projects,
+    seed.json, or the LEARNING folder.
 
     Raises:
         ValueError: the source is not read from files.

@@ -1,9 +1,11 @@
 """Reading files that other people own: bounded, never blocking, never outside the folder that was named."""
 
 import errno
+import hashlib
 import os
 import re
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,6 +19,8 @@ MAX_BYTES = 1 << 20
 NOT_LOOKED_INTO = -1
 """Size in the stamp of what could not be opened: it equals no real stamp, so every run tries again."""
 
+READ_SECONDS = 20.0
+"""Longest time that reading one file may take."""
 _CHUNK_BYTES = 65_536
 _OPEN_FLAGS = (
     os.O_RDONLY
@@ -68,22 +72,17 @@ class RefusedFileError(MemoryAssetsError):
         return Refusal(source, path, self.reason, self.mend, self.location, key)
 
 
-def read_source_file(path: Path, root: Path, max_bytes: int = MAX_BYTES) -> bytes:
-    """Return the content of a regular file that lies inside `root`.
+def read_source_file(path: Path, root: Path | None, max_bytes: int = MAX_BYTES) -> bytes:
+    """Return the content of a regular file. A larger file than `max_bytes` is refused without being read.
 
-    A symbolic link is followed where its target is inside `root` too.
-
-    Args:
-        path: the file.
-        root: the folder that must not be left.
-        max_bytes: refuse a larger file without reading it.
+    A symbolic link is followed, if it does not leave `root`; None lets it lead anywhere.
 
     Raises:
         FileNotFoundError: there is nothing at `path` (any more).
         RefusedFileError: anything but a readable regular file of at most `max_bytes` without NUL bytes
             (UTF-16 and UTF-32 with a byte order mark may hold them).
     """
-    with _opened(path, root) as descriptor:
+    with open_regular(path, root) as descriptor:
         size = os.fstat(descriptor).st_size
         data = _read_at_most(descriptor, max_bytes + 1) if size <= max_bytes else b""
     if size > max_bytes or len(data) > max_bytes:
@@ -99,27 +98,28 @@ def read_source_file(path: Path, root: Path, max_bytes: int = MAX_BYTES) -> byte
     return data
 
 
-def read_head(path: Path, root: Path, max_bytes: int) -> bytes:
-    """Return the first `max_bytes` bytes of a regular file inside `root`, of whatever size it is.
+def read_head(path: Path, root: Path | None, max_bytes: int, *, skip: int = 0) -> bytes:
+    """Return the first `max_bytes` bytes of a regular file of any size, or those after the first `skip`.
 
     Raises:
         FileNotFoundError: there is nothing at `path` (any more).
         RefusedFileError: it is not a readable regular file inside `root`.
     """
-    with _opened(path, root) as descriptor:
+    with open_regular(path, root) as descriptor:
+        os.lseek(descriptor, skip, os.SEEK_SET)
         return _read_at_most(descriptor, max_bytes)
+
+
+def digest_of(data: bytes) -> str:
+    """Return the SHA-256 of a file's content, in hexadecimal."""
+    return hashlib.sha256(data).hexdigest()
 
 
 def decode(data: bytes, *, allow_controls: bool = False) -> tuple[str, str]:
     r"""Return the text that `data` holds, with line ends as `\n`, and a note if it is not what the bytes say.
 
     A byte order mark decides; else UTF-8. A text that is UTF-8 but for some bytes has U+FFFD in their place; one with more of them
-    than UTF-8 characters is Windows-1252.
-
-    Args:
-        data: the whole content of a file.
-        allow_controls: leave control characters to the caller, who has a parser that rejects them more
-            precisely.
+    than UTF-8 characters is Windows-1252. With `allow_controls` control characters are left to a caller whose parser rejects them.
 
     Raises:
         RefusedFileError: it is no text in any of these, or it holds control characters other than tab and
@@ -169,8 +169,7 @@ def text_fault(text: str) -> str | None:
 def stamp_of(path: str, root: Path) -> FileStamp:
     """Return the stamp of `path`, or of its target where it is a symbolic link that stays inside `root`.
 
-    A stamp is taken before its file is opened: should the file change in between, the next run reads it once
-    more.
+    Take it before the file is opened: if the file changes in between, the next run reads it once more.
 
     Raises:
         OSError: it cannot be looked at; FileNotFoundError where there is nothing.
@@ -204,8 +203,13 @@ def denied(error: OSError) -> RefusedFileError:
 
 
 @contextmanager
-def _opened(path: Path, root: Path) -> Iterator[int]:
-    """Open a regular file inside `root` without blocking; yield its descriptor."""
+def open_regular(path: Path, root: Path | None = None) -> Iterator[int]:
+    """Open a file of somebody else without blocking, and yield its descriptor: the only way in which such files are opened.
+
+    Raises:
+        FileNotFoundError: there is nothing at `path`.
+        RefusedFileError: it is no readable regular file, or a link that leaves `root`.
+    """
     try:
         real = os.path.realpath(path, strict=True)
     except FileNotFoundError:
@@ -216,7 +220,7 @@ def _opened(path: Path, root: Path) -> Iterator[int]:
         if error.errno == errno.ELOOP:
             raise RefusedFileError("it is a symbolic link that leads to itself", "mend or remove the link") from None
         raise denied(error) from error
-    if not Path(real).is_relative_to(os.path.realpath(root)):
+    if root and not Path(real).is_relative_to(os.path.realpath(root)):
         raise RefusedFileError(
             f"it is a symbolic link that leaves {shown_path(str(root))}",
             "put a copy of the file there instead of the link",
@@ -236,19 +240,22 @@ def _opened(path: Path, root: Path) -> Iterator[int]:
 
 
 def _require_regular(status: os.stat_result) -> None:
-    """Raise a refusal unless `status` is that of a regular file."""
     if not stat.S_ISREG(status.st_mode):
         found = _FILE_TYPES.get(stat.S_IFMT(status.st_mode), "something else")
         raise RefusedFileError(f"it is {found}, not a regular file", "move it out of this folder")
 
 
 def _read_at_most(descriptor: int, limit: int) -> bytes:
-    """Return up to `limit` bytes from the start of an open file."""
     chunks: list[bytes] = []
+    deadline = time.monotonic() + READ_SECONDS
     try:
         while limit > 0 and (chunk := os.read(descriptor, min(limit, _CHUNK_BYTES))):
             chunks.append(chunk)
             limit -= len(chunk)
+            if time.monotonic() > deadline:
+                raise RefusedFileError(
+                    f"reading it took longer than {READ_SECONDS:g} seconds", "move it to a faster disk", transient=True
+                )
     except OSError as error:
         raise denied(error) from error
     return b"".join(chunks)

@@ -36,10 +36,7 @@ def parse(text: str) -> tuple[dict[str, Any], str]:
     The mapping holds text, lists and mappings only; it is empty where there is no frontmatter. Where a block
     is not valid YAML (an unquoted colon, a tab, a leading asterisk), each of its keys is read by itself, as
     YAML if it is, else as the text of its lines. In `name` and `description` a ` #` belongs to the text
-    (`description: see PR #42`), though YAML would take the rest for a comment.
-
-    Args:
-        text: with line ends as `\n`.
+    (`description: see PR #42`), though YAML would take the rest for a comment. The text must have `\n` as line ends.
 
     Raises:
         RefusedFileError: the frontmatter is not closed, is too long or too deep, repeats a key, uses YAML
@@ -66,7 +63,6 @@ def _malformed(reason: str, mend: str = _MEND_SYNTAX) -> RefusedFileError:
 
 
 def _yaml(block: str) -> dict[str, Any]:
-    """Read a block as one YAML mapping."""
     import yaml
 
     try:
@@ -170,7 +166,6 @@ def _unquoted(value: str) -> str:
 
 
 def _put(mapping: dict[str, Any], key: str, value: Any) -> None:
-    """Add a key that must be new."""
     if key in mapping:
         raise _malformed(f"the frontmatter has the key `{key[:60]}` twice", "keep one of them")
     mapping[key] = value

@@ -10,9 +10,52 @@ from memory_assets.models import Kind, Source, SourceItem
 from memory_assets.sources.dating import Dating, utc_time
 from memory_assets.sources.files import RefusedFileError, decode
 from memory_assets.sources.frontmatter import parse
-from memory_assets.sources.guessing import guess_kind
-from memory_assets.sources.links import link_targets
 from memory_assets.sources.scanning import Parsed, ScanBuilder
+
+_CODE = re.compile(r"^[ \t]*(?P<fence>```+|~~~+)(?s:.*?)(?:^[ \t]*(?P=fence)|\Z)|`[^`\n]*`", re.MULTILINE)
+_LINK = re.compile(r"\[\[([^\[\]|#\n]+)(?:#[^\[\]|\n]*)?(?:\|[^\[\]\n]*)?\]\]")
+
+
+def link_targets(text: str) -> tuple[str, ...]:
+    """Return what the `[[name]]` links of a Markdown text point to, in order of first appearance, each once.
+
+    `[[name#heading]]` and `[[name|shown]]` point to `name`. Code blocks and code spans hold no links.
+    """
+    names = (found[1].strip() for found in _LINK.finditer(_CODE.sub(" ", text)))
+    return tuple(dict.fromkeys(name for name in names if name))
+
+
+_PLACES = {
+    Kind.USER: re.compile(r"\b(?:about|bio|contacts?|identity|me|myself|people|profile|role|team|user|who)\b"),
+    Kind.FEEDBACK: re.compile(
+        r"\b(?:avoid|conventions?|corrections?|feedback|gotchas?|guidelines?|lessons?|pitfalls?|practices?|preferences?|principles?"
+        r"|rules?|style)\b"
+    ),
+    Kind.REFERENCE: re.compile(
+        r"\b(?:address|addresses|api|cheatsheet|commands?|docs|documentation|environment|files?|hosts?|inventory|links?|locations?"
+        r"|paths?|references?|resources?|tools?|urls?|where)\b"
+    ),
+}
+"""What a file name or heading says of its kind; the first kind that fits is it."""
+_WORDINGS = {
+    Kind.FEEDBACK: re.compile(r"\b(?:always|avoid|do not|don['’]t|must|never|prefer|should)\b", re.IGNORECASE),
+    Kind.REFERENCE: re.compile(r"https?://|(?:^|[\s`(])[~/][\w.-]+/"),
+}
+"""What a line says of its kind."""
+
+
+def guess_kind(place: str, text: str) -> Kind:
+    """Guess a note's kind: named by `place` (file name and headings), else that of more than half of its lines, else `project`."""
+    named = re.sub(r"[_-]", " ", place.lower())
+    for kind, words in _PLACES.items():
+        if words.search(named):
+            return kind
+    lines = [line for line in text.split("\n") if line.strip()]
+    for kind, words in _WORDINGS.items():
+        if 2 * sum(words.search(line) is not None for line in lines) > len(lines):
+            return kind
+    return Kind.PROJECT
+
 
 MEMORY_TYPES = {kind.value: kind for kind in (Kind.USER, Kind.FEEDBACK, Kind.PROJECT, Kind.REFERENCE)}
 """The four types of Claude Code's auto memory directive."""
@@ -41,7 +84,7 @@ def scan_folder(
         builder: collects what is found.
         folder: absolute path; may be missing.
         parse_file: gives what a file holds from its content, path and key, or raises RefusedFileError.
-        key_prefix: what a file's name is put behind to make its key.
+        key_prefix: stands before a file's name in its key.
         passed_over: names that another reader visits.
         max_bytes: refuse a larger file without reading it.
     """
@@ -70,7 +113,7 @@ def memory_item(
     source: Source,
     key: str,
     path: str,
-    dating: Dating,
+    dating: Dating | None = None,
     kind: Kind | None = None,
     project: str = "",
     metadata: dict[str, Any] | None = None,
@@ -88,7 +131,7 @@ def memory_item(
         source: who wrote it.
         key: identity of the item.
         path: absolute path of the file.
-        dating: finds times for files that state none.
+        dating: finds times for files that state none; without it they have none.
         kind: what it is because of where it lies; None where its `type` says so.
         project: working directory or project; where empty, `source_cwd` from the frontmatter.
         metadata: more to keep with the item.
@@ -115,7 +158,7 @@ def memory_item(
     stem = PurePath(path).stem
     heading = _first_heading(body)
     guessed = [] if kind else ["kind"]
-    found = None if written else dating.date(path, data, (stem, heading), session)
+    found = dating.date(path, data, (stem, heading), session) if dating and not written else None
     body = body.strip() or description
     if not body:
         raise RefusedFileError("unrecognised: it has neither a body nor a description", "write what to remember")
@@ -140,6 +183,7 @@ def memory_item(
             **provenance,
             **({"type_form": type_form} if type_form else {}),
             **({"guessed": guessed} if guessed else {}),
+            **({} if name or description else {"unnamed": True}),
             **({"dated_by": found[1]} if found else {}),
             **({"decoding": note} if note else {}),
             **({"frontmatter": leftovers} if leftovers else {}),

@@ -16,8 +16,7 @@ from memory_assets.models import Hook, Refusal, Source, SourceItem
 from memory_assets.sources.dating import Dating
 from memory_assets.sources.files import decode
 from memory_assets.sources.frontmatter import parse
-from memory_assets.sources.guessing import guess_kind
-from memory_assets.sources.links import link_targets
+from memory_assets.sources.markdown import guess_kind, link_targets
 from memory_assets.sources.scanning import Parsed
 
 INDEX_NAME = "MEMORY.md"
@@ -58,7 +57,7 @@ def parse_index(data: bytes, *, prefix: str, path: str, dating: Dating, project:
     Args:
         data: content of the index.
         prefix: of the keys of the silo's files.
-        path: absolute path of the index.
+        path: absolute.
         dating: finds the times of its sections.
         project: working directory of the silo, or its slug.
         metadata: to keep with every item.

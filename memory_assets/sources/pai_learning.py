@@ -11,10 +11,9 @@ from pathlib import Path
 from memory_assets.models import FileStamp, Hook, Kind, Refusal, Scan, Source, SourceItem
 from memory_assets.sources.dating import Dating
 from memory_assets.sources.files import MAX_BYTES, RefusedFileError, decode, shown_path, wide_encoding
-from memory_assets.sources.json_fields import Fields
+from memory_assets.sources.json_fields import Fields, loads
 from memory_assets.sources.markdown import memory_item, scan_folder
 from memory_assets.sources.scanning import Parsed, ScanBuilder
-from memory_assets.sources.strict_json import loads
 
 HOMES = {
     "FEEDBACK": Kind.FEEDBACK,
@@ -32,23 +31,13 @@ _INFERRED_CONFIDENCE = 0.5
 
 
 def scan(
-    root: Path,
-    known: Mapping[str, FileStamp],
-    *,
-    max_bytes: int = MAX_BYTES,
-    max_jsonl_bytes: int = MAX_JSONL_BYTES,
+    root: Path, known: Mapping[str, FileStamp], *, max_bytes: int = MAX_BYTES, max_jsonl_bytes: int = MAX_JSONL_BYTES
 ) -> Scan:
     """Read every file of the LEARNING store whose stamp is not the known one.
 
     The homes hold one memory a `.md` file; `ratings.jsonl` and `algorithm-reflections.jsonl`, at the root or
-    one level below, hold one memory a line. A broken line is refused by its number and the others go on.
-    Nothing is written.
-
-    Args:
-        root: the LEARNING folder.
-        known: stamps of the last pass by absolute path.
-        max_bytes: refuse a larger Markdown file without reading it.
-        max_jsonl_bytes: refuse a larger JSON Lines file without reading it.
+    one level below, hold one memory a line. A broken line is refused by its number and the others go on. `known` holds the stamps of
+    the last pass by absolute path; a file above its limit is refused unread.
     """
     builder = ScanBuilder(Source.PAI_LEARNING, root, known)
     absent = (

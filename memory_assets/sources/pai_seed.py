@@ -1,6 +1,5 @@
 """pai-seed's `seed.json`: what was learned and confirmed, and the proposals that wait for a decision."""
 
-import json
 import os
 import re
 from collections.abc import Mapping
@@ -9,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from memory_assets.models import FileStamp, Kind, Refusal, Scan, Source, SourceItem
-from memory_assets.sources.files import RefusedFileError, decode, shown_path
-from memory_assets.sources.json_fields import Fields
+from memory_assets.sources.files import RefusedFileError, decode, shown_path, text_fault
+from memory_assets.sources.json_fields import Fault, Fields, loads, member, type_name
 from memory_assets.sources.scanning import Parsed, ScanBuilder
-from memory_assets.sources.strict_json import Fault, loads, member, type_name
 
 MAX_SEED_BYTES = 16 << 20
 """Largest seed.json that is read, in bytes: some tens of thousands of learnings."""
@@ -31,18 +29,6 @@ _UNCONFIRMED_CONFIDENCE = 0.5
 _KNOWN_KEYS = frozenset(("version", "identity", "learned", "state", "tanaIntegration"))
 
 
-def active_projects(path: Path) -> list[str]:
-    """`state.activeProjects` of seed.json; none where it cannot be read."""
-    try:
-        if path.stat().st_size > MAX_SEED_BYTES:
-            return []
-        state = json.loads(path.read_text(encoding="utf-8-sig")).get("state")
-    except (OSError, ValueError, AttributeError):
-        return []
-    active = state.get("activeProjects") if isinstance(state, dict) else None
-    return [name.strip() for name in active if isinstance(name, str) and name.strip()] if isinstance(active, list) else []
-
-
 def scan(path: Path, known: Mapping[str, FileStamp], *, max_bytes: int = MAX_SEED_BYTES) -> Scan:
     """Read seed.json unless its stamp is the known one.
 
@@ -50,12 +36,8 @@ def scan(path: Path, known: Mapping[str, FileStamp], *, max_bytes: int = MAX_SEE
     not. Proposals become items that are only listed (`remember` is False), with their own confidence or 0.5
     and their status in the metadata; an accepted one whose learning is missing is remembered under its type,
     and one whose learning is there adds nothing. An entry that is broken, or whose id was used before, is
-    refused with its JSON path, and the others go on.
-
-    Args:
-        path: the file; a link may not leave its folder.
-        known: stamps of the last pass by absolute path.
-        max_bytes: refuse a larger file without reading it.
+    refused with its JSON path, and the others go on. A link may not leave the file's folder; `known` holds the stamps of the last
+    pass by absolute path.
     """
     path = path.absolute()
     builder = ScanBuilder(Source.PAI_SEED, path.parent, known)
@@ -113,7 +95,11 @@ class _Seed:
         if unknown:
             shown = shown_path(", ".join(unknown)[:300])
             self.notes.append(f"{self.path} has parts that are not known and were not read: {shown}.")
-        return Parsed(self.items, self.refusals)
+        return Parsed(self.items, self.refusals, projects=self._active_projects(state))
+
+    def _active_projects(self, state: dict[str, Any]) -> list[str]:
+        names = self._section(state, "activeProjects", list, "$.state") or ()
+        return [name.strip() for name in names if isinstance(name, str) and name.strip() and not text_fault(name)]
 
     def _check_version(self, version: Any) -> None:
         if version is None:

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from memory_assets.sources.files import RefusedFileError, read_head
+
 _NOT_SLUG_CHARACTER = re.compile(r"[^a-zA-Z0-9]")
 _GIT_DIRECTORY = re.compile(r"gitdir: (?P<repository>.+)/\.git/worktrees/[^/\n]+\s*")
 _POINTER_BYTES = 4_096
@@ -77,7 +79,6 @@ def _worktrees(repository: Path) -> Iterator[Path]:
 def _pointer(path: Path) -> str:
     """The text of a file in which Git names another place; empty where there is no such file."""
     try:
-        with path.open("rb") as pointer:
-            return pointer.read(_POINTER_BYTES).decode("utf-8", "replace")
-    except OSError:
+        return read_head(path, None, _POINTER_BYTES).decode("utf-8", "replace")
+    except (OSError, RefusedFileError):
         return ""

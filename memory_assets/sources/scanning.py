@@ -11,6 +11,7 @@ from memory_assets.sources.files import (
     NOT_LOOKED_INTO,
     RefusedFileError,
     denied,
+    digest_of,
     read_source_file,
     shown_path,
     stamp_of,
@@ -25,6 +26,7 @@ class Parsed(NamedTuple):
     items: Iterable[SourceItem]
     refusals: Iterable[Refusal] = ()
     hooks: Iterable[Hook] = ()
+    projects: Iterable[str] = ()
 
 
 _GONE = "it was there at an earlier run and is gone, or not mounted; what is remembered from it stays"
@@ -67,10 +69,8 @@ class ScanBuilder:
         """Return the folders directly below the root, and the links, by name.
 
         A root that is gone, or holds nothing where files of it are known (as the folder of a file system that is not mounted), and
-        a folder of it that is gone, keep what is known from them and are refused.
-
-        Args:
-            absent: note for a person where there is no root and nothing is known of it.
+        a folder of it that is gone, keep what is known from them and are refused. Without a root of which anything is known `absent`
+        is noted for a person.
         """
         try:
             entries = self.entries(str(self.root))
@@ -119,25 +119,21 @@ class ScanBuilder:
         return False
 
     def read(self, path: str, parse: Callable[[bytes], Parsed], max_bytes: int) -> None:
-        """Read and parse a file whose stamp is new.
+        """Read and parse a file (absolute path) whose stamp is new; one that vanished since it was listed is left out.
 
-        A file that vanished since it was listed is left out.
-
-        Args:
-            path: absolute path of the file.
-            parse: gives the items and refusals of its content, or raises RefusedFileError for all of it.
-            max_bytes: refuse a larger file.
+        `parse` gives the items and refusals of its content, or raises RefusedFileError for all of it.
         """
 
-        def read_and_parse() -> Parsed:
-            return parse(read_source_file(Path(path), self.root, max_bytes))
+        def read_and_parse() -> tuple[Parsed, str]:
+            data = read_source_file(Path(path), self.root, max_bytes)
+            return parse(data), digest_of(data)
 
         self._visit(path, read_and_parse)
 
     def refuse(self, path: str, error: RefusedFileError) -> None:
         """Record that a file or folder whose stamp is new is refused, without opening it."""
 
-        def refused() -> Parsed:
+        def refused() -> tuple[Parsed, str]:
             raise error
 
         self._visit(path, refused)
@@ -153,7 +149,7 @@ class ScanBuilder:
             tuple(self.notes),
         )
 
-    def _visit(self, path: str, look: Callable[[], Parsed]) -> None:
+    def _visit(self, path: str, look: Callable[[], tuple[Parsed, str]]) -> None:
         shown = shown_path(path)
         stamp = FileStamp(NOT_LOOKED_INTO, 0, 0)
         try:
@@ -162,8 +158,10 @@ class ScanBuilder:
                 self.unchanged.append(shown)
                 return
             _require_text_name(path)
-            parsed = look()
-            self.changed.append(FileScan(shown, stamp, tuple(parsed.items), tuple(parsed.refusals), tuple(parsed.hooks)))
+            parsed, digest = look()
+            items, refusals = tuple(parsed.items), tuple(parsed.refusals)
+            hooks, projects = tuple(parsed.hooks), tuple(parsed.projects)
+            self.changed.append(FileScan(shown, stamp, items, refusals, hooks, projects, digest))
         except FileNotFoundError:
             return
         except RefusedFileError as error:

@@ -1,8 +1,7 @@
-"""The access log: which memories were recalled, and when. Appended to by recall, folded into the catalog by the decay cycle.
+"""The access log: which memories were recalled, and when. Recall appends to it, the decay cycle folds it into the catalog.
 
-One file a UTC day of writing, `access/<date>.log`, one record a line: the time in microseconds, the ids, and a full stop that
-says that the record is whole. A record is one `write` to a file opened for appending, so processes never mix; it begins with a
-line break of its own, so that a torn record before it harms nothing but itself.
+One file a UTC day, `access/<date>.log`, one record a line: the time in microseconds, the ids, and a full stop that marks it whole. A
+record is one `write` in append mode, so processes never mix. It begins with a line break, so a torn record harms only itself.
 """
 
 import logging
@@ -11,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,40 +44,21 @@ class AccessLog:
         self.folder = folder / "access"
 
     def record(self, ids: Iterable[int], at: datetime) -> None:
-        """Append one recall of some memories: one small write, whatever the log's size; left out where nothing can be written.
-
-        Args:
-            ids: the memories that were recalled; none writes nothing.
-            at: when, aware.
-        """
+        """Append one recall of some memories at an aware time; if the log cannot be written, only a warning says so."""
         listed = " ".join(str(int(number)) for number in ids)
         if not listed:
             return
         line = f"\n{int(at.timestamp() * 1e6)} {listed} .\n".encode("ascii")
         path = self.folder / f"{datetime.now(UTC):%Y-%m-%d}.log"
         try:
-            self._append(path, line)
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with open(path, "ab", buffering=0, opener=partial(os.open, mode=0o600)) as file:
+                file.write(line)
         except OSError as error:
             _log.warning("What was recalled is not noted: %s.", error)
 
-    def _append(self, path: Path, line: bytes) -> None:
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-        try:
-            descriptor = os.open(path, flags, 0o600)
-        except FileNotFoundError:
-            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            descriptor = os.open(path, flags, 0o600)
-        try:
-            os.write(descriptor, line)
-        finally:
-            os.close(descriptor)
-
     def read_since(self, offsets: Mapping[str, int]) -> Accesses:
-        """The records that were appended after `offsets`; a torn or foreign line is passed over.
-
-        Args:
-            offsets: what an earlier reading returned; empty reads everything.
-        """
+        """The records that were appended after the `offsets` of an earlier reading; a torn or foreign line is passed over."""
         ids: list[int] = []
         times: list[int] = []
         reached: dict[str, int] = {}
@@ -112,16 +93,7 @@ class AccessLog:
 
 
 def fold_accesses(catalog: "Catalog", log: AccessLog, now: datetime) -> int:
-    """Add what was recalled since the last time to the catalog's `memory_access`, each record exactly once.
-
-    Counts and offsets change in one transaction, so a kill at any point neither loses nor doubles a record.
-
-    Returns:
-        How many recalls were added.
-
-    Raises:
-        StoreError: the catalog cannot be read or written; the log stays as it was.
-    """
+    """Add what was recalled since the last time to `memory_access`, in one transaction, so each record exactly once; return the count."""
     with catalog.read() as connection:
         known = dict(connection.execute('SELECT segment, "offset" FROM access_offsets').fetchall())
     accesses = log.read_since(known)

@@ -12,10 +12,7 @@ _ARENAS = 2
 
 
 def limit_arenas() -> None:
-    """Let all threads, and Arrow, allocate from two arenas, where each would take one of its own; call it before they are started.
-
-    Arrow's own allocator keeps 40 MB of its pages that hold a little of what was loaded.
-    """
+    """Let all threads, and Arrow, allocate from two arenas in place of one each; call it before they start."""
     pa.set_memory_pool(pa.system_memory_pool())
     set_option = getattr(ctypes.CDLL(None), "mallopt", None)
     if set_option:

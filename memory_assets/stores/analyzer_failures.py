@@ -31,11 +31,7 @@ def read_failures(connection: "DuckDBPyConnection", model: str) -> AnalyzerFailu
 
 
 def record_failure(catalog: "Catalog", memory_id: int, content_hash: str, model: str, failure: str) -> None:
-    """Write down that the model was asked about a memory in vain, once more.
-
-    Raises:
-        StoreError: the catalog cannot be written.
-    """
+    """Write down that the model was asked about a memory in vain, once more."""
     with catalog.write() as connection:
         connection.execute(
             """

@@ -1,196 +1,53 @@
-"""The DuckDB catalog: what is derived. Only the assets write it, each in one short transaction; it can always be rebuilt.
+"""The DuckDB catalog: derived data. Only the assets write it, each in one short transaction; it can always be rebuilt.
 
 DuckDB lets one process write a file, or several read it. So nobody keeps a connection while computing: `Catalog.read` and
-`Catalog.write` open one, wait a bounded time for another process's lock, and close it again. Small changes stay in the file's
-write-ahead log beside it until that has grown to 128 kB: merging it writes whole tables and indexes anew, and every opening reads
-it again.
+`Catalog.write` open one, wait a bounded time for another process's lock, and close it again.
 """
 
+import logging
 import random
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memory_assets.errors import DamagedError, StoreBusyError, StoreError
+from memory_assets.stores.migrations import migrate_catalog, waiting_migrations
+from memory_assets.stores.schema import UNDERIVED
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from duckdb import DuckDBPyConnection
 
-MIGRATIONS: tuple[str, ...] = (
-    """
-    CREATE TABLE source_scans (
-        source VARCHAR PRIMARY KEY, root VARCHAR, finished_at TIMESTAMPTZ, notes VARCHAR[]
-    );
-    CREATE TABLE source_files (
-        source VARCHAR, path VARCHAR, size BIGINT, mtime_ns BIGINT, inode UBIGINT, PRIMARY KEY (source, path)
-    );
-    CREATE TABLE source_items (
-        key VARCHAR PRIMARY KEY, source VARCHAR, path VARCHAR, kind VARCHAR, title VARCHAR, description VARCHAR, body VARCHAR,
-        created_at TIMESTAMPTZ, tags VARCHAR[], links VARCHAR[], project VARCHAR, session VARCHAR, author VARCHAR,
-        importance FLOAT, confidence FLOAT, remember BOOLEAN, metadata VARCHAR, item_hash VARCHAR
-    );
-    CREATE TABLE source_refusals (
-        source VARCHAR, path VARCHAR, location VARCHAR, key VARCHAR, reason VARCHAR, mend VARCHAR
-    );
-    CREATE TABLE memory_entries (
-        key VARCHAR PRIMARY KEY, source VARCHAR, kind VARCHAR, title VARCHAR, content VARCHAR, created_at TIMESTAMPTZ,
-        tags VARCHAR[], links VARCHAR[], project VARCHAR, session VARCHAR, author VARCHAR, importance FLOAT, confidence FLOAT,
-        metadata VARCHAR, content_hash VARCHAR, entry_hash VARCHAR
-    );
-    CREATE TABLE extracted_features (
-        content_hash VARCHAR PRIMARY KEY, pipeline VARCHAR, entities STRUCT("text" VARCHAR, "type" VARCHAR)[],
-        actions VARCHAR[], tags VARCHAR[]
-    );
-    CREATE TABLE graph_memories (
-        id BIGINT PRIMARY KEY, revision VARCHAR, state VARCHAR, live BOOLEAN, kind VARCHAR, source VARCHAR, source_key VARCHAR,
-        title VARCHAR, label VARCHAR, session VARCHAR, author VARCHAR, project VARCHAR, project_name VARCHAR,
-        created_at TIMESTAMPTZ, superseded_by BIGINT, content_hash VARCHAR, retracts BOOLEAN, names VARCHAR[],
-        links VARCHAR[], refs VARCHAR[], origins VARCHAR[]
-    );
-    CREATE TABLE graph_surfaces (
-        memory_id BIGINT, "text" VARCHAR, type VARCHAR
-    );
-    CREATE TABLE graph_cues (
-        memory_id BIGINT, relation VARCHAR, target_kind VARCHAR, target VARCHAR, other VARCHAR, outgoing BOOLEAN,
-        confidence FLOAT, sentence VARCHAR
-    );
-    CREATE TABLE graph_aliases (
-        "text" VARCHAR, type VARCHAR, entity_id BIGINT, PRIMARY KEY ("text", type)
-    );
-    CREATE TABLE graph_nodes (
-        id BIGINT PRIMARY KEY, kind VARCHAR, label VARCHAR, revision VARCHAR, type VARCHAR
-    );
-    CREATE TABLE graph_mentions (
-        memory_id BIGINT, entity_id BIGINT, PRIMARY KEY (memory_id, entity_id)
-    );
-    CREATE TABLE graph_edges (
-        source_id BIGINT, target_id BIGINT, type VARCHAR, confidence FLOAT, similarity FLOAT, origin VARCHAR,
-        evidence_id BIGINT DEFAULT 0, note VARCHAR, PRIMARY KEY (source_id, target_id, type, origin, evidence_id)
-    );
-    CREATE TABLE graph_builds (
-        number BIGINT
-    );
-    CREATE TABLE memory_access (
-        id BIGINT PRIMARY KEY, last_at TIMESTAMPTZ, accesses BIGINT
-    );
-    CREATE TABLE access_offsets (
-        segment VARCHAR PRIMARY KEY, "offset" BIGINT
-    );
-    CREATE TABLE relevance_scores (
-        id BIGINT, decay DOUBLE, access DOUBLE, density DOUBLE, importance DOUBLE, confidence DOUBLE,
-        relevance DOUBLE, fresh_at TIMESTAMPTZ, accessed_at TIMESTAMPTZ, accesses BIGINT, edges BIGINT, fresh_because VARCHAR,
-        computed_at TIMESTAMPTZ
-    );
-    CREATE TABLE creative_links (
-        source_id BIGINT, target_id BIGINT, type VARCHAR, similarity FLOAT, week VARCHAR, found_at TIMESTAMPTZ,
-        PRIMARY KEY (source_id, target_id)
-    );
-    CREATE TABLE clusters (
-        id BIGINT PRIMARY KEY, label VARCHAR, summary VARCHAR, size INTEGER, cohesion FLOAT, first_seen TIMESTAMPTZ,
-        updated_at TIMESTAMPTZ
-    );
-    CREATE TABLE cluster_members (
-        memory_id BIGINT PRIMARY KEY, cluster_id BIGINT, closeness FLOAT
-    );
-    CREATE TABLE analyzed_memories (
-        memory_id BIGINT PRIMARY KEY, content_hash VARCHAR, model VARCHAR
-    );
-    CREATE TABLE analyzer_links (
-        memory_id BIGINT, source_id BIGINT, target_id BIGINT, type VARCHAR, confidence FLOAT, note VARCHAR
-    );
-    """,
-    """
-    CREATE TABLE source_hooks (
-        source VARCHAR, path VARCHAR, target VARCHAR, hook VARCHAR
-    );
-    ALTER TABLE extracted_features ADD COLUMN fault VARCHAR;
-    UPDATE source_files SET size = -1;
-    """,
-    """
-    CREATE OR REPLACE TABLE graph_builds (
-        lineage BIGINT, number BIGINT, logged_since BIGINT
-    );
-    CREATE TABLE graph_touched (
-        build BIGINT, node BIGINT
-    );
-    CREATE TABLE graph_position (
-        version BIGINT, read_at TIMESTAMPTZ, basis VARCHAR
-    );
-    ALTER TABLE graph_memories ADD COLUMN updated_at TIMESTAMPTZ;
-    """,
-    """
-    CREATE TABLE memory_first_seen (
-        id BIGINT PRIMARY KEY, seen_at TIMESTAMPTZ
-    );
-    """,
-    """
-    CREATE TABLE analyzer_failures (
-        memory_id BIGINT PRIMARY KEY, content_hash VARCHAR, model VARCHAR, attempts INTEGER, failure VARCHAR,
-        failed_at TIMESTAMPTZ
-    );
-    """,
-    """
-    ALTER TABLE relevance_scores ADD COLUMN lasting DOUBLE;
-    CREATE TABLE scored_memories (
-        id BIGINT, state VARCHAR, kind VARCHAR, source_key VARCHAR, created_at TIMESTAMPTZ, importance FLOAT, confidence FLOAT,
-        protected BOOLEAN, updated_at TIMESTAMPTZ
-    );
-    CREATE TABLE scored_position (
-        version BIGINT, read_at TIMESTAMPTZ, basis VARCHAR, lineage BIGINT, build BIGINT
-    );
-    """,
-    """
-    ALTER TABLE graph_aliases ADD COLUMN key VARCHAR;
-    ALTER TABLE graph_aliases ADD COLUMN division VARCHAR;
-    ALTER TABLE graph_position ADD COLUMN names VARCHAR;
-    """,
-    """
-    CREATE TABLE tana_workspaces (
-        id VARCHAR PRIMARY KEY, name VARCHAR, since TIMESTAMPTZ, read_at TIMESTAMPTZ
-    );
-    CREATE TABLE tana_nodes (
-        id VARCHAR PRIMARY KEY, workspace VARCHAR, name VARCHAR, description VARCHAR, tags VARCHAR[], created TIMESTAMPTZ,
-        modified TIMESTAMPTZ, children INTEGER, read_at TIMESTAMPTZ, skipped VARCHAR
-    );
-    CREATE TABLE tana_links (
-        source VARCHAR, target VARCHAR, relation VARCHAR, label VARCHAR, place INTEGER
-    );
-    CREATE TABLE tana_fields (
-        node VARCHAR, name VARCHAR, place INTEGER, value VARCHAR
-    );
-    """,
-    """
-    CREATE TABLE tana_activity (
-        source_key VARCHAR PRIMARY KEY, active_at TIMESTAMPTZ, because VARCHAR
-    );
-    """,
-    """
-    ALTER TABLE graph_position ADD COLUMN stated_version BIGINT;
-    ALTER TABLE graph_position ADD COLUMN stated_count BIGINT;
-    ALTER TABLE graph_position ADD COLUMN stated_last BIGINT;
-    CREATE TABLE analyzer_news (
-        memory_id BIGINT, noted BIGINT
-    );
-    """,
-)
-"""One script per schema version, each run once and in one transaction."""
+_log = logging.getLogger(__name__)
 
-_NOT_DERIVED = ("memory_access", "access_offsets", "memory_first_seen", "creative_links")
-"""What no run could find again. None of it holds a text."""
 _NOT_FOR_ARROW = "join_filter_pushdown"
 """DuckDB 1.5 fails on a join whose Bloom filter it pushes into a registered Arrow table (`Pushdown Filter Type BLOOM_FILTER`)."""
 
 _CONFIG: dict[str, str | bool | int | float | list[str]] = {"autoinstall_known_extensions": False}
 _LARGEST_LOG = 1 << 14
-"""Bytes from which the log is merged into the file. Whoever opens the catalog plays it again: at a million memories 25 ms of processor
-time and 4 ms a kilobyte, where opening takes 17, and merging 220."""
+"""Bytes from which the write-ahead log is merged into the file. Every opening replays it: at a million memories 25 ms of processor time
+and 4 ms a kilobyte. Opening takes 17 ms, merging 220 ms."""
+_IN_USE = "different configuration"
+"""Part of DuckDB's message if this process has the file open to write and wants to read it, or vice versa."""
 _LOCKED = re.compile(r"Could not set lock on file.*?Conflicting lock is held in (?P<holder>.+?\(PID \d+\))", re.DOTALL)
 
+_TOO_SHORT = "Could not read enough bytes"
+"""Part of what DuckDB says where a file ends before a block that it needs."""
+_HEADER_BYTES = 3 * 4096
+"""What stands before the first block of a file."""
+
+INTERACTIVE_SECONDS = 1.0
+"""How long a person who asks waits for another process's lock."""
+_LOOKS = 3
+"""How often a file is found damaged before that is believed: it may be just being made."""
+
 Stamp = tuple[tuple[int, int, int], ...]
+
+_WATCHED: dict[Path, Stamp | None] = {}
+"""By path of a watched catalog: its stamp after this process's last write; None once another process has written."""
 
 
 class Catalog:
@@ -202,8 +59,6 @@ class Catalog:
         self.lock_timeout = lock_timeout
         self._found = False
         """Whether its folder was ever there; one that is gone since then belonged to a tenant that was deleted."""
-        self._left: Stamp | None = None
-        self._disturbed = False
 
     @property
     def log_path(self) -> Path:
@@ -211,9 +66,19 @@ class Catalog:
         return self.path.with_name(f"{self.path.name}.wal")
 
     @property
+    def damaged_path(self) -> Path:
+        """Where a damaged catalog is set aside; the next one takes its place."""
+        return self.path.with_name(f"{self.path.name}.damaged")
+
+    @property
     def exists(self) -> bool:
         """Whether anything has been derived yet."""
         return self.path.exists()
+
+    @property
+    def interactive(self) -> "Catalog":
+        """The same catalog for somebody who waits for the answer: a lock is waited for no longer than a second."""
+        return Catalog(str(self.path), min(self.lock_timeout, INTERACTIVE_SECONDS))
 
     @property
     def stamp(self) -> Stamp:
@@ -222,75 +87,101 @@ class Catalog:
         return tuple((stat.st_mtime_ns, stat.st_size, stat.st_ino) for stat in stats)
 
     def watch(self) -> None:
-        """Begin to notice what others write to the catalog, which is made if there is none."""
+        """Begin to notice writes of other processes. Creates the catalog if there is none."""
         if not self.exists:
             with self.write():
                 pass
-        self._left, self._disturbed = self.stamp, False
+        _WATCHED[self.path] = self.stamp
 
     @property
     def is_undisturbed(self) -> bool:
-        """Whether nobody else has written since `watch`."""
-        return not self._disturbed and self._left == self.stamp
+        """Whether no other process has written since `watch`."""
+        return _WATCHED.get(self.path) == self.stamp
 
     @contextmanager
     def read(self) -> Iterator["DuckDBPyConnection"]:
-        """A connection to read from; nothing is written, so a catalog that does not exist reads as an empty one in memory.
+        """A connection to read from; nothing is made.
 
-        One of an earlier release is copied into memory and migrated there; the next writing does so with the file.
+        A catalog that does not exist reads as an empty one; so does a damaged one, which is set aside. A catalog of an earlier release is
+        copied into memory and migrated there; the next writing migrates the file.
 
         Raises:
-            StoreBusyError: another process holds the lock longer than the timeout.
-            StoreError: the file cannot be read.
+            DamagedError: the catalog turns out to be damaged while it is read; it was set aside.
+            StoreBusyError: the catalog is locked longer than the timeout.
         """
         self._found |= self.path.parent.is_dir()
-        connection = self._connect(self._in_file, read_only=True) if self.exists else self._connect(self._in_memory)
-        if self._version(connection) < len(MIGRATIONS):
+        try:
+            connection = self._connect(self._in_file, read_only=True) if self.exists else self._connect(self._in_memory)
+        except _DamageError as damage:
+            _log.warning("%s", self._set_aside(damage))
+            connection = self._connect(self._in_memory)
+        if waiting_migrations(connection, f"The catalog {self.path}") != []:
             connection.close()
             connection = self._connect(self._in_memory)
-        try:
+        with self._closing(connection):
             yield connection
-        finally:
-            connection.close()
 
     @contextmanager
     def write(self) -> Iterator["DuckDBPyConnection"]:
         """A connection inside one transaction: committed at the end of the block, rolled back on any error.
 
         Raises:
-            StoreBusyError: another process holds the lock longer than the timeout.
-            StoreError: the file cannot be opened, or its folder was deleted since somebody looked.
+            DamagedError: the catalog is damaged; it was set aside. Nothing was written, because what was read before is gone.
+            StoreBusyError: the catalog is locked longer than the timeout.
         """
         if self._found and not self.path.parent.is_dir():
             raise StoreError(f"{self.path.parent} has been deleted; nothing was written.")
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._found = True
-        connection = self._connect(self._in_file, read_only=False)
-        self._disturbed |= self._left not in (None, self.stamp)
         try:
+            connection = self._connect(self._in_file, read_only=False)
+        except _DamageError as damage:
+            raise DamagedError(self._set_aside(damage)) from damage
+        if _WATCHED.get(self.path, self.stamp) != self.stamp:
+            _WATCHED[self.path] = None
+        with self._closing(connection):
+            migrate_catalog(connection, f"The catalog {self.path}")
             connection.begin()
-            self._migrate(connection)
             yield connection
             connection.commit()
             if self.log_path.exists() and self.log_path.stat().st_size > _LARGEST_LOG:
                 connection.execute("CHECKPOINT")
-            self._left = self.stamp
-        finally:
-            connection.close()
+            if _WATCHED.get(self.path):
+                _WATCHED[self.path] = self.stamp
+
+    def waiting_migrations(self) -> list[str]:
+        """Names of the migrations that the next writing runs; none of a damaged catalog, which is set aside instead."""
+        if not self.exists:
+            return []
+        try:
+            with closing(self._connect(self._in_file, read_only=True)) as connection:
+                return [step.name for step in waiting_migrations(connection, f"The catalog {self.path}") or ()]
+        except _DamageError:
+            return []
+
+    def find_damage(self) -> str:
+        """What is damaged, in a few words; empty if every row can be read. Changes nothing."""
+        import duckdb
+
+        if not self.exists:
+            return ""
+        try:
+            with closing(self._connect(self._in_file, read_only=True)) as connection:
+                for (name,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall():
+                    connection.execute(f'SELECT max(hash(t)) FROM "{name}" t').fetchall()
+        except (_DamageError, duckdb.Error) as error:
+            return _first_line(error)
+        return ""
 
     def begin_again(self) -> None:
         """Put a new file in place of this one, with what no run could find again; the next run builds the rest.
 
-        DuckDB leaves what was deleted in its file, and what was written last in its log, until something else is written there.
-
-        Raises:
-            StoreBusyError: another process holds the lock longer than the timeout.
-            StoreError: the file cannot be opened.
+        DuckDB leaves what was deleted in its file and its log until something else is written there.
         """
         fresh = Catalog(str(self.path.with_name(f".{self.path.name}.new")), self.lock_timeout)
         fresh.path.unlink(missing_ok=True)
         with self.write() as connection:
-            kept = {name: connection.execute(f"FROM {name}").to_arrow_table() for name in _NOT_DERIVED}
+            kept = {name: connection.execute(f"FROM {name}").to_arrow_table() for name in UNDERIVED}
             with fresh.write() as new:
                 for name, rows in kept.items():
                     new.register("kept", rows)
@@ -302,15 +193,59 @@ class Catalog:
 
     def set_aside(self) -> None:
         """Give a damaged catalog another name, so that the next run derives everything anew."""
-        if self.exists:
-            self.path.rename(self.path.with_name(f"{self.path.name}.damaged-{time.time_ns()}"))
+        for path in (self.path, self.log_path):
+            with suppress(FileNotFoundError):
+                path.rename(str(path).replace(str(self.path), str(self.damaged_path)))
+
+    def _set_aside(self, damage: "_DamageError") -> str:
+        """Set the file aside, unless another process did so already; the sentence that says it."""
+        with suppress(FileNotFoundError):
+            if self.path.stat().st_ino == damage.inode:
+                self.set_aside()
+        return (
+            f"The catalog {self.path} is damaged ({damage}) and was set aside as {self.damaged_path.name}; "
+            "run `memory run`, which derives it anew."
+        )
+
+    @contextmanager
+    def _closing(self, connection: "DuckDBPyConnection") -> Iterator[None]:
+        """Close the connection at the end. If it fails on a damaged file, set that aside."""
+        import duckdb
+
+        inode = self._inode
+        try:
+            yield
+        except duckdb.Error as error:
+            connection.close()
+            self._refuse_unusable(error)
+            of_file = duckdb.IOException, duckdb.InternalException, duckdb.FatalException, duckdb.SerializationException
+            is_short = _TOO_SHORT in str(error) and str(self.path) in str(error)
+            if not isinstance(error, of_file) or not (is_short or self.find_damage()):
+                raise
+            raise DamagedError(self._set_aside(_DamageError(_first_line(error), inode))) from error
+        finally:
+            connection.close()
+
+    @property
+    def _inode(self) -> int:
+        try:
+            return self.path.stat().st_ino
+        except FileNotFoundError:
+            return 0
 
     def _in_file(self, read_only: bool) -> "DuckDBPyConnection":
         import duckdb
 
         if not self.exists:
             self.log_path.unlink(missing_ok=True)
+        inode, has_log = self._inode, self.log_path.exists()
         connection = duckdb.connect(self.path, read_only=read_only, config=_CONFIG)
+        used, size = connection.execute("SELECT used_blocks, block_size FROM pragma_database_size()").fetchone() or (0, 1)
+        present, rest = divmod(self.path.stat().st_size - _HEADER_BYTES, size)
+        # Blocks in use count, not all: DuckDB cuts free blocks off the end. While there is a log, it counts blocks that it will write.
+        if inode and (rest or (used > present and not has_log)):
+            connection.close()
+            raise _DamageError("its end is missing", inode)
         if not read_only:
             connection.execute("PRAGMA disable_checkpoint_on_shutdown")
         return connection
@@ -323,63 +258,60 @@ class Catalog:
         if self.exists:
             path = str(self.path).replace("'", "''")
             connection.execute(f"ATTACH '{path}' AS earlier (READ_ONLY); COPY FROM DATABASE earlier TO memory; DETACH earlier")
-        self._migrate(connection)
+        migrate_catalog(connection, f"The catalog {self.path}")
         return connection
 
     def _connect(self, connect: "Callable[..., DuckDBPyConnection]", **how: bool) -> "DuckDBPyConnection":
+        """What `connect` opens, as soon as nobody else has the file locked."""
         import duckdb
 
         deadline = time.monotonic() + self.lock_timeout
-        pause = 0.01
+        pause, looks = 0.01, 0
         while True:
+            inode = self._inode
             try:
                 connection = connect(**how)
-            except duckdb.Error as error:
-                locked = _LOCKED.search(str(error))
-                if not locked:
-                    raise DamagedError(
-                        f"The catalog {self.path} cannot be opened ({str(error).splitlines()[0]}); it is derived, so move it "
-                        "away and run `memory run` to rebuild it."
-                    ) from error
-                if time.monotonic() + pause > deadline:
-                    raise StoreBusyError(
-                        f"The catalog {self.path} has been locked for {self.lock_timeout:g} s by {locked['holder']}; wait for "
-                        "it to finish or stop that process."
-                    ) from error
-            else:
                 connection.execute(f"LOAD icu; SET TimeZone = 'UTC'; SET disabled_optimizers = '{_NOT_FOR_ARROW}'")
                 return connection
+            except (_DamageError, duckdb.Error) as error:
+                locked = _LOCKED.search(str(error))
+                if not locked and _IN_USE not in str(error):
+                    self._refuse_unusable(error)
+                    looks += 1
+                    if looks == _LOOKS:
+                        raise _DamageError(_first_line(error), inode) from error
+                elif time.monotonic() + pause > deadline:
+                    holder = locked["holder"] if locked else "this process"
+                    raise StoreBusyError(
+                        f"The catalog {self.path} has been locked for {self.lock_timeout:g} s by {holder}; wait for "
+                        "it to finish or stop that process."
+                    ) from error
             time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311
             pause = min(pause * 2, 0.5)
 
-    def _migrate(self, connection: "DuckDBPyConnection") -> None:
-        version = self._version(connection)
-        if version == len(MIGRATIONS):
-            return
-        for script in MIGRATIONS[version:]:
-            connection.execute(script)
-        connection.execute("CREATE OR REPLACE TABLE schema_version AS SELECT ?::INTEGER AS version", [len(MIGRATIONS)])
+    def _refuse_unusable(self, error: Exception) -> None:
+        """Raise what mends an error that is no damage."""
+        from memory_assets.stores.lance import mend
 
-    def _version(self, connection: "DuckDBPyConnection") -> int:
-        import duckdb
+        advice = mend(error) or ("upgrade memory_assets" if "version number" in str(error) else "")
+        if advice:
+            raise StoreError(f"The catalog {self.path} cannot be used ({_first_line(error)}); {advice}.") from error
 
-        try:
-            (version,) = connection.execute("SELECT max(version) FROM schema_version").fetchone() or (0,)
-        except duckdb.CatalogException:
-            return 0
-        if version > len(MIGRATIONS):
-            raise StoreError(
-                f"The catalog {self.path} has schema version {version} and this release knows {len(MIGRATIONS)}; "
-                "upgrade memory_assets."
-            )
-        return version
+
+class _DamageError(Exception):
+    """What is damaged of a catalog's file, and which file it is."""
+
+    def __init__(self, what: str, inode: int) -> None:
+        super().__init__(what)
+        self.inode = inode
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0]
 
 
 def copy_in(connection: "DuckDBPyConnection", given: "Mapping[str, pa.Table]") -> None:
-    """Make temporary tables of what is given, and let DuckDB pass over what a join with their few rows does not concern.
-
-    From then on nothing that is registered may be joined (`_NOT_FOR_ARROW`).
-    """
+    """Make temporary tables of `given`, to join fast. From then on nothing that is registered may be joined (`_NOT_FOR_ARROW`)."""
     for name, rows in given.items():
         connection.register("given", rows)
         connection.execute(f"CREATE TEMP TABLE {name} AS FROM given")

@@ -14,6 +14,7 @@ from typing import Any
 
 CLIENT = "lance_namespace_urllib3_client"
 _loading = RLock()
+_importing = RLock()
 
 
 class _StandIn(type):
@@ -68,3 +69,9 @@ def put_off() -> None:
     """Let the next `import lancedb` do without the client, unless it is there already."""
     if CLIENT not in sys.modules and _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
+
+
+def import_lancedb() -> Any:
+    """`lancedb`, imported by one thread at a time: its modules import each other, and a second thread would meet one half made."""
+    with _importing:
+        return import_module("lancedb")

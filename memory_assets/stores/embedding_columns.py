@@ -1,7 +1,6 @@
-"""The vector columns of a `memories` table: each embedder has two of its own, and a fact of the table names the live ones.
+"""The vector columns of a `memories` table: two for each embedder, of which a fact of the table names the live ones.
 
-Searches ask the first, of texts in their context; what is alike goes by the second, of what texts say. Vectors of two embedders
-are never compared, and a change of embedder is one commit after the new columns have been filled.
+Searches use the first, of texts in their context; likeness uses the second, of texts alone. Vectors of two embedders are never compared.
 """
 
 import json
@@ -31,22 +30,22 @@ SCALE_FACT = "memory_assets:similarity_scale"
 _PREFIX = "embedding_"
 _MEANING_PREFIX = "meaning_"
 _MAKING = 2
-"""Counts up whenever the vectors of a text are made in another way: those made before are moved as another embedder's are."""
+"""Counts the ways in which vectors were made; older ones are moved as those of another embedder are."""
 
 
 class EmbeddingColumns:
-    """Which vectors a table has, and which of them are searched."""
+    """The vector columns of one table."""
 
     def __init__(self, stored: StoredTable) -> None:
         self.stored = stored
         self._seen: tuple[float, pa.Schema] | None = None
-        """When the table's schema was read last, and what it was: LanceDB is asked again once the table's freshness has passed."""
+        """When the table's schema was read last, and the schema."""
         self._choosing = Lock()
 
     @property
     @reading
     def schema(self) -> pa.Schema:
-        """The table's, as old as its freshness allows."""
+        """The table's schema, as old as its freshness allows."""
         seen = self._seen
         if seen is None or monotonic() - seen[0] >= self.stored.freshness:
             self._seen = seen = monotonic(), self.stored.reading.schema
@@ -54,18 +53,18 @@ class EmbeddingColumns:
 
     @property
     def live(self) -> str | None:
-        """The column that is searched; None before the first embedding."""
+        """The searched column; None before the first embedding."""
         return lance.facts_of(self.schema).get(LIVE_COLUMN_FACT)
 
     @property
     def meaning(self) -> str | None:
-        """The column of what texts say, beside the live one; None before the first embedding, and where vectors are outdated."""
+        """The live column of texts alone; None before the first embedding, and if the vectors are outdated."""
         column = meaning_column(self.live or "")
         return column if column in self.schema.names else None
 
     @property
     def outdated(self) -> bool:
-        """Whether the live vectors were made in another way than they are now, by the same embedder."""
+        """Whether the same embedder would make the live vectors in another way now."""
         live, made_by = self.live, self.embedder
         if live is None or made_by is None:
             return False
@@ -73,7 +72,7 @@ class EmbeddingColumns:
 
     @property
     def scale(self) -> tuple[float, ...] | None:
-        """What `keep_scale` kept of the live vectors."""
+        """The scale of the live vectors' similarities, if `keep_scale` kept one."""
         return self._kept_scale(self.live)
 
     def _kept_scale(self, column: str | None) -> tuple[float, ...] | None:
@@ -82,11 +81,7 @@ class EmbeddingColumns:
         return tuple(json.loads(kept)) if kept else None
 
     def keep_scale(self, column: str, measure: Callable[[], Sequence[float]]) -> None:
-        """Keep what tells how to read the similarities of vectors, with their column, unless that is done.
-
-        Raises:
-            StoreError: the commit failed.
-        """
+        """Keep the scale of a column's similarities, unless there is one."""
         if self._kept_scale(column) is None:
             kept = {"path": meaning_column(column), "metadata": {SCALE_FACT: json.dumps(list(measure()))}}
             failure = f"The scale of the vectors in {self.stored.uri} cannot be kept"
@@ -96,27 +91,21 @@ class EmbeddingColumns:
     @property
     def embedder(self) -> str | None:
         """Name of the embedder that made the live vectors; None before the first embedding."""
-        column = self.live
-        return self._made_by(column) if column else None
+        return self._made_by(self.live) if self.live else None
 
     def newest_embedder(self) -> str | None:
-        """As `embedder`, with what other processes committed a moment ago."""
+        """`embedder` as other processes have just committed it."""
         self._seen = None
         with suppress(RuntimeError, OSError):
             self.stored.reading.checkout_latest()
         return self.embedder
 
     def _made_by(self, column: str) -> str | None:
-        metadata = self.schema.field(column).metadata or {}
-        name = metadata.get(EMBEDDER_FACT.encode())
+        name = (self.schema.field(column).metadata or {}).get(EMBEDDER_FACT.encode())
         return name.decode() if name else None
 
     def searched(self, embedder: str, dimension: int) -> str | None:
-        """The live column, to be searched with vectors of this embedder; None before the first embedding.
-
-        Raises:
-            StoreError: the live vectors are another embedder's.
-        """
+        """The live column, to search with vectors of this embedder; StoreError if the vectors are another's, None if there are none."""
         live = self.live
         if live is None:
             return None
@@ -129,11 +118,7 @@ class EmbeddingColumns:
         return live
 
     def filled(self, embedder: str, dimension: int) -> str:
-        """The live column, to be filled with vectors of this embedder; made if there is none yet.
-
-        Raises:
-            StoreError: the live vectors are another embedder's, or the column cannot be made.
-        """
+        """The live column, to fill with vectors of this embedder; made if there is none yet."""
         with self._choosing:
             live = self.searched(embedder, dimension)
             if live is None:
@@ -143,11 +128,7 @@ class EmbeddingColumns:
         return live
 
     def fill(self, rows: pa.Table, vectors: "TextVectors | npt.NDArray[np.float32]", embedder: str) -> pa.Table:
-        """`rows` with the live vector columns, that of the context last; an array, shape (n, dimension), is for both.
-
-        Raises:
-            StoreError: the live vectors are another embedder's.
-        """
+        """`rows` with the live vector columns, `in_context` last. An array of shape (n, dimension) serves for both."""
         vectors = vectors if isinstance(vectors, TextVectors) else TextVectors(vectors, vectors)
         column = self.filled(embedder, vectors.in_context.shape[1])
         if meaning := self.meaning:
@@ -155,11 +136,7 @@ class EmbeddingColumns:
         return rows.append_column(column, vector_array(vectors.in_context))
 
     def add(self, embedder: str, dimension: int) -> str:
-        """The column of this embedder, added empty if the table lacks it, with its `meaning_column`.
-
-        Raises:
-            StoreError: they cannot be added.
-        """
+        """The column of this embedder; added empty, with its `meaning_column`, if the table lacks it."""
         column = _column_of(embedder, dimension)
         fields = [pa.field(name, pa.list_(pa.float32(), dimension)) for name in (meaning_column(column), column)]
         table = self.stored.writing
@@ -172,10 +149,7 @@ class EmbeddingColumns:
 
     @contextmanager
     def switching(self) -> Iterator[None]:
-        """Let nobody else commit meanwhile, so that no vectors are lost that are stored during a switch.
-
-        A table in object storage is not guarded.
-        """
+        """Let nobody else commit meanwhile, so that a switch loses no vectors. A table in object storage is not guarded."""
         if "://" in self.stored.uri:
             yield
             return
@@ -184,11 +158,7 @@ class EmbeddingColumns:
             yield
 
     def make_live(self, column: str) -> None:
-        """Search this column from now on, in one commit, and drop those of other embedders.
-
-        Raises:
-            StoreError: a commit failed; the column that was live stays so, or the old vectors are still there.
-        """
+        """Search this column from now on, and drop those of other embedders: two commits."""
         self._seen = None
         table = self.stored.writing
         if self.live != column:
@@ -202,8 +172,14 @@ class EmbeddingColumns:
             self._seen = None
 
 
+def has_meanings(schema: pa.Schema) -> bool:
+    """Whether the live column, if there is one, has its `meaning_column`."""
+    live = lance.facts_of(schema).get(LIVE_COLUMN_FACT)
+    return live is None or meaning_column(live) in schema.names
+
+
 def meaning_column(column: str) -> str:
-    """The column of what texts say, beside the one of them in their context."""
+    """The column of texts alone that belongs to a column of texts in their context."""
     return column.replace(_PREFIX, _MEANING_PREFIX)
 
 

@@ -1,8 +1,7 @@
 """The change feed of a table: what changed since it was last read, at a cost that follows the change.
 
-Every writer sets a row's `updated_at` in the commit that changes it, and a B-tree over that column finds what is new. Deletions
-show in the number of rows, and only then are all ids compared. LanceDB's own row versions are not used
-(docs/decisions/change-feed.md says why).
+Every commit sets the `updated_at` of the rows it changes, and an index on it finds them. Deletions show in the number of rows; only
+then all ids are compared. docs/decisions/change-feed.md says why LanceDB's row versions are not used.
 """
 
 from collections.abc import Sequence
@@ -13,16 +12,21 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import pyarrow as pa
 
+from memory_assets.stores import lance
+
 if TYPE_CHECKING:
     import numpy.typing as npt
-    from lancedb.table import Table as LanceTable
+    from duckdb import DuckDBPyConnection
+    from lancedb.table import Table
+
+    from memory_assets.stores.resident.snapshot import Snapshot
 
     Ids = npt.NDArray[np.int64]
 
 CLOCK_SLACK = timedelta(minutes=10)
 """How far the clocks of two writers may differ, and how long one commit may take after its time was read."""
 UNKNOWN = -1
-"""Stands for the time of a row that is not known."""
+"""The time of a row that a reader lacks."""
 _ATTEMPTS = 3
 """How often recent rows and their number are read until no commit came between."""
 _MANY = 20_000
@@ -40,33 +44,6 @@ class Position:
     """Every commit up to this version of the table is included."""
     read_at: datetime
     """The reader's clock just before."""
-
-
-class Table(Protocol):
-    """What is read, on disk or in memory: rows with the columns `id` and `updated_at`."""
-
-    @property
-    def version(self) -> int:
-        """Grows with every commit."""
-        ...
-
-    def __len__(self) -> int: ...
-
-    def ids(self) -> "Ids":
-        """Of all rows, in any order."""
-        ...
-
-    def rows(self, columns: Sequence[str]) -> pa.Table:
-        """Columns of all rows."""
-        ...
-
-    def updated_since(self, moment: datetime, columns: Sequence[str]) -> pa.Table:
-        """Columns of the rows whose `updated_at` is `moment` or later."""
-        ...
-
-    def rows_of(self, ids: "Ids", columns: Sequence[str]) -> pa.Table:
-        """Columns of the rows with these ids."""
-        ...
 
 
 class Known(Protocol):
@@ -91,18 +68,18 @@ class Changes:
     rows: pa.Table
     """The columns asked for, of rows that are new or changed."""
     gone: "Ids"
-    """Rows that it holds and that are no more."""
+    """Ids that it holds and the table no longer has."""
 
     def __bool__(self) -> bool:
         return bool(self.rows.num_rows or len(self.gone))
 
 
-def read_changes(table: Table, since: Position | None, known: Known, columns: Sequence[str]) -> Changes:
+def read_changes(table: "Rows | Snapshot", since: Position | None, known: Known, columns: Sequence[str]) -> Changes:
     """What changed in a table since a position.
 
     Args:
         table: what is read.
-        since: where an earlier reading ended; None, or a version that is not reached yet because the table was replaced, reads all.
+        since: where an earlier reading ended. None reads all; so does a version beyond that of the table, which was replaced then.
         known: what was read until then.
         columns: to be read of the changed rows; `id` among them.
     """
@@ -135,7 +112,7 @@ def _microseconds(times: pa.ChunkedArray) -> "npt.NDArray[np.int64]":
 class Rows:
     """A LanceDB table as the feed reads it."""
 
-    def __init__(self, table: "LanceTable", *, row_ids: bool = False) -> None:
+    def __init__(self, table: "Table", *, row_ids: bool = False) -> None:
         """Read a table, with LanceDB's `_rowid` beside the columns if asked for."""
         self._table = table
         self._row_ids = row_ids
@@ -157,8 +134,8 @@ class Rows:
         return self._read(columns, "true", row_ids=self._row_ids)
 
     def updated_since(self, moment: datetime, columns: Sequence[str]) -> pa.Table:
-        """Columns of the rows whose `updated_at` is `moment` or later; found by the index on it."""
-        return self._read(columns, f"updated_at >= timestamp '{moment:%Y-%m-%d %H:%M:%S.%f}+00:00'", row_ids=False)
+        """Columns of the rows whose `updated_at` is `moment` or later, by the index on it."""
+        return self._read(columns, f"updated_at >= {lance.timestamp(moment)}", row_ids=False)
 
     def last_updated(self) -> int:
         """The newest `updated_at`, in microseconds since 1970; 0 in an empty table."""
@@ -173,7 +150,38 @@ class Rows:
         if len(ids) > _MANY:
             rows = self.rows(columns)
             return rows.filter(pa.array(np.isin(rows["id"].to_numpy(), ids)))
-        return self._read(columns, f"id IN ({', '.join(map(str, ids.tolist()))})" if len(ids) else "false", row_ids=self._row_ids)
+        return self._read(columns, lance.ids_in(ids.tolist()), row_ids=self._row_ids)
 
     def _read(self, columns: Sequence[str], where: str, *, row_ids: bool) -> pa.Table:
         return self._table.search().where(where).select(list(columns)).with_row_id(row_ids).to_arrow()
+
+
+class CatalogRows:
+    """The rows of one table of the catalog, by its columns `id` and `updated_at`."""
+
+    def __init__(self, connection: "DuckDBPyConnection", table: str) -> None:
+        """Name the table, and a connection to read it with."""
+        self._connection = connection
+        self._table = table
+
+    def __len__(self) -> int:
+        return self._column(f"SELECT count(*) FROM {self._table}")[0].item()
+
+    def ids(self) -> "Ids":
+        """Of all rows."""
+        return self._column(f"SELECT id FROM {self._table}")
+
+    def updated(self, ids: "Ids") -> "Ids":
+        """When each was updated last, in microseconds since 1970; `UNKNOWN` for those that the table lacks."""
+        wanted = pa.table({"id": ids, "place": np.arange(len(ids))})
+        query = f"""
+            SELECT CASE WHEN t.id IS NULL THEN {UNKNOWN} ELSE coalesce(epoch_us(updated_at), 0) END
+            FROM wanted w LEFT JOIN (SELECT id, updated_at FROM {self._table} SEMI JOIN wanted USING (id)) t USING (id)
+            ORDER BY place
+        """
+        return self._column(query, wanted)
+
+    def _column(self, query: str, wanted: pa.Table | None = None) -> "Ids":
+        if wanted is not None:
+            self._connection.register("wanted", wanted)
+        return self._connection.execute(query).to_arrow_table().column(0).to_numpy().astype(np.int64)

@@ -1,10 +1,12 @@
 """Files that are replaced as a whole or not at all."""
 
 import errno
+import fcntl
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from glob import escape
 from pathlib import Path
 from typing import BinaryIO
 
@@ -22,18 +24,19 @@ def replace_file(path: Path, content: str | bytes) -> None:
 
 @contextmanager
 def writing(path: Path) -> Iterator[BinaryIO]:
-    """What is written here goes where a person named: into a pipe or device, else in place of the file, whatever links lead to it.
+    """A file to write where a person named: a pipe or device, else a replacement of the file, whatever links lead to it.
 
-    Raises:
-        InvalidInputError: no file can be there.
-        OSError: it cannot be written; what was there stays.
+    Raises InvalidInputError if no file can be there; after an OSError what was there stays.
     """
     try:
         if path.exists() and not path.is_file():
             with path.open("wb") as stream:
                 yield stream
             return
-        with replacing(Path(os.path.realpath(path))) as file:
+        target = Path(os.path.realpath(path))
+        if not target.parent.is_dir():
+            raise InvalidInputError(f"No file can be written to {path} (there is no folder {target.parent}); name another one.")
+        with replacing(target) as file:
             yield file
     except OSError as error:
         if error.errno in _NO_FILE:
@@ -41,29 +44,52 @@ def writing(path: Path) -> Iterator[BinaryIO]:
         raise
 
 
+def clear_remains(path: Path) -> None:
+    """Delete the temp files that writers of `path` left when they were killed; those that are being written are locked."""
+    for left in path.parent.glob(f".{escape(path.name)}.*.tmp"):
+        with suppress(OSError), left.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            left.unlink()
+
+
+def _locked_temporary(path: Path) -> tuple[int, Path]:
+    while True:
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if os.fstat(descriptor).st_nlink:
+            return descriptor, Path(name)
+        os.close(descriptor)  # cleared away before it was locked
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
     """What is written here takes the place of `path` in one step: temp file beside it, fsync, rename, fsync of the folder.
 
-    A reader sees the old file or the new one; a failure leaves the old one, and a kill at most a temp file besides. The old
-    file's permissions are kept; a new file can be read by its owner alone.
+    A reader sees the old file or the new one. A failure leaves the old one; a kill leaves at most a temp file besides, which the next
+    writer deletes. The old file's permissions are kept; a new file can be read by its owner alone.
     """
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-    temporary = Path(name)
+    clear_remains(path)
+    descriptor, temporary = _locked_temporary(path)
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        if path.exists():
-            temporary.chmod(path.stat().st_mode & 0o7777)
-        temporary.replace(path)
+            if path.exists():
+                temporary.chmod(path.stat().st_mode & 0o7777)
+            temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make what was renamed, made or deleted in a folder last."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.fsync(folder)
+        os.fsync(descriptor)
     finally:
-        os.close(folder)
+        os.close(descriptor)

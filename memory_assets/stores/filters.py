@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
 from memory_assets.models import Entity, Kind, Source, State
 from memory_assets.stores import lance
 
 OF_EVERY_PROJECT = (Kind.USER,)
-"""Kinds that hold wherever one works: what is known about a person."""
+"""Kinds that hold in every project: what is known about a person."""
 GUESSED_TIME = '%"guessed": [%"created_at"%'
-"""What the metadata of a memory is like whose creation time was guessed."""
+"""LIKE pattern of the metadata of a memory whose creation time was guessed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,8 @@ class Filters:
     """Half-open: created at or after `since` and before `until`."""
     after: tuple[datetime, int] | None = None
     """Only what comes after the memory of this creation time and id in the order of `MemoryStore.recent`."""
-    wishes: bool = False
-    """Only what says how the user wants things done; see `memory_assets.stores.wishes`."""
+    preferences: bool = False
+    """Only what says how the user wants things done; see `memory_assets.stores.preferences`."""
     dated: bool = False
     """Only what has a time that somebody stated or that was seen, not one that was guessed."""
     states: Sequence[State] = (State.ACTIVE,)
@@ -47,30 +47,23 @@ class Filters:
 
     def sql(self) -> str:
         """As a Lance filter expression."""
-        clauses = []
-        if self.states:
-            clauses.append(f"state IN {lance.quoted(self.states)}")
-        if self.kinds:
-            clauses.append(f"kind IN {lance.quoted(self.kinds)}")
-        if self.sources:
-            clauses.append(f"source IN {lance.quoted(self.sources)}")
+        any_of = {"state": self.states, "kind": self.kinds, "source": self.sources, "project": self.projects}
+        clauses = [f"{name} IN {lance.quoted(accepted)}" for name, accepted in any_of.items() if accepted]
         clauses += [f"array_has(tags, {lance.quoted([tag])[1:-1]})" for tag in self.tags]
         clauses += [f"array_has(actions, {lance.quoted([action])[1:-1]})" for action in self.actions]
         clauses += [f"({' OR '.join(_names(entity) for entity in sorted(spellings, key=str))})" for spellings in self.entities]
-        if self.projects:
-            clauses.append(f"project IN {lance.quoted(self.projects)}")
         if self.here:
             clauses.append(f"(project IN {lance.quoted(('', *self.here))} OR kind IN {lance.quoted(OF_EVERY_PROJECT)})")
-        if self.wishes:
+        if self.preferences:
             clauses.append("wish")
         if self.since:
-            clauses.append(f"created_at >= {_timestamp(self.since)}")
+            clauses.append(f"created_at >= {lance.timestamp(self.since)}")
         if self.until:
-            clauses.append(f"created_at < {_timestamp(self.until)}")
+            clauses.append(f"created_at < {lance.timestamp(self.until)}")
         if self.dated:
             clauses.append(f"metadata NOT LIKE '{GUESSED_TIME}'")
         if self.after:
-            created_at, number = _timestamp(self.after[0]), int(self.after[1])
+            created_at, number = lance.timestamp(self.after[0]), int(self.after[1])
             clauses.append(f"(created_at < {created_at} OR (created_at = {created_at} AND id < {number}))")
         return " AND ".join(clauses) or "true"
 
@@ -78,7 +71,3 @@ class Filters:
 def _names(entity: Entity) -> str:
     text, kind = (lance.quoted([value])[1:-1] for value in (entity.text, entity.type))
     return f"array_has(entities, named_struct('text', {text}, 'type', {kind}))"
-
-
-def _timestamp(moment: datetime) -> str:
-    return f"timestamp '{moment.astimezone(UTC).strftime('%Y-%m-%d %H:%M:%S.%f')}+00:00'"

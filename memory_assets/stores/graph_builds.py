@@ -1,7 +1,7 @@
-"""Builds of the graph: how often it has changed, and which nodes each of the last changes touched. Its readers follow that.
+"""Builds of the graph: how often it has changed, and which nodes the last changes touched.
 
-Whoever changes edges, mentions or names of nodes in the catalog records a build in the same transaction. A node is touched when its
-edges, in either direction, its mentions or its name are others than before.
+Every transaction that changes edges, mentions or names of nodes records a build. A node is touched if its edges, in either direction, its
+mentions or its name change.
 """
 
 import secrets
@@ -22,7 +22,7 @@ class Build:
     """A state of the graph."""
 
     lineage: int
-    """Drawn with the first build of a catalog, so that a catalog that was made anew is not taken for the old one."""
+    """Random, drawn with the first build of a catalog: a catalog that was made anew has another."""
     number: int
     """Counts up with every change; 0 before the first."""
     logged_since: int = 0
@@ -48,15 +48,9 @@ def touched_since(connection: "DuckDBPyConnection", build: Build) -> pa.Table:
 
 
 def record_build(connection: "DuckDBPyConnection", touched: pa.Table | None = None) -> None:
-    """Count the graph's change that a transaction makes.
-
-    Args:
-        connection: inside the transaction.
-        touched: column `node`; what was touched, or None for so much that all is to be read again.
-    """
+    """Count a change inside its transaction; `touched` has the column `node`, and is None if readers have to read all again."""
     present = present_build(connection)
-    number = present.number + 1
-    logged_since = present.logged_since
+    number, logged_since = present.number + 1, present.logged_since
     (kept,) = connection.execute("SELECT count(*) FROM graph_touched").fetchone() or (0,)
     if touched is None or kept + touched.num_rows > _MOST_LOGGED:
         connection.execute("DELETE FROM graph_touched")

@@ -1,16 +1,13 @@
-"""The keys that open one tenant over HTTP: one small file each, in the tenant's folder.
+"""The keys that open one tenant over HTTP: one small file each, so processes need no lock, and a service sees a change at once.
 
-A key is `mk_<id>_<secret>`. The id names the file `keys/<id>.json`, and of the secret, 256 random bits, only the SHA-256 digest
-is kept: a random secret of that length cannot be guessed from its digest, so a slow password hash would gain nothing. As every
-key is a file of its own that is replaced as a whole, processes that create and revoke keys at once need no lock, and a service
-sees a new or revoked key with its next request.
+A key is `mk_<id>_<secret>`, kept in `keys/<id>.json` with the SHA-256 digest of its 256 random bits: a slow hash would gain nothing.
 """
 
 import hmac
 import json
 import re
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -46,48 +43,31 @@ class KeyStore:
         self.folder = tenant_folder / "keys"
 
     def create(self, description: str = "") -> tuple[Key, str]:
-        """Make a key.
-
-        Returns:
-            What is kept of it, and the key itself, which nobody can show again.
-        """
+        """Make a key. Returns its record, and the key itself, which nobody can show again."""
         number, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
         key = Key(number, description, datetime.now(UTC), None)
         self._write(key, _digest(secret))
         return key, f"mk_{number}_{secret}"
 
     def revoke(self, number: str) -> Key:
-        """End a key; it stays listed. Revoking it again changes nothing.
-
-        Raises:
-            NotFoundError: the tenant has no key of that id.
-            StoreError: its file cannot be read.
-        """
+        """End a key; it stays listed. Revoking it again changes nothing; NotFoundError if there is no such key."""
         found = self._read(number) if _ID.fullmatch(number) else None
         if found is None:
             raise NotFoundError(f"There is no key {number!r}; `memory key list` shows the ids.")
         key, digest = found
         if not key.active:
             return key
-        revoked = Key(key.id, key.description, key.created_at, datetime.now(UTC))
+        revoked = replace(key, revoked_at=datetime.now(UTC))
         self._write(revoked, digest)
         return revoked
 
     def list(self) -> list[Key]:
-        """All keys, the oldest first, revoked ones too.
-
-        Raises:
-            StoreError: a file cannot be read.
-        """
+        """All keys, the oldest first, revoked ones too."""
         numbers = [file.stem for file in self.folder.glob("*.json") if _ID.fullmatch(file.stem)]
         return sorted((found[0] for number in numbers if (found := self._read(number))), key=lambda key: (key.created_at, key.id))
 
     def find(self, key: str) -> Key | None:
-        """The active key that `key` is, compared in constant time; None where it opens nothing.
-
-        Raises:
-            StoreError: its file cannot be read.
-        """
+        """The active key that `key` is, compared in constant time; None where it opens nothing."""
         parts = _KEY.fullmatch(key)
         number, secret = parts.groups() if parts else ("0" * 12, "")
         known, digest = self._read(number) or (None, _NOBODYS_DIGEST)

@@ -1,8 +1,6 @@
-"""The names that the graph knows, for the analyzer: projects and people, so that they are found in any casing.
+"""The projects and people that the graph knows, for the analyzer, which finds them in any casing. Reading them opens no store.
 
-They are kept in a small file beside the catalog, which the graph replaces when they change; reading it opens no store. They take
-part in the analysis of texts that are new or changed. Texts that are analysed already are not analysed again for their sake: an
-analyzer's name does not depend on them, so a new name never starts the whole store over.
+A new name does not change the analyzer's name, so texts that are analysed already stay as they are.
 """
 
 import json
@@ -24,11 +22,7 @@ def read_known_names(folder: Path) -> Mapping[str, str]:
 
 
 def write_known_names(folder: Path, names: Mapping[str, str]) -> bool:
-    """Write the names down if they changed.
-
-    Returns:
-        Whether they did.
-    """
+    """Write the names down if they changed. Returns whether they did."""
     if names == read_known_names(folder):
         return False
     replace_file(folder / _FILE_NAME, json.dumps(names, ensure_ascii=False, indent=1, sort_keys=True) + "\n")

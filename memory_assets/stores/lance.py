@@ -1,7 +1,7 @@
 """Commits to LanceDB tables: whole or not at all, and tried again where other writers come first.
 
-Every write is one commit, so a table is always whole. Facts of the whole table lie in the metadata of its `id` column, because
-Lance commits them atomically.
+Every write is one commit, so a table is always whole: if it raises StoreError, nothing was written. Facts of the whole table lie
+in the metadata of its `id` column, because Lance commits them atomically.
 """
 
 import random
@@ -39,71 +39,42 @@ _PLACES = re.compile(r",? /\S+\.rs:\d+:\d+")
 Result = TypeVar("Result")
 
 
-def facts(table: "Table") -> dict[str, str]:
-    """The table-wide facts: field metadata of the `id` column."""
-    return facts_of(table.schema)
-
-
 def facts_of(schema: pa.Schema) -> dict[str, str]:
-    """The facts of the table that has this schema."""
+    """The table-wide facts: field metadata of the `id` column."""
     metadata = schema.field("id").metadata or {}
     return {key.decode(): value.decode() for key, value in metadata.items()}
 
 
 def set_facts(table: "Table", changes: Mapping[str, str | None]) -> None:
-    """Change table-wide facts in one commit; None removes one.
-
-    Raises:
-        StoreError: the commit did not happen; nothing was changed.
-    """
+    """Change table-wide facts in one commit; None removes one."""
     change = {"path": "id", "metadata": dict(changes)}
     commit(table, lambda: table.update_field_metadata(change), f"The facts of {table.name!r} could not be set")
 
 
 def ensure_indices(table: "Table", configs: Mapping[str, Any]) -> None:
-    """Create the indices that are missing; `configs` maps column to index configuration.
-
-    Raises:
-        StoreError: an index cannot be built.
-    """
+    """Create the indices that are missing; `configs` maps column to index configuration."""
     for column, config in configs.items():
         ensure(
             table,
-            partial(_has_index, table, column),
+            lambda column=column: (column,) in {tuple(index.columns) for index in table.list_indices()},
             partial(table.create_index, column, config=config, replace=True),
             f"The index on {column!r} of {table.name!r} cannot be built",
         )
 
 
-def _has_index(table: "Table", column: str) -> bool:
-    return (column,) in {tuple(index.columns) for index in table.list_indices()}
-
-
 def ensure_columns(table: "Table", expressions: Mapping[str, str]) -> None:
-    """Add the columns that a table lacks, made of what its rows hold.
-
-    Raises:
-        StoreError: a column cannot be added.
-    """
+    """Add the columns that a table lacks, made of what its rows hold."""
     for column, expression in expressions.items():
         ensure(
             table,
-            partial(_has_column, table, column),
+            lambda column=column: column in table.schema.names,
             partial(table.add_columns, {column: expression}),
             f"The column {column!r} of {table.name!r} cannot be made",
         )
 
 
-def _has_column(table: "Table", column: str) -> bool:
-    return column in table.schema.names
-
-
 def ensure(table: "Table", is_done: Callable[[], bool], work: Callable[[], object], failure: str) -> None:
-    """Do `work`, which is one commit, unless it is done already; several processes may want it at once.
-
-    Raises:
-        StoreError: it is not done.
-    """
+    """Do `work`, which is one commit, unless it is done already; several processes may want it at once."""
 
     def attempt() -> None:
         if is_done():
@@ -119,15 +90,10 @@ def ensure(table: "Table", is_done: Callable[[], bool], work: Callable[[], objec
 
 
 def commit(table: "Table", work: Callable[[], Result], failure: str) -> Result:
-    """Do `work`, which is one commit; when other writers were faster too often for Lance's own retries, do it again.
+    """Do `work`, which is one commit; do it again if other writers were faster too often for Lance's own retries.
 
-    Args:
-        table: what is written to; before each try it is brought to its newest version.
-        work: fails without a trace, or is done.
-        failure: what to say then, as the beginning of a sentence.
-
-    Raises:
-        StoreError: the commit did not happen; nothing was written.
+    `work` fails without a trace, or is done. The table is brought to its newest version before each try. `failure` begins the sentence
+    of the StoreError.
     """
     deadline = monotonic() + _PATIENCE_SECONDS
     while True:
@@ -160,14 +126,7 @@ def is_conflict(error: BaseException) -> bool:
 
 
 def append(table: "Table", rows: pa.Table) -> int:
-    """Add `rows`, whose ids are new, in one commit.
-
-    Returns:
-        The table's version after the commit.
-
-    Raises:
-        StoreError: the commit did not happen; nothing was written.
-    """
+    """Add `rows`, whose ids are new, in one commit. Returns the table's version after the commit."""
     try:
         return commit(table, lambda: table.add(aligned(rows, table.schema)).version, _not_written(table, rows))
     except StoreError:
@@ -188,11 +147,7 @@ def _was_committed(table: "Table", rows: pa.Table) -> bool:
 def insert(table: "Table", rows: pa.Table) -> int:
     """Insert the rows of `rows` whose ids the table lacks, in one commit; those that it has stay as they are.
 
-    Returns:
-        The table's version after the commit.
-
-    Raises:
-        StoreError: the commit did not happen; nothing was written.
+    Returns the table's version after the commit.
     """
     builder = table.merge_insert("id").when_not_matched_insert_all()
     return commit(table, lambda: builder.execute(aligned(rows, table.schema)).version, _not_written(table, rows))
@@ -201,24 +156,14 @@ def insert(table: "Table", rows: pa.Table) -> int:
 def upsert(table: "Table", rows: pa.Table, where: str | None = None) -> "MergeResult":
     """Insert or replace `rows` by id in one commit; columns that the table has and `rows` lacks become null.
 
-    Args:
-        table: what is written to.
-        rows: the rows.
-        where: rows that are there already are replaced only where this holds of them, as `target.<column>`, when it is committed.
-
-    Raises:
-        StoreError: the commit did not happen; nothing was written.
+    Existing rows are replaced only if `where` holds of them, as `target.<column>`, when it is committed.
     """
     builder = table.merge_insert("id").when_matched_update_all(where=where).when_not_matched_insert_all()
     return commit(table, lambda: builder.execute(aligned(rows, table.schema)), _not_written(table, rows))
 
 
 def aligned(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """`rows` with exactly the columns of `schema`; those it lacks are null.
-
-    Raises:
-        StoreError: `schema` lacks one of them, because another process has changed the table meanwhile.
-    """
+    """`rows` with exactly the columns of `schema`; those it lacks are null."""
     unknown = set(rows.column_names) - set(schema.names)
     if unknown:
         raise StoreError(f"The table has no column {min(unknown)!r} any more; nothing was written, run the command again.")
@@ -230,7 +175,7 @@ def aligned(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def change(table: "Table", rows: pa.Table, where: Callable[[str], str]) -> int:
-    """Set some columns of the rows whose id is in `rows`, in one commit; other columns and rows stay as they are.
+    """Set columns of the rows whose id is in `rows`, if `where` holds, in one commit. Returns how many rows were changed.
 
     A few rows are read whole, by the index on `id`, and replaced unless somebody changes them meanwhile; those are looked at once more.
     To set columns alone LanceDB reads the whole table, and its indices lose the whole fragment that holds a row.
@@ -238,19 +183,12 @@ def change(table: "Table", rows: pa.Table, where: Callable[[str], str]) -> int:
     Args:
         table: what is written to.
         rows: `id`, `updated_at`, which nobody else gives to any of them, and the columns to set.
-        where: the condition under which a row is changed, with what stands before a column's name.
-
-    Returns:
-        How many were changed.
-
-    Raises:
-        StoreError: the commit did not happen; nothing was written.
+        where: the condition, made of what stands before a column's name.
     """
     failure = _not_written(table, rows)
     if rows.num_rows > _FEW:
         return commit(table, lambda: _change_columns(table, rows, where), failure)
-    listed = f"id IN ({', '.join(map(str, rows['id'].to_pylist()))})"
-    to_do = f"{listed} AND {where('')} AND NOT {unchanged(rows['updated_at'].to_pylist(), '')}"
+    to_do = f"{ids_in(rows['id'].to_pylist())} AND {where('')} AND NOT {unchanged(rows['updated_at'].to_pylist(), '')}"
     changed = 0
     while True:
         found, done = commit(table, lambda: _change_whole(table, rows, to_do), failure)
@@ -272,30 +210,68 @@ def _change_whole(table: "Table", rows: pa.Table, to_do: str) -> tuple[int, int]
     if not whole.num_rows:
         return 0, 0
     guard = unchanged(whole["updated_at"].to_pylist())
-    places = {number: place for place, number in enumerate(rows["id"].to_pylist())}
-    set_now = rows.take([places[number] for number in whole["id"].to_pylist()])
-    for name in rows.column_names:
-        place = whole.schema.get_field_index(name)
-        field = whole.schema.field(place)
-        whole = whole.set_column(place, field, set_now[name].cast(field.type))
+    whole = with_columns(whole, rows)
     builder = table.merge_insert("id").when_matched_update_all(where=guard)
     done = builder.execute(aligned(whole, table.schema), on_bad_vectors="null")  # a column that is being filled has no vector yet
     return whole.num_rows, done.num_updated_rows
 
 
-def unchanged(updated_at: Iterable[datetime], row: str = "target.") -> str:
-    """The condition that rows are as they were read: every writer gives what it changes a new `updated_at`.
+def with_columns(whole: pa.Table, rows: pa.Table) -> pa.Table:
+    """Whole rows with the columns of `rows` in the place of their own, by id."""
+    places = {number: place for place, number in enumerate(rows["id"].to_pylist())}
+    set_now = rows.take(pa.array([places[number] for number in whole["id"].to_pylist()], pa.int64()))
+    for name in rows.column_names:
+        place = whole.schema.get_field_index(name)
+        field = whole.schema.field(place)
+        whole = whole.set_column(place, field, set_now[name].cast(field.type))
+    return whole
 
-    Args:
-        updated_at: of all rows as they were read, aware.
-        row: what stands before a column's name: nothing in a deletion.
+
+def change_together(table: "Table", rows: pa.Table, read_at: Sequence[datetime]) -> bool:
+    """Set columns of a few rows, as `change` does: of all, or of none if one has another `updated_at` than `read_at` says."""
+    numbers = rows["id"].to_pylist()
+    as_read = dict(zip(numbers, (moment.astimezone(UTC) for moment in read_at), strict=True))
+
+    def attempt() -> bool:
+        whole = table.search().where(ids_in(numbers)).to_arrow()
+        if dict(zip(whole["id"].to_pylist(), whole["updated_at"].to_pylist(), strict=True)) != as_read:
+            return False
+        builder = table.merge_insert("id").when_matched_update_all(where=unchanged(read_at))
+        changed = builder.execute(aligned(with_columns(whole, rows), table.schema), on_bad_vectors="null").num_updated_rows
+        if changed and changed < len(numbers):
+            # Another writer changed one of them within this commit: the others go back to what they were.
+            back = table.merge_insert("id").when_matched_update_all(where=unchanged(rows["updated_at"].to_pylist()))
+            now = pa.table(
+                {"id": whole["id"], "updated_at": pa.array([datetime.now(UTC)] * whole.num_rows, whole["updated_at"].type)}
+            )
+            back.execute(aligned(with_columns(whole, now), table.schema), on_bad_vectors="null")
+        return changed == len(numbers)
+
+    return commit(table, attempt, _not_written(table, rows))
+
+
+def unchanged(updated_at: Iterable[datetime], row: str = "target.") -> str:
+    """The condition that rows have one of these `updated_at`, of which every writer gives a new one.
+
+    `row` stands before a column's name: nothing in a deletion.
     """
-    moments = {f"timestamp '{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}+00:00'" for moment in updated_at}
-    return f"{row}updated_at IN ({', '.join(sorted(moments))})" if moments else "false"
+    moments = ", ".join(sorted(set(map(timestamp, updated_at))))
+    return f"{row}updated_at IN ({moments})" if moments else "false"
 
 
 def _not_written(table: "Table", rows: pa.Table) -> str:
     return f"{rows.num_rows} row(s) of {table.name!r} could not be written"
+
+
+def ids_in(ids: Iterable[int]) -> str:
+    """The condition that a row has one of these ids."""
+    listed = ", ".join(map(str, ids))
+    return f"id IN ({listed})" if listed else "false"
+
+
+def timestamp(moment: datetime) -> str:
+    """A moment as an SQL literal."""
+    return f"timestamp '{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}+00:00'"
 
 
 def quoted(values: Sequence[str]) -> str:

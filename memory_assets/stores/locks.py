@@ -1,7 +1,6 @@
-"""Locks on a table's folder, by which nothing is deleted, and no embedder changed, in the midst of a commit.
+"""Locks on a table's folder: a commit holds a shared one, a deletion or a change of embedder an exclusive one.
 
-Whoever commits holds a shared lock, whoever deletes or changes the embedder an exclusive one. `flock` needs no more than a folder
-opened for reading, so nothing is written and a kill leaves nothing behind.
+`flock` only needs the folder opened for reading, so a kill leaves nothing behind.
 """
 
 import fcntl
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from lancedb.table import Table
 
 _held: ContextVar[frozenset[Path]] = ContextVar("held", default=frozenset())
-"""Tables that the present work has locked for itself, in which it may commit."""
+"""Tables that this context has locked exclusively, in which it may commit."""
 _uris: "WeakKeyDictionary[Table, str]" = WeakKeyDictionary()
 """Asking a table for its URI takes half a millisecond."""
 
@@ -29,9 +28,6 @@ def shared_lock(table: "Table") -> Iterator[None]:
     """Let nobody delete a table meanwhile; Lance would write the rest of a commit into a new folder of the old name.
 
     A table in object storage is not guarded.
-
-    Raises:
-        StoreError: it has been deleted.
     """
     uri = _uris.get(table) or _uris.setdefault(table, cast("Any", table).uri)
     if "://" in uri or Path(uri) in _held.get():
@@ -45,11 +41,7 @@ def shared_lock(table: "Table") -> Iterator[None]:
 
 @contextmanager
 def exclusive_lock(database: Path) -> Iterator[None]:
-    """Wait until no commit to the tables of a folder is under way, and let nobody else begin one as long as this lasts.
-
-    Raises:
-        StoreError: somebody else is deleting them.
-    """
+    """Wait until no commit to the tables of a folder is under way, and let nobody else begin one meanwhile."""
     with ExitStack() as locks:
         tables = sorted(database.glob("*.lance"))
         for table in tables:
@@ -64,7 +56,7 @@ def exclusive_lock(database: Path) -> Iterator[None]:
 
 @contextmanager
 def locked(folder: Path, kind: int = fcntl.LOCK_EX) -> Iterator[bool]:
-    """Hold a lock on a folder; False where it is not there, or no longer when the lock has been got."""
+    """Hold a lock on a folder; False if the folder is gone by then."""
     try:
         held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except FileNotFoundError:

@@ -18,11 +18,7 @@ def moves_file(folder: Path) -> Path:
 
 
 def read_moves(folder: Path) -> Mapping[str, str]:
-    """Source key of a silo memory -> source key of the canonical one; none before anything was curated.
-
-    Raises:
-        DamagedError: the file is there and cannot be read.
-    """
+    """Source key of a silo memory -> source key of the canonical one; none before anything was curated. DamagedError if unreadable."""
     path = moves_file(folder)
     try:
         return dict(json.loads(path.read_text(encoding="utf-8")))

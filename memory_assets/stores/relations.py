@@ -1,6 +1,6 @@
 """The `relations` table: how memories relate, as people and agents stated it. One row a statement, one commit a change."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -11,24 +11,14 @@ from memory_assets.errors import InvalidInputError
 from memory_assets.models import RelationType
 from memory_assets.stores import lance
 from memory_assets.stores.rows import derived_id
-from memory_assets.stores.tables import StoredTable, TableDefinition, primary_key, reading
+from memory_assets.stores.schema import RELATIONS, VERSION, VERSION_FACT
+from memory_assets.stores.tables import TableDefinition, TableStore, reading
 from memory_assets.stores.upkeep import Upkeep
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-SCHEMA = pa.schema(
-    [
-        primary_key(),
-        pa.field("source_id", pa.int64()),
-        pa.field("target_id", pa.int64()),
-        pa.field("type", pa.string()),
-        pa.field("confidence", pa.float32()),
-        pa.field("note", pa.string()),
-        pa.field("stated_by", pa.string()),
-        pa.field("created_at", pa.timestamp("us", tz="UTC")),
-    ]
-)
+SCHEMA = RELATIONS.arrow(facts={VERSION_FACT: VERSION})
 DEFINITION = TableDefinition("relations", SCHEMA)
 _MANY = 5_000
 """Memories from which it is cheaper to read all than to look each up."""
@@ -45,50 +35,45 @@ class StatedRelation:
     note: str = ""
     stated_by: str = "cli"
 
+    @property
+    def id(self) -> int:
+        """The same for the same two memories and type."""
+        return derived_id(f"{self.source_id}>{self.target_id}", self.type)
 
-class RelationStore:
-    """One tenant's stated relations.
+    def check(self) -> None:
+        """Refuse a relation of a memory with itself, or a confidence outside of 0..1, with InvalidInputError."""
+        if self.source_id == self.target_id:
+            raise InvalidInputError("A memory cannot relate to itself; give two different ids.")
+        if not 0.0 <= self.confidence <= 1.0:
+            raise InvalidInputError(f"The confidence {self.confidence} must lie within 0 and 1.")
 
-    Reading creates nothing: a store that does not exist is empty. The first writing makes it.
-    """
+
+class RelationStore(TableStore):
+    """One tenant's stated relations. Every writing is one commit; if it raises StoreError, nothing was written."""
 
     def __init__(self, uri: str, freshness: float = 0.0, data_dir: "Path | None" = None) -> None:
-        """Name the store; nothing is opened yet. `freshness` and `data_dir` are those of `StoredTable`."""
-        self.stored = StoredTable(uri, DEFINITION, freshness, data_dir)
+        super().__init__(uri, DEFINITION, freshness, data_dir)
         self.upkeep = Upkeep(self.stored, lambda: None)
 
-    def prepare(self) -> None:
-        """Make the store now, or bring it up to date, instead of with the first writing.
-
-        Raises:
-            StoreError: that cannot be done.
-        """
-        _ = self.stored.writing
-
-    @property
-    @reading
-    def version(self) -> int:
-        """LanceDB's version of the table."""
-        return self.stored.reading.version
-
     def state(self, relation: StatedRelation) -> int:
-        """Record a relation; stating it again replaces its confidence and note.
-
-        Returns:
-            The relation's id: the same for the same two memories and type.
-
-        Raises:
-            InvalidInputError: a memory relates to itself, or the confidence is not within 0..1.
-            StoreError: the commit failed; nothing was written.
-        """
-        if relation.source_id == relation.target_id:
-            raise InvalidInputError("A memory cannot relate to itself; give two different ids.")
-        if not 0.0 <= relation.confidence <= 1.0:
-            raise InvalidInputError(f"The confidence {relation.confidence} must lie within 0 and 1.")
-        number = derived_id(f"{relation.source_id}>{relation.target_id}", relation.type)
-        row = {"id": number, **asdict(relation), "created_at": datetime.now(UTC)}
+        """Record a relation that passes `check`; stating it again replaces its confidence and note. Returns its id."""
+        relation.check()
+        row = {"id": relation.id, **asdict(relation), "created_at": datetime.now(UTC)}
         lance.upsert(self.stored.writing, pa.Table.from_pylist([row], schema=SCHEMA))
-        return number
+        return relation.id
+
+    def withdraw(self, number: int) -> None:
+        """Remove a relation, if it is there."""
+        table = self.stored.writing
+        lance.commit(table, lambda: table.delete(f"id = {number}"), f"The relation {number} could not be removed")
+
+    def insert(self, relations: Mapping[StatedRelation, datetime]) -> int:
+        """Record relations that were stated elsewhere at a time; those that are there stay. Returns how many were new."""
+        there = set(self.scan()["id"].to_pylist()) if relations else set()
+        rows = [{"id": each.id, **asdict(each), "created_at": at} for each, at in relations.items() if each.id not in there]
+        if rows:
+            lance.insert(self.stored.writing, pa.Table.from_pylist(rows, schema=SCHEMA))
+        return len(rows)
 
     @reading
     def scan(self) -> pa.Table:
@@ -99,29 +84,18 @@ class RelationStore:
     def ends_since(self, moment: datetime) -> pa.Table:
         """Columns `source_id`, `target_id` and `created_at` of what was stated since a moment."""
         columns = ["source_id", "target_id", "created_at"]
-        where = f"created_at >= timestamp '{moment:%Y-%m-%d %H:%M:%S.%f}+00:00'"
-        return self.stored.reading.search().where(where).select(columns).to_arrow()
+        return self.stored.reading.search().where(f"created_at >= {lance.timestamp(moment)}").select(columns).to_arrow()
 
     @reading
     def of_any(self, numbers: Sequence[int]) -> pa.Table:
         """What was stated from and to some memories; above a few thousand of them, all that was stated."""
         if len(numbers) > _MANY:
             return self.scan()
-        listed = ", ".join(map(str, numbers))
-        where = f"source_id IN ({listed}) OR target_id IN ({listed})" if numbers else "false"
+        where = f"source_{lance.ids_in(numbers)} OR target_{lance.ids_in(numbers)}" if numbers else "false"
         return self.stored.reading.search().where(where).to_arrow()
-
-    @reading
-    def __len__(self) -> int:
-        return self.stored.reading.count_rows()
 
     @reading
     def last_stated(self) -> int:
         """When a relation was stated last, in microseconds since 1970; 0 where there is none."""
         times = self.stored.reading.search().select(["created_at"]).to_arrow()["created_at"]
         return int(times.cast(pa.int64()).to_numpy().max(initial=0))
-
-    @reading
-    def of(self, number: int) -> pa.Table:
-        """What was stated from and to one memory."""
-        return self.stored.reading.search().where(f"source_id = {number} OR target_id = {number}").to_arrow()

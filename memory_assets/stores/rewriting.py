@@ -1,7 +1,6 @@
-"""A table written anew, so that no file of it keeps what its rows do not say any more.
+"""Writes a table anew, so that none of its files keeps what its rows no longer say.
 
-LanceDB never changes a file: what was updated or deleted stays in the old one as long as another row of it is in use, and in the
-versions before.
+LanceDB never changes a file: an updated or deleted row stays in the old one while another row of it is in use, and in older versions.
 """
 
 import warnings
@@ -18,23 +17,21 @@ from memory_assets.stores.tables import StoredTable
 
 
 def rewrite(stored: StoredTable, change: Callable[[pa.Table], pa.Table]) -> None:
-    """Put other rows in place of a table's rows, build its indices anew and drop every older version.
+    """Put `change` of all rows, in all columns, in place of a table's rows, build its indices anew and drop every older version.
 
-    Nobody commits meanwhile; who is reading an older version has to read again. It takes as long as copying the table.
-
-    Args:
-        stored: the table.
-        change: all rows, in all columns -> the same ids with what they shall say.
-
-    Raises:
-        StoreError: it could not be done; either the old rows or the new ones are there, and doing it again ends it.
+    Nobody commits meanwhile; readers of an older version have to read again. It takes as long as copying the table. After a failure
+    either the old rows or the new ones are there; doing it again ends it.
     """
     table = stored.writing
     with exclusive_lock(Path(stored.uri)):
         try:
             table.checkout_latest()
             rows = lance.aligned(change(table.to_arrow()), table.schema)
-            table.merge_insert("id").when_matched_update_all().execute(rows, on_bad_vectors="null")
+            if rows.num_rows:
+                merge = table.merge_insert("id").when_matched_update_all().when_not_matched_by_source_delete()
+                merge.execute(rows, on_bad_vectors="null")
+            else:
+                table.delete("true")
             for column, index in stored.definition.indices().items():
                 table.create_index(column, config=index, replace=True)
             with warnings.catch_warnings():

@@ -10,51 +10,18 @@ from typing import Any
 
 import pyarrow as pa
 
+from memory_assets.language.words import pieces
 from memory_assets.models import ASSISTANTS, USERS, Entity, Kind, Memory, Source, State
-from memory_assets.stores.tables import primary_key
-from memory_assets.stores.wishes import is_wish
-from memory_assets.stores.writing import pieces
+from memory_assets.stores.preferences import is_preference
+from memory_assets.stores.schema import MEMORIES, VERSION, VERSION_FACT
 
 PIECES_FACT = "memory_assets:indexed_pieces"
-"""Of a table whose indexed texts hold the pieces of scripts without spaces, which those of earlier releases lack."""
-_TIME = pa.timestamp("us", tz="UTC")
-_ENTITY = pa.struct([pa.field("text", pa.string()), pa.field("type", pa.string())])
-
-SCHEMA = pa.schema(
-    [
-        primary_key({PIECES_FACT: "1"}),
-        pa.field("content", pa.string()),
-        pa.field("title", pa.string()),
-        pa.field("kind", pa.string()),
-        pa.field("tags", pa.list_(pa.string())),
-        pa.field("entities", pa.list_(_ENTITY)),
-        pa.field("actions", pa.list_(pa.string())),
-        pa.field("links", pa.list_(pa.string())),
-        pa.field("source", pa.string()),
-        pa.field("source_key", pa.string()),
-        pa.field("project", pa.string()),
-        pa.field("session", pa.string()),
-        pa.field("author", pa.string()),
-        pa.field("external_id", pa.string()),
-        pa.field("created_at", _TIME),
-        pa.field("updated_at", _TIME),
-        pa.field("importance", pa.float32()),
-        pa.field("confidence", pa.float32()),
-        pa.field("protected", pa.bool_()),
-        pa.field("state", pa.string()),
-        pa.field("superseded_by", pa.int64()),
-        pa.field("content_hash", pa.string()),
-        pa.field("revision", pa.string()),
-        pa.field("metadata", pa.string()),
-        pa.field("pipeline", pa.string()),
-        pa.field("indexed_text", pa.string()),
-        pa.field("wish", pa.bool_()),
-    ]
-)
+"""Of a table whose indexed texts hold the pieces of scripts without spaces; tables of earlier releases lack them."""
+SCHEMA = MEMORIES.arrow(facts={VERSION_FACT: VERSION, PIECES_FACT: "1"})
 DERIVED = ("indexed_text", "wish")
-"""What is made of a memory for searches."""
+"""Columns that are made of a memory for searches."""
 COLUMNS = tuple(name for name in SCHEMA.names if name not in DERIVED)
-"""What a `Memory` is made of; the vectors and what is derived are read only where they are searched."""
+"""The columns that a `Memory` is made of."""
 
 _FIELDS = tuple(field.name for field in fields(Memory))
 _READ: dict[str, Callable[[Any], Any]] = {
@@ -69,7 +36,7 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "created_at": lambda moment: moment.replace(tzinfo=UTC),
     "updated_at": lambda moment: moment.replace(tzinfo=UTC),
 }
-"""What makes a field's value of the row's."""
+"""Field -> function that makes its value of the row's."""
 
 _LOWEST_ID = 1 << 52
 
@@ -123,8 +90,14 @@ def to_arrow(memories: Sequence[Memory]) -> pa.Table:
     columns["entities"] = [[{"text": e.text, "type": e.type} for e in memory.entities] for memory in memories]
     columns["metadata"] = [json.dumps(memory.metadata, ensure_ascii=False, default=str) for memory in memories]
     columns["indexed_text"] = [indexed_text(memory) for memory in memories]
-    columns["wish"] = [is_wish(memory.kind, memory.author, memory.content) for memory in memories]
+    columns["wish"] = [is_preference(memory.kind, memory.author, memory.content) for memory in memories]
     return pa.table(columns, schema=SCHEMA)
+
+
+def rows_of(**columns: Sequence[Any]) -> pa.Table:
+    """Columns of rows that a commit sets, their `id` among them, with the present as `updated_at`."""
+    columns["updated_at"] = [datetime.now(UTC)] * len(columns["id"])
+    return pa.table(columns, schema=MEMORIES.arrow(*columns))
 
 
 def from_arrow(rows: pa.Table) -> list[Memory]:
@@ -132,6 +105,6 @@ def from_arrow(rows: pa.Table) -> list[Memory]:
     columns: list[list[Any]] = []
     for name in _FIELDS:
         column = rows[name]
-        values = column.to_numpy().tolist() if column.type == _TIME else column.to_pylist()
+        values = column.to_numpy().tolist() if pa.types.is_timestamp(column.type) else column.to_pylist()
         columns.append([_READ[name](value) for value in values] if name in _READ else values)
     return [Memory(*each) for each in zip(*columns, strict=True)]

@@ -1,16 +1,17 @@
-"""How the memories of a table are searched: one Protocol, answered by the table on disk or by a copy of it in memory."""
+"""Searches of the `memories` table on disk. `resident.snapshot` answers the same ones from memory."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from time import monotonic
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 
-from memory_assets.stores import vector_index
+from memory_assets.stores import lance, vector_index
 from memory_assets.stores.filters import Filters
+from memory_assets.stores.schema import MEMORIES
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,51 +30,8 @@ _SPANS = (timedelta(hours=1), timedelta(days=1), timedelta(days=20), timedelta(d
 """How far back the newest memories are looked for, until there are enough."""
 
 
-class MemorySearch(Protocol):
-    """What answers searches of a `memories` table; every answer is a table of the columns asked for and those named here."""
-
-    def nearest(
-        self,
-        vector: "npt.NDArray[np.float32]",
-        column: str,
-        limit: int,
-        filters: Filters,
-        columns: Sequence[str],
-    ) -> pa.Table:
-        """`id`, `similarity` and `_rowid` of the memories whose vectors in `column` are nearest, best first."""
-        ...
-
-    def alike(
-        self,
-        meaning: "npt.NDArray[np.float32]",
-        columns: tuple[str, str],
-        limit: int,
-        filters: Filters,
-        least: float,
-        crowded: float,
-    ) -> pa.Table:
-        """`id`, `similarity` and `_rowid` of memories that are found by one column and measured by another, in any order.
-
-        Those nearest to a unit vector are among them, and where so many lie at `crowded` or beyond that they hide the others,
-        `limit` of those between `least` and it. Where there is no vector in the second column, the similarity is `UNMEASURED`.
-        """
-        ...
-
-    def matching(self, text: str, limit: int, filters: Filters, columns: Sequence[str]) -> pa.Table:
-        """`id`, `score` and `_rowid` of the memories that match a text best by BM25, best first."""
-        ...
-
-    def take(self, ids: Sequence[int], row_ids: Sequence[int], columns: Sequence[str]) -> pa.Table:
-        """The memories with these ids, or at these row ids where they are known (not -1), in any order."""
-        ...
-
-    def newest(self, limit: int, filters: Filters, columns: Sequence[str]) -> pa.Table:
-        """The memories that were created last, newest first; of those of one time, by falling id."""
-        ...
-
-
 class DiskSearch:
-    """Answers from the table on disk, by its indices: exact in a small table, by the vector index in a large one."""
+    """Answers by the table's indices. Every answer is a table of the columns asked for and those that the method names."""
 
     def __init__(self, stored: "StoredTable") -> None:
         self._stored = stored
@@ -89,7 +47,10 @@ class DiskSearch:
         columns: Sequence[str],
         between: tuple[float, float] = EVERYWHERE,
     ) -> pa.Table:
-        """As `MemorySearch.nearest`; `between` are similarities, both exclusive, between which a memory counts."""
+        """`id`, `similarity` and `_rowid` of the memories whose vectors in `column` are nearest, best first.
+
+        Only similarities within `between` count. A small table is searched exactly, a large one by the vector index.
+        """
         if between != EVERYWHERE:
             return self._between(vector, column, limit, filters, columns, between)
         found = _bounded(self._near(vector, column), ["id", *columns, "_distance"], limit, filters)
@@ -142,7 +103,11 @@ class DiskSearch:
         least: float,
         crowded: float,
     ) -> pa.Table:
-        """As `MemorySearch.alike`."""
+        """`id`, `similarity` and `_rowid` of memories near to a unit vector, found by one column and measured by another, in any order.
+
+        If so many lie at `crowded` or beyond that they hide the others, `limit` of those between `least` and `crowded` are added.
+        Without a vector in the second column, the similarity is `UNMEASURED`.
+        """
         searched, measured = columns
         wanted = max(_FEWEST_MEASURED, 4 * limit)
         found = self._measured(self.nearest(meaning, searched, wanted, filters, ()), measured, meaning)
@@ -156,21 +121,18 @@ class DiskSearch:
         )
 
     def _measured(self, found: pa.Table, column: str, meaning: "npt.NDArray[np.float32]") -> pa.Table:
-        """What `nearest` found, measured by the vectors in another column.
-
-        They are read from where the search that has just run saw them; a row that was moved is looked up by its id.
-        """
-        cosines = dict.fromkeys(found["id"].to_pylist(), UNMEASURED)
+        """What `nearest` found, measured by another column; a row that was moved since is looked up by its id."""
+        known = dict.fromkeys(found["id"].to_pylist(), UNMEASURED)
         if places := [number for number in found["_rowid"].to_pylist() if number >= 0]:
             taken = self._stored.reading.take_row_ids(places).select(["id", column]).to_arrow()
-            cosines |= _cosines(taken, column, meaning)
-        if unread := [number for number, cosine in cosines.items() if cosine == UNMEASURED]:
-            cosines |= _cosines(self._scan(f"id IN ({', '.join(map(str, unread))})", ["id", column]), column, meaning)
-        similarity = pa.array([cosines[number] for number in found["id"].to_pylist()], pa.float32())
+            known |= cosines(taken, column, meaning)
+        if unread := [number for number, cosine in known.items() if cosine == UNMEASURED]:
+            known |= cosines(self._scan(lance.ids_in(unread), ["id", column]), column, meaning)
+        similarity = pa.array([known[number] for number in found["id"].to_pylist()], pa.float32())
         return found.set_column(found.schema.get_field_index("similarity"), "similarity", similarity)
 
     def matching(self, text: str, limit: int, filters: Filters, columns: Sequence[str]) -> pa.Table:
-        """As `MemorySearch.matching`."""
+        """`id`, `score` and `_rowid` of the memories that match a text best by BM25, best first."""
         from lancedb.query import MatchQuery
 
         asked = MatchQuery(text, "indexed_text")  # pyright: ignore[reportCallIssue]
@@ -178,14 +140,17 @@ class DiskSearch:
         return _bounded(query, ["id", *columns, "_score"], limit, filters).rename_columns({"_score": "score"})
 
     def take(self, ids: Sequence[int], row_ids: Sequence[int], columns: Sequence[str]) -> pa.Table:  # noqa: ARG002
-        """As `MemorySearch.take`: only those whose row ids are known, read from where a search that has just run saw them."""
+        """The memories at the row ids that a search has just given (-1 is unknown), in any order."""
         known = [number for number in row_ids if number >= 0]
         if not known:
-            return pa.schema([self._stored.definition.schema.field(name) for name in columns]).empty_table()
+            return MEMORIES.arrow(*columns).empty_table()
         return self._stored.reading.take_row_ids(known).select(list(columns)).to_arrow()
 
     def newest(self, limit: int, filters: Filters, columns: Sequence[str]) -> pa.Table:
-        """As `MemorySearch.newest`; asked within ever longer spans of time, so that the index on it is read no further than needed."""
+        """The memories that were created last, newest first, then by falling id.
+
+        Ever longer spans of time are searched, so that the index is read no further than needed.
+        """
         from lancedb.query import ColumnOrdering
 
         order = [ColumnOrdering(column_name=name, ascending=False) for name in ("created_at", "id")]
@@ -198,8 +163,7 @@ class DiskSearch:
             keys = query.with_row_id(True).order_by(order).limit(limit).to_arrow()
             if keys.num_rows >= limit:
                 break
-        newest = ", ".join(map(str, keys["id"].to_pylist()))
-        found = self._scan(f"id IN ({newest})" if newest else "false", columns)
+        found = self._scan(lance.ids_in(keys["id"].to_pylist()), columns)
         return found.sort_by([("created_at", "descending"), ("id", "descending")])
 
     def _scan(self, where: str, columns: Sequence[str]) -> pa.Table:
@@ -213,7 +177,7 @@ def _bounded(query: "LanceQueryBuilder", columns: list[str], limit: int, filters
     return query.select(columns).with_row_id(True).limit(limit).to_arrow()
 
 
-def _cosines(rows: pa.Table, column: str, meaning: "npt.NDArray[np.float32]") -> dict[int, float]:
+def cosines(rows: pa.Table, column: str, meaning: "npt.NDArray[np.float32]") -> dict[int, float]:
     """By id, of those rows that have a vector in `column`."""
     rows = rows.filter(rows[column].is_valid())
     vectors = rows[column].combine_chunks().flatten().to_numpy().reshape(rows.num_rows, len(meaning))

@@ -8,7 +8,7 @@ import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache, partial, wraps
 from pathlib import Path
@@ -21,20 +21,23 @@ import pyarrow as pa
 from memory_assets.errors import DamagedError, StoreError
 from memory_assets.privacy import keep_temporary_files
 from memory_assets.stores import lance
+from memory_assets.stores.deferred import import_lancedb
 from memory_assets.stores.files import replace_file
+from memory_assets.stores.migrations import TableMigration
+from memory_assets.stores.schema import VERSION, VERSION_FACT
 
 if TYPE_CHECKING:
     from lancedb import Session
     from lancedb.db import DBConnection
     from lancedb.table import Table
 
-PRIMARY_KEY = {"lance-schema:unenforced-primary-key": "true"}
-VERSION_FACT = "memory_assets:schema_version"
-_VERSION = "1"
 _CREATION_SECONDS = 2.0
 _INDEX_CACHE_BYTES = 16 << 20
-"""At 100,000 memories four times as much answers no sooner: what is not here, the system has of the files."""
+"""At 100,000 memories four times as much answers no sooner: the system caches the files."""
 _METADATA_CACHE_BYTES = 8 << 20
+_CHECK_CACHE_FACTOR = 16
+_CHECK_CACHE_BYTES = 64 << 20
+"""Memory that checking an index takes: at most so many times its files, and some room."""
 _IN_MEMORY = "memory://"
 _HINT = "latest_version_hint.json"
 """In which Lance notes the newest version at every commit."""
@@ -46,31 +49,21 @@ Result = TypeVar("Result")
 
 @cache
 def session() -> "Session":
-    """What LanceDB keeps of files it has read, at most so many bytes for all tables of this process, whosever they are."""
-    from lancedb import Session
-
-    return Session(_INDEX_CACHE_BYTES, _METADATA_CACHE_BYTES)
-
-
-def primary_key(facts: Mapping[str, str] | None = None) -> pa.Field:
-    """The field `id`, a table's primary key, which carries the schema version and other facts of the table.
-
-    Lance then refuses two concurrent inserts of one key and retries the later one as an update.
-    """
-    return pa.field("id", pa.int64(), nullable=False, metadata={**PRIMARY_KEY, VERSION_FACT: _VERSION, **(facts or {})})
+    """LanceDB's cache of the files it has read, one for all tables of this process."""
+    return import_lancedb().Session(_INDEX_CACHE_BYTES, _METADATA_CACHE_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
 class TableDefinition:
-    """What a table is when it is whole."""
+    """Name, schema, migrations and indices of a table."""
 
     name: str
     schema: pa.Schema
     """With `id` as its primary key."""
-    additions: Mapping[str, str] = field(default_factory=dict)
-    """Columns that tables of earlier releases lack, and the SQL expression that makes them; readers do without until then."""
+    migrations: tuple[TableMigration, ...] = ()
+    """Steps for tables of earlier releases. Readers do without them until then."""
     indices: Callable[[], Mapping[str, Any]] = dict
-    """Makes the configuration of the index of each column that has one."""
+    """Makes the index configuration by column."""
 
 
 class StoredTable:
@@ -81,10 +74,10 @@ class StoredTable:
 
         Args:
             uri: the database: a folder or an object-storage URI.
-            definition: what the table is.
-            freshness: seconds within which commits of other processes are seen; 0 looks for them at every call, which costs
-                each query several milliseconds. Commits through the table itself are seen at once.
-            data_dir: the data folder, below which what writes the table puts its temporary files; where all users do unless given.
+            definition: the table.
+            freshness: seconds within which commits of other processes are seen. 0 looks at every call, which costs each query several
+                milliseconds.
+            data_dir: the data folder, for temporary files; the system's unless given.
         """
         self.uri = uri
         self.definition = definition
@@ -106,42 +99,36 @@ class StoredTable:
 
     @property
     def reading(self) -> "Table":
-        """The table as it is; an empty one in its stead as long as it does not exist.
-
-        Raises:
-            StoreError: the table cannot be read, or is of another release.
-        """
+        """The table as it is; an empty one in its stead as long as it does not exist."""
         if self._table is None:
             self._table = self._found()
         return self._empty() if self._table is None else self._table
 
     @property
     def writing(self) -> "Table":
-        """The table, made, migrated and indexed where that has not been done.
-
-        Raises:
-            StoreError: that cannot be done, or the table is of a newer release.
-        """
+        """The table, made, migrated and indexed where that has not been done."""
         if not self._prepared:
-            with self._opening, self._explained("made"):
+            with self._opening, self.explained("made"):
                 table = self._opened() if self._table is None else self._table
                 if table is None:
                     table = self._created()
                 if self._data_dir:
                     keep_temporary_files(self._data_dir)
-                lance.ensure_columns(table, self.definition.additions)
+                added = {step.column: step.expression for step in self.definition.migrations if step.column}
+                lance.ensure_columns(table, added)
                 lance.ensure_indices(table, self.definition.indices())
                 self._table, self._prepared = table, True
         assert self._table is not None
         return self._table
 
-    def rebuild_indices(self) -> None:
-        """Build all indices anew, whatever is left of them; a vector index waits for the next upkeep.
+    def waiting_migrations(self) -> list[str]:
+        """Names of the migrations that the table still has to go through."""
+        schema = self.reading.schema
+        return [step.name for step in self.definition.migrations if not step.is_done(schema)] if self.exists else []
 
-        Raises:
-            StoreError: they cannot be built; searches fail or scan all rows until they are.
-        """
-        with self._opening, self._explained("indexed"):
+    def rebuild_indices(self) -> None:
+        """Build all indices anew, whatever is left of them; a vector index waits for the next upkeep."""
+        with self._opening, self.explained("indexed"):
             table = self.reading if self.exists else self.writing
             if self._data_dir:
                 keep_temporary_files(self._data_dir)
@@ -154,14 +141,21 @@ class StoredTable:
                 lance.commit(table, build, f"The index on {column!r} of {self.definition.name!r} cannot be built")
 
     def lost_indices(self) -> list[str]:
-        """Names of the indices whose files are gone or damaged; each is read whole."""
+        """Names of the indices whose files are gone or damaged; each is read whole.
+
+        `prewarm_index` also fails for an index that outgrows the session's cache, so what fails is read again with a larger one.
+        """
         if not self.exists:
             return []
-        table = self.reading
-        return [index.name for index in table.list_indices() if not _is_whole(table, index.name)]
+        lost = [index for index in self.reading.list_indices() if not _is_whole(self.reading, index.name)]
+        room = import_lancedb().Session(
+            _CHECK_CACHE_FACTOR * sum(index.size_bytes or 0 for index in lost) + _CHECK_CACHE_BYTES, _METADATA_CACHE_BYTES
+        )
+        table = self._connected(room).open_table(self.definition.name)
+        return [index.name for index in lost if not _is_whole(table, index.name)]
 
     def lost_versions(self) -> tuple[int, int] | None:
-        """The newest version that is there and the newest that was, where manifests are gone; None where all is well."""
+        """The newest version that is there and the newest that was, if manifests are gone; else None."""
         hint = self._folder / "_versions" / _HINT
         if "://" in self.uri or not hint.is_file():
             return None
@@ -180,24 +174,22 @@ class StoredTable:
         return Path(self.uri) / f"{self.definition.name}.lance"
 
     def _found(self) -> "Table | None":
-        with self._opening, self._explained("opened"):
+        with self._opening, self.explained("opened"):
             return self._opened() if self._table is None else self._table
 
     def _empty(self) -> "Table":
         with self._opening:
             if self._stand_in is None:
-                import lancedb
+                empty = import_lancedb().connect(_IN_MEMORY)
+                self._stand_in = empty.create_table(self.definition.name, schema=self.definition.schema)
+            return cast("Table", self._stand_in)
 
-                self._stand_in = lancedb.connect(_IN_MEMORY).create_table(self.definition.name, schema=self.definition.schema)
-            return self._stand_in
-
-    def _connected(self) -> "DBConnection":
-        import lancedb
-
-        return lancedb.connect(self.uri, read_consistency_interval=timedelta(seconds=self.freshness), session=session())
+    def _connected(self, using: "Session | None" = None) -> "DBConnection":
+        freshness = timedelta(seconds=self.freshness)
+        return import_lancedb().connect(self.uri, read_consistency_interval=freshness, session=using or session())
 
     def _opened(self) -> "Table | None":
-        """The table, if it exists; one that another process is just making is there a moment before it can be opened."""
+        """The table, if it exists. While another process makes it, its folder is there a moment before it can be opened."""
         deadline, committed = monotonic() + _CREATION_SECONDS, False
         while self.exists:
             try:
@@ -220,7 +212,7 @@ class StoredTable:
 
     @property
     def _is_unmade(self) -> bool:
-        """Whether what is there is what a process leaves that is killed before a table's first commit."""
+        """Whether the folder holds no commit: a process is making it, or was killed before the first."""
         committed = ("_versions/*.manifest", f"_versions/{_HINT}", "data/*")
         return "://" not in self.uri and not any(any(self._folder.glob(pattern)) for pattern in committed)
 
@@ -235,27 +227,36 @@ class StoredTable:
             return table
 
     def _refuse_newer(self, table: "Table") -> None:
-        version = lance.facts(table).get(VERSION_FACT, _VERSION)
-        if version != _VERSION:
+        version = lance.facts_of(table.schema).get(VERSION_FACT, VERSION)
+        if version != VERSION:
             raise StoreError(
-                f"The table {table.name!r} in {self.uri} has schema version {version} and this release knows {_VERSION}; "
+                f"The table {table.name!r} in {self.uri} has schema version {version} and this release knows {VERSION}; "
                 "upgrade memory_assets."
             )
 
     @contextmanager
-    def _explained(self, what: str) -> Iterator[None]:
+    def explained(self, what: str = "read") -> Iterator[None]:
+        """Turn what LanceDB raises where the table cannot be read, opened, made or indexed into one sentence."""
         try:
             yield
-        except (RuntimeError, OSError, ValueError) as error:
-            mend = lance.mend(error) or (
-                "restore it from a backup, or move the folder away and run `memory run` to rebuild what comes from files"
+        except Exception as error:
+            if not lance.is_lances(error) and (what == "read" or not isinstance(error, ValueError)):
+                raise
+            where = f"The table {self.definition.name!r} in {self.uri}"
+            if "://" not in self.uri and not Path(self.uri).is_dir():
+                raise StoreError(f"{where} cannot be {what}: the tenant was deleted meanwhile.") from error
+            if self._is_unmade and self._folder.is_dir():
+                raise StoreError(f"{where} cannot be {what} yet: another process is making it; run the command again.") from error
+            advice = lance.mend(error) or (
+                "run the command again, and if that does not help, restore it from a backup"
+                if what == "read"
+                else "restore it from a backup, or move the folder away and run `memory run` to rebuild what comes from files"
             )
-            raise StoreError(
-                f"The table {self.definition.name!r} in {self.uri} cannot be {what} ({lance.first_line(error)}); {mend}."
-            ) from error
+            raise StoreError(f"{where} cannot be {what} ({lance.first_line(error)}); {advice}.") from error
 
 
 def _is_whole(table: "Table", index: str) -> bool:
+    """Whether every file of an index can be read."""
     try:
         cast("Any", table).prewarm_index(index)
     except Exception as error:
@@ -280,7 +281,7 @@ def reading(read: "Callable[Concatenate[Reader, Given], Result]") -> "Callable[C
 
     @wraps(read)
     def attempted(self: Reader, *given: "Given.args", **named: "Given.kwargs") -> Result:
-        with explained(self.stored):
+        with self.stored.explained():
             try:
                 return read(self, *given, **named)
             except (RuntimeError, OSError) as error:
@@ -295,15 +296,23 @@ def reading(read: "Callable[Concatenate[Reader, Given], Result]") -> "Callable[C
     return attempted
 
 
-@contextmanager
-def explained(stored: StoredTable) -> Iterator[None]:
-    """Turn what LanceDB raises where a table cannot be read into one sentence."""
-    try:
-        yield
-    except Exception as error:
-        if not lance.is_lances(error):
-            raise
-        advice = "run the command again, and if that does not help, restore them from a backup"
-        raise StoreError(
-            f"The {stored.definition.name} in {stored.uri} cannot be read ({lance.first_line(error)}); {advice}."
-        ) from error
+class TableStore:
+    """A store of one table. Reading creates nothing: a store that does not exist is empty. The first writing makes it."""
+
+    def __init__(self, uri: str, definition: TableDefinition, freshness: float = 0.0, data_dir: Path | None = None) -> None:
+        """Name the store as `StoredTable` does; nothing is opened yet."""
+        self.stored = StoredTable(uri, definition, freshness, data_dir)
+
+    def prepare(self) -> None:
+        """Make the store now, or bring it up to date, instead of with the first writing."""
+        _ = self.stored.writing
+
+    @property
+    @reading
+    def version(self) -> int:
+        """LanceDB's version of the table: it grows with every commit, whoever made it."""
+        return self.stored.reading.version
+
+    @reading
+    def __len__(self) -> int:
+        return self.stored.reading.count_rows()

@@ -12,7 +12,7 @@ from memory_assets.stores.tables import StoredTable, reading
 
 _log = logging.getLogger(__name__)
 _KEPT = timedelta(minutes=10)
-"""How long versions of the table are kept for readers that are in the midst of one; every compaction looks at all that are."""
+"""How long versions are kept for readers; every compaction looks at all of them."""
 _WORTH_MERGING = 50
 """Unmerged fragments after which compaction pays (LanceDB's own rule of thumb)."""
 
@@ -21,11 +21,11 @@ class Upkeep:
     """The upkeep of one table."""
 
     def __init__(self, stored: StoredTable, vector_column: Callable[[], str | None]) -> None:
-        """Name the table, and what tells the vector column that needs an index."""
+        """Name the table, and a function that gives the vector column to index."""
         self.stored = stored
         self._vector_column = vector_column
         self._left_small = 0
-        """Small fragments that the last merge could not merge, because the vector index has them in several segments."""
+        """Small fragments that the last merge left: the vector index has them in several segments."""
 
     @reading
     def is_due(self) -> bool:
@@ -39,14 +39,7 @@ class Upkeep:
         return vector_index.is_due(table, self._vector_column(), table.count_rows())
 
     def optimize(self) -> bool:
-        """Merge where enough has gathered to be worth it, and drop old versions; takes seconds in a large table.
-
-        Returns:
-            Whether anything was done; it is left to the next time where another process is at it.
-
-        Raises:
-            StoreError: it cannot be done; what is stored stays as it was.
-        """
+        """Merge if that pays, and drop old versions; takes seconds in a large table. Returns whether anything was done."""
         if not self.is_due():
             return False
         table = self.stored.writing

@@ -1,9 +1,7 @@
-"""Which vector index a table of a given size gets.
+"""The vector index of a table, by its size.
 
-Measured at 384 dimensions (docs/recall.md): an exact scan is fast enough up to some twenty thousand rows. Above, IVF with
-8-bit scalar quantisation answers as fast as HNSW or faster, finds as much, and is built ten times as fast, so that it can be
-rebuilt as the table grows. The number of partitions follows the square root of the number of rows; a table that has grown to four
-times what its partitions were trained on gets new ones.
+An exact scan serves up to some twenty thousand rows. Above, IVF with 8-bit scalar quantisation answers as fast as HNSW, finds as much,
+and is built ten times as fast (384 dimensions; docs/recall.md). A table that has grown fourfold gets new partitions.
 """
 
 import math
@@ -46,15 +44,11 @@ def is_due(table: "Table", column: str | None, rows: int) -> bool:
     index = next((index for index in table.list_indices() if index.columns == [column]), None)
     if index is None or (index.num_segments or 1) > _MOST_SEGMENTS:
         return True
-    return rows >= _GROWTH * int(lance.facts(table).get(TRAINED_FACT, "0"))
+    return rows >= _GROWTH * int(lance.facts_of(table.schema).get(TRAINED_FACT, "0"))
 
 
 def build(table: "Table", column: str, rows: int) -> None:
-    """Build the index of a vector column anew; searches use the old one, or none, until it is there.
-
-    Raises:
-        StoreError: it cannot be built; the table stays as it was.
-    """
+    """Build the index of a vector column anew; searches use the old one, or none, until it is there."""
     try:
         table.create_index(column, config=_config(rows), replace=True)
     except (RuntimeError, ValueError) as error:

@@ -7,14 +7,17 @@ Field values that were edited do not count: Tana does not tell of them.
 
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from memory_assets.tana.client import MOST_CONDITIONS, MOST_FOUND, Node, TanaClient
+from memory_assets.tana.client import MAX_CONDITIONS, MAX_FOUND, Node, TanaClient
+from memory_assets.tana.comparison import find_edits
+from memory_assets.tana.config import integration, resolve_workspace
 from memory_assets.tana.errors import TanaError, TanaFaultError
-from memory_assets.tana.ledger import Known, Ledger
-from memory_assets.tana.markdown import Outline, read_node
-from memory_assets.tana.schema import MEETING, PERSON, PROJECT, RELATED_PEOPLE, RELATED_PROJECTS, SEED_ID, Schema
+from memory_assets.tana.formats import Outline
+from memory_assets.tana.ledger import Ledger, LinkedNode
+from memory_assets.tana.schema import MEETING, PERSON, PROJECT, RELATED_PEOPLE, RELATED_PROJECTS, SEED_ID, Schema, known_tags
 
 if TYPE_CHECKING:
     from memory_assets.tenants import Tenant
@@ -26,20 +29,35 @@ _MOST_MEETINGS_OF = 100
 """People and projects whose meetings are looked for."""
 _LINKS_KEPT = timedelta(hours=1)
 """How long the links are taken for known."""
+_HEALTH_TIMEOUT_S = 1.0
+"""How long a reading waits for a Tana that accepts connections and answers nothing."""
+
+
+def read_tana_activity(tenant: "Tenant", workspace: str = "") -> str:
+    """Read from Tana how alive it is around the learnings. Return the reason if that cannot be done; what was known stays.
+
+    Raises:
+        InvalidInputError: seed.json and Tana are another tenant's.
+    """
+    tenant.must_own_sources()
+    if integration(tenant.settings).enabled is False or not Ledger(tenant.folder).path.exists():
+        return ""
+    try:
+        client = TanaClient.open(tenant.settings)
+        client.health(timeout=_HEALTH_TIMEOUT_S)
+        chosen = resolve_workspace(tenant.settings, client.workspaces(), workspace)
+        schema = Schema(chosen, known_tags(client.tags(chosen.id)))
+        parent = tenant.settings.tana_parent or Ledger(tenant.folder).fact(f"parent of {chosen.id}")
+        read_activity(tenant, client, schema, parent)
+    except TanaError as error:
+        return str(error)
+    return ""
 
 
 def read_activity(tenant: "Tenant", client: TanaClient, schema: Schema, parent: str, *, links_too: bool = False) -> None:
-    """Read what learnings are linked to in Tana, and how alive that is, into the ledger.
+    """Read into the ledger how alive what learnings below `parent` are linked to is.
 
-    Args:
-        tenant: whose ledger.
-        client: asks Tana.
-        schema: the supertags of the workspace.
-        parent: the node that learnings lie below.
-        links_too: read the links though they were read within the hour.
-
-    Raises:
-        TanaError: Tana cannot be asked; what was known stays.
+    The links are read again after an hour, or if `links_too` says so. If Tana cannot be asked, what was known stays.
     """
     ledger = Ledger(tenant.folder)
     now = datetime.now(UTC)
@@ -49,33 +67,39 @@ def read_activity(tenant: "Tenant", client: TanaClient, schema: Schema, parent: 
     if read_links:
         nodes, links = _read_links(ledger, client, schema, parent)
     active = _active_since(client, schema, nodes, sorted({*SPANS, tenant.settings.freshness_days}), now)
-    lively = [Known(node.id, node.name, node.kind, _latest(active.get(node.id), node.active_at)) for node in nodes.values()]
+    lively = [
+        replace(node, active_at=max(filter(None, (active.get(node.id), node.active_at)), default=None)) for node in nodes.values()
+    ]
     ledger.note_activity(lively, links, now)
     if read_links:
         ledger.keep(links_read_at=now.isoformat())
 
 
-def _read_links(ledger: Ledger, client: TanaClient, schema: Schema, parent: str) -> tuple[dict[str, Known], dict[str, list[str]]]:
+def _read_links(
+    ledger: Ledger, client: TanaClient, schema: Schema, parent: str
+) -> tuple[dict[str, LinkedNode], dict[str, list[str]]]:
     """The nodes that learnings are linked to, those that a person linked too, and the meetings that refer to them."""
     links = {
         seed_id: [node for name in _FOLLOWED for node in sent.links.get(name, ())] for seed_id, sent in ledger.sent().items()
     }
     with suppress(TanaFaultError):
-        for learning in read_node(client.read(parent, depth=2).markdown).children if parent else ():
+        held = client.read(parent, depth=2).children if parent else []
+        find_edits(ledger, held)
+        for learning in held:
             for seed_id in learning.texts(SEED_ID):
                 links[seed_id] = [node for name in _FOLLOWED for node in learning.refs(name)]
     linked = list(dict.fromkeys(node for found in links.values() for node in found))
     kinds = {tag: name for name, tag in schema.tags.items() if name in (PERSON, PROJECT, MEETING)}
     outlines = {node: client.begin_read(node, depth=0) for node in linked}
-    nodes: dict[str, Known] = {}
+    nodes: dict[str, LinkedNode] = {}
     for node, outline in outlines.items():
         with suppress(TanaFaultError, TanaError):
-            held = read_node(outline().markdown)
-            nodes[node] = Known(node, held.name, _kind(held, schema), None)
+            held = outline()
+            nodes[node] = LinkedNode(node, held.name, _kind(held, schema), None)
     meetings = _meetings(client, schema, linked[:_MOST_MEETINGS_OF])
     for node, found in meetings.items():
         nodes.update(
-            (meeting.id, Known(meeting.id, meeting.name, kinds[schema.tags[MEETING]], meeting.created)) for meeting in found
+            (meeting.id, LinkedNode(meeting.id, meeting.name, kinds[schema.tags[MEETING]], meeting.created)) for meeting in found
         )
         for seed_id, targets in links.items():
             if node in targets:
@@ -105,7 +129,7 @@ def _meetings(client: TanaClient, schema: Schema, nodes: list[str]) -> dict[str,
 
 
 def _active_since(
-    client: TanaClient, schema: Schema, nodes: dict[str, Known], spans: list[int], now: datetime
+    client: TanaClient, schema: Schema, nodes: dict[str, LinkedNode], spans: list[int], now: datetime
 ) -> dict[str, datetime]:
     """Since when each node was edited at the latest; without those that were not edited within the longest span."""
     if not nodes:
@@ -117,7 +141,7 @@ def _active_since(
     active: dict[str, datetime] = {}
     for days, answer in begun:
         found = answer()
-        if len(found) >= MOST_FOUND:
+        if len(found) >= MAX_FOUND:
             found = _edited_by_name(client, schema, [node for node in nodes.values() if node.id not in active], days)
         for node in found:
             if node.id in nodes:
@@ -128,11 +152,11 @@ def _active_since(
     return active
 
 
-def _edited_by_name(client: TanaClient, schema: Schema, nodes: list[Known], days: int) -> list[Node]:
+def _edited_by_name(client: TanaClient, schema: Schema, nodes: list[LinkedNode], days: int) -> list[Node]:
     """Where more were edited than one search lists: those with the names that matter, twenty in a question."""
     found: list[Node] = []
-    for start in range(0, len(nodes), MOST_CONDITIONS):
-        names = [{"textContains": node.name} for node in nodes[start : start + MOST_CONDITIONS] if node.name]
+    for start in range(0, len(nodes), MAX_CONDITIONS):
+        names = [{"textContains": node.name} for node in nodes[start : start + MAX_CONDITIONS] if node.name]
         found += client.search({"and": [{"or": names}, {"edited": {"last": days}}]}, schema.workspace.id) if names else []
     return found
 
@@ -162,7 +186,3 @@ def _edited_below(client: TanaClient, schema: Schema, nodes: Iterable[str], span
 def _probe(low: int, high: int, count: int) -> int:
     """The longest span first, which settles most; then the middle."""
     return count - 1 if (low, high) == (0, count) else (low + high) // 2
-
-
-def _latest(*moments: datetime | None) -> datetime | None:
-    return max((moment for moment in moments if moment), default=None)

@@ -4,62 +4,49 @@ Each goes: intent into the ledger, effect in Tana, node into the mapping, entry 
 """
 
 import re
+from collections.abc import Collection
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from memory_assets.tana.client import TanaClient
 from memory_assets.tana.entries import Entry
 from memory_assets.tana.errors import TanaError, TanaRefusedError, TanaUncertainError
-from memory_assets.tana.finding import UNNAMED, Finder
-from memory_assets.tana.ledger import Sent
+from memory_assets.tana.formats import Outline, date, is_plain, paste, reference
+from memory_assets.tana.ledger import NAME, Sent
 from memory_assets.tana.linking import FIELDS as LINK_FIELDS
-from memory_assets.tana.linking import Link, Linker
-from memory_assets.tana.markdown import Outline
-from memory_assets.tana.paste import date, is_plain, paste, reference
+from memory_assets.tana.linking import Link, Linked, Linker
+from memory_assets.tana.matching import UNNAMED, NodeMatcher
 from memory_assets.tana.schema import ARCHIVED, LEARNING, RELATED_LEARNINGS, Schema, plain
 
 if TYPE_CHECKING:
-    from memory_assets.tana.books import Books
+    from memory_assets.tana.state import SyncState
     from memory_assets.tenants import Tenant
 
-GONE = "archived"
+ARCHIVED_DIGEST = "archived"
 """Digest of an entry that left seed.json and whose node was marked."""
 _SHORTEST_ID = 6
 """Characters of a seed id from which its occurrence in a text means it."""
 
-Linked = tuple[list[Link], list[str]]
-"""The links of an entry, and the names in it that mean no node."""
 
-
+@dataclass(frozen=True, slots=True)
 class Changes:
     """Changes the nodes of one workspace."""
 
-    def __init__(
-        self, tenant: "Tenant", client: TanaClient, schema: Schema, books: "Books", finder: Finder, parent: str, *, force: bool
-    ) -> None:
-        """Say where.
+    tenant: "Tenant"
+    client: TanaClient
+    schema: Schema
+    state: "SyncState"
+    matcher: NodeMatcher
+    parent: str
+    """The node below which new ones go."""
+    force: bool
+    """Send also what did not change."""
 
-        Args:
-            tenant: whose settings and language tools.
-            client: asks Tana.
-            schema: the supertags of the workspace.
-            books: what is mapped and was sent.
-            finder: looks for nodes there.
-            parent: the node below which new ones go.
-            force: send also what did not change.
-        """
-        self._tenant = tenant
-        self._client = client
-        self._schema = schema
-        self._books = books
-        self._finder = finder
-        self._parent = parent
-        self._force = force
-
-    def create(self, entry: Entry, linked: Linked | None) -> str:
+    def create(self, entry: Entry, linked: Linked) -> str:
         """Make a node; what was mapped before, and is a proposal's, is to be retired."""
-        tag = self._schema.tags[entry.tag]
-        targets = self._link_targets(entry, linked[0] if linked else [])
+        tag = self.schema.tags[entry.tag]
+        targets = self._link_targets(entry, linked.links)
         name = entry.name if is_plain(entry.name) and is_plain(entry.seed_id) else f"{UNNAMED} {entry.digest[:12]}"
         values = {name: value for name, value in entry.fields.items() if value}
         pasted = {
@@ -72,29 +59,31 @@ class Changes:
             for each, nodes in targets.items()
             if self._field(entry, each)
         }
-        before = self._books.nodes.get(entry.seed_id, "")
+        before = self.state.nodes.get(entry.seed_id, "")
         intents: list[tuple[str, str, dict[str, object]]] = [("create", entry.seed_id, {"name": name, "before": before})]
-        known = self._books.sent(entry.seed_id)
-        if before and entry.seed_id not in self._books.trashed and known.tag != entry.tag:
+        known = self.state.sent(entry.seed_id)
+        if before and entry.seed_id not in self.state.trashed and known.tag != entry.tag:
             intents.append(("retire", before, {"seed_id": entry.seed_id}))
-        self._books.ledger.intend(*intents)
+        self.state.ledger.intend(*intents)
         try:
-            made = self._client.import_paste(self._parent, paste(name, tag, pasted))
+            made = self.client.import_paste(self.parent, paste(name, tag, pasted))
             node = self._which(made, name, entry)
         except TanaUncertainError:
-            node = self._finder.made_before(entry.seed_id, name, self._parent)
+            node = self.matcher.made_before(entry.seed_id, name, self.parent)
             if not node:
                 raise
-        self._books.map(entry.seed_id, node)
+        self.state.map(entry.seed_id, node)
         if name != entry.name:
-            self._client.update(node, entry.name)
+            self.client.update(node, entry.name)
         for each, value in values.items():
             if self._field(entry, each) not in pasted:
                 self._set(node, entry, each, value)
-        self._books.record(
-            entry.seed_id, Sent(node, entry.tag, entry.digest, entry.name, entry.fields, targets, unlinked=linked is None)
-        )
+        self._record(entry, node, targets, linked)
         return "created"
+
+    def _record(self, entry: Entry, node: str, targets: dict[str, list[str]], linked: Linked) -> None:
+        sent = Sent(node, entry.tag, entry.digest, entry.name, entry.fields, targets, unlinked=not linked.complete)
+        self.state.record(entry.seed_id, sent)
 
     def _which(self, made: dict[str, str], name: str, entry: Entry) -> str:
         """The node among those an import made, in no order, that is the entry's: values may be nodes of the same name."""
@@ -102,39 +91,41 @@ class Changes:
         if len(called) == 1:
             return called[0]
         for node in called:
-            if _tagged_as(self._finder.read(node), entry.tag):
+            if _tagged_as(self.matcher.read(node), entry.tag):
                 return node
         raise TanaUncertainError(f"Tana made nodes for {entry.seed_id}, and none of them can be told to be it; sync again.")
 
-    def update(self, entry: Entry, linked: Linked | None) -> str:
-        """Change what differs from what was sent, and nothing else that stands in the node."""
-        node = self._books.nodes[entry.seed_id]
-        known = self._books.sent(entry.seed_id)
+    def update(self, entry: Entry, linked: Linked, edited: Collection[str] = ()) -> str:
+        """Change what differs from what was sent, restore the fields that were `edited` in Tana, and leave the rest of the node."""
+        node = self.state.nodes[entry.seed_id]
+        known = self.state.sent(entry.seed_id)
         sure = bool(known.digest) and known.node == node
-        targets = self._link_targets(entry, linked[0]) if linked else known.links
-        held = self._finder.read(node) if not sure or targets != known.links or self._force else None
+        targets = self._link_targets(entry, linked.links)
+        if not linked.complete:
+            targets = {
+                each: list(dict.fromkeys((*known.links.get(each, ()), *targets.get(each, ())))) for each in known.links | targets
+            }
+        held = self.matcher.read(node) if not sure or targets != known.links or self.force else None
         if held and not sure and held.tags and not _tagged_as(held, entry.tag):
             return self.create(entry, linked)
-        everything = self._force or not sure
-        if everything or known.name != entry.name:
-            self._client.update(node, entry.name)
+        everything = self.force or not sure
+        if everything or known.name != entry.name or NAME in edited:
+            self.client.update(node, entry.name)
         before = known.fields if sure else {}
         for each in {**before, **entry.fields}:
             value = entry.fields.get(each, "")
-            if (everything and value) or before.get(each, "") != value:
+            if (everything and value) or before.get(each, "") != value or each in edited:
                 self._set(node, entry, each, value)
         if held:
             self._relink(entry, node, held, known.links if sure else {}, targets)
-        self._books.record(
-            entry.seed_id, Sent(node, entry.tag, entry.digest, entry.name, entry.fields, targets, unlinked=linked is None)
-        )
+        self._record(entry, node, targets, linked)
         return "updated"
 
     def _relink(
         self, entry: Entry, node: str, held: Outline, before: dict[str, list[str]], targets: dict[str, list[str]]
     ) -> None:
         """Add what is newly named beside what is there, and take away what was linked here and is named no more."""
-        unfinished = self._books.ledger.intents("links").get(entry.seed_id, {})
+        unfinished = self.state.ledger.intents("links").get(entry.seed_id, {})
         for each in {**before, **targets}:
             field_id = self._field(entry, each)
             if not field_id:
@@ -145,37 +136,37 @@ class Changes:
             dropped = [one for one in ours if one not in wanted and one in there]
             kept = [one for one in there if one not in dropped]
             if dropped or each in unfinished:
-                self._books.ledger.intend(("links", entry.seed_id, {each: " ".join(kept + added)}))
+                self.state.ledger.intend(("links", entry.seed_id, {each: " ".join(kept + added)}))
                 if not kept + added:
-                    self._client.set_content(node, field_id, None)
+                    self.client.set_content(node, field_id, None)
                 for number, one in enumerate(kept + added):
-                    self._client.set_option(node, field_id, one, "append" if number else "replace")
+                    self.client.set_option(node, field_id, one, "append" if number else "replace")
             else:
                 for one in added:
-                    self._client.set_option(node, field_id, one, "append")
+                    self.client.set_option(node, field_id, one, "append")
 
     def take_out(self, seed_id: str) -> str:
         """Trash or mark the node of an entry that left seed.json."""
-        node = self._books.nodes[seed_id]
-        known = self._books.sent(seed_id)
-        field_id = self._schema.field_id(known.tag or LEARNING, ARCHIVED)
-        if self._tenant.settings.tana_leaving == "archive" and field_id:
+        node = self.state.nodes[seed_id]
+        known = self.state.sent(seed_id)
+        field_id = self.schema.field_id(known.tag or LEARNING, ARCHIVED)
+        if self.tenant.settings.tana_leaving == "archive" and field_id:
             today = datetime.now(UTC).date().isoformat()
-            self._client.set_content(node, field_id, today)
+            self.client.set_content(node, field_id, today)
             fields = known.fields | {ARCHIVED: today}
-            self._books.record(seed_id, Sent(node, known.tag or LEARNING, GONE, known.name, fields, known.links))
+            self.state.record(seed_id, Sent(node, known.tag or LEARNING, ARCHIVED_DIGEST, known.name, fields, known.links))
             return "archived"
-        if seed_id not in self._books.trashed:
-            self._client.trash(node)
-        self._books.drop([seed_id])
+        if seed_id not in self.state.trashed:
+            self.client.trash(node)
+        self.state.drop([seed_id])
         return "trashed"
 
     def _field(self, entry: Entry, name: str) -> str:
-        return self._schema.field_id(entry.tag, name)
+        return self.schema.field_id(entry.tag, name)
 
     def _pasted(self, entry: Entry, name: str, value: str) -> list[str]:
         """A value in Tana Paste; nothing where it must be set by itself."""
-        known = self._schema.fields[entry.tag][name]
+        known = self.schema.fields[entry.tag][name]
         match known.type:
             case "options":
                 return [reference(known.options[value])] if value in known.options else []
@@ -184,15 +175,15 @@ class Changes:
         return [value] if is_plain(value) else []
 
     def _set(self, node: str, entry: Entry, name: str, value: str) -> None:
-        known = self._schema.fields[entry.tag].get(name)
+        known = self.schema.fields[entry.tag].get(name)
         if known is None:
             return
         if known.type == "options" and value:
             if value not in known.options:
                 raise TanaRefusedError(f"The field {name} of #{entry.tag} has no option {value}; add it in Tana.")
-            self._client.set_option(node, known.id, known.options[value])
+            self.client.set_option(node, known.id, known.options[value])
         else:
-            self._client.set_content(node, known.id, value or None)
+            self.client.set_content(node, known.id, value or None)
 
     def _link_targets(self, entry: Entry, links: list[Link]) -> dict[str, list[str]]:
         """Field -> nodes to link there."""
@@ -207,18 +198,17 @@ class Changes:
         if entry.tag != LEARNING:
             return []
         words = set(re.findall(r"[\w-]+", entry.text)) - {entry.seed_id}
-        ids = [word for word in sorted(words) if len(word) >= _SHORTEST_ID and word in self._books.nodes]
-        return [self._books.nodes[word] for word in ids]
+        ids = [word for word in sorted(words) if len(word) >= _SHORTEST_ID and word in self.state.nodes]
+        return [self.state.nodes[word] for word in ids]
 
     def links(self, entries: list[Entry]) -> dict[str, Linked]:
-        """The links and unknown names of each entry; of none where Tana cannot be asked for them."""
-        linker = Linker(self._tenant, self._client, self._schema)
+        """What the names in each entry mean; incomplete where Tana cannot be asked for them."""
         learnings = [entry for entry in entries if entry.tag == LEARNING]
         try:
-            found = linker.links([entry.text for entry in learnings])
+            found = Linker(self.tenant, self.client, self.schema).links([entry.text for entry in learnings])
         except TanaError:
-            return {}
-        return {entry.seed_id: ([], []) for entry in entries} | {
+            found = [Linked(complete=False)] * len(learnings)
+        return {entry.seed_id: Linked() for entry in entries} | {
             entry.seed_id: each for entry, each in zip(learnings, found, strict=True)
         }
 

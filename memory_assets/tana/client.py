@@ -1,23 +1,22 @@
-"""Tana's Local API (port 8262 of Tana Desktop), typed, with what its OpenAPI document does not say.
+"""Tana's Local API (port 8262 of Tana Desktop), typed and checked, with what its OpenAPI document does not say.
 
 Every search names its workspace, because Tana otherwise looks in the one that is open; nodes in the trash are left out unless asked
-for; no boolean is ever a query parameter, since Tana refuses them. A call that is safe to repeat is tried again with growing waits; a
-call that would add something twice is not, unless Tana surely did nothing.
+for; no boolean is ever a query parameter, since Tana refuses them. A call that is safe to repeat is sent again if Tana is overloaded;
+a call that would add something twice is not, unless Tana surely did nothing. An answer of another shape is an error of Tana's.
 """
 
-import json
-import random
-import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import replace
+from datetime import datetime
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 from urllib.parse import quote
 
-from memory_assets.http import Service
+from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
+from pydantic.alias_generators import to_camel
+
+from memory_assets.http import OVERLOADED, BusyError, HttpAnswer, Repeat, Service, ServiceError, UnreachableError
 from memory_assets.sources.dating import utc_time
 from memory_assets.tana.errors import (
     NoTokenError,
@@ -29,43 +28,45 @@ from memory_assets.tana.errors import (
     TanaTokenError,
     TanaUncertainError,
 )
+from memory_assets.tana.formats import Outline, read_node
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
-    import httpx
-
     from memory_assets.settings import Settings
 
-MOST_FOUND = 100
+MAX_FOUND = 100
 """Nodes that one search lists at most; there is no next page."""
-PAGE = 200
+PAGE_SIZE = 200
 """Children or tags that one page holds at most."""
-MOST_CONDITIONS = 20
+MAX_CONDITIONS = 20
 """Conditions that one `and` or `or` holds at most."""
 
-_TRIES = 4
-_FIRST_WAIT_S = 0.2
-_LONGEST_WAIT_S = 10.0
 _AT_ONCE = 4
 """Requests under way at once: Tana answers from the same process that draws its window."""
-_TRY_AGAIN = frozenset({429, 502, 503, 504})
-_NOT_BEGUN = frozenset({429, 503})
-"""Answers that mean Tana did nothing."""
+_MAX_FAULTS_IN_A_ROW = 12
+"""Children in a row that Tana fails on, after which it counts as failing on their node."""
 _KEYRING = ("memory_assets", "tana")
 
 Query = Mapping[str, Any]
 """A condition of `nodes/search`, as tana-openapi.json has it: `{"and": [{"hasType": ID}, {"textContains": "x"}]}`."""
 DataType = Literal["plain", "number", "date", "url", "email", "checkbox", "user", "instance", "options"]
 
+_Text = Annotated[str, BeforeValidator(lambda value: "" if value is None else value)]
+_Time = Annotated[datetime | None, BeforeValidator(utc_time)]
+Shape = TypeVar("Shape")
 
-@dataclass(frozen=True, slots=True)
-class Workspace:
+
+class _Answered(BaseModel):
+    """Something in an answer of Tana's; keys that are not named here are ignored."""
+
+    model_config = ConfigDict(alias_generator=to_camel, validate_by_name=True, validate_by_alias=True, frozen=True)
+
+
+class Workspace(_Answered):
     """A workspace of the user."""
 
     id: str
     name: str
-    home: str
+    home_node_id: str
 
     @property
     def library(self) -> str:
@@ -73,40 +74,56 @@ class Workspace:
         return f"{self.id}_STASH"
 
 
-@dataclass(frozen=True, slots=True)
-class Tag:
+class Tag(_Answered):
     """A supertag."""
 
     id: str
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(_Answered):
     """A node as a search or a list of children gives it."""
 
     id: str
-    name: str
+    name: _Text = ""
     tags: tuple[Tag, ...]
-    doc_type: str
-    created: datetime | None
-    description: str = ""
+    doc_type: _Text = ""
+    created: _Time = None
+    description: _Text = ""
     in_trash: bool = False
-    breadcrumb: tuple[str, ...] = ()
-    """Names of its owners; empty in a list of children."""
-    workspace: str = ""
-    """Empty in a list of children."""
-    children: int | None = None
-    """How many it has; None in search results."""
+    child_count: int | None = None
+    """None in search results."""
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
-    """A node as Markdown; `memory_assets.tana.markdown` reads it."""
-
+class _Markdown(_Answered):
     markdown: str
-    name: str
-    description: str
+    description: _Text = ""
+
+
+class _Health(_Answered):
+    node_space_ready: bool = False
+
+
+class _Children(_Answered):
+    children: tuple[Node, ...]
+    has_more: bool
+
+
+class _MadeTag(_Answered):
+    tag_id: str
+
+
+class _MadeField(_Answered):
+    field_id: str
+
+
+class _MadeNode(_Answered):
+    id: str
+    name: _Text = ""
+
+
+class _MadeNodes(_Answered):
+    created_nodes: tuple[_MadeNode, ...]
 
 
 class TanaClient:
@@ -116,31 +133,23 @@ class TanaClient:
         TanaAwayError: it is not running, does not answer in time, or is overloaded for longer than is waited.
         TanaTokenError: it does not accept the token.
         TanaRefusedError: it does not accept the request; TanaNotFoundError where a node is not there.
-        TanaFaultError: it failed on this request.
+        TanaFaultError: it failed on this request, or answered with something else.
     And those that change something:
         TanaUncertainError: the answer was lost.
     """
 
-    def __init__(self, service: Service, *, wait: Callable[[float], None] = time.sleep) -> None:
-        """Ask through `service`; `wait` sleeps between tries."""
-        self._service = service
-        self._wait = wait
-        self._turns = threading.BoundedSemaphore(_AT_ONCE)
+    def __init__(self, service: Service) -> None:
+        self.service = service
 
     @classmethod
     def open(cls, settings: "Settings") -> "TanaClient":
         """The Tana of the settings; nothing is asked yet.
 
         Raises:
-            NoTokenError: there is no token, neither in MEMORY_TANA_TOKEN nor in the keyring.
+            NoTokenError: neither MEMORY_TANA_TOKEN nor the keyring has a token.
             TanaError: MEMORY_TANA_URL is not an address.
         """
-        transport: httpx.AsyncBaseTransport | None = None
-        if settings.tana_replay or settings.tana_record:
-            from memory_assets.tana.recording import Recorder, Replay
-
-            transport = Replay(settings.tana_replay) if settings.tana_replay else Recorder(settings.tana_record)  # type: ignore[arg-type]
-        token = "replayed" if settings.tana_replay else token_of(settings)
+        token = token_of(settings)
         if not token:
             raise NoTokenError(
                 "There is no token for Tana: make one in Tana Desktop > Settings > Local API, and set MEMORY_TANA_TOKEN to it or keep"
@@ -150,100 +159,112 @@ class TanaClient:
             raise TanaTokenError(
                 "What is set as MEMORY_TANA_TOKEN cannot be one: it holds blanks or letters beyond ASCII; set it anew."
             )
+        headers = {"Authorization": f"Bearer {token}"}
         try:
-            service = Service(
-                settings.tana_url,
-                timeout=settings.tana_timeout,
-                headers={"Authorization": f"Bearer {token}"},
-                transport=transport,
-            )
+            return cls(Service(settings.tana_url, timeout=settings.tana_timeout, headers=headers, at_once=_AT_ONCE))
         except ValueError as error:
             raise TanaError(f"MEMORY_TANA_URL cannot be used: {error}.") from None
-        return cls(service)
 
     def __repr__(self) -> str:
         """The address, never the token."""
-        return f"TanaClient({self._service.shown_url!r})"
+        return f"TanaClient({self.url!r})"
 
     @property
     def url(self) -> str:
         """Where Tana is asked."""
-        return self._service.shown_url
+        return self.service.shown_url
 
     def health(self, timeout: float | None = None) -> bool:
         """Whether Tana is ready; asked once."""
-        return bool(_decoded(self._ended(self._begin("GET", "/health", timeout=timeout)), self.url).get("nodeSpaceReady"))
+        return self._begin(_Health, "GET", "/health", repeat="never", timeout=timeout)().node_space_ready
 
     def workspaces(self) -> list[Workspace]:
         """The workspaces that are open to the token."""
-        return [Workspace(one["id"], one["name"], one["homeNodeId"]) for one in self._get("/workspaces")]
+        return self._begin(list[Workspace], "GET", "/workspaces")()
 
-    def search(
-        self, query: Query, workspace: str, *, limit: int = MOST_FOUND, trashed: bool = False, timeout: float | None = None
-    ) -> list[Node]:
+    def search(self, query: Query, workspace: str, *, limit: int = MAX_FOUND, trashed: bool = False) -> list[Node]:
         """At most `limit` nodes (100) that fulfil `query`. Tana's index lags what was created or renamed by seconds."""
-        return self.begin_search(query, workspace, limit=limit, trashed=trashed, timeout=timeout)()
+        return self.begin_search(query, workspace, limit=limit, trashed=trashed)()
 
     def begin_search(
-        self, query: Query, workspace: str, *, limit: int = MOST_FOUND, trashed: bool = False, timeout: float | None = None
+        self, query: Query, workspace: str, *, limit: int = MAX_FOUND, trashed: bool = False
     ) -> Callable[[], list[Node]]:
         """Begin a `search` beside others (four at once); calling the result waits for it."""
         params = dict(_bracketed("query", query)) | {"workspaceIds[0]": workspace, "limit": str(limit)}
-        answer = self._begin_get("/nodes/search", params, timeout=timeout)
-        return lambda: [node for found in answer() if (node := _node(found)) and (trashed or not node.in_trash)]
+        answer = self._begin(list[Node], "GET", "/nodes/search", params=params)
+        return lambda: [node for node in answer() if trashed or not node.in_trash]
 
-    def read(self, node: str, depth: int = 1) -> Text:
-        """A node and what is below it as Markdown."""
+    def read(self, node: str, depth: int = 1) -> Outline:
+        """A node and what is below it."""
         return self.begin_read(node, depth)()
 
-    def begin_read(self, node: str, depth: int = 1) -> Callable[[], Text]:
+    def begin_read(self, node: str, depth: int = 1) -> Callable[[], Outline]:
         """Begin a `read` beside others; calling the result waits for it."""
-        answer = self._begin_get(f"/nodes/{_part(node)}", {"maxDepth": str(depth)})
+        answer = self._begin(_Markdown, "GET", f"/nodes/{_part(node)}", params={"maxDepth": str(depth)})
 
-        def done() -> Text:
+        def wait() -> Outline:
             said = answer()
-            return Text(said["markdown"], said.get("name") or "", said.get("description") or "")
+            return replace(read_node(said.markdown), description=said.description)
 
-        return done
+        return wait
 
-    def children(self, node: str, *, offset: int = 0, limit: int = PAGE) -> tuple[list[Node], bool]:
+    def children(self, node: str, *, offset: int = 0, limit: int = PAGE_SIZE) -> tuple[Sequence[Node], bool]:
         """A page of a node's children, as they are now, and whether there are more."""
-        said = self._get(f"/nodes/{_part(node)}/children", {"limit": str(limit), "offset": str(offset)})
-        return [_node(child) for child in said["children"]], said["hasMore"]
+        params = {"limit": str(limit), "offset": str(offset)}
+        page = self._begin(_Children, "GET", f"/nodes/{_part(node)}/children", params=params)()
+        return page.children, page.has_more
 
     def all_children(self, node: str) -> Iterator[Node]:
-        """A node's children, page by page; a page that Tana fails on is read one by one without those it fails on."""
+        """A node's children, page by page, without those that Tana fails on; a TanaFaultError if it fails on twelve in a row."""
+        seen: set[str] = set()
         offset, more = 0, True
         while more:
-            try:
-                found, more = self.children(node, offset=offset)
-                yield from found
-            except TanaFaultError:
-                for place in range(offset, offset + PAGE):
-                    with suppress(TanaFaultError):
-                        found, more = self.children(node, offset=place, limit=1)
-                        yield from found
-                        if not more:
-                            break
-            offset += PAGE
+            found, more = self._page(node, offset, PAGE_SIZE, [])
+            new = [child for child in found if child.id not in seen]
+            if not new:
+                return
+            yield from new
+            seen.update(child.id for child in new)
+            offset += PAGE_SIZE
+
+    def _page(self, node: str, offset: int, limit: int, faults: list[int]) -> tuple[Sequence[Node], bool]:
+        """A page of children; one that Tana fails on in halves. `faults` are the places that failed since the last that did not."""
+        try:
+            page = self.children(node, offset=offset, limit=limit)
+        except TanaFaultError:
+            if limit == 1:
+                faults.append(offset)
+                if len(faults) == _MAX_FAULTS_IN_A_ROW:
+                    raise
+                return (), True
+        else:
+            faults.clear()
+            return page
+        half = limit // 2
+        first, more = self._page(node, offset, half, faults)
+        if not more:
+            return first, False
+        second, more = self._page(node, offset + half, limit - half, faults)
+        return (*first, *second), more
 
     def tags(self, workspace: str) -> list[Tag]:
         """The supertags of a workspace: 200 at most are listed as such, the others are children of its schema node."""
-        listed = [Tag(tag["id"], tag["name"]) for tag in self._get(f"/workspaces/{_part(workspace)}/tags", {"limit": str(PAGE)})]
-        if len(listed) < PAGE:
+        params = {"limit": str(PAGE_SIZE)}
+        listed = self._begin(list[Tag], "GET", f"/workspaces/{_part(workspace)}/tags", params=params)()
+        if len(listed) < PAGE_SIZE:
             return listed
         known = {tag.id for tag in listed}
         schema = self.all_children(f"{workspace}_SCHEMA")
-        others = [Tag(node.id, node.name) for node in schema if node.doc_type == "tagDef" and node.id not in known]
-        return listed + others
+        return listed + [Tag(id=node.id, name=node.name) for node in schema if node.doc_type == "tagDef" and node.id not in known]
 
     def tag_schema(self, tag: str) -> str:
         """A supertag and its fields as Markdown."""
-        return self._get(f"/tags/{_part(tag)}/schema")["markdown"]
+        return self._begin(_Markdown, "GET", f"/tags/{_part(tag)}/schema")().markdown
 
     def create_tag(self, workspace: str, name: str, description: str = "") -> str:
         """Make a supertag; returns its id. A second call makes a second tag."""
-        return self._add(f"/workspaces/{_part(workspace)}/tags", {"name": name, "description": description})["tagId"]
+        body = {"name": name, "description": description}
+        return self._add(_MadeTag, f"/workspaces/{_part(workspace)}/tags", body).tag_id
 
     def add_field(
         self,
@@ -262,12 +283,12 @@ class TanaClient:
             body["options"] = list(options)
         if source_tag:
             body["sourceTagId"] = source_tag
-        return self._add(f"/tags/{_part(tag)}/fields", body)["fieldId"]
+        return self._add(_MadeField, f"/tags/{_part(tag)}/fields", body).field_id
 
     def import_paste(self, parent: str, paste: str) -> dict[str, str]:
         """Make nodes of Tana Paste below `parent`; returns the names of the nodes made by id, in no order."""
-        said = self._add(f"/nodes/{_part(parent)}/import", {"content": paste})
-        return {node["id"]: node["name"] for node in said["createdNodes"]}
+        made = self._add(_MadeNodes, f"/nodes/{_part(parent)}/import", {"content": paste}).created_nodes
+        return {node.id: node.name for node in made}
 
     def set_content(self, node: str, field: str, content: str | None) -> None:
         """Replace a field's value by a text; None empties the field."""
@@ -289,104 +310,78 @@ class TanaClient:
             return False
         return True
 
-    def _get(self, path: str, params: dict[str, str] | None = None) -> Any:
-        return self._begin_get(path, params)()
-
-    def _begin_get(self, path: str, params: dict[str, str] | None = None, *, timeout: float | None = None) -> Callable[[], Any]:
-        """Send a first try now; calling the result waits for it. A call with a timeout of its own is tried once."""
-        first = iter([self._begin("GET", path, params=params, timeout=timeout)])
-
-        def wait() -> Any:
-            response = self._persist(
-                lambda: next(first, None) or self._begin("GET", path, params=params),
-                repeatable=True,
-                tries=_TRIES if timeout is None else 1,
-            )
-            return _decoded(response, self.url)
-
-        return wait
-
     def _set(self, path: str, body: dict[str, object]) -> None:
-        """Change what is the same after a second time."""
-        _decoded(self._persist(lambda: self._begin("POST", path, body), repeatable=True), self.url)
+        """Change what is the same after a second time; what Tana says of it does not matter."""
+        self._begin(object, "POST", path, body=body)()
 
-    def _add(self, path: str, body: dict[str, object]) -> Any:
+    def _add(self, shape: type[Shape], path: str, body: Mapping[str, object]) -> Shape:
         """Add what would be there twice after a second time."""
-        response = self._persist(lambda: self._begin("POST", path, body), repeatable=False)
-        if response.is_server_error and response.status_code not in _NOT_BEGUN:
-            raise TanaUncertainError(f"Tana at {self.url} failed ({response.status_code}) while it added something; try again.")
-        return _decoded(response, self.url)
-
-    def _persist(
-        self, begin: "Callable[[], Future[httpx.Response]]", *, repeatable: bool, tries: int = _TRIES
-    ) -> "httpx.Response":
-        """Try until there is an answer that waiting would not better; what is not repeatable, only where Tana surely did nothing."""
-        for number in range(1, tries):
-            wait = min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 4 ** (number - 1)) * random.uniform(0.75, 1.25)  # noqa: S311
-            try:
-                response = self._ended(begin())
-            except TanaUncertainError:
-                if not repeatable:
-                    raise
-            else:
-                if response.status_code not in (_TRY_AGAIN if repeatable else _NOT_BEGUN):
-                    return response
-                wait = self._asked_wait(response) or wait
-            self._wait(wait)
-        return self._ended(begin())
-
-    def _asked_wait(self, response: "httpx.Response") -> float:
-        """Seconds that Retry-After asks for; 0 where it does not.
-
-        Raises:
-            TanaAwayError: it asks for longer than is waited.
-        """
-        asked = response.headers.get("Retry-After", "")
-        seconds = 0.0
-        if asked.isdigit():
-            seconds = float(asked)
-        elif asked:
-            with suppress(ValueError, TypeError):
-                seconds = (parsedate_to_datetime(asked) - datetime.now(UTC)).total_seconds()
-        if seconds > _LONGEST_WAIT_S:
-            raise TanaAwayError(f"Tana at {self.url} asks to be left alone for {seconds:.0f} s; try again later.")
-        return max(0.0, seconds)
+        try:
+            return self._begin(shape, "POST", path, body=body, repeat="if not begun")()
+        except TanaFaultError as error:
+            raise TanaUncertainError(f"{error} It was adding something, which may be there.") from None
 
     def _begin(
         self,
+        shape: type[Shape],
         method: str,
         path: str,
-        body: dict[str, object] | None = None,
         *,
+        body: Mapping[str, object] | None = None,
         params: dict[str, str] | None = None,
+        repeat: Repeat = "always",
         timeout: float | None = None,
-    ) -> "Future[httpx.Response]":
-        self._turns.acquire()
-        try:
-            begun = self._service.begin(method, path, json=body, params=params, timeout=timeout)
-        except BaseException:
-            self._turns.release()
-            raise
-        begun.add_done_callback(lambda _: self._turns.release())
-        return begun
+    ) -> Callable[[], Shape]:
+        """Send a request now; calling the result waits for the answer, and checks it."""
+        begun = self.service.begin(method, path, json=body, params=params, timeout=timeout, repeat=repeat)
 
-    def _ended(self, begun: "Future[httpx.Response]") -> "httpx.Response":
-        import httpx
+        def wait() -> Shape:
+            try:
+                answer = begun.result()
+            except BusyError as busy:
+                raise TanaAwayError(
+                    f"Tana at {self.url} asks to be left alone for {busy.seconds:.0f} s; try again later."
+                ) from None
+            except UnreachableError:
+                raise TanaAwayError(
+                    f"Tana does not answer at {self.url}; start Tana Desktop and turn on Settings > Local API, or set MEMORY_TANA_URL."
+                ) from None
+            except ServiceError:
+                raise TanaUncertainError(f"Tana at {self.url} broke off or took too long; try again.") from None
+            return self._checked(answer, shape)
 
-        try:
-            response = begun.result()
-        except (httpx.ConnectError, httpx.ConnectTimeout):
-            raise TanaAwayError(
-                f"Tana does not answer at {self.url}; start Tana Desktop and turn on Settings > Local API, or set MEMORY_TANA_URL."
-            ) from None
-        except (TimeoutError, httpx.TransportError):
-            raise TanaUncertainError(f"Tana at {self.url} broke off or took too long; try again.") from None
-        if response.status_code in {401, 403}:
-            raise TanaTokenError(
-                f"Tana at {self.url} does not accept the token ({response.status_code}); make a new one in Tana Desktop > Settings >"
-                " Local API (a token of the Input API does not work there) and set MEMORY_TANA_TOKEN to it."
+        return wait
+
+    def _checked(self, answer: HttpAnswer, shape: type[Shape]) -> Shape:
+        """What Tana answered, or its refusal with what it says of it; a message of Tana's names nodes and fields, never the token."""
+        if answer.ok:
+            try:
+                return _adapter(shape).validate_json(answer.content)
+            except ValidationError as error:
+                fault = error.errors(include_input=False, include_url=False)[0]
+                where = ".".join(map(str, fault["loc"])) or "the whole"
+            raise TanaFaultError(
+                f"What answers at {self.url} is not Tana's Local API as it is known here ({where}: {fault['msg']}); check MEMORY_TANA_URL,"
+                " and update memory_assets if Tana is newer."
             )
-        return response
+        match answer.status:
+            case 401 | 403:
+                raise TanaTokenError(
+                    f"Tana at {self.url} does not accept the token ({answer.status}); make a new one in Tana Desktop > Settings >"
+                    " Local API and set MEMORY_TANA_TOKEN to it."
+                )
+            case 404:
+                raise TanaNotFoundError(f"Tana does not know what was asked for: {answer.text}")
+            case 429 | 503:
+                raise TanaAwayError(f"Tana at {self.url} is overloaded ({answer.status}); try again later.")
+            case status if status in OVERLOADED:
+                raise TanaUncertainError(f"Tana at {self.url} is overloaded ({status}); try again later.")
+        if answer.failed:
+            raise TanaFaultError(f"Tana at {self.url} failed on a request ({answer.status}): {answer.text}")
+        raise TanaRefusedError(f"Tana refuses a request ({answer.status}): {answer.text}")
+
+
+_adapter = cache(TypeAdapter)
 
 
 def token_of(settings: "Settings") -> str:
@@ -418,34 +413,3 @@ def _bracketed(name: str, value: Any) -> Iterator[tuple[str, str]]:
         raise TypeError(f"{name} is a boolean, which Tana refuses")
     else:
         yield name, str(value)
-
-
-def _node(said: dict[str, Any]) -> Node:
-    return Node(
-        id=said["id"],
-        name=said.get("name") or "",
-        tags=tuple(Tag(tag["id"], tag["name"]) for tag in said["tags"]),
-        doc_type=said["docType"],
-        created=utc_time(said["created"]),
-        description=said.get("description") or "",
-        in_trash=said["inTrash"],
-        breadcrumb=tuple(said.get("breadcrumb", ())),
-        workspace=said.get("workspaceId", ""),
-        children=said.get("childCount"),
-    )
-
-
-def _decoded(response: "httpx.Response", url: str) -> Any:
-    """What Tana answered, or its refusal with what it says of it; a message of Tana's names nodes and fields, never the token."""
-    if response.is_success:
-        with suppress(json.JSONDecodeError, UnicodeDecodeError):
-            return response.json()
-        raise TanaFaultError(f"What answers at {url} is not Tana's Local API; check MEMORY_TANA_URL.")
-    said = " ".join(response.text.split())[:200]
-    if response.status_code == 404:
-        raise TanaNotFoundError(f"Tana does not know what was asked for: {said}")
-    if response.status_code in _TRY_AGAIN:
-        raise TanaAwayError(f"Tana at {url} is overloaded ({response.status_code}); try again later.")
-    if response.is_server_error:
-        raise TanaFaultError(f"Tana at {url} failed on a request ({response.status_code}): {said}")
-    raise TanaRefusedError(f"Tana refuses a request ({response.status_code}): {said}")

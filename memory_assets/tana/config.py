@@ -1,12 +1,17 @@
-"""`tanaIntegration`: whether and where pai-seed's user wants Tana (seed 000, FR-15)."""
+"""Which Tana is meant: `tanaIntegration` of pai-seed's configuration, and the workspace (seed 000, FR-15)."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from memory_assets.errors import SettingsError
+from memory_assets.settings import origins
+from memory_assets.sources.files import RefusedFileError, read_source_file
 from memory_assets.sources.pai_seed import MAX_SEED_BYTES
+from memory_assets.tana.client import Workspace
+from memory_assets.tana.errors import TanaRefusedError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,7 +58,7 @@ def in_use(settings: "Settings") -> bool:
         said = integration(settings).enabled
     except SettingsError:
         return False
-    token = bool(settings.tana_token or settings.tana_replay)
+    token = bool(settings.tana_token)
     return settings.pai_seed.exists() and (said is True or (said is None and token))
 
 
@@ -69,8 +74,8 @@ def _block(path: "Path") -> Any:
 def _read(path: "Path", _size: int, _mtime_ns: int) -> Any:
     """The block of a file, read once as long as the file is the same: a service asks with every message of MCP."""
     try:
-        said = json.loads(path.read_text(encoding="utf-8-sig"))
-    except (OSError, ValueError, RecursionError):
+        said = json.loads(read_source_file(path, None, MAX_SEED_BYTES).decode("utf-8-sig"))
+    except (OSError, RefusedFileError, ValueError, RecursionError):
         return None
     return said.get("tanaIntegration") if isinstance(said, dict) else None
 
@@ -86,3 +91,37 @@ def _checked(said: Any, path: "Path") -> Integration:
         if name in said and not isinstance(said[name], kind):
             raise SettingsError(f"`tanaIntegration.{name}` in {path} is not {wanted}; correct it there.")
     return Integration(said.get("enabled"), said.get("workspace", ""), said.get("autoSync", False), str(path))
+
+
+def resolve_workspace(settings: "Settings", workspaces: Sequence[Workspace], named: str = "") -> Workspace:
+    """The workspace that is named by name or id, else that of the settings, else of pai-seed's configuration, else the only one.
+
+    Raises:
+        TanaRefusedError: it is not there, or none is named and there are several.
+        SettingsError: pai-seed's configuration cannot be used.
+    """
+    configured = integration(settings)
+    if named:
+        where = "--workspace"
+    elif named := settings.tana_workspace:
+        origin = origins(settings)["tana_workspace"]
+        where = "--workspace" if origin.place == "command line" else f"{origin.name} ({origin.place})"
+    else:
+        named, where = configured.workspace, f"`tanaIntegration.workspace` in {configured.place}"
+    listed = ", ".join(workspace.name for workspace in workspaces) or "none"
+    if not named:
+        if len(workspaces) == 1:
+            return workspaces[0]
+        raise TanaRefusedError(f"Tana has several workspaces ({listed}); name one with MEMORY_TANA_WORKSPACE.")
+    found = [each for each in workspaces if named == each.id] or [
+        each for each in workspaces if named.casefold() == each.name.casefold()
+    ]
+    if len(found) != 1:
+        raise TanaRefusedError(f"Tana has no workspace {named!r}, only {listed}; correct {where}.")
+    return found[0]
+
+
+def same_workspace(named: str, workspace: Workspace, workspaces: Sequence[Workspace]) -> bool:
+    """Whether a name or id that was configured once may mean a workspace: a name that no workspace has now may be its old one."""
+    others = {name.casefold() for each in workspaces if each != workspace for name in (each.id, each.name)}
+    return named in (workspace.id, workspace.name) or named.casefold() not in others

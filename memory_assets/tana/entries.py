@@ -4,14 +4,16 @@ import hashlib
 import json
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from memory_assets.errors import InvalidInputError
-from memory_assets.ingest.secrets import guarded
-from memory_assets.models import Kind, SecretPolicy, SourceItem
-from memory_assets.sources.pai_seed import scan
-from memory_assets.tana.paste import node_name, one_line
+from memory_assets.ingest.scans import read_source
+from memory_assets.models import Kind, Source, SourceItem
+from memory_assets.tana.formats import node_name, one_line
 from memory_assets.tana.schema import CONTENT, LEARNING, PROPOSAL, SEED_ID
+
+if TYPE_CHECKING:
+    from memory_assets.tenants import Tenant
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,21 +45,22 @@ class SeedFile:
     """Ids of entries that are there and cannot be read."""
     unnamed: int = 0
     """How many cannot be read that not even an id can be read of."""
+    projects: tuple[str, ...] = ()
+    """Those that it calls active."""
     refused: tuple[str, ...] = ()
     """What cannot be read, and what mends it."""
 
 
-def read_seed(path: Path, secrets: SecretPolicy = SecretPolicy.ALLOW) -> SeedFile:
-    """Read the confirmed learnings and the proposals, learnings first.
+def read_seed(tenant: "Tenant") -> SeedFile:
+    """Read the confirmed learnings and the proposals, learnings first, with secrets as the settings say.
 
-    Args:
-        path: seed.json.
-        secrets: what is done with keys and passwords in what leaves for Tana; reading for this machine's own use lets them be.
+    An erased entry counts as kept: its node is left alone, and its text does not leave for Tana again.
 
     Raises:
         InvalidInputError: the file as a whole cannot be read.
     """
-    found = guarded(scan(path, {}), secrets)
+    path = tenant.settings.pai_seed
+    found = read_source(tenant, Source.PAI_SEED, {})
     if not found.changed:
         return SeedFile(there=path.exists())
     (file,) = found.changed
@@ -70,6 +73,7 @@ def read_seed(path: Path, secrets: SecretPolicy = SecretPolicy.ALLOW) -> SeedFil
         entries={entry.seed_id: entry for entry in entries},
         kept=frozenset(refusal.key.partition(":")[2] for refusal in file.refusals if refusal.key),
         unnamed=len(unnamed),
+        projects=file.projects,
         refused=tuple(f"{refusal.location or path}: {refusal.reason}; {refusal.mend}." for refusal in file.refusals),
     )
 

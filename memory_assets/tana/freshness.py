@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from memory_assets.models import Source
 from memory_assets.tana.entries import Entry, SeedFile, read_seed
-from memory_assets.tana.ledger import Known, Ledger
-from memory_assets.tana.mapping import Mapping
+from memory_assets.tana.ledger import Ledger, LinkedNode
 from memory_assets.tana.schema import LEARNING
+from memory_assets.tana.state import Mapping
 
 if TYPE_CHECKING:
     from memory_assets.tenants import Tenant
@@ -31,7 +31,7 @@ class Freshness:
     days: float
     """Since `fresh_at`."""
     fresh: bool
-    linked: tuple[Known, ...]
+    linked: tuple[LinkedNode, ...]
 
 
 def freshness(
@@ -44,18 +44,14 @@ def freshness(
         threshold: days; that of the settings unless given.
         kind: only patterns, insights or self_knowledge.
         now: aware; the present unless given.
-        seed: what seed.json says, where it was read already.
-
-    Raises:
-        InvalidInputError: seed.json cannot be read.
-        StoreError: mapping or ledger cannot be used.
+        seed: what seed.json says, if it was read already.
     """
     threshold = threshold or tenant.settings.freshness_days
     now = now or datetime.now(UTC)
     mapped = Mapping.load(tenant.settings.pai_mapping).nodes
     nodes, links = Ledger(tenant.folder).activity()
     found: list[Freshness] = []
-    for entry in (seed or read_seed(tenant.settings.pai_seed)).entries.values():
+    for entry in (seed or read_seed(tenant)).entries.values():
         if entry.tag != LEARNING or (kind and entry.fields["Type"] != kind):
             continue
         linked = tuple(nodes[node] for node in links.get(entry.seed_id, ()) if node in nodes)
@@ -71,14 +67,7 @@ def freshness(
 
 
 def store_activity(tenant: "Tenant") -> int:
-    """Tell the catalog, for the scores, what keeps learnings alive in Tana as it was last read; returns how many are kept so.
-
-    Nothing is written where the catalog says so already.
-
-    Raises:
-        InvalidInputError: seed.json cannot be read.
-        StoreError: ledger or catalog cannot be used.
-    """
+    """Write into the catalog, if it differs, what keeps learnings alive in Tana as last read; return how many are kept alive."""
     import pyarrow as pa
 
     if not Ledger(tenant.folder).path.exists():

@@ -20,11 +20,15 @@ _SCHEMA = """
         seed_id TEXT PRIMARY KEY, node TEXT NOT NULL, tag TEXT NOT NULL, digest TEXT NOT NULL, name TEXT NOT NULL,
         fields TEXT NOT NULL, links TEXT NOT NULL, unlinked INTEGER NOT NULL
     );
+    CREATE TABLE IF NOT EXISTS shown (seed_id TEXT PRIMARY KEY, digest TEXT NOT NULL, fields TEXT NOT NULL);
     CREATE TABLE IF NOT EXISTS intents (kind TEXT, id TEXT, said TEXT NOT NULL, PRIMARY KEY (kind, id));
     CREATE TABLE IF NOT EXISTS queue (seed_id TEXT PRIMARY KEY, change TEXT NOT NULL, since TEXT NOT NULL);
     CREATE TABLE IF NOT EXISTS nodes (id TEXT PRIMARY KEY, name TEXT NOT NULL, kind TEXT NOT NULL, active_at TEXT);
     CREATE TABLE IF NOT EXISTS links (seed_id TEXT, node TEXT, PRIMARY KEY (seed_id, node));
 """
+
+NAME = "name"
+"""Stands for the node's name among mirrored fields."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +48,7 @@ class Sent:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class LinkedNode:
     """A node of Tana that learnings are linked to, as last read."""
 
     id: str
@@ -58,7 +62,6 @@ class Ledger:
     """One tenant's ledger; reading one that does not exist finds nothing and makes nothing."""
 
     def __init__(self, folder: Path) -> None:
-        """Name the tenant's folder."""
         self.folder = folder / "tana"
         self.path = self.folder / "sync.sqlite3"
         self._connection: sqlite3.Connection | None = None
@@ -79,10 +82,9 @@ class Ledger:
             there = write or self.path.exists()
             connection = sqlite3.connect(self.path if there else ":memory:", timeout=30)
             connection.execute("PRAGMA secure_delete = ON")
-            if write or not there:
-                connection.execute("PRAGMA journal_mode = WAL")
-                connection.execute("PRAGMA synchronous = FULL")
-                connection.executescript(_SCHEMA)
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.executescript(_SCHEMA)  # a kill may have left a file without all of its tables
             if not there:
                 return connection
             self._connection = connection
@@ -107,6 +109,20 @@ class Ledger:
             seed_id: Sent(node, tag, digest, name, json.loads(fields), json.loads(links), bool(unlinked))
             for seed_id, node, tag, digest, name, fields, links, unlinked in found
         }
+
+    def shown(self) -> dict[str, tuple[str, dict[str, str]]]:
+        """How Tana showed mirrored fields after they were sent: seed id -> digest of the entry, and field -> text."""
+        with self._open() as rows:
+            found = rows.execute("SELECT seed_id, digest, fields FROM shown").fetchall()
+        return {seed_id: (digest, json.loads(fields)) for seed_id, digest, fields in found}
+
+    def note_shown(self, shown: dict[str, tuple[str, dict[str, str]]]) -> None:
+        """Keep how Tana shows mirrored fields of entries."""
+        with self._open(write=True) as rows:
+            rows.executemany(
+                "INSERT OR REPLACE INTO shown VALUES (?, ?, ?)",
+                [(seed_id, digest, json.dumps(fields)) for seed_id, (digest, fields) in shown.items()],
+            )
 
     def intend(self, *intents: tuple[str, str, dict[str, object]]) -> None:
         """Write down what is about to be done: kind, id, and what is needed to find out whether it was."""
@@ -144,13 +160,14 @@ class Ledger:
                 ],
             )
             rows.execute("DELETE FROM intents WHERE id = ? AND kind IN ('create', 'links')", [seed_id])
+            rows.execute("DELETE FROM shown WHERE seed_id = ?", [seed_id])
             rows.execute("DELETE FROM queue WHERE seed_id = ?", [seed_id])
 
     def forget(self, seed_ids: Iterable[str]) -> None:
         """Entries that are no more in Tana; no byte of what was sent of them stays."""
         listed = [(seed_id,) for seed_id in seed_ids]
         with self._open(write=True) as rows:
-            for table in ("sent", "queue", "links"):
+            for table in ("sent", "shown", "queue", "links"):
                 rows.executemany(f"DELETE FROM {table} WHERE seed_id = ?", listed)
         with self._open(write=True) as rows:
             rows.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -171,7 +188,7 @@ class Ledger:
         with self._open() as rows:
             return dict(rows.execute("SELECT seed_id, change FROM queue ORDER BY since, seed_id").fetchall())
 
-    def note_activity(self, nodes: Iterable[Known], links: dict[str, list[str]], at: datetime) -> None:
+    def note_activity(self, nodes: Iterable[LinkedNode], links: dict[str, list[str]], at: datetime) -> None:
         """Keep what was read of the nodes that learnings are linked to, in place of what was known."""
         with self._open(write=True) as rows:
             rows.execute("DELETE FROM nodes")
@@ -186,7 +203,7 @@ class Ledger:
             )
             rows.execute("INSERT OR REPLACE INTO facts VALUES ('read_at', ?)", [at.isoformat()])
 
-    def activity(self) -> tuple[dict[str, Known], dict[str, list[str]]]:
+    def activity(self) -> tuple[dict[str, LinkedNode], dict[str, list[str]]]:
         """The nodes that learnings are linked to, by id, and the links by seed id, as last read."""
         with self._open() as rows:
             nodes = rows.execute("SELECT id, name, kind, active_at FROM nodes").fetchall()
@@ -195,6 +212,6 @@ class Ledger:
         for seed_id, node in pairs:
             links.setdefault(seed_id, []).append(node)
         return {
-            node: Known(node, name, kind, datetime.fromisoformat(active_at) if active_at else None)
+            node: LinkedNode(node, name, kind, datetime.fromisoformat(active_at) if active_at else None)
             for node, name, kind, active_at in nodes
         }, links

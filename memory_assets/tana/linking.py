@@ -1,22 +1,26 @@
-"""Which people and projects of Tana a text names (seed 000, FR-7): the names in it, resolved as the graph resolves names.
+"""Which people and projects of Tana a text or a relationship file of pai-seed names (seed 000, FR-7 and FR-14).
 
 A name is what the language room finds, what stands in quotes, after @ or #, or what begins two to four words with a capital. Nodes
 with the tags #person and #project are searched for it. A node is linked if the graph's entity resolution holds node and name for one
-(same spelling, a slip of the pen, or a first name that one person has) and no second node is held for it too. Nothing is made.
+(same spelling, a slip of the pen, or a first name that one person has) and no second node is held for it too. A name that several
+nodes have means the person whom a relationship file means. Nothing is made.
 """
 
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from memory_assets.graph.entities import Surface, normalised, resolve
 from memory_assets.language.entity_types import EntityType
-from memory_assets.tana.client import MOST_CONDITIONS, MOST_FOUND, Node, TanaClient
+from memory_assets.sources.files import RefusedFileError, decode, read_source_file
+from memory_assets.sources.json_fields import Fields, loads
+from memory_assets.tana.client import MAX_CONDITIONS, MAX_FOUND, Node, TanaClient
+from memory_assets.tana.config import resolve_workspace
 from memory_assets.tana.errors import TanaFaultError
 from memory_assets.tana.ledger import Ledger
-from memory_assets.tana.schema import PERSON, PROJECT, RELATED_PEOPLE, RELATED_PROJECTS, Schema
+from memory_assets.tana.schema import PERSON, PROJECT, RELATED_PEOPLE, RELATED_PROJECTS, Schema, known_tags
 
 if TYPE_CHECKING:
     from memory_assets.tenants import Tenant
@@ -48,36 +52,39 @@ class Link:
     confidence: float
 
 
+@dataclass(frozen=True, slots=True)
+class Linked:
+    """What the names in a text mean."""
+
+    links: list[Link] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+    """Names that mean no node, or several."""
+    complete: bool = True
+    """Whether Tana could be asked for all of them."""
+
+
 class Linker:
     """Links texts to nodes."""
 
     def __init__(self, tenant: "Tenant", client: TanaClient, schema: Schema) -> None:
-        """Search the workspace of `schema`; nothing is asked yet."""
         self._tenant = tenant
         self._client = client
         self._schema = schema
         self._found: dict[str, Node] = {}
+        self._failed: set[str] = set()
+        """Words that Tana failed on when it was asked for them."""
         chosen: dict[str, str] = json.loads(Ledger(tenant.folder).fact("people") or "{}")
         self._chosen = {normalised(name, EntityType.PERSON): node for name, node in chosen.items()}
         """Whom pai-seed's relationships mean."""
 
     def people(self, names: Sequence[str]) -> dict[str, list[str]]:
-        """The #person nodes that each name may mean.
-
-        Raises:
-            TanaError: Tana cannot be asked.
-        """
+        """The #person nodes that each name may mean."""
         self._look_up(names)
         owners = self._owners([(name, EntityType.PERSON.value) for name in names])
         return {name: [node.id for node, kind in found if kind == PERSON] for (name, _), found in owners.items()}
 
-    def links(self, texts: Sequence[str]) -> list[tuple[list[Link], list[str]]]:
-        """The links of each text, and the names in it that mean no node, or more than one.
-
-        Raises:
-            TanaError: Tana cannot be asked.
-            SettingsError: the language pipeline is not installed.
-        """
+    def links(self, texts: Sequence[str]) -> list[Linked]:
+        """What the names in each text mean."""
         if not texts:
             return []
         outcomes = self._tenant.analyzer.outcomes(texts)
@@ -90,8 +97,8 @@ class Linker:
         """Search for the nodes that names may mean, twenty in a question."""
         wanted = sorted({_searchable(name) for name in names})
         kinds = [{"hasType": self._schema.tags[kind]} for kind in FIELDS if kind in self._schema.tags]
-        for start in range(0, len(wanted), MOST_CONDITIONS):
-            self._search(kinds, wanted[start : start + MOST_CONDITIONS])
+        for start in range(0, len(wanted), MAX_CONDITIONS):
+            self._search(kinds, wanted[start : start + MAX_CONDITIONS])
 
     def _search(self, kinds: list[dict[str, str]], names: list[str]) -> None:
         """Where one question finds as many as it can list, or fails on one of them, two narrower ones are asked."""
@@ -100,11 +107,12 @@ class Linker:
             found = self._client.search(query, self._schema.workspace.id)
         except TanaFaultError:
             if len(names) == 1:
+                self._failed.update(names)
                 return
             found = []
         else:
             self._found.update((node.id, node) for node in found)
-            if len(found) < MOST_FOUND or len(names) == 1:
+            if len(found) < MAX_FOUND or len(names) == 1:
                 return
         self._search(kinds, names[: len(names) // 2])
         self._search(kinds, names[len(names) // 2 :])
@@ -121,9 +129,7 @@ class Linker:
             by_entity.setdefault(resolved[node.name, _TYPES[kind].value], []).append((node, kind))
         return {mention: by_entity.get(resolved[mention], []) for mention in mentions}
 
-    def _linked(
-        self, names: dict[str, str], owners: dict[tuple[str, str], list[tuple[Node, str]]]
-    ) -> tuple[list[Link], list[str]]:
+    def _linked(self, names: dict[str, str], owners: dict[tuple[str, str], list[tuple[Node, str]]]) -> Linked:
         links: dict[str, Link] = {}
         unknown: list[str] = []
         for name, kind in names.items():
@@ -134,7 +140,7 @@ class Linker:
             node, tag = meant[0]
             same = normalised(name, kind) == normalised(node.name, _TYPES[tag])
             links.setdefault(node.id, Link(name, node.id, node.name, tag, 1.0 if same else 0.9))
-        return list(links.values()), unknown
+        return Linked(list(links.values()), unknown, complete=self._failed.isdisjoint(map(_searchable, names)))
 
     def _chosen_of(self, meant: list[tuple[Node, str]], name: str, kind: str) -> list[tuple[Node, str]]:
         """Of several nodes the one that a relationship of this name means."""
@@ -163,3 +169,41 @@ def _searchable(name: str) -> str:
     """What to search for: the first word, since a node may be spelt otherwise in the rest."""
     words = re.findall(r"\w+", name.lstrip("@#"))
     return (words[0] if words else name).casefold()
+
+
+FACT = "people"
+
+
+@dataclass(frozen=True, slots=True)
+class Relationship:
+    """One relationship file, and whom it means."""
+
+    file: str
+    name: str = ""
+    nodes: tuple[str, ...] = ()
+    """The #person nodes that the name may mean."""
+    fault: str = ""
+
+
+def relate_people(tenant: "Tenant", client: TanaClient, *, dry_run: bool = False) -> list[Relationship]:
+    """Find the node of each relationship file, and note in the ledger those that are certain. Files and Tana stay as they are."""
+    folder = tenant.settings.pai_relationships_dir
+    files: dict[str, str | RefusedFileError] = {}
+    for path in sorted(folder.glob("rel_*.json")):
+        try:
+            files[path.name] = Fields(loads(decode(read_source_file(path, folder))[0]), "$").text("name")
+        except RefusedFileError as error:
+            files[path.name] = error
+    names = [name for name in files.values() if isinstance(name, str)]
+    workspace = resolve_workspace(tenant.settings, client.workspaces())
+    linker = Linker(tenant, client, Schema(workspace, known_tags(client.tags(workspace.id))))
+    meant = linker.people(names)
+    if not dry_run:
+        certain = {name: nodes[0] for name, nodes in meant.items() if len(nodes) == 1}
+        Ledger(tenant.folder).keep(**{FACT: json.dumps(certain, ensure_ascii=False, sort_keys=True)})
+    return [
+        Relationship(file, name, tuple(meant[name]))
+        if isinstance(name, str)
+        else Relationship(file, fault=f"{name.reason}; {name.mend}")
+        for file, name in files.items()
+    ]

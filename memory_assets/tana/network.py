@@ -15,12 +15,7 @@ _LABEL_LENGTH = 60
 
 
 def learning_network(tenant: "Tenant") -> Picture:
-    """What `memory_assets.graph.picture.draw` draws, as Tana was last read; a learning is the larger the fresher it is.
-
-    Raises:
-        InvalidInputError: seed.json cannot be read.
-        StoreError: mapping or ledger cannot be used.
-    """
+    """What `memory_assets.graph.picture.draw` draws, as Tana was last read; a learning is the larger the fresher it is."""
     found = freshness(tenant)
     nodes = list({node.id: node for one in found for node in one.linked}.values())
     places = {one.entry.seed_id: number for number, one in enumerate(found)}

@@ -21,14 +21,16 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from memory_assets.tana.client import MOST_FOUND, Node, Query, Tag, TanaClient, Workspace
+from memory_assets.stores.schema import table
+from memory_assets.tana.client import MAX_FOUND, Node, Query, Tag, TanaClient, Workspace
 from memory_assets.tana.errors import TanaAwayError, TanaFaultError, TanaNotFoundError
-from memory_assets.tana.markdown import Outline, read_node
+from memory_assets.tana.formats import INLINE, Outline
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
     from memory_assets.stores.catalog import Catalog
+    from memory_assets.stores.tombstones import Tombstones
 
 MOST_READ = 3_000
 """Nodes that one reading asks for."""
@@ -41,25 +43,11 @@ _OVERLAP = timedelta(minutes=2)
 """How far before the last reading an edit counts as new: Tana's index lags."""
 _AGES = (1, 7, 30, 90)
 """Days back that a first reading asks for edits, so that recency means something from the beginning."""
-_INLINE = re.compile(r'<span data-inlineref-node="([\w-]+)">(.*?)</span>', re.DOTALL)
 _TAG = re.compile(r"#(?:\[\[([^\]]+)\]\]|([^\s#]+))")
 
-_NODES = pa.schema(
-    [
-        ("id", pa.string()),
-        ("workspace", pa.string()),
-        ("name", pa.string()),
-        ("description", pa.string()),
-        ("tags", pa.list_(pa.string())),
-        ("created", pa.timestamp("us", tz="UTC")),
-        ("modified", pa.timestamp("us", tz="UTC")),
-        ("children", pa.int32()),
-    ]
-)
-_LINKS = pa.schema(
-    [("source", pa.string()), ("target", pa.string()), ("relation", pa.string()), ("label", pa.string()), ("place", pa.int32())]
-)
-_FIELDS = pa.schema([("node", pa.string()), ("name", pa.string()), ("place", pa.int32()), ("value", pa.string())])
+_NODES = table("tana_nodes").arrow("id", "workspace", "name", "description", "tags", "created", "modified", "children")
+_LINKS = table("tana_links").arrow()
+_FIELDS = table("tana_fields").arrow()
 
 _SEEN = """
     MERGE INTO tana_nodes t USING (SELECT DISTINCT ON (id) * FROM seen) s ON t.id = s.id
@@ -106,6 +94,7 @@ def read_workspace(
     client: TanaClient,
     workspace: Workspace,
     *,
+    erased: "Tombstones",
     most: int = MOST_READ,
     on_progress: Callable[[int, int], None] = lambda _read, _planned: None,
 ) -> Reading:
@@ -115,6 +104,7 @@ def read_workspace(
         catalog: receives nodes, fields and links.
         client: asks Tana.
         workspace: what is read.
+        erased: the tenant's tombstones: of a text that was erased, only the node is kept.
         most: nodes to ask for at most.
         on_progress: told how many nodes are read and how many are to be.
 
@@ -126,7 +116,7 @@ def read_workspace(
     begun = datetime.now(UTC)
     edited = _edited(client, workspace, _since(catalog, workspace), reading)
     with catalog.write() as connection:
-        connection.register("seen", _table(workspace, edited, _roots(workspace)))
+        connection.register("seen", _table(workspace, edited, erased, _roots(workspace)))
         connection.execute(_SEEN)
     while reading.read < most:
         again = _READ_AGAIN if not reading.read else 0
@@ -139,7 +129,7 @@ def read_workspace(
             except TanaAwayError as error:
                 reading.notes.append(f"Stopped after {reading.read} nodes: {error}")
                 return _counted(catalog, workspace, reading, None)
-            _keep(catalog, workspace, pages, reading)
+            _keep(catalog, workspace, pages, erased, reading)
             on_progress(reading.read, reading.read + len(wanted))
     return _counted(catalog, workspace, reading, begun)
 
@@ -153,7 +143,7 @@ def _since(catalog: "Catalog", workspace: Workspace) -> datetime | None:
 
 def _roots(workspace: Workspace) -> dict[str, str]:
     """The nodes from which everything hangs, with their names."""
-    return {workspace.home: workspace.name, workspace.library: "Library"}
+    return {workspace.home_node_id: workspace.name, workspace.library: "Library"}
 
 
 def _edited(client: TanaClient, workspace: Workspace, since: datetime | None, reading: Reading) -> list[tuple[Node, datetime]]:
@@ -167,16 +157,16 @@ def _edited(client: TanaClient, workspace: Workspace, since: datetime | None, re
         return list(found.values())
     edited = {"edited": {"since": int((since - _OVERLAP).timestamp())}}
     nodes = _search(client, workspace, edited)
-    if nodes is not None and len(nodes) < MOST_FOUND:
+    if nodes is not None and len(nodes) < MAX_FOUND:
         return [(node, now) for node in nodes]
     answers = [nodes, *(_search(client, workspace, {"and": [edited, {"hasType": tag.id}]}) for tag in client.tags(workspace.id))]
-    if any(answer is None or len(answer) >= MOST_FOUND for answer in answers):
+    if any(answer is None or len(answer) >= MAX_FOUND for answer in answers):
         reading.notes.append("Tana did not list everything that was edited; the rest is found as nodes are read again.")
     return [(node, now) for answer in answers for node in answer or ()]
 
 
 def _search(client: TanaClient, workspace: Workspace, query: Query) -> list[Node] | None:
-    """What fulfils a query, without what every workspace has for itself; None where a node among it makes Tana fail."""
+    """The nodes that a query finds, without schema and trash; None if a node among them makes Tana fail."""
     try:
         found = client.search(query, workspace.id)
     except TanaFaultError:
@@ -184,17 +174,22 @@ def _search(client: TanaClient, workspace: Workspace, query: Query) -> list[Node
     return [node for node in found if node.id not in {f"{workspace.id}_SCHEMA", f"{workspace.id}_TRASH"}]
 
 
-def _table(workspace: Workspace, nodes: Iterable[tuple[Node, datetime | None]], roots: dict[str, str] | None = None) -> pa.Table:
+def _table(
+    workspace: Workspace,
+    nodes: Iterable[tuple[Node, datetime | None]],
+    erased: "Tombstones",
+    roots: dict[str, str] | None = None,
+) -> pa.Table:
     rows = [
         {
             "id": node.id,
             "workspace": workspace.id,
-            "name": plain_name(node.name),
-            "description": node.description,
+            "name": erased.replaced(plain_name(node.name)),
+            "description": erased.replaced(node.description),
             "tags": [tag.name for tag in node.tags],
             "created": node.created,
             "modified": modified,
-            "children": node.children,
+            "children": node.child_count,
         }
         for node, modified in nodes
     ]
@@ -207,7 +202,7 @@ def _table(workspace: Workspace, nodes: Iterable[tuple[Node, datetime | None]], 
 
 def plain_name(name: str) -> str:
     """A node's name without the marks of what it refers to."""
-    return " ".join(_INLINE.sub(r"\2", name).split())
+    return " ".join(INLINE.sub(r"\2", name).split())
 
 
 def tag_names(outline: Outline) -> tuple[str, ...]:
@@ -230,18 +225,14 @@ def _wanted(catalog: "Catalog", workspace: Workspace, most: int, again: int) -> 
 
 
 def _pages(client: TanaClient, nodes: Sequence[str]) -> list[_Page]:
-    """What nodes say, four asked at once.
-
-    Raises:
-        TanaAwayError: Tana went away.
-    """
+    """What nodes say, four asked at once."""
     with ThreadPoolExecutor(_AT_ONCE, "tana") as threads:
         return list(threads.map(lambda node: _page(client, node), nodes))
 
 
 def _page(client: TanaClient, node: str) -> _Page:
     try:
-        outline = read_node(client.read(node).markdown)
+        outline = client.read(node)
         children = tuple(client.all_children(node)) if outline.children else ()
     except TanaNotFoundError:
         return _Page(node, gone=True)
@@ -254,17 +245,17 @@ def _page(client: TanaClient, node: str) -> _Page:
 
 def _from_outline(child: Outline) -> Node:
     """A child that is there although no list of children holds it, because Tana fails on it."""
-    return Node(child.id, child.name, tuple(Tag("", name) for name in tag_names(child)), "", None)
+    return Node(id=child.id, name=child.name, tags=tuple(Tag(id="", name=name) for name in tag_names(child)))
 
 
-def _keep(catalog: "Catalog", workspace: Workspace, pages: Sequence[_Page], reading: Reading) -> None:
+def _keep(catalog: "Catalog", workspace: Workspace, pages: Sequence[_Page], erased: "Tombstones", reading: Reading) -> None:
     """Put pages into the catalog, in one transaction."""
     whole = [page for page in pages if page.outline is not None]
     children = [child for page in whole for child in page.children]
     trashed = [child.id for child in children if child.in_trash]
     links = [row for page in whole for row in _links(page)]
     fields = [
-        {"node": page.id, "name": name, "place": place, "value": value.text}
+        {"node": page.id, "name": name, "place": place, "value": erased.replaced(value.text)}
         for page in whole
         if page.outline
         for name, values in page.outline.fields.items()
@@ -285,7 +276,7 @@ def _keep(catalog: "Catalog", workspace: Workspace, pages: Sequence[_Page], read
             DELETE FROM tana_fields WHERE node IN (SELECT id FROM read WHERE fault IS NULL);
             """
         )
-        connection.register("seen", _table(workspace, ((child, None) for child in children if not child.in_trash)))
+        connection.register("seen", _table(workspace, ((child, None) for child in children if not child.in_trash), erased))
         connection.execute(_SEEN)
         connection.register("links", pa.Table.from_pylist(links, schema=_LINKS))
         connection.register("fields", pa.Table.from_pylist(fields, schema=_FIELDS))
@@ -304,7 +295,7 @@ def _links(page: _Page) -> Iterator[dict[str, object]]:
     if page.outline:
         told += [("FIELD", name, value.ref) for name, values in page.outline.fields.items() for value in values if value.ref]
         told += [("REFERENCE", "", target) for target in page.outline.references]
-    told += [("REFERENCE", "", found[1]) for child in page.children for found in _INLINE.finditer(child.name)]
+    told += [("REFERENCE", "", found[1]) for child in page.children for found in INLINE.finditer(child.name)]
     for place, (relation, label, target) in enumerate(told):
         yield {"source": page.id, "target": target, "relation": relation, "label": label, "place": place}
 

@@ -7,7 +7,7 @@ from memory_assets.tana.linking import Link
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class SyncOptions:
     """How a sync is to be done."""
 
     dry_run: bool = False
@@ -55,6 +55,16 @@ class Report:
     trashed_in_tana: list[str] = field(default_factory=list)
     moved: str = ""
     """The workspace that the mapping is of, where it is another one now."""
+    names: dict[str, str] = field(default_factory=dict)
+    """Seed id -> what the entry says, as its node is called."""
+    unlinked: list[str] = field(default_factory=list)
+    """Entries whose links could not all be looked up."""
+    relinked: list[str] = field(default_factory=list)
+    """Entries whose links an earlier sync could not look up, and this one did."""
+    edited: dict[str, list[str]] = field(default_factory=dict)
+    """Entry -> mirrored fields that were changed in Tana."""
+    restores: bool = True
+    """Whether such fields are restored."""
     refused: list[str] = field(default_factory=list)
     """What of seed.json cannot be read."""
     last_sync: datetime | None = None

@@ -1,11 +1,10 @@
 """The supertags of seed 000, FR-1 and FR-2: what they hold, and how they come to be in a workspace."""
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from memory_assets.tana.client import DataType, Tag, TanaClient, Workspace
-from memory_assets.tana.markdown import TemplateField, read_schema
+from memory_assets.tana.formats import TemplateField, read_schema
 
 LEARNING = "pai_learning"
 PROPOSAL = "pai_proposal"
@@ -89,19 +88,10 @@ def ensure_schema(
     *,
     archive: bool = False,
     make: bool = True,
-    before: Callable[[], None] = lambda: None,
 ) -> Schema:
-    """What a workspace has of the supertags; what is missing is made, and nothing else is touched.
+    """What a workspace has of the supertags; what is missing is made, or with `make=False` only listed. Nothing else is touched.
 
-    Args:
-        client: asks Tana.
-        workspace: where.
-        archive: whether entries are marked as archived, which takes a field.
-        make: False only says in `made` what is missing.
-        before: called before each change.
-
-    Raises:
-        TanaError: Tana cannot be asked, or refuses.
+    With `archive` learnings and proposals also get the field that marks them as archived.
     """
     schema = Schema(workspace, known_tags(client.tags(workspace.id)))
     for name in (PERSON, PROJECT, LEARNING, PROPOSAL):
@@ -109,24 +99,20 @@ def ensure_schema(
             continue
         schema.made.append(f"#{name}")
         if make:
-            before()
             schema.tags[name] = client.create_tag(workspace.id, name, _DESCRIPTIONS[name])
     for tag, specs in FIELDS.items():
         wanted = (*specs, ARCHIVED_FIELD) if archive else specs
-        _ensure_fields(client, schema, tag, wanted, make, before)
+        _ensure_fields(client, schema, tag, wanted, make=make)
     return schema
 
 
-def _ensure_fields(
-    client: TanaClient, schema: Schema, tag: str, wanted: tuple[FieldSpec, ...], make: bool, before: Callable[[], None]
-) -> None:
+def _ensure_fields(client: TanaClient, schema: Schema, tag: str, wanted: tuple[FieldSpec, ...], *, make: bool) -> None:
     tag_id = schema.tags.get(tag, "")
     there = _fields(client, tag_id)
     missing = [spec for spec in wanted if plain(spec.name) not in there]
     schema.made += [f"#{tag} {spec.name}" for spec in missing]
     if make and missing:
         for spec in missing:
-            before()
             client.add_field(
                 tag_id,
                 spec.name,

@@ -3,14 +3,15 @@
 seed.json says what is to be there, the mapping file which node stands for what, the ledger what was sent. A change goes: intent into
 the ledger, effect in Tana, node into the mapping, entry into the ledger. A kill between two of them leaves an intent, and the next sync
 looks among the children of the node that learnings go below, which, unlike a search, shows at once what was made. All other effects may
-happen twice without harm. What Tana's user changes in Tana stays until the entry itself changes; links are added beside the user's own,
-and a link that the user took away stays away.
+happen twice without harm. A mirrored field that was changed in Tana is told, and restored
+unless the settings say otherwise. Links are added beside the user's own, and a link that the user took away stays away.
 """
 
 import fcntl
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
@@ -18,9 +19,10 @@ from typing import TYPE_CHECKING
 from memory_assets.errors import StoreBusyError
 from memory_assets.stores.locks import locked
 from memory_assets.tana.activity import read_activity
-from memory_assets.tana.books import Books
-from memory_assets.tana.changes import GONE, Changes
+from memory_assets.tana.changes import ARCHIVED_DIGEST, Changes
 from memory_assets.tana.client import TanaClient, Workspace
+from memory_assets.tana.comparison import find_edits
+from memory_assets.tana.config import resolve_workspace, same_workspace
 from memory_assets.tana.entries import Entry, SeedFile, read_seed
 from memory_assets.tana.errors import (
     NoTokenError,
@@ -31,11 +33,11 @@ from memory_assets.tana.errors import (
     TanaRefusedError,
     TanaUncertainError,
 )
-from memory_assets.tana.finding import Finder
-from memory_assets.tana.linking import Link
-from memory_assets.tana.report import Outcome, Report, Wishes
+from memory_assets.tana.linking import Linked
+from memory_assets.tana.matching import NodeMatcher
+from memory_assets.tana.report import Outcome, Report, SyncOptions
 from memory_assets.tana.schema import RELATED_LEARNINGS, ensure_schema
-from memory_assets.tana.workspaces import resolve_workspace, same_workspace
+from memory_assets.tana.state import MAPPED_WORKSPACE, SyncState
 
 if TYPE_CHECKING:
     from memory_assets.tenants import Tenant
@@ -51,7 +53,7 @@ _UNANSWERED = 3
 
 def sync(
     tenant: "Tenant",
-    wishes: Wishes | None = None,
+    options: SyncOptions | None = None,
     *,
     client: TanaClient | None = None,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
@@ -60,7 +62,7 @@ def sync(
 
     Args:
         tenant: whose ledger and language tools.
-        wishes: how.
+        options: how.
         client: asks Tana; that of the settings unless given.
         progress: told after each entry how many of how many are done.
 
@@ -72,9 +74,9 @@ def sync(
         TanaError: Tana refuses what every entry needs. Where it is only away, or there is no token yet, the report says so, and what
             is to be done is queued.
     """
-    wishes = wishes or Wishes()
-    with one_at_a_time(tenant) if not wishes.dry_run else nullcontext():
-        run = _Sync(tenant, wishes, progress)
+    options = options or SyncOptions()
+    with one_at_a_time(tenant) if not options.dry_run else nullcontext():
+        run = _Sync(tenant, options, progress)
         if run.nothing_ever:
             return run.report
         try:
@@ -86,11 +88,7 @@ def sync(
 
 @contextmanager
 def one_at_a_time(tenant: "Tenant") -> Iterator[None]:
-    """Hold the mapping's folder: all tenants and processes share the one mapping.
-
-    Raises:
-        StoreBusyError: somebody else holds it too long.
-    """
+    """Lock the mapping's folder: all tenants and processes share the one mapping."""
     folder = tenant.settings.pai_mapping.parent
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     deadline = time.monotonic() + tenant.settings.lock_timeout
@@ -107,55 +105,66 @@ def one_at_a_time(tenant: "Tenant") -> Iterator[None]:
 
 
 class _Sync:
-    def __init__(self, tenant: "Tenant", wishes: Wishes, progress: Callable[[int, int], None]) -> None:
+    def __init__(self, tenant: "Tenant", options: SyncOptions, progress: Callable[[int, int], None]) -> None:
         self._tenant = tenant
-        self._wishes = wishes
+        self._options = options
         self._progress = progress
-        self._books = Books(tenant)
-        self._seed: SeedFile = read_seed(tenant.settings.pai_seed, tenant.settings.secrets)
-        if wishes.only:
-            chosen = {key: entry for key, entry in self._seed.entries.items() if key == wishes.only}
+        self._state = SyncState(tenant)
+        self._seed: SeedFile = read_seed(tenant)
+        if options.only:
+            chosen = {key: entry for key, entry in self._seed.entries.items() if key == options.only}
             self._wanted = chosen
         else:
             self._wanted = self._seed.entries
         self.report = Report(
-            len(self._wanted), refused=list(self._seed.refused), last_sync=self._books.mapping.last_sync, there=self._seed.there
+            len(self._wanted), refused=list(self._seed.refused), last_sync=self._state.mapping.last_sync, there=self._seed.there
         )
-        if wishes.only and wishes.only not in self._seed.entries and wishes.only not in self._books.nodes:
-            self.report.unknown = wishes.only
+        if options.only and options.only not in self._seed.entries and options.only not in self._state.nodes:
+            self.report.unknown = options.only
+        self.report.names = {seed_id: sent.name for seed_id, sent in self._state.all_sent.items() if sent.name}
+        self.report.names |= {seed_id: entry.name for seed_id, entry in self._seed.entries.items()}
+        self._edits: dict[str, list[str]] = {}
+        """Seed id -> mirrored fields that were changed in Tana."""
         self._unanswered = 0
 
     @property
     def nothing_ever(self) -> bool:
         """Whether there is no seed.json and never was one that was mirrored."""
-        return not self._seed.there and not self._books.nodes
+        return not self._seed.there and not self._state.nodes
 
     def _leaving(self) -> list[str]:
         """Mapped entries that are no more in seed.json."""
         gone = [
             seed_id
-            for seed_id in self._books.nodes
-            if seed_id not in self._seed.entries and seed_id not in self._seed.kept and self._books.sent(seed_id).digest != GONE
+            for seed_id in self._state.nodes
+            if seed_id not in self._seed.entries
+            and seed_id not in self._seed.kept
+            and self._state.sent(seed_id).digest != ARCHIVED_DIGEST
         ]
-        if self._wishes.only:
-            return [seed_id for seed_id in gone if seed_id == self._wishes.only]
+        if self._options.only:
+            return [seed_id for seed_id in gone if seed_id == self._options.only]
         return gone
 
     def _change(self, entry: Entry) -> str:
         """`create`, `update` or nothing."""
-        if entry.seed_id not in self._books.nodes:
+        if entry.seed_id not in self._state.nodes:
             return "create"
-        known = self._books.sent(entry.seed_id)
-        if entry.seed_id in self._books.trashed:
-            return "create" if self._wishes.force or known.digest not in (entry.digest, "") else ""
-        changed = known.digest != entry.digest or known.node != self._books.nodes[entry.seed_id]
+        known = self._state.sent(entry.seed_id)
+        if entry.seed_id in self._state.trashed:
+            return "create" if self._options.force or known.digest not in (entry.digest, "") else ""
+        changed = known.digest != entry.digest or known.node != self._state.nodes[entry.seed_id]
         if changed and known.tag and known.tag != entry.tag:
             return "create"
-        return "update" if changed or known.unlinked or self._wishes.force else ""
+        edited = entry.seed_id in self._edits and self._tenant.settings.tana_edits == "restore"
+        return "update" if changed or known.unlinked or edited or self._options.force else ""
 
     def _planned(self) -> dict[str, str]:
-        """Seed id -> create, update or trash."""
-        planned = {seed_id: change for seed_id, entry in self._wanted.items() if (change := self._change(entry))}
+        """Seed id -> create, update or trash; links alone wait for no sync of their own."""
+        planned = {
+            seed_id: change
+            for seed_id, entry in self._wanted.items()
+            if (change := self._change(entry)) and self._state.sent(seed_id).digest != entry.digest
+        }
         leaving = self._leaving()
         if not self._too_many(leaving):
             planned |= dict.fromkeys(leaving, self._tenant.settings.tana_leaving)
@@ -163,25 +172,25 @@ class _Sync:
 
     def _too_many(self, leaving: list[str]) -> bool:
         """Whether to ask before so many are taken out of Tana."""
-        if not leaving or self._wishes.take_out:
+        if not leaving or self._options.take_out:
             return False
         if self._seed.unnamed or not self._seed.there or not self._seed.entries:
             return True
-        return len(leaving) > max(1, self._tenant.settings.tana_trash_at_most * len(self._books.nodes))
+        return len(leaving) > max(1, self._tenant.settings.tana_trash_at_most * len(self._state.nodes))
 
     def queue_rest(self, why: str) -> None:
         """Note durably what is still to be done."""
         self.report.away = why
-        self._books.read_again()
+        self._state.read_again()
         self.report.queued = self._planned()
         leaving = self._leaving()
         self.report.held_back = leaving if self._too_many(leaving) else []
-        if not self._wishes.dry_run:
+        if not self._options.dry_run:
             self._queue(self.report.queued)
 
     def _queue(self, planned: dict[str, str]) -> None:
-        others = {key: change for key, change in self._books.ledger.queued().items() if key != self._wishes.only}
-        self._books.ledger.queue(planned | (others if self._wishes.only else {}))
+        others = {key: change for key, change in self._state.ledger.queued().items() if key != self._options.only}
+        self._state.ledger.queue(planned | (others if self._options.only else {}))
 
     def carry_out(self, client: TanaClient) -> None:
         """Look, plan, and change what differs."""
@@ -189,61 +198,72 @@ class _Sync:
         if not client.health(timeout=_PATIENCE_S):
             raise TanaAwayError(f"Tana at {client.url} is still opening its workspaces; try again in a moment.")
         workspace = self._workspace()
-        if self.report.moved and not self._wishes.resync:
+        if self.report.moved and not self._options.resync:
             return
-        make = not self._wishes.dry_run
+        make = not self._options.dry_run
         settings = self._tenant.settings
         archive = settings.tana_leaving == "archive"
         schema = ensure_schema(client, workspace, archive=archive, make=False)
-        self._finder = Finder(client, schema, self._books, self._seed)
-        self._parent = self._finder.parent(settings.tana_parent, make=False)
+        self._matcher = NodeMatcher(client, schema, self._state, self._seed)
+        self._parent = self._matcher.parent(settings.tana_parent, make=False)
         if make:
             self._reconcile()
         if not self._look_at_mapped():
             return
+        self._find_edits(keep=make)
         if make and schema.made:
             schema = ensure_schema(client, workspace, archive=archive)
-            self._finder = Finder(client, schema, self._books, self._seed)
+            self._matcher = NodeMatcher(client, schema, self._state, self._seed)
         self.report.made = schema.made
         if make:
-            self._parent = self._finder.parent(settings.tana_parent, make=True)
+            self._parent = self._matcher.parent(settings.tana_parent, make=True)
         leaving = self._leaving()
         if self._too_many(leaving):
             self.report.held_back, leaving = leaving, []
         if make:
-            self._finder.adopt([entry for entry in self._wanted.values() if entry.seed_id not in self._books.nodes])
+            self._matcher.adopt([entry for entry in self._wanted.values() if entry.seed_id not in self._state.nodes])
         changes = {entry.seed_id: change for entry in self._wanted.values() if (change := self._change(entry))}
-        if self._wishes.dry_run:
+        if self._options.dry_run:
             planned = changes | dict.fromkeys(leaving, settings.tana_leaving)
-            nodes = self._books.nodes
+            nodes = self._state.nodes
             self.report.outcomes = [Outcome(seed_id, change, nodes.get(seed_id, "")) for seed_id, change in planned.items()]
             self._skipped(changes)
             return
-        work = Changes(self._tenant, client, schema, self._books, self._finder, self._parent, force=self._wishes.force)
+        work = Changes(self._tenant, client, schema, self._state, self._matcher, self._parent, force=self._options.force)
         self._carry_out_changes(work, changes, leaving)
         self._skipped(changes)
         self._retire()
         self._queue(self._planned())
-        self._books.mapping.workspace = self._books.mapping.workspace or self._configured(workspace)
+        self._state.mapping.workspace = self._state.mapping.workspace or self._configured(workspace)
+        self._state.ledger.keep(**{MAPPED_WORKSPACE: self._state.mapping.workspace})
         with suppress(TanaError):  # the sync is done; what lives around it is read next time
             read_activity(self._tenant, client, schema, self._parent, links_too=bool(changes))
-        self._books.mapping.last_sync = self.report.last_sync = datetime.now(UTC)
-        self._books.mapping.save()
+        self._state.mapping.last_sync = self.report.last_sync = datetime.now(UTC)
+        self._state.mapping.save()
+
+    def _find_edits(self, *, keep: bool) -> None:
+        """Find what was changed in Tana of the entries that are to be synced, and tell it."""
+        with suppress(TanaFaultError):
+            held = self._client.read(self._parent, depth=2).children if self._parent else []
+            found = find_edits(self._state.ledger, held, keep=keep)
+            self._edits = {key: fields for key, fields in found.items() if key in self._wanted and key not in self._state.trashed}
+        self.report.edited = self._edits
+        self.report.restores = self._tenant.settings.tana_edits == "restore"
 
     def _skipped(self, changes: dict[str, str]) -> None:
         self.report.outcomes += [
-            Outcome(seed_id, "skipped", self._books.nodes.get(seed_id, "")) for seed_id in self._wanted if seed_id not in changes
+            Outcome(seed_id, "skipped", self._state.nodes.get(seed_id, "")) for seed_id in self._wanted if seed_id not in changes
         ]
 
     def _workspace(self) -> Workspace:
         workspaces = self._client.workspaces()
         workspace = resolve_workspace(self._tenant.settings, workspaces)
-        if self._books.mapping.workspace and not same_workspace(self._books.mapping.workspace, workspace, workspaces):
-            self.report.moved = self._books.mapping.workspace
-            self.report.stale = list(self._books.nodes)
-            if self._wishes.resync and not self._wishes.dry_run:
-                self._books.drop(list(self._books.nodes))
-                self._books.mapping.workspace = ""
+        if self._state.mapping.workspace and not same_workspace(self._state.mapping.workspace, workspace, workspaces):
+            self.report.moved = self._state.mapping.workspace
+            self.report.stale = list(self._state.nodes)
+            if self._options.resync and not self._options.dry_run:
+                self._state.drop(list(self._state.nodes))
+                self._state.mapping.workspace = ""
                 self.report.moved, self.report.stale = "", []
         return workspace
 
@@ -254,32 +274,32 @@ class _Sync:
 
     def _reconcile(self) -> None:
         """Find out what became of the creations that a kill or a lost answer left open."""
-        for seed_id, said in self._books.ledger.intents("create").items():
-            mapped = self._books.nodes.get(seed_id, "")
+        for seed_id, said in self._state.ledger.intents("create").items():
+            mapped = self._state.nodes.get(seed_id, "")
             if mapped and mapped != said["before"]:
                 continue  # the mapping was written: an update finishes the rest
-            if found := self._finder.made_before(seed_id, said["name"], self._parent):
-                self._books.map(seed_id, found)
-            self._books.ledger.done("create", seed_id)
+            if found := self._matcher.made_before(seed_id, said["name"], self._parent):
+                self._state.map(seed_id, found)
+            self._state.ledger.done("create", seed_id)
         self._retire()
 
     def _retire(self) -> None:
         """Take the nodes of proposals out that became learnings with nodes of their own."""
-        for node, said in self._books.ledger.intents("retire").items():
-            if self._books.nodes.get(said["seed_id"]) not in (node, None):
+        for node, said in self._state.ledger.intents("retire").items():
+            if self._state.nodes.get(said["seed_id"]) not in (node, None):
                 self._client.trash(node)
-            self._books.ledger.done("retire", node)
+            self._state.ledger.done("retire", node)
 
     def _look_at_mapped(self) -> bool:
         """Find out which nodes are in the trash or gone; False where the workspace was reset and that was not reckoned with."""
-        mapped = {key: node for key, node in self._books.nodes.items() if not self._wishes.only or key == self._wishes.only}
+        mapped = {key: node for key, node in self._state.nodes.items() if not self._options.only or key == self._options.only}
         listed = (
-            {} if self._wishes.only or not self._parent else {each.id: each for each in self._client.all_children(self._parent)}
+            {} if self._options.only or not self._parent else {each.id: each for each in self._client.all_children(self._parent)}
         )
-        self._books.trashed = {key for key, node in mapped.items() if node in listed and listed[node].in_trash}
+        self._state.trashed = {key for key, node in mapped.items() if node in listed and listed[node].in_trash}
         missing = {key: node for key, node in mapped.items() if node not in listed}
-        found = self._finder.by_seed_id(missing, trashed=True)
-        self._books.trashed |= {key for key, node in missing.items() if node in found and found[node].in_trash}
+        found = self._matcher.by_seed_id(missing, trashed=True)
+        self._state.trashed |= {key for key, node in missing.items() if node in found and found[node].in_trash}
         unseen = {key: node for key, node in missing.items() if node not in found}
         gone: list[str] = []
         for number, (seed_id, node) in enumerate(unseen.items()):
@@ -292,16 +312,16 @@ class _Sync:
                 gone.append(seed_id)
             except TanaFaultError:
                 continue
-        self.report.trashed_in_tana = sorted(self._books.trashed - set(self._leaving()))
-        if self._wishes.resync and not self._wishes.dry_run:
-            self._books.drop(gone)
+        self.report.trashed_in_tana = sorted(self._state.trashed - set(self._leaving()))
+        if self._options.resync and not self._options.dry_run:
+            self._state.drop(gone)
             gone = []
         left = set(self._leaving())
-        if not self._wishes.dry_run:
-            self._books.drop([seed_id for seed_id in gone if seed_id in left])
+        if not self._options.dry_run:
+            self._state.drop([seed_id for seed_id in gone if seed_id in left])
         stale = {seed_id: None for seed_id in gone if seed_id not in left}
         self.report.stale = list(stale)
-        reset = bool(self.report.stale) and len(gone) == len(mapped) and not self._wishes.only
+        reset = bool(self.report.stale) and len(gone) == len(mapped) and not self._options.only
         self._wanted = {key: entry for key, entry in self._wanted.items() if key not in stale}
         return not reset
 
@@ -312,20 +332,25 @@ class _Sync:
             done += 1
             self._progress(done, total)
         linked = work.links([self._wanted[seed_id] for seed_id in changes])
+        before = {seed_id for seed_id in changes if self._state.sent(seed_id).unlinked}
         for seed_id, change in changes.items():
-            entry, found = self._wanted[seed_id], linked.get(seed_id)
-            links, unknown = found or ([], [])
-            write = work.create if change == "create" else work.update
-            self._attempt(seed_id, partial(write, entry, found), links, unknown)
+            entry, found = self._wanted[seed_id], linked[seed_id]
+            edited = self._edits.get(seed_id, ())
+            write = partial(work.create, entry, found) if change == "create" else partial(work.update, entry, found, edited)
+            self._attempt(seed_id, write, found)
             done += 1
             self._progress(done, total)
         for seed_id in changes:  # what names a learning that was made after it
-            entry, known = self._wanted[seed_id], self._books.sent(seed_id)
+            entry, known = self._wanted[seed_id], self._state.sent(seed_id)
             if known.digest == entry.digest and known.links.get(RELATED_LEARNINGS, []) != work.named(entry):
-                with suppress(TanaRefusedError, TanaFaultError):
-                    work.update(entry, linked.get(seed_id))
+                try:
+                    work.update(entry, linked[seed_id])
+                except (TanaRefusedError, TanaFaultError):
+                    self._state.record(seed_id, replace(known, unlinked=True))
+        self.report.unlinked = [seed_id for seed_id in self._wanted if self._state.sent(seed_id).unlinked]
+        self.report.relinked = sorted(before - set(self.report.unlinked))
 
-    def _attempt(self, seed_id: str, work: Callable[[], str], links: Iterable[Link] = (), unknown: Iterable[str] = ()) -> None:
+    def _attempt(self, seed_id: str, work: Callable[[], str], linked: Linked | None = None) -> None:
         """Do one entry's change; a refusal is that entry's alone."""
         try:
             action = work()
@@ -335,7 +360,8 @@ class _Sync:
                 raise
             self.report.outcomes.append(Outcome(seed_id, "failed", error=str(error)))
         except (TanaRefusedError, TanaFaultError) as error:
-            self.report.outcomes.append(Outcome(seed_id, "failed", self._books.nodes.get(seed_id, ""), error=str(error)))
+            self.report.outcomes.append(Outcome(seed_id, "failed", self._state.nodes.get(seed_id, ""), error=str(error)))
         else:
-            node = self._books.nodes.get(seed_id, "")
-            self.report.outcomes.append(Outcome(seed_id, action, node, list(links), list(unknown)))
+            node = self._state.nodes.get(seed_id, "")
+            linked = linked or Linked()
+            self.report.outcomes.append(Outcome(seed_id, action, node, linked.links, linked.unknown))

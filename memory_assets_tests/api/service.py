@@ -53,13 +53,12 @@ class Service:
 
     def __init__(self, folder: Path, **settings: str) -> None:
         self.folder = folder
-        self.settings = Settings(data_dir=folder / "data", embedder="wordllama")
+        self.settings = Settings(data_dir=folder / "data")
         self.log = folder / "service.log"
         self.environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith(("MEMORY_", "LOG_", "PORT"))},
             "MEMORY_DATA_DIR": str(folder / "data"),
             "MEMORY_CONFIG": str(folder / "none.toml"),
-            "MEMORY_EMBEDDER": "wordllama",
             "PYTHONPATH": str(ROOT),
             **settings,
         }

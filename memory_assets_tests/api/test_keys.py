@@ -52,7 +52,9 @@ def test_tenants_are_created_listed_and_deleted(settings: object) -> None:
     shown = json.loads(run("tenant", "create", "claude", "--with-key", "--json"))
     assert shown["key"].startswith("mk_")
     run("store", "Only claude knows.", "--tenant", "claude")
-    assert json.loads(run("tenant", "list", "--json"))["tenants"] == [{"tenant": "claude", "memories": 1, "keys": 1, "fault": ""}]
+    assert json.loads(run("tenant", "list", "--json"))["tenants"] == [
+        {"tenant": "claude", "memories": 1, "keys": 1, "fault": "", "others": []}
+    ]
     with pytest.raises(MemoryAssetsError, match="exists already"):
         run("tenant", "create", "claude")
     refused = CliRunner().invoke(cli, ["tenant", "delete", "claude"], input="n\n")

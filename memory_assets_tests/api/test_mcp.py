@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from functools import partial
+import time
+from copy import copy
 from threading import Event
 from typing import Any
 
@@ -12,6 +13,7 @@ from fastapi import Request
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
+from memory_assets.api import pool as pool_module
 from memory_assets.api.mcp import answer
 from memory_assets.api.metrics import Metrics
 from memory_assets.api.pool import TenantPool
@@ -69,43 +71,85 @@ def test_what_is_no_message_of_the_tenant_is_refused(client: TenantClient) -> No
 def test_an_error_tells_nothing_of_where_the_machine_keeps_what(client: TenantClient) -> None:
     client.store("Alice sails.")
     client.tenant.catalog.path.write_bytes(b"nothing")
-    for lens in ("general", "rose"):
+    for lens, fails in (("general", False), ("rose", True)):  # a damaged catalog is set aside
         call = {"name": "tana_context", "arguments": {"query": "Alice", "lens": lens}}
         answer = client.post("/mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call})
-        assert answer.json()["result"]["isError"]
+        assert answer.json()["result"]["isError"] == fails
         assert str(client.service.folder) not in answer.text
 
 
+def message(method: str, **params: object) -> Request:
+    """A POST of one MCP message."""
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+
+    async def receive() -> dict[str, object]:
+        return {"type": "http.request", "body": body}
+
+    return Request({"type": "http", "method": "POST", "headers": []}, receive)
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [("search", {"query": "who"}), ("store", {"content": "Alice sails."})],
+)
 def test_a_hung_embedder_holds_up_no_message_that_does_not_ask_it(
-    settings: Settings, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+    settings: Settings, tenant: Tenant, monkeypatch: pytest.MonkeyPatch, name: str, given: dict[str, str]
 ) -> None:
     create_tenant(tenant)
+    create_tenant(Tenant(settings, "other"))
     released = Event()
 
     def hang(_texts: object, _role: str = "") -> None:
         released.wait(10)
         raise EmbedderAwayError("It hung.")
 
-    def message(method: str, **params: object) -> Request:
-        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
-
-        async def receive() -> dict[str, object]:
-            return {"type": "http.request", "body": body}
-
-        return Request({"type": "http", "method": "POST", "headers": []}, receive)
-
     async def talk() -> None:
         pool = TenantPool(settings, Metrics())
-        opened = await pool.get(tenant.name)
-        monkeypatch.setattr(opened.tenant.embedder, "embed", hang)
-        search = partial(message, "tools/call", name="search", arguments={"query": "who"})
-        searches = [asyncio.create_task(answer(search(), opened)) for _ in range(settings.service_threads + 1)]
-        await asyncio.sleep(0)
-        for quick in (message("tools/list"), message("tools/call", name="recent", arguments={})):
-            await answer(quick, opened)
-            assert not any(task.done() for task in searches)
+        opened, other = await pool.get(tenant.name), await pool.get("other")
+        hung = copy(Tenant(settings, tenant.name).open_embedder("auto"))  # tenants share the one of the process
+        monkeypatch.setattr(hung, "embed", hang)
+        opened.tenant.__dict__["embedder"] = hung
+        asking = [
+            asyncio.create_task(answer(message("tools/call", name=name, arguments=given), opened))
+            for _ in range(settings.service_threads + 1)
+        ]
+        await asyncio.sleep(0.2)
+        quick = [(message("tools/list"), opened), (message("tools/call", name="recent", arguments={}), opened)]
+        if name != "search":
+            quick.append((message("tools/call", name="search", arguments={"query": "who"}), other))
+        for request, asked in quick:
+            await asyncio.wait_for(answer(request, asked), 5)
+            assert not any(task.done() for task in asking)
         released.set()
-        await asyncio.gather(*searches)
+        await asyncio.gather(*asking)
         await pool.close(asyncio.create_task(asyncio.sleep(0)))
 
     asyncio.run(talk())
+
+
+def test_a_service_stops_in_bounded_time_while_an_embedder_hangs(
+    settings: Settings, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool_module, "_PATIENCE_SECONDS", 0.2)
+    create_tenant(tenant)
+    released = Event()
+
+    def hang(_texts: object, _role: str = "") -> None:
+        released.wait(20)
+        raise EmbedderAwayError("It hung.")
+
+    async def talk() -> float:
+        pool = TenantPool(settings, Metrics())
+        opened = await pool.get(tenant.name)
+        monkeypatch.setattr(opened.tenant.embedder, "embed", hang)
+        storing = message("tools/call", name="store", arguments={"content": "Alice sails."})
+        task = asyncio.create_task(answer(storing, opened))
+        await asyncio.sleep(0.2)
+        begun = time.monotonic()
+        await pool.close(asyncio.create_task(asyncio.sleep(0)))
+        took = time.monotonic() - begun
+        released.set()
+        await asyncio.gather(task, return_exceptions=True)
+        return took
+
+    assert asyncio.run(talk()) < 10

@@ -1,15 +1,19 @@
 """Which tenants a service keeps open."""
 
 import asyncio
+import time
+from threading import Event
 
 import pytest
 
 from memory_assets.api import pool as pool_module
 from memory_assets.api.metrics import Metrics
 from memory_assets.api.pool import OpenTenant, TenantPool
+from memory_assets.errors import NotFoundError
 from memory_assets.models import NewMemory, Source
+from memory_assets.operations.store import store as store_memory
 from memory_assets.settings import Settings
-from memory_assets.tenants import Tenant, create_tenant
+from memory_assets.tenants import Tenant, create_tenant, delete_tenant
 
 
 def test_a_tenant_is_not_closed_while_a_request_is_under_way(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,7 +41,7 @@ def test_what_was_stored_is_merged_in_a_quiet_moment_or_when_none_comes(
     create_tenant(Tenant(settings, "one"))
     clock = [1_000.0]
     monkeypatch.setattr("time.monotonic", lambda: clock[0])
-    monkeypatch.setattr("memory_assets.api.writing.monotonic", lambda: clock[0])
+    monkeypatch.setattr("memory_assets.stores.group_commit.monotonic", lambda: clock[0])
 
     async def visits() -> None:
         pool = TenantPool(settings, Metrics())
@@ -45,7 +49,7 @@ def test_what_was_stored_is_merged_in_a_quiet_moment_or_when_none_comes(
 
         async def store() -> None:
             with one.serving():
-                await one.writer.store(NewMemory("Alice wrote a note.", Source.HTTP))
+                await one.write(store_memory, one.tenant, NewMemory("Alice wrote a note.", Source.HTTP))
 
         await store()
         assert one.may_merge, "searches go to disk as long as the tenant is not in memory"
@@ -88,7 +92,7 @@ def test_an_idle_service_looks_at_nothing(settings: Settings, monkeypatch: pytes
         while True:
             before = len(looked)
             await asyncio.sleep(0.3)
-            if before and len(looked) == before and not pool.stirred.is_set():
+            if before and len(looked) == before and not pool.served.is_set():
                 return
 
     async def visits() -> None:
@@ -97,14 +101,65 @@ def test_an_idle_service_looks_at_nothing(settings: Settings, monkeypatch: pytes
         one = await pool.get("one")
         for _ in range(2):
             with one.serving():
-                await one.writer.store(NewMemory("Alice wrote a note.", Source.HTTP))
+                await one.write(store_memory, one.tenant, NewMemory("Alice wrote a note.", Source.HTTP))
             await asyncio.wait_for(settled(pool), 60)
-            assert one.writer.unmerged_since is None
+            assert one.unmerged_since is None
             assert one.tenant.memories.is_resident == bool(room)
             looked.clear()
             await asyncio.sleep(0.3)
             assert not looked
             looked.append("a request")
         await pool.close(upkeep)
+
+    asyncio.run(visits())
+
+
+def test_nothing_of_a_tenant_that_another_process_deleted_stays_in_memory(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(pool_module, "_UPKEEP_SECONDS", 0.01)
+    create_tenant(Tenant(settings, "one"))
+
+    async def visits() -> None:
+        pool = TenantPool(settings, Metrics())
+        upkeep = asyncio.create_task(pool.keep_up())
+        one = await pool.get("one")
+        with one.serving():
+            await one.write(store_memory, one.tenant, NewMemory("Alice wrote a note.", Source.HTTP))
+        delete_tenant(Tenant(settings, "one"))
+        deadline = time.monotonic() + 30
+        while pool._open and time.monotonic() < deadline:
+            await asyncio.sleep(0.05)
+        assert not pool._open
+        with pytest.raises(NotFoundError):
+            await pool.get("one")
+        await asyncio.sleep(0.2)
+        await pool.close(upkeep)
+
+    asyncio.run(visits())
+    assert not [record for record in caplog.records if "upkeep" in record.message]
+
+
+def test_a_tenant_that_opens_slowly_holds_up_no_other(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("slow", "quick"):
+        create_tenant(Tenant(settings, name))
+    prepare, released = TenantPool._prepare, Event()
+
+    def prepare_slowly(pool: TenantPool, tenant: Tenant) -> None:
+        if tenant.name == "slow":
+            released.wait(30)
+        prepare(pool, tenant)
+
+    monkeypatch.setattr(TenantPool, "_prepare", prepare_slowly)
+
+    async def visits() -> None:
+        pool = TenantPool(settings, Metrics())
+        slow = [asyncio.create_task(pool.get("slow")) for _ in range(8)]
+        await asyncio.sleep(0)
+        await asyncio.wait_for(pool.get("quick"), 10)
+        assert not any(task.done() for task in slow)
+        released.set()
+        assert len({id(opened) for opened in await asyncio.gather(*slow)}) == 1
+        await pool.close(asyncio.create_task(asyncio.sleep(0)))
 
     asyncio.run(visits())

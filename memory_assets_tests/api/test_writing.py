@@ -1,16 +1,27 @@
 """How memories that arrive together are stored."""
 
-import asyncio
-import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
-from memory_assets.api.metrics import Metrics
-from memory_assets.api.writing import Writer
+from memory_assets.errors import MemoryAssetsError
 from memory_assets.language.process import ProcessingError
 from memory_assets.models import NewMemory, Source
+from memory_assets.operations.store import StoredMemory, store
 from memory_assets.tenants import Tenant
+
+
+def store_all(tenant: Tenant, texts: Sequence[str]) -> "list[StoredMemory | MemoryAssetsError]":
+    def attempt(text: str) -> "StoredMemory | MemoryAssetsError":
+        try:
+            return store(tenant, NewMemory(text, Source.HTTP))
+        except MemoryAssetsError as error:
+            return error
+
+    with ThreadPoolExecutor(len(texts)) as threads:
+        return list(threads.map(attempt, texts))
 
 
 def test_clients_that_store_again_and_again_are_committed_together(tenant: Tenant) -> None:
@@ -18,47 +29,31 @@ def test_clients_that_store_again_and_again_are_committed_together(tenant: Tenan
     tenant.memories.prepare()
     before = tenant.memories.version
 
-    async def client(writer: Writer, name: int) -> None:
+    def client(name: int) -> None:
         for number in range(notes):
-            for _ in range(5 * name):
-                await asyncio.sleep(0)
-            await writer.store(NewMemory(f"Alice wrote note {number} of client {name}.", Source.HTTP))
+            store(tenant, NewMemory(f"Alice wrote note {number} of client {name}.", Source.HTTP))
 
-    async def all_clients() -> None:
-        writer = Writer(tenant, asyncio.to_thread, Metrics())
-        await asyncio.gather(*(client(writer, name) for name in range(clients)))
-
-    asyncio.run(all_clients())
+    with ThreadPoolExecutor(clients) as threads:
+        list(threads.map(client, range(clients)))
     assert len(tenant.memories) == clients * notes
     assert tenant.memories.version - before <= 2 * notes
 
 
-def test_one_of_a_batch_that_fails_fails_alone_and_nobody_is_answered_before_the_commit(
-    tenant: Tenant, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    committed: list[str] = []
-    add = tenant.memories.add
-
-    def slow(memories: Any, *vectors: Any) -> int:
-        time.sleep(0.02)
-        version = add(memories, *vectors)
-        committed.extend(memory.content for memory in memories)
-        return version
-
-    monkeypatch.setattr(tenant.memories, "add", slow)
+def test_one_of_a_batch_that_fails_fails_alone(tenant: Tenant) -> None:
     texts = ["Ana wrote note 1.", "Ana wrote note 2.", " ", "Ana wrote note 3."]
-
-    async def client(writer: Writer, text: str) -> bool:
-        await writer.store(NewMemory(text, Source.HTTP))
-        return text in committed
-
-    async def all_clients() -> "list[bool | BaseException]":
-        writer = Writer(tenant, asyncio.to_thread, Metrics())
-        return await asyncio.gather(*(client(writer, text) for text in texts), return_exceptions=True)
-
-    *stored, last = asyncio.run(all_clients())
+    stored = store_all(tenant, texts)
     failed = stored.pop(2)
     assert isinstance(failed, ProcessingError)
-    assert [*stored, last] == [True, True, True]
-    assert sorted(committed) == sorted(text for text in texts if text.strip())
-    assert len(tenant.memories) == 3
+    assert all(isinstance(each, StoredMemory) for each in stored)
+    assert sorted(memory.content for batch in tenant.memories.batches() for memory in batch) == sorted(
+        text for text in texts if text.strip()
+    )
+
+
+def test_nobody_is_answered_before_the_commit(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> int:
+        raise MemoryAssetsError("The disk is full.")
+
+    monkeypatch.setattr(tenant.memories, "add", fail)
+    assert all(isinstance(each, MemoryAssetsError) for each in store_all(tenant, ["Ana sails.", "Ben sails.", "Cleo sails."]))
+    assert len(tenant.memories) == 0

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from memory_assets.cli.export import command
+from memory_assets.cli.keep import export as command
 from memory_assets.errors import InvalidInputError, StoreError
 from memory_assets.models import Kind, Memory, Source
 from memory_assets.stores.memories import MemoryStore

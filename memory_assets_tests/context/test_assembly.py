@@ -51,6 +51,17 @@ def test_the_walk_goes_as_deep_as_it_is_told_and_ends_in_circles(tenant: Tenant,
     assert "LEADS_TO this" in context(tenant, ["1"]).document
 
 
+def test_a_memory_without_a_vector_is_told_like_the_others(tenant: Tenant, remember: Remember, connect: Callable):
+    remember("The tannery dyes its leather in oak tubs.", title="tannery")
+    remember("Sealing wax arrives on Mondays.")
+    remember("Twine is bought by the mile.")
+    connect((1, 2, "LEADS_TO", 0.9, ""), (1, 3, "LEADS_TO", 0.9, ""))
+    column = tenant.memories.columns.live or ""
+    tenant.memories.table.update(where="id = 2", values={column: None})
+    found = scores(told(tenant, "tannery"))
+    assert {"1", "2", "3"} <= found.keys()
+
+
 def test_only_what_holds_now_is_told_and_its_history_on_demand(tenant: Tenant, remember: Remember, connect: Callable):
     old = remember("The cutover is on Tuesday.", state=State.SUPERSEDED, superseded_by=2)
     remember("The cutover is on Friday.")
@@ -179,7 +190,7 @@ def test_every_face_answers_the_same_bytes(settings: Settings):
             assert answer.status_code == 200, answer.text
             assert answer.text == run.stdout
             asked = TanaContext(query="the billing export", maxTokens=700, format=form)
-            assert asked.answer(Session(tenant, None, store)) == run.stdout
+            assert asked.answer(Session(tenant, None)) == run.stdout
         assert http.post("/api/v1/main/context", json={"topics": ["x"], "lens": "rose"}, headers=key).status_code == 400
 
 

@@ -1,6 +1,7 @@
 """The budget is a promise, whatever the graph and the text."""
 
 from datetime import UTC, datetime
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -8,11 +9,12 @@ from markdown_it import MarkdownIt
 
 from memory_assets.context.assembly import NOT_FOUND, Context, Request
 from memory_assets.context.budget import SUMMARY_BELOW, Allotment, Fitted, fit
-from memory_assets.context.lenses import LENSES
-from memory_assets.context.model import Category, Link, Node, Ranked, Reached
-from memory_assets.context.passages import cut, stems
+from memory_assets.context.lenses import bundled_lenses
+from memory_assets.context.model import Category, Link, Node, Ranked, Visit
+from memory_assets.context.passages import cut
 from memory_assets.context.rendering import Json, Markdown
 from memory_assets.language.tokens import count_tokens
+from memory_assets.language.words import stems
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 ANY_TEXT = st.text(st.characters(codec="utf-8"), max_size=60)
@@ -56,11 +58,11 @@ def contexts(draw: st.DrawFn) -> Context:
             titled=draw(st.booleans()),
         )
         fields = ((draw(ANY_TEXT), (draw(TEXT), "b")),) if draw(st.booleans()) else ()
-        nodes.append(Ranked(node, Reached(hops, path, against), 1 - number / 100, 0.5, draw(st.booleans()), fields))
+        nodes.append(Ranked(node, Visit(hops, path, against), 1 - number / 100, 0.5, draw(st.booleans()), fields))
     request = Request(
         (draw(TEXT) or "topic",),
         max_tokens=draw(st.one_of(st.integers(1, 3_000), st.sampled_from([500, 1_000, 4_000, 100_000]))),
-        lens=draw(st.sampled_from(list(LENSES.values()))),
+        lens=draw(st.sampled_from(list(bundled_lenses().values()))),
     )
     names = {node.node.id: node.node for node in nodes}
     return Context(
@@ -102,7 +104,7 @@ def test_never_more_tokens_than_allowed_and_none_wasted(context: Context, form: 
 def test_nothing_that_was_recalled_is_structure(context: Context):
     """Headings, fences, lists and breaks are the document's own, and every recalled text stands in a quotation."""
     own = {"Context", "What it is", "What holds now", "What is linked", "What contradicts it", "Also linked"}
-    own |= {lens.focus for lens in LENSES.values()}
+    own |= {lens.focus for lens in bundled_lenses().values()}
     depth = 0
     tokens = MarkdownIt("commonmark").parse(_fitted(context, Markdown).text)
     for place, token in enumerate(tokens):
@@ -133,7 +135,7 @@ def test_what_does_not_fit_is_named_before_it_is_left_out():
     nodes = tuple(
         Ranked(
             Node(str(n), f"note {n}", Category.MEMORY, "project", f"Fact {n} about the ferry. " * 30),
-            Reached(0),
+            Visit(0),
             1 - n / 100,
             0.5,
         )
@@ -177,27 +179,29 @@ class Plain:
         return ""
 
     def whole(self, allotment: Allotment, frame: int) -> str:
-        told = [self.piece(self._by_id[node], **allotment.told(node)) for node in allotment.texts]
+        told = [self.piece(self._by_id[node], **allotment.options(node)) for node in allotment.texts]
         return "\n".join([*told, *(self.summary(self._by_id[node]) for node in allotment.named)])
+
+
+def plain(nodes: list[Ranked]) -> Any:
+    return Plain(nodes)
 
 
 def test_in_the_order_of_relevance_told_then_named_then_left_out():
     """500 tokens for twenty nodes of a hundred: each gets 45 and two for what joins them: ten, and an eleventh in the rest."""
-    nodes = [
-        Ranked(Node(str(n), "name", Category.MEMORY, "note", f" w{n}" * 50), Reached(0), 1 - n / 100, 0.5) for n in range(20)
-    ]
-    told = fit(Plain(nodes), nodes, 500).allotment
+    nodes = [Ranked(Node(str(n), "name", Category.MEMORY, "note", f" w{n}" * 50), Visit(0), 1 - n / 100, 0.5) for n in range(20)]
+    told = fit(plain(nodes), nodes, 500).allotment
     assert list(told.texts) == [str(n) for n in range(11)]
     assert told.named == [str(n) for n in range(11, 11 + len(told.named))]
-    below = fit(Plain(nodes), nodes, 40).allotment
+    below = fit(plain(nodes), nodes, 40).allotment
     assert not below.texts
     assert below.named == [str(n) for n in range(len(below.named))]
     assert 10 <= len(below.named) < 20
 
 
 def test_a_name_begins_no_list():
-    nodes = tuple(Ranked(Node(str(n), "1. forged", Category.TANA, "page", "text"), Reached(n), 0.5, 0.5) for n in range(2))
-    linked = Ranked(nodes[1].node, Reached(1, (Link("0", "1", "LEADS_TO"),)), 0.5, 0.5)
+    nodes = tuple(Ranked(Node(str(n), "1. forged", Category.TANA, "page", "text"), Visit(n), 0.5, 0.5) for n in range(2))
+    linked = Ranked(nodes[1].node, Visit(1, (Link("0", "1", "LEADS_TO"),)), 0.5, 0.5)
     context = Context(Request(("x",)), (nodes[0], linked), stems("x"), {"0": nodes[0].node}, "store", NOW, embedded=True)
     text = _fitted(context, Markdown).text
     assert "1: forged LEADS_TO this" in text

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_assets.context.names import Names
-from memory_assets.context.neighbourhood import told_links
+from memory_assets.context.neighbourhood import choose_links
 
 KNOWN = ["priya", "project heron", "heron", "al", "the quay of the old harbour authority"]
 
@@ -34,7 +34,7 @@ def test_of_each_neighbour_the_most_telling_link_is_kept_and_of_each_node_the_mo
     rows: list[tuple[int, ...]], most: int
 ):
     columns = [np.array([row[place] for row in rows], np.int64) for place in range(4)]
-    chosen, sizes = told_links(columns[0], columns[1], [columns[2]], [columns[3], columns[1]], most)
+    chosen, sizes = choose_links(columns[0], columns[1], [columns[2]], [columns[3], columns[1]], most)
     expected = []
     for origin in sorted({row[0] for row in rows}):
         best: dict[int, tuple[int, int]] = {}

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from memory_assets.context.resolver import Candidate, Status, resolve
+from memory_assets.context.names import Candidate, meant
 from memory_assets.context.scorer import recency, score
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
@@ -38,34 +38,24 @@ def test_a_neighbour_is_ahead_of_what_lies_beyond_it():
     assert score(1, 0.5, 0.5) > score(2, 0.5, 0.5) > score(3, 0.5, 0.5)
 
 
-ADA, ADAM, BOB = Candidate("1", "Ada Lovelace", ("person",), entity=True), Candidate("2", "Adam Lovelace"), Candidate("3", "Bob")
+ADA, ADAM, BOB = Candidate("1", "Ada Lovelace", is_entity=True), Candidate("2", "Adam Lovelace"), Candidate("3", "Bob")
 
 
 @pytest.mark.parametrize(
-    ("name", "candidates", "status", "first", "confidence"),
+    ("topic", "candidates", "ids"),
     [
-        ("ada lovelace", [ADA, BOB], Status.MATCHED, "1", 1.0),
-        ("Lovelace, Ada", [ADA], Status.MATCHED, "1", 1.0),
-        ("Ada Lovelacs", [ADA], Status.MATCHED, "1", 0.95),
-        ("Ada Lovelace", [ADA, ADAM], Status.AMBIGUOUS, "1", 1.0),
-        ("Grace", [ADA, BOB], Status.NO_MATCH, "", 0.0),
-        ("Bo", [BOB], Status.NO_MATCH, "", 0.0),
-        ("Bo", [Candidate("4", "Bo")], Status.MATCHED, "4", 1.0),
-        ("the engine", [Candidate("5", "machine", cosine=0.99)], Status.MATCHED, "5", 0.49 * 1.9),
-        ("the engine", [Candidate("5", "machine", cosine=0.49)], Status.NO_MATCH, "", 0.0),
+        ("ada lovelace", [ADA, BOB], ["1"]),
+        ("Lovelace, Ada", [ADA], ["1"]),
+        ("Ada Lovelacs", [ADA], ["1"]),
+        ("Ada Lovelace", [ADA, ADAM], ["1", "2"]),
+        ("Grace", [ADA, BOB], []),
+        ("Bo", [BOB], []),
+        ("Bo", [Candidate("4", "Bo")], ["4"]),
     ],
 )
-def test_names_resolve(name: str, candidates: list[Candidate], status: Status, first: str, confidence: float):
-    found = resolve(name, candidates)
-    assert found.status is status
-    if first:
-        assert found.matches[0].candidate.id == first
-        assert found.matches[0].confidence == pytest.approx(confidence)
+def test_a_topic_means_the_names_that_it_is_but_for_a_slip(topic: str, candidates: list[Candidate], ids: list[str]):
+    assert [each.id for each in meant(topic, candidates)] == ids
 
 
-def test_at_most_five_and_a_bonus_for_the_tag_that_was_asked_for():
-    many = [Candidate(str(n), f"Project Heron {n}") for n in range(9)]
-    assert len(resolve("Project Heron", many).matches) == 5
-    near = Candidate("1", "Heron 2", ("project",))
-    plain, tagged = (resolve("Heron 9", [near], tag=tag, threshold=0.5).matches[0].confidence for tag in ("", "project"))
-    assert tagged == pytest.approx(min(0.95, plain + 0.10))
+def test_a_topic_means_at_most_five():
+    assert len(meant("Project Heron", [Candidate(str(n), f"Project Heron {n}") for n in range(9)])) == 5

@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 import dagster as dg
 import pyarrow as pa
 
-from memory_assets.defs.checks import INVARIANTS
 from memory_assets.defs.partitions import PARTITION_SET
 from memory_assets.models import NewMemory, Source
 from memory_assets.operations.store import store
@@ -24,30 +23,6 @@ def spoil_vectors(tenant: Tenant) -> None:
     spoilt = pa.array([[0.5] * field.type.list_size], field.type)
     changed = pa.table({"id": rows["id"], column: spoilt, "updated_at": [datetime.now(UTC)]})
     store.update(changed, rows["updated_at"].to_pylist())
-
-
-def test_every_invariant_counts_what_breaks_it(write_silo: WriteSilo, tenant: Tenant, instance: dg.DagsterInstance) -> None:
-    silo = write_silo("owner", "Priya owns the billing export.")
-    assert run(instance).success
-    assert {each.name: each.faults(tenant) for each in INVARIANTS} == {each.name: 0 for each in INVARIANTS}
-    spoil_vectors(tenant)
-    with tenant.catalog.write() as connection:
-        connection.execute("UPDATE relevance_scores SET relevance = 1.5")
-        connection.execute(
-            "INSERT INTO graph_edges (source_id, target_id, type, confidence, origin) VALUES (1, 2, 'RELATES_TO', 1, 'link')"
-        )
-        connection.execute("DELETE FROM memory_entries")
-        connection.execute("INSERT INTO tana_fields (node) VALUES ('nobody')")
-    (memory,) = tenant.memories.get(tenant.memories.scan(("id",))["id"].to_pylist())
-    twin = tenant.memories.table.search().where(f"id = {memory.id}").to_arrow()
-    twin = twin.set_column(twin.schema.get_field_index("id"), "id", pa.array([memory.id + 1]))
-    tenant.memories.table.add(twin)
-    home = tenant.settings.pai_learning_dir / "USER"
-    home.mkdir(parents=True)
-    for name in ("a.md", "b.md"):
-        (home / name).write_text("---\nname: twice\n---\nWithout provenance.\n")
-    (silo.parent / "MEMORY.md").write_text("- [Gone](gone.md)\n")
-    assert {each.name for each in INVARIANTS if not each.faults(tenant)} == set()
 
 
 def test_a_damaged_store_fails_its_own_tenant_only_and_names_it(tenant: Tenant, instance: dg.DagsterInstance) -> None:

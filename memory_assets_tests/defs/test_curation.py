@@ -2,7 +2,7 @@
 
 import dagster as dg
 
-from memory_assets.learn.desk import Desk
+from memory_assets.learn.curation import Curation
 from memory_assets.tenants import Tenant
 from memory_assets_tests.conftest import WriteSilo
 from memory_assets_tests.defs.conftest import metadata, run
@@ -26,8 +26,19 @@ def test_the_queue_is_counted_and_proposals_wait_for_a_person(
     assert metadata(result, "proposals")["pending"] == 1
     assert metadata(result, "canonical_entries")["dagster/partition_row_count"] == 0
 
-    Desk(tenant).apply()
+    Curation(tenant).apply()
     again = run(instance, "backlog")
     assert metadata(again, "silo_backlog")["dagster/partition_row_count"] == 1
     assert metadata(again, "canonical_entries")["project"] == 1
     assert all(check.passed for check in again.get_asset_check_evaluations())
+
+
+def test_what_a_check_has_read_is_remembered_by_the_next_run(
+    write_silo: WriteSilo, tenant: Tenant, instance: dg.DagsterInstance
+) -> None:
+    write_silo("owner", "Priya owns the billing export.")
+    assert run(instance).success
+    write_silo("port", "The service listens on 8931.")
+    Curation(tenant).check()
+    assert run(instance).success
+    assert {memory["title"] for memory in tenant.memories.scan(("title",)).to_pylist()} == {"owner", "port"}

@@ -1,9 +1,9 @@
 """`memory run`: what fails is said, and however it ends, Dagster knows."""
 
 import signal
+import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -12,11 +12,11 @@ import pytest
 from click.testing import CliRunner
 
 from memory_assets.cli.main import cli
-from memory_assets.defs import failures
+from memory_assets.defs import failures, runner
 from memory_assets.defs.instance import open_instance
 from memory_assets.defs.partitions import PARTITION_SET
-from memory_assets.defs.runner import run_remember
 from memory_assets.errors import MemoryAssetsError
+from memory_assets.operations.run import run as remember
 from memory_assets.settings import load_settings
 from memory_assets.tenants import Tenant
 from memory_assets_tests.conftest import WriteSilo
@@ -25,7 +25,7 @@ from memory_assets_tests.defs.test_checks import spoil_vectors
 
 
 def quietly(tenant: Tenant) -> None:
-    run_remember(tenant, lambda *_: None, lambda _: None)
+    remember(tenant, lambda *_: None, lambda _: None)
 
 
 def test_a_failed_step_is_told_in_one_sentence(write_silo: WriteSilo, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,7 +41,7 @@ def test_a_failed_check_is_told_and_the_command_exits_with_1(write_silo: WriteSi
     spoil_vectors(tenant)
     done = CliRunner().invoke(cli, ["run"])
     assert done.exit_code == 1
-    assert "every_memory_has_a_unit_embedding of memories found 1 fault(s): Run `memory backfill`" in done.stderr
+    assert "Run `memory doctor --mend`." in done.stderr
 
 
 def test_a_run_ends_a_deletion_that_was_killed(write_silo: WriteSilo, tenant: Tenant) -> None:
@@ -52,8 +52,8 @@ def test_a_run_ends_a_deletion_that_was_killed(write_silo: WriteSilo, tenant: Te
     assert not left.parent.exists()
 
 
-def test_a_dagster_home_of_somebody_else_is_left_alone(
-    write_silo: WriteSilo, tenant: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_dagster_home_of_somebody_else_is_left_alone_and_named(
+    write_silo: WriteSilo, tenant: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     theirs = tmp_path / "theirs"
     theirs.mkdir()
@@ -64,6 +64,7 @@ def test_a_dagster_home_of_somebody_else_is_left_alone(
     quietly(tenant)
     assert [(each.name, each.read_text()) for each in theirs.iterdir()] == [("dagster.yaml", "telemetry:\n  enabled: false\n")]
     assert theirs.stat().st_mode & 0o777 == 0o755
+    assert f"DAGSTER_HOME={theirs} is not used (its dagster.yaml does not begin with" in caplog.text
     assert (tenant.settings.data_dir / "dagster" / "history" / "runs.db").exists()
 
 
@@ -94,7 +95,7 @@ def test_a_tenant_that_is_deleted_while_its_run_is_under_way_ends_it_and_leaves_
             assert not CliRunner().invoke(cli, ["tenant", "delete", "main", "--yes"], catch_exceptions=False).exit_code
 
     with pytest.raises(MemoryAssetsError, match="tenant 'main' was deleted while"):
-        run_remember(tenant, on_message, lambda _: None)
+        remember(tenant, on_message, lambda _: None)
     assert not tenant.folder.exists()
     with open_instance(tenant.settings) as instance:
         assert not instance.get_runs_count()
@@ -102,26 +103,39 @@ def test_a_tenant_that_is_deleted_while_its_run_is_under_way_ends_it_and_leaves_
     assert "event log" not in capfd.readouterr().err
 
 
-def _raise() -> None:
-    raise KeyboardInterrupt
-
-
-@pytest.mark.parametrize("interrupt", [_raise, lambda: signal.raise_signal(signal.SIGINT)], ids=["between steps", "in a step"])
-def test_an_interrupted_run_is_canceled_in_dagster_and_the_next_one_goes_on(
-    write_silo: WriteSilo, tenant: Tenant, interrupt: Callable[[], None]
+@pytest.mark.parametrize("step", ["Dagster", "learning_entries", "memory_entries", "extracted_features", "relevance_scores"])
+def test_a_run_that_is_interrupted_at_any_step_says_so_and_the_next_one_goes_on(
+    write_silo: WriteSilo, tenant: Tenant, step: str
 ) -> None:
     write_silo("owner", "Priya owns the billing export.")
 
     def on_message(asset: str, _: str) -> None:
-        if asset == "memory_entries":
-            interrupt()
+        if asset == step:
+            signal.raise_signal(signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt):
-        run_remember(tenant, on_message, lambda _: None)
+        remember(tenant, on_message, lambda _: None)
     with open_instance(tenant.settings) as instance:
-        assert [each.status for each in instance.get_runs()] == [dg.DagsterRunStatus.CANCELED]
+        expected = [] if step == "Dagster" else [dg.DagsterRunStatus.CANCELED]
+        assert [each.status for each in instance.get_runs()] == expected
     quietly(tenant)
     assert len(tenant.memories) == 1
+
+
+def test_an_interruption_that_a_library_turns_into_its_own_failure_is_still_one(
+    write_silo: WriteSilo, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_silo("owner", "Priya owns the billing export.")
+
+    def fail(*_: object) -> None:
+        previous = signal.signal(signal.SIGINT, lambda *_: None)
+        signal.raise_signal(signal.SIGINT)
+        signal.signal(signal.SIGINT, previous)
+        raise sqlite3.OperationalError("interrupted")
+
+    monkeypatch.setattr(runner, "sweep_runs", fail)
+    done = CliRunner().invoke(cli, ["run"])
+    assert (done.exit_code, done.stderr) == (130, "memory: Stopped. `memory run` goes on from here.\n")
 
 
 def test_a_locked_catalog_delays_a_run_and_does_not_fail_it(
@@ -143,7 +157,7 @@ def test_a_locked_catalog_delays_a_run_and_does_not_fail_it(
 
 def test_what_a_foreign_exception_quotes_is_not_recorded(tmp_path: Path) -> None:
     @dg.asset
-    @failures.told
+    @failures.translate_errors
     def choking() -> None:
         row = "the vault code is 4711"
         try:

@@ -9,7 +9,7 @@ from uuid import uuid4
 import dagster as dg
 import pytest
 
-from memory_assets.defs import reached, sensors
+from memory_assets.defs import run_requests, sensors
 from memory_assets.defs.partitions import PARTITION_SET
 from memory_assets.defs.resources import MemoryResource
 from memory_assets.defs.upkeep import forget_tenant
@@ -71,7 +71,7 @@ def hours(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
     """`hours[0] = n` moves the sensors' clock n hours on."""
     passed = [0.0]
     now = time.time
-    monkeypatch.setattr(reached.time, "time", lambda: now() + 3600 * passed[0])
+    monkeypatch.setattr(run_requests.time, "time", lambda: now() + 3600 * passed[0])
     yield passed
 
 

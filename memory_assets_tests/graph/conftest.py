@@ -29,7 +29,7 @@ class World:
     """One tenant. What is put there is committed together, as soon as somebody looks."""
 
     def __init__(self, folder: Path) -> None:
-        self._tenant = Tenant(load_settings(data_dir=folder, pai_seed=folder / "none.json", embedder="wordllama"), "main")
+        self._tenant = Tenant(load_settings(data_dir=folder, pai_seed=folder / "none.json"), "main")
         self._put: dict[int, tuple[Memory, np.ndarray]] = {}
 
     @property
@@ -70,7 +70,7 @@ class World:
         **fields: Any,
     ) -> None:
         """Store a memory, created and first seen `days` before DAY; its vector is its own direction unless one is given."""
-        text = content or f"memory number {number}"
+        text = content or "".join("klmnopqrst"[int(digit)] for digit in str(number)) * 3
         made = Memory(
             **{
                 "id": number,

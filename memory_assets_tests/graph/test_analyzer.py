@@ -5,7 +5,6 @@ from collections import Counter
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-import httpx
 import pytest
 
 from memory_assets.graph.analyzer import MOST_CONFIDENT, ChatModel, ChatModelError, analyze_changed, check_answer, prompt
@@ -26,6 +25,8 @@ class StandIn:
         self.keys: list[str | None] = []
         self.answer = json.dumps({"relations": []})
         self.answer_for = None
+        self.reply = b""
+        """Sent instead of a chat answer."""
         self.status = 200
         self.pause = 0.0
         """Seconds between one byte of an answer and the next."""
@@ -40,7 +41,7 @@ class StandIn:
                 answer = stand_in.answer_for(body) if stand_in.answer_for else stand_in.answer
                 message = {"role": "assistant", "content": answer}
                 reply = {"message": message} if self.path == "/api/chat" else {"choices": [{"message": message}]}
-                data = json.dumps(reply).encode()
+                data = stand_in.reply or json.dumps(reply).encode()
                 self.send_response(stand_in.status)
                 self.send_header("Content-Length", str(len(data)))
                 self.end_headers()
@@ -220,8 +221,31 @@ def test_an_address_that_leads_nowhere_is_a_failure_like_another(world, url):
 def test_an_answer_that_trickles_ends_in_time(world, chat):
     two(world)
     chat.pause = 0.2
-    with httpx.Client() as client, pytest.raises(ChatModelError, match="did not answer within"):
-        ChatModel(client, "ollama", "slow", chat.url, timeout=0.5).ask("system", "user", {})
+    settings = world.settings.model_copy(update={"ollama_url": chat.url})
+    with pytest.raises(ChatModelError, match="did not answer within"):
+        ChatModel(settings, "ollama:slow", timeout=0.5).ask("system", "user", {})
+
+
+@pytest.mark.parametrize("variable", ["HTTP_PROXY", "ALL_PROXY"])
+def test_no_text_meant_for_this_machine_goes_to_a_proxy(world, chat, monkeypatch, variable):
+    proxy = StandIn()
+    monkeypatch.setenv(variable, proxy.url)
+    two(world)
+    outcome = analyze_changed(using(world, "ollama:tiny", ollama_url=chat.url), lambda done, total: None)
+    proxy.server.shutdown()
+    proxy.server.server_close()
+    assert (proxy.asked, outcome.asked, len(chat.asked)) == ([], 2, 2)
+
+
+@pytest.mark.parametrize(
+    "reply", [b"null", b"[]", b"5", b"[" * 100_000, b'{"message": 5}', b'{"message": {"content": [1]}}', b"{"]
+)
+def test_a_reply_of_another_shape_is_a_failure_of_the_model(world, chat, reply):
+    two(world)
+    chat.reply = reply
+    outcome = analyze_changed(using(world, "ollama:tiny", ollama_url=chat.url), lambda done, total: None)
+    assert (outcome.asked, outcome.failed) == (0, 2)
+    assert "check the URL" in outcome.failure
 
 
 def test_a_note_holds_nothing_that_a_terminal_obeys(world):

@@ -55,12 +55,14 @@ def test_the_cycles_materialise_with_what_changed_and_a_second_time_change_nothi
 
 
 def test_every_schedule_runs_in_the_zone_of_the_settings():
-    assert {schedule.name: schedule.cron_schedule for schedule in build_schedules("Asia/Tokyo")} == {
+    assert {schedule.name: schedule.cron_schedule for schedule in build_schedules("Asia/Tokyo", "weekly")} == {
         "decay_daily": "10 3 * * *",
         "creative_weekly": "10 4 * * 0",
         "cluster_monthly": "10 5 1 * *",
         "forget_quarterly": "10 6 1 1,4,7,10 *",
         "tana_hourly": "25 * * * *",
+        "backup_regularly": "40 3 * * 1",
+        "backup_check_weekly": "40 4 * * 0",
     }
 
 

@@ -95,14 +95,54 @@ def test_shared_entities_relate_more_surely_the_rarer_they_are_and_hubs_do_not_e
 def test_near_duplicates_reinforce_across_sources_and_relate_within_one(world):
     same = [1.0, *[0.0] * 15]
     near = [1.0, 0.1, *[0.0] * 14]
-    world.put(A, days=2, vector=same)
-    world.put(B, days=1, vector=near, source=Source.HTTP)
+    world.put(A, days=2, vector=same, content="The garage opens with a blue key.")
+    world.put(B, days=1, vector=near, content="With a blue key the garage opens.", source=Source.HTTP)
     world.put(C, vector=[0.0, 0.0, 1.0, *[0.0] * 13], content="told twice", days=2)
     world.put(D, vector=[0.0, 0.0, 0.0, 1.0, *[0.0] * 12], content="told twice", days=1)
     world.refresh()
     assert world.edges() == {(A, B, "REINFORCES"), (C, D, "RELATES_TO")}
     (similarity,) = world.query(f"SELECT similarity FROM graph_edges WHERE source_id = {A}")[0]
     assert abs(similarity - 1 / np.sqrt(1.01)) < 1e-3
+
+
+_CHANGED = "The staging database is reset every night.", "The staging database is no longer reset at night."
+_EQUAL_VECTOR = [1.0, *[0.0] * 15]
+
+
+def test_a_later_denial_invalidates_across_sources_and_does_not_reinforce(world):
+    world.put(A, days=90, vector=_EQUAL_VECTOR, content=_CHANGED[0])
+    world.put(B, days=1, vector=_EQUAL_VECTOR, content=_CHANGED[1], source=Source.HTTP)
+    world.refresh()
+    assert world.edges() == {(A, B, "INVALIDATED_BY")}
+    assert "the newer says that it changed" in world.query("SELECT note FROM graph_edges")[0][0]
+
+
+def test_another_value_on_a_later_day_is_the_next_version_and_on_the_same_day_a_contradiction(world):
+    texts = "The boat lies in the harbour of Kiel.", "The boat lies in the harbour of Rostock."
+    world.put(A, days=90, vector=_EQUAL_VECTOR, content=texts[0])
+    world.put(B, days=1, vector=_EQUAL_VECTOR, content=texts[1])
+    other = [0.0, 1.0, *[0.0] * 14]
+    world.put(C, days=1.5, vector=other, content="Version 2.3 is in production.")
+    world.put(D, days=1, vector=other, content="Version 2.4 is in production.")
+    world.refresh()
+    assert world.edges() == {(A, B, "EVOLVED_INTO"), (C, D, "CONTRADICTS")}
+    assert ("Kiel -> Rostock",) in {(note.rpartition(": ")[2],) for (note,) in world.query("SELECT note FROM graph_edges")}
+
+
+def test_what_happened_twice_is_no_contradiction(world):
+    world.put(A, days=9, vector=_EQUAL_VECTOR, content="Ana bought three apples.")
+    world.put(B, days=1, vector=_EQUAL_VECTOR, content="Ana bought five apples.")
+    world.refresh()
+    assert world.edges() == set()
+
+
+def test_what_somebody_states_of_two_memories_goes_before_the_rule(world):
+    world.put(A, days=90, vector=_EQUAL_VECTOR, content=_CHANGED[0])
+    world.put(B, days=1, vector=_EQUAL_VECTOR, content=_CHANGED[1])
+    world.refresh()
+    world.relations.state(StatedRelation(B, A, RelationType.RELATES_TO, 1.0, "both hold", "cli"))
+    world.refresh()
+    assert world.edges() == {(B, A, "RELATES_TO")}
 
 
 def test_what_thousands_say_alike_is_one_chain_and_a_lost_link_closes(world):

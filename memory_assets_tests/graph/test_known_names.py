@@ -4,7 +4,9 @@ import pytest
 
 from memory_assets.graph import known_names
 from memory_assets.graph.known_names import project_name, refresh_known_names
+from memory_assets.ingest.scans import refresh_source
 from memory_assets.language.gazetteer import load_gazetteer
+from memory_assets.models import Source
 from memory_assets.stores.known_names import read_known_names
 
 
@@ -27,6 +29,7 @@ def test_a_project_is_named_by_the_last_part_of_its_folder(project, name):
 def test_projects_active_projects_and_people_that_two_memories_mention_are_known(world):
     world.settings.pai_seed.parent.mkdir(parents=True, exist_ok=True)
     world.settings.pai_seed.write_text(json.dumps({"state": {"activeProjects": ["Kaiklang", 3, " "]}}), encoding="utf-8")
+    refresh_source(world.tenant, Source.PAI_SEED)
     assert read_known_names(world.tenant.folder) == {}
     world.put(1, names=[("Priya Vendakar", "PERSON"), ("Once Seen", "PERSON")], project="/home/mira/work/atlas")
     world.put(2, names=[("Priya", "PERSON")])

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from memory_assets.cli.consolidate import command as consolidate_command
-from memory_assets.cli.import_ import command as import_command
+from memory_assets.cli.consolidate import consolidate as consolidate_command
+from memory_assets.cli.keep import import_ as import_command
 from memory_assets.graph import forgetting
 from memory_assets.graph.clusters import find_clusters, label_dense, match_clusters
 from memory_assets.graph.creative import find_links
@@ -119,6 +119,18 @@ class TestCreative:
         world.refresh()
         assert world.edges("creative") == set()
         world.memories.transition([2], State, State.ACTIVE)
+        world.refresh()
+        assert world.edges("creative") == {(1, 2, "SHARES_THEME")}
+
+    def test_a_link_of_a_restored_memory_is_not_found_a_second_time(self, world):
+        world.put(1, vector=direction(1.0))
+        world.put(2, vector=direction(1.0, 0.6))
+        scored(world)
+        find_links(world.catalog, world.memories, DAY, least_similarity=0.8)
+        world.memories.transition([2], State, State.FORGOTTEN)
+        scored(world)
+        world.memories.transition([2], State, State.ACTIVE)
+        assert find_links(world.catalog, world.memories, DAY, least_similarity=0.8).links == ()
         world.refresh()
         assert world.edges("creative") == {(1, 2, "SHARES_THEME")}
 

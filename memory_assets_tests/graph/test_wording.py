@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_assets.graph.wording import find_cues, retracts, sentences
+from memory_assets.graph.wording import find_cues, prose_sentences, retracts
 from memory_assets.models import Entity
 
 POSTGRES, MONGO = Entity("PostgreSQL", "DATABASE"), Entity("MongoDB", "DATABASE")
@@ -94,4 +94,4 @@ def test_any_text_is_read_without_error_and_confidences_are_fractions(text):
     for cue in find_cues(text, [POSTGRES, MONGO]):
         assert 0 < cue.confidence <= 1
         assert len(cue.sentence) <= 300
-    assert all(part.strip() for part in sentences(text))
+    assert all(part.strip() for part in prose_sentences(text))

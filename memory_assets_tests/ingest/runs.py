@@ -3,9 +3,8 @@
 from memory_assets.ingest.entries import refresh_entries
 from memory_assets.ingest.features import extract_features
 from memory_assets.ingest.memories import MemoriesOutcome, sync_memories
-from memory_assets.ingest.scans import known_stamps, record_scan
+from memory_assets.ingest.scans import refresh_source
 from memory_assets.models import Memory, Source, State
-from memory_assets.sources import claude_silos, pai_learning, pai_seed
 from memory_assets.stores.moves import read_moves
 from memory_assets.stores.rows import COLUMNS, from_arrow
 from memory_assets.tenants import Tenant
@@ -16,13 +15,8 @@ def ignore(_done: int, _total: int) -> None:
 
 
 def ingest(tenant: Tenant) -> MemoriesOutcome:
-    for source, scan, path in (
-        (Source.CLAUDE_SILO, claude_silos.scan, tenant.settings.claude_projects_dir),
-        (Source.PAI_SEED, pai_seed.scan, tenant.settings.pai_seed),
-        (Source.PAI_LEARNING, pai_learning.scan, tenant.settings.pai_learning_dir),
-    ):
-        known = known_stamps(tenant.catalog, source)
-        record_scan(tenant.catalog, scan(path, known), known)
+    for source in (Source.CLAUDE_SILO, Source.PAI_SEED, Source.PAI_LEARNING):
+        refresh_source(tenant, source)
     moves = read_moves(tenant.folder)
     refresh_entries(tenant.catalog, moves)
     extract_features(tenant.catalog, tenant.analyzer, ignore)

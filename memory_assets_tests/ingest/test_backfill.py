@@ -15,6 +15,7 @@ import pytest
 from memory_assets.errors import StoreError
 from memory_assets.ingest import backfill
 from memory_assets.language.embedders.calibration import PLACES
+from memory_assets.language.embedders.e5 import E5_INSTALL_COMMAND, E5_NAME, e5_is_installed
 from memory_assets.language.embedders.protocol import Role
 from memory_assets.models import Kind, Memory, NewMemory, Source
 from memory_assets.operations.store import store as remember
@@ -153,17 +154,18 @@ def test_a_killed_backfill_goes_on_where_it_was(store: MemoryStore, request: pyt
     assert store.columns.embedder == "turned"
 
 
+@pytest.mark.skipif(not e5_is_installed(), reason=E5_INSTALL_COMMAND)
 def test_tenants_that_stay_open_follow_a_move_to_another_embedder(settings: Settings) -> None:
     searching, storing, unaware = Tenant(settings), Tenant(settings), Tenant(settings, freshness=60)
     given = [NewMemory(content=f"{owner} owns the release notes", source=Source.CLI) for owner in ("Priya", "Marco", "Ines")]
     remember(unaware, given[0])
     remember(storing, given[1])
     assert len(search(searching, "who owns them")) == 2
-    moving = Tenant(settings.model_copy(update={"embedder": "bge-small"}))
+    moving = Tenant(settings.model_copy(update={"embedder": "e5-multilingual"}))
     assert backfill.catch_up(moving, lambda *_: None) == 2
     remember(storing, given[2])
     assert given[0].content in [hit.memory.content for hit in search(searching, "who owns them")]
-    assert {tenant.embedder.name for tenant in (searching, storing)} == {"bge-small-en-v1.5-int8"}
+    assert {tenant.embedder.name for tenant in (searching, storing)} == {E5_NAME}
     remember(unaware, replace(given[0], content="Priya stored this in the moment of the change"))
     assert moving.memories.table.count_rows(f"{moving.memories.columns.live} IS NULL") == 0
     assert backfill.catch_up(moving, lambda *_: None) == 0

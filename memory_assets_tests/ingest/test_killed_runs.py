@@ -33,7 +33,7 @@ catalog.Catalog._connect = counting(catalog.Catalog._connect)
 lance.commit = counting(lance.commit)
 tenant = Tenant(load_settings())
 tenant.analyzer.analyze("Loaded once for all runs.")
-tenant.open_embedder("wordllama").embed(["Loaded once for all runs."])
+tenant.open_embedder("auto").embed(["Loaded once for all runs."])
 assert "lancedb" not in sys.modules, "its threads would not live in a fork"
 for line in sys.stdin:
     left = int(line)

@@ -8,7 +8,7 @@ import pytest
 
 from memory_assets.ingest.direct import import_memories, store_once
 from memory_assets.ingest.scans import known_stamps, record_scan
-from memory_assets.ingest.secrets import without_secrets
+from memory_assets.language.guard import without_secrets
 from memory_assets.language.process import ProcessingError
 from memory_assets.models import MAX_CONTENT_LENGTH, NewMemory, SecretPolicy, Source
 from memory_assets.operations.status import status as tenant_status

@@ -14,7 +14,7 @@ from memory_assets.ingest.entries import refresh_entries
 from memory_assets.ingest.features import extract_features
 from memory_assets.ingest.folders import FolderStatus
 from memory_assets.ingest.memories import sync_memories
-from memory_assets.ingest.scans import known_stamps, let_go, record_scan, refusals
+from memory_assets.ingest.scans import drop_path, known_stamps, record_scan, refusals
 from memory_assets.language.embedders import Embedder
 from memory_assets.language.pipeline import Analyzer, Findings
 from memory_assets.language.reading import Part
@@ -183,12 +183,12 @@ def test_a_source_that_is_gone_keeps_its_memories_until_a_person_lets_them_go(te
     assert refusals(tenant.catalog) == ()
     shutil.rmtree(other.parents[1])
     assert ingest(tenant).changed == 0
-    let_go(tenant.catalog, other.parents[1])
+    drop_path(tenant.catalog, other.parents[1])
     assert ingest(tenant).vanished == 1
     assert list(by_title(tenant)) == ["owner"]
     assert refusals(tenant.catalog) == ()
     with pytest.raises(NotFoundError):
-        let_go(tenant.catalog, other.parents[1])
+        drop_path(tenant.catalog, other.parents[1])
 
 
 def test_a_text_that_cannot_be_analysed_is_named_and_holds_up_no_other(

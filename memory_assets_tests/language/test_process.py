@@ -7,7 +7,7 @@ import pytest
 from memory_assets.errors import SettingsError
 from memory_assets.language.embedders.protocol import EmbedderError, Role
 from memory_assets.language.pipeline import Analyzer, open_analyzer
-from memory_assets.language.process import ProcessingError, Step, process, process_batch
+from memory_assets.language.process import ProcessingError, Step, process_batch
 
 
 class LetterEmbedder:
@@ -35,7 +35,7 @@ TEXTS = ["Alice fixed the DuckDB lock.", "We moved to Postgres.", "Rust is fast.
 
 
 def test_one_call_gives_a_whole_memory(analyzer: Analyzer):
-    memory = process("Alice fixed the DuckDB lock.", ["Bug Fixes"], analyzer, LetterEmbedder())
+    (memory,) = process_batch([("Alice fixed the DuckDB lock.", ["Bug Fixes"])], analyzer, LetterEmbedder())
     assert memory.content == "Alice fixed the DuckDB lock."
     assert memory.tags[0] == "bug-fix"
     assert {"alice", "duckdb"} < set(memory.tags)
@@ -49,7 +49,7 @@ def test_one_call_gives_a_whole_memory(analyzer: Analyzer):
 def test_a_batch_gives_what_one_at_a_time_gives(analyzer: Analyzer):
     batch = process_batch([(text, ["t"]) for text in TEXTS], analyzer, LetterEmbedder())
     for text, memory in zip(TEXTS, batch, strict=True):
-        single = process(text, ["t"], analyzer, LetterEmbedder())
+        (single,) = process_batch([(text, ["t"])], analyzer, LetterEmbedder())
         assert (memory.content, memory.tags, memory.entities, memory.actions) == (
             single.content,
             single.tags,
@@ -66,7 +66,7 @@ def test_an_empty_batch_is_fine(analyzer: Analyzer):
 @pytest.mark.parametrize(("text", "tags"), [("", []), ("ok", "tag"), (None, []), ("ok", [""]), ("x" * 7_501, [])])
 def test_invalid_input_fails_in_validation(analyzer: Analyzer, text: object, tags: object):
     with pytest.raises(ProcessingError, match=r"^validation: ") as caught:
-        process(text, tags, analyzer, LetterEmbedder())
+        process_batch([(text, tags)], analyzer, LetterEmbedder())
     assert caught.value.step is Step.VALIDATION
 
 
@@ -79,7 +79,7 @@ def test_one_bad_text_fails_its_batch_and_is_named(analyzer: Analyzer):
 def test_a_pipeline_that_fails_is_named(tmp_path):
     (tmp_path / "meta.json").write_text('{"lang": "en", "name": "broken", "version": "1"}', encoding="utf-8")
     with pytest.raises(ProcessingError, match=r"^entities: spaCy pipeline") as caught:
-        process("fine", [], open_analyzer(str(tmp_path)), LetterEmbedder())
+        process_batch([("fine", [])], open_analyzer(str(tmp_path)), LetterEmbedder())
     assert caught.value.step is Step.ENTITIES
     assert isinstance(caught.value.__cause__, SettingsError)
 
@@ -99,5 +99,5 @@ def test_a_pipeline_that_fails_is_named(tmp_path):
 )
 def test_an_embedder_that_fails_or_gives_no_unit_vector_is_named(analyzer: Analyzer, result: object):
     with pytest.raises(ProcessingError, match=r"^embedding: ") as caught:
-        process("fine", [], analyzer, BrokenEmbedder(result))
+        process_batch([("fine", [])], analyzer, BrokenEmbedder(result))
     assert caught.value.step is Step.EMBEDDING

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_assets.errors import InvalidInputError, SettingsError
+from memory_assets.http import Service
 from memory_assets.language.times import display_zone, format_local, relative_age
 
 NOW = datetime(2026, 11, 21, 22, 30, tzinfo=UTC)
@@ -126,11 +127,9 @@ def test_a_time_is_shown_in_the_persons_zone(moment: datetime, zone: str, said: 
 
 
 def test_geoip_is_asked_once(geoip: Callable[..., str], monkeypatch: pytest.MonkeyPatch):
-    import httpx
-
     asked: list[str] = []
-    real_get = httpx.get
-    monkeypatch.setattr(httpx, "get", lambda url, **options: asked.append(url) or real_get(url, **options))
+    send = Service.send
+    monkeypatch.setattr(Service, "send", lambda self, method, url, **given: asked.append(url) or send(self, method, url, **given))
     url = geoip(json.dumps({"timezone": "Asia/Tokyo"}).encode())
     for _ in range(3):
         display_zone(None, configured=None, geoip_url=url)

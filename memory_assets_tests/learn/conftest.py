@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from memory_assets.learn import desk as desk_module
-from memory_assets.learn.desk import Desk
+from memory_assets.learn import curation as curation_module
+from memory_assets.learn.curation import Curation
+from memory_assets.learn.memory_files import MemoryFiles, read_homes
 from memory_assets.learn.proposals import Status
 from memory_assets.learn.review_file import Decided
 from memory_assets.settings import load_settings
@@ -62,12 +63,12 @@ def curated_home(tmp_path: Path) -> Path:
     return home
 
 
-OpenDesk = Callable[[], Desk]
+OpenCuration = Callable[[], Curation]
 
 
 @pytest.fixture
-def open_desk(monkeypatch: pytest.MonkeyPatch) -> OpenDesk:
-    """A desk at a fixed time, over a fresh look at the settings; texts get vectors that have nothing in common."""
+def open_curation(monkeypatch: pytest.MonkeyPatch) -> OpenCuration:
+    """Curation at a fixed time, over a fresh look at the settings; texts get vectors that have nothing in common."""
 
     class Embedder:
         name = "none"
@@ -76,20 +77,27 @@ def open_desk(monkeypatch: pytest.MonkeyPatch) -> OpenDesk:
             return np.eye(len(texts), dtype=np.float32)
 
     monkeypatch.setattr(Tenant, "embedder", Embedder())
-    monkeypatch.setattr(desk_module, "keep_history", lambda _tenant, outdone: len(tuple(outdone)))
-    return lambda: Desk(Tenant(load_settings()), NOW)
+    monkeypatch.setattr(curation_module, "keep_history", lambda _tenant, outdone: len(tuple(outdone)))
+    return lambda: Curation(Tenant(load_settings()), NOW)
 
 
-def decide(desk: Desk, **chosen: Status) -> None:
+def decide(curation: Curation, **chosen: Status) -> None:
     """Decide on the proposals of these names, dashes written as underscores."""
-    by_name = {proposal.name.replace("-", "_"): proposal.id for proposal in desk.decisions().proposals}
-    desk.decide([Decided(by_name[name], status) for name, status in chosen.items()])
+    by_name = {proposal.name.replace("-", "_"): proposal.id for proposal in curation.decisions().proposals}
+    curation.decide([Decided(by_name[name], status) for name, status in chosen.items()])
 
 
 def tree(*folders: Path) -> dict[str, tuple[int, bytes]]:
-    """Mode and content of every file below some folders."""
+    """Mode and content of every file below some folders but the catalog, which is derived."""
     return {
         str(path): (path.lstat().st_mode, path.read_bytes() if path.is_file() else b"")
         for folder in folders
         for path in sorted(folder.rglob("*"))
+        if not path.name.startswith("catalog.duckdb")
     }
+
+
+def homes_of(curation: Curation) -> MemoryFiles:
+    """What the canonical homes hold now."""
+    curation.refresh()
+    return read_homes(curation.tenant)

@@ -16,12 +16,13 @@ import pytest
 from memory_assets.errors import ConflictError
 from memory_assets.learn import effects
 from memory_assets.learn.apply import alone
-from memory_assets.learn.desk import Desk
-from memory_assets.learn.homes import load_pai_memories
+from memory_assets.learn.curation import Curation
+from memory_assets.learn.memory_files import read_silos
 from memory_assets.learn.proposals import Status
 from memory_assets.models import Kind
 from memory_assets.operations.scan import mend, scan
-from memory_assets_tests.learn.conftest import ATLAS, INDEX, LAB, MARKERS, OpenDesk, decide, tree, write
+from memory_assets.sources.frontmatter import parse
+from memory_assets_tests.learn.conftest import ATLAS, INDEX, LAB, MARKERS, OpenCuration, decide, homes_of, tree, write
 
 EFFECTS = ("write", "rename", "unlink", "make_folder", "set_time", "sync")
 
@@ -59,10 +60,10 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def decided(curated_home: Path, open_desk: OpenDesk) -> Path:
+def decided(curated_home: Path, open_curation: OpenCuration) -> Path:
     """The home after check and review."""
-    open_desk().check()
-    decide(open_desk(), plan_first=Status.ACCEPTED, mornings=Status.ACCEPTED, tabs=Status.REJECTED)
+    open_curation().check()
+    decide(open_curation(), plan_first=Status.ACCEPTED, mornings=Status.ACCEPTED, tabs=Status.REJECTED)
     return curated_home
 
 
@@ -72,21 +73,21 @@ def visible_texts(home: Path) -> str:
     return "\n".join(path.read_text() for path in found)
 
 
-def test_apply_moves_what_was_decided_and_undo_brings_it_back_byte_for_byte(decided: Path, open_desk: OpenDesk) -> None:
+def test_apply_moves_what_was_decided_and_undo_brings_it_back_byte_for_byte(decided: Path, open_curation: OpenCuration) -> None:
     silos, homes = decided / ".claude", decided / ".pai/MEMORY/LEARNING"
     before, homes_before = tree(silos), tree(homes)
     times = {path: path.stat().st_mtime_ns for path in silos.rglob("*.md") if path.name != "MEMORY.md"}
 
-    outcome = open_desk().apply()
+    outcome = open_curation().apply()
 
     assert sorted(path.name for path in silos.rglob("*.md")) == ["MEMORY.md", "MEMORY.md", "plain.md", "tabs.md"]
     assert (silos / "projects" / ATLAS / "memory/MEMORY.md").read_bytes() == INDEX.replace(
         b"- [Port](port.md) \xe2\x80\x94 asked for twice\r\n- [Role](role.md)\n", b""
     ).replace(b"- [Plan first](plan-first.md) - always\r\n", b"")
     assert (silos / "projects" / LAB / "memory/MEMORY.md").read_bytes() == b""
-    loaded = load_pai_memories(homes)
-    assert not loaded.refusals
-    assert sorted((each.kind.value, each.name, each.path.name) for each in loaded.entries) == [
+    loaded = homes_of(open_curation())
+    assert not loaded.left
+    assert sorted((each.item.kind.value, each.item.title, each.path.name) for each in loaded.entries) == [
         ("feedback", "mornings", "feedback_mornings.md"),
         ("feedback", "plan-first", "feedback_plan_first.md"),
         ("project", "port", "project_port.md"),
@@ -95,12 +96,12 @@ def test_apply_moves_what_was_decided_and_undo_brings_it_back_byte_for_byte(deci
     ]
     for entry in loaded.entries:
         assert not entry.missing_provenance
-        assert {"original_path", "source_hash"} <= entry.fields.keys()
-    port = next(entry for entry in loaded.entries if entry.name == "port")
-    assert port.fields["index_hook"] == ["asked for twice"]
-    assert port.fields["metadata"] == {"node_type": "memory", "modified": "2026-05-01T10:00:00Z"}
-    assert port.fields["type"] == "project"
-    assert loaded.of(Kind.USER)[0].body == "Ada is captain since May."
+        assert {"original_path", "source_hash"} <= parse(entry.path.read_text())[0].keys()
+    port, _ = parse((homes / "PROJECT/project_port.md").read_text())
+    assert port["index_hook"] == ["asked for twice"]
+    assert port["metadata"] == {"node_type": "memory", "modified": "2026-05-01T10:00:00Z"}
+    assert port["type"] == "project"
+    assert loaded.of(Kind.USER)[0].item.body == "Ada is captain since May."
     assert outcome.history == 1
     assert [each.name for each in outcome.planned.outdone] == ["role"]
     assert outcome.planned.plan.told == (
@@ -108,10 +109,10 @@ def test_apply_moves_what_was_decided_and_undo_brings_it_back_byte_for_byte(deci
         "USER: of 2 that are called 'role' the newest stands, 1 kept as history.",
     )
     assert {(each.path.name, each.reason) for each in outcome.planned.waiting} == {("tabs.md", "its proposal was rejected")}
-    again = open_desk().apply()
+    again = open_curation().apply()
     assert not (again.planned.plan.taken or again.planned.plan.placed)
 
-    _, left = open_desk().undo()
+    _, left = open_curation().undo()
 
     assert not left
     assert tree(silos) == before
@@ -121,18 +122,22 @@ def test_apply_moves_what_was_decided_and_undo_brings_it_back_byte_for_byte(deci
     assert not [path for path in homes.rglob("*.md") if path.parent != homes and path.name != "reference_graf.md"]
     assert {path: path.stat().st_mtime_ns for path in times} == times
     with pytest.raises(ConflictError, match="no apply to undo"):
-        open_desk().undo()
-    open_desk().apply()
-    assert len(load_pai_memories(homes).entries) == 5
+        open_curation().undo()
+    open_curation().apply()
+    assert len(homes_of(open_curation()).entries) == 5
 
 
 @pytest.mark.usefixtures("quick")
-@pytest.mark.parametrize("step", [Desk.apply, Desk.undo], ids=["apply", "undo"])
+@pytest.mark.parametrize("step", [Curation.apply, Curation.undo], ids=["apply", "undo"])
 def test_a_kill_between_any_two_effects_changes_nothing_in_the_end(
-    step: Callable[[Desk], object], decided: Path, open_desk: OpenDesk, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    step: Callable[[Curation], object],
+    decided: Path,
+    open_curation: OpenCuration,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
-    if step is Desk.undo:
-        open_desk().apply()
+    if step is Curation.undo:
+        open_curation().apply()
     places = [decided, tmp_path / "data"]
     base = tmp_path / "base"
     for place in places:
@@ -144,25 +149,25 @@ def test_a_kill_between_any_two_effects_changes_nothing_in_the_end(
             shutil.copytree(base / place.name, place)
 
     with killed_before(-1, monkeypatch) as done:
-        step(open_desk())
+        step(open_curation())
     uninterrupted = tree(*places)
     assert len(done) > 50
     for number, effect in enumerate(done):
         for torn in (False, True) if effect == "write" else (False,):
             begin_again()
             with killed_before(number, monkeypatch, torn=torn), pytest.raises(KilledError):
-                step(open_desk())
+                step(open_curation())
             seen = visible_texts(decided)
             assert all(marker in seen for marker in MARKERS if marker != "keeper of the lighthouse"), f"lost at {number}"
-            if step is Desk.undo and tree(*places) == uninterrupted:
+            if step is Curation.undo and tree(*places) == uninterrupted:
                 continue  # it was finished, and another undo would find nothing
-            step(open_desk())
+            step(open_curation())
             assert tree(*places) == uninterrupted, f"killed before effect {number}, torn: {torn}"
 
 
 @pytest.mark.usefixtures("quick")
 def test_an_interrupted_apply_can_be_undone_from_every_point(
-    decided: Path, open_desk: OpenDesk, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    decided: Path, open_curation: OpenCuration, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     silos = decided / ".claude"
     before = tree(silos)
@@ -175,51 +180,52 @@ def test_an_interrupted_apply_can_be_undone_from_every_point(
             shutil.copytree(base / place, tmp_path / place)
         try:
             with killed_before(number, monkeypatch):
-                open_desk().apply()
+                open_curation().apply()
         except KilledError:
-            if open_desk().journal.latest() is None:
+            if open_curation().journal.latest() is None:
                 continue
         else:
             break
-        open_desk().undo()
+        open_curation().undo()
         assert tree(silos) == before
-        homes = load_pai_memories(decided / ".pai/MEMORY/LEARNING")
-        assert [entry.path.name for entry in homes.entries] == ["reference_graf.md"]
+        assert [entry.path.name for entry in homes_of(open_curation()).entries] == ["reference_graf.md"]
 
 
-def test_a_real_kill_loses_nothing_and_the_next_apply_finishes(decided: Path, open_desk: OpenDesk, tmp_path: Path) -> None:
+def test_a_real_kill_loses_nothing_and_the_next_apply_finishes(
+    decided: Path, open_curation: OpenCuration, tmp_path: Path
+) -> None:
     silos = decided / ".claude/projects"
     program = (
-        "import time\nfrom memory_assets.learn import desk, effects\nfrom memory_assets.settings import load_settings\n"
-        "from memory_assets.tenants import Tenant\ndesk.keep_history = lambda *_: 0\nunlink = effects.unlink\n"
+        "import time\nfrom memory_assets.learn import curation, effects\nfrom memory_assets.settings import load_settings\n"
+        "from memory_assets.tenants import Tenant\ncuration.keep_history = lambda *_: 0\nunlink = effects.unlink\n"
         "def slowly(path):\n    unlink(path)\n    print('deleted', flush=True)\n    time.sleep(30)\n"
-        "effects.unlink = slowly\ndesk.Desk(Tenant(load_settings())).apply()\n"
+        "effects.unlink = slowly\ncuration.Curation(Tenant(load_settings())).apply()\n"
     )
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
         assert process.stdout.readline() == "deleted\n"
         with pytest.raises(ConflictError, match="Another `memory learn` is at work"):
-            open_desk().apply()
+            open_curation().apply()
         process.send_signal(signal.SIGKILL)
     seen = visible_texts(decided)
     assert all(marker in seen for marker in MARKERS if marker != "keeper of the lighthouse")
 
-    outcome = open_desk().apply()
+    outcome = open_curation().apply()
 
     assert outcome.finished
     assert outcome.finished.number == 1
     assert not outcome.planned.plan.taken
     assert sorted(path.name for path in silos.rglob("*.md")) == ["MEMORY.md", "MEMORY.md", "plain.md", "tabs.md"]
-    assert len(load_pai_memories(decided / ".pai/MEMORY/LEARNING").entries) == 5
+    assert len(homes_of(open_curation()).entries) == 5
 
 
-def test_what_changed_since_the_check_stays(decided: Path, open_desk: OpenDesk) -> None:
+def test_what_changed_since_the_check_stays(decided: Path, open_curation: OpenCuration) -> None:
     atlas = decided / ".claude/projects" / ATLAS / "memory"
     (atlas / "port.md").write_text((atlas / "port.md").read_text().replace("8931", "8932"))
     (atlas / "plan-first.md").write_text((atlas / "plan-first.md").read_text() + "And wait.\n")
     write(atlas / "new.md", "new", "Nobody saw this yet.", "project")
 
-    outcome = open_desk().apply()
+    outcome = open_curation().apply()
 
     assert {path.name for path in atlas.glob("*.md")} == {
         "MEMORY.md",
@@ -238,7 +244,9 @@ def test_what_changed_since_the_check_stays(decided: Path, open_desk: OpenDesk) 
     assert b"port.md" in (atlas / "MEMORY.md").read_bytes()
 
 
-def test_what_changes_while_it_is_applied_stays(decided: Path, open_desk: OpenDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_changes_while_it_is_applied_stays(
+    decided: Path, open_curation: OpenCuration, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The assistant writes to a file, and to the index, at the very moment in which they are taken."""
     atlas = decided / ".claude/projects" / ATLAS / "memory"
     rename = effects.rename
@@ -251,7 +259,7 @@ def test_what_changes_while_it_is_applied_stays(decided: Path, open_desk: OpenDe
             write(path, "graf", "Dashboards have moved.", "reference")
 
     monkeypatch.setattr(effects, "rename", late)
-    outcome = open_desk().apply()
+    outcome = open_curation().apply()
 
     assert "8999" in (atlas / "port.md").read_text()
     assert "have moved" in (atlas / "graf.md").read_text()
@@ -260,7 +268,9 @@ def test_what_changes_while_it_is_applied_stays(decided: Path, open_desk: OpenDe
     assert not list(atlas.glob(".*"))
 
 
-def test_nothing_is_touched_over_links_or_outside_of_silos(curated_home: Path, open_desk: OpenDesk, tmp_path: Path) -> None:
+def test_nothing_is_touched_over_links_or_outside_of_silos(
+    curated_home: Path, open_curation: OpenCuration, tmp_path: Path
+) -> None:
     projects = curated_home / ".claude/projects"
     outside = tmp_path / "outside"
     write(outside / "memory" / "secret.md", "secret", "Do not touch.", "project")
@@ -278,52 +288,52 @@ def test_nothing_is_touched_over_links_or_outside_of_silos(curated_home: Path, o
     os.mkfifo(atlas / "pipe.md")
     before = tree(outside)
 
-    open_desk().check()
-    desk = open_desk()
-    outcome = desk.apply()
+    open_curation().check()
+    curation = open_curation()
+    outcome = curation.apply()
 
     assert tree(outside) == before
     for kept in ("link.md", "out.md", "pipe.md", "../deep/memory/deep.md", "../../odd-index/memory/kept.md"):
         assert os.path.lexists(atlas / kept)
     assert (projects / "wide-index/memory/wide.md").exists()
     assert not {"secret", "deep", "kept", "wide"} & {Path(each.path).stem for each in outcome.planned.plan.taken}
-    reasons = {Path(each.path).name: each.reason for each in desk.silos().left}
+    reasons = {Path(each.path).name: each.reason for each in read_silos(curation.tenant).left}
     assert "symbolic link" in reasons["linked-silo"]
     assert "symbolic link" in reasons["link.md"]
     assert "MEMORY.md is a symbolic link" in reasons["kept.md"]
     assert "UTF-16" in reasons["wide.md"]
 
 
-def test_two_at_once_one_refuses(decided: Path, open_desk: OpenDesk) -> None:
-    desk = open_desk()
+def test_two_at_once_one_refuses(decided: Path, open_curation: OpenCuration) -> None:
+    curation = open_curation()
     before = tree(decided)
-    with alone(desk.folder, desk.projects_dir):
-        for step in (open_desk().apply, open_desk().undo, open_desk().check):
+    with alone(curation.folder, curation.projects_dir):
+        for step in (open_curation().apply, open_curation().undo, open_curation().check):
             with pytest.raises(ConflictError, match="Another `memory learn` is at work"):
                 step()
     assert tree(decided) == before
 
 
-def test_a_canonical_file_that_was_edited_since_is_kept_by_undo(decided: Path, open_desk: OpenDesk) -> None:
-    open_desk().apply()
+def test_a_canonical_file_that_was_edited_since_is_kept_by_undo(decided: Path, open_curation: OpenCuration) -> None:
+    open_curation().apply()
     canonical = decided / ".pai/MEMORY/LEARNING/PROJECT/project_port.md"
     canonical.write_text(canonical.read_text() + "Since June 9000.\n")
     index = decided / ".claude/projects" / LAB / "memory/MEMORY.md"
     index.write_text("- [Tea](tea.md)")
 
-    _, left = open_desk().undo()
+    _, left = open_curation().undo()
 
     assert left == (f"{canonical} changed since and stays as it is.",)
     assert "Since June 9000." in canonical.read_text()
     assert index.read_text() == "- [Tea](tea.md)\n- [Role](role2.md)\n- [Mornings](mornings.md)\n"
 
 
-def test_undo_keeps_the_canonical_file_where_its_silo_file_cannot_return(decided: Path, open_desk: OpenDesk) -> None:
-    open_desk().apply()
+def test_undo_keeps_the_canonical_file_where_its_silo_file_cannot_return(decided: Path, open_curation: OpenCuration) -> None:
+    open_curation().apply()
     taken = decided / ".claude/projects" / ATLAS / "memory/port.md"
     write(taken, "port", "Another memory of this name.", "project")
 
-    _, left = open_desk().undo()
+    _, left = open_curation().undo()
 
     assert "Another memory" in taken.read_text()
     assert "8931" in (decided / ".pai/MEMORY/LEARNING/PROJECT/project_port.md").read_text()
@@ -331,7 +341,7 @@ def test_undo_keeps_the_canonical_file_where_its_silo_file_cannot_return(decided
 
 
 def test_a_silo_that_may_not_be_changed_keeps_its_files_and_is_said(
-    decided: Path, open_desk: OpenDesk, monkeypatch: pytest.MonkeyPatch
+    decided: Path, open_curation: OpenCuration, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rename = effects.rename
 
@@ -342,22 +352,22 @@ def test_a_silo_that_may_not_be_changed_keeps_its_files_and_is_said(
 
     with monkeypatch.context() as patched:
         patched.setattr(effects, "rename", denied)
-        outcome = open_desk().apply()
+        outcome = open_curation().apply()
 
     lab = decided / ".claude/projects" / LAB / "memory"
     assert [text for text in outcome.left if text.startswith(f"{lab} cannot be changed (Permission denied)")]
     assert {path.name for path in lab.iterdir()} == {"MEMORY.md", "role2.md", "mornings.md"}
     assert not (decided / ".claude/projects" / ATLAS / "memory/port.md").exists()
-    open_desk().apply()
+    open_curation().apply()
     assert not (lab / "role2.md").exists()
 
 
-def test_copies_that_hold_a_secret_are_found_and_removed_and_undo_says_so(decided: Path, open_desk: OpenDesk) -> None:
+def test_copies_that_hold_a_secret_are_found_and_removed_and_undo_says_so(decided: Path, open_curation: OpenCuration) -> None:
     key = "ghp_" + "Zk3Lq9Vt2Xw7Rb5Nd8Mf1Hs6Jc4Pg0Ya2Te9"
     write(decided / ".claude/projects" / ATLAS / "memory/token.md", "token", f"The token is {key}.", "reference")
-    open_desk().check()
-    open_desk().apply()
-    tenant = open_desk().tenant
+    open_curation().check()
+    open_curation().apply()
+    tenant = open_curation().tenant
 
     places = [leak.place for leak in scan(tenant).leaks]
     assert len(places) == 1
@@ -366,4 +376,4 @@ def test_copies_that_hold_a_secret_are_found_and_removed_and_undo_says_so(decide
     mend(tenant)
     assert not scan(tenant).leaks
     with pytest.raises(ConflictError, match="its copies are gone"):
-        open_desk().undo()
+        open_curation().undo()

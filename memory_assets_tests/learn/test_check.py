@@ -2,6 +2,8 @@
 
 import json
 import re
+import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_assets.cli.main import cli
-from memory_assets.learn import desk as desk_module
+from memory_assets.learn import curation as curation_module
+from memory_assets.learn import review_file
 from memory_assets.learn.canonical import file_name, render
-from memory_assets.learn.desk import Desk
+from memory_assets.learn.curation import Curation
 from memory_assets.learn.index import hooks_of, without
-from memory_assets.learn.proposals import Severity, Status
+from memory_assets.learn.proposals import Proposal, Severity, Status
 from memory_assets.models import Kind
 from memory_assets.sources.frontmatter import parse
 from memory_assets.tenants import Tenant
 from memory_assets_tests.graph.test_analyzer import StandIn
-from memory_assets_tests.learn.conftest import ATLAS, NOW, OpenDesk, decide, tree, write
+from memory_assets_tests.learn.conftest import ATLAS, NOW, OpenCuration, decide, tree, write
 
 WORDS = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs")), max_size=40)
 
@@ -78,7 +81,7 @@ def test_the_sample_home_is_classified_weighed_and_reported(sample_home: Path, t
     """Real embedding: severities come from signals that mean the same, in silos, reflections and ratings."""
     before = tree(sample_home / ".claude")
 
-    outcome = Desk(tenant, NOW).check()
+    outcome = Curation(tenant, NOW).check()
 
     assert tree(sample_home / ".claude") == before
     assert outcome.silos.counts == {Kind.USER: 5, Kind.FEEDBACK: 9, Kind.PROJECT: 21, Kind.REFERENCE: 4}
@@ -98,12 +101,22 @@ def test_the_sample_home_is_classified_weighed_and_reported(sample_home: Path, t
         f"## {proposals['explain-on-real-data'].id} — explain-on-real-data\n- **Status: PENDING** <!-- PENDING | ACCEPTED"
         in review
     )
-    again = Desk(tenant, NOW).check()
+    again = Curation(tenant, NOW).check()
     assert [each.id for each in again.checked.proposals] == [each.id for each in outcome.checked.proposals]
     assert all(each.trend == "stable" for each in again.checked.proposals)
 
 
-def test_ratings_count_as_much_as_they_are_sure_of_and_none_is_made_up(open_desk: OpenDesk, curated_home: Path) -> None:
+def test_a_home_without_pai_stays_without_it_until_something_is_applied(open_curation: OpenCuration, curated_home: Path) -> None:
+    shutil.rmtree(curated_home / ".pai")
+    outcome = open_curation().check()
+    decide(open_curation(), plan_first=Status.ACCEPTED)
+    assert "does not exist, so no reports are written" in outcome.told[0]
+    assert not (curated_home / ".pai").exists()
+    open_curation().apply()
+    assert (curated_home / ".pai/MEMORY/LEARNING/FEEDBACK/feedback_plan_first.md").exists()
+
+
+def test_ratings_count_as_much_as_they_are_sure_of_and_none_is_made_up(open_curation: OpenCuration, curated_home: Path) -> None:
     signals = curated_home / ".pai/MEMORY/LEARNING/SIGNALS"
     signals.mkdir()
     lines = [
@@ -117,7 +130,7 @@ def test_ratings_count_as_much_as_they_are_sure_of_and_none_is_made_up(open_desk
         "".join(json.dumps(time | line) + "\n" for time, line in zip(times, lines, strict=True))
     )
 
-    outcome = open_desk().check()
+    outcome = open_curation().check()
 
     learned = [each for each in outcome.checked.proposals if not each.silo_files]
     assert [each.description for each in learned] == ["Mind: do not guess"]
@@ -128,18 +141,18 @@ def test_ratings_count_as_much_as_they_are_sure_of_and_none_is_made_up(open_desk
     assert mean == pytest.approx((1 * 0.4 + 2 + 5) / 2.4)
 
 
-def test_a_rejected_proposal_returns_only_when_more_speaks_for_it(open_desk: OpenDesk, curated_home: Path) -> None:
-    open_desk().check()
-    decide(open_desk(), tabs=Status.REJECTED, mornings=Status.DEFERRED, plan_first=Status.ACCEPTED)
-    open_desk().check()
-    status = {each.name: each.status for each in open_desk().decisions().proposals}
+def test_a_rejected_proposal_returns_only_when_more_speaks_for_it(open_curation: OpenCuration, curated_home: Path) -> None:
+    open_curation().check()
+    decide(open_curation(), tabs=Status.REJECTED, mornings=Status.DEFERRED, plan_first=Status.ACCEPTED)
+    open_curation().check()
+    status = {each.name: each.status for each in open_curation().decisions().proposals}
     assert status == {"tabs": Status.REJECTED, "mornings": Status.DEFERRED, "plan-first": Status.ACCEPTED}
 
     write(curated_home / ".claude/projects/-home-ada-lab/memory/tabs2.md", "tabs", "Tabs in makefiles, again.", "feedback")
     write(curated_home / ".claude/projects/-home-ada-atlas/memory/plan-first.md", "plan-first", "Ask first, always.", "feedback")
-    open_desk().check()
+    open_curation().check()
 
-    proposals = {each.name: each for each in open_desk().decisions().proposals}
+    proposals = {each.name: each for each in open_curation().decisions().proposals}
     assert proposals["tabs"].status is Status.PENDING
     assert "Rejected before" in proposals["tabs"].note
     assert "Said before" in proposals["tabs"].body
@@ -147,13 +160,13 @@ def test_a_rejected_proposal_returns_only_when_more_speaks_for_it(open_desk: Ope
     assert proposals["plan-first"].body == "Ask first, always."
 
 
-def test_review_md_is_edited_by_hand_and_read_back(open_desk: OpenDesk, curated_home: Path) -> None:
+def test_review_md_is_edited_by_hand_and_read_back(open_curation: OpenCuration, curated_home: Path) -> None:
     review = curated_home / ".pai/MEMORY/LEARNING/review.md"
     review.write_text("# Learning Review\n\n## LP-007 — Somebody else's\n- **Status: PENDING**\n- Target: Algorithm\n\n---\n")
-    open_desk().check()
+    open_curation().check()
     text = review.read_text()
     assert "## LP-007 — Somebody else's\n- **Status: PENDING**\n- Target: Algorithm" in text
-    ids = {each.name: each.id for each in open_desk().decisions().proposals}
+    ids = {each.name: each.id for each in open_curation().decisions().proposals}
     assert set(ids.values()) == {"LP-008", "LP-009", "LP-010"}
     own = text.index(f"## {ids['plan-first']}")
     edited = text[:own] + text[own:].replace("Status: PENDING", "Status: accepted", 1).replace(
@@ -161,7 +174,7 @@ def test_review_md_is_edited_by_hand_and_read_back(open_desk: OpenDesk, curated_
     ).replace("- Notes: ", "- Notes: as agreed", 1)
     review.write_bytes(edited.replace("\n", "\r\n").encode())
 
-    open_desk().apply()
+    open_curation().apply()
 
     written = (curated_home / ".pai/MEMORY/LEARNING/FEEDBACK/feedback_plan_first.md").read_text()
     fields, body = parse(written)
@@ -171,10 +184,56 @@ def test_review_md_is_edited_by_hand_and_read_back(open_desk: OpenDesk, curated_
     assert f"## {ids['plan-first']} — plan-first\n- **Status: APPLIED**" in after
     assert "- Notes: as agreed" in after
     assert "## LP-007 — Somebody else's\n- **Status: PENDING**\n- Target: Algorithm" in after
-    applied = open_desk().decisions().find(ids["plan-first"])
+    applied = open_curation().decisions().find(ids["plan-first"])
     assert (applied.status, applied.note) == (Status.APPLIED, "as agreed")
-    open_desk().check()
-    assert open_desk().decisions().find("lp-" + ids["plan-first"].removeprefix("LP-")).status is Status.APPLIED
+    open_curation().check()
+    assert open_curation().decisions().find("lp-" + ids["plan-first"].removeprefix("LP-")).status is Status.APPLIED
+
+
+NOTE_LINES = st.lists(
+    st.sampled_from(
+        [
+            "- a list",
+            "---",
+            "# heading",
+            "## LP-009 — theirs",
+            "",
+            "> quoted",
+            "  - inner",
+            "- Notes: x",
+            "- **Status: ACCEPTED**",
+        ]
+    )
+    | WORDS
+).map("\n".join)
+
+
+@given(NOTE_LINES, NOTE_LINES, st.sampled_from(["written", "typed"]))
+def test_a_note_and_a_text_of_any_shape_survive_the_review_file(note: str, body: str, how: str) -> None:
+    """Written by a check, or typed by a person below `Notes:` without quotation marks."""
+    plain = Proposal("LP-001", "n", "d", "b", Severity.LOW, (), "2026-05-01")
+    other = replace(plain, id="LP-000", name="m")
+    if how == "written":
+        noted = replace(plain, note=note, body=body)
+        text = review_file.render([noted, other], "", at="2026-05-01", reflections=0, ratings=0)
+    else:
+        note = "\n".join(line for line in note.split("\n") if not line.startswith("## LP-"))
+        text = review_file.render([plain, other], "", at="2026-05-01", reflections=0, ratings=0)
+        text = text.replace("- Notes: \n", f"- Notes: {note}\n", 1)
+        noted = replace(plain, note=note)
+    found = {each.id: each for each in review_file.read(text, [plain, other])}
+    kept = replace(plain, note=found[plain.id].note or "") if plain.id in found else plain
+    assert _visible(kept.note) == _visible(noted.note)
+    if how == "written" and plain.id in found and any(_visible(body)):
+        assert _visible(found[plain.id].body or plain.body) == _visible(body)
+    assert other.id not in found
+    again = review_file.render([kept, other], text, at="2026-05-01", reflections=0, ratings=0)
+    assert review_file.read(again, [kept, other]) == []
+    assert again == review_file.render([kept, other], again, at="2026-05-01", reflections=0, ratings=0)
+
+
+def _visible(text: str) -> list[str]:
+    return [line.strip() for line in text.strip().split("\n")]
 
 
 VARIANTS = {
@@ -208,16 +267,16 @@ TAKEN = {
 }  # fmt: skip
 
 
-def test_every_variant_is_taken_in_or_explained(open_desk: OpenDesk, curated_home: Path) -> None:
+def test_every_variant_is_taken_in_or_explained(open_curation: OpenCuration, curated_home: Path) -> None:
     silo = curated_home / ".claude/projects/-home-ada-odd/memory"
     (silo / "sub").mkdir(parents=True)
     for name, text in VARIANTS.items():
         (silo / name).write_bytes(text.encode())
     texts = {name: parse(VARIANTS[name].replace("\r\n", "\n").removeprefix("\ufeff"))[1].strip() for name in TAKEN}
 
-    outcome = open_desk().check()
+    outcome = open_curation().check()
     explained = {Path(each.path).name for each in outcome.silos.left if Path(each.path).parent == silo}
-    applied = open_desk().apply()
+    applied = open_curation().apply()
 
     taken = {Path(each.path).name: Path(each.canonical) for each in applied.planned.plan.taken}
     assert TAKEN | {"sub"} | explained == {*VARIANTS, "sub"}
@@ -256,14 +315,16 @@ def test_the_commands_from_check_to_undo(sample_home: Path) -> None:
     assert tree(sample_home / ".claude") == before
 
 
-def test_a_terminal_goes_through_the_proposals(open_desk: OpenDesk, curated_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    open_desk().check()
+def test_a_terminal_goes_through_the_proposals(
+    open_curation: OpenCuration, curated_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_curation().check()
     monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda _self: True, raising=False)
     monkeypatch.setattr("click.edit", lambda text, **_: text.replace("quiet", "very quiet"))
-    monkeypatch.setattr(Desk, "is_stale", lambda _self: False)
+    monkeypatch.setattr(Curation, "is_stale", lambda _self: False)
     result = CliRunner().invoke(cli, ["learn", "review"], input="s\na\nr\ne\nd\n", catch_exceptions=False)
     assert result.exit_code == 0, result.output
-    found = {each.id: each.status for each in open_desk().decisions().proposals}
+    found = {each.id: each.status for each in open_curation().decisions().proposals}
     assert sorted(found.values()) == [Status.ACCEPTED, Status.DEFERRED, Status.REJECTED]
 
 
@@ -276,7 +337,7 @@ def test_a_terminal_goes_through_the_proposals(open_desk: OpenDesk, curated_home
     ],
 )
 def test_a_chat_model_words_what_several_say_and_is_not_trusted(
-    answer: str, expected: str, open_desk: OpenDesk, curated_home: Path, monkeypatch: pytest.MonkeyPatch
+    answer: str, expected: str, open_curation: OpenCuration, curated_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chat = StandIn()
     chat.answer = answer
@@ -284,7 +345,7 @@ def test_a_chat_model_words_what_several_say_and_is_not_trusted(
     monkeypatch.setenv("OLLAMA_URL", chat.url)
     write(curated_home / ".claude/projects/-home-ada-lab/memory/tabs2.md", "tabs", "Makefiles again.", "feedback")
     try:
-        outcome = open_desk().check()
+        outcome = open_curation().check()
     finally:
         chat.server.shutdown()
         chat.server.server_close()
@@ -298,12 +359,12 @@ def test_a_chat_model_words_what_several_say_and_is_not_trusted(
 
 
 def test_what_is_written_into_the_review_while_a_check_reads_is_kept(
-    open_desk: OpenDesk, curated_home: Path, monkeypatch: pytest.MonkeyPatch
+    open_curation: OpenCuration, curated_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    open_desk().check()
-    desk = open_desk()
-    review = desk.review_path
-    real = desk_module.synthesise
+    open_curation().check()
+    curation = open_curation()
+    review = curation.review_path
+    real = curation_module.synthesise
 
     def slow(*given: Any) -> Any:
         found = real(*given)
@@ -312,8 +373,8 @@ def test_what_is_written_into_the_review_while_a_check_reads_is_kept(
         review.write_text(f"{first}Status: REJECTED{rest}".replace("- Notes: ", "- Notes: a word of mine", 1))
         return found
 
-    monkeypatch.setattr(desk_module, "synthesise", slow)
-    desk.check()
-    (rejected,) = [each for each in open_desk().decisions().proposals if each.status is Status.REJECTED]
+    monkeypatch.setattr(curation_module, "synthesise", slow)
+    curation.check()
+    (rejected,) = [each for each in open_curation().decisions().proposals if each.status is Status.REJECTED]
     assert rejected.note == "a word of mine"
     assert review.read_text().count("Status: REJECTED") == 1

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from memory_assets.cli.main import cli
 from memory_assets.learn.noted import Noted, note, read_noted
@@ -73,8 +73,9 @@ def test_what_was_noted_is_stored_or_dropped_and_a_session_is_reminded(transcrip
     end(transcript)
     assert "3 sentences of earlier sessions" in CliRunner().invoke(cli, ["session-start"], input="{}").output
     listed = CliRunner().invoke(cli, ["noted"]).output.splitlines()
-    assert listed[1] == "2. We decided to keep DuckDB. · /srv/atlas"
-    stored = json.loads(CliRunner().invoke(cli, ["noted", "--store", "2", "--json"]).output)
+    first, second, _third = (each.split()[0] for each in listed)
+    assert listed[1] == f"{second}  We decided to keep DuckDB. · /srv/atlas"
+    stored = json.loads(CliRunner().invoke(cli, ["noted", "--store", second, "--json"]).output)
     (memory,) = tenant.memories.get([stored["noted"][0]["stored"]])
     assert (memory.content, memory.kind, memory.project, memory.session) == (
         "We decided to keep DuckDB.",
@@ -82,19 +83,36 @@ def test_what_was_noted_is_stored_or_dropped_and_a_session_is_reminded(transcrip
         "/srv/atlas",
         "s1",
     )
-    assert CliRunner().invoke(cli, ["noted", "--drop", "9"]).exit_code == 1
-    assert CliRunner().invoke(cli, ["noted", "1"]).exit_code == 2
-    assert CliRunner().invoke(cli, ["noted", "--drop"]).output.startswith("Dropped:\n1. From now on")
+    assert CliRunner().invoke(cli, ["noted", "--drop", "0a0b0c0d"]).exit_code == 1
+    assert CliRunner().invoke(cli, ["noted", first]).exit_code == 2
+    assert CliRunner().invoke(cli, ["noted", "--drop"]).output.startswith(f"Dropped:\n{first}  From now on")
     assert CliRunner().invoke(cli, ["noted"]).output == "Nothing is noted.\n"
 
 
 def test_what_was_dropped_or_stored_is_not_noted_again_when_its_session_ends(transcript: Path, settings: Settings) -> None:
     end(transcript, hook_event_name="PreCompact", trigger="auto")
-    CliRunner().invoke(cli, ["noted", "--drop", "1"])
-    CliRunner().invoke(cli, ["noted", "--store", "1"])
+    first, second, _third = (each.id for each in read_noted(settings.tenant_dir()))
+    CliRunner().invoke(cli, ["noted", "--drop", first])
+    CliRunner().invoke(cli, ["noted", "--store", second])
     end(transcript, hook_event_name="SessionEnd", reason="clear")
     assert len(read_noted(settings.tenant_dir())) == 1
     assert "DuckDB" not in (settings.tenant_dir() / "noted.json").read_text()
+
+
+def test_a_repeated_call_stores_and_drops_the_same_sentences_and_no_others(transcript: Path, tenant: Tenant) -> None:
+    end(transcript)
+    first, second, third = (each.id for each in read_noted(tenant.folder))
+
+    def store_and_drop() -> Result:
+        stored = CliRunner().invoke(cli, ["noted", "--store", first])
+        dropped = CliRunner().invoke(cli, ["noted", "--drop", second.upper()])
+        assert (stored.exit_code, dropped.exit_code) == (0, 0)
+        return stored
+
+    store_and_drop()
+    assert store_and_drop().output == f"{first} was stored or dropped before.\n"
+    assert [each.id for each in read_noted(tenant.folder)] == [third]
+    assert len(tenant.memories) == 1
 
 
 def test_sessions_that_end_at_once_all_are_noted(settings: Settings) -> None:
@@ -114,7 +132,7 @@ def test_a_kill_between_storing_and_settling_stores_nothing_twice(
 
     with monkeypatch.context() as patched:
         patched.setattr("memory_assets.operations.noted.settle", killed)
-        CliRunner().invoke(cli, ["noted", "--store", "2"])
+        CliRunner().invoke(cli, ["noted", "--store", read_noted(tenant.folder)[1].id])
     assert len(tenant.memories) == 1
     assert CliRunner().invoke(cli, ["noted", "--store"]).exit_code == 0
     assert len(Tenant(tenant.settings).memories) == 3

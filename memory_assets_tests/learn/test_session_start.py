@@ -6,6 +6,7 @@ import subprocess
 import sys
 import unicodedata
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,11 @@ from memory_assets.cli.hooks import never_in_the_way
 from memory_assets.cli.main import cli
 from memory_assets.language.tokens import count_tokens
 from memory_assets.learn import session_start as module
-from memory_assets.learn.brief import NAME, BriefLine, read_brief
+from memory_assets.learn.brief import FORMAT, NAME, Backlog, Brief, BriefLine, read_brief
 from memory_assets.learn.briefing import renew_brief
 from memory_assets.learn.frame import BULLET, CLOSING, LABEL, OPENING, framed, line
 from memory_assets.learn.proposals import Status
-from memory_assets.learn.waiting import Waiting, count_waiting
-from memory_assets.models import Kind, NewMemory, Source
+from memory_assets.models import Kind, NewMemory, SecretPolicy, Source
 from memory_assets.operations.edit import edit
 from memory_assets.operations.forget import forget, restore
 from memory_assets.operations.store import store
@@ -31,19 +31,19 @@ from memory_assets.places import read_places
 from memory_assets.settings import Settings, load_settings
 from memory_assets.sources.projects import Project
 from memory_assets.tenants import Tenant
-from memory_assets_tests.learn.conftest import OpenDesk, decide
+from memory_assets_tests.ingest.runs import ingest
+from memory_assets_tests.learn.conftest import OpenCuration, decide
 
 
-def told(kind: str, text: str, project: str = "", number: int | None = 1) -> BriefLine:
+def told(kind: str, text: str, project: str = "", number: int = 1, *, curated: bool = False) -> BriefLine:
     framed_line = line(text)
-    return BriefLine(kind, project, framed_line, count_tokens(f"{framed_line}\n"), number)
+    return BriefLine(kind, project, framed_line, count_tokens(f"{framed_line}\n"), number, curated)
 
 
 def write_brief(settings: Settings, *lines: BriefLine) -> None:
     folder = settings.tenant_dir()
     folder.mkdir(parents=True, exist_ok=True)
-    held = {"format": 1, "memories": len(lines), "lines": [{f: getattr(each, f) for f in BriefLine.__slots__} for each in lines]}
-    (folder / NAME).write_text(json.dumps(held), encoding="utf-8")
+    (folder / NAME).write_text(json.dumps({"format": FORMAT, **asdict(Brief(len(lines), lines))}), encoding="utf-8")
 
 
 def hook(source: str = "startup", session: str = "s1", **more: Any) -> str:
@@ -65,7 +65,7 @@ def test_standing_facts_come_first_then_feedback_that_fits_then_the_project(sett
         settings,
         told("note", "Released on Friday.", str(atlas)),
         told("feedback", "Never squash.", "/elsewhere"),
-        told("feedback", "Curated elsewhere.", "/elsewhere", None),
+        told("feedback", "Curated elsewhere.", "/elsewhere", curated=True),
         told("feedback", "Lint before a commit.", str(atlas)),
         told("feedback", "Answer in English."),
         told("user", "Mira is a baker.", "/elsewhere"),
@@ -122,7 +122,7 @@ def test_nothing_to_say_is_silence_and_so_is_failure(settings: Settings, atlas: 
     assert hook(cwd=str(atlas)) == ""
     assert not settings.data_dir.exists()
     settings.tenant_dir().mkdir(parents=True)
-    for broken in ("", "{", "[]", '{"format": 1}', '{"format": 1, "memories": 1, "lines": [{"kind": 3}]}', "\x00"):
+    for broken in ("", "{", "[]", '{"format": 1}', '{"format": 2, "memories": 1, "lines": [{"kind": 3}]}', "\x00"):
         (settings.tenant_dir() / NAME).write_text(broken)
         assert hook(cwd=str(atlas)) == ""
     write_brief(settings, told("user", "Mira is a baker."))
@@ -150,7 +150,7 @@ def test_projects_that_are_silenced_at_once_all_are(settings: Settings) -> None:
     assert json.loads((settings.tenant_dir() / "quiet.json").read_text()) == sorted(each.folder for each in projects)
 
 
-def test_the_nudge_counts_what_waits_in_silos(settings: Settings, write_silo: Any, atlas: Path) -> None:
+def test_the_nudge_counts_what_waits_in_silos(tenant: Tenant, settings: Settings, write_silo: Any, atlas: Path) -> None:
     for number in range(3):
         write_silo(f"note{number}", "A body.", slug="-home-ada-atlas")
     write_silo("other", "A body.", slug="-home-ada-borealis")
@@ -162,11 +162,31 @@ def test_the_nudge_counts_what_waits_in_silos(settings: Settings, write_silo: An
         b"---\r\nname: x\r\nmetadata: \r\n  node_type: memory\r\n  type: feedback\r\n---\r\nBody.\r\n"
     )
     (folder / "link.md").symlink_to(folder / "note0.md")
-    assert count_waiting(settings.claude_projects_dir, settings.tenant_dir()) == Waiting(5, 2)
+    ingest(tenant)
+    renew_brief(tenant)
     assert "5 un-ingested memories across 2 silos" in hook(cwd=str(atlas))
-    assert CliRunner().invoke(cli, ["status", "--line"]).output == "no memories yet, 5 un-ingested memories across 2 silos\n"
+    assert CliRunner().invoke(cli, ["status", "--line"]).output == "7 memories, 5 un-ingested memories across 2 silos\n"
     (folder / "nested.md").unlink()
-    assert hook(cwd=str(atlas)) == ""
+    assert CliRunner().invoke(cli, ["learn", "check"]).exit_code == 0
+    assert "un-ingested" not in hook(cwd=str(atlas))
+
+
+@pytest.mark.parametrize("policy", SecretPolicy)
+def test_a_session_is_told_of_a_curated_entry_what_search_finds_of_it(
+    policy: SecretPolicy, tenant: Tenant, settings: Settings
+) -> None:
+    key = "AK" + "IA" + "QX7T" * 4
+    home = settings.pai_learning_dir / "USER"
+    home.mkdir(parents=True)
+    (home / "user_key.md").write_text(f"---\nname: key\ndescription: Mira deploys with {key}.\n---\n\nAsk her.\n")
+    (home / "user_role.md").write_text("---\nname: role\ndescription: Mira is a baker.\n---\n\nIn Kiel.\n")
+    tenant = Tenant(settings.model_copy(update={"secrets": policy}))
+    ingest(tenant)
+    renew_brief(tenant)
+    brief = (tenant.folder / NAME).read_text()
+    assert "Mira is a baker." in brief
+    assert (key in brief) == (policy is SecretPolicy.ALLOW)
+    assert ("Mira deploys with" in brief) == (policy is not SecretPolicy.REFUSE)
 
 
 LINES = st.lists(
@@ -189,7 +209,7 @@ def test_it_stays_within_its_tokens(lines: list[tuple[str, str, str]], budget: i
 
 def test_the_frame_and_its_nudges_cost_what_is_set_aside_for_them() -> None:
     nudges = [
-        f"{Waiting(99_999, 9_999)}: the user may curate them (/memory:learn, or `memory learn check`).",
+        f"{Backlog({'project': 99_999}, 9_999)}: the user may curate them (/memory:learn, or `memory learn check`).",
         "9,999 sentences of earlier sessions noted but not stored: `memory noted` lists them.",
     ]
     text = framed([*((heading, ["x"]) for heading, _ in module._SECTIONS), ("Waiting", nudges)])
@@ -232,20 +252,22 @@ def test_the_brief_follows_what_is_stored_edited_and_forgotten(tenant: Tenant, s
     (home / "feedback_lint.md").write_text(
         "---\nname: lint\ndescription: Lint before a commit.\ntype: feedback\nsource_cwd: /atlas\n---\n\nWhy: it saves a round.\n"
     )
-    (tenant.folder / NAME).unlink()
+    ingest(tenant)
     renew_brief(tenant)
-    assert [each.partition(" ")[2].partition(" ")[2] for each in (b.text for b in read_brief(tenant.folder).lines)] == [  # pyright: ignore[reportOptionalMemberAccess]
-        "Lint before a commit.",
-        f"(id {sailor.id}) Mira is a sailor.",
-    ]
+    assert texts() == ["Lint before a commit.", "Mira is a sailor."]
     for project, text in (("/atlas", "Atlas is late."), ("/lab", "The lab is done.")):
         store(tenant, NewMemory(text, Source.CLI, Kind.PROJECT, title="status", project=project))
     curated = settings.pai_learning_dir / "PROJECT" / "project_status.md"
     curated.parent.mkdir()
     curated.write_text("---\nname: status\ndescription: about status\nsource_cwd: /atlas\n---\n\nAtlas is early.\n")
+    ingest(tenant)
     renew_brief(tenant)
-    told_now = " ".join(each.text for each in read_brief(tenant.folder).lines)  # pyright: ignore[reportOptionalMemberAccess]
+    told_now = " ".join(texts())
     assert "about status" in told_now and "The lab is done." in told_now and "Atlas is late." not in told_now
+    lint = next(each.id for each in read_brief(tenant.folder).lines if "Lint before" in each.text)  # pyright: ignore[reportOptionalMemberAccess]
+    forget(tenant, lint)
+    assert "Lint before" not in " ".join(texts())
+    renew_brief(tenant)
     before = (tenant.folder / NAME).stat().st_mtime_ns
     renew_brief(tenant)
     assert (tenant.folder / NAME).stat().st_mtime_ns == before
@@ -288,12 +310,20 @@ def test_the_hook_and_the_status_line_import_nothing_heavy(settings: Settings, t
 
 
 def test_what_was_rejected_does_not_wait_until_it_says_something_else(
-    curated_home: Path, open_desk: OpenDesk, settings: Settings
+    curated_home: Path, open_curation: OpenCuration, settings: Settings
 ) -> None:
-    open_desk().check()
-    waiting = count_waiting(settings.claude_projects_dir, settings.tenant_dir())
-    decide(open_desk(), tabs=Status.REJECTED)
-    assert count_waiting(settings.claude_projects_dir, settings.tenant_dir()).memories == waiting.memories - 1
+    open_curation().check()
+    waiting = open_curation().backlog()
+    decide(open_curation(), tabs=Status.REJECTED)
+    assert open_curation().backlog().memories == waiting.memories - 1
     tabs = next(settings.claude_projects_dir.glob("*/memory/tabs.md"))
     tabs.write_text(tabs.read_text() + "And spaces elsewhere.\n")
-    assert count_waiting(settings.claude_projects_dir, settings.tenant_dir()) == waiting
+    open_curation().refresh()
+    assert open_curation().backlog() == waiting
+
+
+def test_a_pipe_in_place_of_the_settings_file_does_not_hang_the_hook(settings: Settings, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "memory.toml")
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "MEMORY_CONFIG": str(tmp_path / "memory.toml")}
+    program = [sys.executable, "-c", "from memory_assets.places import read_places; read_places()"]
+    subprocess.run(program, env=environment, check=True, timeout=25)

@@ -1,6 +1,9 @@
 """The sleep cycles as operations: what their answers say, in both forms."""
 
 import json
+import os
+import subprocess
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -8,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from memory_assets.cli.main import cli
+from memory_assets.errors import MemoryAssetsError
 from memory_assets.ingest.direct import store_memories
 from memory_assets.models import NewMemory, Source, State
 from memory_assets.operations.answers import LocalTime
@@ -50,6 +54,30 @@ def test_a_cleaning_says_what_would_go_asks_where_that_is_much_and_archives_it(a
     assert "memory forget ID --restore" in done.text(LOCAL)
     states = {memory.id: memory.state for memory in aged.memories.get([each.id for each in done.archived])}
     assert set(states.values()) == {State.ARCHIVED}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts a file system")
+def test_a_full_disk_is_told_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=40m", "tmpfs", str(disk)], check=True)
+    try:
+        monkeypatch.setenv("MEMORY_DATA_DIR", str(disk))
+        monkeypatch.setenv("MEMORY_CREATIVE_SIMILARITY", "0")
+        tenant = Tenant(load_settings())
+        texts = (f"The heron fished at pond {number} on a {day}." for number in range(12) for day in ("Monday", "Friday"))
+        store_memories(tenant, [NewMemory(text, Source.CLI) for text in texts])
+        decay(tenant)
+        with (disk / "filler").open("wb", buffering=0) as filler, suppress(OSError):
+            while filler.write(b"0" * 4096):
+                pass
+        for cycle in ("decay", "creative", "cluster"):
+            done = CliRunner().invoke(cli, ["consolidate", cycle])
+            assert done.exception is None or isinstance(done.exception, SystemExit | MemoryAssetsError), cycle
+            assert done.exit_code == 1 or cycle == "decay", done.output
+        assert tenant.memories.count(Filters()) == 24
+    finally:
+        subprocess.run(["umount", "-l", str(disk)], check=True)
 
 
 def test_a_decay_that_only_looks_says_so(aged: Tenant) -> None:

@@ -61,13 +61,13 @@ def test_tags_are_added_and_taken_away_as_the_store_writes_them(tenant: Tenant, 
 def test_a_tag_never_overwrites_what_somebody_changed_meanwhile(
     tenant: Tenant, note: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    update = MemoryStore.update
+    change_together = MemoryStore.change_together
 
-    def late(self: MemoryStore, *given: object) -> int:
+    def late(self: MemoryStore, *given: object) -> bool:
         self.transition([note], {State.ACTIVE}, State.FORGOTTEN)
-        return update(self, *given)  # type: ignore[arg-type]
+        return change_together(self, *given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(MemoryStore, "update", late)
+    monkeypatch.setattr(MemoryStore, "change_together", late)
     with pytest.raises(ConflictError, match="changed this moment"):
         tag(tenant, note, add=["x"])
     assert memory(tenant, note).state is State.FORGOTTEN

@@ -1,15 +1,18 @@
 """`memory scan`: what was stored before secrets were masked, or where they are allowed."""
 
 import json
+import sys
 from datetime import UTC, datetime
 
 import numpy as np
+import pytest
 from click.testing import CliRunner
 
-from memory_assets.cli.scan import command
+from memory_assets.cli.look import scan as command
 from memory_assets.ingest.direct import import_memories, store_memories
 from memory_assets.ingest.scans import known_stamps, record_scan
 from memory_assets.language.embedders.context import embed_in_context
+from memory_assets.learn.briefing import renew_brief
 from memory_assets.models import NewMemory, RelationType, SecretPolicy, Source, State
 from memory_assets.operations.scan import mend, scan
 from memory_assets.sources import claude_silos
@@ -80,3 +83,26 @@ def test_deleted_memories_with_line_breaks_of_unicode_are_looked_through(tenant:
     assert len(scan(tenant).leaks) == 1
     mend(tenant)
     assert json.loads(deleted.read_text(encoding="utf-8"))["content"].startswith("One\u2028two\x85three [secret:")
+
+
+def test_a_secret_in_the_brief_that_sessions_are_told_is_found_and_masked(tenant: Tenant):
+    import_memories(tenant, [NewMemory("Mira bakes bread.", Source.IMPORT)], ignore)
+    renew_brief(tenant)
+    brief = tenant.folder / "brief.json"
+    brief.write_text(brief.read_text().replace("bread", TOKEN))
+    (leak,) = scan(tenant).leaks
+    assert str(brief) in leak.place
+    mend(tenant)
+    assert scan(tenant).leaks == [] and TOKEN not in brief.read_text()
+
+
+def test_a_mend_that_ended_early_goes_through_everything_again(tenant: Tenant, monkeypatch: pytest.MonkeyPatch):
+    import_memories(use(tenant, SecretPolicy.ALLOW), [NewMemory(f"pw: {PASSWORD}", Source.IMPORT)], ignore)
+    names = tenant.folder / "known_names.json"
+    names.write_text(PASSWORD, encoding="utf-8")
+    with monkeypatch.context() as patched, pytest.raises(SystemExit):
+        patched.setattr("memory_assets.operations.scan.purge_derived", lambda _: sys.exit())
+        mend(tenant)
+    mend(tenant)
+    assert not names.exists() or PASSWORD not in names.read_text(encoding="utf-8")
+    assert not list(tenant.folder.glob("*.tmp"))

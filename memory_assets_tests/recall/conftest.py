@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from memory_assets.language.embedders.protocol import Role
+from memory_assets.language.words import topic_words
 from memory_assets.models import Kind, Memory, Source
-from memory_assets.recall.question import topic_words
 from memory_assets.settings import load_settings
 from memory_assets.stores.graph_builds import record_build
 from memory_assets.stores.rows import content_hash, indexed_text

@@ -24,7 +24,7 @@ FOREIGN = ("tax treaty between Peru and Chile", "asdf qwer zxcv", "quantum chrom
 
 @pytest.fixture(scope="module")
 def embedder(tmp_path_factory: pytest.TempPathFactory):
-    return open_embedder("bge-small", cache_dir=tmp_path_factory.mktemp("cache"))
+    return open_embedder("bge-small")
 
 
 @pytest.fixture

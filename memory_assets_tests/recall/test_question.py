@@ -3,7 +3,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from memory_assets.recall.question import topic_words, understand, words
+from memory_assets.language.words import topic_words, words
+from memory_assets.recall.question import understand
 
 NOW = datetime(2026, 6, 17, 12, tzinfo=UTC)
 

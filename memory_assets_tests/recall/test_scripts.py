@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_assets.ingest.backfill import reindex
+from memory_assets.language.words import fold, pieces
 from memory_assets.models import Memory
 from memory_assets.recall.question import understand
 from memory_assets.recall.search import search
@@ -17,7 +18,6 @@ from memory_assets.stores import lance
 from memory_assets.stores.memories import Filters, MemoryStore
 from memory_assets.stores.resident.memories import Allowance
 from memory_assets.stores.rows import PIECES_FACT, SCHEMA, statement
-from memory_assets.stores.writing import folded, pieces
 from memory_assets.tenants import Tenant
 
 SAID = {
@@ -112,4 +112,4 @@ def test_pieces_are_pairs_and_single_chinese_characters_and_words_of_other_scrip
 def test_pieces_are_single_words_to_every_index(text: str) -> None:
     found = pieces(text)
     assert all(piece.isalnum() for piece in found)
-    assert len(found) <= 3 * len(folded(text)) + 1
+    assert len(found) <= 3 * len(fold(text)) + 1

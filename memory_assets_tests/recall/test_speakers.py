@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 import pyarrow as pa
 import pytest
@@ -6,10 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_assets.recall.columns import Codes
+from memory_assets.recall.question import understand
 from memory_assets.recall.search import search
-from memory_assets.recall.speakers import in_first_person
 
 AUTHORS = ("Jun Park", "Inês", "Will", "Bill", "user", "assistant", "김민수", "İpek")
+
+
+def in_first_person(text: str, authors: Codes) -> str:
+    return understand(text, datetime.now(UTC), UTC).in_first_person(authors.called)
 
 
 def _codes(names: Sequence[str]) -> Codes:

@@ -8,7 +8,7 @@ import pytest
 
 from memory_assets.ingest.direct import Stored
 from memory_assets.models import Kind, Memory, Source
-from memory_assets.operations.store import with_splash
+from memory_assets.operations.store import _with_splash as with_splash
 from memory_assets.stores.resident.memories import Allowance
 from memory_assets.stores.search import DiskSearch
 from memory_assets.tenants import Tenant
@@ -31,7 +31,10 @@ def crowd(tenant: Tenant) -> Stored:
     first = Memory(1, "Ana moved.", Kind.NOTE, Source.CLI, "", now, now, content_hash="same")
     vectors = [_at(1.0, 1)] * _EQUAL + [_at(cosine, 1 + place) for place, cosine in enumerate((0.75, 0.8, 0.85, 0.3))]
     memories = [
-        replace(first, id=number, content_hash="same" if number <= _EQUAL else str(number)) for number in range(1, _EQUAL + 5)
+        replace(first, id=number) if number <= _EQUAL else replace(first, id=number, content=text, content_hash=text)
+        for number, text in enumerate(
+            ["Ana moved."] * _EQUAL + ["Ana paints.", "Her flat is loud.", "Boxes arrived.", "Rain."], 1
+        )
     ]
     tenant.memories.put(memories, np.stack(vectors), tenant.embedder.name)
     return Stored(first, vectors[0])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from memory_assets.sources.links import link_targets
+from memory_assets.sources.markdown import link_targets
 
 
 @pytest.mark.parametrize(

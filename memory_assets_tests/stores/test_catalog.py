@@ -1,14 +1,17 @@
 import signal
 import subprocess
 import sys
+import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import duckdb
 import pytest
 
-from memory_assets.errors import StoreBusyError, StoreError
-from memory_assets.stores.catalog import MIGRATIONS, Catalog
+from memory_assets.errors import DamagedError, StoreBusyError, StoreError
+from memory_assets.stores.catalog import Catalog
+from memory_assets.stores.schema import catalog_differences
 
 HOLD = """
 import sys, time, duckdb
@@ -35,8 +38,20 @@ def catalog(tmp_path: Path) -> Catalog:
 
 def test_a_fresh_catalog_has_the_newest_schema(catalog: Catalog) -> None:
     with catalog.read() as connection:
-        assert connection.execute("SELECT version FROM schema_version").fetchall() == [(len(MIGRATIONS),)]
+        assert not catalog_differences(connection)
         assert connection.execute("SELECT count(*) FROM memory_entries").fetchone() == (0,)
+    assert not catalog.waiting_migrations()
+
+
+@pytest.mark.parametrize("version", range(1, 11))
+def test_a_catalog_of_every_earlier_version_can_be_read_and_written(tmp_path: Path, version: int) -> None:
+    catalog = Catalog(str(tmp_path / "catalog.duckdb"), 1)
+    with catalog.write() as connection:
+        connection.execute("DROP TABLE migrations")
+        connection.execute("UPDATE schema_version SET version = ?", [version])
+    for opened in (catalog.read, catalog.write):
+        with opened() as connection:
+            assert connection.execute("SELECT count(*) FROM graph_nodes").fetchone() == (0,)
 
 
 def test_an_older_catalog_is_migrated_by_writing_and_read_without(tmp_path: Path) -> None:
@@ -108,11 +123,116 @@ def test_a_lock_held_too_long_is_reported_with_its_holder(catalog: Catalog) -> N
             holder.kill()
 
 
-def test_a_file_that_is_no_database_is_named_with_its_mend(tmp_path: Path) -> None:
-    path = tmp_path / "catalog.duckdb"
-    path.write_bytes(b"not a database" * 1000)
-    with pytest.raises(StoreError, match=r"catalog\.duckdb cannot be opened.*memory run"), Catalog(str(path), 1).read():
-        pass
+def test_a_read_beside_a_write_in_one_process_waits_for_it(catalog: Catalog) -> None:
+    writing, done = threading.Event(), threading.Event()
+
+    def write() -> None:
+        with catalog.write() as connection:
+            writing.set()
+            connection.execute("INSERT INTO graph_nodes (id, kind, label) VALUES (1, 'memory', 'x')")
+            time.sleep(0.3)
+        done.set()
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    assert writing.wait(10)
+    with catalog.read() as connection:
+        assert connection.execute("SELECT count(*) FROM graph_nodes").fetchone() == (1,)
+    assert done.is_set()
+    thread.join()
+    assert not catalog.damaged_path.exists()
+
+
+def test_who_waits_for_an_answer_waits_a_second_for_a_lock(catalog: Catalog) -> None:
+    with _holder(catalog.path, 30) as holder:
+        try:
+            with pytest.raises(StoreBusyError, match="for 1 s"), catalog.interactive.read():
+                pass
+        finally:
+            holder.kill()
+
+
+def filled(catalog: Catalog) -> bytes:
+    """The bytes of a catalog of several megabytes, written in several transactions."""
+    for start in range(0, 60_000, 20_000):
+        with catalog.write() as connection:
+            connection.execute(
+                "INSERT INTO graph_nodes (id, kind, label) SELECT range, 'memory', md5(range::VARCHAR) FROM range($1, $2)",
+                [start, start + 20_000],
+            )
+    assert not catalog.log_path.exists()
+    return catalog.path.read_bytes()
+
+
+@pytest.mark.parametrize("part", [0.9, 2 / 3, 0.5, 0.1, 0.0])
+def test_a_catalog_cut_short_is_set_aside_by_a_read_and_reads_as_an_empty_one(
+    catalog: Catalog, part: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    whole = filled(catalog)
+    catalog.path.write_bytes(whole[: int(len(whole) * part)])
+    with catalog.read() as connection:
+        assert connection.execute("SELECT count(*), max(label) FROM graph_nodes").fetchone() == (0, None)
+    assert not catalog.exists
+    assert catalog.damaged_path.stat().st_size == int(len(whole) * part)
+    assert "set aside as catalog.duckdb.damaged; run `memory run`" in caplog.text
+    with catalog.write() as connection:
+        assert not catalog_differences(connection)
+
+
+def test_a_catalog_cut_between_two_blocks_is_set_aside_by_whatever_misses_one(catalog: Catalog) -> None:
+    whole = filled(catalog)
+    blocks = (len(whole) - 12_288) // 262_144
+    catalog.path.write_bytes(whole[: 12_288 + (blocks - 2) * 262_144])
+    with suppress(DamagedError):
+        for start in (60_000, 90_000):
+            with catalog.write() as connection:
+                connection.execute(
+                    "INSERT INTO graph_nodes (id, kind, label) SELECT range, 'memory', 'x' FROM range($1, $1 + 30000)", [start]
+                )
+    with catalog.read() as connection:
+        assert connection.execute("SELECT count(*) FROM graph_nodes").fetchone() in {(0,), (120_000,)}
+
+
+def test_a_write_to_a_damaged_catalog_sets_it_aside_and_writes_nothing(catalog: Catalog) -> None:
+    catalog.path.write_bytes(filled(catalog)[:400_000])
+    with pytest.raises(DamagedError, match="set aside"), catalog.write():
+        raise AssertionError
+    assert not catalog.exists
+    with catalog.write() as connection:
+        assert connection.execute("SELECT count(*) FROM graph_nodes").fetchone() == (0,)
+
+
+def test_a_catalog_that_is_found_damaged_while_it_is_read_is_set_aside_in_one_sentence(catalog: Catalog) -> None:
+    whole = bytearray(filled(catalog))
+    for block in range(12_288 + 262_144, len(whole), 262_144):
+        whole[block + 1_000 : block + 200_000] = b"\xff" * 199_000
+    catalog.path.write_bytes(whole)
+    assert catalog.find_damage()
+    try:
+        with catalog.read() as connection:
+            assert connection.execute("SELECT max(label) FROM graph_nodes").fetchone() == (None,)
+    except DamagedError as error:
+        assert "set aside" in str(error)
+    assert not catalog.exists
+    assert catalog.damaged_path.exists()
+
+
+def test_a_catalog_that_has_shrunk_is_whole(catalog: Catalog) -> None:
+    filled(catalog)
+    with catalog.write() as connection:
+        connection.execute("DELETE FROM graph_nodes")
+    with catalog.write() as connection:
+        connection.execute("CHECKPOINT")
+    with catalog.read() as connection:
+        (counted,) = connection.execute("SELECT total_blocks * block_size FROM pragma_database_size()").fetchone() or (0,)
+    assert counted > catalog.path.stat().st_size
+    assert not catalog.damaged_path.exists()
+
+
+def test_a_failing_query_does_not_set_a_whole_catalog_aside(catalog: Catalog) -> None:
+    with pytest.raises(duckdb.IOException), catalog.read() as connection:
+        connection.execute("FROM read_csv('/nonexistent.csv')")
+    assert catalog.exists
 
 
 def test_a_small_change_does_not_rewrite_the_file_and_a_large_one_leaves_no_log(tmp_path: Path):

@@ -4,6 +4,7 @@ import json
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -59,10 +60,23 @@ def test_lost_indices_are_rebuilt_by_the_search_that_misses_them(
     store.transition([store.recent(1, Filters())[0].id], (State.ACTIVE,), State.FORGOTTEN)
 
 
+def test_an_index_that_outgrows_the_cache_is_not_lost(tenant: Tenant, table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memory_assets.stores.tables._INDEX_CACHE_BYTES", 1)
+    session.cache_clear()
+    store = MemoryStore(tenant.memories.uri)
+    with pytest.raises(RuntimeError, match="cache"):
+        cast("Any", store.table).prewarm_index("indexed_text_idx")
+    assert not store.stored.lost_indices()
+    postings = next((table / "_indices").glob("*/part_*_invert.lance"))
+    postings.write_bytes(bytes(postings.stat().st_size))
+    session.cache_clear()
+    assert MemoryStore(tenant.memories.uri).stored.lost_indices() == ["indexed_text_idx"]
+
+
 def test_writing_without_its_indices_names_the_command_that_mends_it(tenant: Tenant, table: Path) -> None:
     lose_indices(table)
     with pytest.raises(StoreError, match="memory doctor --mend"):
-        MemoryStore(tenant.memories.uri).put([memory(31)], QUESTION[None], "test")
+        MemoryStore(tenant.memories.uri).insert([memory(31)], QUESTION[None], "test")
     assert mended()
     MemoryStore(tenant.memories.uri).put([memory(31)], QUESTION[None], "test")
 
@@ -103,9 +117,10 @@ def test_the_doctor_survives_damaged_rows_and_exits_with_1(tenant: Tenant, table
 def test_a_damaged_catalog_is_set_aside_by_the_doctor(tenant: Tenant, table: Path) -> None:
     tenant.catalog.path.write_bytes(b"no database" * 1_000)
     assert any("catalog" in fault for fault in faults(tenant))
+    assert not any(fault.startswith("Looking at") for fault in faults(tenant))
     assert mended()
     assert not tenant.catalog.exists
-    assert len(list(tenant.folder.glob("catalog.duckdb.damaged-*"))) == 1
+    assert tenant.catalog.damaged_path.exists()
 
 
 def test_the_doctor_names_a_key_that_cannot_be_read_and_what_to_do(tenant: Tenant, table: Path) -> None:

@@ -50,6 +50,24 @@ def test_deleting_waits_for_the_commit_that_is_under_way(written: Tenant) -> Non
     assert not written.folder.exists()
 
 
+def test_reading_a_tenant_that_was_deleted_says_so_and_names_no_backup(written: Tenant) -> None:
+    assert len(written.memories)
+    delete_tenant(Tenant(written.settings, "ann"))
+    with pytest.raises(StoreError, match="deleted meanwhile") as told:
+        written.memories.scan(("content",))
+    assert "backup" not in str(told.value)
+
+
+def test_reading_a_tenant_that_is_just_being_made_says_so_and_names_no_backup(written: Tenant) -> None:
+    table = Path(written.memories.uri) / "memories.lance"
+    assert len(written.memories)
+    for name in ("_versions", "data"):
+        (table / name).rename(written.folder / name)
+    with pytest.raises(StoreError, match="another process is making it") as told:
+        written.memories.scan(("content",))
+    assert "backup" not in str(told.value)
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -2,11 +2,12 @@ import os
 import signal
 import subprocess
 import sys
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
 
-from memory_assets.stores.files import replace_file
+from memory_assets.stores.files import replace_file, replacing
 
 
 def test_a_file_is_replaced_as_a_whole_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
@@ -51,3 +52,23 @@ def test_a_kill_between_writing_and_renaming_leaves_the_old_file(tmp_path: Path)
     done = subprocess.run([sys.executable, "-c", code, str(path)], check=False)
     assert done.returncode == -signal.SIGKILL
     assert path.read_text() == "old"
+
+
+def _die_while_replacing(path: Path) -> None:
+    with replacing(path) as file:
+        file.write(b"half")
+        file.flush()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_killed_writer_leaves_no_file_once_another_has_written(tmp_path: Path) -> None:
+    path = tmp_path / "folder" / "kept"
+    path.parent.mkdir()
+    process = get_context("spawn").Process(target=_die_while_replacing, args=(path,))
+    process.start()
+    process.join()
+    assert len(list(path.parent.iterdir())) == 1
+    with replacing(path) as first:
+        first.write(b"one")
+        replace_file(path, "other")
+    assert [each.read_bytes() for each in path.parent.iterdir()] == [b"one"]

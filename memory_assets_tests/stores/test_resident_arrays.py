@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_assets.stores.resident import words
-from memory_assets.stores.resident.vectors import Meanings, Pile, Vectors, directions, fixed_point
+from memory_assets.stores.resident.vectors import GrowingArray, Meanings, Vectors, directions, fixed_point
 from memory_assets.stores.resident.words import Words, best_rows
 from memory_assets.stores.search import UNMEASURED
 from memory_assets_tests.stores.unit_vectors import vectors
@@ -78,7 +78,7 @@ def test_the_nearest_vectors_are_measured_exactly_and_come_in_order(seed: int, l
 @given(sizes=st.lists(st.integers(0, 5), min_size=1), expected=st.integers(0, 30))
 def test_what_is_piled_up_is_whole_however_much_was_expected(sizes: list[int], expected: int) -> None:
     pieces = [np.full((size, 3), number) for number, size in enumerate(sizes)]
-    pile = Pile(expected)
+    pile = GrowingArray(expected)
     for piece in pieces:
         pile.add(piece)
     assert np.array_equal(pile.whole, np.concatenate(pieces))

@@ -1,3 +1,4 @@
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,7 +22,7 @@ def tana(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
 def client(tana: StandIn) -> TanaClient:
     """Asks the stand-in, and does not wait between tries."""
     opened = TanaClient.open(load_settings())
-    opened._wait = lambda _: None
+    opened.service.sleep = lambda _: asyncio.sleep(0)
     return opened
 
 

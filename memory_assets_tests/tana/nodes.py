@@ -1,6 +1,7 @@
 """What a workspace of Tana is made of, and what goes wrong with it."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 WORKSPACE = "ws_main"
 DAY_S = 86_400
@@ -80,6 +81,12 @@ class Traps:
     """Seconds before each answer."""
     statuses: list[int] = field(default_factory=list)
     """Answers given instead of the next ones, in order: 401, 429, 503, ..."""
+    failing_searches: str = ""
+    """A search whose query holds this is answered with 500."""
+    shapes: dict[str, Any] = field(default_factory=dict)
+    """Operation -> what it answers in place of what it should, JSON or bytes."""
+    everywhere: bytes = b""
+    """What every request is answered with, unless empty."""
     retry_after: str = "0"
     lose_answers: int = 0
     """So many of the next writes are done, and their connection is cut instead of answered."""

@@ -19,7 +19,6 @@ class Outline:
         self.by_tag: defaultdict[str, set[str]] = defaultdict(set)
         self.workspaces = {WORKSPACE: "main"}
         self.focused = WORKSPACE
-        self._loose: dict[str, FieldDefinition] = {}
         self._count = 0
         self._lock = threading.RLock()
         self.add_workspace(WORKSPACE, "main")

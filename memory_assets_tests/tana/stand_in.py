@@ -10,13 +10,12 @@ import argparse
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
 
 from memory_assets_tests.tana.contract import RefusedError, checked, route
-from memory_assets_tests.tana.nodes import WORKSPACE, FieldDefinition, Tuple, Value
 from memory_assets_tests.tana.workspace import Workspace
 
 
@@ -31,7 +30,6 @@ class StandIn(Workspace):
         self.violations: list[str] = []
         self.on_write: Callable[[str], None] = lambda _: None
         """Called after each write is done and before it is answered."""
-        self._input_at = 0.0
         self._port = port
         self._server: _Server | None = None
 
@@ -69,9 +67,9 @@ class StandIn(Workspace):
 
     def answer(self, method: str, target: str, authorization: str, body: bytes) -> tuple[int, Any]:
         """Status and JSON of one request."""
+        if self.traps.everywhere:
+            return 200, self.traps.everywhere
         parts = urlsplit(target)
-        if parts.path == "/addToNodeV2":
-            return self._input(authorization, body)
         operation, names, spec = route(method, parts.path)
         with self._lock:
             self.requests.append(f"{method} {target}")
@@ -91,51 +89,7 @@ class StandIn(Workspace):
                 self.writes += 1
         if method == "POST":
             self.on_write(operation)
-        return 200, said
-
-    def _input(self, authorization: str, body: bytes) -> tuple[int, Any]:
-        """The cloud's Input API: a call a second, 100 nodes, 5,000 characters; it only creates."""
-        with self._lock:
-            self.requests.append("POST /addToNodeV2")
-            if authorization != f"Bearer {self.token}":
-                return 401, {"message": "Unauthorized"}
-            now = time.monotonic()
-            if now - self._input_at < 1:
-                return 429, {"message": "Too many requests"}
-            self._input_at = now
-            given = json.loads(body)
-            nodes = given["nodes"]
-            if (
-                len(json.dumps(nodes)) > 5_000
-                or sum(1 for _ in _input_nodes(nodes)) > 100
-                or any("\n" in name for name in _names(nodes))
-            ):
-                self.violations.append("POST /addToNodeV2")
-                return 400, {"message": "Invalid payload"}
-            self.writes += 1
-            made = [self._input_made(node, given.get("targetNodeId", "INBOX")) for node in nodes]
-        return 200, {
-            "children": [
-                {"nodeId": made_id, "name": node["name"], "type": "node"} for made_id, node in zip(made, nodes, strict=True)
-            ]
-        }
-
-    def _input_made(self, said: dict[str, Any], target: str) -> str:
-        kinds = [tag["id"] for tag in said.get("supertags", ())]
-        if kinds == ["SYS_T01"]:
-            return self.add_tag(said["name"])
-        if kinds == ["SYS_T02"]:
-            loose = FieldDefinition(self._id("f"), said["name"], "plain")
-            self._loose[loose.id] = loose
-            return loose.id
-        parent = {"INBOX": f"{WORKSPACE}_CAPTURE_INBOX", "SCHEMA": f"{WORKSPACE}_SCHEMA"}.get(target, target)
-        node = self.add_node(said["name"], *kinds, parent=parent)
-        for child in said.get("children", ()):
-            definition = self._loose[child["attributeId"]]
-            if definition not in self.tags[kinds[0]].fields:
-                self.tags[kinds[0]].fields.append(definition)
-            node.tuples.append(Tuple(definition.id, [Value(text=value["name"]) for value in child["children"]]))
-        return node.id
+        return 200, self.traps.shapes.get(operation, said)
 
     def _call(self, operation: str, names: dict[str, str], given: dict[str, Any]) -> Any:
         node = names.get("nodeId", "")
@@ -225,7 +179,7 @@ class _Handler(BaseHTTPRequestHandler):
             traps.lose_answers -= 1
             self.close_connection = True
             return
-        content = json.dumps(said).encode()
+        content = said if isinstance(said, bytes) else json.dumps(said).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(content)))
@@ -236,16 +190,6 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
         """Keep still."""
-
-
-def _input_nodes(nodes: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    for node in nodes:
-        yield node
-        yield from _input_nodes(node.get("children", []))
-
-
-def _names(nodes: list[dict[str, Any]]) -> Iterator[str]:
-    return (node.get("name", "") for node in _input_nodes(nodes))
 
 
 def main() -> None:

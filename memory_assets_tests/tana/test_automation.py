@@ -11,7 +11,6 @@ from memory_assets.defs.resources import MemoryResource
 from memory_assets.defs.sensors import tana_sensor
 from memory_assets.mcp.protocol import Server
 from memory_assets.mcp.tools import Session
-from memory_assets.operations.store import store
 from memory_assets.settings import load_settings
 from memory_assets.tana.sync import sync
 from memory_assets.tenants import Tenant, create_tenant
@@ -83,11 +82,11 @@ def test_what_is_alive_in_tana_does_not_fade_here(tana: StandIn, tenant: Tenant,
     later = datetime.now(UTC) + timedelta(days=60)
     from memory_assets.graph.sleep import decay_cycle
     from memory_assets.tana.freshness import store_activity
-    from memory_assets.tana.ledger import Known, Ledger
+    from memory_assets.tana.ledger import Ledger, LinkedNode
 
     ledger = Ledger(tenant.folder)
     nodes, links = ledger.activity()
-    ledger.note_activity([Known(node.id, node.name, node.kind, later) for node in nodes.values()], links, later)
+    ledger.note_activity([LinkedNode(node.id, node.name, node.kind, later) for node in nodes.values()], links, later)
     assert store_activity(tenant) == 1
     decay_cycle(tenant, later)
     with tenant.catalog.read() as connection:
@@ -101,7 +100,7 @@ def test_what_is_alive_in_tana_does_not_fade_here(tana: StandIn, tenant: Tenant,
 def test_the_tools_answer_with_what_the_commands_print(tana: StandIn, tenant: Tenant) -> None:
     tana.add_node("Atlas", tana.add_tag("project"))
     write_seed(load_settings().pai_seed, [learning("pat_0001", "Atlas migrations run at night")])
-    server = Server(Session(tenant, None, store))
+    server = Server(Session(tenant, None))
 
     def call(tool: str, **arguments: object) -> dict:
         message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
@@ -124,7 +123,7 @@ def test_the_tools_answer_with_what_the_commands_print(tana: StandIn, tenant: Te
 
 def test_the_tools_are_offered_only_where_they_can_do_something(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
     def offered() -> set[str]:
-        server = Server(Session(Tenant(load_settings()), None, store))
+        server = Server(Session(Tenant(load_settings()), None))
         answer = server.answer({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
         assert answer
         return {tool["name"] for tool in answer["result"]["tools"]}

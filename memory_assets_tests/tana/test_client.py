@@ -1,20 +1,23 @@
+import json
 import logging
-from pathlib import Path
+from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memory_assets.settings import load_settings
 from memory_assets.tana.client import TanaClient, token_of
 from memory_assets.tana.errors import (
     TanaAwayError,
+    TanaError,
     TanaFaultError,
     TanaNotFoundError,
     TanaTokenError,
     TanaUncertainError,
 )
-from memory_assets.tana.markdown import FieldValue, read_node, read_schema
+from memory_assets.tana.formats import FieldValue, read_node, read_schema
 from memory_assets_tests.tana.nodes import WORKSPACE
 from memory_assets_tests.tana.stand_in import StandIn
 
@@ -28,23 +31,20 @@ def test_every_call_fulfils_the_contract(tana: StandIn, client: TanaClient) -> N
     kind = client.add_field(tag, "Type", "options", options=("pattern", "insight"))
     people = client.add_field(tag, "Related People", "instance", source_tag=person, multiple=True)
     count = client.add_field(tag, "Confidence", "number")
-    schema = read_schema(client.tag_schema(tag))
-    assert [(field.type, field.source_tag) for field in schema.values()] == [
-        ("options", ""),
-        ("instance", person),
-        ("number", ""),
-    ]
+    shown = client.tag_schema(tag)
+    schema = read_schema(shown)
+    assert [field.type for field in schema.values()] == ["options", "instance", "number"] and person in shown
     made = client.import_paste(f"{WORKSPACE}_STASH", f"- A learning #[[^{tag}]]\n  - {count}:: 7\n  - {people}:: [[^{ada.id}]]")
     (node,) = made
     client.set_option(node, kind, schema["Type"].options["insight"])
     client.set_option(node, people, ada.id, "append")
     client.set_content(node, count, "9")
     client.update(node, "Another name")
-    read = read_node(client.read(node).markdown)
+    read = client.read(node)
     assert (read.name, read.id, read.tags) == ("Another name", node, " #pai_learning")
     assert read.texts("Confidence") == ["9"] and read.refs("Related People") == [ada.id, ada.id]
     client.set_content(node, count, None)
-    assert read_node(client.read(node).markdown).texts("Confidence") == []
+    assert client.read(node).texts("Confidence") == []
     query = {"and": [{"hasType": tag}, {"or": [{"textContains": "another"}, {"field": {"fieldId": kind, "stringValue": "x"}}]}]}
     assert [found.id for found in client.search(query, WORKSPACE)] == [node]
     assert [found.id for found in client.search({"edited": {"last": 1}, "hasType": person}, WORKSPACE)] == [ada.id]
@@ -75,9 +75,73 @@ def test_a_poisoned_page_is_read_without_the_node_it_fails_on(tana: StandIn, cli
         client.read(nodes[1])
 
 
+def test_a_node_that_tana_always_fails_on_is_given_up(tana: StandIn, client: TanaClient) -> None:
+    for number in range(30):
+        tana.add_node(f"n{number}")
+    tana.traps.statuses = [500] * 10_000
+    with pytest.raises(TanaFaultError):
+        list(client.all_children(f"{WORKSPACE}_STASH"))
+    assert len(tana.requests) < 50
+
+
+def test_a_list_of_children_that_never_ends_is_read_once(tana: StandIn, client: TanaClient) -> None:
+    node = {"id": "n1", "name": "n1", "tags": [], "docType": "node", "created": None, "inTrash": False}
+    for children in ([], [node]):
+        tana.traps.shapes = {"nodes.getChildren": {"children": children, "hasMore": True}}
+        assert [child.id for child in client.all_children(f"{WORKSPACE}_STASH")] == [child["id"] for child in children]
+    assert len(tana.requests) <= 3
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["id", "name", "tags", "docType", "children", "hasMore", "markdown", "tagId", "fieldId", "createdNodes"]
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=8,
+)
+_CALLS: list[Callable[[TanaClient], object]] = [
+    TanaClient.health,
+    TanaClient.workspaces,
+    lambda client: client.search({"textContains": "x"}, WORKSPACE),
+    lambda client: client.read("n"),
+    lambda client: list(client.all_children("n")),
+    lambda client: client.tags(WORKSPACE),
+    lambda client: client.tag_schema("n"),
+    lambda client: client.create_tag(WORKSPACE, "x"),
+    lambda client: client.add_field("n", "x", "plain"),
+    lambda client: client.import_paste("n", "- x"),
+    lambda client: client.update("n", "x"),
+    lambda client: client.trash("n"),
+]
+_DEEP = [b"[" * 200_000, b'{"children":' * 100_000, b'{"a":' * 100_000 + b"1" + b"}" * 100_000]
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    call=st.sampled_from(_CALLS), said=_JSON.map(lambda value: json.dumps(value).encode()) | st.sampled_from(_DEEP) | st.binary()
+)
+def test_an_answer_of_another_shape_is_an_error_of_tana(
+    tana: StandIn, client: TanaClient, call: Callable[[TanaClient], object], said: bytes
+) -> None:
+    tana.traps.everywhere = said
+    with suppress(TanaError):
+        call(client)
+
+
 def test_an_overloaded_tana_is_asked_again_and_a_lost_answer_to_a_creation_is_not(tana: StandIn, client: TanaClient) -> None:
     waits: list[float] = []
-    client._wait = waits.append
+
+    async def wait(seconds: float) -> None:
+        waits.append(seconds)
+
+    client.service.sleep = wait
     tana.traps.retry_after = "2"
     tana.traps.statuses = [429, 503]
     assert client.workspaces()
@@ -102,7 +166,7 @@ def test_an_overloaded_tana_is_asked_again_and_a_lost_answer_to_a_creation_is_no
 def test_tana_stopped_is_away_at_once_and_answers_again_after_its_start(tana: StandIn, client: TanaClient) -> None:
     assert client.workspaces()
     tana.stop()
-    client._wait = lambda _: pytest.fail("waited for what is not running")
+    client.service.sleep = lambda _: pytest.fail("waited for what is not running")
     with pytest.raises(TanaAwayError, match="start Tana Desktop"):
         client.workspaces()
     tana.start()
@@ -115,7 +179,7 @@ def test_the_token_is_shown_nowhere(tana: StandIn, monkeypatch: pytest.MonkeyPat
     client = TanaClient.open(load_settings())
     with pytest.raises(TanaTokenError) as caught:
         client.workspaces()
-    assert "SeCrEt" not in f"{client!r} {vars(client)!r} {vars(client._service)!r} {caught.value!r} {caplog.text}"
+    assert "SeCrEt" not in f"{client!r} {vars(client)!r} {vars(client.service)!r} {caught.value!r} {caplog.text}"
     monkeypatch.setenv("MEMORY_TANA_TOKEN", "SeCrEt\nä")
     with pytest.raises(TanaTokenError, match="cannot be one") as caught:
         TanaClient.open(load_settings())
@@ -128,22 +192,6 @@ def test_the_token_is_shown_nowhere(tana: StandIn, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("keyring.get_password", lambda *_: None)
     with pytest.raises(TanaTokenError, match="keyring set memory_assets tana"):
         TanaClient.open(load_settings())
-
-
-def test_recorded_answers_are_given_again_without_tana(tana: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tana.add_node("Atlas", tana.add_tag("project"))
-    record = tmp_path / "tana.jsonl"
-    monkeypatch.setenv("MEMORY_TANA_RECORD", str(record))
-    client = TanaClient.open(load_settings())
-    live = (client.workspaces(), client.search({"textContains": "Atlas"}, WORKSPACE))
-    assert tana.token not in record.read_text() and record.stat().st_mode & 0o077 == 0
-    tana.stop()
-    monkeypatch.setenv("MEMORY_TANA_REPLAY", str(record))
-    monkeypatch.delenv("MEMORY_TANA_TOKEN")
-    again = TanaClient.open(load_settings())
-    assert (again.workspaces(), again.search({"textContains": "Atlas"}, WORKSPACE)) == live
-    with pytest.raises(TanaNotFoundError, match="not recorded"):
-        again.tags(WORKSPACE)
 
 
 def test_the_contract_refuses_what_tana_refuses(tana: StandIn) -> None:
@@ -173,7 +221,7 @@ def test_a_node_with_lists_boxes_and_references_is_read() -> None:
         "  - a child\n    over two lines <!-- node-id: n2 -->\n"
         "    - **Empty**:\n"
     )
-    assert (read.name, read.id, read.done, read.references) == ("Ship Atlas", "n1", True, ["p1"])
+    assert (read.name, read.id, read.references) == ("Ship Atlas", "n1", ["p1"])
     assert read.fields == {"Owner": [FieldValue("Ada", "a1")], "Notes": [FieldValue("first"), FieldValue("Open", "o1")]}
     (child,) = read.children
     assert (child.name, child.id, child.fields) == ("a child\nover two lines", "n2", {"Empty": []})

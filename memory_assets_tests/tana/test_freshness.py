@@ -117,9 +117,16 @@ def test_a_session_begins_with_the_active_projects_and_asks_nothing_of_tana(tana
     tana.traps.latency = 60
     text = run("session-start").stdout
     assert len(tana.requests) == asked
-    assert text.index("Atlas migrations") < text.index("Grace Hopper answers") and "1 proposal wait" in text
+    assert text.index("Atlas migrations") < text.index("Grace Hopper answers") and "a decision: 1 proposal." in text
     load_settings().pai_seed.unlink()
     assert run("session-start").stdout == "\n"
+
+
+def test_a_session_is_told_no_key_that_stands_in_the_seed(tana: StandIn, tmp_path: Path) -> None:
+    key = "AK" + "IA" + "QX7T" * 4
+    write_seed(load_settings().pai_seed, [learning("pat_key", f"Staging runs with {key}", datetime.now(UTC).isoformat())])
+    told = run("session-start").stdout
+    assert "Staging runs with" in told and key not in told
 
 
 def test_relationships_name_the_person_that_a_learning_means(tana: StandIn, atlas: Node, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from memory_assets.http import Service
 from memory_assets.settings import Settings
 from memory_assets.tana.client import TanaClient
 from memory_assets.tana.ledger import Ledger
-from memory_assets.tana.mapping import Mapping
+from memory_assets.tana.state import Mapping
 from memory_assets.tana.sync import sync
 from memory_assets.tenants import Tenant
 from memory_assets_tests.tana.seeds import HOSTILE, SLOW_REVIEW, TEST_FIRST, counts, learning, mapping, write_seed

@@ -1,13 +1,12 @@
-"""The ledger of syncs, and recordings of Tana: what they hold, and what they hold no longer."""
+"""The ledger of syncs: what it holds, and what it holds no longer."""
 
-import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
-import httpx
 import pytest
 
 from memory_assets.tana.ledger import Ledger, Sent
-from memory_assets.tana.recording import Replay
 
 TEXT = "Nobody may know that the spare key lies below the third stone."
 
@@ -23,15 +22,13 @@ def test_no_byte_stays_of_what_was_sent_of_an_entry_that_is_gone(tmp_path: Path,
     assert not [path for path in ledger.folder.iterdir() if TEXT.encode() in path.read_bytes()]
 
 
-async def answered(path: Path) -> httpx.Response:
-    async with httpx.AsyncClient(transport=Replay(path)) as client:
-        return await client.get("http://tana/health")
-
-
-def test_a_recorded_answer_may_hold_any_line_break(tmp_path: Path) -> None:
-    import asyncio
-
-    file = tmp_path / "tana.jsonl"
-    line = {"method": "GET", "path": "/health", "sent": "", "status": 200, "answer": "one\u2028two\x85three"}
-    file.write_text(json.dumps(line, ensure_ascii=False) + "\n", encoding="utf-8")
-    assert asyncio.run(answered(file)).text == "one\u2028two\x85three"
+@pytest.mark.parametrize("made", ["", "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL)"])
+def test_a_ledger_whose_making_was_killed_is_made_whole(tmp_path: Path, made: str) -> None:
+    ledger = Ledger(tmp_path)
+    ledger.folder.mkdir()
+    with closing(sqlite3.connect(ledger.path)) as cut_short:
+        cut_short.executescript(made)
+    ledger.path.touch()
+    assert (ledger.sent(), ledger.queued()) == ({}, {})
+    ledger.record("pat_0001", Sent("n1", "pai_learning", "d1"))
+    assert Ledger(tmp_path).sent()["pat_0001"].node == "n1"

@@ -12,12 +12,12 @@ from memory_assets.mcp.protocol import Server
 from memory_assets.mcp.tools import DAILY, PAI, Session
 from memory_assets.operations.graph import draw_learnings
 from memory_assets.operations.pai import pai_people, pai_sync, schema_init
-from memory_assets.operations.pai_context import pai_context, pai_freshness, pai_session_start, read_tana_activity
-from memory_assets.operations.store import store
+from memory_assets.operations.pai_context import pai_context, pai_freshness, pai_session_start
 from memory_assets.operations.tana import read_tana
 from memory_assets.settings import load_settings
 from memory_assets.stores.keys import KeyStore
-from memory_assets.tana.report import Wishes
+from memory_assets.tana.activity import read_tana_activity
+from memory_assets.tana.report import SyncOptions
 from memory_assets.tenants import Tenant, create_tenant
 from memory_assets_tests.tana.seeds import learning, write_seed
 from memory_assets_tests.tana.stand_in import StandIn
@@ -41,7 +41,7 @@ def other(tana: StandIn) -> Tenant:
         schema_init,
         read_tana,
         read_tana_activity,
-        lambda tenant: pai_sync(tenant, Wishes()),
+        lambda tenant: pai_sync(tenant, SyncOptions()),
         lambda tenant: draw_learnings(tenant, tenant.folder / "graph.html"),
     ],
 )
@@ -57,7 +57,7 @@ def test_another_tenant_is_not_offered_the_tools(other: Tenant, all_tools: bool)
     mine = Tenant(other.settings)
     names = {tool.name for tool in PAI}
     for tenant, offered in ((mine, names), (other, set())):
-        server = Server(Session(tenant, None, store), all_tools=all_tools)
+        server = Server(Session(tenant, None), all_tools=all_tools)
         listed = server.answer({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
         assert listed and {tool["name"] for tool in listed["result"]["tools"]} & names == offered
 
@@ -65,11 +65,11 @@ def test_another_tenant_is_not_offered_the_tools(other: Tenant, all_tools: bool)
 def test_a_configuration_that_cannot_be_used_takes_no_other_tool_away(tana: StandIn) -> None:
     mine = Tenant(load_settings())
     write_seed(mine.settings.pai_seed, [learning("pat_0001", "Atlas migrations run at night")], tanaIntegration="on")
-    server = Server(Session(mine, None, store))
+    server = Server(Session(mine, None))
     listed = server.answer({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
     assert listed and [tool["name"] for tool in listed["result"]["tools"]] == [tool.name for tool in DAILY]
     write_seed(mine.settings.pai_seed, [learning("pat_0001", "Atlas")], tanaIntegration={"enabled": True})
-    listed = Server(Session(mine, None, store)).answer({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
+    listed = Server(Session(mine, None)).answer({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
     assert listed and len(listed["result"]["tools"]) == len(DAILY) + len(PAI)
 
 
@@ -94,5 +94,5 @@ def test_a_file_of_the_machine_is_named_by_who_sits_at_it_alone(tana: StandIn, o
         assert "MEMORY_PAI_SEED" in answered["result"]["content"][0]["text"]
         assert not tana.requests
     else:
-        answered = Server(Session(mine, None, store), all_tools=True).answer(call)
+        answered = Server(Session(mine, None), all_tools=True).answer(call)
         assert answered and '"pat_0001"' in answered["result"]["content"][0]["text"]

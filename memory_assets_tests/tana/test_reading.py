@@ -3,8 +3,9 @@
 import dagster as dg
 import pytest
 
+from memory_assets.stores.tombstones import Tombstones
 from memory_assets.tana.client import TanaClient
-from memory_assets.tana.markdown import read_node
+from memory_assets.tana.formats import read_node
 from memory_assets.tana.reading import Reading, read_workspace
 from memory_assets.tenants import Tenant
 from memory_assets_tests.tana.nodes import Tuple, Value
@@ -26,7 +27,7 @@ def read(tenant: Tenant, client: TanaClient):
     workspace = client.workspaces()[0]
 
     def once(most: int = 3_000) -> Reading:
-        return read_workspace(tenant.catalog, client, workspace, most=most)
+        return read_workspace(tenant.catalog, client, workspace, erased=Tombstones(tenant.folder), most=most)
 
     return once
 

@@ -8,11 +8,11 @@ import pytest
 from click.testing import CliRunner
 
 from memory_assets.cli.main import cli
-from memory_assets.settings import Settings
+from memory_assets.settings import Settings, load_settings
 from memory_assets.tana.errors import TanaError
 from memory_assets.tana.ledger import Ledger
-from memory_assets.tana.mapping import Mapping
-from memory_assets.tana.report import Report, Wishes
+from memory_assets.tana.report import Report, SyncOptions
+from memory_assets.tana.state import Mapping
 from memory_assets.tana.sync import sync
 from memory_assets.tenants import Tenant
 from memory_assets_tests.tana.nodes import WORKSPACE
@@ -113,7 +113,7 @@ def test_what_left_seed_json_is_trashed_and_much_at_once_only_when_said(workspac
     said = CliRunner().invoke(cli, ["pai", "sync"])
     assert said.exit_code == 1 and "add --yes" in said.output
     write_seed(seed, all_of_them[:9])
-    sync(tenant, Wishes(take_out=True))
+    sync(tenant, SyncOptions(take_out=True))
     assert counts(workspace) == (9, 0) and len(Mapping.load(tenant.settings.pai_mapping).nodes) == 9
 
 
@@ -142,7 +142,7 @@ def test_an_accepted_proposal_becomes_a_learning_of_its_own(workspace: StandIn, 
     write_seed(seed, [TEST_FIRST], [], [], [SLOW_REVIEW])
     sync(tenant)
     write_seed(seed, [TEST_FIRST], [learning("prop_077", SLOW_REVIEW["content"])])
-    assert actions(sync(tenant, Wishes(only="prop_077"))) == {"prop_077": "created"}
+    assert actions(sync(tenant, SyncOptions(only="prop_077"))) == {"prop_077": "created"}
     assert counts(workspace) == (2, 0)
     (node,) = workspace.by_seed_id("pai_learning", "prop_077")
     assert workspace.value(node, "Type") == ["insight"] and mapping(tenant.settings)["prop_077"] == node.id
@@ -164,6 +164,83 @@ def test_while_tana_is_away_changes_wait_and_go_when_it_is_back(workspace: Stand
     workspace.start()
     assert sorted(actions(sync(tenant)).values()) == ["created", "updated"]
     assert Ledger(tenant.folder).queued() == {} and counts(workspace) == (2, 0)
+
+
+def test_links_that_a_passing_fault_cost_are_made_up_for_at_the_next_sync(workspace: StandIn, tenant: Tenant, seed: Path) -> None:
+    write_seed(seed, [learning("pat_0001", "Grace Hopper and Ada Lovelace pair on Fridays")])
+    workspace.traps.failing_searches = "grace"
+    said = CliRunner().invoke(cli, ["pai", "sync"])
+    node = workspace.nodes[mapping(tenant.settings)["pat_0001"]]
+    assert workspace.value(node, "Related People") == ["Ada Lovelace"]
+    assert "links may be missing" in said.stderr and Ledger(tenant.folder).queued() == {}
+    workspace.traps.failing_searches = ""
+    said = CliRunner().invoke(cli, ["pai", "sync"])
+    assert workspace.value(node, "Related People") == ["Ada Lovelace", "Grace Hopper"]
+    assert 'are made now: "Grace Hopper and Ada' in said.stderr
+    writes = workspace.writes
+    assert set(actions(sync(tenant)).values()) == {"skipped"} and workspace.writes == writes
+
+
+def test_a_fault_of_tana_takes_no_link_away(workspace: StandIn, tenant: Tenant, seed: Path) -> None:
+    write_seed(seed, [learning("pat_0001", "Grace Hopper and Ada Lovelace pair on Fridays")])
+    sync(tenant)
+    workspace.traps.failing_searches = "grace"
+    write_seed(seed, [learning("pat_0001", "Grace Hopper and Ada Lovelace pair on Mondays")])
+    assert sync(tenant).unlinked == ["pat_0001"]
+    node = workspace.nodes[mapping(tenant.settings)["pat_0001"]]
+    assert sorted(workspace.value(node, "Related People")) == ["Ada Lovelace", "Grace Hopper"]
+
+
+@pytest.mark.parametrize("edits", ["restore", "leave"])
+def test_a_mirrored_field_that_was_changed_in_tana_is_told_and_restored(
+    workspace: StandIn, tenant: Tenant, seed: Path, monkeypatch: pytest.MonkeyPatch, edits: str
+) -> None:
+    monkeypatch.setenv("MEMORY_TANA_EDITS", edits)
+    write_seed(seed, [TEST_FIRST, HOSTILE], [], [], [SLOW_REVIEW])
+    sync(tenant)
+    node = workspace.nodes[mapping(tenant.settings)["pat_0001"]]
+    source = next(definition.id for definition in workspace.tags[node.tags[0]].fields if definition.name == "Source")
+    workspace.set_content(node.id, source, "somebody else", "replace")
+    workspace.update(node.id, "Another name", None)
+    said = CliRunner().invoke(cli, ["pai", "sync"])
+    told = "restored" if edits == "restore" else "left so"
+    assert "Changed in Tana" in said.stderr and told in said.stderr and "(name, Source)" in said.stderr
+    restored = (["session-0141"], TEST_FIRST["content"])
+    left = (["somebody else"], "Another name")
+    assert (workspace.value(node, "Source"), node.name) == (restored if edits == "restore" else left)
+    writes = workspace.writes
+    again = CliRunner().invoke(cli, ["pai", "sync"])
+    assert workspace.writes == writes and ("Changed in Tana" in again.stderr) == (edits == "leave")
+
+
+def test_a_lost_mapping_makes_no_duplicate_while_the_index_lags(workspace: StandIn, tenant: Tenant, seed: Path) -> None:
+    write_seed(seed, [TEST_FIRST, HOSTILE], [], [], [SLOW_REVIEW])
+    sync(tenant)
+    nodes = mapping(tenant.settings)
+    tenant.settings.pai_mapping.unlink()
+    assert set(actions(sync(tenant)).values()) == {"skipped"}
+    assert mapping(tenant.settings) == nodes and counts(workspace) == (2, 1)
+
+
+def test_a_sync_names_what_it_made_by_what_it_says(workspace: StandIn, seed: Path) -> None:
+    write_seed(seed, [TEST_FIRST])
+    said = CliRunner().invoke(cli, ["pai", "sync"]).stdout
+    assert 'created   "Ada Lovelace writes the failing test before the fix" -> Ada Lovelace' in said and "pat_0001" not in said
+    workspace.stop()
+    assert (
+        CliRunner().invoke(cli, ["pai", "sync"]).stdout.startswith("Not synced: Tana is away, and none of 1 entry waits for it.")
+    )
+
+
+def test_a_wrong_workspace_is_named_with_where_it_stands(
+    workspace: StandIn, tenant: Tenant, seed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_seed(seed, [TEST_FIRST], tanaIntegration={"enabled": True, "workspace": "nowhere"})
+    with pytest.raises(TanaError, match=rf"correct `tanaIntegration.workspace` in {seed}"):
+        sync(tenant)
+    monkeypatch.setenv("MEMORY_TANA_WORKSPACE", "elsewhere")
+    with pytest.raises(TanaError, match=r"'elsewhere'.*correct MEMORY_TANA_WORKSPACE \(the environment\)"):
+        sync(Tenant(load_settings()))
 
 
 def test_ids_that_tana_paste_would_not_take_are_kept_whole(workspace: StandIn, tenant: Tenant, seed: Path) -> None:
@@ -225,7 +302,7 @@ def test_what_a_user_trashed_stays_so_until_its_entry_changes(workspace: StandIn
     sync(tenant)
     assert counts(workspace) == (2, 0)
     workspace.trash(mapping(tenant.settings)["pat_0002"])
-    sync(tenant, Wishes(force=True))
+    sync(tenant, SyncOptions(force=True))
     assert counts(workspace) == (2, 0)
 
 
@@ -236,7 +313,7 @@ def test_a_reset_workspace_is_noticed_and_filled_again_only_when_said(workspace:
     nodes = len(workspace.nodes)
     said = CliRunner().invoke(cli, ["pai", "sync"])
     assert "3 mappings are stale" in said.stderr and "--resync" in said.stderr and len(workspace.nodes) == nodes
-    sync(tenant, Wishes(resync=True))
+    sync(tenant, SyncOptions(resync=True))
     assert counts(workspace) == (2, 1)
     workspace.add_workspace("ws_other", "other")
     moved = Tenant(tenant.settings.model_copy(update={"tana_workspace": "other"}))
@@ -304,6 +381,6 @@ def test_a_password_in_a_learning_stays_here(workspace: StandIn, tenant: Tenant,
 
 def test_a_dry_run_changes_nothing_anywhere(workspace: StandIn, tenant: Tenant, seed: Path) -> None:
     write_seed(seed, [TEST_FIRST, HOSTILE], [], [], [SLOW_REVIEW])
-    report = sync(tenant, Wishes(dry_run=True))
+    report = sync(tenant, SyncOptions(dry_run=True))
     assert set(actions(report).values()) == {"create"} and workspace.writes == 0
     assert not tenant.folder.exists() and not tenant.settings.pai_mapping.parent.exists()

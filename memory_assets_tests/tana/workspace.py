@@ -32,6 +32,8 @@ class Workspace(Outline):
         return [{"id": key, "name": name, "homeNodeId": f"{key}_HOME"} for key, name in self.workspaces.items()]
 
     def search(self, query: dict[str, Any], workspaces: list[str] | None, limit: float) -> list[dict[str, Any]]:
+        if self.traps.failing_searches and self.traps.failing_searches in str(query).casefold():
+            raise RefusedError(500, "Internal server error")
         now = self.clock()
         within = set(workspaces or [self.focused])
         found: list[Node] = []

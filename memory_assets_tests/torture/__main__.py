@@ -1,46 +1,75 @@
-"""`python -m memory_assets_tests.torture [--rounds N] [--seconds S] [CAMPAIGN...]`: run the campaigns, print one table."""
+"""`python -m memory_assets_tests.torture [CAMPAIGN...] [--seconds N] [--seed S]`: run campaigns, print one table."""
 
 import argparse
+import os
 import sys
 import tempfile
+import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from memory_assets_tests.torture import damage, full_disk, hostile, kills, load
+from memory_assets_tests.torture import commands, daemon, damage, full_disk, history, hostile, mutants, service
+from memory_assets_tests.torture.world import Report
+from memory_assets_tests.torture.zygote import Zygote
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from memory_assets_tests.torture.world import Report
+Campaign = Callable[..., Report]
+CAMPAIGNS: dict[str, tuple[float, Campaign]] = {
+    "damage": (0.0, lambda zygote, folder, *_, **only: damage.campaign(zygote, folder, **only)),
+    "disk": (0.0, lambda zygote, folder, *_: full_disk.campaign(zygote, folder)),
+    "daemon": (0.0, lambda zygote, folder, _, seed: daemon.campaign(zygote, folder, seed)),
+    "hostile": (0.0, lambda zygote, folder, *_, **only: hostile.campaign(zygote, folder, **only)),
+    "service": (0.05, service.campaign),
+    "large": (0.1, lambda zygote, folder, seconds, seed: history.campaign(zygote, folder, seconds, seed, 20_000)),
+    "commands": (0.3, commands.campaign),
+    "history": (0.55, history.campaign),
+}
+"""Name -> its share of the time that is left by those that go on to their ends, which have 0, and what it does."""
 
 
 def main() -> int:
     """Run what was asked for; 1 if anything did not survive."""
     parser = argparse.ArgumentParser(prog="torture")
-    parser.add_argument("campaigns", nargs="*", metavar="CAMPAIGN", help="kills, damage, disk, hostile, load; default: all")
-    parser.add_argument("--rounds", type=int, default=10, help="kills of each command")
-    parser.add_argument("--seconds", type=float, default=300, help="of mixed load")
+    parser.add_argument("campaigns", nargs="*", metavar="CAMPAIGN", help=f"{', '.join(CAMPAIGNS)}, mutants; default: all")
+    parser.add_argument("--seconds", type=float, default=3_600, help="for all of them together")
+    parser.add_argument("--seed", type=int, default=int(time.time()), help="of everything that is left to chance")
+    parser.add_argument("--only", action="append", help="a part of `commands`, `damage`, `hostile` or `mutants`; may be repeated")
     given = parser.parse_args()
-    campaigns: dict[str, Callable[[Path], Report]] = {
-        "kills": lambda folder: kills.campaign(folder, given.rounds),
-        "damage": damage.campaign,
-        "disk": full_disk.campaign,
-        "hostile": hostile.campaign,
-        "load": lambda folder: load.campaign(folder, given.seconds),
-    }
-    reports = []
-    for name in given.campaigns or campaigns:
+    names = given.campaigns or [*CAMPAIGNS, "mutants"]
+    print(f"seed {given.seed}", flush=True)
+    reports: list[tuple[Report, float, float]] = []
+    begun, only = time.monotonic(), {"names": given.only} if given.only else {}
+    for place, name in enumerate(names):
         if name == "disk" and not full_disk.mountable():
             print("disk: left out, because this process may not mount a file system")
             continue
+        started, worked = time.monotonic(), _processor_seconds()
         with tempfile.TemporaryDirectory(prefix="memory-torture-") as folder:
-            report = campaigns[name](Path(folder) / "world")
-        reports.append(report)
-    print(f"{'campaign':<32} {'tried':>7} {'survived':>9} {'failed':>7}")
-    for report in reports:
-        failed = len(report.failures)
-        print(f"{report.campaign:<32} {report.tried:>7} {report.tried - failed:>9} {failed:>7}")
-    return int(any(report.failures for report in reports))
+            if name == "mutants":
+                report = mutants.campaign(Path(folder), 120, given.seed, **only)
+            else:
+                part, run = CAMPAIGNS[name]
+                share = part / (sum(CAMPAIGNS[each][0] for each in names[place:] if each in CAMPAIGNS) or 1.0)
+                left = max(0.0, given.seconds - (started - begun))
+                with Zygote() as zygote:
+                    report = run(zygote, Path(folder) / "world", left * share, given.seed, **only)
+        reports.append((report, time.monotonic() - started, _processor_seconds() - worked))
+    whole = Report("together")
+    for report, *_ in reports:
+        whole.tried, whole.kills = whole.tried + report.tried, whole.kills + report.kills
+        whole.failures += report.failures
+    reports.append((whole, sum(seconds for _, seconds, _ in reports), sum(worked for *_, worked in reports)))
+    print(f"{'campaign':<32} {'tried':>7} {'kills':>7} {'failed':>7} {'seconds':>8} {'of processor':>13}")
+    for report, seconds, worked in reports:
+        print(
+            f"{report.campaign:<32} {report.tried:>7} {report.kills:>7} {len(report.failures):>7} {seconds:>8.0f} {worked:>13.0f}"
+        )
+    return int(bool(whole.failures))
+
+
+def _processor_seconds() -> float:
+    """What this process and its children that ended have used."""
+    used = os.times()
+    return used.user + used.system + used.children_user + used.children_system
 
 
 if __name__ == "__main__":

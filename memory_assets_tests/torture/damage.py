@@ -1,10 +1,12 @@
 """Files lost, cut short and overwritten: what is derived is rebuilt, what is remembered is served or its loss is said."""
 
+import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from memory_assets_tests.torture.world import Report, World, said_badly
+from memory_assets_tests.torture.world import Report, World, same
+from memory_assets_tests.torture.zygote import Zygote
 
 _READING = (("search", "billing export", "--json"), ("show", "1"), ("recent",), ("export",), ("status",))
 
@@ -25,10 +27,10 @@ def _overwrite(data: bytes, *patterns: str) -> Callable[[Path], None]:
     return act
 
 
-def _cut(*patterns: str) -> Callable[[Path], None]:
+def _cut(*patterns: str, by: int = 2) -> Callable[[Path], None]:
     def act(tenant: Path) -> None:
         for path in _matching(tenant, patterns):
-            path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+            os.truncate(path, path.stat().st_size - path.stat().st_size // by)
 
     return act
 
@@ -51,7 +53,8 @@ REBUILT: dict[str, Callable[[Path], None]] = {
     "an index cut short": _cut(f"{_TABLE}/_indices/*/*"),
     "an index overwritten": _overwrite(b"\0" * 4_096, f"{_TABLE}/_indices/*/*"),
     "the catalog removed": _remove("catalog.duckdb"),
-    "the catalog cut short": _cut("catalog.duckdb"),
+    "the catalog cut by a half": _cut("catalog.duckdb"),
+    "the catalog cut by a tenth": _cut("catalog.duckdb", by=10),
     "the catalog overwritten": _overwrite(b"not a database", "catalog.duckdb"),
     "known names overwritten": _overwrite(b"{", "known_names.json"),
     "the access log overwritten": _overwrite(b"\xff\x00 1 2 3 .\n\x00", "access/*"),
@@ -70,33 +73,30 @@ TOLD: dict[str, Callable[[Path], None]] = {
 """Damage to what is remembered: `doctor` names it and exits with 1, and no command pretends that all is well."""
 
 
-def campaign(folder: Path, rebuilt: tuple[str, ...] = tuple(REBUILT), told: tuple[str, ...] = tuple(TOLD)) -> Report:
+def campaign(zygote: Zygote, folder: Path, names: Sequence[str] = (*REBUILT, *TOLD)) -> Report:
     """Do each damage to a copy of one healthy store."""
     report = Report("damaged files")
-    origin = World(folder / "origin").with_sample()
+    origin = World(zygote, folder / "origin").with_sample()
     origin.remember(60)
-    for arguments in (("run",), ("key", "create", "laptop"), ("show", "1")):
-        done = origin.run(*arguments)
-        assert done.returncode == 0, done.stderr
-    for name in (*rebuilt, *told):
-        shutil.rmtree(folder / "world", ignore_errors=True)
-        shutil.copytree(origin.folder, folder / "world")
-        world = World(folder / "world")
+    for line in ("run", "key create laptop", "show 1", "forget 4", "supersede 9 10", "tag 6 billing"):
+        origin.must(*line.split())
+    for name in names:
+        world = origin.copied(folder / "world")
         (REBUILT | TOLD)[name](world.data / "main")
         for arguments in _READING:
-            report.attempt(f"{name}: {arguments[0]}", said_badly(world.run(*arguments)))
+            report.attempt(f"{name}: {arguments[0]}", world.run(*arguments).problem)
         examined = world.run("doctor")
-        report.attempt(f"{name}: doctor", said_badly(examined))
-        if name in rebuilt:
+        report.attempt(f"{name}: doctor", examined.problem)
+        if name in REBUILT:
             report.attempt(f"{name}: mended", _not_mended(origin, world))
         else:
-            report.attempt(f"{name}: told", None if examined.returncode == 1 else "doctor finds nothing wrong")
+            report.attempt(f"{name}: told", None if examined.code == 1 else "doctor finds nothing wrong")
     return report
 
 
 def _not_mended(origin: World, world: World) -> str | None:
-    for arguments in (("doctor", "--mend"), ("run",), ("doctor",), ("search", "billing export", "--json")):
-        done = world.run(*arguments)
-        if problem := said_badly(done) or (done.stdout + done.stderr).strip()[-300:] * (done.returncode != 0):
-            return f"{' '.join(arguments)}: {problem}"
-    return None if world.contents() == origin.contents() else "what is remembered changed"
+    for line in ("doctor --mend", "run", "doctor", "status", "search billing export --json"):
+        done = world.run(*line.split())
+        if problem := done.problem or (done.out + done.err).strip()[-300:] * (done.code != 0):
+            return f"{line}: {problem}"
+    return same(origin.seen().rows, world.seen().rows)

@@ -2,10 +2,16 @@
 
 import json
 import os
+import signal
+from collections.abc import Sequence
 from pathlib import Path
 
-from memory_assets_tests.torture.world import Report, World, said_badly
+import lancedb
 
+from memory_assets_tests.torture.world import Report, World
+from memory_assets_tests.torture.zygote import Zygote
+
+_PATIENCE_SECONDS = 600.0
 _FRONT = b"---\nname: x\ndescription: d\ntype: project\n---\n"
 FILES: dict[str, bytes] = {
     "empty.md": b"",
@@ -40,9 +46,11 @@ FILES: dict[str, bytes] = {
     "numbers.md": _FRONT + b"9" * 200_000,
     "base64.md": _FRONT + b"QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVo" * 8_000,
 }
+QUICK = ("empty.md", "null-bytes.md", "latin-1.md", "surrogates.md", "yaml-tag.md", "yaml-open.md", "bidi.md")
+"""Those that are read in a moment."""
 SEEDS: dict[str, bytes] = {
     "not json": b"{",
-    "deep": b"[" * 100_000,
+    "deep": b"[" * 200_000,
     "wrong shapes": json.dumps({"version": "1.0.0", "learned": {"patterns": "x", "insights": [1, None, {"id": []}]}}).encode(),
     "huge number": b'{"version": "1.0.0", "learned": {"patterns": [{"id": "a", "content": "x", "confirmedAt": '
     + b"9" * 5_000
@@ -52,12 +60,19 @@ SEEDS: dict[str, bytes] = {
 }
 
 
-def campaign(folder: Path, names: tuple[str, ...] = tuple(FILES), seeds: tuple[str, ...] = tuple(SEEDS)) -> Report:
+LINKED = {"pipe": "fifo", "endless": "/dev/zero", "folder": "."}
+"""Instead of seed.json: a pipe that nobody writes to, a file without an end, a folder."""
+
+
+def campaign(
+    zygote: Zygote, folder: Path, names: Sequence[str] = tuple(FILES), seeds: Sequence[str] = (*SEEDS, *LINKED)
+) -> Report:
     """Put each hostile file beside good ones, all at once; then each hostile seed.json."""
     report = Report("hostile files")
-    world = World(folder)
+    world = World(zygote, folder)
     silo = world.home / ".claude/projects/-home-ada-atlas/memory"
     silo.mkdir(parents=True)
+    (world.home / ".pai").mkdir()
     good = "---\nname: good\ndescription: a good file\ntype: project\n---\nThe quokka export runs at noon.\n"
     (silo / "good.md").write_text(good, encoding="utf-8")
     for name in names:
@@ -66,25 +81,34 @@ def campaign(folder: Path, names: tuple[str, ...] = tuple(FILES), seeds: tuple[s
     os.mkfifo(silo / "pipe.md")
     (silo / "folder.md").mkdir()
     for seed in ("", *seeds):
-        if seed:
-            path = world.home / ".pai/seed.json"
-            path.parent.mkdir(exist_ok=True)
-            path.write_bytes(SEEDS[seed])
-        done = world.run("run")
-        report.attempt(f"run with {seed or 'hostile silo files'}", said_badly(done))
+        _plant(world.home / ".pai/seed.json", seed)
+        for line in ("run", "doctor", "pai sync --dry-run"):
+            done = world.start(*line.split()).wait(_PATIENCE_SECONDS)
+            hung = f"it did not end in {_PATIENCE_SECONDS:.0f} s" if done.code == -signal.SIGABRT else None
+            failed = done.err.strip()[-200:] if line == "run" and done.code else None
+            report.attempt(f"{line} with {seed or 'hostile silo files'}", hung or done.problem or failed)
         found = world.run("search", "quokka export", "--json")
-        best = json.loads(found.stdout)["memories"][:1] if found.returncode == 0 else []
+        best = json.loads(found.out)["memories"][:1] if found.code == 0 else []
         report.attempt("the good file beside them", None if best and "quokka" in best[0]["content"] else "it is not found")
     told = world.run("status", "--refused", "--json")
-    report.attempt("status", said_badly(told))
-    known = {Path(key.partition(":")[2]).name for key in _source_keys(world)}
+    report.attempt("status", told.problem)
+    memories = lancedb.connect(world.data / "main/vectors").open_table("memories")
+    known = {
+        Path(key.partition(":")[2]).name for key in memories.search().select(["source_key"]).to_arrow()["source_key"].to_pylist()
+    }
     for name in (*names, "link.md", "pipe.md", "folder.md"):
-        accounted = name in known or name in told.stdout or json.dumps(name)[1:-1] in told.stdout
+        accounted = name in known or name in told.out or json.dumps(name)[1:-1] in told.out
         report.attempt(name, None if accounted else "it is neither taken in nor named by status")
-    shown = world.run("recent", "-n", "100").stdout
+    shown = world.run("recent", "-n", "100").out
     report.attempt("what is shown", "raw control characters" if any(sign in shown for sign in "\x1b\x07\x9b\u202e") else None)
     return report
 
 
-def _source_keys(world: World) -> list[str]:
-    return world.tenant().memories.scan(("source_key",))["source_key"].to_pylist()
+def _plant(path: Path, seed: str) -> None:
+    path.unlink(missing_ok=True)
+    if LINKED.get(seed) == "fifo":
+        os.mkfifo(path)
+    elif seed in LINKED:
+        path.symlink_to(LINKED[seed])
+    elif seed:
+        path.write_bytes(SEEDS[seed])

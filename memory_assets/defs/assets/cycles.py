@@ -1,17 +1,17 @@
-"""The sleep group: the cycles that consolidate, each on its schedule; the daily one renews `relevance_scores` of the graph group.
+"""The sleep group: the cycles that consolidate, each on its schedule. The daily one is `relevance_scores` of the graph group.
 
-What they do is in `memory_assets.graph`. Metadata holds counts and ids, and names the command that shows the texts.
+Metadata holds counts and ids, and names the command that shows the texts.
 """
 
 from datetime import UTC, datetime
-from time import perf_counter
 
 import dagster as dg
 
-from memory_assets.defs.assets.graph import relevance_scores
-from memory_assets.defs.failures import told
+from memory_assets.defs.assets.graph import graph_edges, relevance_scores
 from memory_assets.defs.partitions import TENANTS, partitioned_checks
 from memory_assets.defs.resources import MemoryResource
+from memory_assets.defs.tenant_assets import tenant_asset
+from memory_assets.tenants import Tenant
 
 GROUP = "sleep"
 ARCHIVING = {"ops": {"archived_memories": {"config": {"archive": True}}}}
@@ -19,36 +19,34 @@ ARCHIVING = {"ops": {"archived_memories": {"config": {"archive": True}}}}
 _SHOWN = 30
 
 
-@dg.asset(partitions_def=TENANTS, group_name=GROUP, kinds={"lancedb", "duckdb"}, owners=["team:memory"], deps=[relevance_scores])
-@told
+@tenant_asset(GROUP, "lancedb", "duckdb", writes="creative_links", deps=[relevance_scores])
 def creative_links(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
-    """Weekly: edges between memories that are alike and were never connected."""
+    """Weekly: edges between similar memories that no edge connects."""
     from memory_assets.graph.sleep import creative_cycle
 
-    started = perf_counter()
-    outcome = creative_cycle(memory.open(context.partition_key), datetime.now(UTC))
+    tenant = memory.open_for(context)
+    outcome = creative_cycle(tenant, datetime.now(UTC))
+    _observe_edges(context, tenant)
     return dg.MaterializeResult(
         metadata={
+            "dagster/partition_row_count": _count(tenant, "creative_links"),
             "week": outcome.week,
             "sampled": outcome.sampled,
             "alike": outcome.compared,
             "links_found": len(outcome.links),
             "shown_by": "memory show ID",
-            "seconds": round(perf_counter() - started, 3),
         }
     )
 
 
-@dg.asset(
-    partitions_def=TENANTS, group_name=GROUP, kinds={"scikitlearn", "duckdb"}, owners=["team:memory"], deps=[relevance_scores]
-)
-@told
+@tenant_asset(GROUP, "scikitlearn", "duckdb", writes="clusters", deps=[relevance_scores])
 def clusters(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
     """Monthly: dense groups of memories as MetaPatterns, each with a summary; members are PART_OF them."""
     from memory_assets.graph.sleep import cluster_cycle
 
-    started = perf_counter()
-    outcome = cluster_cycle(memory.open(context.partition_key), datetime.now(UTC))
+    tenant = memory.open_for(context)
+    outcome = cluster_cycle(tenant, datetime.now(UTC))
+    _observe_edges(context, tenant)
     rows = [f"| {cluster.id} | {len(cluster.members)} | {cluster.cohesion:.2f} |" for cluster in outcome.clusters[:_SHOWN]]
     return dg.MaterializeResult(
         metadata={
@@ -61,13 +59,24 @@ def clusters(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.Ma
             "written": outcome.written,
             "patterns": dg.MarkdownMetadataValue("\n".join(["| pattern | members | cohesion |", "|---|---|---|", *rows])),
             "shown_by": "memory consolidate cluster --dry-run",
-            "seconds": round(perf_counter() - started, 3),
         }
     )
 
 
+def _count(tenant: Tenant, table: str) -> int:
+    with tenant.catalog.read() as connection:
+        (rows,) = connection.execute(f"SELECT count(*) FROM {table}").fetchone() or (0,)
+    return rows
+
+
+def _observe_edges(context: dg.AssetExecutionContext, tenant: Tenant) -> None:
+    """Report how many edges there are now that a cycle has written some of its own."""
+    rows = {"dagster/partition_row_count": _count(tenant, "graph_edges")}
+    context.log_event(dg.AssetObservation(graph_edges.key, partition=tenant.name, metadata=rows))
+
+
 class Forgetting(dg.Config):
-    """Whether the cycle acts. A click on Materialize only shows what would go."""
+    """Whether the cycle acts. A click on Materialize only shows which memories would leave."""
 
     archive: bool = False
 
@@ -81,25 +90,16 @@ with partitioned_checks():
     )
 
 
-@dg.asset(
-    partitions_def=TENANTS,
-    group_name=GROUP,
-    kinds={"lancedb"},
-    owners=["team:memory"],
-    deps=[relevance_scores],
-    check_specs=[few_leave_at_once],
-)
-@told
+@tenant_asset(GROUP, "lancedb", deps=[relevance_scores], check_specs=[few_leave_at_once])
 def archived_memories(context: dg.AssetExecutionContext, memory: MemoryResource, config: Forgetting) -> dg.MaterializeResult:
-    """Quarterly: what no longer matters leaves recall, reversibly; deleted only if the settings say so, and kept in a file.
+    """Quarterly: memories of low relevance leave recall, reversibly. They are deleted, and kept in a file, only if the settings say so.
 
-    Acts where its schedule runs it, or where the run's configuration says `archive: true`; otherwise it only looks.
+    The step acts if its schedule runs it, or if the run's configuration says `archive: true`; otherwise it only looks.
     """
     from memory_assets.graph.sleep import forget_cycle
     from memory_assets.learn.briefing import renew_brief
 
-    started = perf_counter()
-    tenant = memory.open(context.partition_key)
+    tenant = memory.open_for(context)
     outcome = forget_cycle(tenant, datetime.now(UTC), dry_run=not config.archive)
     acted = config.archive and not outcome.held_back
     if acted:
@@ -113,7 +113,6 @@ def archived_memories(context: dg.AssetExecutionContext, memory: MemoryResource,
             f"{verb}archived_ids": dg.JsonMetadataValue([str(found.id) for found, _ in outcome.archived[:_SHOWN]]),
             "file": str(outcome.file or "none"),
             "shown_by": "memory search --archived" if acted else "memory consolidate forget --dry-run",
-            "seconds": round(perf_counter() - started, 3),
         },
         check_results=[
             dg.AssetCheckResult(

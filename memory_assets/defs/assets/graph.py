@@ -1,39 +1,28 @@
-"""The graph group: how memories and entities hang together, and how much each memory matters now."""
+"""The graph group: typed edges between memories and entities, and each memory's relevance."""
 
 from datetime import UTC, datetime
-from time import perf_counter
 
 import dagster as dg
 
 from memory_assets.defs.assets.memory import memories, stored_memories
 from memory_assets.defs.assets.tana import freshness
-from memory_assets.defs.failures import told
-from memory_assets.defs.partitions import TENANTS
-from memory_assets.defs.reached import note_seen
 from memory_assets.defs.resources import MemoryResource
-from memory_assets.defs.settled import unless_settled
+from memory_assets.defs.run_requests import note_seen
+from memory_assets.defs.tenant_assets import tenant_asset
+from memory_assets.graph.changes import RULES_VERSION
 from memory_assets.ingest.stamps import stored_stamp
 
 GROUP = "graph"
 
 
-@dg.asset(
-    partitions_def=TENANTS,
-    group_name=GROUP,
-    kinds={"duckdb"},
-    owners=["team:memory"],
-    deps=[memories, stored_memories],
-)
-@told
-@unless_settled
+@tenant_asset(GROUP, "duckdb", writes="graph_edges", code_version=f"rules-{RULES_VERSION}", deps=[memories, stored_memories])
 def graph_edges(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
     """Memories, entities and clusters as nodes; typed edges from links, wording, provenance, sessions and statements."""
     from memory_assets.graph.analyzer import analyze_changed
     from memory_assets.graph.edges import refresh_graph
     from memory_assets.graph.known_names import refresh_known_names
 
-    started = perf_counter()
-    tenant = memory.open(context.partition_key)
+    tenant = memory.open_for(context)
     stamp = stored_stamp(tenant)
     note_seen(context, stored_memories.key.to_user_string(), stamp)
     context.log_event(dg.AssetObservation(stored_memories.key, partition=tenant.name, metadata={"stamp": stamp}))
@@ -58,31 +47,21 @@ def graph_edges(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg
             "analyzer": dg.JsonMetadataValue(analyzed.counts()),
             "lance_version": outcome.memories_version,
             "relations_version": outcome.relations_version,
-            "seconds": round(perf_counter() - started, 3),
         },
     )
 
 
-@dg.asset(
-    partitions_def=TENANTS,
-    group_name=GROUP,
-    kinds={"duckdb"},
-    owners=["team:memory"],
-    deps=[graph_edges, freshness],
-)
-@told
-@unless_settled
+@tenant_asset(GROUP, "duckdb", writes="relevance_scores", deps=[graph_edges, freshness])
 def relevance_scores(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
-    """How much each active memory matters now: the daily sleep cycle. Archived memories that matter again return to recall.
+    """The relevance of each active memory as of today: the daily sleep cycle. Archived memories above the threshold return to recall.
 
-    What a session's beginning is told is chosen anew by it.
+    The step renews the brief of new sessions, too.
     """
     from memory_assets.graph.sleep import decay_cycle
     from memory_assets.learn.briefing import renew_brief
     from memory_assets.tana.freshness import store_activity
 
-    started = perf_counter()
-    tenant = memory.open(context.partition_key)
+    tenant = memory.open_for(context)
     store_activity(tenant)
     outcome = decay_cycle(tenant, datetime.now(UTC))
     renew_brief(tenant)
@@ -97,6 +76,5 @@ def relevance_scores(context: dg.AssetExecutionContext, memory: MemoryResource) 
             "woken_from_archive": len(outcome.woken),
             "written": outcome.written,
             "distribution": dg.MarkdownMetadataValue(f"| relevance | memories | |\n|---|---|---|\n{bars}"),
-            "seconds": round(perf_counter() - started, 3),
         },
     )

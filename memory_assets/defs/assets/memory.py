@@ -1,16 +1,17 @@
-"""The memory group: what is remembered, in LanceDB, from files and from the faces."""
+"""The memory group: the tables in LanceDB, written from files and by the faces."""
 
 from time import perf_counter
 
 import dagster as dg
 
 from memory_assets.defs.assets.understanding import extracted_features
-from memory_assets.defs.failures import told
 from memory_assets.defs.partitions import TENANTS
 from memory_assets.defs.resources import MemoryResource
-from memory_assets.defs.settled import unless_settled
+from memory_assets.defs.tenant_assets import table_metadata, tenant_asset
 
 GROUP = "memory"
+_COMPARED_AGAIN = 3
+"""Times that the entries are compared once more with a table that was written, until one comparison finds it as it left it."""
 
 stored_memories = dg.AssetSpec(
     "stored_memories",
@@ -18,6 +19,7 @@ stored_memories = dg.AssetSpec(
     group_name=GROUP,
     kinds={"lancedb"},
     owners=["team:memory"],
+    metadata=table_metadata("memories"),
     description=(
         "What people and agents stored over CLI, HTTP and MCP. Written outside of Dagster: a "
         "sensor notices it, and a run that builds the graph observes what it found."
@@ -25,15 +27,7 @@ stored_memories = dg.AssetSpec(
 )
 
 
-@dg.asset(
-    partitions_def=TENANTS,
-    group_name=GROUP,
-    kinds={"lancedb"},
-    owners=["team:memory"],
-    deps=[extracted_features],
-)
-@told
-@unless_settled
+@tenant_asset(GROUP, "lancedb", writes="memories", deps=[extracted_features])
 def memories(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
     """The `memories` table: entries embedded and stored; changed ones supersede, vanished ones rest until they return.
 
@@ -44,19 +38,23 @@ def memories(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.Ma
     from memory_assets.stores.moves import read_moves
 
     started = perf_counter()
-    tenant = memory.open(context.partition_key)
+    tenant = memory.open_for(context)
 
     def embedded(done: int, total: int) -> None:
         context.log.info(f"embedded {done} of {total} memories")
 
     embedded_anew = catch_up(tenant, embedded)
     moves = read_moves(tenant.folder)
+    compared = tenant.memories.version
     outcome = sync_memories(tenant.catalog, tenant.memories, lambda: memory.embedder(tenant), embedded, moves)
-    if memory.settling(tenant).have_moved():
+    for _ in range(_COMPARED_AGAIN):
+        if tenant.memories.version == compared:
+            break
+        compared = tenant.memories.version
         sync_memories(tenant.catalog, tenant.memories, lambda: memory.embedder(tenant), embedded, moves)
     seconds = perf_counter() - started
     return dg.MaterializeResult(
-        data_version=dg.DataVersion(str(outcome.version)),
+        data_version=dg.DataVersion(str(compared)),
         metadata={
             "dagster/partition_row_count": len(tenant.memories),
             "added": outcome.added,
@@ -64,10 +62,9 @@ def memories(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.Ma
             "superseded": outcome.superseded,
             "vanished": outcome.vanished,
             "returned": outcome.returned,
-            "lance_version": outcome.version,
+            "lance_version": compared,
             "embedder": tenant.memories.columns.embedder or "none yet",
             "embedded_anew": embedded_anew,
-            "seconds": round(seconds, 3),
             "memories_per_second": round(outcome.changed / seconds, 1),
             "shown_by": "memory recent",
         },

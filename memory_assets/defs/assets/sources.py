@@ -1,92 +1,66 @@
-"""The source group: what others write, as of the last scan. Parsing belongs to `memory_assets.sources`."""
-
-from collections.abc import Callable
-from pathlib import Path
-from time import perf_counter
-from typing import TYPE_CHECKING
+"""The source group: the files of others, as of the last scan. `memory_assets.sources` parses them."""
 
 import dagster as dg
 
-from memory_assets.defs.failures import told
-from memory_assets.defs.partitions import TENANTS
-from memory_assets.defs.reached import note_seen
 from memory_assets.defs.resources import MemoryResource
-from memory_assets.defs.settled import unless_settled
-from memory_assets.ingest.stamps import source_stamp
-from memory_assets.models import FileStamp, Scan, Source
-
-if TYPE_CHECKING:
-    from memory_assets.ingest.scans import ScanOutcome
+from memory_assets.defs.run_requests import note_seen
+from memory_assets.defs.tenant_assets import tenant_asset
+from memory_assets.ingest.stamps import source_paths, source_stamp
+from memory_assets.models import Source
 
 GROUP = "sources"
 
 
-@dg.asset(
-    partitions_def=TENANTS,
-    group_name=GROUP,
-    kinds={"markdown", "duckdb"},
-    owners=["team:memory"],
-)
-@told
-@unless_settled
+def _external(name: str, kind: str, description: str) -> dg.AssetSpec:
+    """Files that others write; a sensor reports their state as data version when it changes."""
+    return dg.AssetSpec(name, group_name=GROUP, kinds={kind}, owners=["team:memory"], description=description)
+
+
+claude_code_silos = _external("claude_code_silos", "markdown", "The memory folders that Claude Code writes, a silo a project.")
+seed_json = _external("seed_json", "json", "The file that pai-seed writes.")
+learning_homes = _external("learning_homes", "markdown", "PAI's LEARNING store: four homes, ratings and reflections.")
+
+
+@tenant_asset(GROUP, "markdown", "duckdb", writes="source_items", deps=[claude_code_silos])
 def silo_files(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
     """Every Claude Code memory file: its type, text and links, or why it is refused."""
-    from memory_assets.sources import claude_silos
-
-    settings = memory.settings()
-    return _materialize(context, memory, Source.CLAUDE_SILO, settings.claude_projects_dir, claude_silos.scan)
+    return _materialize(context, memory, Source.CLAUDE_SILO)
 
 
-@dg.asset(partitions_def=TENANTS, group_name=GROUP, kinds={"json", "duckdb"}, owners=["team:memory"])
-@told
-@unless_settled
+@tenant_asset(GROUP, "json", "duckdb", writes="source_items", deps=[seed_json])
 def seed_entries(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
     """The learnings and proposals of pai-seed's seed.json, entry by entry."""
-    from memory_assets.sources import pai_seed
-
-    return _materialize(context, memory, Source.PAI_SEED, memory.settings().pai_seed, pai_seed.scan)
+    return _materialize(context, memory, Source.PAI_SEED)
 
 
-@dg.asset(partitions_def=TENANTS, group_name=GROUP, kinds={"markdown", "duckdb"}, owners=["team:memory"])
-@told
-@unless_settled
+@tenant_asset(GROUP, "markdown", "duckdb", writes="source_items", deps=[learning_homes])
 def learning_entries(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
     """PAI's LEARNING store: the four canonical homes, ratings and reflections."""
-    from memory_assets.sources import pai_learning
-
-    return _materialize(context, memory, Source.PAI_LEARNING, memory.settings().pai_learning_dir, pai_learning.scan)
+    return _materialize(context, memory, Source.PAI_LEARNING)
 
 
-def _materialize(
-    context: dg.AssetExecutionContext, memory: MemoryResource, source: Source, root: Path, scan: Callable[..., Scan]
-) -> dg.MaterializeResult:
+def _materialize(context: dg.AssetExecutionContext, memory: MemoryResource, source: Source) -> dg.MaterializeResult:
     """Scan a source for the tenant that the settings name; other tenants have no files of their own."""
-    from memory_assets.ingest.scans import known_stamps, record_scan
+    from memory_assets.ingest.scans import refresh_source
 
-    started = perf_counter()
-    tenant = memory.open(context.partition_key)
-    known: dict[str, FileStamp] = known_stamps(tenant.catalog, source)
+    tenant = memory.open_for(context)
     if tenant.is_sources_tenant:
-        note_seen(context, context.asset_key.to_user_string(), source_stamp(tenant, source, root))
-        limit = tenant.settings.source_max_bytes
-        found = scan(root, known, max_bytes=limit) if limit else scan(root, known)
-    else:
-        found = Scan(source, "", notes=(f"The files belong to the tenant {tenant.settings.tenant!r}.",))
-    outcome = record_scan(tenant.catalog, found, known, tenant.settings.secrets)
-    return dg.MaterializeResult(data_version=dg.DataVersion(outcome.data_version), metadata=_metadata(outcome, root, started))
-
-
-def _metadata(outcome: "ScanOutcome", root: Path, started: float) -> dict[str, dg.MetadataValue]:
-    """Counts alone: what is refused, and why, may quote a file."""
-    return {
-        "dagster/partition_row_count": dg.IntMetadataValue(sum(outcome.items_by_kind.values())),
-        "root": dg.PathMetadataValue(str(root)),
-        "files_read": dg.IntMetadataValue(outcome.files_read),
-        "files_unchanged": dg.IntMetadataValue(outcome.files_unchanged),
-        "files_vanished": dg.IntMetadataValue(outcome.files_vanished),
-        "items_by_kind": dg.JsonMetadataValue(outcome.items_by_kind),
-        "refused": dg.IntMetadataValue(len(outcome.refusals)),
-        "notes": dg.IntMetadataValue(len(outcome.notes)),
-        "shown_by": dg.TextMetadataValue("memory status --refused"),
-        "seconds": dg.FloatMetadataValue(round(perf_counter() - started, 3)),
-    }
+        tenant.memories.prepare()
+        note_seen(context, context.asset_key.to_user_string(), source_stamp(tenant, source))
+    outcome = refresh_source(tenant, source)
+    if outcome.files_read:
+        memory.prepare_reader(tenant)
+    return dg.MaterializeResult(
+        data_version=dg.DataVersion(outcome.data_version),
+        metadata={  # counts alone: what is refused, and why, may quote a file
+            "dagster/partition_row_count": sum(outcome.items_by_kind.values()),
+            "root": dg.PathMetadataValue(str(source_paths(tenant.settings)[source])),
+            "files_read": outcome.files_read,
+            "files_unchanged": outcome.files_unchanged,
+            "files_vanished": outcome.files_vanished,
+            "items_by_kind": dg.JsonMetadataValue(outcome.items_by_kind),
+            "refused": len(outcome.refusals),
+            "notes": len(outcome.notes),
+            "shown_by": "memory status --refused",
+        },
+    )

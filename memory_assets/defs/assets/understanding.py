@@ -1,34 +1,24 @@
-"""The understanding group: one text per memory-to-be, and what the language room finds in it."""
+"""The understanding group: one text for each memory, and its features."""
 
 from time import perf_counter
 
 import dagster as dg
 
 from memory_assets.defs.assets.sources import learning_entries, seed_entries, silo_files
-from memory_assets.defs.failures import told
-from memory_assets.defs.partitions import TENANTS
 from memory_assets.defs.resources import MemoryResource
-from memory_assets.defs.settled import unless_settled
+from memory_assets.defs.tenant_assets import tenant_asset
+from memory_assets.language.pipeline import RULES_VERSION
 
 GROUP = "understanding"
 
 
-@dg.asset(
-    partitions_def=TENANTS,
-    group_name=GROUP,
-    kinds={"duckdb"},
-    owners=["team:memory"],
-    deps=[silo_files, seed_entries, learning_entries],
-)
-@told
-@unless_settled
+@tenant_asset(GROUP, "duckdb", writes="memory_entries", deps=[silo_files, seed_entries, learning_entries])
 def memory_entries(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
-    """Everything from the sources that is to be remembered, in one shape: one text, its kind, times, tags and provenance."""
+    """The items of all sources in one shape: a text with its kind, times, tags and provenance."""
     from memory_assets.ingest.entries import refresh_entries
     from memory_assets.stores.moves import read_moves
 
-    started = perf_counter()
-    tenant = memory.open(context.partition_key)
+    tenant = memory.open_for(context)
     outcome = refresh_entries(tenant.catalog, read_moves(tenant.folder))
     return dg.MaterializeResult(
         data_version=dg.DataVersion(outcome.data_version),
@@ -37,26 +27,17 @@ def memory_entries(context: dg.AssetExecutionContext, memory: MemoryResource) ->
             "added": outcome.added,
             "changed": outcome.changed,
             "removed": outcome.removed,
-            "seconds": round(perf_counter() - started, 3),
         },
     )
 
 
-@dg.asset(
-    partitions_def=TENANTS,
-    group_name=GROUP,
-    kinds={"spacy", "duckdb"},
-    owners=["team:memory"],
-    deps=[memory_entries],
-)
-@told
-@unless_settled
+@tenant_asset(GROUP, "spacy", "duckdb", writes="extracted_features", code_version=f"rules-{RULES_VERSION}", deps=[memory_entries])
 def extracted_features(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
     """Entities, actions and auto-tags of every text, extracted once per text and pipeline."""
     from memory_assets.ingest.features import extract_features
 
     started = perf_counter()
-    tenant = memory.open(context.partition_key)
+    tenant = memory.open_for(context)
     outcome = extract_features(
         tenant.catalog,
         tenant.analyzer,
@@ -72,7 +53,6 @@ def extracted_features(context: dg.AssetExecutionContext, memory: MemoryResource
             "analysed": outcome.analysed,
             "failed": outcome.failed,
             "pipeline": outcome.pipeline,
-            "seconds": round(seconds, 3),
             "texts_per_second": round(outcome.analysed / seconds, 1),
         },
     )

@@ -6,8 +6,6 @@ from memory_assets.language.embedders.choice import EmbedderChoice, describe_cho
 from memory_assets.language.embedders.protocol import Embedder, EmbedderError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pydantic import SecretStr
 
 __all__ = [
@@ -28,20 +26,17 @@ def open_embedder(
     openai_url: str | None = None,
     openai_api_key: "SecretStr | None" = None,
     timeout: float = 60.0,
-    cache_dir: "Path",
 ) -> Embedder:
     """Open the embedder that a setting means.
 
-    Offline embedders load their weights here; remote ones are asked nothing before the first text.
+    Offline embedders load their weights here, once a process; remote ones are asked nothing before the first text.
 
     Args:
-        spec: `auto` (the first of the next three that is installed), `bge-small`, `minilm`, `wordllama`, `e5-multilingual`, `ollama`
-            (nomic-embed-text), `ollama:MODEL`, `openai:MODEL` or `sentence-transformers:MODEL`.
+        spec: One of `choice.SPECS`.
         ollama_url: Where Ollama listens.
         openai_url: Base address of an OpenAI-compatible endpoint; None means OpenAI's own.
         openai_api_key: Sent to that endpoint alone; never logged or shown.
         timeout: Seconds that one remote request may take.
-        cache_dir: Folder for models that are fetched or derived.
 
     Raises:
         EmbedderError: There is no such embedder, or it is not installed or set up here.
@@ -55,18 +50,10 @@ def open_embedder(
             from memory_assets.language.embedders.bge import open_bge
 
             return open_bge()
-        case "minilm":
-            from memory_assets.language.embedders.minilm import open_minilm
-
-            return open_minilm()
-        case "wordllama":
-            from memory_assets.language.embedders.wordllama import WordLlamaEmbedder
-
-            return WordLlamaEmbedder()
         case "e5-multilingual":
-            from memory_assets.language.embedders.e5 import E5Embedder
+            from memory_assets.language.embedders.e5 import open_e5
 
-            return E5Embedder()
+            return open_e5()
         case "ollama":
             from memory_assets.language.embedders.ollama import OllamaEmbedder
 
@@ -75,7 +62,3 @@ def open_embedder(
             from memory_assets.language.embedders.openai import OpenAIEmbedder
 
             return OpenAIEmbedder(model, url=openai_url, api_key=openai_api_key, timeout=timeout)
-        case "sentence-transformers":
-            from memory_assets.language.embedders.transformers import SentenceTransformersEmbedder
-
-            return SentenceTransformersEmbedder(model, cache_dir=cache_dir)

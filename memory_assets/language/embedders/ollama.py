@@ -1,15 +1,15 @@
 """Ollama's embedding endpoint (`POST /api/embed`), by default with `nomic-embed-text`."""
 
-from typing import TYPE_CHECKING
-
+from memory_assets.http import HttpAnswer
 from memory_assets.language.embedders.prefixes import prefixes_of, recorded_name
-from memory_assets.language.embedders.protocol import EmbedderAwayError, EmbedderError
-from memory_assets.language.embedders.remote import RemoteEmbedder
-
-if TYPE_CHECKING:
-    import httpx
+from memory_assets.language.embedders.protocol import EmbedderError
+from memory_assets.language.embedders.remote import RemoteEmbedder, Reply, Vector
 
 _BATCH_SIZE = 32
+
+
+class _Embeddings(Reply):
+    embeddings: list[Vector]
 
 
 class OllamaEmbedder(RemoteEmbedder):
@@ -24,22 +24,14 @@ class OllamaEmbedder(RemoteEmbedder):
         super().__init__(name, prefixes_of(model), url, timeout=timeout, batch_size=_BATCH_SIZE)
         self._model = model
 
-    def _request_vectors(self, batch: list[str]) -> object:
-        import httpx
+    def _request_vectors(self, batch: list[str]) -> list[list[float]]:
+        return self._ask("/api/embed", {"model": self._model, "input": batch}, _Embeddings).embeddings
 
-        try:
-            response = self._post("/api/embed", {"model": self._model, "input": batch})
-        except httpx.TransportError:
-            raise self._away() from None
-        if response.status_code == httpx.codes.NOT_FOUND:
-            raise self._not_found(response)
-        if response.status_code != httpx.codes.OK:
-            raise self._refused(response)
-        return self._decoded(response).get("embeddings")
-
-    def _not_found(self, response: "httpx.Response") -> EmbedderError:
-        """A missing model is told in JSON; an Ollama before 0.3 does not know the path, and says so in plain text."""
-        if response.headers.get("Content-Type", "").startswith("application/json"):
+    def _refused(self, answer: HttpAnswer) -> EmbedderError:
+        """Ollama tells of a missing model in JSON; one before 0.3 does not know the path, and says so in plain text."""
+        if answer.status != 404:
+            return super()._refused(answer)
+        if answer.headers.get("Content-Type", "").startswith("application/json"):
             return EmbedderError(
                 f"Ollama at {self._shown_url} does not have the model {self._model!r}; run `ollama pull {self._model}`."
             )
@@ -48,8 +40,8 @@ class OllamaEmbedder(RemoteEmbedder):
             " where it runs."
         )
 
-    def _away(self) -> EmbedderAwayError:
-        return EmbedderAwayError(
+    def _away(self) -> str:
+        return (
             f"Ollama does not answer at {self._shown_url}; run `ollama serve`, set OLLAMA_URL to where it runs, or"
             " choose an embedder that works offline with MEMORY_EMBEDDER=auto."
         )

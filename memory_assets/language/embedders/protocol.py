@@ -1,5 +1,6 @@
 """What every embedder promises, and the checks that hold each of them to it."""
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
@@ -7,7 +8,7 @@ import numpy as np
 from memory_assets.errors import MemoryAssetsError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     import numpy.typing as npt
 
@@ -77,6 +78,22 @@ def checked_texts(texts: "Sequence[str]", embedder: str) -> list[str]:
                 f" {error.start}; pass valid Unicode."
             ) from None
     return list(texts)
+
+
+@contextmanager
+def faults_as_sentences(embedder: str, command: str) -> "Iterator[None]":
+    """Let an embedder that runs in this process fail in a sentence.
+
+    Raises:
+        EmbedderError: its library failed; the message names the command that reinstalls it.
+    """
+    try:
+        yield
+    except (RuntimeError, OSError, ValueError, MemoryError) as error:
+        what = (str(error).splitlines() or [""])[0][:200]
+        raise EmbedderError(
+            f"Embedder {embedder!r} failed ({type(error).__name__}: {what}); free memory, or run `{command} --force-reinstall`."
+        ) from error
 
 
 def unit_rows(vectors: object, *, embedder: str, count: int, dimension: int | None = None) -> "npt.NDArray[np.float32]":

@@ -1,27 +1,38 @@
-"""What the embedders behind HTTP share: the client, batches, the learned dimension, readable failures."""
+"""What the embedders behind HTTP share: the service, batches, checked answers, readable failures."""
 
 from abc import ABC, abstractmethod
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from memory_assets.http import Service
-from memory_assets.language.embedders.prefixes import Prefixes
+from memory_assets.http import OVERLOADED, BusyError, HttpAnswer, Repeat, Service, ServiceError
+from memory_assets.language.embedders.prefixes import spec_recorded
 from memory_assets.language.embedders.protocol import EmbedderAwayError, EmbedderError, checked_texts, unit_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import httpx
     import numpy.typing as npt
 
+    from memory_assets.language.embedders.prefixes import Prefixes
     from memory_assets.language.embedders.protocol import Role
 
+MAX_DIMENSION = 16_384
 _REST_S = 5.0
-"""How long a service is left alone that was waited for in vain, and each request answered with what the last one met."""
-_OVERLOADED = frozenset({429, 502, 503, 504})
-"""Answers that any text would get; 500 may be the fault of one."""
+"""How long a service is left alone that was waited for in vain; requests meanwhile fail with what the last one met."""
+
+Vector = Annotated[list[Annotated[float, Field(allow_inf_nan=False)]], Field(min_length=1, max_length=MAX_DIMENSION)]
+
+
+class Reply(BaseModel):
+    """What a service answers; numbers must be numbers, and other keys are ignored."""
+
+    model_config = ConfigDict(strict=True)
+
+
+Shape = TypeVar("Shape", bound=Reply)
 
 
 class RemoteEmbedder(ABC):
@@ -34,29 +45,35 @@ class RemoteEmbedder(ABC):
         timeout: Seconds that one request may take, from connecting to the last byte of the answer.
         batch_size: Most texts in one request.
         headers: Sent with every request.
+        repeat: Whether a request that failed in passing is sent again.
+        repeated: Statuses after which it is.
     """
 
     def __init__(
         self,
         name: str,
-        prefixes: Prefixes,
+        prefixes: "Prefixes",
         base_url: str,
         *,
         timeout: float,
         batch_size: int,
         headers: dict[str, str] | None = None,
+        repeat: Repeat = "never",
+        repeated: frozenset[int] = OVERLOADED,
     ) -> None:
         self.name = name
+        self._shown_name = spec_recorded(name)
         self._prefixes = prefixes
         self._timeout = timeout
         self._batch_size = batch_size
+        self._repeat: Repeat = repeat
         self._dimension: int | None = None
         self._rests_until = 0.0
         self._last_fault = ""
         try:
-            self._service = Service(base_url, timeout=timeout, headers=headers)
+            self._service = Service(base_url, timeout=timeout, headers=headers, repeated=repeated)
         except ValueError as error:
-            raise EmbedderError(f"Embedder {self.name!r}: {error}; mend the setting.") from None
+            raise EmbedderError(f"Embedder {self._shown_name!r}: {error}; mend the setting.") from None
         self._shown_url = self._service.shown_url
 
     def __repr__(self) -> str:
@@ -77,47 +94,61 @@ class RemoteEmbedder(ABC):
 
     def embed(self, texts: "Sequence[str]", role: "Role" = "document") -> "npt.NDArray[np.float32]":
         """Embed texts; see `Embedder.embed`."""
-        checked = checked_texts(texts, self.name)
+        checked = checked_texts(texts, self._shown_name)
         if not checked:
             return np.empty((0, self.dimension), dtype=np.float32)
         prefix = self._prefixes.query if role == "query" else self._prefixes.document
         batches: list[npt.NDArray[np.float32]] = []
         for start in range(0, len(checked), self._batch_size):
             batch = [f"{prefix}{text}" for text in checked[start : start + self._batch_size]]
-            rows = unit_rows(self._request_vectors(batch), embedder=self.name, count=len(batch), dimension=self._dimension)
+            rows = unit_rows(self._request_vectors(batch), embedder=self._shown_name, count=len(batch), dimension=self._dimension)
             self._dimension = rows.shape[1]
             batches.append(rows)
         return np.concatenate(batches)
 
     @abstractmethod
-    def _request_vectors(self, batch: list[str]) -> object:
-        """Ask the service for one batch; what it returns goes through `unit_rows`."""
-
-    def _post(self, path: str, payload: dict[str, object]) -> "httpx.Response":
-        """Ask once. A service that rests is not asked, so that many requests do not wait in a row.
+    def _request_vectors(self, batch: list[str]) -> list[list[float]]:
+        """Ask the service for the vectors of a batch.
 
         Raises:
-            EmbedderAwayError: the answer was not there as a whole within the timeout, however it trickled; or the service rests.
-            httpx.TransportError: there is no connection, or it broke.
+            EmbedderError: The service is away or refuses; the message says what to do.
         """
-        import httpx
 
+    @abstractmethod
+    def _away(self) -> str:
+        """What to do about a service that has no connection, or broke it off."""
+
+    def _ask(self, path: str, payload: dict[str, object], shape: type[Shape]) -> Shape:
+        """Ask the service, and check its answer. A service that rests is not asked, so that many requests do not wait in a row."""
         if monotonic() < self._rests_until:
             raise EmbedderAwayError(self._last_fault)
         try:
-            return self._service.send("POST", path, json=payload)
-        except (TimeoutError, httpx.ConnectTimeout):
-            raise self._resting(
-                f"Embedder {self.name!r}: {self._shown_url} did not answer within {self._timeout:g} s; try again once"
-                " the model is loaded, or raise EMBEDDING_TIMEOUT."
+            answer = self._service.send("POST", path, json=payload, repeat=self._repeat)
+        except BusyError as busy:
+            raise self._resting(f"asks to wait {busy.seconds:.0f} s before the next request; try again after that.") from None
+        except ServiceError as error:
+            if error.timed_out:
+                raise self._resting(
+                    f"did not answer within {self._timeout:g} s; try again once the model is loaded, or raise EMBEDDING_TIMEOUT."
+                ) from None
+            raise EmbedderAwayError(self._away()) from None
+        if answer.status != 200:
+            raise self._refused(answer)
+        try:
+            return shape.model_validate_json(answer.content)
+        except ValidationError:
+            raise EmbedderError(
+                f"Embedder {self._shown_name!r}: {self._shown_url} did not answer with JSON that holds one vector of finite numbers,"
+                f" at most {MAX_DIMENSION}, for each text; check that the URL is that of an embedding service and that the model makes"
+                " embeddings."
             ) from None
 
     def _resting(self, fault: str) -> EmbedderAwayError:
         """Let a service rest that was waited for in vain."""
-        self._rests_until, self._last_fault = monotonic() + _REST_S, fault
-        return EmbedderAwayError(fault)
+        self._rests_until, self._last_fault = monotonic() + _REST_S, f"Embedder {self._shown_name!r}: {self._shown_url} {fault}"
+        return EmbedderAwayError(self._last_fault)
 
-    def _refused(self, response: "httpx.Response") -> EmbedderError:
+    def _refused(self, answer: HttpAnswer) -> EmbedderError:
         """Describe an answer that is not 200 by its status alone: a body may repeat the key it was sent."""
         hint = {
             400: "check that the model makes embeddings and that no text exceeds its context",
@@ -125,20 +156,9 @@ class RemoteEmbedder(ABC):
             403: "check the API key and what it may use",
             404: "check the model's name, and that the URL is the part before /embeddings",
             429: "too many requests: try again later",
-        }.get(response.status_code, "try again later, and look at the service's own log")
-        fault = f"Embedder {self.name!r}: {self._shown_url} answered with status {response.status_code}; {hint}."
-        if response.status_code in _OVERLOADED:
+        }.get(answer.status, "try again later, and look at the service's own log")
+        fault = f"answered with status {answer.status}; {hint}."
+        if answer.status in OVERLOADED:
             return self._resting(fault)
-        return EmbedderAwayError(fault) if response.is_server_error else EmbedderError(fault)
-
-    def _decoded(self, response: "httpx.Response") -> dict[str, object]:
-        try:
-            decoded = response.json()
-        except ValueError:
-            decoded = None
-        if not isinstance(decoded, dict):
-            raise EmbedderError(
-                f"Embedder {self.name!r}: {self._shown_url} answered with something other than a JSON object;"
-                " check that the URL is that of an embedding service."
-            )
-        return decoded
+        kind = EmbedderAwayError if answer.failed else EmbedderError
+        return kind(f"Embedder {self._shown_name!r}: {self._shown_url} {fault}")

@@ -1,1 +1,1 @@
-"""A tenant's memories as a long-running process keeps them in memory, beside the table on disk that stays the truth."""
+"""A copy of the `memories` table in the memory of a long-running process. The table on disk stays the truth."""

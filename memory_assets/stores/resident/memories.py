@@ -1,9 +1,6 @@
-"""The resident memories of one table: immutable segments, and what happens to them when the table changes.
+"""Keeps the memories of one table in memory, in immutable segments that are merged as they grow (a log-structured merge tree).
 
-Appends of this process are handed over as they are committed. Everything else (changes, deletions, other processes' commits) comes
-from the table's change feed, of which the copy is a reader, and in turn the source for what is kept beside it. New rows form small
-segments that are merged as they grow, so that each is merged some ten times on its way into the large one (a log-structured merge
-tree).
+Appends of this process are handed over as they are committed. Other changes come from the table's change feed.
 """
 
 import logging
@@ -20,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from memory_assets.errors import trace
-from memory_assets.stores import feed
+from memory_assets.stores import feed, lance
 from memory_assets.stores.embedding_columns import meaning_column
 from memory_assets.stores.feed import Position, read_changes
 from memory_assets.stores.resident.segment import ROW_ID, Segment
@@ -42,11 +39,11 @@ _MOST_SEGMENTS = 8
 _MOST_CHANGED = 20_000
 """Changed rows from which it is cheaper to read everything anew."""
 _READ_AT_ONCE = 16_384
-"""Rows that are copied at once: many small pieces between what is freed again would leave as much memory unused as is kept."""
+"""Rows that are copied at once. Many small pieces would fragment the heap."""
 _SAMPLED = 1_000
 """Rows from which it is estimated what all take."""
 _COMPARED_AGAIN_SECONDS = 30.0
-"""After which the table is compared even where the number of versions says that nobody else has written."""
+"""After this time the table is compared even if its version says that nobody else has written."""
 
 
 def _worth_merging(snapshot: Snapshot) -> list[Part]:
@@ -61,7 +58,7 @@ def _worth_merging(snapshot: Snapshot) -> list[Part]:
 
 
 class Allowance:
-    """So many bytes of memory may resident memories take in this process, over all tables."""
+    """How many bytes the resident memories of this process may take, over all tables."""
 
     def __init__(self, nbytes: int) -> None:
         self.nbytes = nbytes
@@ -69,11 +66,11 @@ class Allowance:
 
     @property
     def taken(self) -> int:
-        """Bytes that are taken."""
+        """Bytes in use."""
         return sum(self._taken.values())
 
     def grant(self, asking: "ResidentMemories", nbytes: int) -> bool:
-        """Whether one table may take so many bytes, instead of what it had; who came first goes on."""
+        """Whether one table may take `nbytes` in place of what it had; first come, first served."""
         self._taken.pop(asking, None)
         if self.taken + nbytes > self.nbytes:
             return False
@@ -85,12 +82,7 @@ class ResidentMemories:
     """The rows of a `memories` table in memory. Any thread may ask for the newest version."""
 
     def __init__(self, stored: "StoredTable", allowance: Allowance) -> None:
-        """Keep nothing yet.
-
-        Args:
-            stored: the table, with its full-text index.
-            allowance: a table that it does not grant is not kept.
-        """
+        """Keep nothing yet; later no more than `allowance` grants."""
         self._stored = stored
         self._allowance = allowance
         self._snapshot: Snapshot | None = None
@@ -102,7 +94,7 @@ class ResidentMemories:
 
     @property
     def loaded(self) -> bool:
-        """Whether questions are answered."""
+        """Whether searches are answered."""
         return self._snapshot is not None
 
     def search(self, column: str | None = None) -> Snapshot | None:
@@ -118,11 +110,7 @@ class ResidentMemories:
     # Keeping up with the table
 
     def tend(self, column: str | None) -> None:
-        """Load the table where that has not been done, or merge what is worth it; takes its time, so do it in the background.
-
-        Args:
-            column: the live vector column.
-        """
+        """Load the table with its live vector column, or merge segments. Slow: call it in the background."""
         snapshot = self._snapshot
         if snapshot is None or snapshot.column != column or not self._allowance.grant(self, snapshot.nbytes):
             self._load(column)
@@ -130,12 +118,9 @@ class ResidentMemories:
             self._merge(snapshot)
 
     def appended(self, rows: pa.Table, column: str, version: int) -> None:
-        """Take over rows with new ids that this process appended; never fails, as that is done.
+        """Add rows with new ids that this process appended, with their vectors in `column`. Never fails: the commit is done.
 
-        Args:
-            rows: what was appended.
-            column: that of the vectors that searches ask.
-            version: of the table, at or after the commit.
+        `version` is the table's, at or after the commit.
         """
         if self._snapshot is None:
             self._stale = True
@@ -163,7 +148,7 @@ class ResidentMemories:
         return replace(snapshot, parts=self._with(snapshot.parts, added), appends=snapshot.appends + 1)
 
     def changed(self) -> None:
-        """Compare with the table before the next answer, because this process changed it otherwise than by appending."""
+        """Compare with the table before the next answer: this process changed it, and not by appending."""
         self._stale = True
 
     def _load(self, column: str | None) -> None:
@@ -179,9 +164,9 @@ class ResidentMemories:
                 self._snapshot = loaded
 
     def _estimate(self, column: str) -> int:
-        """Bytes of memory that the whole table would take, from rows taken evenly from all of it, or from what it took before.
+        """Bytes of memory that the whole table would take, by an even sample of its rows, or at least what it took before.
 
-        The terms of a text are new ever more seldom: their number grows with the square root of the number of rows (Heaps' law).
+        The number of distinct terms grows with the square root of the number of rows (Heaps' law).
         """
         count = self.table.count_rows()
         if not count:
@@ -218,19 +203,19 @@ class ResidentMemories:
         return self._stale or monotonic() - self._looked_at > self._stored.freshness
 
     def _compared(self, known: Snapshot) -> Snapshot | None:
-        """The snapshot after the commits until now; None where so much has changed that it is better loaded anew."""
+        """The snapshot after the commits until now; None if so much has changed that loading anew is cheaper."""
         changes = read_changes(feed.Rows(self.table), known.position, known, ("id",))
         missing = changes.rows["id"].to_numpy()
         if len(missing) > _MOST_CHANGED:
             return None
         parts = tuple(part.without(changes.gone) for part in known.parts)
         if len(missing):
-            added = self._read(known.column, f"id IN ({', '.join(map(str, missing.tolist()))})", known.mean_length)
+            added = self._read(known.column, lance.ids_in(missing.tolist()), known.mean_length)
             parts = self._with(parts, added)
         return Snapshot(changes.position, known.column, parts, self._terms)
 
     def _with(self, parts: Sequence[Part], added: Segment) -> tuple[Part, ...]:
-        """The parts with another segment, of which small ones are merged; where both have a row, the new one counts."""
+        """The parts with another segment; small ones are merged. If both have a row, the new one counts."""
         changed = [*(part.without(added.ids) for part in parts), Part.whole(added)]
         while len(changed) > 1:
             last, before = len(changed[-1].segment), len(changed[-2].segment)
@@ -246,9 +231,8 @@ class ResidentMemories:
         return snapshot is None or bool(_worth_merging(snapshot))
 
     def _merge(self, snapshot: Snapshot) -> None:
-        """Merge large segments where that is worth it, while answers and appends go on."""
-        large = _worth_merging(snapshot)
-        if not large:
+        """Merge large segments if that pays, while answers and appends go on."""
+        if not (large := _worth_merging(snapshot)):
             return
         joined = Part.whole(self._joined(large))
         with self._writing:

@@ -17,7 +17,7 @@ from memory_assets.models import State
 from memory_assets.stores.allocator import return_freed_memory
 from memory_assets.stores.embedding_columns import meaning_column
 from memory_assets.stores.filters import GUESSED_TIME, OF_EVERY_PROJECT, Filters
-from memory_assets.stores.resident.vectors import Meanings, Pile, Vectors, directions, fixed_point, spans
+from memory_assets.stores.resident.vectors import GrowingArray, Meanings, Vectors, directions, fixed_point, spans
 from memory_assets.stores.resident.words import Words
 
 if TYPE_CHECKING:
@@ -33,17 +33,15 @@ if TYPE_CHECKING:
     """Some rows, their vectors and their meanings."""
 
 ROW_ID = pa.field("_rowid", pa.uint64())
-"""Where LanceDB kept a row when it was read; null for those that were appended since."""
-
-
+"""Where LanceDB kept a row when it was read; null in rows that were appended since."""
 _CANDIDATES = 4
-"""Looked for by the vectors that searches ask for each one that is wanted by what it says."""
+"""Candidates by the searched vectors for each memory that is wanted by its meaning."""
 _MORE = 8
-"""How many times more rows are measured where those that were hide others."""
+"""Factor by which more rows are measured if near ones hide others."""
 _RETURNED_AFTER = 131_072
-"""Rows that are taken before what their reading has freed goes back to the system."""
+"""Rows between two returns of freed memory to the system."""
 _MADE_BYTES = 11
-"""A row: its place in the order of ids (8), whether it is active, current, and both."""
+"""A row: its place in the order of ids (8), and the flags active, current, and both."""
 
 
 @dataclass(frozen=True)
@@ -53,10 +51,10 @@ class Segment:
     rows: pa.RecordBatch
     """Every column but the vectors."""
     column: str
-    """Name of the column of the vectors that searches ask."""
+    """Name of the vector column that is searched."""
     vectors: Vectors
     meanings: Meanings
-    """Without a component each where the table has none."""
+    """Of zero components if the table has none."""
     embedded: "Mask"
     """Whether a row has a vector."""
     words: Words
@@ -71,15 +69,10 @@ class Segment:
         mean_length: float | None = None,
         expected: int = 0,
     ) -> "Segment":
-        """A segment of rows as the table has them.
+        """A segment of rows with the columns of `schema`, about `expected` of them.
 
-        Args:
-            batches: the rows.
-            schema: their columns.
-            column: that of the vectors that searches ask; those of what texts say are in its `meaning_column`.
-            stem: makes terms of words.
-            mean_length: terms of a text on average, in the whole table; these texts' own unless given.
-            expected: about how many rows there are.
+        `column` is the searched vector column, beside which lies its `meaning_column`. `mean_length` is the mean number of terms of a
+        text in the whole table; by default that of these texts.
         """
         meaning = meaning_column(column)
         others = [name for name in schema.names if name not in (column, meaning)]
@@ -95,7 +88,7 @@ class Segment:
 
     @classmethod
     def joined(cls, kept: "Sequence[tuple[Segment, Mask]]", stem: "Stem", mean_length: float | None) -> "Segment":
-        """One segment of those rows of others that are kept."""
+        """One segment of the rows of others that `kept` marks."""
         pieces = (
             (
                 segment.rows.slice(span.start, span.stop - span.start).filter(pa.array(mask[span])),
@@ -109,7 +102,7 @@ class Segment:
 
     @classmethod
     def _of(cls, pieces: "Iterable[_Piece]", expected: int, column: str, stem: "Stem", mean_length: float | None) -> "Segment":
-        fixed, codes = Pile(expected), Pile(expected)
+        fixed, codes = GrowingArray(expected), GrowingArray(expected)
         columns: dict[str, list[pa.Array]] = {}
         since_returned = 0
         for rows, some_fixed, some_codes in pieces:
@@ -136,7 +129,7 @@ class Segment:
         )
 
     def take(self, places: "npt.NDArray[np.intp]", columns: "Sequence[str]") -> pa.Table:
-        """Columns of some rows; the vectors, if they are asked for, in length 1."""
+        """Columns of some rows; vectors as unit vectors."""
         taken = self.rows.select([name for name in columns if name != self.column]).take(pa.array(places))
         table = pa.Table.from_batches([taken])
         if self.column not in columns:
@@ -147,9 +140,9 @@ class Segment:
     def alike(
         self, meaning: "npt.NDArray[np.float32]", passing: "Mask", limit: int, least: float, crowded: float
     ) -> "tuple[npt.NDArray[np.intp], npt.NDArray[np.float32]]":
-        """Passing rows that may say something near to what a unit vector stands for, and how near that is.
+        """Passing rows whose meaning may be near to a unit vector, with their cosines.
 
-        Where most of them lie at `crowded` or beyond and hide the others, more are measured.
+        If most of them lie at `crowded` or beyond and hide the others, more are measured.
         """
         likely, wanted = self.vectors.likely(meaning, passing & self.embedded), _CANDIDATES * limit
         while True:
@@ -166,12 +159,12 @@ class Segment:
 
     @cached_property
     def nbytes(self) -> int:
-        """Bytes of memory that it takes, what searches make of it and keep included."""
+        """Bytes of memory, with what searches cache."""
         return self.nbytes_of_rows + self.words.vocabulary_nbytes
 
     @property
     def nbytes_of_rows(self) -> int:
-        """Those that grow with the number of rows; the terms of a language do not."""
+        """The bytes that grow with the number of rows; the vocabulary does not."""
         vectors = self.vectors.nbytes + self.meanings.nbytes + self.embedded.nbytes
         return self.rows.get_total_buffer_size() + vectors + self.words.nbytes + len(self) * _MADE_BYTES
 
@@ -212,7 +205,7 @@ class Segment:
         return np.where(self.ids[found] == ids, found, -1)
 
     def _having(self, column: str, wanted: "Callable[[pa.Array], Mask]") -> "Mask":
-        """Which rows have in a column of lists a value that `wanted` picks."""
+        """Which rows have a value in a column of lists that `wanted` picks."""
         lists = self.rows.column(column)
         having = np.zeros(len(self), bool)
         having[pc.list_parent_indices(lists).to_numpy()[wanted(lists.flatten())]] = True
@@ -220,17 +213,17 @@ class Segment:
 
     def passing(self, filters: Filters) -> "Mask":
         """Which rows pass, as `Filters.sql` means it."""
-        passing = np.ones(len(self), bool)
-        if filters.states:
-            passing &= (
-                self.active if tuple(filters.states) == (State.ACTIVE,) else _is_in(self.rows.column("state"), filters.states)
-            )
-        if filters.kinds:
-            passing &= _is_in(self.rows.column("kind"), filters.kinds)
-        if filters.sources:
-            passing &= _is_in(self.rows.column("source"), filters.sources)
-        if filters.projects:
-            passing &= _is_in(self.rows.column("project"), filters.projects)
+        only_active = filters.states == (State.ACTIVE,)
+        passing = self.active.copy() if only_active else np.ones(len(self), bool)
+        states = () if only_active else filters.states
+        for name, accepted in (
+            ("state", states),
+            ("kind", filters.kinds),
+            ("source", filters.sources),
+            ("project", filters.projects),
+        ):
+            if accepted:
+                passing &= _is_in(self.rows.column(name), accepted)
         if filters.here:
             at_hand = _is_in(self.rows.column("project"), ["", *filters.here])
             passing &= at_hand | _is_in(self.rows.column("kind"), OF_EVERY_PROJECT)
@@ -239,7 +232,7 @@ class Segment:
                 passing &= self._having(name, lambda values, value=value: _is_in(values, [value]))
         for spellings in filters.entities:
             passing &= self._having("entities", lambda entities, spellings=spellings: _is_entity(entities, spellings))
-        if filters.wishes:
+        if filters.preferences:
             known = "wish" in self.rows.schema.names
             passing &= pc.fill_null(self.rows.column("wish"), False).to_numpy(zero_copy_only=False) if known else False
         if filters.since:

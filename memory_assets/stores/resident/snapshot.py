@@ -1,4 +1,4 @@
-"""One version of a `memories` table in memory, and the answers to searches of it."""
+"""One version of a `memories` table in memory, and searches of it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Part:
-    """A segment, and which of its rows still are what the table holds."""
+    """A segment, and which of its rows are still current."""
 
     segment: Segment
     current: "Mask"
@@ -66,18 +66,18 @@ class Part:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What one version of the table holds: a reader of its change feed, and what that feed can be read from in its stead."""
+    """One version of the table: a reader of its change feed, from which others can read the feed too."""
 
     position: Position
     column: str
     parts: tuple[Part, ...]
     terms: Stem
     appends: int = 0
-    """Commits since then that this process made by appending, and that the parts hold."""
+    """Appends of this process since then, which the parts hold."""
 
     @property
     def version(self) -> int:
-        """The table's, where nobody else has written since."""
+        """The table's version, if nobody else has written since."""
         return self.position.version + self.appends
 
     def __len__(self) -> int:
@@ -113,17 +113,17 @@ class Snapshot:
 
     @cached_property
     def texts(self) -> int:
-        """Rows of all segments, current or not: the collection that BM25 counts in."""
+        """Rows of all segments, current or not: BM25's collection."""
         return sum(len(part.segment) for part in self.parts)
 
     @cached_property
     def nbytes(self) -> int:
-        """Bytes of memory that it takes."""
+        """Bytes of memory."""
         return sum(part.segment.nbytes for part in self.parts)
 
     @cached_property
     def mean_length(self) -> float | None:
-        """Terms of a text on average; None where there is none."""
+        """Mean number of terms of a text; None without any text."""
         return sum(part.segment.words.length for part in self.parts) / self.texts if self.texts else None
 
     def nearest(
@@ -134,7 +134,7 @@ class Snapshot:
         filters: Filters,
         columns: Sequence[str],
     ) -> pa.Table:
-        """As `MemorySearch.nearest`; `column` is the one that is in memory."""
+        """As `DiskSearch.nearest`; `column` is the one that is in memory."""
         found: list[Found] = []
         for part in self.parts:
             allowed = part.passing(filters) & part.segment.embedded
@@ -150,12 +150,12 @@ class Snapshot:
         least: float,
         crowded: float,
     ) -> pa.Table:
-        """As `MemorySearch.alike`; `columns` are those that are in memory."""
+        """As `DiskSearch.alike`; `columns` are those that are in memory."""
         found = [(part, *part.segment.alike(meaning, part.passing(filters), limit, least, crowded)) for part in self.parts]
         return _answer(found, sum(len(rows) for _, rows, _ in found), (), "similarity")
 
     def matching(self, text: str, limit: int, filters: Filters, columns: Sequence[str]) -> pa.Table:
-        """As `MemorySearch.matching`."""
+        """As `DiskSearch.matching`."""
         terms = {term for term in self.terms(words_of(text)) if term is not None}
         holding = {term: sum(part.segment.words.frequency(term) for part in self.parts) for term in terms}
         weights = {term: inverse_frequency(self.texts, count) for term, count in holding.items() if count}
@@ -168,11 +168,11 @@ class Snapshot:
         return _answer(found, limit, columns, "score")
 
     def take(self, ids: Sequence[int], row_ids: Sequence[int], columns: Sequence[str]) -> pa.Table:  # noqa: ARG002
-        """As `MemorySearch.take`, by the ids alone."""
+        """As `DiskSearch.take`, by the ids alone."""
         return self.rows_of(np.array(ids, np.int64), columns)
 
     def newest(self, limit: int, filters: Filters, columns: Sequence[str]) -> pa.Table:
-        """As `MemorySearch.newest`."""
+        """As `DiskSearch.newest`."""
         found = []
         for part in self.parts:
             rows = np.flatnonzero(part.passing(filters))
@@ -185,7 +185,7 @@ class Snapshot:
 
 
 def _answer(found: "Sequence[Found]", limit: int, columns: Sequence[str], measure: str) -> pa.Table:
-    """A table of the best `limit` of all parts: `id`, what was measured, `_rowid` (-1 where it is not known) and the columns asked for."""
+    """The best `limit` rows of all parts: `id`, the measure, `_rowid` (-1 if it is not known) and `columns`."""
     measured = np.concatenate([values for _, _, values in found])
     best = np.argsort(-measured, kind="stable")[:limit]
     ids = np.concatenate([part.segment.ids[rows] for part, rows, _ in found])

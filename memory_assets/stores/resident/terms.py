@@ -1,4 +1,4 @@
-"""What a table's full-text index makes of words: stems, folded to ASCII, without stop words."""
+"""The terms that a table's full-text index makes of words: stemmed, folded to ASCII, without stop words."""
 
 import re
 from collections.abc import Sequence
@@ -12,11 +12,11 @@ _WORDS_AT_ONCE = 4_096
 _NOT_INFLECTED = re.compile(r"[a-z0-9]{0,39}[0-9]")
 """Ticket numbers and the like, which stemming leaves alone."""
 _MARK = "sentinel"
-"""Stands before and behind each batch of words; how far apart the two are tells that the tokenizer took each for one word."""
+"""Stands before and after each batch of words: their distance tells whether the tokenizer took each word for one."""
 
 
 class Terms:
-    """The terms of words, as the index of a table's `indexed_text` has them; those that were asked for are known."""
+    """The terms of words by the index on `indexed_text`, cached."""
 
     def __init__(self, stored: "StoredTable") -> None:
         self._stored = stored

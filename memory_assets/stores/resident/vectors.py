@@ -1,8 +1,7 @@
-"""Unit vectors in memory: the signs of the components tell which may be near, the components tell how near those are.
+"""Unit vectors in memory: binary quantisation with re-ranking. Signs of components find candidates, the components measure them.
 
-Vectors that point the same way agree in the signs of most components, and counting in which 384 bits of 100,000 vectors differ
-takes less than a millisecond (binary quantisation with re-ranking). Measured on 22,000 sentences under MiniLM with
-`_OVERSAMPLING`: 98.8 % of the nearest hundred are found, and 99.9 % of the nearest ten.
+Comparing the 384 sign bits of 100,000 vectors takes less than a millisecond. With `_OVERSAMPLING`, 98.8 % of the nearest hundred and
+99.9 % of the nearest ten are found (22,000 sentences, MiniLM).
 """
 
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ _LARGEST_CODE = 127
 _AT_ONCE = 512
 _WORKED_AT_ONCE = 65_536
 _COUNTED_AT_ONCE = 131_072
-"""Vectors whose signs are compared at once: more would not stay in the cache, fewer would let go of the interpreter more often."""
+"""Vectors whose signs are compared at once: as many as fit the processor's cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +46,7 @@ class Vectors:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory that they take."""
+        """Bytes of memory."""
         return self.fixed.nbytes + self.signs.nbytes
 
     def unit(self, rows: "npt.NDArray[np.intp]") -> "npt.NDArray[np.float32]":
@@ -57,13 +56,7 @@ class Vectors:
     def nearest(
         self, vector: "npt.NDArray[np.float32]", allowed: "npt.NDArray[np.bool_]", limit: int
     ) -> "tuple[npt.NDArray[np.intp], npt.NDArray[np.float32]]":
-        """The allowed rows nearest to a unit vector and their cosine similarities, best first.
-
-        Args:
-            vector: shape (dimension,).
-            allowed: shape (n,).
-            limit: at most so many.
-        """
+        """At most `limit` allowed rows (a mask of shape (n,)) nearest to a unit vector, and their cosines, best first."""
         rows = self.likely(vector, allowed).first(limit)
         similarity = _products(self.fixed, rows, (vector / _ONE).astype(np.float32))
         if len(rows) > limit:
@@ -73,7 +66,7 @@ class Vectors:
         return rows[order], similarity[order]
 
     def likely(self, vector: "npt.NDArray[np.float32]", allowed: "npt.NDArray[np.bool_]") -> "Likely":
-        """The allowed rows in the order in which they may be near to a vector."""
+        """The allowed rows in the order of their sign bits' distance to a vector."""
         asked, differing = _signs(vector[None]), np.empty(len(self.fixed), np.uint16)
         for start in range(0, len(differing), _COUNTED_AT_ONCE):
             span = slice(start, start + _COUNTED_AT_ONCE)
@@ -84,15 +77,15 @@ class Vectors:
 
 @dataclass(frozen=True, slots=True)
 class Likely:
-    """Which vectors of one segment may be near to one that is asked for, by their signs alone."""
+    """Which vectors of one segment may be near to a given one, by their signs alone."""
 
     differing: "npt.NDArray[np.uint16]"
-    """In how many signs each differs, shape (n,); more than there are where it does not count."""
+    """In how many signs each differs, shape (n,); more than the dimension if the row is not allowed."""
     rows_up_to: "npt.NDArray[np.int64]"
-    """How many differ in so many signs or fewer, shape (dimension + 2,)."""
+    """How many differ in at most so many signs, shape (dimension + 2,)."""
 
     def first(self, limit: int) -> "npt.NDArray[np.intp]":
-        """So many rows that the `limit` nearest are among them, as far as signs can tell; all that count where there are no more."""
+        """Enough rows that the `limit` nearest are among them, as far as signs can tell."""
         wanted = max(_FEWEST, limit * _OVERSAMPLING)
         most = min(int(np.searchsorted(self.rows_up_to, wanted, "right")), len(self.rows_up_to) - 2)
         return np.flatnonzero(self.differing <= most)
@@ -100,12 +93,12 @@ class Likely:
 
 @dataclass(frozen=True, slots=True)
 class Meanings:
-    """The vectors of what one segment's memories say: nothing is looked for among them, a few of them are measured."""
+    """The vectors of what one segment's memories say. They are not searched, only measured."""
 
     codes: "npt.NDArray[np.int8]"
-    """Directions, shape (n, dimension), each in units of its own; that moves a cosine by some 0.0004, at most by 0.003."""
+    """Directions, shape (n, dimension), each in its own unit; that moves a cosine by some 0.0004, at most by 0.003."""
     units: "npt.NDArray[np.float32]"
-    """What makes each one's length 1, shape (n,); 0 where there is no vector."""
+    """Factor that scales each to length 1, shape (n,); 0 without a vector."""
 
     @classmethod
     def of(cls, codes: "npt.NDArray[np.int8]") -> "Meanings":
@@ -118,11 +111,11 @@ class Meanings:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory that they take."""
+        """Bytes of memory."""
         return self.codes.nbytes + self.units.nbytes
 
     def cosines(self, rows: "npt.NDArray[np.intp]", vector: "npt.NDArray[np.float32]") -> "npt.NDArray[np.float32]":
-        """How near some rows are to a unit vector; `UNMEASURED` where there is no vector."""
+        """Cosines of some rows with a unit vector; `UNMEASURED` without a vector."""
         units = self.units[rows]
         return np.where(units > 0, _products(self.codes, rows, vector) * units, np.float32(UNMEASURED))
 
@@ -140,15 +133,15 @@ def directions(matrix: "npt.NDArray[np.floating]") -> "npt.NDArray[np.int8]":
 
 
 def spans(rows: int) -> "Iterator[slice]":
-    """So many rows, some at once: what their work takes does not grow with them."""
+    """`rows` in slices of bounded size."""
     return (slice(start, start + _WORKED_AT_ONCE) for start in range(0, rows, _WORKED_AT_ONCE))
 
 
-class Pile:
-    """Arrays that are piled up in room that was made for them before: none is in memory twice."""
+class GrowingArray:
+    """An array that grows in reserved room, so that no row is in memory twice."""
 
     def __init__(self, rows: int) -> None:
-        """Expect so many rows; more are taken too. Memory that nothing is written to takes none."""
+        """Reserve room for `rows`; more may follow. Unwritten room takes no memory."""
         self._rows = rows
         self._piled: npt.NDArray[Any] | None = None
         self._height = 0
@@ -166,7 +159,7 @@ class Pile:
 
     @property
     def whole(self) -> "npt.NDArray[Any]":
-        """All rows, of which there was at least a piece."""
+        """All rows; at least one piece was added."""
         assert self._piled is not None
         return self._piled[: self._height]
 
@@ -174,7 +167,7 @@ class Pile:
 def _products(
     matrix: "npt.NDArray[np.integer]", rows: "npt.NDArray[np.intp]", vector: "npt.NDArray[np.float32]"
 ) -> "npt.NDArray[np.float32]":
-    """Of some rows and a vector; a few rows at once stay in the processor's cache."""
+    """Dot products of some rows with a vector, a few rows at once: they stay in the processor's cache."""
     products = np.empty(len(rows), np.float32)
     for start in range(0, len(rows), _AT_ONCE):
         span = slice(start, start + _AT_ONCE)

@@ -1,8 +1,6 @@
-"""An inverted index in memory: which rows hold a term, and how much that says, by BM25.
+"""An inverted index in memory with BM25 weights (Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009).
 
-Texts are cut at whatever is neither letter nor digit and every word becomes the term that LanceDB's full-text index of the same
-column makes of it (stemmed, folded to ASCII, stop words dropped), so that both find the same.
-BM25 after Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009, with LanceDB's constants.
+It finds what LanceDB's full-text index finds: words are runs of letters and digits, `Stem` gives their terms, the constants are LanceDB's.
 """
 
 # pyarrow.compute makes its functions when it is imported.
@@ -29,7 +27,7 @@ _K1 = 1.2
 _B = 0.75
 _FEW = 200
 _AT_ONCE = 65_536
-"""Texts whose terms are counted at once: what that takes beside the index does not grow with the store."""
+"""Texts whose terms are counted at once, so that building takes bounded memory."""
 _PILES = 1_024
 _INTEGER_BYTES = 32
 _WORD = re.compile(r"[^\W_]+")
@@ -52,13 +50,7 @@ class Words:
 
     @classmethod
     def of(cls, texts: pa.StringArray, stem: Stem, mean_length: float | None = None) -> "Words":
-        """Index some texts.
-
-        Args:
-            texts: one a row, without nulls.
-            stem: makes terms of words.
-            mean_length: terms of a text on average; these texts' own unless given.
-        """
+        """Index texts, one a row, without nulls; `mean_length` is the mean number of terms, by default of these texts."""
         codes: dict[str, int] = {}
         starts_of_pieces = range(0, max(1, len(texts)), _AT_ONCE)
         pieces = [_Counted.of(texts.slice(start, _AT_ONCE), start, stem, codes) for start in starts_of_pieces]
@@ -77,12 +69,12 @@ class Words:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory that the postings take; the terms are `vocabulary_nbytes`."""
+        """Bytes of memory of the postings."""
         return self.rows.nbytes + self.weights.nbytes
 
     @property
     def vocabulary_nbytes(self) -> int:
-        """Bytes of memory that the terms take, with their numbers."""
+        """Bytes of memory of the terms."""
         terms = sum(map(sys.getsizeof, self.codes)) + _INTEGER_BYTES * len(self.codes)
         return sys.getsizeof(self.codes) + terms + self.starts.nbytes
 
@@ -133,8 +125,7 @@ class _Counted(NamedTuple):
 def best_rows(scores: "npt.NDArray[np.float32]", count: int) -> "npt.NDArray[np.intp]":
     """The rows of the `count` largest scores above 0 in any order, and perhaps of some smaller ones.
 
-    The rows are dealt out to `_PILES` piles. As many piles as are wanted have each a best score of at least the bound, so that
-    many rows have; partitioning all scores, most of them 0, takes twenty times as long.
+    The `count` best of the maxima of `_PILES` piles give a lower bound. Partitioning all scores takes twenty times as long.
     """
     dealt = len(scores) // _PILES * _PILES
     if count > _PILES or not dealt:
@@ -150,7 +141,7 @@ def words_of(text: str) -> list[str]:
 
 
 def _split(texts: pa.StringArray) -> pa.ListArray:
-    """The words of each text; a few texts are split in Python, because compiling Arrow's pattern takes longer than that."""
+    """The words of each text. Python splits a few texts faster than Arrow compiles its pattern."""
     if len(texts) < _FEW:
         return pa.array([words_of(text) for text in texts.to_pylist()], pa.list_(pa.string()))
     return pc.split_pattern_regex(texts, r"[^\p{L}\p{N}]+")

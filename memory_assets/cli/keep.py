@@ -1,0 +1,140 @@
+"""Commands that copy memories out and in again: backup, restore, export, import; and backfill."""
+
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from memory_assets.cli.options import answering, creating_option, new_tenant_option
+from memory_assets.cli.output import say
+
+if TYPE_CHECKING:
+    from memory_assets.operations.answers import Answer
+    from memory_assets.tenants import Tenant
+
+_MOST_FAULTS = 10
+_place = click.argument("place", metavar="[FOLDER|s3://...]", required=False)
+_as_of = click.option("--as-of", metavar="TIME", help="The newest backup at or before TIME, such as 2026-03-14 or 7d.")
+
+
+class _TakingGroup(click.Group):
+    """Takes a backup where no subcommand is named: `memory backup FOLDER`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not (args and (args[0] in self.commands or args[0] in ctx.help_option_names)):
+            args = ["take", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group("backup", cls=_TakingGroup, epilog="Example: memory backup /media/stick")
+def backup() -> None:
+    """Copy all that is not derived: memories, relations, what was decided and noted, keys, Tana's mapping, settings without secrets.
+
+    Only what changed since the last backup is written, compressed, and encrypted where MEMORY_BACKUP_RECIPIENT is set.
+    """
+
+
+@backup.command("take", hidden=True)
+@_place
+@answering()
+def take(tenant: "Tenant", place: str | None) -> "Answer":
+    """Take a backup of a tenant; others may write meanwhile."""
+    from memory_assets.operations.backup import backup
+
+    return backup(tenant, place)
+
+
+@backup.command("list", epilog="Example: memory backup list /media/stick")
+@_place
+@answering()
+def list_backups(tenant: "Tenant", place: str | None) -> "Answer":
+    """List the backups of all tenants in a place."""
+    from memory_assets.operations.backup import list_backups
+
+    return list_backups(tenant.settings, place)
+
+
+@backup.command("verify", epilog="Example: memory backup verify /media/stick")
+@_place
+@_as_of
+@answering()
+def verify(tenant: "Tenant", place: str | None, as_of: str | None) -> "Answer":
+    """Compare every byte and row of the newest backup with its digests. Exits with 1 if something is damaged."""
+    from memory_assets.operations.backup import verify
+    from memory_assets.operations.given import parse_time
+
+    return verify(tenant, place, parse_time(as_of, "--as-of"))
+
+
+@click.command("restore", epilog="Example: memory restore /media/stick")
+@_place
+@click.option("--from", "source", metavar="NAME", help="Whose backup; default: that tenant's, or the only one there.")
+@_as_of
+@click.option("--skip-damaged", is_flag=True, help="Restore what is whole of a damaged backup.")
+@click.option("--with-settings", is_flag=True, help="Write the backup's memory.toml too, unless there is one.")
+@answering(tenant_option=new_tenant_option)
+def restore(
+    tenant: "Tenant", place: str | None, source: str | None, as_of: str | None, skip_damaged: bool, with_settings: bool
+) -> "Answer":
+    """Make a tenant of a backup, and compare every row. Exits with 1 if something damaged was left out."""
+    from memory_assets.operations.given import parse_time
+    from memory_assets.operations.restore import restore_backup
+
+    at = parse_time(as_of, "--as-of")
+    return restore_backup(tenant, place, source=source, as_of=at, skip_damaged=skip_damaged, with_settings=with_settings)
+
+
+@click.command("export", epilog="Example: memory export backup.jsonl   (`-` or nothing writes to standard output)")
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path, allow_dash=True), default=Path("-"))
+@answering()
+def export(tenant: "Tenant", file: Path) -> "Answer | None":
+    """Write all memories as JSON Lines, one a line, in every state, with their relations; `memory import` takes them in again.
+
+    Lines come as the store holds them, not by time, so that a store of any size is written in little memory. FILE is replaced when
+    all are written.
+    """
+    from memory_assets.operations.export import export, exported_lines
+
+    if str(file) != "-":
+        return export(tenant, file)
+    for lines in exported_lines(tenant):
+        say(lines, nl=False)
+    return None
+
+
+@click.command("import", epilog='Example: memory import memories.jsonl   (lines like {"content": "...", "tags": ["a"]})')
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path, allow_dash=True))
+@click.option("--skip-invalid", is_flag=True, help="Take in the good lines of a file that has bad ones.")
+@creating_option
+@answering()
+def import_(tenant: "Tenant", file: Path, skip_invalid: bool) -> "Answer":
+    """Take in memories from a JSON Lines file. An id that is already there is updated, so an import can be run again."""
+    from memory_assets.cli.progress import progress_bar
+    from memory_assets.operations.import_ import import_lines
+
+    faults = count()
+
+    def report(fault: str) -> None:
+        if next(faults) < _MOST_FAULTS:
+            say(f"memory: {fault}", err=True)
+
+    with click.open_file(str(file), "rb") as lines, progress_bar() as advance:
+        progress = partial(advance, "Importing")
+        return import_lines(tenant, str(file), lines, skip_invalid=skip_invalid, on_fault=report, on_progress=progress)
+
+
+@click.command("backfill", epilog="Example: MEMORY_EMBEDDER=ollama memory backfill")
+@answering()
+def backfill(tenant: "Tenant") -> "Answer":
+    """Move the memories to the embedder and the language pipeline of the settings, and full text to this release.
+
+    New vectors are made beside the live ones, in batches, and take their place in one step at the end. Search goes on
+    meanwhile with the old embedder; a stopped run goes on where it was.
+    """
+    from memory_assets.cli.progress import progress_bar
+    from memory_assets.operations.backfill import backfill
+
+    with progress_bar() as advance:
+        return backfill(tenant, partial(advance, "Analysing"), partial(advance, "Embedding"))

@@ -1,0 +1,84 @@
+"""The keeping group: backups on a schedule, where MEMORY_BACKUP_TO is set, and a check that the newest one can be restored."""
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import dagster as dg
+
+from memory_assets.defs.assets.graph import relevance_scores
+from memory_assets.defs.failures import translate_errors
+from memory_assets.defs.partitions import TENANTS, partitioned_checks
+from memory_assets.defs.resources import MemoryResource
+from memory_assets.defs.tenant_assets import tenant_asset
+from memory_assets.errors import DamagedError
+from memory_assets.tenants import Tenant
+
+if TYPE_CHECKING:
+    from memory_assets.keeping.repository import Repository
+
+GROUP = "keeping"
+_NO_PLACE = "Nothing is backed up: no place is set; set MEMORY_BACKUP_TO."
+
+
+@tenant_asset(
+    GROUP,
+    "lancedb",
+    deps=[relevance_scores],
+    freshness_policy=dg.FreshnessPolicy.time_window(fail_window=timedelta(days=9), warn_window=timedelta(days=8)),
+)
+def backup(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
+    """Everything of a tenant that is not derived, copied to MEMORY_BACKUP_TO; only what changed is written."""
+    from memory_assets.keeping.copying import take_backup
+    from memory_assets.keeping.retention import prune
+    from memory_assets.language.times import display_zone
+
+    tenant = memory.open_for(context)
+    settings, repository = tenant.settings, _repository(tenant)
+    if repository is None:
+        return dg.MaterializeResult(metadata={"note": _NO_PLACE})
+    taken = take_backup(tenant, repository)
+    zone = display_zone(None, configured=settings.timezone, geoip_url=settings.geoip_url)
+    gone = prune(repository, tenant.name, settings.backup_keep, zone)
+    rows = {name: copy.rows for name, copy in taken.tables.items()}
+    return dg.MaterializeResult(
+        metadata={
+            "dagster/partition_row_count": rows.get("memories", 0),
+            "relations": rows.get("relations", 0),
+            "files": len(taken.files),
+            "bytes": taken.stored_bytes,
+            "added_bytes": taken.added_bytes,
+            "removed_backups": len(gone),
+            "shown_by": "memory backup list",
+        }
+    )
+
+
+def _repository(tenant: Tenant) -> "Repository | None":
+    """Where the tenant is backed up; None where no place is set, so that "Materialize all" succeeds without one."""
+    from memory_assets.keeping.repository import Repository
+
+    to = tenant.settings.backup_to
+    return Repository.of(tenant.settings, to) if to else None
+
+
+with partitioned_checks():
+
+    @dg.asset_check(
+        asset=backup,
+        description="The newest backup restores into a scratch folder, and every row is what was backed up.",
+        partitions_def=TENANTS,
+    )
+    @translate_errors
+    def newest_backup_restores(context: dg.AssetCheckExecutionContext, memory: MemoryResource) -> dg.AssetCheckResult:
+        """Restore it, compare it, and throw it away."""
+        from memory_assets.keeping.restoring import try_restore
+
+        tenant = memory.open_for(context)
+        repository = _repository(tenant)
+        if repository is None:
+            return dg.AssetCheckResult(passed=True, description=_NO_PLACE)
+        try:
+            restored = try_restore(repository, tenant)
+        except DamagedError as error:
+            return dg.AssetCheckResult(passed=False, description=str(error))
+        return dg.AssetCheckResult(passed=True, metadata=dict(restored.rows))

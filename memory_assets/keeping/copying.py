@@ -1,0 +1,233 @@
+"""Takes a backup of a tenant while others write: its tables as of one moment, and the files that nothing else holds."""
+
+import os
+import shutil
+import sqlite3
+import tomllib
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from memory_assets.errors import ConflictError, DamagedError, StoreError
+from memory_assets.keeping.packs import copy_table, to_bytes
+from memory_assets.keeping.repository import Repository, Snapshot, Stored, TableCopy
+from memory_assets.settings import Settings, config_file
+from memory_assets.stores.layout import PINNED, kept_files
+from memory_assets.stores.locks import exclusive_lock, locked
+from memory_assets.stores.memories import MemoryStore
+from memory_assets.stores.relations import RelationStore
+from memory_assets.stores.schema import UNDERIVED
+
+if TYPE_CHECKING:
+    from memory_assets.tenants import Tenant
+
+CATALOG = "catalog/"
+"""Tables of the catalog that no run could derive again, among a backup's files."""
+MAPPING = "outside/pai-mapping.json"
+SETTINGS = "outside/memory.toml"
+_TRIES = 5
+
+
+class Writer:
+    """Writes the objects of one backup, and takes up those of the last one that are still whole."""
+
+    def __init__(self, repository: Repository, last: Snapshot | None) -> None:
+        """Look at what the repository holds."""
+        self._repository = repository
+        self._last = last.objects if last else {}
+        self._present = repository.sizes()
+        self.objects: dict[str, Stored] = {}
+        self.added_bytes = 0
+
+    def has(self, name: str) -> bool:
+        """Whether an object of the last backup is there in its full length, for the recipient that the settings name."""
+        stored = self._last.get(name)
+        return (
+            stored is not None
+            and self._present.get(name) == stored.stored
+            and name.endswith(f"zst{self._repository.cipher.suffix}")
+        )
+
+    def read(self, name: str) -> bytes | None:
+        """The content of an index of the last backup; None where it is gone or damaged."""
+        try:
+            return self._repository.get(name, self._last[name])
+        except (DamagedError, KeyError):
+            return None
+
+    def reuse(self, name: str) -> None:
+        """Let this backup need an object that is there."""
+        self.objects[name] = self._last[name]
+
+    def put(self, content: bytes, *, secret: bool = True) -> str:
+        """Write an object, unless it is there, and return its name."""
+        name = self._repository.name_of(content, secret=secret)
+        if name in self.objects:
+            return name
+        if (stored := self._last.get(name)) is not None and self._present.get(name) == stored.stored:
+            self.objects[name] = stored
+            return name
+        name, stored = self._repository.put(content, secret=secret)
+        self.objects[name] = stored
+        self.added_bytes += stored.stored
+        return name
+
+
+def take_backup(tenant: "Tenant", repository: Repository) -> Snapshot:
+    """Copy what is not derived of a tenant into a repository; only what changed since its last backup there is written.
+
+    Raises:
+        ConflictError: another backup of the tenant is under way.
+    """
+    with repository.alone(), pinned_tables(tenant) as uri:
+        last = repository.newest(tenant.name)
+        writer = Writer(repository, last)
+        snapshot = Snapshot(tenant=tenant.name, taken_at=datetime.now(UTC), program=version("memory_assets"))
+        for store in (RelationStore, MemoryStore):
+            stored = store(uri).stored
+            name = stored.definition.name
+            if stored.exists:
+                snapshot.tables[name] = _copy_newest(store, uri, writer, last.tables.get(name) if last else None)
+        for path, content in _files(tenant, snapshot.notes):
+            snapshot.files[path] = writer.put(content)
+        snapshot.objects, snapshot.added_bytes = writer.objects, writer.added_bytes
+        repository.write(snapshot)
+    return snapshot
+
+
+def _copy_newest(store: type[RelationStore | MemoryStore], uri: str, writer: Writer, last: TableCopy | None) -> TableCopy:
+    """Copy a table; if LanceDB removes files of that version meanwhile, which only a table that is not pinned allows, copy the newest."""
+    for _ in range(_TRIES - 1):
+        try:
+            return copy_table(store(uri).stored, writer, last)
+        except StoreError as error:
+            if "not found" not in str(error).lower():
+                raise
+    return copy_table(store(uri).stored, writer, last)
+
+
+@contextmanager
+def pinned_tables(tenant: "Tenant") -> Iterator[str]:
+    """Hold the tenant's tables as they are at one moment, and return the URI under which they can be read meanwhile.
+
+    Both tables are hard-linked while nobody commits, which takes milliseconds. LanceDB's tags are not used for this: every cleanup of
+    versions fails as long as a tagged one is old. Tables in object storage are read at the version that is the newest now.
+
+    Raises:
+        ConflictError: another backup of the tenant is under way.
+    """
+    uri = tenant.settings.tenant_vectors_uri(tenant.name)
+    if "://" in uri or not Path(uri).exists():
+        yield uri
+        return
+    pin = Path(uri).parent / PINNED
+    pin.mkdir(mode=0o700, exist_ok=True)
+    with _pin_lock(pin) as mine:
+        if not mine:
+            raise ConflictError(f"Another backup of the tenant {tenant.name!r} is under way; wait for it to end.")
+        drop_pins(pin)
+        try:
+            with exclusive_lock(Path(uri)):
+                shutil.copytree(uri, pin / "vectors", copy_function=_link)
+            yield str(pin / "vectors")
+        finally:
+            drop_pins(pin)
+            pin.rmdir()
+
+
+@contextmanager
+def _pin_lock(pin: Path) -> Iterator[bool]:
+    import fcntl
+
+    try:
+        with locked(pin, fcntl.LOCK_EX | fcntl.LOCK_NB) as there:
+            yield there
+    except BlockingIOError:
+        yield False
+
+
+def drop_pins(pin: Path) -> None:
+    """Remove what a backup pinned; a killed one leaves it."""
+    shutil.rmtree(pin / "vectors", ignore_errors=True)
+
+
+def _link(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
+
+
+def _files(tenant: "Tenant", notes: list[str]) -> Iterator[tuple[str, bytes]]:
+    """The files of a backup: path and content."""
+    try:
+        with tenant.catalog.read() as connection:
+            rows = {name: connection.execute(f"FROM {name}").to_arrow_table() for name in UNDERIVED}
+            accesses = [
+                (path, (tenant.folder / path).read_bytes()) for path in kept_files(tenant.folder) if path.startswith("access/")
+            ]
+    except StoreError as error:
+        notes.append(f"What was recalled, and when, is not in this backup: {error}")
+        rows, accesses = {}, []
+    yield from accesses
+    for name, table in rows.items():
+        if table.num_rows:
+            yield f"{CATALOG}{name}", to_bytes(table)
+    yield from _unmoved(tenant.folder).items()
+    if tenant.is_sources_tenant:
+        mapping = tenant.settings.pai_mapping
+        if mapping.is_file():
+            yield MAPPING, mapping.read_bytes()
+        if held := _settings_file(tenant.settings):
+            yield SETTINGS, held
+
+
+def _unmoved(folder: Path) -> dict[str, bytes]:
+    """The kept files, read again if one was replaced meanwhile, so that a journal and what it tells of fit together."""
+    read: dict[str, bytes] = {}
+    for _ in range(_TRIES):
+        paths = [path for path in kept_files(folder) if not path.startswith("access/")]
+        before = _stamps(folder, paths)
+        read = {path: _content(folder / path) for path in before}
+        if _stamps(folder, paths) == before:
+            break
+    return read
+
+
+def _stamps(folder: Path, paths: list[str]) -> dict[str, tuple[int, int]]:
+    found = {path: (folder / path).stat() for path in paths if (folder / path).exists()}
+    return {path: (stat.st_ino, stat.st_mtime_ns) for path, stat in found.items()}
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return _sqlite(path) if path.suffix == ".sqlite3" else path.read_bytes()
+    except FileNotFoundError:
+        return b""
+
+
+def _sqlite(path: Path) -> bytes:
+    """An SQLite file as of its last commit, what is in its log included."""
+    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as source, closing(sqlite3.connect(":memory:")) as copy:
+        source.backup(copy)
+        return copy.serialize()
+
+
+def _settings_file(settings: Settings) -> bytes:
+    """The settings file without its secrets; empty where there is none."""
+    try:
+        held = tomllib.loads(config_file().read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return b""
+    import json
+
+    secret = {name for name, field in type(settings).model_fields.items() if "SecretStr" in str(field.annotation)}
+    lines = [
+        f"{name} = {json.dumps(value)}"
+        for name, value in held.items()
+        if name not in secret and name in type(settings).model_fields and not ("@" in str(value) and "://" in str(value))
+    ]
+    return ("\n".join(lines) + "\n").encode() if lines else b""

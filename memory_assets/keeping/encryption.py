@@ -1,0 +1,75 @@
+"""Encryption of backups with age, by the optional package pyrage."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from memory_assets.errors import SettingsError
+
+if TYPE_CHECKING:
+    from memory_assets.settings import Settings
+
+
+@dataclass(frozen=True)
+class Cipher:
+    """Encrypts for one recipient, and decrypts with one identity."""
+
+    recipient: str = ""
+    """Public key `age1...`; empty for backups that are not encrypted."""
+    identity: Path | None = None
+    """File of the secret key; only reading needs it."""
+
+    @classmethod
+    def of(cls, settings: "Settings") -> "Cipher":
+        """The cipher of the settings."""
+        return cls(settings.backup_recipient or "", settings.backup_identity)
+
+    @property
+    def suffix(self) -> str:
+        """What the name of an object ends with, so that objects for different recipients are different objects."""
+        return f".{blake2b(self.recipient.encode(), digest_size=4).hexdigest()}.age" if self.recipient else ""
+
+    def encrypt(self, data: bytes) -> bytes:
+        """`data` for the recipient; as it is where there is none."""
+        if not self.recipient:
+            return data
+        age = _age()
+        try:
+            return age.encrypt(data, [age.x25519.Recipient.from_str(self.recipient)])
+        except (age.RecipientError, age.EncryptError) as error:
+            raise SettingsError(
+                f"MEMORY_BACKUP_RECIPIENT cannot be used ({error}); give the line that begins with age1."
+            ) from error
+
+    def decrypt(self, data: bytes) -> bytes:
+        """What was encrypted."""
+        age = _age()
+        try:
+            return age.decrypt(data, self._identities)
+        except age.DecryptError as error:
+            raise SettingsError(f"{self.identity} does not decrypt this backup ({error}); name its own identity.") from error
+
+    @cached_property
+    def _identities(self) -> list[Any]:
+        age = _age()
+        if self.identity is None:
+            raise SettingsError("The backup is encrypted; let MEMORY_BACKUP_IDENTITY name the file that holds its age identity.")
+        try:
+            lines = self.identity.read_text(encoding="utf-8").splitlines()
+            return [age.x25519.Identity.from_str(line.strip()) for line in lines if line.startswith("AGE-SECRET-KEY-")]
+        except (OSError, ValueError, age.IdentityError) as error:
+            raise SettingsError(
+                f"The age identity {self.identity} cannot be read ({error}); give the file of age-keygen."
+            ) from error
+
+
+def _age() -> Any:
+    try:
+        import pyrage
+    except ModuleNotFoundError as error:
+        raise SettingsError(
+            "Encrypted backups need the package pyrage: run `pip install pyrage`, or unset MEMORY_BACKUP_RECIPIENT."
+        ) from error
+    return pyrage

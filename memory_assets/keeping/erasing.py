@@ -1,0 +1,208 @@
+"""Erases memories: their texts, and what was made of them, leave every file of the tenant, and no source brings them back.
+
+Tombstones come first, so that nothing brings a text back meanwhile. Then go the kept files, and what is derived, from which a run could
+make the memory again. The memory itself goes after them: as long as it is there, an erasure that was killed finds the text, and so its
+other places. A kill leaves tombstones that are not finished; the next erasure goes on with those.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from memory_assets.errors import StoreError
+from memory_assets.keeping.packs import from_bytes
+from memory_assets.keeping.purging import Removal, files_holding, purge_derived, purge_files, purge_tables
+from memory_assets.learn.briefing import renew_brief
+from memory_assets.models import Memory, Source
+from memory_assets.stores.lance import quoted
+from memory_assets.stores.locks import locked
+from memory_assets.stores.rows import COLUMNS, from_arrow
+from memory_assets.stores.tombstones import ERASED, Tombstones
+from memory_assets.tana.formats import node_name
+from memory_assets.tana.ledger import Ledger
+from memory_assets.tana.state import Mapping
+
+if TYPE_CHECKING:
+    from memory_assets.keeping.repository import Repository
+    from memory_assets.tenants import Tenant
+
+_SHORTEST = 16
+"""Letters from which a sentence or title of an erased text is looked for by itself."""
+_SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|\n+")
+
+
+def versions_of(tenant: "Tenant", ids: Iterable[int]) -> list[Memory]:
+    """The memories of some ids with their earlier versions, and with all that say exactly the same.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
+    found: dict[int, Memory] = {}
+    waiting = tenant.memories.get(ids)
+    while waiting:
+        found |= {memory.id: memory for memory in waiting}
+        listed = ", ".join(str(memory.id) for memory in waiting)
+        alike = quoted(sorted({memory.content_hash for memory in waiting if memory.content_hash})) if waiting else ""
+        where = f"superseded_by IN ({listed})" + (f" OR content_hash IN {alike}" if alike != "()" else "")
+        waiting = [memory for memory in from_arrow(tenant.memories.scan(COLUMNS, where)) if memory.id not in found]
+    return list(found.values())
+
+
+def erase(tenant: "Tenant", memories: Sequence[Memory]) -> list[Path]:
+    """Erase memories, as `versions_of` finds them, and finish erasures that were killed.
+
+    Returns:
+        Files of the data folder that still hold some of the text.
+
+    Raises:
+        StoreError: a store cannot be read or written; running it again ends it.
+    """
+    tenant.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    ids = {memory.id for memory in memories}
+    texts = [text for memory in memories for text in _sentences(memory)]
+    with locked(tenant.folder):
+        tombstones = Tombstones(tenant.folder)
+        tombstones.add({memory.id: _tombstone_texts(tenant, memory) for memory in memories})
+        tombstones.save(tenant.folder)
+    ids |= {each.id for each in tombstones.all if not each.finished}
+    unique = _unique(tenant, ids, texts)
+    removal = _removal(ids, [memory.content for memory in memories], unique, tombstones)
+    purge_files(tenant, removal)
+    if (ledger := Ledger(tenant.folder)).path.exists():
+        ledger.forget(_mirrored(tenant, memories))
+    purge_derived(tenant)
+    purge_tables(tenant, removal)
+    purge_derived(tenant)  # once more: a run may have read the memory meanwhile
+    renew_brief(tenant)
+    with locked(tenant.folder):
+        tombstones = Tombstones(tenant.folder)
+        tombstones.finish()
+        tombstones.save(tenant.folder)
+    return files_holding(tenant.settings.data_dir, unique) if unique else []
+
+
+def allow_again(tenant: "Tenant", ids: Iterable[int]) -> int:
+    """Let the texts of erased memories come back, and have the sources read again; return how many memories these are.
+
+    Raises:
+        StoreError: the tombstones or the catalog cannot be written.
+    """
+    with locked(tenant.folder):
+        tombstones = Tombstones(tenant.folder)
+        lifted = tombstones.lift(ids)
+        tombstones.save(tenant.folder)
+    if lifted and tenant.catalog.exists:
+        with tenant.catalog.write() as connection:
+            connection.execute("UPDATE source_files SET size = -1 WHERE path IN (SELECT path FROM source_refusals)")
+    return len(lifted)
+
+
+def backups_holding(repository: "Repository", tenant: str, ids: Iterable[int]) -> list[str]:
+    """Names of the backups of a tenant that hold one of some memories.
+
+    Raises:
+        StoreError: the backups cannot be listed, or one is damaged.
+    """
+    wanted = np.array(sorted(ids), np.int64)
+    held: dict[str, Any] = {}
+    found = []
+    for snapshot in repository.snapshots(tenant):
+        for pack in snapshot.tables["memories"].packs if "memories" in snapshot.tables else ():
+            if pack.index not in held:
+                held[pack.index] = from_bytes(repository.get(pack.index, snapshot.objects[pack.index]))["id"].to_numpy()
+            if np.isin(held[pack.index], wanted).any():
+                found.append(snapshot.name)
+                break
+    return found
+
+
+def _tombstone_texts(tenant: "Tenant", memory: Memory) -> list[str]:
+    """What must not come back: the text, and what its source says of it, whose parts the memory joined."""
+    texts = [memory.content]
+    if memory.source_key:
+        texts.append(memory.content.partition("\n\n")[2])
+        if tenant.catalog.exists:
+            try:
+                with tenant.catalog.read() as connection:
+                    said = connection.execute(
+                        """
+                        SELECT unnest([body, if(trim(body) = '', description, '')]) FROM source_items WHERE key = $1
+                        UNION ALL SELECT hook FROM source_hooks WHERE target = $1
+                        """,
+                        [memory.source_key],
+                    ).fetchall()
+            except StoreError:
+                said = []
+            texts += [text for (text,) in said]
+    return [*texts, *map(node_name, texts)]
+
+
+def _sentences(memory: Memory) -> list[str]:
+    """The text and those of its sentences, and the title, that are long enough to be told from others."""
+    parts = (memory.content, memory.title, *_SENTENCE_END.split(memory.content))
+    return list(dict.fromkeys(part.strip() for part in parts if part == memory.content or len(part.strip()) >= _SHORTEST))
+
+
+def _removal(ids: set[int], contents: Sequence[str], texts: Sequence[str], erased: Tombstones) -> Removal:
+    wholes = [_folded(content) for content in contents]
+    parts = [_folded(text) for text in texts]
+
+    def is_in(text: str) -> bool:
+        folded = _folded(text)
+        inner = folded.rstrip("…. ")
+        return any(part in folded for part in parts) or (len(inner) >= _SHORTEST and any(inner in whole for whole in wholes))
+
+    def cleaned(value: Any) -> Any:
+        if isinstance(value, str):
+            return ERASED if is_in(value) or erased.find(value) else value
+        if isinstance(value, list):
+            return [kept for each in value if (kept := cleaned(each)) not in (ERASED, None)]
+        if isinstance(value, dict):
+            if value.get("id") in ids and "content" in value:
+                return None
+            kept = {key: cleaned(each) for key, each in value.items()}
+            return None if ERASED in (kept.get("text"), kept.get("content")) else kept
+        return value
+
+    def others(rows: pa.Table, *names: str) -> pa.Table:
+        wanted = np.array(sorted(ids), np.int64)
+        gone = np.zeros(rows.num_rows, bool)
+        for name in names:
+            gone |= np.isin(rows[name].to_numpy(), wanted)
+        return rows.filter(pa.array(~gone))
+
+    def unlinked(rows: pa.Table) -> pa.Table:
+        notes = pa.array([cleaned(note) if note else note for note in rows["note"].to_pylist()], pa.string())
+        place = rows.schema.get_field_index("note")
+        return others(rows.set_column(place, rows.schema.field(place), notes), "source_id", "target_id")
+
+    return Removal(lambda rows: others(rows, "id"), unlinked, cleaned, is_in)
+
+
+def _unique(tenant: "Tenant", ids: Iterable[int], texts: Sequence[str]) -> list[str]:
+    """Those of the texts that no memory says that stays: only they tell of what is erased."""
+    if not texts:
+        return []
+    staying = tenant.memories.scan(("content", "title"), f"id NOT IN ({', '.join(map(str, ids))})")
+    said = "\0".join(text for name in staying.column_names for text in staying[name].to_pylist())
+    return [text for text in texts if text not in said]
+
+
+def mirroring_nodes(tenant: "Tenant", memories: Sequence[Memory]) -> dict[str, str]:
+    """The nodes in Tana that mirror memories, by the ids of their entries in seed.json."""
+    keys = _mirrored(tenant, memories)
+    nodes = Mapping.load(tenant.settings.pai_mapping).nodes if keys else {}
+    return {key: nodes[key] for key in keys if key in nodes}
+
+
+def _mirrored(tenant: "Tenant", memories: Sequence[Memory]) -> list[str]:
+    seeds = (memory.source_key for memory in memories if memory.source is Source.PAI_SEED and memory.source_key)
+    return [key.partition(":")[2] for key in seeds] if tenant.is_sources_tenant else []
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.split())

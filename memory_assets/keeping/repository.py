@@ -1,0 +1,339 @@
+"""A repository of backups: immutable objects named by their content, and one manifest a backup.
+
+    objects/3f/3f09….zst         content, compressed; `….age` where it is encrypted as well
+    snapshots/<tenant>/<time>.json   a manifest: which objects make up the tenant at that time
+
+Objects are written before the manifest that names them, each in one step. A kill leaves earlier backups whole, and objects that the
+next backup takes up or pruning removes. Manifests and indices are not encrypted: they hold ids, times, digests and file names.
+"""
+
+import base64
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import fs
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from memory_assets.errors import DamagedError, InvalidInputError, NotFoundError, StoreError
+from memory_assets.keeping.encryption import Cipher
+from memory_assets.stores.files import replace_file
+
+if TYPE_CHECKING:
+    from memory_assets.settings import Settings
+
+FORMAT = 1
+_TIME = "%Y-%m-%dT%H%M%S.%fZ"
+_GRACE = timedelta(days=1)
+"""Age from which an object in object storage that no manifest names is removed: a backup under way may be about to name it."""
+_LEVEL = 3
+_CONNECT_SECONDS, _REQUEST_SECONDS, _ATTEMPTS = 5, 60, 3
+
+
+class Stored(BaseModel):
+    """An object as it lies in the repository."""
+
+    model_config = ConfigDict(frozen=True)
+
+    size: int
+    """Bytes of its content."""
+    stored: int
+    """Bytes in the repository."""
+    digest: str
+    """Of those bytes, so that damage shows without the identity."""
+
+
+class Pack(BaseModel):
+    """Rows that were written together."""
+
+    rows: str
+    """Object: the rows, as an Arrow stream."""
+    index: str
+    """Object: id, stamp and digest of each row."""
+    count: int
+    dead: str = ""
+    """Rows of it that this backup does not hold, as packed bits in base64; empty where it holds all."""
+
+    @property
+    def live(self) -> "np.ndarray[Any, np.dtype[np.bool_]]":
+        """Which of its rows the backup holds."""
+        if not self.dead:
+            return np.ones(self.count, bool)
+        bits = np.frombuffer(base64.b64decode(self.dead), np.uint8)
+        return ~np.unpackbits(bits, count=self.count).astype(bool)
+
+    def keeping(self, live: "np.ndarray[Any, np.dtype[np.bool_]]") -> "Pack":
+        """The same with other rows held."""
+        dead = "" if live.all() else base64.b64encode(np.packbits(~live).tobytes()).decode()
+        return self.model_copy(update={"dead": dead})
+
+
+class TableCopy(BaseModel):
+    """One LanceDB table at one version."""
+
+    version: int
+    rows: int
+    arrow_schema: str
+    """Arrow's serialised schema with its facts, in base64."""
+    packs: list[Pack]
+
+    @property
+    def table_schema(self) -> pa.Schema:
+        """The schema."""
+        return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(self.arrow_schema)))
+
+
+class Snapshot(BaseModel):
+    """The manifest of one backup."""
+
+    format: int = FORMAT
+    tenant: str
+    taken_at: datetime
+    program: str
+    tables: dict[str, TableCopy] = Field(default_factory=dict)
+    files: dict[str, str] = Field(default_factory=dict)
+    """Path below the tenant's folder -> object; `catalog/`, `outside/` hold what lies elsewhere."""
+    objects: dict[str, Stored] = Field(default_factory=dict)
+    added_bytes: int = 0
+    """Bytes that this backup added to the repository."""
+    notes: list[str] = Field(default_factory=list)
+    """What could not be copied, in sentences."""
+
+    @property
+    def name(self) -> str:
+        """Its name within the repository."""
+        return f"{self.tenant}/{self.taken_at.astimezone(UTC).strftime(_TIME)}"
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of all objects that it needs."""
+        return sum(each.stored for each in self.objects.values())
+
+
+@dataclass
+class Repository:
+    """A folder, or a place in object storage, that holds backups."""
+
+    target: str
+    cipher: Cipher = field(default_factory=Cipher)
+    storage: dict[str, Any] = field(default_factory=dict, repr=False)
+    """Endpoint and credentials of object storage, as `pyarrow.fs.S3FileSystem` takes them."""
+
+    @classmethod
+    def of(cls, settings: "Settings", target: str) -> "Repository":
+        """The repository in a place, with the cipher and the credentials of the settings."""
+        endpoint = settings.backup_endpoint or ""
+        scheme, _, host = endpoint.rpartition("://")
+        storage = {
+            "endpoint_override": host.rstrip("/") or None,
+            "scheme": scheme or None,
+            "region": settings.backup_region or ("us-east-1" if endpoint else None),
+            "access_key": settings.backup_access_key and settings.backup_access_key.get_secret_value(),
+            "secret_key": settings.backup_secret_key and settings.backup_secret_key.get_secret_value(),
+        }
+        return cls(target, Cipher.of(settings), {name: value for name, value in storage.items() if value})
+
+    def __post_init__(self) -> None:
+        """Open the file system; nothing is made. Raises InvalidInputError if the target is no folder or s3:// URI, or holds credentials."""
+        self._local = "://" not in self.target
+        if self._local:
+            self.target = str(Path(self.target).expanduser().absolute())
+            self._system, self._root = fs.LocalFileSystem(), self.target
+            return
+        scheme, _, place = self.target.partition("://")
+        bucket, _, below = place.rstrip("/").partition("/")
+        if "@" in bucket or "?" in place:
+            raise InvalidInputError(
+                "The URI of the backups holds credentials or options; set MEMORY_BACKUP_ACCESS_KEY, MEMORY_BACKUP_SECRET_KEY and "
+                "MEMORY_BACKUP_ENDPOINT instead, and name s3://bucket/folder."
+            )
+        if scheme != "s3" or not bucket:
+            raise InvalidInputError(f"Backups cannot be kept in {self.target}; name a folder or an s3://bucket/folder URI.")
+        self.target, self._root = f"s3://{place.rstrip('/')}", f"{bucket}/{below}".rstrip("/")
+        options = {"connect_timeout": _CONNECT_SECONDS, "request_timeout": _REQUEST_SECONDS, **self.storage}
+        with self._explained("reached"):
+            if "region" not in options and not {"AWS_REGION", "AWS_DEFAULT_REGION"} & os.environ.keys():
+                options["region"] = fs.resolve_s3_region(bucket)
+            self._system = fs.S3FileSystem(retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS), **options)
+
+    # Objects
+
+    def put(self, content: bytes, *, secret: bool = True) -> tuple[str, Stored]:
+        """Write an object, whole or not at all, and return its name; `secret` ones are encrypted where the cipher does."""
+        name = self.name_of(content, secret=secret)
+        packed = pa.Codec("zstd", _LEVEL).compress(content, asbytes=True)
+        data = self.cipher.encrypt(packed) if secret else packed
+        self._write(_path(name), data)
+        return name, Stored(size=len(content), stored=len(data), digest=_digest(data))
+
+    def name_of(self, content: bytes, *, secret: bool = True) -> str:
+        """The name of an object with this content."""
+        return f"{_digest(content)}.zst{self.cipher.suffix if secret else ''}"
+
+    def get(self, name: str, stored: Stored, *, decrypting: bool = True) -> bytes:
+        """The content of an object, checked against its digests, or DamagedError; empty, and not decrypted, if that is not asked for."""
+        where = f"{self.target}/{_path(name)}"
+        try:
+            data = self._read(_path(name))
+        except FileNotFoundError as error:
+            raise DamagedError(f"{where} is gone; take a new backup, or restore the rest with --skip-damaged.") from error
+        if _digest(data) != stored.digest:
+            raise DamagedError(
+                f"{where} is damaged; delete that file and take a new backup, or restore the rest with --skip-damaged."
+            )
+        if name.endswith(".age"):
+            if not decrypting:
+                return b""
+            data = self.cipher.decrypt(data)
+        content = pa.Codec("zstd").decompress(data, stored.size, asbytes=True)
+        if _digest(content) != name.partition(".")[0]:
+            raise DamagedError(f"{where} is not what its name says; delete that file and take a new backup.")
+        return content
+
+    def sizes(self) -> dict[str, int]:
+        """Bytes of each object that is there."""
+        return {each.base_name: each.size for each in self._listed("objects") if each.type is fs.FileType.File}
+
+    # Manifests
+
+    def write(self, snapshot: Snapshot) -> None:
+        """Make a backup exist: from here on it is listed."""
+        body = snapshot.model_dump(mode="json")
+        text = json.dumps({"digest": _digest(_canonical(body)), "snapshot": body}, ensure_ascii=False)
+        self._write(f"snapshots/{snapshot.name}.json", text.encode())
+
+    def snapshots(self, tenant: str | None = None) -> list[Snapshot]:
+        """All backups, or those of one tenant, the oldest first; DamagedError names a damaged manifest."""
+        return [self._manifest(path) for path in self._manifests(tenant)]
+
+    def newest(self, tenant: str, as_of: datetime | None = None) -> Snapshot | None:
+        """The newest backup of a tenant at or before a time, damaged manifests left out; None where there is none."""
+        for path in reversed(self._manifests(tenant)):
+            try:
+                snapshot = self._manifest(path)
+            except DamagedError:
+                continue
+            if as_of is None or snapshot.taken_at <= as_of:
+                return snapshot
+        return None
+
+    def tenants(self) -> list[str]:
+        """The tenants that have backups here."""
+        return sorted({path.split("/")[1] for path in self._manifests(None)})
+
+    def require(self, tenant: str, as_of: datetime | None = None) -> Snapshot:
+        """As `newest`, but NotFoundError if there is none."""
+        found = self.newest(tenant, as_of)
+        if found is None:
+            until = f" at or before {as_of:%Y-%m-%d %H:%M} UTC" if as_of else ""
+            raise NotFoundError(f"{self.target} holds no backup of the tenant {tenant!r}{until}; `memory backup list` shows all.")
+        return found
+
+    def remove(self, snapshots: list[Snapshot]) -> int:
+        """Remove backups, and the objects that no other backup needs, unless a manifest is damaged. Returns how many objects."""
+        for snapshot in snapshots:
+            self._delete(f"{self._root}/snapshots/{snapshot.name}.json")
+        try:
+            needed = {name for snapshot in self.snapshots() for name in snapshot.objects}
+        except DamagedError:
+            return 0
+        removed = 0
+        latest = datetime.now(UTC) if self._local else datetime.now(UTC) - _GRACE
+        for each in self._listed("objects"):
+            written = each.mtime.astimezone(UTC) if each.mtime else latest
+            if each.type is fs.FileType.File and each.base_name not in needed and written <= latest:
+                self._delete(each.path)
+                removed += 1
+        return removed
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Let nobody else write to or prune the repository meanwhile; object storage relies on the objects' age."""
+        if not self._local:
+            yield
+            return
+        try:
+            Path(self._root).mkdir(parents=True, exist_ok=True, mode=0o700)
+            held = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY)
+        except OSError as error:
+            raise StoreError(f"Backups cannot be kept in {self.target} ({error.strerror}); name another folder.") from error
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(held)
+
+    def _manifests(self, tenant: str | None) -> list[str]:
+        listed = self._listed(f"snapshots/{tenant}" if tenant else "snapshots")
+        paths = (each.path.removeprefix(self._root).lstrip("/") for each in listed if each.type is fs.FileType.File)
+        return sorted(path for path in paths if path.endswith(".json") and not path.rpartition("/")[2].startswith("."))
+
+    def _manifest(self, path: str) -> Snapshot:
+        try:
+            held = json.loads(self._read(path))
+            if _digest(_canonical(held["snapshot"])) != held["digest"]:
+                raise ValueError("its digest does not fit")
+            if held["snapshot"]["format"] > FORMAT:
+                raise StoreError(f"{self.target}/{path} was made by a newer release; upgrade memory_assets.")
+            return Snapshot.model_validate(held["snapshot"])
+        except (FileNotFoundError, ValueError, KeyError, TypeError, RecursionError, ValidationError) as error:
+            raise DamagedError(
+                f"The manifest {self.target}/{path} is damaged; delete it: the other backups do not need it."
+            ) from error
+
+    def _listed(self, folder: str) -> list[fs.FileInfo]:
+        with self._explained("listed"):
+            return self._system.get_file_info(fs.FileSelector(f"{self._root}/{folder}", allow_not_found=True, recursive=True))
+
+    def _read(self, path: str) -> bytes:
+        with self._explained("read"), self._system.open_input_stream(f"{self._root}/{path}", compression=None) as stream:
+            return stream.read()
+
+    def _write(self, path: str, data: bytes) -> None:
+        with self._explained("written"):
+            if self._local:
+                replace_file(Path(self._root, path), data)
+                return
+            with self._system.open_output_stream(f"{self._root}/{path}", compression=None) as stream:
+                stream.write(data)
+
+    def _delete(self, path: str) -> None:
+        with self._explained("removed"), suppress(FileNotFoundError):
+            self._system.delete_file(path)
+
+    @contextmanager
+    def _explained(self, what: str) -> Iterator[None]:
+        """Turn what the file system raises into one sentence; that a file is not there stays as it is."""
+        try:
+            yield
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            first = (str(error).splitlines() or [type(error).__name__])[0][:300]
+            for name in ("access_key", "secret_key"):
+                first = first.replace(self.storage.get(name) or "\0", "***")
+            settings = "" if self._local else ", MEMORY_BACKUP_ENDPOINT and the keys"
+            raise StoreError(
+                f"The backups in {self.target} cannot be {what} ({first}); see to that place{settings}, and run the command again."
+            ) from error
+
+
+def _path(name: str) -> str:
+    return f"objects/{name[:2]}/{name}"
+
+
+def _digest(data: bytes) -> str:
+    return blake2b(data, digest_size=20).hexdigest()
+
+
+def _canonical(body: dict[str, Any]) -> bytes:
+    return json.dumps(body, ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode()

@@ -1,0 +1,83 @@
+"""Keys and passwords stay out of what is kept: masked, refused or let through, as the settings say."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from memory_assets.language.secrets import find_secrets, mask
+from memory_assets.models import FileScan, Memory, NewMemory, Refusal, Scan, SecretPolicy, SourceItem
+
+Record = TypeVar("Record", Memory, NewMemory, SourceItem)
+
+_TEXTS = ("content", "title", "description", "body", "tags", "links", "project", "session", "author", "external_id", "metadata")
+"""Fields that hold what somebody wrote, as far as a record has them."""
+_MEND = "take it out, or set MEMORY_SECRETS to mask"
+
+
+def without_secrets(record: Record) -> Record:
+    """A record with every secret in its texts masked; the same object where it holds none."""
+    texts = _texts(record)
+    changed = {name: masked for name, text in texts.items() if (masked := masked_in(text)) != text}
+    return replace(record, **changed) if changed else record
+
+
+def secrets_of(record: Memory | NewMemory | SourceItem) -> list[tuple[str, str]]:
+    """The kind of every secret in a record's texts, and the secret itself."""
+    return [secret for text in _texts(record).values() for secret in secrets_in(text)]
+
+
+def refusal_of(record: NewMemory | SourceItem) -> str:
+    """Why a record is refused where secrets are: one sentence that names their kinds; empty where it holds none."""
+    kinds = dict.fromkeys(kind for kind, _ in secrets_of(record))
+    return f"it holds a secret ({', '.join(kinds)})" if kinds else ""
+
+
+def guarded(scan: Scan, policy: SecretPolicy) -> Scan:
+    """What was read from a source as it may be kept; the files themselves stay as they are."""
+    if policy is SecretPolicy.ALLOW:
+        return scan
+    return replace(scan, changed=tuple(_guarded_file(file, policy) for file in scan.changed))
+
+
+def _guarded_file(file: FileScan, policy: SecretPolicy) -> FileScan:
+    refusals = tuple(replace(refusal, reason=mask(refusal.reason)) for refusal in file.refusals)
+    hooks = tuple(replace(hook, text=mask(hook.text)) for hook in file.hooks)
+    file = replace(file, refusals=refusals, hooks=hooks, projects=tuple(map(mask, file.projects)))
+    if policy is SecretPolicy.MASK:
+        return replace(file, items=tuple(map(without_secrets, file.items)))
+    reasons = {item.key: refusal_of(item) for item in file.items}
+    refused = (
+        Refusal(item.source, file.path, reasons[item.key], _MEND, mask(item.title), item.key)
+        for item in file.items
+        if reasons[item.key]
+    )
+    return replace(file, items=tuple(item for item in file.items if not reasons[item.key]), refusals=(*refusals, *refused))
+
+
+def masked_in(value: Any, name: str = "") -> Any:
+    """A JSON value with the strings in it masked; `name` is the key under which an object holds it."""
+    if isinstance(value, str):
+        return mask(value, name)
+    if isinstance(value, dict):
+        return {mask(key): masked_in(each, key) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(masked_in(each, name) for each in value)
+    return value
+
+
+def secrets_in(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    """The secrets that `masked_in` would mask: kind and text of each."""
+    if isinstance(value, str):
+        for secret in find_secrets(value, name):
+            yield secret.kind, value[secret.start : secret.end]
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            yield from secrets_in(key)
+            yield from secrets_in(each, key)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from secrets_in(each, name)
+
+
+def _texts(record: Memory | NewMemory | SourceItem) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in _TEXTS if hasattr(record, name)}

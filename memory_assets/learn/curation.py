@@ -1,0 +1,279 @@
+"""Curation of one tenant: check reads and proposes, a person decides, apply does what was decided, undo takes it back.
+
+Each step may be killed anywhere and run again. Silos and homes are read from the catalog, which every step brings up to date first.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from memory_assets.errors import ConflictError
+from memory_assets.ingest.scans import refresh_source
+from memory_assets.language.guard import masked_in
+from memory_assets.learn import effects, review_file
+from memory_assets.learn.apply import alone, execute, undo
+from memory_assets.learn.brief import Backlog
+from memory_assets.learn.history import keep_history
+from memory_assets.learn.journal import Journal, Plan
+from memory_assets.learn.memory_files import FileReader, MemoryFiles, read_homes, read_silos
+from memory_assets.learn.plan import Planned, make_plan
+from memory_assets.learn.proposals import Decisions, Proposal, Status, read_decisions, write_decisions
+from memory_assets.learn.reports import Checked, last_synthesis, mine_output
+from memory_assets.learn.rewording import rewording
+from memory_assets.learn.signals import read_signals, sessions_of, silo_signals
+from memory_assets.learn.synthesis import synthesise
+from memory_assets.models import Kind, SecretPolicy, Source
+from memory_assets.sources.files import MAX_BYTES, RefusedFileError, digest_of, read_source_file
+
+if TYPE_CHECKING:
+    from memory_assets.tenants import Tenant
+
+_STALE = timedelta(hours=24)
+_MOST_REVIEW_BYTES = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOutcome:
+    """What a check found."""
+
+    silos: MemoryFiles
+    checked: Checked
+    written: tuple[Path, ...]
+    told: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyOutcome:
+    """What an apply did, or would do."""
+
+    planned: Planned
+    finished: Plan | None
+    """The apply that a kill had left, which is finished now."""
+    left: tuple[str, ...]
+    history: int
+    """Memories that were added to the store as history."""
+
+
+class Curation:
+    """One tenant's silos, homes, decisions and journal, and the steps over them."""
+
+    def __init__(self, tenant: "Tenant", now: datetime | None = None) -> None:
+        """Name the settings' tenant, whose files they are; nothing is read yet.
+
+        Raises:
+            InvalidInputError: the files are another tenant's.
+        """
+        tenant.must_own_sources()
+        settings = tenant.settings
+        self.tenant = tenant
+        self.now = now or datetime.now(UTC)
+        self.folder = tenant.folder / "learn"
+        self.projects_dir = settings.claude_projects_dir
+        self.learning_dir = settings.pai_learning_dir
+        self.journal = Journal(self.folder / "applies")
+        self.review_path = Path(os.path.realpath(self.learning_dir / review_file.NAME))
+        self._read = ""
+        """`review.md` as it was read or written last."""
+
+    def refresh(self) -> None:
+        """Bring the catalog to what silos and homes hold now."""
+        for source in (Source.CLAUDE_SILO, Source.PAI_LEARNING):
+            refresh_source(self.tenant, source)
+
+    def backlog(self) -> Backlog:
+        """Count the silo memories of the last scan that were not curated yet."""
+        silos = read_silos(self.tenant)
+        rejected = {
+            each.key: each.digest
+            for proposal in read_decisions(self.folder).proposals
+            if proposal.status is Status.REJECTED
+            for each in proposal.silo_files
+        }
+        open_ones = [entry for entry in silos.entries if rejected.get(entry.item.key) != entry.digest]
+        return Backlog(
+            by_type=dict(sorted(Counter(entry.item.kind.value for entry in open_ones).items())),
+            silos=len({entry.slug for entry in open_ones}),
+            rejected=len(silos.entries) - len(open_ones),
+            left=sum(not refusal.passed_over for refusal in silos.left),
+        )
+
+    def decisions(self) -> Decisions:
+        """What was decided, with what a person changed in `review.md`; nothing is written."""
+        kept = read_decisions(self.folder)
+        self._read = text = self._review_text()
+        if not text or digest_of(text.encode()) in kept.reviews:
+            return kept
+        return self._edited(kept, kept, text)
+
+    def _edited(self, decisions: Decisions, shown: Decisions, text: str) -> Decisions:
+        """Decisions with what a person changed in `review.md`, compared with those that it showed."""
+        changes = review_file.read(text, shown.proposals)
+        return decisions.with_proposals(self._decided(decisions.find(change.id), change) for change in changes)
+
+    def is_stale(self) -> bool:
+        """Whether the last check is more than a day old, or there was none."""
+        checked_at = read_decisions(self.folder).checked_at
+        return not checked_at or self.now - datetime.fromisoformat(checked_at) > _STALE
+
+    def check(self) -> CheckOutcome:
+        """Read everything, propose, and write PAI's three files.
+
+        Raises:
+            ConflictError: another is at work.
+            EmbedderError: the embedder failed; nothing was written.
+        """
+        with alone(self.folder, self.projects_dir):
+            self.refresh()
+            silos = read_silos(self.tenant)
+            before = self.decisions()
+            signals = read_signals(self.tenant.catalog, sessions_of(silos.entries))
+            told: list[str] = []
+            proposals = synthesise(
+                [*silo_signals(silos.entries), *signals.reflections, *signals.ratings],
+                before,
+                [entry.item.title for entry in read_homes(self.tenant).of(Kind.FEEDBACK)],
+                self.now,
+                lambda texts: self.tenant.with_embedder(lambda embedder: embedder.embed(texts)),
+                rewording(self.tenant.settings, told),
+                review_file.highest_number(self._read),
+            )
+            checked = Checked(self.now, self.learning_dir, signals, silos.counts.get(Kind.FEEDBACK, 0), proposals)
+            after = replace(
+                before,
+                checked_at=self.now.isoformat(),
+                checked={entry.item.key: entry.digest for entry in silos.entries},
+                proposals=proposals,
+                reflections=len(signals.reflections),
+                ratings=len(signals.ratings),
+            )
+            reports = (Path(os.path.realpath(self.learning_dir / name)) for name in ("mine-output.md", "last-synthesis.md"))
+            written = [*reports, self.review_path]
+            if self.learning_dir.is_dir():
+                effects.put(written[0], mine_output(checked).encode())
+                effects.put(written[1], last_synthesis(checked).encode())
+            else:
+                told.append(f"{self.learning_dir} does not exist, so no reports are written; `memory learn review` decides.")
+            self._keep(after, before)
+            if self.journal.unfinished() is not None:
+                told.append("An apply was interrupted; `memory learn apply` finishes it.")
+        return CheckOutcome(silos, checked, tuple(written), tuple(told))
+
+    def decide(self, changes: Iterable[review_file.Decided]) -> Decisions:
+        """Keep a person's decisions, those in `review.md` too.
+
+        Raises:
+            ConflictError: another is at work, or a proposal was applied already.
+            NotFoundError: there is no such proposal.
+        """
+        with alone(self.folder, self.projects_dir):
+            decisions = self.decisions()
+            for change in changes:
+                proposal = decisions.find(change.id)
+                if proposal.status in (Status.APPLIED, Status.WITHDRAWN):
+                    raise ConflictError(f"{proposal.id} is {proposal.status.value} and is not decided on any more.")
+                decisions = decisions.with_proposals([self._decided(proposal, change)])
+            self._keep(decisions)
+            return decisions
+
+    def plan(self) -> Planned:
+        """Return what apply would do now. Only the catalog is written."""
+        self.refresh()
+        reader = FileReader(self.projects_dir, self.learning_dir, self.tenant.settings.source_max_bytes or MAX_BYTES)
+        silos, homes = read_silos(self.tenant), read_homes(self.tenant)
+        return make_plan(self.journal.next_number(), silos, homes, self.decisions(), reader, self.now)
+
+    def apply(self) -> ApplyOutcome:
+        """Finish what a kill left; then do what was decided.
+
+        Raises:
+            ConflictError: another is at work.
+            OSError: the disk does not take it; the next apply goes on.
+        """
+        with alone(self.folder, self.projects_dir):
+            finished, left = self._finish()
+            self._keep(self.decisions())
+            planned = self.plan()
+            history = 0
+            if planned.plan.placed or planned.plan.taken:
+                history = keep_history(self.tenant, planned.outdone)
+                self.journal.begin(planned.plan, planned.contents)
+                left += self._carry_out(planned.plan)
+        return ApplyOutcome(planned, finished, tuple(left), history)
+
+    def undo(self) -> tuple[Plan, tuple[str, ...]]:
+        """Take the last apply back; return its plan, and what was left alone.
+
+        Raises:
+            ConflictError: another is at work, or nothing was applied.
+            OSError: the disk does not take it; the next undo goes on.
+        """
+        with alone(self.folder, self.projects_dir):
+            number = self.journal.latest()
+            if number is None:
+                raise ConflictError("There is no apply to undo.")
+            plan = self.journal.plan(number)
+            left = self._take_back(plan)
+        return plan, tuple(left)
+
+    def _finish(self) -> tuple[Plan | None, list[str]]:
+        number = self.journal.unfinished()
+        if number is None:
+            return None, []
+        plan = self.journal.plan(number)
+        return plan, self._take_back(plan) if self.journal.has(number, "undoing") else self._carry_out(plan)
+
+    def _carry_out(self, plan: Plan) -> list[str]:
+        left = execute(plan, self.journal, self.folder, self.projects_dir)
+        self._keep(read_decisions(self.folder))
+        self.journal.mark(plan.number, "done")
+        return left
+
+    def _take_back(self, plan: Plan) -> list[str]:
+        left = undo(plan, self.journal, self.folder, self.projects_dir)
+        self._keep(read_decisions(self.folder))
+        self.journal.mark(plan.number, "undone")
+        return left
+
+    def _review_text(self) -> str:
+        """The file as it is; empty where there is none."""
+        try:
+            return read_source_file(self.review_path, None, _MOST_REVIEW_BYTES).decode("utf-8", "replace")
+        except (FileNotFoundError, RefusedFileError):
+            return ""
+
+    def _keep(self, decisions: Decisions, shown: Decisions | None = None) -> None:
+        """Write the decisions and `review.md`, each if it differs.
+
+        `shown` is what `review.md` said when it was read: what a person wrote there since counts too.
+        """
+        before = self._review_text()
+        if before != self._read and digest_of(before.encode()) not in decisions.reviews:
+            decisions = self._edited(decisions, shown or decisions, before)
+        at = decisions.checked_at or self.now.isoformat()
+        text = review_file.render(
+            decisions.proposals, before, at=at, reflections=decisions.reflections, ratings=decisions.ratings
+        )
+        wanted = self.learning_dir.is_dir() and (bool(decisions.proposals) or bool(before))
+        if digest_of(text.encode()) not in decisions.reviews or text != before:
+            decisions = replace(decisions, reviews=(digest_of(before.encode()), digest_of(text.encode())))
+        if decisions != read_decisions(self.folder):
+            write_decisions(self.folder, decisions)
+        if wanted and text != before:
+            effects.put(self.review_path, text.encode())
+        self._read = text if wanted else before
+
+    def _decided(self, proposal: Proposal, change: review_file.Decided) -> Proposal:
+        """A proposal after a person's change; keys and passwords in what they wrote are masked unless the settings allow them."""
+        if proposal.status in (Status.APPLIED, Status.WITHDRAWN):
+            return proposal
+        kept = str if self.tenant.settings.secrets is SecretPolicy.ALLOW else masked_in
+        if change.note is not None:
+            proposal = replace(proposal, note=kept(change.note))
+        if change.description is not None:
+            proposal = replace(proposal, description=kept(change.description), body=kept(change.body or ""), edited=True)
+        status = change.status or (proposal.status if change.description is not None else Status.PENDING)
+        return proposal if status is Status.PENDING and not change.status else proposal.decided(status, self.now.isoformat())

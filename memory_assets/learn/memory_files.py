@@ -1,0 +1,198 @@
+"""Memories as Markdown files in silos and canonical homes: those that the last scan found, and single files for who moves them.
+
+The catalog says what the files hold, with secrets masked. Only a plan opens a file itself, because it copies and deletes bytes.
+"""
+
+import stat
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from memory_assets.ingest.scans import StoredItem, read_items, refusals
+from memory_assets.learn.index import hooks_of
+from memory_assets.models import Kind, Refusal, Source, SourceItem
+from memory_assets.sources.files import MAX_BYTES, RefusedFileError, denied, digest_of, read_source_file
+from memory_assets.sources.markdown import memory_item
+from memory_assets.sources.memory_index import INDEX_NAME
+from memory_assets.sources.pai_learning import HOMES
+
+if TYPE_CHECKING:
+    from memory_assets.tenants import Tenant
+
+_LINK = ("it is a symbolic link, and nothing is taken over links", "put the file there instead of the link")
+_MEND = "give it a name, a description and a type, or leave it where it is"
+_PROVENANCE = ("source_cwd", "ingested_at")
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryFile:
+    """A memory that is a Markdown file."""
+
+    item: SourceItem
+    """What it says; `item.title` is its name."""
+    path: Path
+    digest: str
+    """SHA-256 of the file."""
+    hooks: tuple[str, ...] = ()
+    """What the index of its silo says of it and it does not say itself."""
+    data: bytes = b""
+    """The file, byte for byte, where it was opened."""
+    mtime_ns: int = 0
+    mode: int = 0
+    """Its permissions."""
+
+    @property
+    def slug(self) -> str:
+        """The silo that it lies in."""
+        return self.path.parent.parent.name
+
+    @property
+    def written_at(self) -> datetime:
+        """When its owner says it was written, UTC; else when the file was."""
+        assert self.item.created_at  # the catalog has a time for every item
+        return self.item.created_at
+
+    @property
+    def missing_provenance(self) -> tuple[str, ...]:
+        """The fields that every canonical file must have and this one lacks."""
+        return tuple(name for name in _PROVENANCE if not self.item.metadata.get(name))
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryFiles:
+    """The memories of all silos, or of all canonical homes."""
+
+    entries: tuple[MemoryFile, ...]
+    left: tuple[Refusal, ...]
+    """Files that are left alone; those without a mend are passed over."""
+
+    @property
+    def counts(self) -> dict[Kind, int]:
+        """Number of entries by type."""
+        return dict(Counter(entry.item.kind for entry in self.entries))
+
+    def of(self, kind: Kind) -> list[MemoryFile]:
+        """Return the entries of one type."""
+        return [entry for entry in self.entries if entry.item.kind is kind]
+
+
+def read_silos(tenant: "Tenant") -> MemoryFiles:
+    """Return the silo memories that may be curated, by path, as of the last scan.
+
+    A curated file is deleted from its silo. So it must be a regular file that no link leads to, its frontmatter must name a type and a
+    name or description, and the silo's index must be one that can be edited.
+    """
+    root = tenant.settings.claude_projects_dir
+    left = list(_refused(tenant, Source.CLAUDE_SILO))
+    silos: dict[Path, list[StoredItem]] = defaultdict(list)
+    for stored in read_items(tenant.catalog, Source.CLAUDE_SILO):
+        silos[stored.path.parent].append(stored)
+    entries: list[MemoryFile] = []
+    for folder, found in silos.items():
+        over_link = folder.is_symlink() or folder.parent.is_symlink()
+        index_fault: RefusedFileError | None = None
+        try:
+            hooks_of(read_index(folder / INDEX_NAME, root))
+        except RefusedFileError as error:
+            index_fault = error
+        for stored in found:
+            fault = RefusedFileError(*_LINK) if over_link else _fault(stored) or index_fault
+            if fault is None:
+                entries.append(_entry(stored))
+            elif not left or left[-1].path != str(stored.path):
+                left.append(fault.refusal(Source.CLAUDE_SILO, str(stored.path)))
+    return MemoryFiles(tuple(entries), tuple(left))
+
+
+def read_homes(tenant: "Tenant") -> MemoryFiles:
+    """Return what the four canonical homes hold as of the last scan, by type, in each the newest first."""
+    stored = read_items(tenant.catalog, Source.PAI_LEARNING)
+    entries = [_entry(each) for each in stored if each.path.suffix.lower() == ".md"]
+    entries.sort(key=lambda entry: (entry.item.kind, -entry.written_at.timestamp(), entry.item.title))
+    refused = (each for each in _refused(tenant, Source.PAI_LEARNING) if Path(each.path).parent.name in HOMES)
+    return MemoryFiles(tuple(entries), tuple(refused))
+
+
+@dataclass(slots=True)
+class FileReader:
+    """Opens the files of a plan: their texts are not masked, because they are moved as they are."""
+
+    projects_dir: Path
+    learning_dir: Path
+    max_bytes: int = MAX_BYTES
+    _hooks: dict[Path, dict[str, tuple[str, ...]]] = field(default_factory=dict)
+
+    def open_silo(self, entry: MemoryFile) -> MemoryFile | None:
+        """Return a silo file with its bytes; None if it is gone or not what the catalog says."""
+        try:
+            opened = self._opened(entry, self.projects_dir)
+            folder = entry.path.parent
+            if folder not in self._hooks:
+                self._hooks[folder] = hooks_of(read_index(folder / INDEX_NAME, self.projects_dir))
+        except (FileNotFoundError, RefusedFileError):
+            return None
+        if opened.digest != entry.digest or entry.path.is_symlink():
+            return None
+        status = entry.path.stat()
+        hooks = _not_said(opened.item, self._hooks[folder].get(entry.path.name, ()))
+        return replace(opened, hooks=hooks, mtime_ns=status.st_mtime_ns, mode=stat.S_IMODE(status.st_mode))
+
+    def open_canonical(self, entry: MemoryFile) -> MemoryFile | None:
+        """Return a canonical file as it is now; None if it is gone or no memory any more."""
+        try:
+            return self._opened(entry, self.learning_dir)
+        except (FileNotFoundError, RefusedFileError):
+            return None
+
+    def _opened(self, entry: MemoryFile, root: Path) -> MemoryFile:
+        data = read_source_file(entry.path, root, self.max_bytes)
+        known = entry.item
+        item = memory_item(data, source=known.source, key=known.key, path=str(entry.path), kind=known.kind, project=known.project)
+        return replace(entry, item=replace(item, created_at=known.created_at), data=data, digest=digest_of(data))
+
+
+def read_index(path: Path, root: Path) -> bytes:
+    """Return the content of a silo's index, empty where there is none.
+
+    Raises:
+        RefusedFileError: it is a link, or not a file that can be read.
+    """
+    if path.is_symlink():
+        raise RefusedFileError("its silo's MEMORY.md is a symbolic link", "put the file there instead of the link")
+    try:
+        return read_source_file(path, root)
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        raise denied(error) from error
+    except RefusedFileError as error:
+        raise RefusedFileError(f"its silo's MEMORY.md cannot be edited ({error.reason})", error.mend) from error
+
+
+def _entry(stored: StoredItem) -> MemoryFile:
+    return MemoryFile(stored.item, stored.path, stored.digest, stored.hooks)
+
+
+def _refused(tenant: "Tenant", source: Source) -> list[Refusal]:
+    return [each for each in refusals(tenant.catalog, source) if each.path.lower().endswith(".md") or each.key is None]
+
+
+def _fault(stored: StoredItem) -> RefusedFileError | None:
+    """Return why a file that is read may not be taken: it is the index, a link, or may be somebody else's file."""
+    if stored.path.name.casefold() == INDEX_NAME.casefold():
+        return RefusedFileError("it is the index of its silo, not a memory", "")
+    if stored.path.is_symlink():
+        return RefusedFileError(*_LINK)
+    if "kind" in stored.item.metadata.get("guessed", ()):
+        return RefusedFileError("unrecognised: no frontmatter names its type", _MEND)
+    if stored.item.metadata.get("unnamed"):
+        return RefusedFileError("unrecognised: it has neither a name nor a description", _MEND)
+    return None
+
+
+def _not_said(item: SourceItem, hooks: tuple[str, ...]) -> tuple[str, ...]:
+    """The hooks that say more than the file: the rule by which `memory run` adds them to its text."""
+    text = f"{item.title} {item.description} {item.body}".lower()
+    return tuple(hook for hook in hooks if hook.rstrip(".…").lower() not in text)

@@ -1,0 +1,179 @@
+"""Back a tenant up, list and verify its backups, and let old ones go."""
+
+import json
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from memory_assets.errors import InvalidInputError
+from memory_assets.operations.answers import Answer, Instant, LocalTime, View, counted, listed
+from memory_assets.stores.files import replace_file
+
+if TYPE_CHECKING:
+    from memory_assets.keeping.repository import Repository, Snapshot
+    from memory_assets.settings import Settings
+    from memory_assets.tenants import Tenant
+
+_PLACES = "backups.json"
+_UNITS = ("B", "kB", "MB", "GB", "TB")
+
+
+class BackupView(View):
+    """One backup."""
+
+    tenant: str
+    taken_at: Instant
+    memories: int
+    relations: int
+    files: int
+    bytes: int = Field(description="Of all that it needs in the repository, which it shares with other backups.")
+    added_bytes: int = Field(description="That it added when it was taken.")
+
+    def line(self, local: LocalTime) -> str:
+        """One line of a list."""
+        moment = self.taken_at.astimezone(local.zone)
+        return f"{self.tenant}  {moment:%Y-%m-%d %H:%M:%S}  {counted(self.memories)}, {shown_bytes(self.bytes)}"
+
+
+class BackedUp(Answer):
+    """A backup that was taken."""
+
+    place: str
+    backup: BackupView
+    removed: list[Instant] = Field(description="When the backups were taken that retention removed.")
+    notes: list[str] = Field(description="What could not be copied.")
+
+    def text(self, local: LocalTime) -> str:
+        added = f"{shown_bytes(self.backup.added_bytes)} new" if self.backup.added_bytes else "nothing new"
+        lines = [f"Backed up to {self.place}: {self.backup.line(local)} ({added})", *self.notes]
+        if self.removed:
+            lines.append(f"{counted(len(self.removed), 'old backup', 'old backups')} removed (MEMORY_BACKUP_KEEP).")
+        return listed(lines)
+
+
+class Backups(Answer):
+    """The backups in one place."""
+
+    place: str
+    backups: list[BackupView]
+
+    def text(self, local: LocalTime) -> str:
+        if not self.backups:
+            return f"No backups in {self.place}; `memory backup {self.place}` takes one."
+        return listed(each.line(local) for each in self.backups)
+
+
+class VerifiedBackup(Answer):
+    """Whether a backup can be restored."""
+
+    place: str
+    backup: BackupView
+    damage: list[str]
+    opened: bool = Field(
+        description="Whether rows were read; without the identity only the stored bytes of an encrypted one are compared."
+    )
+
+    @property
+    def is_failure(self) -> bool:
+        return bool(self.damage)
+
+    def text(self, local: LocalTime) -> str:
+        compared = "every row" if self.opened else "every stored byte; MEMORY_BACKUP_IDENTITY lets rows be read too"
+        return listed(self.damage) if self.damage else f"Whole: {self.backup.line(local)} (compared {compared})"
+
+
+def backup(tenant: "Tenant", place: str | None = None) -> BackedUp:
+    """Take a backup of a tenant, and remove those that retention does not keep.
+
+    Raises:
+        InvalidInputError: no place is named, or it lies in the data folder.
+        ConflictError: another backup of the tenant is under way.
+        StoreError: something cannot be read or written; earlier backups stay whole.
+    """
+    from memory_assets.keeping.copying import take_backup
+    from memory_assets.keeping.retention import prune
+
+    repository = open_repository(tenant.settings, place)
+    if Path(repository.target).is_relative_to(tenant.settings.data_dir):
+        raise InvalidInputError(
+            f"{repository.target} lies in the data folder, which is lost as a whole; name a folder elsewhere."
+        )
+    tenant.must_exist()
+    _note_place(tenant, repository.target)
+    snapshot = take_backup(tenant, repository)
+    gone = prune(repository, tenant.name, tenant.settings.backup_keep, LocalTime.of(tenant.settings).zone)
+    return BackedUp(
+        place=repository.target,
+        backup=view_backup(snapshot),
+        removed=[each.taken_at for each in gone],
+        notes=snapshot.notes,
+    )
+
+
+def list_backups(settings: "Settings", place: str | None = None) -> Backups:
+    """The backups of all tenants in a place.
+
+    Raises:
+        InvalidInputError: no place is named.
+        DamagedError: a manifest is damaged; the message names it.
+    """
+    repository = open_repository(settings, place)
+    return Backups(place=repository.target, backups=[view_backup(each) for each in repository.snapshots()])
+
+
+def verify(tenant: "Tenant", place: str | None = None, as_of: datetime | None = None) -> VerifiedBackup:
+    """Compare every byte and row of a tenant's newest backup, or of that of a time, with its digests.
+
+    Raises:
+        NotFoundError: there is no backup.
+        InvalidInputError: no place is named.
+    """
+    from memory_assets.keeping.restoring import find_damage
+
+    repository = open_repository(tenant.settings, place)
+    snapshot = repository.require(tenant.name, as_of)
+    opened = not any(name.endswith(".age") for name in snapshot.objects) or repository.cipher.identity is not None
+    damage = find_damage(repository, snapshot, decrypting=opened)
+    return VerifiedBackup(place=repository.target, backup=view_backup(snapshot), damage=damage, opened=opened)
+
+
+def open_repository(settings: "Settings", place: str | None) -> "Repository":
+    """The repository in a place, else in that of the settings.
+
+    Raises:
+        InvalidInputError: neither names one, or it is neither a folder nor an s3:// URI.
+        StoreError: the object storage does not answer.
+    """
+    from memory_assets.keeping.repository import Repository
+
+    place = place or settings.backup_to
+    if not place:
+        raise InvalidInputError("Name where backups lie, such as `memory backup /media/stick`, or set MEMORY_BACKUP_TO.")
+    return Repository.of(settings, place)
+
+
+def places_of(tenant: "Tenant") -> list[str]:
+    """Where backups of a tenant were ever taken to from here."""
+    with suppress(OSError, ValueError):
+        return sorted(map(str, json.loads((tenant.folder / _PLACES).read_bytes())))
+    return []
+
+
+def _note_place(tenant: "Tenant", place: str) -> None:
+    if place not in (known := places_of(tenant)):
+        replace_file(tenant.folder / _PLACES, json.dumps(sorted([*known, place])) + "\n")
+
+
+def view_backup(snapshot: "Snapshot") -> BackupView:
+    """The view of a manifest."""
+    rows = {name: snapshot.tables[name].rows if name in snapshot.tables else 0 for name in ("memories", "relations")}
+    return BackupView.of(snapshot, files=len(snapshot.files), bytes=snapshot.stored_bytes, **rows)
+
+
+def shown_bytes(number: int) -> str:
+    """A size for a person."""
+    power = min(len(_UNITS) - 1, (len(str(number)) - 1) // 3)
+    return f"{number / 1000**power:.{min(power, 1)}f} {_UNITS[power]}"

@@ -1,0 +1,212 @@
+"""Erase memories: their texts leave every file of the data folder, and no source brings them back."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from memory_assets.errors import InvalidInputError, MemoryAssetsError, NotFoundError
+from memory_assets.models import Memory, Source, State
+from memory_assets.operations.answers import Answer, Instant, LocalTime, View, counted, listed, name_of
+from memory_assets.operations.given import find_memory
+from memory_assets.stores.lance import quoted
+
+if TYPE_CHECKING:
+    from memory_assets.tenants import Tenant
+
+_MOST_LISTED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What is to be erased: memories by id, and those that all of the other conditions fit."""
+
+    ids: Sequence[str | int] = ()
+    matching: str = ""
+    """Words that the text or title holds, in any casing."""
+    source: Source | None = None
+    before: datetime | None = None
+    """Created earlier than this."""
+
+    @property
+    def has_conditions(self) -> bool:
+        """Whether more than ids is given."""
+        return bool(self.matching or self.source or self.before)
+
+
+class ErasedMemory(View):
+    """One memory that is erased, or would be."""
+
+    id: int
+    name: str = Field(description="Its title, or how it begins; empty once it is erased.")
+    state: State
+    created_at: Instant
+
+
+class Erased(Answer):
+    """What an erasure did, or would do."""
+
+    done: bool = Field(description="Whether it was done; otherwise this is what would be.")
+    memories: list[ErasedMemory] = Field(description="With earlier versions, and all that say exactly the same.")
+    files: list[str] = Field(description="Files of others that still say it; `memory run` does not take it in again.")
+    nodes: list[str] = Field(description="Nodes in Tana that mirror it.")
+    trashed: bool = Field(description="Whether those nodes were moved to Tana's trash.")
+    backups: list[str] = Field(description="Backups that still hold it, and places that could not be looked at.")
+    remains: list[str] = Field(description="Files of the data folder that still hold some of the text.")
+
+    def text(self, local: LocalTime) -> str:
+        lines = [f"{counted(len(self.memories))} {'erased' if self.done else 'to erase'}"]
+        lines += [f"  {each.id}  {each.state}  {each.name}".rstrip() for each in self.memories[:_MOST_LISTED]]
+        if len(self.memories) > _MOST_LISTED:
+            lines.append(f"  and {len(self.memories) - _MOST_LISTED} more")
+        lines += [f"Its file still says it: {path}" for path in self.files]
+        verb = "Moved to Tana's trash" if self.trashed else "Still in Tana; --trash-in-tana moves it to the trash"
+        lines += [f"{verb}: node {node}" for node in self.nodes]
+        lines += [f"Still in the backup {each}" for each in self.backups]
+        lines += [f"Still in {path}: delete it if you do not need it." for path in self.remains]
+        if self.done:
+            lines.append("`memory run` builds the graph again.")
+        return listed(lines)
+
+
+class Allowed(Answer):
+    """Erased texts that may come back."""
+
+    memories: int
+
+    def text(self, local: LocalTime) -> str:
+        return f"The texts of {counted(self.memories)} may come back: store them, or let `memory run` read their files again."
+
+
+def preview(tenant: "Tenant", chosen: Chosen) -> Erased:
+    """What an erasure would remove; nothing is changed.
+
+    Raises:
+        NotFoundError: nothing fits.
+        InvalidInputError: nothing is chosen, or an id is none.
+        StoreError: the store cannot be read.
+    """
+    return _answer(tenant, _chosen(tenant, chosen), done=False)
+
+
+def erase(tenant: "Tenant", chosen: Chosen, *, trash_in_tana: bool = False) -> Erased:
+    """Remove memories, their earlier versions and all that say the same from every file of the data folder.
+
+    It can be run again after a kill: a memory that was begun is found by its id. `trash_in_tana` moves the nodes that mirror them.
+
+    Raises:
+        NotFoundError: nothing fits.
+        InvalidInputError: nothing is chosen, or an id is none.
+        StoreError: a store cannot be read or written; running it again ends it.
+    """
+    from memory_assets.keeping import erasing
+
+    memories = _chosen(tenant, chosen)
+    answer = _answer(tenant, memories, done=True)
+    trashed = trash_in_tana and _trash(tenant, answer.nodes)  # first: a killed erasure may not know the nodes any more
+    remains = erasing.erase(tenant, memories)
+    return answer.model_copy(update={"trashed": trashed, "remains": [str(path) for path in remains]})
+
+
+def allow_again(tenant: "Tenant", ids: Sequence[str]) -> Allowed:
+    """Let the texts of erased memories come back.
+
+    Raises:
+        NotFoundError: none of them was erased.
+        InvalidInputError: an id is none.
+    """
+    from memory_assets.keeping import erasing
+
+    try:
+        lifted = erasing.allow_again(tenant, map(int, ids))
+    except ValueError:
+        raise InvalidInputError("Give the whole ids of erased memories, as the refusal names them.") from None
+    if not lifted:
+        raise NotFoundError("No memory of these ids was erased; `memory status --refused` names what is refused as erased.")
+    return Allowed(memories=lifted)
+
+
+def _chosen(tenant: "Tenant", chosen: Chosen) -> list[Memory]:
+    from memory_assets.keeping.erasing import versions_of
+    from memory_assets.stores.tombstones import Tombstones
+
+    unfinished = {each.id for each in Tombstones(tenant.folder).all if not each.finished}
+    if not chosen.ids and not chosen.has_conditions and not unfinished:
+        raise InvalidInputError("Name what to erase: ids, or --matching, --source or --before.")
+    ids: list[int] = []
+    for reference in chosen.ids:
+        try:
+            ids.append(find_memory(tenant, reference).id)
+        except NotFoundError:
+            if int(reference) not in unfinished:
+                raise
+    if chosen.has_conditions:
+        ids += tenant.memories.scan(("id",), _condition(chosen))["id"].to_pylist()
+    memories = versions_of(tenant, ids)
+    if not memories and not unfinished:
+        raise NotFoundError("No memory fits; nothing is to be erased.")
+    return memories
+
+
+def _condition(chosen: Chosen) -> str:
+    """The conditions as a Lance filter."""
+    parts = []
+    if chosen.matching:
+        wanted = quoted([chosen.matching])
+        parts.append(f"(strpos(lower(content), lower{wanted}) > 0 OR strpos(lower(title), lower{wanted}) > 0)")
+    if chosen.source:
+        parts.append(f"source = '{chosen.source.value}'")
+    if chosen.before:
+        parts.append(f"created_at < timestamp '{chosen.before.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}+00:00'")
+    return " AND ".join(parts)
+
+
+def _answer(tenant: "Tenant", memories: list[Memory], *, done: bool) -> Erased:
+    from memory_assets.keeping.erasing import mirroring_nodes
+
+    return Erased(
+        done=done,
+        memories=[ErasedMemory.of(memory, name="" if done else name_of(memory)) for memory in memories],
+        files=_files(memories),
+        nodes=list(mirroring_nodes(tenant, memories).values()),
+        trashed=False,
+        backups=_backups(tenant, [memory.id for memory in memories]),
+        remains=[],
+    )
+
+
+def _files(memories: list[Memory]) -> list[str]:
+    """Files of others that still say what is erased."""
+    paths = (memory.metadata.get("path") or memory.metadata.get("original_path") for memory in memories if memory.source_key)
+    return list(dict.fromkeys(str(path) for path in paths if path and Path(path).exists()))
+
+
+def _backups(tenant: "Tenant", ids: list[int]) -> list[str]:
+    from memory_assets.keeping.erasing import backups_holding
+    from memory_assets.operations.backup import open_repository, places_of
+
+    found: list[str] = []
+    for place in dict.fromkeys([*places_of(tenant), *filter(None, [tenant.settings.backup_to])]):
+        try:
+            found += [
+                f"{place}/snapshots/{name}" for name in backups_holding(open_repository(tenant.settings, place), tenant.name, ids)
+            ]
+        except MemoryAssetsError as error:
+            found.append(f"{place}, perhaps: {error}")
+    return found
+
+
+def _trash(tenant: "Tenant", nodes: Sequence[str]) -> bool:
+    """Move nodes to Tana's trash; False where Tana cannot be asked."""
+    from memory_assets.tana.client import TanaClient
+
+    with suppress(MemoryAssetsError):
+        client = TanaClient.open(tenant.settings)
+        for node in nodes:
+            client.trash(node)
+        return bool(nodes)
+    return False

@@ -1,0 +1,90 @@
+"""What lies in a tenant's folder: the one list that backups, erasure, deletion and the doctor go by."""
+
+import os
+from collections.abc import Iterator
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+PINNED = ".pinned"
+"""Hard links to the tables, while a backup reads them."""
+
+
+class Care(StrEnum):
+    """What a file needs so that nothing is lost."""
+
+    TABLE = "table"
+    """Part of a LanceDB table: backups copy its rows."""
+    KEPT = "kept"
+    """Nothing else holds it: backups copy the file."""
+    DERIVED = "derived"
+    """A run, a session or a library makes it again."""
+
+
+_CARE = {
+    f"{PINNED}/*": Care.DERIVED,
+    "vectors/*": Care.TABLE,
+    "*.tmp": Care.DERIVED,
+    "*/.memory-learn-*": Care.DERIVED,
+    "access/*.log": Care.KEPT,
+    "backups.json": Care.KEPT,
+    "brief.json": Care.DERIVED,
+    "catalog.duckdb": Care.DERIVED,
+    "catalog.duckdb.*": Care.DERIVED,
+    ".catalog.duckdb.new*": Care.DERIVED,
+    "contexts/*.json": Care.DERIVED,
+    "deleted/*.jsonl": Care.KEPT,
+    "erased.json": Care.KEPT,
+    "gazetteer.toml": Care.KEPT,
+    "keys/*.json": Care.KEPT,
+    "known_names.json": Care.DERIVED,
+    "learn/applies/*": Care.KEPT,
+    "learn/moves.json": Care.KEPT,
+    "learn/proposals.json": Care.KEPT,
+    "noted.json": Care.KEPT,
+    "quiet.json": Care.KEPT,
+    "sessions/*": Care.DERIVED,
+    "settled.json": Care.DERIVED,
+    "tana/sync.sqlite3": Care.KEPT,
+    "tana/sync.sqlite3-*": Care.DERIVED,
+}
+"""Pattern of a path below the folder -> its care; the first that fits holds, and `*` fits a slash too.
+
+Of the catalog, `schema.UNDERIVED` names the tables that backups copy.
+"""
+
+FOLDERS = tuple(sorted({pattern.partition("/")[0] for pattern in _CARE if "/" in pattern and not pattern.startswith("*")}))
+"""The folders that a tenant's folder holds."""
+
+
+def care_of(relative: str) -> Care | None:
+    """The care of a file by its path below the tenant's folder; None for a file that nobody listed."""
+    return next((care for pattern, care in _CARE.items() if fnmatchcase(relative, pattern)), None)
+
+
+def files_of(folder: Path) -> Iterator[tuple[str, Care | None]]:
+    """The files below a tenant's folder by relative path, in order, with the care of each."""
+    for path in regular_files(folder):
+        relative = path.relative_to(folder).as_posix()
+        yield relative, care_of(relative)
+
+
+def regular_files(folder: Path) -> list[Path]:
+    """The regular files below a folder, in order. Upkeep may remove files and folders meanwhile: those are left out."""
+
+    def refuse(error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError):
+            raise error
+
+    found = (Path(parent, name) for parent, _, names in os.walk(folder, onerror=refuse) for name in names)
+    return sorted(path for path in found if path.is_file() and not path.is_symlink())
+
+
+def kept_files(folder: Path) -> list[str]:
+    """The files that a backup copies as they are."""
+    return [relative for relative, care in files_of(folder) if care is Care.KEPT]
+
+
+def unlisted_files(folder: Path) -> list[str]:
+    """The files of no known care: no backup holds them."""
+    return [relative for relative, care in files_of(folder) if care is None]

@@ -1,0 +1,164 @@
+"""Tombstones: keyed digests of texts that were erased for good, so that no source brings one back unless a person lets it."""
+
+import json
+import secrets
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from hashlib import blake2b
+from pathlib import Path
+
+import pyarrow as pa
+
+from memory_assets.errors import DamagedError
+from memory_assets.models import FileScan, Refusal, Scan
+from memory_assets.stores.files import replace_file
+
+FILE = "erased.json"
+ERASED = "[erased]"
+"""What stands where an erased text stood."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tombstone:
+    """An erased memory."""
+
+    id: int
+    erased_at: str
+    """ISO 8601, UTC."""
+    digests: tuple[str, ...]
+    """Of its text, and of the parts that a source may bring by themselves."""
+    finished: bool = False
+    """Whether nothing of it is left; a kill leaves it False, and the next erasure goes on."""
+
+
+class Tombstones:
+    """The tombstones of one tenant, or of several together."""
+
+    def __init__(self, folder: Path) -> None:
+        """Read those in a tenant's folder; there may be none.
+
+        Raises:
+            DamagedError: the file cannot be read.
+        """
+        self._by_key: dict[str, tuple[Tombstone, ...]] = {}
+        path = folder / FILE
+        try:
+            for key, stones in json.loads(path.read_bytes()).items():
+                self._by_key[key] = tuple(Tombstone(**{**each, "digests": tuple(each["digests"])}) for each in stones)
+        except FileNotFoundError:
+            pass
+        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+            raise DamagedError(f"{path} cannot be read ({error}); restore it from a backup, or remove it.") from error
+        self._index()
+
+    def _index(self) -> None:
+        self._found = {key: {digest: each for each in stones for digest in each.digests} for key, stones in self._by_key.items()}
+
+    def __bool__(self) -> bool:
+        return any(self._by_key.values())
+
+    @property
+    def all(self) -> list[Tombstone]:
+        """All of them, the oldest first."""
+        return sorted((each for stones in self._by_key.values() for each in stones), key=lambda each: each.erased_at)
+
+    def find(self, *texts: str) -> Tombstone | None:
+        """The tombstone of the first of some texts that was erased."""
+        for key, digests in self._found.items():
+            for text in filter(str.strip, texts) if digests else ():
+                if found := digests.get(_digest(key, text)):
+                    return found
+        return None
+
+    def replaced(self, text: str) -> str:
+        """A text, or `ERASED` in its place."""
+        return ERASED if self.find(text) else text
+
+    def without(self, rows: pa.Table) -> pa.Table:
+        """Rows of memories without those whose text was erased."""
+        if not self:
+            return rows
+        return rows.filter(pa.array([self.find(text) is None for text in rows["content"].to_pylist()], pa.bool_()))
+
+    def joined(self, other: "Tombstones") -> "Tombstones":
+        """These and others."""
+        for key, stones in other._by_key.items():
+            mine = {each.id: each for each in self._by_key.get(key, ())}
+            self._by_key[key] = tuple((mine | {each.id: each for each in stones}).values())
+        self._index()
+        return self
+
+    def add(self, texts: dict[int, Iterable[str]]) -> None:
+        """Note that memories are being erased: id -> the texts that must not come back."""
+        key = next(iter(self._by_key), None) or secrets.token_hex(32)
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        stones = tuple(
+            Tombstone(number, now, tuple(sorted({_digest(key, text) for text in each if _folded(text)})))
+            for number, each in texts.items()
+        )
+        self._by_key[key] = (*self._by_key.get(key, ()), *stones)
+        self._index()
+
+    def finish(self) -> None:
+        """Note that of all of them nothing is left."""
+        self._by_key = {
+            key: tuple(Tombstone(each.id, each.erased_at, each.digests, finished=True) for each in stones)
+            for key, stones in self._by_key.items()
+        }
+        self._index()
+
+    def lift(self, ids: Iterable[int]) -> list[Tombstone]:
+        """Let the texts of some erased memories come back; return those that were lifted."""
+        wanted = set(ids)
+        lifted = [each for each in self.all if each.id in wanted]
+        self._by_key = {key: tuple(each for each in stones if each.id not in wanted) for key, stones in self._by_key.items()}
+        self._index()
+        return lifted
+
+    def save(self, folder: Path) -> None:
+        """Write them to a tenant's folder, if there are any or were any."""
+        if self._by_key:
+            body = {key: [asdict(each) for each in stones] for key, stones in self._by_key.items()}
+            replace_file(folder / FILE, json.dumps(body, indent=1) + "\n")
+
+
+MEND = "let it come back with `memory erase {} --allow-again`"
+
+
+def refusal_of(stone: Tombstone) -> str:
+    """Why a text is not taken in again."""
+    return f"it was erased on {stone.erased_at[:10]} as memory {stone.id}"
+
+
+def without_erased(scan: Scan, tombstones: Tombstones) -> Scan:
+    """What was read from a source, without what was erased: that is refused by name."""
+    if not tombstones:
+        return scan
+    return replace(scan, changed=tuple(_without_erased(file, tombstones) for file in scan.changed))
+
+
+def _without_erased(file: FileScan, tombstones: Tombstones) -> FileScan:
+    stones = {
+        item.key: stone for item in file.items if (stone := tombstones.find(item.body if item.body.strip() else item.description))
+    }
+    refused = [
+        Refusal(item.source, file.path, refusal_of(stone), MEND.format(stone.id), key=item.key)
+        for item in file.items
+        if (stone := stones.get(item.key))
+    ]
+    return replace(
+        file,
+        items=tuple(item for item in file.items if item.key not in stones),
+        hooks=tuple(hook for hook in file.hooks if hook.target not in stones and not tombstones.find(hook.text)),
+        refusals=(*file.refusals, *refused),
+    )
+
+
+def _digest(key: str, text: str) -> str:
+    return blake2b(_folded(text).encode("utf-8", "surrogatepass"), key=bytes.fromhex(key), digest_size=16).hexdigest()
+
+
+def _folded(text: str) -> str:
+    """A text with blanks and line breaks folded: they differ between sources."""
+    return " ".join(text.split())

@@ -1,0 +1,198 @@
+"""Tana's two formats of text: Markdown, which it answers with, and Tana Paste, which makes a node with its tag and fields in one call."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from memory_assets.display import visible
+
+_NODE_ID = re.compile(r"\s*<!-- node-id: ([\w-]+) -->\s*$")
+_BOX = re.compile(r"^\[[ xX]\] ")
+_FIELD = re.compile(r"^\*\*(.+?)\*\*:(?:\s+(.*))?$", re.DOTALL)
+_REFERENCE = re.compile(r"^\[(.*)\]\(tana:([\w-]+)\)$", re.DOTALL)
+INLINE = re.compile(r'<span data-inlineref-node="([\w-]+)">(.*?)</span>', re.DOTALL)
+_TAGS = re.compile(r"(?:\s+#(?:\[\[[^\]]+\]\]|[^\s#]+))+$")
+_TEMPLATE_FIELD = re.compile(r"^- \*\*(.+)\*\* \(id:([\w-]+)\):: ?(.*)$")
+_OPTION = re.compile(r"^\s+- (.*) \(id:([\w-]+)\)\s*$")
+
+LABELS = {
+    "Content": "plain",
+    "Number": "number",
+    "Date": "date",
+    "URL": "url",
+    "E-mail": "email",
+    "Checkbox": "checkbox",
+    "Tana User": "user",
+    "Instance": "instance",
+    "Options": "options",
+}
+"""Label in a schema -> name in the API."""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldValue:
+    """What stands in a field: a text, or the node or option that `ref` names, with its name as the text."""
+
+    text: str
+    ref: str = ""
+
+
+@dataclass(slots=True)
+class Outline:
+    """A node with its fields and what is below it, as deep as it was read."""
+
+    name: str
+    id: str = ""
+    """Empty where Tana gives none."""
+    tags: str = ""
+    """Its tags as they stand after its name: ` #project #[[big idea]]`."""
+    description: str = ""
+    fields: dict[str, list[FieldValue]] = field(default_factory=dict)
+    """By name; two fields of one name are one here."""
+    children: list["Outline"] = field(default_factory=list)
+    references: list[str] = field(default_factory=list)
+    """Ids of the nodes that its name refers to."""
+
+    def texts(self, name: str) -> list[str]:
+        """What stands in a field, as text."""
+        return [value.text for value in self.fields.get(name, ())]
+
+    def refs(self, name: str) -> list[str]:
+        """The nodes that a field refers to."""
+        return [value.ref for value in self.fields.get(name, ()) if value.ref]
+
+
+def read_node(markdown: str) -> Outline:
+    """The node of a `nodes.read` answer; an empty one where there is none."""
+    root = Outline("")
+    stack: list[tuple[int, Outline | list[FieldValue]]] = [(-1, root)]
+    for level, text in _items(markdown):
+        while len(stack) > 1 and stack[-1][0] >= level:
+            stack.pop()
+        above = stack[-1][1]
+        if isinstance(above, list):
+            above.append(_value(text))
+            continue
+        if (named := _FIELD.match(text)) and above is not root:
+            values = above.fields.setdefault(named[1], [])
+            if named[2]:
+                values.append(_value(named[2]))
+            stack.append((level, values))
+            continue
+        node = _node(text)
+        above.children.append(node)
+        stack.append((level, node))
+    return root.children[0] if root.children else root
+
+
+def _items(markdown: str) -> Iterator[tuple[int, str]]:
+    """The entries of a list with their levels; a line that begins none goes on with the one before."""
+    held: tuple[int, str] | None = None
+    for line in markdown.split("\n"):
+        bare = line.lstrip(" ")
+        if bare.startswith("- "):
+            if held:
+                yield held
+            held = ((len(line) - len(bare)) // 2, bare[2:])
+        elif held and bare:
+            held = (held[0], f"{held[1]}\n{bare}")
+    if held:
+        yield held
+
+
+def _node(text: str) -> Outline:
+    text, node_id = _without_id(text)
+    text = _BOX.sub("", text)
+    tags = found[0] if (found := _TAGS.search(text)) else ""
+    text = text[: len(text) - len(tags)]
+    references = [inline[1] for inline in INLINE.finditer(text)]
+    if reference := _REFERENCE.match(text.strip()):
+        inner, node_id = reference[1], node_id or reference[2]
+        tags = found[0] if (found := _TAGS.search(inner)) else ""
+        text = inner[: len(inner) - len(tags)]
+        references.append(reference[2])
+    return Outline(INLINE.sub(r"\2", text).strip(), node_id, tags, references=references)
+
+
+def _value(text: str) -> FieldValue:
+    text, _ = _without_id(text)
+    if reference := _REFERENCE.match(text.strip()):
+        return FieldValue(_TAGS.sub("", reference[1]), reference[2])
+    return FieldValue(INLINE.sub(r"\2", text).strip())
+
+
+def _without_id(text: str) -> tuple[str, str]:
+    found = _NODE_ID.search(text)
+    return (text[: found.start()], found[1]) if found else (text, "")
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateField:
+    """A field of a supertag."""
+
+    id: str
+    name: str
+    type: str
+    """As the API calls it; the label itself where that is not known."""
+    options: dict[str, str] = field(default_factory=dict)
+    """Name -> id."""
+
+
+def read_schema(markdown: str) -> dict[str, TemplateField]:
+    """The fields of a `tags.getSchema` answer by name; of two with one name the first."""
+    found: dict[str, TemplateField] = {}
+    last: TemplateField | None = None
+    for line in markdown.split("\n"):
+        if named := _TEMPLATE_FIELD.match(line):
+            label = named[3].strip()
+            kind = next((api for shown, api in LABELS.items() if label == shown or label.startswith(f"{shown} ")), label)
+            last = TemplateField(named[2], named[1], kind)
+            found.setdefault(last.name, last)
+        elif last and (option := _OPTION.match(line)):
+            last.options.setdefault(option[1], option[2])
+    return found
+
+
+NAME_LENGTH = 100
+_MARKS = re.compile(r"::|[#\[\]<>`^|~{}]|\*\*|__|%%|!!|https?:|^\W|^\d+[.)]\s")
+"""What Tana Paste takes for more than letters; there is no escape for it."""
+
+
+def one_line(text: str) -> str:
+    """A text as Tana can hold it: without line breaks and control characters."""
+    return " ".join(visible(text).split())
+
+
+def node_name(content: str) -> str:
+    """A text as the name of a node: in one line, cut between words at 100 characters."""
+    line = one_line(content)
+    if len(line) <= NAME_LENGTH:
+        return line
+    cut = line[: NAME_LENGTH - 1]
+    return f"{cut[: cut.rfind(' ')] if ' ' in cut[NAME_LENGTH // 2 :] else cut}…"
+
+
+def is_plain(text: str) -> bool:
+    """Whether a text in Tana Paste means itself and nothing else."""
+    return bool(text) and not _MARKS.search(text)
+
+
+def paste(name: str, tag: str, fields: dict[str, list[str]]) -> str:
+    """One node with its tag and, by field id, the values; `name` and values are plain or made by the functions below."""
+    lines = [f"- {name} #[[^{tag}]]"]
+    for field_id, values in fields.items():
+        if len(values) == 1:
+            lines.append(f"  - {field_id}:: {values[0]}")
+        elif values:
+            lines += [f"  - {field_id}::", *(f"    - {value}" for value in values)]
+    return "\n".join(lines)
+
+
+def reference(node: str) -> str:
+    """A node or an option as a value."""
+    return f"[[^{node}]]"
+
+
+def date(day: str) -> str:
+    """A day such as 2026-01-31 as a value."""
+    return f"[[date:{day}]]"

@@ -1,0 +1,104 @@
+"""What a person meets on the first day: forgiving input, and sentences that say what happened and what to do."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from memory_assets.install.settings_file import insert, take_out
+from memory_assets_tests.cli.test_commands import MEMORY, invoke, invoke_json, memory
+
+
+def test_a_text_needs_no_quotes() -> None:
+    assert invoke_json("store", "Priya", "owns", "the", "export.")["content"] == "Priya owns the export."
+
+
+def test_the_tenant_may_stand_before_the_command() -> None:
+    invoke("--tenant", "work", "store", "Priya owns the export.", "--create")
+    assert len(invoke_json("--tenant", "work", "search", "export")["memories"]) == 1
+    assert invoke_json("search", "export")["memories"] == []
+
+
+def test_help_is_a_word_too() -> None:
+    assert invoke("help").output == invoke("--help").output
+    assert invoke("help", "store").output == invoke("store", "--help").output
+
+
+def test_a_search_without_words_says_what_it_does() -> None:
+    invoke("store", "Priya owns the export.")
+    assert invoke("search", "").output.startswith("The newest, because no words were given:")
+
+
+def test_a_time_of_the_future_is_refused_and_every_other_is_said_back() -> None:
+    for text in ("2999-01-01", "1.1.2999"):
+        refused = memory("store", "It begins.", "--created-at", text)
+        assert (refused.returncode, "future" in refused.stderr) == (2, True)
+    stored = memory("store", "It began.", "--created-at", "12.5.2026")
+    assert "12.5.2026 is read as 12 May 2026" in stored.stderr
+    assert "created   Tuesday, 12 May 2026" in stored.stdout
+    assert "read as" in memory("recent", "--since", "yesterday").stderr
+
+
+@pytest.mark.parametrize("command", [("export",), ("graph",), ("pai", "graph")])
+def test_no_folder_is_made_for_a_file_that_is_named(command: tuple[str, ...], tmp_path: Path) -> None:
+    invoke("store", "Priya owns the export.")
+    file = tmp_path / "none" / "x.jsonl"
+    done = memory(*command, str(file))
+    assert (done.returncode, "no folder" in done.stderr) == (2, True)
+    assert not file.parent.exists()
+
+
+def test_an_empty_home_and_a_graph_that_waits_say_what_to_do_next() -> None:
+    assert "memory store TEXT" in invoke("recent").output
+    number = str(invoke_json("store", "Priya owns the export.")["id"])
+    assert "`memory run`" in invoke("status").output
+    assert "not scored yet" in invoke("show", number).output
+    invoke("forget", number)
+    assert "only active memories" in invoke("show", number).output
+    assert "memory store TEXT" not in invoke("recent").output
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("MEMORY_DATA_DIR", "~nouser/x", "does not exist"),
+        ("MEMORY_DATA_DIR", "/dev/null", "no folder"),
+        ("MEMORY_DATA_DIR", "", "is empty"),
+        ("MEMORY_DECAY_RATE", "inf", "finite"),
+        ("MEMORY_LOCK_TIMEOUT", "nan", "MEMORY_LOCK_TIMEOUT"),
+    ],
+)
+def test_a_setting_that_cannot_be_used_is_told_in_a_sentence(
+    name: str, value: str, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, value)
+    done = memory("recent")
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
+    assert name in done.stderr
+    assert says in done.stderr
+
+
+def test_a_tenant_without_a_name_is_refused() -> None:
+    assert memory("tenant", "create", "").returncode == 2
+    assert not Path(os.environ["MEMORY_DATA_DIR"]).exists()
+
+
+def test_a_closed_output_and_little_memory_end_in_no_traceback() -> None:
+    closed = subprocess.run(["sh", "-c", f"{' '.join(MEMORY)} recent >&-"], capture_output=True, text=True, check=False)
+    assert "Traceback" not in closed.stderr
+    code = "from memory_assets.cli import main\ndef fail(**_): raise MemoryError\nmain.cli = fail\nmain.main()"
+    little = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (little.returncode, little.stderr.count("\n"), "memory" in little.stderr) == (1, 1, True)
+
+
+def test_what_a_kill_left_beside_the_users_settings_goes_with_the_next_change(tmp_path: Path) -> None:
+    settings, left = tmp_path / "settings.json", tmp_path / ".settings.json.a1b2c3d4.tmp"
+    settings.write_text("{}")
+    for change in (insert, take_out):
+        left.write_text("{")
+        change(settings, '"a": 1')
+        assert not left.exists()
+    assert json.loads(settings.read_text()) == {}

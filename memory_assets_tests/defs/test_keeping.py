@@ -1,0 +1,69 @@
+"""Backups by the daemon: an asset, its check that restores, and schedules that wait for a place."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from memory_assets.defs.build import build_defs
+from memory_assets.defs.partitions import PARTITION_SET
+from memory_assets.defs.resources import MemoryResource
+from memory_assets.keeping.repository import Repository
+from memory_assets.tenants import Tenant
+from memory_assets_tests.defs.conftest import metadata, run
+from memory_assets_tests.keeping.test_backup import add
+
+SCHEDULES = ("backup_regularly", "backup_check_weekly")
+
+
+def test_a_backup_is_taken_and_tried_out(
+    tenant: Tenant, tmp_path: Path, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+):
+    add(tenant, 5)
+    place = tmp_path / "backups"
+    monkeypatch.setenv("MEMORY_BACKUP_TO", str(place))
+    done = run(instance, "check_backup")
+    assert done.success
+    assert metadata(done, "backup")["dagster/partition_row_count"] == 5
+    (check,) = done.get_asset_check_evaluations()
+    assert (check.check_name, check.passed) == ("newest_backup_restores", True)
+    assert not list((tenant.settings.data_dir / "tmp").glob("restored-*"))
+    assert run(instance, "back_up").get_asset_check_evaluations() == []
+
+    snapshot = Repository(str(place)).require("main")
+    hurt = snapshot.tables["memories"].packs[0].rows
+    file = place / "objects" / hurt[:2] / hurt
+    data = bytearray(file.read_bytes())
+    data[-9] ^= 1
+    file.write_bytes(data)
+    (check,) = run(instance, "check_backup").get_asset_check_evaluations()
+    assert not check.passed
+    assert hurt in (check.description or "")
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_the_schedules_wait_for_a_place(
+    name: str, tenant: Tenant, disk_instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+):
+    add(tenant, 1)
+    moment = datetime(2026, 3, 16, 3, 40, tzinfo=UTC)
+    monkeypatch.setenv("MEMORY_BACKUP_EVERY", "weekly")
+
+    def evaluate() -> Any:
+        repository = build_defs(MemoryResource()).get_repository_def()
+        schedule = repository.get_schedule_def(name)
+        given: dict[str, Any] = {
+            "repository_def": repository,
+            "scheduled_execution_time": moment,
+            "resources": {"memory": MemoryResource()},
+        }
+        with dg.build_schedule_context(disk_instance, **given) as context:
+            return schedule.evaluate_tick(context)
+
+    assert "MEMORY_BACKUP_TO" in str(evaluate().skip_message)
+    monkeypatch.setenv("MEMORY_BACKUP_TO", "/nowhere")
+    (request,) = evaluate().run_requests
+    assert request.partition_key == "main"
+    assert disk_instance.get_dynamic_partitions(PARTITION_SET) == ["main"]

@@ -1,0 +1,343 @@
+"""`memory backup` and `memory restore`: what is copied, what comes back, and what a kill or damage in between leaves."""
+
+import json
+import multiprocessing
+import os
+import random
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+from click.testing import CliRunner
+
+from memory_assets.cli.main import cli
+from memory_assets.errors import ConflictError, DamagedError, InvalidInputError, SettingsError
+from memory_assets.keeping.copying import take_backup
+from memory_assets.keeping.encryption import Cipher
+from memory_assets.keeping.repository import Repository, Snapshot
+from memory_assets.keeping.restoring import find_damage, restore_backup
+from memory_assets.keeping.retention import kept_of, prune
+from memory_assets.learn.noted import Noted, note
+from memory_assets.models import Kind, Memory, RelationType, Source, State
+from memory_assets.operations.backup import backup, verify
+from memory_assets.settings import Settings, load_settings
+from memory_assets.stores.access_log import AccessLog, fold_accesses
+from memory_assets.stores.keys import KeyStore
+from memory_assets.stores.locks import shared_lock
+from memory_assets.stores.relations import StatedRelation
+from memory_assets.stores.rows import new_id
+from memory_assets.tana.ledger import Ledger
+from memory_assets.tenants import Tenant, create_tenant
+from memory_assets_tests.stores.unit_vectors import vectors
+
+
+def add(tenant: Tenant, count: int, said: str = "fact") -> list[int]:
+    now = datetime.now(UTC)
+    memories = [Memory(new_id(), f"{said} {number}", Kind.NOTE, Source.HTTP, "", now, now) for number in range(count)]
+    tenant.memories.add(memories, vectors(count, seed=random.randrange(1 << 30)), "test")
+    return [memory.id for memory in memories]
+
+
+def rows(tenant: Tenant) -> list[dict]:
+    """Every value of every row: what a restored tenant must equal."""
+    tables = [store.stored.reading.search().to_arrow() for store in (tenant.memories, tenant.relations)]
+    return [row for table in tables for row in table.sort_by("id").to_pylist()]
+
+
+@pytest.fixture
+def used(tenant: Tenant) -> Tenant:
+    """A tenant with something of each kind that no run derives."""
+    first, second, *_ = add(tenant, 30)
+    tenant.memories.transition([second], [State.ACTIVE], State.SUPERSEDED, superseded_by=[first])
+    tenant.relations.state(StatedRelation(first, second, RelationType.RELATES_TO, note="because"))
+    KeyStore(tenant.folder).create("laptop")
+    note(tenant.folder, [Noted("Always lint first.", "/home/ada", "", "s1")])
+    AccessLog(tenant.folder).record([first], datetime.now(UTC))
+    fold_accesses(tenant.catalog, AccessLog(tenant.folder), datetime.now(UTC))
+    AccessLog(tenant.folder).record([second], datetime.now(UTC))
+    Ledger(tenant.folder).queue({"seed-1": "create"})
+    (tenant.folder / "gazetteer.toml").write_text('[project]\n"Halcyon" = []\n')
+    (tenant.folder / "learn").mkdir()
+    (tenant.folder / "learn" / "proposals.json").write_text("{}")
+    tenant.settings.pai_mapping.parent.mkdir(parents=True)
+    tenant.settings.pai_mapping.write_text('{"version": 1, "mappings": {"seed-1": "node"}}')
+    return tenant
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    return Repository(str(tmp_path / "backups"))
+
+
+def test_a_restored_tenant_holds_every_row_and_file_that_is_not_derived(used: Tenant, repository: Repository):
+    snapshot = take_backup(used, repository)
+    used.settings.pai_mapping.unlink()
+    moved = Tenant(load_settings(data_dir=used.settings.data_dir.with_name("other")))
+    done = restore_backup(repository, snapshot, moved)
+    assert rows(moved) == rows(used)
+    assert moved.memories.columns.embedder == "test"
+    assert done.rows == {"memories": 30, "relations": 1}
+    assert moved.folder.joinpath("noted.json").read_bytes() == used.folder.joinpath("noted.json").read_bytes()
+    assert moved.folder.joinpath("gazetteer.toml").exists()
+    assert moved.folder.joinpath("learn/proposals.json").exists()
+    assert [key.description for key in KeyStore(moved.folder).list()] == ["laptop"]
+    assert Ledger(moved.folder).queued() == {"seed-1": "create"}
+    assert json.loads(used.settings.pai_mapping.read_text())["mappings"] == {"seed-1": "node"}
+    with moved.catalog.read() as connection:
+        assert connection.execute("SELECT accesses FROM memory_access").fetchall() == [(1,)]
+    assert fold_accesses(moved.catalog, AccessLog(moved.folder), datetime.now(UTC)) == 1
+    assert find_damage(repository, snapshot) == []
+
+
+def test_only_what_changed_is_copied_again(used: Tenant, repository: Repository):
+    add(used, 10_000, "many")
+    first = take_backup(used, repository)
+    again = take_backup(used, repository)
+    assert again.added_bytes == 0
+    assert again.objects == first.objects
+    (one,) = add(used, 1, "one more")
+    used.memories.transition([one], [State.ACTIVE], State.FORGOTTEN)
+    third = take_backup(used, repository)
+    assert third.added_bytes < first.added_bytes / 200
+    restored = Tenant(used.settings, "restored")
+    restore_backup(repository, third, restored)
+    assert rows(restored) == rows(used)
+
+
+def test_deleted_rows_are_gone_from_the_next_backup_and_many_small_packs_become_one(tenant: Tenant, repository: Repository):
+    ids = [number for _ in range(20) for number in add_and_back_up(tenant, repository)]
+    tenant.memories.delete(ids[:7])
+    snapshot = take_backup(tenant, repository)
+    assert len(snapshot.tables["memories"].packs) < 16
+    restored = Tenant(tenant.settings, "restored")
+    restore_backup(repository, snapshot, restored)
+    assert rows(restored) == rows(tenant)
+
+
+def add_and_back_up(tenant: Tenant, repository: Repository) -> list[int]:
+    ids = add(tenant, 5)
+    take_backup(tenant, repository)
+    return ids
+
+
+@pytest.mark.filterwarnings("ignore:optimize")
+def test_a_backup_is_of_one_moment_while_others_write(tenant: Tenant, repository: Repository):
+    (first,) = add(tenant, 1)
+    stop = threading.Event()
+
+    def write() -> None:
+        other = Tenant(tenant.settings)
+        while not stop.is_set():
+            (number,) = add(other, 1)
+            other.relations.state(StatedRelation(first, number, RelationType.RELATES_TO))
+            table = other.memories.stored.writing
+            with shared_lock(table):  # as upkeep does; it drops what no present version needs
+                table.optimize(cleanup_older_than=timedelta(microseconds=1), delete_unverified=True)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        snapshots = [take_backup(tenant, repository) for _ in range(6)]
+    finally:
+        stop.set()
+        writer.join()
+    for number, snapshot in enumerate(snapshots):
+        restored = Tenant(tenant.settings, f"restored{number}")
+        restore_backup(repository, snapshot, restored)
+        known = set(restored.memories.scan(("id",))["id"].to_pylist())
+        assert set(restored.relations.scan()["target_id"].to_pylist()) <= known
+    assert not (tenant.folder / ".pinned").exists()
+
+
+_STEPS = frozenset({"os.rename", "os.link", "os.mkdir", "os.remove", "os.rmdir"})
+
+
+def _killed_at(step: int) -> None:
+    """Let this process be killed just before its `step`th change of a folder."""
+    steps = count()
+
+    def watch(event: str, _given: tuple) -> None:
+        if event in _STEPS and next(steps) == step:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(watch)
+
+
+def _back_up(data: Path, place: str, step: int) -> None:
+    tenant = Tenant(load_settings(data_dir=data))
+    _killed_at(step)
+    backup(tenant, place)
+
+
+def _restore(data: Path, place: str, step: int) -> None:
+    tenant = Tenant(load_settings(data_dir=data), "restored")
+    repository = Repository(place)
+    snapshot = repository.require("main")
+    _killed_at(step)
+    restore_backup(repository, snapshot, tenant)
+
+
+def _run(work: Callable[[Path, str, int], None], *given: object) -> int | None:
+    process = multiprocessing.get_context("spawn").Process(target=work, args=given)
+    process.start()
+    process.join()
+    return process.exitcode
+
+
+@pytest.mark.long
+def test_a_killed_backup_leaves_the_older_ones_whole_and_the_next_one_works(used: Tenant, repository: Repository):
+    add(used, 5_000)
+    first = take_backup(used, repository)
+    ends: list[int | None] = []
+    for step in (0, 2, 7, 19, 24, 27, 30, 34, 300):
+        add(used, 50)
+        ends.append(_run(_back_up, used.settings.data_dir, repository.target, step))
+        assert find_damage(repository, first) == []
+        assert all(find_damage(repository, each) == [] for each in repository.snapshots())
+    assert {*ends} == {0, -signal.SIGKILL}
+    last = take_backup(used, repository)
+    restored = Tenant(used.settings, "restored")
+    restore_backup(repository, last, restored)
+    assert rows(restored) == rows(used)
+
+
+@pytest.mark.long
+def test_a_killed_restore_leaves_no_tenant_and_can_be_run_again(used: Tenant, repository: Repository):
+    add(used, 3_000)
+    take_backup(used, repository)
+    restored = Tenant(used.settings, "restored")
+    for step in (1, 5, 9, 14, 17, 20):
+        assert _run(_restore, used.settings.data_dir, repository.target, step) == -signal.SIGKILL
+        assert not restored.exists
+    assert _run(_restore, used.settings.data_dir, repository.target, 300) == 0
+    assert rows(restored) == rows(used)
+
+
+def test_damage_is_named_and_the_rest_comes_back(tenant: Tenant, repository: Repository):
+    add(tenant, 3_000)
+    take_backup(tenant, repository)
+    add(tenant, 3_000, "later")
+    snapshot = take_backup(tenant, repository)
+    hurt = snapshot.tables["memories"].packs[0].rows
+    file = Path(repository.target, "objects", hurt[:2], hurt)
+    file.write_bytes(file.read_bytes()[:-100] + bytes(100))
+    assert hurt in " ".join(verify(tenant, repository.target).damage)
+    with pytest.raises(DamagedError, match=hurt):
+        restore_backup(repository, snapshot, Tenant(tenant.settings, "restored"))
+    assert not Tenant(tenant.settings, "restored").exists
+    done = restore_backup(repository, snapshot, Tenant(tenant.settings, "restored"), skip_damaged=True)
+    assert done.rows["memories"] == 3_000
+    assert hurt in done.damaged[0]
+    file.unlink()
+    assert find_damage(repository, take_backup(tenant, repository)) == []
+
+
+def test_a_damaged_manifest_is_named_and_older_backups_are_restored(used: Tenant, repository: Repository):
+    first = take_backup(used, repository)
+    add(used, 1)
+    second = take_backup(used, repository)
+    path = Path(repository.target, "snapshots", f"{second.name}.json")
+    path.write_text(path.read_text().replace('"rows": 31', '"rows": 32'))
+    with pytest.raises(DamagedError, match=path.name):
+        repository.snapshots()
+    assert repository.require("main").name == first.name
+
+
+def test_a_tenant_with_memories_is_not_overwritten(used: Tenant, repository: Repository):
+    snapshot = take_backup(used, repository)
+    with pytest.raises(ConflictError, match="--tenant"):
+        restore_backup(repository, snapshot, used)
+    empty = Tenant(used.settings, "empty")
+    create_tenant(empty)
+    KeyStore(empty.folder).create("its own")
+    restore_backup(repository, snapshot, empty)
+    assert rows(empty) == rows(used)
+    assert [key.description for key in KeyStore(empty.folder).list()] == ["its own"]
+
+
+def test_encrypted_backups_hold_no_text_and_need_the_identity(used: Tenant, tmp_path: Path):
+    from pyrage import x25519  # pyright: ignore[reportAttributeAccessIssue]
+
+    identity = x25519.Identity.generate()
+    secret = tmp_path / "identity.txt"
+    secret.write_text(f"# created\n{identity}\n")
+    writing = Repository(str(tmp_path / "backups"), Cipher(str(identity.to_public())))
+    snapshot = take_backup(used, writing)
+    assert take_backup(used, writing).added_bytes == 0
+    assert not [path for path in (tmp_path / "backups").rglob("*.zst") if b"fact" in path.read_bytes()]
+    assert find_damage(writing, snapshot, decrypting=False) == []
+    with pytest.raises(SettingsError, match="MEMORY_BACKUP_IDENTITY"):
+        restore_backup(writing, snapshot, Tenant(used.settings, "restored"))
+    other = tmp_path / "other.txt"
+    other.write_text(f"{x25519.Identity.generate()}\n")
+    with pytest.raises(SettingsError, match=r"other\.txt"):
+        restore_backup(Repository(writing.target, Cipher(identity=other)), snapshot, Tenant(used.settings, "restored"))
+    restored = Tenant(used.settings, "restored")
+    restore_backup(Repository(writing.target, Cipher(identity=secret)), snapshot, restored)
+    assert rows(restored) == rows(used)
+
+
+def test_retention_keeps_days_weeks_and_months_and_all_that_they_need(tenant: Tenant, repository: Repository):
+    start = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    days = [Snapshot(tenant="main", taken_at=start + timedelta(hours=12 * half), program="") for half in range(2 * 400)]
+    kept = kept_of(days, (7, 4, 12), ZoneInfo("UTC"))
+    assert kept[-1] == days[-1]
+    assert len(kept) <= 7 + 4 + 12
+    assert len({each.taken_at.date() for each in kept[-7:]}) == 7
+    assert (days[-1].taken_at - kept[0].taken_at).days > 300
+    for _ in range(5):
+        add(tenant, 300)
+        take_backup(tenant, repository)
+    removed = prune(repository, "main", (1, 1, 1), ZoneInfo("UTC"))
+    assert len(removed) == 4
+    (left,) = repository.snapshots()
+    assert find_damage(repository, left) == []
+    assert repository.sizes().keys() == left.objects.keys()
+
+
+def test_the_commands_move_a_memory_to_another_machine(used: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    config = Path(os.environ["XDG_CONFIG_HOME"], "memory_assets", "memory.toml")
+    config.parent.mkdir(parents=True)
+    config.write_text('decay_rate = 0.02\ntana_token = "very-secret"\n')
+    place = str(tmp_path / "stick")
+    done = CliRunner().invoke(cli, ["backup", place])
+    assert done.exit_code == 0, done.output
+    assert "30 memories" in done.output
+    assert "nothing new" in CliRunner().invoke(cli, ["backup", place]).output
+    assert len(json.loads(CliRunner().invoke(cli, ["backup", "list", place, "--json"]).output)["backups"]) == 1
+    assert CliRunner().invoke(cli, ["backup", "verify", place]).exit_code == 0
+    expected = rows(used)
+    config.unlink()
+    monkeypatch.setenv("MEMORY_DATA_DIR", str(tmp_path / "new"))
+    done = CliRunner().invoke(cli, ["restore", place, "--with-settings"])
+    assert done.exit_code == 0, done.output
+    assert rows(Tenant(load_settings())) == expected
+    assert config.read_text() == "decay_rate = 0.02\n"
+
+
+def test_a_backup_as_of_a_time_is_the_newest_before_it(tenant: Tenant, repository: Repository):
+    add(tenant, 1)
+    first = take_backup(tenant, repository)
+    add(tenant, 1)
+    second = take_backup(tenant, repository)
+    assert repository.require("main", first.taken_at).name == first.name
+    assert repository.require("main", second.taken_at + timedelta(seconds=1)).name == second.name
+
+
+def test_a_place_within_the_data_folder_or_none_is_refused(used: Tenant, settings: Settings):
+    with pytest.raises(InvalidInputError, match="elsewhere"):
+        backup(used, str(settings.data_dir / "backups"))
+    with pytest.raises(InvalidInputError, match="MEMORY_BACKUP_TO"):
+        backup(used)
+
+
+def test_what_a_killed_backup_pinned_goes_with_the_next_one(used: Tenant, repository: Repository):
+    (used.folder / ".pinned" / "vectors" / "memories.lance").mkdir(parents=True)
+    take_backup(used, repository)
+    assert not (used.folder / ".pinned").exists()

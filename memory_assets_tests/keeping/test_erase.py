@@ -1,0 +1,343 @@
+"""`memory erase`: whatever road a text took, no file of the data folder holds it afterwards, and no source brings it back."""
+
+import json
+import multiprocessing
+import os
+import secrets
+import signal
+import sys
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+
+import lancedb
+import pytest
+from click.testing import CliRunner
+from fastapi.testclient import TestClient
+
+from memory_assets.api.app import create_app
+from memory_assets.cli.main import cli
+from memory_assets.doctor import examine
+from memory_assets.ingest.scans import refusals
+from memory_assets.keeping import erasing
+from memory_assets.keeping.copying import take_backup
+from memory_assets.keeping.purging import Removal, files_holding
+from memory_assets.keeping.repository import Repository
+from memory_assets.keeping.restoring import restore_backup
+from memory_assets.language.process import ProcessingError
+from memory_assets.learn.journal import Journal, Plan
+from memory_assets.learn.noted import Noted, note, read_noted
+from memory_assets.models import NewMemory, RelationType, Source
+from memory_assets.operations.edit import edit
+from memory_assets.operations.erase import Chosen, allow_again, erase, preview
+from memory_assets.operations.forget import forget
+from memory_assets.operations.relate import relate
+from memory_assets.operations.store import store
+from memory_assets.settings import load_settings
+from memory_assets.stores.keys import KeyStore
+from memory_assets.stores.tombstones import Tombstones
+from memory_assets.tana.formats import node_name
+from memory_assets.tana.ledger import Ledger, Sent
+from memory_assets.tenants import Tenant
+from memory_assets_tests.conftest import WriteSilo
+from memory_assets_tests.ingest.runs import ingest
+from memory_assets_tests.tana.conftest import tana  # noqa: F401 - a fixture
+from memory_assets_tests.tana.stand_in import StandIn
+
+
+def token() -> str:
+    """A text that cannot be guessed, compressed or broken into words."""
+    return f"zq{secrets.token_hex(20)}"
+
+
+def remember(tenant: Tenant, text: str) -> int:
+    return store(tenant, NewMemory(text, Source.CLI)).id
+
+
+def holding(tenant: Tenant, *texts: str) -> list[Path]:
+    """The files of the data folder that hold one of some texts, byte by byte; the tables and the catalog are asked besides."""
+    found = files_holding(tenant.settings.data_dir, texts)
+    for table in tenant.folder.glob("vectors/*.lance"):
+        handle = lancedb.connect(table.parent).open_table(table.stem)
+        for version in handle.list_versions():
+            handle.checkout(version["version"])
+            rows = json.dumps(handle.to_arrow().to_pylist(), default=str)
+            found += [table for text in texts if text in rows]
+    if tenant.catalog.exists:
+        with tenant.catalog.read() as connection:
+            for (name,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall():
+                said = str(connection.execute(f'FROM "{name}"').fetchall())
+                found += [tenant.catalog.path for text in texts if text in said]
+    return found
+
+
+@pytest.fixture
+def sources(tenant: Tenant, write_silo: WriteSilo) -> dict[str, str]:
+    """A text on each road that files take, taken in; by road."""
+    texts = {road: token() for road in ("silo", "index", "seed", "learning")}
+    silo = write_silo("billing", f"The billing export moved. {texts['silo']} says so.", kind="feedback")
+    (silo.parent / "MEMORY.md").write_text(f"- [billing](billing.md) - {texts['index']} about it\n")
+    settings = tenant.settings
+    settings.pai_seed.parent.mkdir(parents=True, exist_ok=True)
+    moment = "2026-03-14T09:30:00Z"
+    learned = {"id": "pat_1", "content": f"Prefers {texts['seed']} in reviews", "confirmed": True, "confirmedAt": moment}
+    entry = learned | {"extractedAt": moment, "source": "conversation", "confidence": 0.9, "tags": []}
+    seed = {"version": "1.0", "learned": {"patterns": [entry], "insights": [], "selfKnowledge": []}}
+    settings.pai_seed.write_text(json.dumps(seed))
+    home = settings.pai_learning_dir / "FEEDBACK"
+    home.mkdir(parents=True)
+    (home / "lint.md").write_text(f"---\nname: lint\ndescription: {texts['learning']}\n---\n\nLint {texts['learning']} first.\n")
+    ingest(tenant)
+    return texts
+
+
+def test_a_stored_text_leaves_every_file_with_its_versions_and_copies(tenant: Tenant):
+    texts = [token() for _ in range(6)]
+    kept = remember(tenant, "Bob keeps the keys of the archive.")
+    first = remember(tenant, f"Alice said {texts[0]} about the export.")
+    second = edit(tenant, first, f"Alice said {texts[1]} instead.", source=Source.CLI).id
+    copy = remember(tenant, f"Alice said {texts[1]} instead.")
+    relate(tenant, second, RelationType.RELATES_TO, kept, note=f"because of {texts[2]}", stated_by=Source.CLI)
+    forget(tenant, copy)
+    ingest(tenant)
+    note(tenant.folder, [Noted(f"Alice said {texts[1]} instead.", "/home/ada", "", "s1"), Noted("Always lint.", "", "", "s1")])
+    deleted = tenant.folder / "deleted" / "2026.jsonl"
+    deleted.parent.mkdir()
+    deleted.write_text(f"{json.dumps({'id': first, 'content': texts[0]})}\n{json.dumps({'id': 5, 'content': 'Plain.'})}\n")
+    (tenant.settings.data_dir / "hooks.log").write_text(f"a failure\nsomething of: Alice said {texts[1]} instead.\n")
+    (tenant.folder / ".brief.json.x.tmp").write_text(f"Alice said {texts[1]} instead.")
+    (tenant.folder / "catalog.duckdb.damaged-1").write_text(texts[1])
+    learn = tenant.folder / "learn"
+    learn.mkdir()
+    (learn / "proposals.json").write_text(json.dumps({"proposals": [{"quote": f"Alice  said {texts[1]} instead."}], "n": 1}))
+    assert len(holding(tenant, *texts[:3])) > 4
+
+    done = erase(tenant, Chosen([second]))
+    assert {memory.id for memory in done.memories} == {first, second, copy}
+    assert done.remains == []
+    assert holding(tenant, *texts[:3]) == []
+    assert [memory.id for memory in tenant.memories.get([kept, first, second, copy])] == [kept]
+    assert [each.text for each in read_noted(tenant.folder)] == ["Always lint."]
+    assert deleted.read_text() == '{"id": 5, "content": "Plain."}\n'
+    assert json.loads((learn / "proposals.json").read_text()) == {"proposals": [{"quote": "[erased]"}], "n": 1}
+    assert len(tenant.relations) == 0
+    assert all(stone.finished for stone in Tombstones(tenant.folder).all)
+    found = CliRunner().invoke(cli, ["search", "archive keys", "--json"])
+    assert [memory["id"] for memory in json.loads(found.output)["memories"]] == [kept]
+
+
+def test_what_files_say_is_erased_and_no_run_takes_it_in_again(tenant: Tenant, sources: dict[str, str]):
+    assert holding(tenant, *sources.values())
+    chosen = list({memory.id for text in sources.values() for memory in preview(tenant, Chosen(matching=text)).memories})
+    done = erase(tenant, Chosen(chosen))
+    assert done.remains == []
+    assert done.files
+    assert holding(tenant, *sources.values()) == []
+    ingest(tenant)
+    assert holding(tenant, *sources.values()) == []
+    assert len(tenant.memories) == 0
+    refused = [refusal for refusal in refusals(tenant.catalog) if "was erased on" in refusal.reason]
+    assert {refusal.source for refusal in refused} == {Source.CLAUDE_SILO, Source.PAI_SEED, Source.PAI_LEARNING}
+    assert all("--allow-again" in refusal.mend for refusal in refused)
+    allow_again(tenant, [str(number) for number in chosen])
+    ingest(tenant)
+    assert len(tenant.memories) == len(chosen)
+
+
+def test_an_erased_file_whose_text_changes_is_taken_in(tenant: Tenant, write_silo: WriteSilo):
+    write_silo("billing", f"It was {token()}.")
+    ingest(tenant)
+    (memory,) = preview(tenant, Chosen(source=Source.CLAUDE_SILO)).memories
+    erase(tenant, Chosen([memory.id]))
+    write_silo("billing", "It is something else now.")
+    ingest(tenant)
+    assert len(tenant.memories) == 1
+
+
+def test_storing_and_importing_an_erased_text_is_refused_until_it_is_allowed(tenant: Tenant, tmp_path: Path):
+    text = f"Carol said {token()}."
+    number = remember(tenant, text)
+    erase(tenant, Chosen([number]))
+    with pytest.raises(ProcessingError, match=rf"was erased on .* as memory {number}"):
+        remember(tenant, f"  {text.replace(' ', '  ')}\n")
+    lines = tmp_path / "lines.jsonl"
+    lines.write_text(f"{json.dumps({'content': text})}\n" + '{"content": "Another one."}\n')
+    done = CliRunner().invoke(cli, ["import", str(lines), "--json"])
+    assert (json.loads(done.output)["added"], json.loads(done.output)["erased"]) == (1, 1)
+    note(tenant.folder, [Noted(text, "", "", "s1")])
+    assert read_noted(tenant.folder) == ()
+    assert holding(tenant, text) == []
+    assert CliRunner().invoke(cli, ["erase", str(number), "--allow-again"]).exit_code == 0
+    assert tenant.memories.get([remember(tenant, text)])
+    assert CliRunner().invoke(cli, ["erase", "12345", "--allow-again"]).exit_code == 1
+
+
+def test_the_command_shows_what_goes_and_asks(tenant: Tenant):
+    text = f"Dora said {token()}."
+    number = remember(tenant, text)
+    asked = CliRunner().invoke(cli, ["erase", "--matching", "dora SAID"], input="n\n")
+    assert asked.exit_code == 1
+    assert text[:20] in asked.output
+    shown = CliRunner().invoke(cli, ["erase", str(number), "--json"])
+    assert json.loads(shown.output)["done"] is False
+    assert len(tenant.memories) == 1
+    assert CliRunner().invoke(cli, ["erase", "--before", "2001-01-01", "--yes"]).exit_code == 1
+    assert CliRunner().invoke(cli, ["erase"]).exit_code == 1
+    assert CliRunner().invoke(cli, ["erase", "--matching", "dora SAID", "--yes"]).exit_code == 0
+    assert holding(tenant, text) == []
+    assert len(tenant.memories) == 0
+
+
+def test_over_http_an_erasure_needs_a_confirmation(tenant: Tenant):
+    tenant.memories.prepare()
+    key = KeyStore(tenant.folder).create()[1]
+    text = f"Erin said {token()}."
+    with TestClient(create_app(tenant.settings), headers={"X-API-Key": key}, base_url="http://127.0.0.1") as client:
+        number = client.post("/api/v1/main/store", json={"content": text}).json()["id"]
+        shown = client.post("/api/v1/main/erase", json={"ids": [number]}).json()
+        assert (shown["done"], len(shown["memories"])) == (False, 1)
+        done = client.post("/api/v1/main/erase", json={"ids": [number], "confirm": True}).json()
+        assert done["done"]
+        assert done["remains"] == []
+        assert client.post("/api/v1/main/search", json={"query": "Erin"}).json()["memories"] == []
+        assert client.post("/api/v1/main/erase", json={"ids": [number], "confirm": True}).status_code == 404
+        assert client.post("/api/v1/main/store", json={"content": text}).status_code >= 400
+    assert holding(tenant, text) == []
+
+
+def test_what_was_sent_to_tana_is_forgotten_and_its_node_named(tenant: Tenant, sources: dict[str, str]):
+    Ledger(tenant.folder).record("pat_1", Sent("node-1", "pattern", "d", name=f"Prefers {sources['seed']} in reviews"))
+    tenant.settings.pai_mapping.parent.mkdir(parents=True)
+    tenant.settings.pai_mapping.write_text('{"version": 1, "workspace": "w", "lastSync": null, "mappings": {"pat_1": "node-1"}}')
+    done = erase(tenant, Chosen(matching=sources["seed"]))
+    assert done.nodes == ["node-1"]
+    assert not done.trashed
+    assert holding(tenant, sources["seed"]) == []
+
+
+def test_backups_that_hold_it_are_named_and_restoring_them_leaves_it_out(tenant: Tenant, tmp_path: Path):
+    text = f"Frank said {token()}."
+    number = remember(tenant, text)
+    remember(tenant, "Grace sails.")
+    place = str(tmp_path / "backups")
+    assert CliRunner().invoke(cli, ["backup", place]).exit_code == 0
+    done = erase(tenant, Chosen([number]))
+    (named,) = done.backups
+    assert named.startswith(f"{place}/snapshots/main/")
+    take_backup(tenant, Repository(place))
+    other = Tenant(tenant.settings, "other")
+    repository = Repository(place)
+    restored = restore_backup(repository, repository.snapshots("main")[0], other)
+    assert (restored.erased, len(other.memories)) == (1, 1)
+    assert holding(tenant, text) == []
+    with pytest.raises(ProcessingError, match="was erased"):
+        remember(other, text)
+
+
+_STEPS = frozenset({"os.rename", "os.remove", "os.unlink", "sqlite3.connect", "os.rmdir"})
+
+
+def _erase(data: Path, number: int, step: int) -> None:
+    tenant = Tenant(load_settings(data_dir=data))
+    steps = count()
+
+    def watch(event: str, _given: tuple) -> None:
+        if event in _STEPS and next(steps) == step:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(watch)
+    erase(tenant, Chosen([number]))
+
+
+def _killed(work: Callable[..., None], *given: object) -> bool:
+    process = multiprocessing.get_context("spawn").Process(target=work, args=given)
+    process.start()
+    process.join()
+    return process.exitcode == -signal.SIGKILL
+
+
+@pytest.mark.long
+def test_a_killed_erasure_is_finished_by_the_next(tenant: Tenant):
+    killed = 0
+    for step in (0, 1, 2, 3, 4, 5):
+        text = f"Heidi said {token()} in the meeting."
+        number = remember(tenant, text)
+        ingest(tenant)
+        note(tenant.folder, [Noted(text, "", "", "s1")])
+        killed += _killed(_erase, tenant.settings.data_dir, number, step)
+        erase(tenant, Chosen([number]))
+        assert holding(tenant, text) == [], step
+        assert all(stone.finished for stone in Tombstones(tenant.folder).all)
+    assert killed >= 4
+
+
+def _erase_until_the_tables(data: Path, number: int) -> None:
+    tenant = Tenant(load_settings(data_dir=data))
+    purge = erasing.purge_tables
+
+    def purged(tenant: Tenant, removal: Removal) -> None:
+        purge(tenant, removal)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    erasing.purge_tables = purged
+    erase(tenant, Chosen([number]))
+
+
+@pytest.mark.long
+def test_a_run_after_a_killed_erasure_does_not_bring_the_memory_back(tenant: Tenant, sources: dict[str, str]):
+    other = remember(tenant, "Ivan keeps the archive.")
+    (found,) = preview(tenant, Chosen(matching=sources["silo"])).memories
+    relate(tenant, other, RelationType.RELATES_TO, found.id, note="x", stated_by=Source.CLI)
+    third = remember(tenant, "Judy has the keys.")
+    (memory,) = tenant.memories.get([found.id])
+    relate(tenant, other, RelationType.RELATES_TO, third, note=f"see: {memory.content}", stated_by=Source.CLI)
+    assert _killed(_erase_until_the_tables, tenant.settings.data_dir, found.id)
+    assert tenant.memories.get([found.id]) == []
+    ingest(tenant)
+    late = tenant.folder / "noted.json"
+    note(tenant.folder, [Noted("Always lint.", "", "", "s1")])
+    late.write_text(late.read_text().replace("Always lint.", memory.content.replace("\n", "\\n").replace('"', '\\"')))
+    assert any("was stopped" in finding.what for finding in examine(tenant))
+    erase(tenant, Chosen())
+    assert holding(tenant, sources["silo"]) == []
+    assert not any("was stopped" in finding.what for finding in examine(tenant))
+
+
+def test_what_is_read_of_tana_again_does_not_bring_an_erased_text_back(
+    tenant: Tenant,
+    tana: StandIn,  # noqa: F811
+    sources: dict[str, str],
+):
+    name = f"Prefers {sources['seed']} in reviews"
+    long = f"{token()} and {'so on ' * 30}{token()}"
+    number = remember(tenant, long)
+    tag = tana.add_tag("pattern")
+    node, longer = tana.add_node(name, tag), tana.add_node(node_name(long), tag)
+    tenant.settings.pai_mapping.parent.mkdir(parents=True)
+    body = {"version": 1, "workspace": "w", "lastSync": None, "mappings": {"pat_1": node.id}}
+    tenant.settings.pai_mapping.write_text(json.dumps(body))
+    assert CliRunner().invoke(cli, ["tana", "read"]).exit_code == 0
+    assert holding(tenant, sources["seed"], long[:60])
+    asked = ["erase", "--matching", sources["seed"], "--trash-in-tana", "--yes", "--json"]
+    done = json.loads(CliRunner().invoke(cli, asked).output)
+    assert (done["nodes"], done["trashed"], tana.nodes[node.id].in_trash) == ([node.id], True, True)
+    erase(tenant, Chosen([number]))
+    tana.nodes[node.id].in_trash = False  # as a person restores it
+    assert CliRunner().invoke(cli, ["tana", "read"]).exit_code == 0
+    assert holding(tenant, sources["seed"], long[:60]) == []
+    with tenant.catalog.read() as connection:
+        rows = connection.execute("SELECT name FROM tana_nodes WHERE id IN ($1, $2)", [node.id, longer.id]).fetchall()
+    assert rows == [("[erased]",), ("[erased]",)]
+
+
+def test_copies_that_an_apply_of_learn_keeps_lose_the_text_and_the_rest_of_the_journal_stays(tenant: Tenant):
+    text = f"Karl said {token()}."
+    number = remember(tenant, text)
+    journal = Journal(tenant.folder / "learn" / "applies")
+    journal.begin(Plan(1, "2026-03-14T09:30:00+00:00", (), ()), {"MEMORY.md": text.encode()})
+    journal.mark(1, "done")
+    holders = holding(tenant, text)
+    assert [path for path in holders if "applies" in str(path)]
+    erase(tenant, Chosen([number]))
+    assert holding(tenant, text) == []
+    assert journal.plan(1)

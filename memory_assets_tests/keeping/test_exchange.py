@@ -1,0 +1,122 @@
+"""`memory export` and `memory import`: what goes out comes in again, equal."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from memory_assets.cli.main import cli
+from memory_assets.models import Kind, NewMemory, RelationType, Source, State
+from memory_assets.operations.edit import edit
+from memory_assets.operations.export import exported_lines
+from memory_assets.operations.import_ import import_lines
+from memory_assets.operations.relate import relate
+from memory_assets.operations.store import store
+from memory_assets.stores.relations import StatedRelation
+from memory_assets.tenants import Tenant
+
+WORDS = st.lists(
+    st.sampled_from(["Alice", "Straße", "moved", "東京", "export", "DuckDB", "—", "'why'", '"May"', "Bob's"]),
+    min_size=1,
+    max_size=8,
+)
+TEXTS = WORDS.map(" ".join)
+MOMENTS = st.datetimes(datetime(2001, 1, 1), datetime(2026, 1, 1)).map(lambda moment: moment.replace(tzinfo=UTC))  # noqa: DTZ001
+MEMORIES = st.fixed_dictionaries(
+    {
+        "content": TEXTS,
+        "kind": st.sampled_from(Kind),
+        "title": st.just("") | TEXTS,
+        "tags": st.lists(st.sampled_from(["billing", "home-lab", "export"]), unique=True),
+        "created_at": MOMENTS,
+        "session": st.sampled_from(["", "s1"]),
+        "author": st.sampled_from(["", "Mira"]),
+        "project": st.sampled_from(["", "/home/ada/billing"]),
+        "importance": st.floats(0, 1, width=32),
+        "confidence": st.floats(0, 1, width=32),
+        "protected": st.booleans(),
+        "state": st.sampled_from(State),
+        "source": st.sampled_from(Source),
+        "links": st.lists(st.sampled_from(["billing", "alice"]), unique=True),
+        "external_id": st.sampled_from(["", "x-1"]),
+        "metadata": st.dictionaries(st.sampled_from(["a", "b"]), st.integers() | TEXTS),
+    }
+)
+
+
+def exported(tenant: Tenant) -> dict[int, dict[str, Any]]:
+    """Lines by id, without when each row was written here."""
+    lines = [json.loads(line) for text in exported_lines(tenant) for line in text.splitlines()]
+    return {line.pop("id"): {name: value for name, value in line.items() if name != "updated_at"} for line in lines}
+
+
+def moved(tenant: Tenant) -> Tenant:
+    """A new tenant that took in what this one wrote out."""
+    other = Tenant(tenant.settings, f"other-{uuid4().hex[:8]}")
+    lines = [line.encode() for text in exported_lines(tenant) for line in text.splitlines()]
+    import_lines(other, "all.jsonl", lines, skip_invalid=False, on_fault=pytest.fail, on_progress=lambda _done, _total: None)
+    return other
+
+
+@pytest.mark.long
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(MEMORIES, min_size=1, max_size=6), st.data())
+def test_an_export_that_is_imported_into_a_new_tenant_is_equal(tenant: Tenant, given: list[dict[str, Any]], data: st.DataObject):
+    first = Tenant(tenant.settings, f"first-{uuid4().hex[:8]}")
+    lines = [{**each, "id": number, "created_at": each["created_at"].isoformat()} for number, each in enumerate(given, 1)]
+    for number, line in enumerate(lines[1:], 2):
+        if line["state"] is State.SUPERSEDED:
+            line["superseded_by"] = data.draw(st.integers(1, len(lines)).filter(lambda other, number=number: other != number))
+    import_lines(
+        first,
+        "lines.jsonl",
+        [json.dumps(line, default=str).encode() for line in lines],
+        skip_invalid=False,
+        on_fault=pytest.fail,
+        on_progress=lambda _done, _total: None,
+    )
+    ends = st.integers(1, len(lines))
+    for source, target, kind in data.draw(st.lists(st.tuples(ends, ends, st.sampled_from(RelationType)), max_size=4)):
+        if source != target:
+            first.relations.state(StatedRelation(source, target, kind, 0.25, "because", "mcp"))
+    assert exported(moved(first)) == exported(first)
+
+
+def test_history_states_relations_and_equal_times_come_back(tenant: Tenant):
+    old = store(tenant, NewMemory("Alice owns the export.", Source.CLI, session="s")).id
+    new = edit(tenant, old, "Bob owns the export.", source=Source.CLI).id
+    tied = datetime.now(UTC) - timedelta(days=3)
+    others = [store(tenant, NewMemory(f"Fact {n}", Source.CLI, session="s", created_at=tied)).id for n in range(3)]
+    tenant.memories.transition(others[:1], [State.ACTIVE], State.FORGOTTEN)
+    tenant.memories.transition(others[1:2], [State.ACTIVE], State.ARCHIVED)
+    relate(tenant, new, RelationType.RELATES_TO, others[2], note="noted", stated_by=Source.CLI)
+    other = moved(tenant)
+    assert exported(other) == exported(tenant)
+    (history,) = other.memories.get([old])
+    assert (history.state, history.superseded_by) == (State.SUPERSEDED, new)
+    assert other.relations.scan().to_pylist() == tenant.relations.scan().to_pylist()
+    version = other.relations.version
+    lines = [line.encode() for text in exported_lines(tenant) for line in text.splitlines()]
+    again = import_lines(other, "x", lines, skip_invalid=False, on_fault=pytest.fail, on_progress=lambda _done, _total: None)
+    assert (again.added, again.updated, other.relations.version) == (0, 0, version)
+
+
+def test_relations_to_memories_that_are_not_there_are_left_out(tenant: Tenant, tmp_path: Path):
+    file = tmp_path / "lines.jsonl"
+    file.write_text('{"content": "One.", "id": 1, "relations": [{"target_id": 2, "type": "RELATES_TO"}]}\n')
+    assert CliRunner().invoke(cli, ["import", str(file)]).exit_code == 0
+    assert len(tenant.relations) == 0
+
+
+def test_an_export_makes_no_folders(tenant: Tenant, tmp_path: Path):
+    for line in (["export", str(tmp_path / "nowhere" / "x.jsonl")], ["graph", str(tmp_path / "nowhere" / "x.html")]):
+        done = CliRunner().invoke(cli, line)
+        assert done.exit_code
+        assert "there is no folder" in f"{done.output} {done.exception}"
+    assert not (tmp_path / "nowhere").exists()

@@ -1,0 +1,81 @@
+"""What `health` counts, and that it tells the truth about a disk that is full."""
+
+import asyncio
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+
+import httpx
+import pyarrow as pa
+import pytest
+
+from memory_assets.api.app import create_app
+from memory_assets.models import NewMemory, Source
+from memory_assets.operations.health import health
+from memory_assets.operations.store import store
+from memory_assets.settings import Settings
+from memory_assets.stores.memories import MemoryStore
+from memory_assets.tenants import Tenant
+
+
+@contextmanager
+def full_disk() -> Iterator[None]:
+    """The system refuses what a commit needs."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_health_counts_the_memories_that_have_a_vector(tenant: Tenant) -> None:
+    first = store(tenant, NewMemory("Alice sails.", Source.CLI))
+    store(tenant, NewMemory("Ben rows.", Source.CLI))
+    live = tenant.memories.columns.live
+    table = tenant.memories.stored.writing
+    row = table.search().where(f"id = {first.id}").to_arrow()
+    place = row.schema.get_field_index(live)
+    row = row.set_column(place, row.schema.field(place), pa.nulls(1, row.schema.field(place).type))
+    table.merge_insert("id").when_matched_update_all().execute(row, on_bad_vectors="null")
+    found = health(Tenant(tenant.settings))
+    assert (found.memory_count, found.embedding_count) == (2, 1)
+
+
+def test_health_names_the_oldest_and_the_newest_without_reading_all_times(
+    tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = datetime(2026, 3, 14, tzinfo=UTC)
+    for days in (3, 9, 1, 7, 5):
+        store(tenant, NewMemory(f"Day {days}.", Source.CLI, created_at=now - timedelta(days=days)))
+    read: list[int] = []
+    scan = MemoryStore.scan
+
+    def counting(self: MemoryStore, *given: object, **named: object) -> pa.Table:
+        rows = scan(self, *given, **named)  # type: ignore[arg-type]
+        read.append(rows.num_rows)
+        return rows
+
+    monkeypatch.setattr(MemoryStore, "scan", counting)
+    found = health(tenant)
+    assert (found.oldest_memory, found.newest_memory) == (now - timedelta(days=9), now - timedelta(days=1))
+    assert sum(read) <= 1
+
+
+def test_a_full_disk_is_unhealthy_everywhere(tenant: Tenant, settings: Settings) -> None:
+    store(tenant, NewMemory("Alice sails.", Source.CLI))
+
+    async def status() -> int:
+        transport = httpx.ASGITransport(create_app(settings))
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+            return (await client.get("/api/v1/health")).status_code
+
+    before = sorted(settings.data_dir.iterdir())
+    assert asyncio.run(status()) == 200
+    with full_disk():
+        found = health(tenant)
+        assert (found.status, found.store_healthy) == ("unhealthy", False)
+        assert "make room" in found.faults[0]
+        assert asyncio.run(status()) == 503
+    assert sorted(settings.data_dir.iterdir()) == before

@@ -1,0 +1,223 @@
+"""`memory run`: an unchanged world is told without Dagster and LanceDB, and no change is ever taken for none."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from memory_assets.errors import MemoryAssetsError
+from memory_assets.graph.relevance import explain, refresh_relevance
+from memory_assets.ingest import entries, stamps
+from memory_assets.ingest.direct import store_memories
+from memory_assets.models import NewMemory, Source, State
+from memory_assets.operations.answers import LocalTime
+from memory_assets.operations.run import Ran, run
+from memory_assets.operations.status import status
+from memory_assets.settings import load_settings
+from memory_assets.stores.access_log import AccessLog
+from memory_assets.tenants import Tenant
+from memory_assets_tests.conftest import WriteSilo
+from memory_assets_tests.defs.test_checks import spoil_vectors
+
+NOTE = NewMemory("Alice debugged the DuckDB lock in Atlas.", Source.CLI)
+
+
+def run_once(on_message: Callable[[str, str], None] = lambda *_: None) -> Ran:
+    """As a process of its own would."""
+    return run(Tenant(load_settings()), on_message, lambda _: None)
+
+
+def is_unchanged() -> bool:
+    """Whether the next run would say so; asking runs nothing."""
+    tenant = Tenant(load_settings())
+    note = json.loads((tenant.folder / stamps.NOTE).read_bytes())["world"] if (tenant.folder / stamps.NOTE).exists() else None
+    world = stamps.World.look(tenant)
+    return world is not None and note == {"given": world.given, "recalled": world.recalled, "derived": world.derived}
+
+
+def test_an_unchanged_world_is_told_without_importing_dagster_or_lancedb(write_silo: WriteSilo) -> None:
+    write_silo("owner", "Priya owns the billing export.")
+    assert run_once().assets
+    program = """
+import sys
+from click.testing import CliRunner
+from memory_assets.cli.main import cli
+done = CliRunner().invoke(cli, ["run"])
+assert done.exit_code == 0, done.output
+assert "Nothing changed since the last run" in done.output, done.output
+heavy = {"dagster", "lancedb", "duckdb", "pyarrow", "spacy", "rich", "sqlalchemy"} & sys.modules.keys()
+assert not heavy, heavy
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_after_a_search_only_the_scores_are_computed(write_silo: WriteSilo, tenant: Tenant) -> None:
+    write_silo("owner", "Priya owns the billing export.")
+    run_once()
+    (number,) = tenant.memories.scan(("id",))["id"].to_pylist()
+    AccessLog(tenant.folder).record([number], datetime.now(UTC))
+    ran = run_once()
+    assert ran.assets.keys() == {"relevance_scores"}
+    assert ran.assets["relevance_scores"]["written"] == 1
+    assert (found := explain(tenant.catalog, number))
+    assert found.accesses == 1
+    assert run_once().unchanged_since
+
+
+def test_what_is_recalled_during_a_run_is_scored_by_the_next(write_silo: WriteSilo, tenant: Tenant) -> None:
+    write_silo("owner", "Priya owns the billing export.")
+    run_once()
+    (number,) = tenant.memories.scan(("id",))["id"].to_pylist()
+    AccessLog(tenant.folder).record([number], datetime.now(UTC))
+    recorded: list[int] = []
+
+    def recall_again(step: str, said: str) -> None:
+        if "relevance" in step and not recorded:
+            recorded.append(number)
+            AccessLog(tenant.folder).record([number], datetime.now(UTC))
+
+    run_once(recall_again)
+    assert recorded
+    run_once()
+    assert (found := explain(tenant.catalog, number))
+    assert found.accesses == 2
+
+
+def test_a_step_that_failed_is_run_again(write_silo: WriteSilo, monkeypatch: pytest.MonkeyPatch) -> None:
+    silo = write_silo("owner", "Priya owns the billing export.")
+    run_once()
+    silo.write_text(silo.read_text() + "It was checked twice.\n")
+    with monkeypatch.context() as broken, pytest.raises(MemoryAssetsError):
+        broken.setattr(entries, "refresh_entries", lambda *_: 1 / 0)
+        run_once()
+    assert not is_unchanged()
+    found = run_once().assets
+    assert (found["silo_files"]["files_read"], found["memory_entries"]["changed"]) == (0, 1)
+    assert is_unchanged()
+
+
+def test_no_change_is_hidden(write_silo: WriteSilo, tenant: Tenant, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    silo = write_silo("owner", "Priya owns the billing export.")
+    store_memories(tenant, [NOTE])
+    pipeline = tmp_path / "pipeline"
+    pipeline.mkdir()
+    (pipeline / "meta.json").write_text("{}")
+    run_once()
+    (number, *_) = tenant.memories.scan(("id",))["id"].to_pylist()
+    vectors = tenant.folder / "vectors"
+    table_file = next(vectors.glob("*.lance/data/*"))
+
+    def edit_at_the_same_size() -> None:
+        silo.write_text(silo.read_text().replace("Priya", "Leila"))
+
+    def restore(path: Path) -> None:
+        content = path.read_bytes()
+        path.unlink()
+        path.write_bytes(content)
+
+    class Tomorrow(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return datetime(2199, 1, 1, tzinfo=tz)
+
+    def cut(path: Path) -> None:
+        os.truncate(path, path.stat().st_size // 2)
+
+    changes: dict[str, Callable[[], object]] = {
+        "a file is edited, its size stays": edit_at_the_same_size,
+        "a file is written": lambda: silo.write_text(silo.read_text() + "It was checked twice.\n"),
+        "a file is new": lambda: write_silo("second", "Leila moved the rota."),
+        "a file goes": silo.unlink,
+        "seed.json comes": lambda: (tenant.settings.pai_seed.parent.mkdir(), tenant.settings.pai_seed.write_text("{}")),
+        "a memory is stored": lambda: store_memories(tenant, [NewMemory("Leila moved the rota.", Source.CLI)]),
+        "a memory is forgotten": lambda: tenant.memories.transition([number], (State.ACTIVE,), State.FORGOTTEN),
+        "a memory is recalled": lambda: AccessLog(tenant.folder).record([number], datetime.now(UTC)),
+        "a setting": lambda: monkeypatch.setenv("MEMORY_DECAY_RATE", "0.5"),
+        "another pipeline": lambda: monkeypatch.setenv("MEMORY_SPACY_MODEL", str(pipeline)),
+        "the pipeline is trained anew in place": lambda: (pipeline / "meta.json").write_text('{"version": "2"}'),
+        "another embedder": lambda: monkeypatch.setenv("MEMORY_EMBEDDER", "ollama"),
+        "names of the user's own": lambda: (tenant.folder / "gazetteer.toml").write_text('[PROJECT]\n"Atlas" = []\n'),
+        "a package is installed": lambda: monkeypatch.syspath_prepend(tmp_path) or monkeypatch.syspath_prepend(tmp_path / "x"),
+        "a new day": lambda: monkeypatch.setattr(stamps, "datetime", Tomorrow),
+        "the brief is lost": lambda: (tenant.folder / "brief.json").unlink(),
+        "scores are computed elsewhere": lambda: refresh_relevance(
+            tenant.catalog, tenant.memories, datetime.now(UTC), rate=0.7, archive_threshold=0.2
+        ),
+        "a table is restored": lambda: restore(table_file),
+        "a file of a table is lost": table_file.unlink,
+        "the catalog is damaged": lambda: cut(tenant.catalog.path),
+        "the catalog is lost": tenant.catalog.path.unlink,
+    }
+    assert is_unchanged()
+    for what, change in changes.items():
+        world = stamps.World.look(Tenant(load_settings()))
+        change()
+        assert stamps.World.look(Tenant(load_settings())) != world, what
+
+
+def test_what_is_stored_during_a_run_is_taken_in_by_the_next(write_silo: WriteSilo, tenant: Tenant) -> None:
+    write_silo("owner", "Priya owns the billing export.")
+
+    def store_meanwhile(step: str, said: str) -> None:
+        if (step, said) == ("relevance_scores", "started"):
+            store_memories(tenant, [NOTE])
+
+    assert run_once(store_meanwhile).assets["graph_edges"]["memories"] == 1
+    assert run_once().assets["graph_edges"]["memories"] == 2
+
+
+def test_a_file_that_changes_during_a_run_is_read_by_the_next(write_silo: WriteSilo, tenant: Tenant) -> None:
+    silo = write_silo("owner", "Priya owns the billing export.")
+
+    def edit_meanwhile(step: str, said: str) -> None:
+        if (step, said) == ("memories", "started"):
+            silo.write_text(silo.read_text() + "It was checked twice.\n")
+
+    run_once(edit_meanwhile)
+    assert run_once().assets["silo_files"]["files_read"] == 1
+
+
+def test_a_process_that_writes_the_catalog_during_a_run_is_noticed(write_silo: WriteSilo, tenant: Tenant) -> None:
+    write_silo("owner", "Priya owns the billing export.")
+    writing = f"import duckdb; duckdb.connect({str(tenant.catalog.path)!r}).execute('INSERT INTO graph_touched VALUES (1, 2)')"
+
+    def write_meanwhile(step: str, said: str) -> None:
+        if (step, said) == ("relevance_scores", "started"):
+            subprocess.run([sys.executable, "-c", writing], check=True)
+
+    run_once(write_meanwhile)
+    assert not is_unchanged()
+    run_once()
+    assert is_unchanged()
+
+
+def test_a_failed_check_fails_again(write_silo: WriteSilo, tenant: Tenant) -> None:
+    write_silo("owner", "Priya owns the billing export.")
+    run_once()
+    spoil_vectors(tenant)
+    assert [check.faults for check in run_once().failed_checks] == [1]
+    assert [check.faults for check in run_once().failed_checks] == [1]
+
+
+@pytest.mark.parametrize("note", ["", "[]", '{"world": {}}', '{"world": {"given": ""}, "ended_at": 5}'])
+def test_a_note_that_cannot_be_read_is_no_note(write_silo: WriteSilo, tenant: Tenant, note: str) -> None:
+    write_silo("owner", "Priya owns the billing export.")
+    run_once()
+    (tenant.folder / stamps.NOTE).write_text(note)
+    assert run_once().assets
+    assert is_unchanged()
+
+
+def test_status_says_that_a_run_is_due_for_what_the_graph_does_not_hold(tenant: Tenant) -> None:
+    store_memories(tenant, [NOTE])
+    found = status(tenant)
+    assert found.unconnected == 1
+    assert "1 memory not in it yet; `memory run` connects and scores them" in found.text(LocalTime(UTC))
+    run_once()
+    assert status(tenant).unconnected == 0

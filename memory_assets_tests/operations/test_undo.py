@@ -1,0 +1,208 @@
+"""Corrections stay corrected: what `undo`, `forget --restore` and `supersede` may bring back, and what not."""
+
+import os
+import signal
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import get_context
+
+import pytest
+
+from memory_assets.errors import ConflictError, MemoryAssetsError
+from memory_assets.graph.edges import refresh_graph
+from memory_assets.models import NewMemory, RelationType, Source, State
+from memory_assets.operations.edit import edit
+from memory_assets.operations.forget import forget, restore
+from memory_assets.operations.relate import relate, relations
+from memory_assets.operations.store import store
+from memory_assets.operations.supersede import supersede
+from memory_assets.operations.tag import tag
+from memory_assets.operations.undo import undo
+from memory_assets.settings import load_settings
+from memory_assets.stores.memories import MemoryStore
+from memory_assets.stores.relations import RelationStore
+from memory_assets.tenants import Tenant
+
+
+def stored(tenant: Tenant, text: str) -> int:
+    return store(tenant, NewMemory(text, Source.CLI)).id
+
+
+def state(tenant: Tenant, number: int) -> State:
+    (found,) = tenant.memories.get([number])
+    return found.state
+
+
+@pytest.fixture
+def old(tenant: Tenant) -> int:
+    return stored(tenant, "Priya owns the billing export.")
+
+
+def test_a_text_that_an_edit_replaced_is_not_brought_back_beside_the_newer_one(tenant: Tenant, old: int) -> None:
+    newer = edit(tenant, old, "Oona owns the billing export.", source=Source.CLI).id
+    for change in (restore, forget, lambda tenant, number: tag(tenant, number, add=["x"])):
+        with pytest.raises(ConflictError, match=str(newer)):
+            change(tenant, old)
+    assert (state(tenant, old), state(tenant, newer)) == (State.SUPERSEDED, State.ACTIVE)
+
+
+def test_an_edit_that_was_taken_back_is_not_restored_beside_the_text_that_holds(tenant: Tenant, old: int) -> None:
+    newer = edit(tenant, old, "Oona owns the billing export.", source=Source.CLI).id
+    undo(tenant, newer)
+    with pytest.raises(ConflictError, match=str(old)):
+        restore(tenant, newer)
+    assert (state(tenant, old), state(tenant, newer)) == (State.ACTIVE, State.FORGOTTEN)
+
+
+@pytest.mark.parametrize("by", ["older", "newer"])
+def test_an_undo_takes_one_edit_back_and_not_the_one_before(tenant: Tenant, old: int, by: str) -> None:
+    second = edit(tenant, old, "Oona owns the billing export.", source=Source.CLI).id
+    third = edit(tenant, second, "Nina owns the billing export.", source=Source.CLI).id
+    named = second if by == "older" else third
+    assert undo(tenant, named).count == 2
+    assert undo(tenant, named).count == 0
+    assert [state(tenant, each) for each in (old, second, third)] == [State.SUPERSEDED, State.ACTIVE, State.FORGOTTEN]
+
+
+def test_an_undo_takes_back_tags_and_nothing_else(tenant: Tenant, old: int) -> None:
+    before = tenant.memories.get([old])[0].tags
+    tag(tenant, old, add=["money"])
+    undo(tenant, old)
+    assert undo(tenant, old).count == 0
+    assert (tenant.memories.get([old])[0].tags, state(tenant, old)) == (before, State.ACTIVE)
+
+
+def test_an_undo_takes_back_what_was_stated_and_the_graph_follows(tenant: Tenant, old: int) -> None:
+    other = stored(tenant, "The garage has a new door.")
+
+    def edges() -> int:
+        refresh_graph(tenant.catalog, tenant.memories, tenant.relations)
+        with tenant.catalog.read() as connection:
+            return connection.execute("SELECT count(*) FROM graph_edges WHERE type = 'LEADS_TO'").fetchone()[0]  # type: ignore[index]
+
+    relate(tenant, old, RelationType.LEADS_TO, other, note="first", stated_by="cli")
+    relate(tenant, old, RelationType.LEADS_TO, other, confidence=0.5, note="second", stated_by="cli")
+    assert edges() == 1
+    undo(tenant, old)
+    (again,) = relations(tenant, old).relations
+    assert (again.note, again.confidence) == ("first", 1.0)
+    relate(tenant, other, RelationType.LEADS_TO, old, stated_by="cli")
+    assert edges() == 2
+    undo(tenant, old)
+    assert undo(tenant, other).count == 0
+    assert relations(tenant, old).count == 1
+    assert edges() == 1
+    assert (state(tenant, old), state(tenant, other)) == (State.ACTIVE, State.ACTIVE)
+
+
+def test_an_undo_takes_back_the_last_supersession_alone(tenant: Tenant, old: int) -> None:
+    older, newer = stored(tenant, "Quinn owns the billing export."), stored(tenant, "Nina owns the billing export.")
+    supersede(tenant, older, newer)
+    supersede(tenant, old, newer)
+    undo(tenant, newer)
+    undo(tenant, newer)
+    assert [state(tenant, each) for each in (older, old, newer)] == [State.SUPERSEDED, State.ACTIVE, State.ACTIVE]
+
+
+@pytest.mark.parametrize(
+    ("prepare", "expected"),
+    [
+        (lambda _tenant, _old: None, State.FORGOTTEN),
+        (forget, State.ACTIVE),
+        (lambda tenant, old: (forget(tenant, old), restore(tenant, old)), State.FORGOTTEN),
+        (lambda tenant, old: tenant.memories.transition([old], {State.ACTIVE}, State.ARCHIVED), State.ACTIVE),
+    ],
+)
+def test_an_undo_is_done_once_however_often_it_is_asked_for(
+    tenant: Tenant, old: int, prepare: Callable[[Tenant, int], object], expected: State
+) -> None:
+    prepare(tenant, old)
+    for _ in range(3):
+        undo(tenant, old)
+    assert state(tenant, old) is expected
+
+
+def _kill_before(commit: int, change: Callable[..., object], *given: object, **named: object) -> None:
+    """Do something in a process that dies right before its `commit`th commit."""
+    process = get_context("spawn").Process(target=_die_before, args=(commit, change, given, named))
+    process.start()
+    process.join()
+
+
+def _die_before(commit: int, change: Callable[..., object], given: tuple[object, ...], named: dict[str, object]) -> None:
+    commits = 0
+
+    def counting(work: Callable[..., object]) -> Callable[..., object]:
+        def counted(*given: object, **named: object) -> object:
+            nonlocal commits
+            commits += 1
+            if commits == commit:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return work(*given, **named)
+
+        return counted
+
+    for owner, names in ((MemoryStore, ("change_together", "transition", "update")), (RelationStore, ("state", "withdraw"))):
+        for name in names:
+            if hasattr(owner, name):
+                setattr(owner, name, counting(getattr(owner, name)))
+    change(Tenant(load_settings()), *given, **named)
+
+
+@pytest.mark.parametrize("commit", [1, 2, 3])
+@pytest.mark.parametrize("again", [False, True])
+def test_a_relate_that_was_killed_hides_no_earlier_change(tenant: Tenant, old: int, commit: int, again: bool) -> None:
+    other = stored(tenant, "The garage has a new door.")
+    tag(tenant, old, add=["mine"])
+    stating = (old, RelationType.LEADS_TO, other)
+    _kill_before(commit, relate, *stating, confidence=0.7, stated_by="cli")
+    if again:
+        relate(tenant, *stating, confidence=0.7, stated_by="cli")
+    happened = again or commit == 3
+    assert relations(tenant, old).count == happened
+    undo(tenant, old)
+    assert relations(tenant, old).count == 0
+    (found,) = tenant.memories.get([old])
+    assert ("mine" in found.tags) == happened
+
+
+def test_a_relation_stated_again_after_a_killed_undo_can_be_taken_back(tenant: Tenant, old: int) -> None:
+    other = stored(tenant, "The garage has a new door.")
+    relate(tenant, old, RelationType.LEADS_TO, other, stated_by="cli")
+    _kill_before(2, undo, old)
+    relate(tenant, old, RelationType.LEADS_TO, other, stated_by="cli")
+    undo(tenant, other)
+    assert relations(tenant, old).count == 0
+
+
+@pytest.mark.parametrize("commit", [1, 2, 3])
+@pytest.mark.parametrize("change", ["edit", "relate", "supersede"])
+def test_an_undo_that_was_killed_is_run_again(tenant: Tenant, old: int, change: str, commit: int) -> None:
+    other = stored(tenant, "The garage has a new door.")
+    if change == "edit":
+        other = edit(tenant, old, "Oona owns the billing export.", source=Source.CLI).id
+    elif change == "supersede":
+        supersede(tenant, old, other)
+    else:
+        relate(tenant, old, RelationType.LEADS_TO, other, stated_by="cli")
+    _kill_before(commit, undo, old)
+    undo(tenant, old)
+    expected = State.FORGOTTEN if change == "edit" else State.ACTIVE
+    assert (state(tenant, old), state(tenant, other)) == (State.ACTIVE, expected)
+    assert relations(tenant, old).count == 0
+
+
+def test_opposite_supersessions_at_once_never_make_a_circle(tenant: Tenant) -> None:
+    def attempt(pair: tuple[int, int]) -> bool:
+        try:
+            supersede(Tenant(tenant.settings), *pair)
+        except MemoryAssetsError:
+            return False
+        return True
+
+    for number in range(6):
+        ids = [stored(tenant, f"Note {number} of {name}.") for name in ("Ana", "Ben", "Cleo")]
+        pairs = list(zip(ids, [*ids[1:], ids[0]], strict=True)) if number % 2 else [(ids[0], ids[1]), (ids[1], ids[0])]
+        with ThreadPoolExecutor(len(pairs)) as threads:
+            list(threads.map(attempt, pairs))
+        assert any(state(tenant, each) is State.ACTIVE for each in ids[: len(pairs)])

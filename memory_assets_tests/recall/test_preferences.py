@@ -1,0 +1,169 @@
+"""What a user wants of every answer comes up with the requests that it is meant for, and with them alone."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from memory_assets.models import Kind, Memory, Source
+from memory_assets.recall.candidates import PREFERENCE_RANKS
+from memory_assets.recall.question import understand
+from memory_assets.recall.search import search
+from memory_assets.stores.filters import Filters
+from memory_assets.stores.memories import MemoryStore
+from memory_assets.stores.preferences import is_preference
+from memory_assets.stores.resident.memories import Allowance
+from memory_assets.tenants import Tenant
+
+WISHES = (
+    "Always include version numbers when I ask about libraries.",
+    "whenever you show me code, please put type hints on every function",
+    "I prefer tabs over spaces.",
+    "Thanks! From now on answer in British spelling.",
+    "Can you keep your explanations short?",
+    "No, don't use adverbs that end in -ly.",
+    "I'm allergic to sesame.",
+    "I don’t eat meat.",
+    "no pie charts please",
+    "Whatever route you suggest, my cat gets sick after an hour.",
+    "sizes in inches, always",
+)
+OTHERS = (
+    "I can't believe it's Friday already.",
+    "We met at noon.",
+    "I never thought I'd see the day.",
+    "How do I pivot a table?",
+    "",
+)
+NEIGHBOURS = 30
+"""More memories about the topic of the request than a page shows."""
+
+
+@pytest.mark.parametrize("content", WISHES)
+def test_a_wish_is_told_by_its_wording(content: str) -> None:
+    assert is_preference(Kind.NOTE, "user", content)
+    assert is_preference(Kind.NOTE, "", content)
+    assert not is_preference(Kind.NOTE, "Assistant", content)
+
+
+@pytest.mark.parametrize("content", OTHERS)
+def test_other_statements_are_no_wishes_unless_they_are_feedback(content: str) -> None:
+    assert not is_preference(Kind.NOTE, "user", content)
+    assert is_preference(Kind.FEEDBACK, "", content)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Draft another letter to the landlord",
+        "Can you show me the login page's code?",
+        "How do I renew the certificate?",
+        "What should I cook tonight?",
+    ],
+)
+def test_a_request_asks_for_something_to_be_done(text: str) -> None:
+    assert understand(text, datetime.now(UTC), UTC).is_request
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "What did you suggest that I cook?",
+        "How many libraries have I asked about?",
+        "Who owns the export?",
+        "When should I have called?",
+    ],
+)
+def test_a_question_about_what_was_is_no_request(text: str) -> None:
+    assert not understand(text, datetime.now(UTC), UTC).is_request
+
+
+@pytest.fixture
+def wish(remember: Callable[..., Memory]) -> Memory:
+    """What the user wants, among many memories that share more words with the request."""
+    wanted = remember("Keep all explanations short, two sentences.", author="user", session="a")
+    remember("Always keep it short: explanations are dull.", author="assistant", session="a")
+    for number in range(NEIGHBOURS):
+        remember(f"The certificate of server {number} was renewed, the explanations are in the wiki.", session=f"s{number}")
+    return wanted
+
+
+REQUEST = "How do I renew the certificate of a server?"
+
+
+def test_a_request_brings_the_wish_that_it_falls_under(tenant: Tenant, wish: Memory) -> None:
+    hits = search(tenant, REQUEST)
+    place = [hit.memory.id for hit in hits].index(wish.id)
+    assert 0 < place < PREFERENCE_RANKS[0]
+    assert hits[place].components[-1].name == "preference"
+    assert hits[place].score == pytest.approx(sum(part.contribution for part in hits[place].components))
+
+
+def test_a_question_about_what_was_brings_no_wish(tenant: Tenant, wish: Memory) -> None:
+    hits = search(tenant, "When was the certificate of server 3 renewed?")
+    assert wish.id not in [hit.memory.id for hit in hits]
+
+
+def test_filters_hold_for_wishes_too(tenant: Tenant, wish: Memory) -> None:
+    late = Filters(since=wish.created_at.replace(year=wish.created_at.year + 1))
+    assert wish.id not in [hit.memory.id for hit in search(tenant, REQUEST, filters=late)]
+
+
+def test_wishes_are_the_same_on_disk_and_in_memory(tenant: Tenant, wish: Memory) -> None:
+    resident = MemoryStore(tenant.memories.uri)
+    resident.keep_resident(Allowance(64 << 20))
+    resident.tend_resident()
+    assert resident.is_resident
+    vector = tenant.embedder.embed([REQUEST], "query")[0]
+    for store in (tenant.memories, resident):
+        assert store.nearest(vector, tenant.embedder.name, 5, Filters(preferences=True))["id"].to_pylist() == [wish.id]
+
+
+def test_a_store_of_an_earlier_release_answers_and_knows_its_wishes_after_the_next_writing(
+    tenant: Tenant, wish: Memory, remember: Callable[..., Memory]
+) -> None:
+    tenant.memories.table.drop_columns(["wish"])
+    earlier = Tenant(tenant.settings, tenant.name)
+    earlier.__dict__["embedder"] = tenant.embedder
+    hits = search(earlier, REQUEST)
+    assert hits
+    assert wish.id not in [hit.memory.id for hit in hits]
+    earlier.memories.prepare()
+    assert wish.id in [hit.memory.id for hit in search(earlier, REQUEST)]
+    version = earlier.memories.version
+    MemoryStore(tenant.memories.uri).prepare()
+    assert earlier.memories.version == version
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([Kind.NOTE, Kind.FEEDBACK]),
+            st.sampled_from(["", "user", "ASSISTANT", "Ann"]),
+            st.lists(
+                st.sampled_from([*WISHES, *OTHERS]) | st.text(st.characters(codec="utf-8", exclude_characters="\0")), min_size=1
+            ).map("\n".join),
+        ),
+        min_size=1,
+        max_size=20,
+    )
+)
+def test_lance_tells_wishes_as_python_does(tmp_path_factory: pytest.TempPathFactory, said: list[tuple[Kind, str, str]]) -> None:
+    store = MemoryStore(str(tmp_path_factory.mktemp("wishes")))
+    now = datetime.now(UTC)
+    memories = [
+        Memory(number, content, kind, Source.CLI, "", now, now, content_hash="", author=author)
+        for number, (kind, author, content) in enumerate(said, start=1)
+    ]
+    store.put(memories, np.eye(len(memories), 32, dtype=np.float32), "unit")
+    store.table.drop_columns(["wish"])
+    again = MemoryStore(store.uri)
+    again.prepare()
+    made = again.scan(("id", "wish"))
+    assert dict(zip(made["id"].to_pylist(), made["wish"].to_pylist(), strict=True)) == {
+        number: is_preference(*each) for number, each in enumerate(said, start=1)
+    }

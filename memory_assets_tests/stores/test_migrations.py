@@ -1,0 +1,140 @@
+"""Stores of every past release are read as they are, and brought to the present schema by named steps that survive kills."""
+
+import signal
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from memory_assets.doctor import examine
+from memory_assets.errors import StoreError
+from memory_assets.ingest.backfill import catch_up
+from memory_assets.models import State
+from memory_assets.stores.filters import Filters
+from memory_assets.stores.migrations import CATALOG_MIGRATIONS
+from memory_assets.stores.schema import LANCE_TABLES, catalog_differences, differences
+from memory_assets.tenants import Tenant
+
+STORES = Path(__file__).parent.parent / "data" / "stores"
+ALL = [step.name for step in CATALOG_MIGRATIONS]
+CATALOG_WAITS = {"7477ddc": ALL, "c805af4": ALL[ALL.index("stated-changes") + 1 :]}
+MEMORIES_WAIT = {"7477ddc": ["pieces-of-unspaced-scripts", "meanings", "wishes"], "c805af4": []}
+
+
+@pytest.fixture(params=sorted(CATALOG_WAITS))
+def release(request: pytest.FixtureRequest) -> str:
+    """A commit of which a store is kept."""
+    return request.param
+
+
+@pytest.fixture
+def old(release: str, tenant: Tenant) -> Tenant:
+    """The tenant of that store: nine memories, one of them forgotten, a relation, a catalog, a key, an access log."""
+    with tarfile.open(STORES / f"{release}.tar.xz") as archive:
+        archive.extractall(tenant.settings.data_dir, filter="data")
+    return tenant
+
+
+def files(tenant: Tenant) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in tenant.folder.rglob("*") if path.is_file()}
+
+
+def kept(tenant: Tenant) -> dict[str, list[tuple[object, ...]]]:
+    """What a migration must carry over."""
+    with tenant.catalog.read() as connection:
+        queries = {
+            "entries": "SELECT key, content FROM memory_entries ORDER BY key",
+            "nodes": "SELECT id, kind, label FROM graph_nodes ORDER BY id",
+            "edges": "SELECT source_id, target_id, type FROM graph_edges ORDER BY ALL",
+            "access": "FROM memory_access ORDER BY id",
+        }
+        return {name: connection.execute(query).fetchall() for name, query in queries.items()}
+
+
+def test_reading_an_earlier_store_changes_no_file(old: Tenant) -> None:
+    before = files(old)
+    assert len(old.memories) == 9
+    assert len(old.relations) == 1
+    assert all(kept(old).values())
+    assert files(old) == before
+
+
+def test_the_doctor_says_which_migrations_wait(old: Tenant, release: str) -> None:
+    assert old.catalog.waiting_migrations() == CATALOG_WAITS[release]
+    assert old.memories.stored.waiting_migrations() == MEMORIES_WAIT[release]
+    (said, *_) = [finding for finding in examine(old) if "migrations of" in finding.what]
+    assert (said.level, said.mend) == ("note", "Run `memory run`.")
+    assert CATALOG_WAITS[release][-1] in said.what
+
+
+def test_the_first_writing_migrates_the_catalog_and_keeps_its_rows(old: Tenant) -> None:
+    before = kept(old)
+    with old.catalog.write():
+        pass
+    assert not old.catalog.waiting_migrations()
+    assert kept(old) == before
+    with old.catalog.read() as connection:
+        assert not catalog_differences(connection)
+        assert [name for (name,) in connection.execute("SELECT name FROM migrations").fetchall()] == ALL
+
+
+@pytest.mark.parametrize("done", [1, 4])
+def test_a_kill_between_two_migrations_is_gone_on_from(old: Tenant, release: str, done: int) -> None:
+    code = (
+        "import os, signal, sys; from memory_assets.stores.catalog import Catalog; from memory_assets.stores import migrations\n"
+        "run, done = migrations.CatalogMigration.run, []\n"
+        "def killed(step, connection):\n"
+        "    run(step, connection)\n"
+        "    done.append(step.name)\n"
+        "    if len(done) == int(sys.argv[2]): os.kill(os.getpid(), signal.SIGKILL)\n"
+        "migrations.CatalogMigration.run = killed\n"
+        "with Catalog(sys.argv[1], 1).write(): pass"
+    )
+    before, names = kept(old), CATALOG_WAITS[release]
+    result = subprocess.run([sys.executable, "-c", code, str(old.catalog.path), str(done)], check=False).returncode
+    if done <= len(names):
+        assert result == -signal.SIGKILL
+        assert old.catalog.waiting_migrations() == names[done - 1 :]
+    with old.catalog.write() as connection:
+        assert not catalog_differences(connection)
+    assert kept(old) == before
+    assert not old.catalog.waiting_migrations()
+
+
+def test_memories_are_brought_to_the_registered_schema_in_their_states(old: Tenant) -> None:
+    before = {memory.id: (memory.content, memory.tags, memory.state) for batch in old.memories.batches() for memory in batch}
+    catch_up(old, lambda _done, _total: None)
+    assert not old.memories.stored.waiting_migrations()
+    for expected, stored in zip(LANCE_TABLES, (old.memories.stored, old.relations.stored), strict=True):
+        assert not differences(expected, {field.name: str(field.type) for field in stored.reading.schema})
+    after = {memory.id: (memory.content, memory.tags, memory.state) for batch in old.memories.batches() for memory in batch}
+    assert after == before
+    assert old.memories.count(Filters(states=(State.FORGOTTEN,))) == 1
+    assert old.memories.count(Filters(preferences=True)) == 2
+    assert old.memories.matching("会議", 5, Filters()).num_rows == 1
+    assert catch_up(old, lambda _done, _total: None) == 0
+
+
+@pytest.mark.parametrize(
+    "change", ["UPDATE schema_version SET version = 99", "INSERT INTO migrations VALUES ('of-tomorrow', now())"]
+)
+def test_a_catalog_of_a_newer_release_is_refused_before_anything_is_touched(tenant: Tenant, change: str) -> None:
+    with tenant.catalog.write() as connection:
+        connection.execute(change)
+    before = files(tenant)
+    for use in (tenant.catalog.read, tenant.catalog.write):
+        with pytest.raises(StoreError, match="upgrade memory_assets"), use():
+            pass
+    assert files(tenant) == before
+
+
+@pytest.mark.parametrize("release", ["c805af4"])
+def test_an_earlier_release_refuses_a_catalog_of_this_one(old: Tenant) -> None:
+    """Earlier releases compare the number in `schema_version` with theirs, which was 10."""
+    with old.catalog.write():
+        pass
+    with duckdb.connect(old.catalog.path, read_only=True) as connection:
+        assert connection.execute("SELECT version > 10 FROM schema_version").fetchone() == (True,)
