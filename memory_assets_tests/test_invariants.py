@@ -14,7 +14,7 @@ from memory_assets.ingest.direct import store_memories
 from memory_assets.invariants import INVARIANTS
 from memory_assets.models import NewMemory, RelationType, Source
 from memory_assets.operations.answers import LocalTime
-from memory_assets.operations.doctor import diagnose
+from memory_assets.operations.health import diagnose
 from memory_assets.operations.run import run
 from memory_assets.settings import load_settings
 from memory_assets.stores.relations import StatedRelation

@@ -18,36 +18,31 @@ from memory_assets.api.mcp import answer as mcp_answer
 from memory_assets.api.pool import OpenTenant
 from memory_assets.errors import InvalidInputError
 from memory_assets.models import TENANT_PATTERN, NewMemory, Source
+from memory_assets.operations.changes import EditedMemory, ForgottenMemory, SupersededMemory, TaggedMemory
+from memory_assets.operations.changes import edit as edit_memory
+from memory_assets.operations.changes import forget as forget_memory
+from memory_assets.operations.changes import restore as restore_memory
+from memory_assets.operations.changes import supersede as supersede_memory
+from memory_assets.operations.changes import tag as tag_memory
 from memory_assets.operations.context import context as assemble_context
-from memory_assets.operations.edit import EditedMemory
-from memory_assets.operations.edit import edit as edit_memory
 from memory_assets.operations.erase import Chosen, Erased
 from memory_assets.operations.erase import erase as erase_memories
 from memory_assets.operations.erase import preview as preview_erasure
-from memory_assets.operations.export import exported_lines
-from memory_assets.operations.forget import ForgottenMemory
-from memory_assets.operations.forget import forget as forget_memory
-from memory_assets.operations.forget import restore as restore_memory
+from memory_assets.operations.exchange import Imported, exported_lines, import_lines
 from memory_assets.operations.given import Narrowing
 from memory_assets.operations.health import Health
 from memory_assets.operations.health import health as examine_health
-from memory_assets.operations.import_ import Imported, import_lines
-from memory_assets.operations.recent import RecentMemories, SessionStart
-from memory_assets.operations.recent import init as begin_session
-from memory_assets.operations.recent import recent as recent_memories
 from memory_assets.operations.relate import Relation, Relations
 from memory_assets.operations.relate import relate as relate_memories
 from memory_assets.operations.relate import relations as relations_of
 from memory_assets.operations.search import Found
 from memory_assets.operations.search import search as search_memories
-from memory_assets.operations.show import ShownMemory
+from memory_assets.operations.show import RecentMemories, SessionStart, ShownMemory
+from memory_assets.operations.show import init as begin_session
+from memory_assets.operations.show import recent as recent_memories
 from memory_assets.operations.show import show as show_memory
 from memory_assets.operations.store import StoredMemory
 from memory_assets.operations.store import store as store_memory
-from memory_assets.operations.supersede import SupersededMemory
-from memory_assets.operations.supersede import supersede as supersede_memory
-from memory_assets.operations.tag import TaggedMemory
-from memory_assets.operations.tag import tag as tag_memory
 from memory_assets.operations.undo import Undone
 from memory_assets.operations.undo import undo as undo_change
 from memory_assets.stores.rows import derived_id

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @answering()
 def edit(tenant: "Tenant", reference: str, text: str | None) -> "Answer":
     """Correct what a memory says. Without TEXT your editor opens; `-` reads standard input. The old version stays as history."""
-    from memory_assets.operations.edit import edit
+    from memory_assets.operations.changes import edit
     from memory_assets.operations.given import find_memory
 
     if text is None:
@@ -39,7 +39,7 @@ def edit(tenant: "Tenant", reference: str, text: str | None) -> "Answer":
 @answering()
 def tag(tenant: "Tenant", reference: str, add: tuple[str, ...], remove: tuple[str, ...]) -> "Answer":
     """Give a memory tags, take some from it, or see those that it has."""
-    from memory_assets.operations.tag import tag
+    from memory_assets.operations.changes import tag
 
     return tag(tenant, reference, add=add, remove=remove)
 
@@ -68,7 +68,7 @@ def relate(tenant: "Tenant", source: str, relation: str, target: str, confidence
 @answering()
 def supersede(tenant: "Tenant", old: str, new: str) -> "Answer":
     """Let the memory NEW_ID take the place of OLD_ID, which no longer holds and stays as history."""
-    from memory_assets.operations.supersede import supersede
+    from memory_assets.operations.changes import supersede
 
     return supersede(tenant, old, new)
 
@@ -83,7 +83,7 @@ def forget(tenant: "Tenant", reference: str, back: bool) -> "Answer":
     Its text stays: in the store and its exports and backups, and in the catalog until the next run. `memory erase` removes a text for
     good.
     """
-    from memory_assets.operations.forget import forget, restore
+    from memory_assets.operations.changes import forget, restore
 
     return (restore if back else forget)(tenant, reference)
 

@@ -79,8 +79,8 @@ def restore(
     tenant: "Tenant", place: str | None, source: str | None, as_of: str | None, skip_damaged: bool, with_settings: bool
 ) -> "Answer":
     """Make a tenant of a backup, and compare every row. Exits with 1 if something damaged was left out."""
+    from memory_assets.operations.backup import restore_backup
     from memory_assets.operations.given import parse_time
-    from memory_assets.operations.restore import restore_backup
 
     at = parse_time(as_of, "--as-of")
     return restore_backup(tenant, place, source=source, as_of=at, skip_damaged=skip_damaged, with_settings=with_settings)
@@ -95,7 +95,7 @@ def export(tenant: "Tenant", file: Path) -> "Answer | None":
     Lines come as the store holds them, not by time, so that a store of any size is written in little memory. FILE is replaced when
     all are written.
     """
-    from memory_assets.operations.export import export, exported_lines
+    from memory_assets.operations.exchange import export, exported_lines
 
     if str(file) != "-":
         return export(tenant, file)
@@ -112,7 +112,7 @@ def export(tenant: "Tenant", file: Path) -> "Answer | None":
 def import_(tenant: "Tenant", file: Path, skip_invalid: bool) -> "Answer":
     """Take in memories from a JSON Lines file. An id that is already there is updated, so an import can be run again."""
     from memory_assets.cli.progress import progress_bar
-    from memory_assets.operations.import_ import import_lines
+    from memory_assets.operations.exchange import import_lines
 
     faults = count()
 
@@ -134,7 +134,7 @@ def backfill(tenant: "Tenant") -> "Answer":
     meanwhile with the old embedder; a stopped run goes on where it was.
     """
     from memory_assets.cli.progress import progress_bar
-    from memory_assets.operations.backfill import backfill
+    from memory_assets.operations.run import backfill
 
     with progress_bar() as advance:
         return backfill(tenant, partial(advance, "Analysing"), partial(advance, "Embedding"))

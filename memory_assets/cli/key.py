@@ -22,9 +22,9 @@ def key() -> None:
 @common_options
 def create(description: str, tenant: "Tenant", as_json: bool) -> None:
     """Make a key. It is shown once: only a digest of it is kept."""
-    from memory_assets.operations import keys
+    from memory_assets.operations import tenants
 
-    made = keys.create(tenant, description)
+    made = tenants.create_key(tenant, description)
     print_answer(made, tenant, as_json=as_json)
     if not as_json:
         say(f"Key {made.id} opens tenant {made.tenant}; it is shown only now.", err=True)
@@ -34,9 +34,9 @@ def create(description: str, tenant: "Tenant", as_json: bool) -> None:
 @answering()
 def list_keys(tenant: "Tenant") -> "Answer":
     """List a tenant's keys, without their secrets."""
-    from memory_assets.operations import keys
+    from memory_assets.operations import tenants
 
-    return keys.list_keys(tenant)
+    return tenants.list_keys(tenant)
 
 
 @key.command("revoke", epilog="Example: memory key revoke 3f9c0a1b2d4e --tenant claude")
@@ -44,6 +44,6 @@ def list_keys(tenant: "Tenant") -> "Answer":
 @answering()
 def revoke(tenant: "Tenant", key_id: str) -> "Answer":
     """End a key; a running service refuses it from its next request on."""
-    from memory_assets.operations import keys
+    from memory_assets.operations import tenants
 
-    return keys.revoke(tenant, key_id)
+    return tenants.revoke_key(tenant, key_id)

@@ -89,7 +89,7 @@ def recent(
 ) -> "Answer":
     """List the newest memories."""
     from memory_assets.operations.given import Narrowing
-    from memory_assets.operations.recent import recent
+    from memory_assets.operations.show import recent
 
     narrowed = Narrowing(here=here, since=say_time(since, "--since"), until=say_time(until, "--until"))
     return recent(tenant, limit=limit, hours=hours, narrowed=narrowed)
@@ -102,7 +102,7 @@ def recent(
 @answering("max_tokens")
 def init(tenant: "Tenant", here: "Project | None") -> "Answer":
     """Begin a session: the time, and what was remembered in the last day."""
-    from memory_assets.operations.recent import init
+    from memory_assets.operations.show import init
 
     return init(tenant, here)
 
@@ -199,7 +199,7 @@ def status(tenant: "Tenant") -> "Answer":
 @answering()
 def doctor(tenant: "Tenant", mend: bool, with_settings: bool) -> "Answer":
     """Check settings and stores, and say what mends them. Exits with 1 if something is broken."""
-    from memory_assets.operations.doctor import diagnose
+    from memory_assets.operations.health import diagnose
 
     return diagnose(tenant, mend=mend, with_settings=with_settings)
 

@@ -149,7 +149,7 @@ def tana() -> None:
 @answering()
 def read(tenant: "Tenant", most: int | None) -> "Answer":
     """Read what changed in the workspace of MEMORY_TANA_WORKSPACE, for `memory context` and when Tana is away."""
-    from memory_assets.operations.tana import read_tana
+    from memory_assets.operations.pai import read_tana
 
     return read_tana(tenant, most=most)
 

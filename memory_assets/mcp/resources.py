@@ -24,7 +24,7 @@ def read_resource(session: Session, uri: str) -> str:
         StoreError: the store cannot be read.
     """
     if uri == _RECENT:
-        from memory_assets.operations.recent import recent
+        from memory_assets.operations.show import recent
 
         found = recent(session.tenant, narrowed=Narrowing(here=session.here))
         return session.text(found, max_tokens=LIST_TOKENS)

@@ -101,7 +101,7 @@ class Init(Tool):
     timezone: str | None = None
 
     def answer(self, session: Session) -> str:
-        from memory_assets.operations.recent import init
+        from memory_assets.operations.show import init
 
         found = init(session.tenant, session.scope(self.everywhere))
         return session.text(found, self.timezone, max_tokens=INIT_TOKENS)
@@ -226,7 +226,7 @@ class Recent(Tool):
     max_tokens: MaxTokens = LIST_TOKENS
 
     def answer(self, session: Session) -> str:
-        from memory_assets.operations.recent import recent
+        from memory_assets.operations.show import recent
 
         narrowed = Narrowing(here=session.scope(self.everywhere))
         found = recent(session.tenant, limit=self.limit, hours=self.hours, narrowed=narrowed)
@@ -247,7 +247,7 @@ class Update(Tool):
     content: Annotated[str, Field(description="The whole text from now on.")]
 
     def answer(self, session: Session) -> str:
-        from memory_assets.operations.edit import edit
+        from memory_assets.operations.changes import edit
 
         return session.text(edit(session.tenant, self.id, self.content, source=Source.MCP))
 
@@ -262,7 +262,7 @@ class Supersede(Tool):
     new: str
 
     def answer(self, session: Session) -> str:
-        from memory_assets.operations.supersede import supersede
+        from memory_assets.operations.changes import supersede
 
         return session.text(supersede(session.tenant, self.old, self.new))
 
@@ -279,7 +279,7 @@ class Forget(Tool):
     id: str
 
     def answer(self, session: Session) -> str:
-        from memory_assets.operations.forget import forget
+        from memory_assets.operations.changes import forget
 
         return session.text(forget(session.tenant, self.id))
 
@@ -328,7 +328,7 @@ class Tag(Tool):
     remove: list[str] = []
 
     def answer(self, session: Session) -> str:
-        from memory_assets.operations.tag import tag
+        from memory_assets.operations.changes import tag
 
         if not (self.add or self.remove):
             raise InvalidInputError("Name at least one tag in `add` or `remove`.")

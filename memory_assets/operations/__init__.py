@@ -1,4 +1,12 @@
 """What a user can do, each thing once: the command line, HTTP, MCP and Dagster parse, call and print.
 
-A module is an operation. Its function does it; its answer has one JSON form (`model_dump_json`) and one text form (`text`).
+A module holds the operations on one subject. An operation's answer has one JSON form (`model_dump_json`) and one text form (`text`).
+
+Where an operation takes the id of a memory, text may be the first digits of it. If an operation raises an error, it has changed nothing,
+unless its docstring says what stays:
+
+    NotFoundError, ConflictError        nothing has that id or name; it is taken, comes from a file, or was changed at this moment
+    InvalidInputError, SettingsError    a value that was given or set cannot be used
+    ProcessingError, EmbedderError      a text cannot be analysed or embedded
+    StoreError, TanaError               a store, or Tana, cannot be read or written
 """

@@ -41,11 +41,7 @@ class LocalTime:
 
     @classmethod
     def of(cls, settings: "Settings", timezone: str | None = None) -> "LocalTime":
-        """The clock of a request's `timezone`, else of the settings, else of this machine.
-
-        Raises:
-            InvalidInputError: `timezone` is not an IANA zone.
-        """
+        """The clock of a request's `timezone`, else of the settings, else of this machine."""
         return cls(display_zone(timezone, configured=settings.timezone, geoip_url=settings.geoip_url))
 
     def age(self, moment: datetime) -> str:

@@ -1,4 +1,4 @@
-"""Back a tenant up, list and verify its backups, and let old ones go."""
+"""Back a tenant up, list and verify its backups, let old ones go, and make a tenant of a backup."""
 
 import json
 from contextlib import suppress
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from memory_assets.errors import InvalidInputError
+from memory_assets.errors import InvalidInputError, NotFoundError
 from memory_assets.operations.answers import Answer, Instant, LocalTime, View, counted, listed
 from memory_assets.stores.files import replace_file
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from memory_assets.keeping.repository import Repository, Snapshot
     from memory_assets.settings import Settings
     from memory_assets.tenants import Tenant
+
 
 _PLACES = "backups.json"
 _UNITS = ("B", "kB", "MB", "GB", "TB")
@@ -89,8 +90,6 @@ def backup(tenant: "Tenant", place: str | None = None) -> BackedUp:
     """Take a backup of a tenant, and remove those that retention does not keep.
 
     Raises:
-        InvalidInputError: no place is named, or it lies in the data folder.
-        ConflictError: another backup of the tenant is under way.
         StoreError: something cannot be read or written; earlier backups stay whole.
     """
     from memory_assets.keeping.copying import take_backup
@@ -114,23 +113,13 @@ def backup(tenant: "Tenant", place: str | None = None) -> BackedUp:
 
 
 def list_backups(settings: "Settings", place: str | None = None) -> Backups:
-    """The backups of all tenants in a place.
-
-    Raises:
-        InvalidInputError: no place is named.
-        DamagedError: a manifest is damaged; the message names it.
-    """
+    """The backups of all tenants in a place."""
     repository = open_repository(settings, place)
     return Backups(place=repository.target, backups=[view_backup(each) for each in repository.snapshots()])
 
 
 def verify(tenant: "Tenant", place: str | None = None, as_of: datetime | None = None) -> VerifiedBackup:
-    """Compare every byte and row of a tenant's newest backup, or of that of a time, with its digests.
-
-    Raises:
-        NotFoundError: there is no backup.
-        InvalidInputError: no place is named.
-    """
+    """Compare every byte and row of a tenant's newest backup, or of that of a time, with its digests."""
     from memory_assets.keeping.restoring import find_damage
 
     repository = open_repository(tenant.settings, place)
@@ -141,12 +130,7 @@ def verify(tenant: "Tenant", place: str | None = None, as_of: datetime | None = 
 
 
 def open_repository(settings: "Settings", place: str | None) -> "Repository":
-    """The repository in a place, else in that of the settings.
-
-    Raises:
-        InvalidInputError: neither names one, or it is neither a folder nor an s3:// URI.
-        StoreError: the object storage does not answer.
-    """
+    """The repository in a place, else in that of the settings."""
     from memory_assets.keeping.repository import Repository
 
     place = place or settings.backup_to
@@ -177,3 +161,56 @@ def shown_bytes(number: int) -> str:
     """A size for a person."""
     power = min(len(_UNITS) - 1, (len(str(number)) - 1) // 3)
     return f"{number / 1000**power:.{min(power, 1)}f} {_UNITS[power]}"
+
+
+class RestoredBackup(Answer):
+    """A tenant that was made of a backup."""
+
+    tenant: str
+    backup: BackupView
+    memories: int = Field(description="That were written, each compared with what was backed up.")
+    relations: int
+    files: int
+    erased: int = Field(description="Memories that stay out, because their text was erased since the backup.")
+    damaged: list[str] = Field(description="What could not be read and was left out.")
+    outside: list[Path] = Field(description="Files that were written outside of the data folder.")
+
+    @property
+    def is_failure(self) -> bool:
+        return bool(self.damaged)
+
+    def text(self, local: LocalTime) -> str:
+        moment = self.backup.taken_at.astimezone(local.zone)
+        contents = f"{counted(self.memories)}, {counted(self.relations, 'relation', 'relations')}, {counted(self.files, 'file', 'files')}"
+        lines = [f"Restored the tenant {self.tenant} as of {moment:%Y-%m-%d %H:%M:%S}: {contents}; every row was compared."]
+        if self.erased:
+            lines.append(f"{counted(self.erased)} left out, erased since.")
+        lines += [f"Left out: {each}" for each in self.damaged]
+        lines += [f"Written: {path}" for path in self.outside]
+        return listed([*lines, f"`memory run --tenant {self.tenant}` builds the graph and the scores again."])
+
+
+def restore_backup(
+    tenant: "Tenant",
+    place: str | None = None,
+    *,
+    source: str | None = None,
+    as_of: datetime | None = None,
+    skip_damaged: bool = False,
+    with_settings: bool = False,
+) -> RestoredBackup:
+    """Make a tenant of the newest backup of `source` at or before `as_of`, as `keeping.restoring` does it.
+
+    Without `source`, the backup is the tenant's own, or that of the only tenant there.
+    """
+    from memory_assets.keeping import restoring
+
+    repository = open_repository(tenant.settings, place)
+    there = repository.tenants()
+    if not there:
+        raise NotFoundError(f"{repository.target} holds no backups; `memory backup {repository.target}` takes one.")
+    named = source or (tenant.name if tenant.name in there or len(there) > 1 else there[0])
+    snapshot = repository.require(named, as_of)
+    done = restoring.restore_backup(repository, snapshot, tenant, skip_damaged=skip_damaged, with_settings=with_settings)
+    rows = {name: done.rows.get(name, 0) for name in ("memories", "relations")}
+    return RestoredBackup.of(done, tenant=tenant.name, backup=view_backup(snapshot), **rows)

@@ -1,19 +1,23 @@
-"""Changes of what is remembered: each is one commit that knows what it read, and leaves a note of itself for `undo`.
+"""Changes of what is remembered: edit, tag, supersede, forget, restore.
 
-The note lies in the metadata of the memory, under `LAST_CHANGE`. It holds what was done, the state afterwards, and what was before.
-If another writer moved the memory into another state since, the note no longer counts.
+Each is one commit that knows what it read. It leaves a note of itself for `undo` in the memory's metadata, under `LAST_CHANGE`: what was
+done, the state afterwards, and what was before. If another writer moved the memory into another state since, the note no longer counts.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from memory_assets.errors import ConflictError
-from memory_assets.models import LAST_CHANGE, Memory, State
+from memory_assets.errors import ConflictError, InvalidInputError
+from memory_assets.learn.briefing import tell_brief
+from memory_assets.models import LAST_CHANGE, Memory, NewMemory, Source, State
+from memory_assets.operations.answers import LocalTime, MemoryView, passage
+from memory_assets.operations.given import find_memory
 
 if TYPE_CHECKING:
     from memory_assets.tenants import Tenant
+
 
 REVISES = "revises"
 """Key of the metadata of a memory that an edit wrote: the id of what it corrects."""
@@ -40,12 +44,7 @@ def commit_changes(tenant: "Tenant", changes: Sequence[tuple[Memory, Memory]]) -
     """Commit changes together: all, or none if somebody changed one of the memories since it was read.
 
     `changes` holds each memory as it was read, and as it is to be.
-
-    Raises:
-        ConflictError: a memory was changed meanwhile; nothing was written.
-        StoreError: the commit failed; nothing was written.
     """
-    from memory_assets.learn.briefing import tell_brief
     from memory_assets.stores.rows import to_arrow
 
     now = datetime.now(UTC)
@@ -76,11 +75,7 @@ def replacement(tenant: "Tenant", memory: Memory) -> Memory | None:
 
 
 def refuse_if_superseded(tenant: "Tenant", memory: Memory) -> None:
-    """Refuse to change history.
-
-    Raises:
-        ConflictError: a newer version took the memory's place; the message names it.
-    """
+    """Refuse to change history."""
     if memory.state is State.SUPERSEDED:
         newer = replacement(tenant, memory)
         number = newer.id if newer else memory.superseded_by
@@ -88,11 +83,7 @@ def refuse_if_superseded(tenant: "Tenant", memory: Memory) -> None:
 
 
 def refuse_if_replaced(tenant: "Tenant", memory: Memory) -> None:
-    """Refuse to bring back a text beside the version that holds now.
-
-    Raises:
-        ConflictError: another version is in recall; the message names it.
-    """
+    """Refuse to bring back a text beside the version that holds now."""
     if newer := replacement(tenant, memory):
         raise ConflictError(
             f"The memory {memory.id} stays out of recall, because {newer.id} says today what holds; edit or supersede that one."
@@ -100,11 +91,117 @@ def refuse_if_replaced(tenant: "Tenant", memory: Memory) -> None:
 
 
 def refuse_if_from_file(memory: Memory) -> None:
-    """Refuse to change here what the next run would read from a file again.
-
-    Raises:
-        ConflictError: a file says it; the message names the file.
-    """
+    """Refuse to change here what the next run would read from a file again."""
     if memory.source_key:
         path = memory.metadata.get("path") or memory.metadata.get("original_path") or memory.source_key
         raise ConflictError(f"The memory {memory.id} comes from {path}; change it there, and `memory run` takes the change in.")
+
+
+_ITS_OWN = frozenset({"id", "external_id", "source_key", "created_at", "state", "superseded_by"})
+"""What a newer version does not take over: which memory it is, since when, and what has become of it."""
+
+
+class EditedMemory(MemoryView):
+    """The newer version, and the id of the one that it replaces."""
+
+    replaces: int
+
+    def text(self, local: LocalTime) -> str:
+        return f"Edited: {self.replaces} is history, {self.id} takes its place\n   {passage(self.content)}"
+
+
+def edit(tenant: "Tenant", reference: str | int, content: str, *, source: Source) -> EditedMemory:
+    """Replace the text of the memory of this id.
+
+    What somebody gave it, tags too, goes over to the newer version, which is of the present; entities, actions and automatic tags are
+    found anew.
+    """
+    from memory_assets.ingest.direct import revise_memory
+
+    old = find_memory(tenant, reference)
+    refuse_if_from_file(old)
+    refuse_if_superseded(tenant, old)
+    automatic = tenant.analyzer.analyze(old.content).tags
+    own = {
+        "content": content,
+        "source": source,
+        "tags": tuple(tag for tag in old.tags if tag not in automatic),
+        "metadata": {key: value for key, value in old.metadata.items() if key != LAST_CHANGE} | {REVISES: old.id},
+    }
+    given = NewMemory(**{field.name: getattr(old, field.name) for field in fields(NewMemory) if field.name not in _ITS_OWN} | own)
+    newer = revise_memory(tenant, old, given).memory
+    tell_brief(tenant, [find_memory(tenant, old.id), newer])
+    return EditedMemory.of(newer, replaces=old.id)
+
+
+class TaggedMemory(MemoryView):
+    """A memory with the tags that it has now."""
+
+    def text(self, local: LocalTime) -> str:
+        return f"{self.name} · id {self.id}\n   {', '.join(self.tags) or 'no tags'}"
+
+
+def tag(tenant: "Tenant", reference: str | int, *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> TaggedMemory:
+    """Add tags to the memory of this id, and remove some."""
+    from memory_assets.language.tags import normalise_tag
+    from memory_assets.language.validation import validate_tags
+
+    memory = find_memory(tenant, reference)
+    refuse_if_from_file(memory)
+    refuse_if_superseded(tenant, memory)
+    gone = {normalise_tag(each) for each in validate_tags(remove)}
+    tags = dict.fromkeys([*memory.tags, *(normalise_tag(each) for each in validate_tags(add))])
+    wanted = tuple(each for each in tags if each not in gone)
+    if wanted != memory.tags:
+        (memory,) = commit_changes(tenant, [(memory, note_change(memory, "tag", memory.tags, tags=wanted))])
+    return TaggedMemory.model_validate(memory)
+
+
+class SupersededMemory(MemoryView):
+    """The memory that is history now."""
+
+    def text(self, local: LocalTime) -> str:
+        return f"Superseded: {self.id} is history, {self.superseded_by} takes its place"
+
+
+def supersede(tenant: "Tenant", old: str | int, new: str | int) -> SupersededMemory:
+    """Let the memory `new` take the place of `old`."""
+    before, after = find_memory(tenant, old), find_memory(tenant, new)
+    if before.id == after.id:
+        raise InvalidInputError(f"The memory {before.id} cannot take its own place; name the older one, then the newer one.")
+    if after.state is not State.ACTIVE:
+        raise InvalidInputError(f"The memory {after.id} is {after.state}; only an active one can take another's place.")
+    refuse_if_from_file(before)
+    refuse_if_superseded(tenant, before)
+    superseded = note_change(before, "supersede", after.id, state=State.SUPERSEDED, superseded_by=after.id)
+    # The newer one changes in the same commit, so that of two opposite supersessions at once one is refused.
+    now, _ = commit_changes(tenant, [(before, superseded), (after, note_change(after, "supersede", before.id))])
+    return SupersededMemory.model_validate(now)
+
+
+class ForgottenMemory(MemoryView):
+    """A memory in the state that it has now."""
+
+    def text(self, local: LocalTime) -> str:
+        return f"{'In recall again' if self.active else 'Forgotten'}: {self.name} · id {self.id}"
+
+
+def forget(tenant: "Tenant", reference: str | int) -> ForgottenMemory:
+    """Take the memory of this id out of recall."""
+    memory = find_memory(tenant, reference)
+    refuse_if_superseded(tenant, memory)
+    if memory.state is not State.FORGOTTEN:
+        after = note_change(memory, "forget", memory.state, state=State.FORGOTTEN)
+        (memory,) = commit_changes(tenant, [(memory, after)])
+    return ForgottenMemory.model_validate(memory)
+
+
+def restore(tenant: "Tenant", reference: str | int) -> ForgottenMemory:
+    """Bring the memory of this id back into recall."""
+    memory = find_memory(tenant, reference)
+    refuse_if_superseded(tenant, memory)
+    if memory.state is not State.ACTIVE:
+        refuse_if_replaced(tenant, memory)
+        after = note_change(memory, "restore", memory.state, state=State.ACTIVE)
+        (memory,) = commit_changes(tenant, [(memory, after)])
+    return ForgottenMemory.model_validate(memory)

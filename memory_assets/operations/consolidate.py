@@ -165,22 +165,14 @@ def decay(tenant: "Tenant", *, dry_run: bool = False) -> Decayed:
 
 
 def creative(tenant: "Tenant", *, dry_run: bool = False) -> Linked:
-    """Connect similar memories that no edge connects.
-
-    Raises:
-        StoreError: a store cannot be read or written; nothing was written.
-    """
+    """Connect similar memories that no edge connects."""
     from memory_assets.graph.sleep import creative_cycle
 
     return Linked.of(creative_cycle(tenant, datetime.now(UTC), dry_run=dry_run), dry_run=dry_run)
 
 
 def cluster(tenant: "Tenant", *, dry_run: bool = False) -> Clustered:
-    """Make patterns with a summary of dense groups of memories.
-
-    Raises:
-        StoreError: a store cannot be read or written; nothing was written.
-    """
+    """Make patterns with a summary of dense groups of memories."""
     from memory_assets.graph.sleep import cluster_cycle
 
     return Clustered.of(cluster_cycle(tenant, datetime.now(UTC), dry_run=dry_run), dry_run=dry_run)
@@ -193,7 +185,6 @@ def clean(tenant: "Tenant", *, dry_run: bool = False, however_many: bool = False
 
     Raises:
         StoreError: a store cannot be read or written; finished commits stay.
-        OSError: the file of deleted memories cannot be written; nothing was deleted.
     """
     from memory_assets.graph.sleep import forget_cycle
     from memory_assets.learn.briefing import renew_brief

@@ -51,11 +51,6 @@ def context(
     `topics` are ids of nodes, names or questions; several are blended. `depth` counts the links that are walked, 1 to 5. `max_tokens`
     bounds the whole document; below 500 it holds names and types alone. With `history` it has older versions too, with `offline` Tana
     as it was last read, with `since_last` only what is new or changed since the same topics were assembled the last time.
-
-    Raises:
-        InvalidInputError: a topic is blank or too long, there are too many, or there is no such lens.
-        SettingsError: the user's own lenses cannot be read.
-        StoreError: the store cannot be read.
     """
     from memory_assets.context.assembly import Request, assemble
     from memory_assets.context.budget import fit

@@ -83,13 +83,7 @@ class Allowed(Answer):
 
 
 def preview(tenant: "Tenant", chosen: Chosen) -> Erased:
-    """What an erasure would remove; nothing is changed.
-
-    Raises:
-        NotFoundError: nothing fits.
-        InvalidInputError: nothing is chosen, or an id is none.
-        StoreError: the store cannot be read.
-    """
+    """What an erasure would remove; nothing is changed."""
     return _answer(tenant, _chosen(tenant, chosen), done=False)
 
 
@@ -99,8 +93,6 @@ def erase(tenant: "Tenant", chosen: Chosen, *, trash_in_tana: bool = False) -> E
     It can be run again after a kill: a memory that was begun is found by its id. `trash_in_tana` moves the nodes that mirror them.
 
     Raises:
-        NotFoundError: nothing fits.
-        InvalidInputError: nothing is chosen, or an id is none.
         StoreError: a store cannot be read or written; running it again ends it.
     """
     from memory_assets.keeping import erasing
@@ -113,12 +105,7 @@ def erase(tenant: "Tenant", chosen: Chosen, *, trash_in_tana: bool = False) -> E
 
 
 def allow_again(tenant: "Tenant", ids: Sequence[str]) -> Allowed:
-    """Let the texts of erased memories come back.
-
-    Raises:
-        NotFoundError: none of them was erased.
-        InvalidInputError: an id is none.
-    """
+    """Let the texts of erased memories come back."""
     from memory_assets.keeping import erasing
 
     try:

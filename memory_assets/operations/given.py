@@ -16,13 +16,7 @@ if TYPE_CHECKING:
 
 
 def find_memory(tenant: "Tenant", reference: str | int) -> "Memory":
-    """The memory of an id, or, where `reference` is text, of the first digits of one.
-
-    Raises:
-        NotFoundError: there is none.
-        InvalidInputError: the text is no digits, or the beginning of several ids.
-        StoreError: the store cannot be read.
-    """
+    """The memory of an id, or, where `reference` is text, of the first digits of one."""
     if isinstance(reference, str):
         return tenant.memories.resolve(reference)
     for memory in tenant.memories.get([reference]):
@@ -51,11 +45,7 @@ class Narrowing:
     states: Sequence[State] = (State.ACTIVE,)
 
     def filters(self, tenant: "Tenant") -> "Filters":
-        """What the store is asked for.
-
-        Raises:
-            StoreError: the graph's spellings of a name cannot be read.
-        """
+        """What the store is asked for."""
         from memory_assets.language.tags import normalise_tag
         from memory_assets.stores.filters import Filters
 
@@ -107,9 +97,6 @@ def parse_time(text: str | None, name: str) -> datetime | None:
     "2 hrs", "yesterday", "last week"), on the calendar of the person's zone.
 
     `name` is that of the option or argument, for the error.
-
-    Raises:
-        InvalidInputError: it is neither.
     """
     if text is None:
         return None

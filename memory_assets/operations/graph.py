@@ -26,9 +26,6 @@ def draw_graph(tenant: "Tenant", file: Path, limit: int) -> Drawn:
     """Draw memories, entities and clusters with their typed edges, at most `limit` nodes, the most relevant first.
 
     Raises:
-        InvalidInputError: no file can be there.
-        SettingsError: plotly is not installed.
-        StoreError: the catalog cannot be read.
         OSError: the file cannot be written; what was there stays.
     """
     from memory_assets.graph.picture import read_picture
@@ -40,9 +37,6 @@ def draw_learnings(tenant: "Tenant", file: Path) -> Drawn:
     """Draw the learnings of seed.json with what they are linked to in Tana, as it was last read.
 
     Raises:
-        InvalidInputError: seed.json cannot be read, or is another tenant's; no file can be there.
-        SettingsError: plotly is not installed.
-        StoreError: mapping or ledger cannot be used.
         OSError: the file cannot be written; what was there stays.
     """
     from memory_assets.tana.network import learning_network

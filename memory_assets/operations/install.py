@@ -56,10 +56,6 @@ def install_claude_code(tenant: str | None, *, status_line: bool, take_out: bool
     """Put the plugin where Claude Code loads it, or take it out.
 
     `tenant` None means that of the settings. `status_line` gives the user's settings a status line too, unless they have one.
-
-    Raises:
-        ConflictError: something else is in its place; nothing was changed.
-        OSError: the disk does not take it.
     """
     folder = plugin_folder()
     if take_out:

@@ -194,13 +194,7 @@ class UndoAnswer(Answer):
 
 
 def check(tenant: "Tenant") -> CheckAnswer:
-    """Look through silos, reflections and ratings, propose what to write, and leave PAI's files; no silo is touched.
-
-    Raises:
-        ConflictError: another check, review or apply is at work.
-        EmbedderError: the embedder failed; nothing was written.
-        StoreError: the decisions cannot be read.
-    """
+    """Look through silos, reflections and ratings, propose what to write, and leave PAI's files; no silo is touched."""
     outcome = Curation(tenant).check()
     renew_brief(tenant)
     return _checked(outcome)
@@ -217,11 +211,6 @@ def review(
     """Decide on proposals, and answer with those that are open; a check that is more than a day old is made again before.
 
     The next apply carries out what is accepted. What is rejected returns only if more speaks for it. Each of them keeps the `note`.
-
-    Raises:
-        NotFoundError: there is no such proposal.
-        ConflictError: it was applied already, or another is at work.
-        StoreError: the decisions cannot be read.
     """
     curation = Curation(tenant)
     chosen = [(accept, Status.ACCEPTED), (reject, Status.REJECTED), (defer, Status.DEFERRED)]
@@ -232,12 +221,7 @@ def review(
 
 
 def reword(tenant: "Tenant", reference: str, text: str) -> ReviewAnswer:
-    """Let a person write a proposal's text: its first paragraph is the description, the rest the body.
-
-    Raises:
-        NotFoundError: there is no such proposal.
-        ConflictError: it was applied already, or another is at work.
-    """
+    """Let a person write a proposal's text: its first paragraph is the description, the rest the body."""
     curation = Curation(tenant)
     description, _, body = (part.strip() for part in text.strip().partition("\n\n"))
     change = Decided(curation.decisions().find(reference).id, description=" ".join(description.split()), body=body)
@@ -245,12 +229,7 @@ def reword(tenant: "Tenant", reference: str, text: str) -> ReviewAnswer:
 
 
 def apply(tenant: "Tenant", *, dry_run: bool = False) -> ApplyAnswer:
-    """Move what passes through, and the feedback that was accepted, into the canonical homes; its silo files are deleted.
-
-    Raises:
-        ConflictError: another is at work.
-        StoreError: a store or the journal cannot be read or written.
-    """
+    """Move what passes through, and the feedback that was accepted, into the canonical homes; its silo files are deleted."""
     curation = Curation(tenant)
     outcome = ApplyOutcome(curation.plan(), None, (), 0) if dry_run else curation.apply()
     if not dry_run:
@@ -270,12 +249,7 @@ def apply(tenant: "Tenant", *, dry_run: bool = False) -> ApplyAnswer:
 
 
 def undo(tenant: "Tenant") -> UndoAnswer:
-    """Take the last apply back: the silo files return, and the canonical files are as they were.
-
-    Raises:
-        ConflictError: nothing was applied, or another is at work.
-        StoreError: the journal cannot be read.
-    """
+    """Take the last apply back: the silo files return, and the canonical files are as they were."""
     plan, left = Curation(tenant).undo()
     renew_brief(tenant)
     restored = [each.path for each in plan.taken if Path(each.path).exists()]

@@ -54,7 +54,6 @@ def store_noted(tenant: "Tenant", ids: Sequence[str]) -> NotedSentences:
     """Store the notes with these ids as feedback, or all if no id is given. A repeated call stores nothing twice.
 
     Raises:
-        NotFoundError: there is no note with such an id.
         ProcessingError: a note cannot be stored; those before it are stored.
     """
     from memory_assets.ingest.direct import store_once
@@ -82,11 +81,7 @@ def store_noted(tenant: "Tenant", ids: Sequence[str]) -> NotedSentences:
 
 
 def drop_noted(tenant: "Tenant", ids: Sequence[str]) -> NotedSentences:
-    """Drop the notes with these ids, or all if no id is given.
-
-    Raises:
-        NotFoundError: there is no note with such an id.
-    """
+    """Drop the notes with these ids, or all if no id is given."""
     picked, settled = _picked(tenant, ids)
     settle(tenant.folder, picked)
     return _answer([NotedView.of(each) for each in picked], "dropped", settled)

@@ -1,6 +1,7 @@
-"""Mirror pai-seed's learnings in Tana: the schema and the sync of seed 000. Answers have the names that the seed's users know."""
+"""Tana: mirror pai-seed's learnings in it (seed 000), and read a workspace. Answers have the names that the seed's users know."""
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pydantic import ConfigDict, Field
@@ -11,6 +12,7 @@ from memory_assets.operations.answers import Answer, Instant, LocalTime, View, c
 if TYPE_CHECKING:
     from memory_assets.tana.report import Outcome, Report, SyncOptions
     from memory_assets.tenants import Tenant
+
 
 _SHOWN = 10
 _CAMEL = ConfigDict(alias_generator=to_camel, populate_by_name=True, serialize_by_alias=True, from_attributes=True, frozen=True)
@@ -111,12 +113,7 @@ class SyncView(Answer):
 
 
 def schema_init(tenant: "Tenant", *, dry_run: bool = False) -> SchemaView:
-    """Make what a workspace lacks of #pai_learning and #pai_proposal.
-
-    Raises:
-        InvalidInputError: seed.json and Tana are another tenant's.
-        TanaError: Tana is away or refuses.
-    """
+    """Make what a workspace lacks of #pai_learning and #pai_proposal."""
     from memory_assets.tana.client import TanaClient
     from memory_assets.tana.config import resolve_workspace
     from memory_assets.tana.schema import ensure_schema
@@ -142,8 +139,6 @@ def pai_sync(
     `seed_path` and `workspace` (name or id) go before the settings; `progress` is told how many of how many entries are done.
 
     Raises:
-        InvalidInputError: seed.json cannot be read, or is another tenant's.
-        StoreError: the mapping or the ledger cannot be used.
         TanaError: Tana refuses; where it is only away, the answer says so and the changes wait.
     """
     from memory_assets.tana.config import integration
@@ -159,8 +154,6 @@ def pai_sync(
 
 def _elsewhere(tenant: "Tenant", seed_path: str | None, workspace: str | None) -> "Tenant":
     """The tenant with another seed.json or workspace, where one is given."""
-    from pathlib import Path
-
     from memory_assets.tenants import Tenant
 
     given: dict[str, object] = {}
@@ -299,13 +292,7 @@ class PeopleView(Answer):
 
 
 def pai_people(tenant: "Tenant", *, dry_run: bool = False) -> PeopleView:
-    """Find the #person node of each relationship file of pai-seed, and keep those that are certain for the links of learnings.
-
-    Raises:
-        InvalidInputError: seed.json and Tana are another tenant's.
-        TanaError: Tana is away or refuses.
-        StoreError: the ledger cannot be used.
-    """
+    """Find the #person node of each relationship file of pai-seed, and keep those that are certain for the links of learnings."""
     from memory_assets.tana.client import TanaClient
     from memory_assets.tana.linking import relate_people
 
@@ -318,3 +305,43 @@ def pai_people(tenant: "Tenant", *, dry_run: bool = False) -> PeopleView:
         for one in found
     )
     return PeopleView(people=people, dry_run=dry_run)
+
+
+class ReadWorkspace(Answer):
+    """What one reading of a workspace did."""
+
+    workspace: str
+    read: int
+    gone: int
+    nodes: int = Field(description="That are known now.")
+    waiting: int = Field(description="That were come by and not read yet.")
+    skipped: dict[str, str] = Field(description="Nodes that Tana fails on, and how.")
+    notes: list[str]
+
+    def text(self, local: LocalTime) -> str:
+        lines = [f"Read {self.read} nodes of {self.workspace}: {self.nodes} are known, {self.gone} are gone."]
+        if self.waiting:
+            lines.append(f"{self.waiting} wait to be read; run `memory tana read` again.")
+        lines += self.notes
+        lines += [f"Skipped {node}: {why}" for node, why in self.skipped.items()]
+        return "\n".join(lines)
+
+
+def read_tana(
+    tenant: "Tenant", *, most: int | None = None, on_progress: Callable[[int, int], None] = lambda _read, _planned: None
+) -> ReadWorkspace:
+    """Bring what is known of the workspace of the settings nearer to what Tana holds.
+
+    `most` bounds the nodes that are asked for, a few thousand unless given. `on_progress` gets (read, planned).
+    """
+    from memory_assets.stores.tombstones import Tombstones
+    from memory_assets.tana.client import TanaClient
+    from memory_assets.tana.config import resolve_workspace
+    from memory_assets.tana.reading import MOST_READ, read_workspace
+
+    tenant.must_own_sources()
+    client = TanaClient.open(tenant.settings)
+    workspace = resolve_workspace(tenant.settings, client.workspaces())
+    erased = Tombstones(tenant.folder)
+    done = read_workspace(tenant.catalog, client, workspace, erased=erased, most=most or MOST_READ, on_progress=on_progress)
+    return ReadWorkspace.of(done, workspace=workspace.name)

@@ -161,10 +161,6 @@ def pai_freshness(tenant: "Tenant", *, threshold: int | None = None, kind: str =
     """How fresh each confirmed learning is, as Tana was last read.
 
     `threshold` is the number of days without activity after which a learning is stale; the settings have one, too.
-
-    Raises:
-        InvalidInputError: seed.json cannot be read, or is another tenant's.
-        StoreError: the mapping or the ledger cannot be used.
     """
     from memory_assets.tana.freshness import freshness
 
@@ -192,10 +188,6 @@ def pai_context(tenant: "Tenant", topic: str, *, max_tokens: int = 2000, kind: s
     """What was learned about a topic: what is linked to nodes of that name, says its words, or is found by meaning.
 
     A topic is words, a name, or the id of an entry or node. The whole text form has at most `max_tokens`.
-
-    Raises:
-        InvalidInputError: seed.json cannot be read, or is another tenant's.
-        StoreError: a store cannot be used.
     """
     from memory_assets.language.tokens import count_tokens
     from memory_assets.tana.freshness import freshness
@@ -302,10 +294,6 @@ def pai_session_start(tenant: "Tenant", *, project: str = "") -> SessionStart:
     """What a session of pai-seed begins with: what was learned about the projects at hand, else what is fresh. Tana is not asked.
 
     The projects at hand are `project`, by name, and those that seed.json calls active.
-
-    Raises:
-        InvalidInputError: seed.json cannot be read, or is another tenant's.
-        StoreError: mapping or ledger cannot be used.
     """
     from memory_assets.tana.config import integration
     from memory_assets.tana.entries import read_seed

@@ -56,11 +56,6 @@ def relate(
     """State how the memory `source` relates to the memory `target`; stating it again replaces confidence and note.
 
     Keys and passwords in `note` are masked, unless the settings allow them. `stated_by` is a face, such as "cli".
-
-    Raises:
-        NotFoundError: one of them does not exist.
-        InvalidInputError: the two are one, or the confidence is not within 0..1.
-        StoreError: the commit failed; nothing was written.
     """
     from memory_assets.stores.relations import StatedRelation
 
@@ -136,12 +131,7 @@ def withdraw(tenant: "Tenant", before: "dict[str, Any]") -> None:
 
 
 def relations(tenant: "Tenant", reference: str | int) -> Relations:
-    """What was stated about the memory of this id; text may be the first digits of it.
-
-    Raises:
-        NotFoundError: there is none.
-        StoreError: the store cannot be read.
-    """
+    """What was stated about the memory of this id."""
     number = find_memory(tenant, reference).id
     found = [Relation.model_validate(row) for row in tenant.relations.of_any([number]).to_pylist()]
     return Relations(relations=found, count=len(found))

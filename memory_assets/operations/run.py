@@ -1,4 +1,4 @@
-"""Take in what changed: the sources become searchable, connected and scored memories."""
+"""Take in what changed: the sources become searchable, connected and scored memories; another embedder or pipeline makes them anew."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from memory_assets.ingest.stamps import NOTE, World
-from memory_assets.operations.answers import Answer, Instant, LocalTime, View, listed
+from memory_assets.operations.answers import Answer, Instant, LocalTime, View, counted, listed
 from memory_assets.stores.files import replace_file
 from memory_assets.tenants import sweep_deleted
 
 if TYPE_CHECKING:
     from memory_assets.tenants import Tenant
+
 
 _SHOWN = {
     "silo_files": ("files_read", "files_unchanged", "files_vanished", "refused"),
@@ -93,7 +94,6 @@ def run(
     `on_message` gets (step, message) while the steps work. The memories of `gone`, sources that are gone for good, rest.
 
     Raises:
-        NotFoundError: nothing was ever read from one of `gone`, and nothing was run; or the tenant was deleted during the run.
         MemoryAssetsError: a step failed; what the steps before it wrote stays, and the next run goes on from there.
         KeyboardInterrupt: it was interrupted; the next run goes on from there.
     """
@@ -157,3 +157,35 @@ def _read_note(tenant: "Tenant") -> tuple[World | None, datetime | None]:
         return World(**note["world"]), datetime.fromisoformat(note["ended_at"])
     except (OSError, ValueError, TypeError, KeyError):
         return None, None
+
+
+class Backfilled(Answer):
+    """What was made anew, and by what."""
+
+    pipeline: str
+    analysed: int
+    embedder: str
+    embedded: int
+    indexed: int
+
+    def text(self, local: LocalTime) -> str:
+        return f"{counted(self.analysed)} analysed by {self.pipeline}, {self.embedded} embedded by {self.embedder}, {self.indexed} indexed."
+
+
+def backfill(tenant: "Tenant", analysing: Callable[[int, int], None], embedding: Callable[[int, int], None]) -> Backfilled:
+    """Analyse and embed anew what another pipeline or embedder made; search goes on meanwhile with the old vectors.
+
+    Both callbacks get (done, total).
+
+    Raises:
+        EmbedderError: the embedder failed; finished batches stay and the old vectors stay live.
+    """
+    from memory_assets.ingest.backfill import reanalyse, reembed, reindex
+
+    indexed = reindex(tenant.memories)
+    analysed = reanalyse(tenant.memories, tenant.analyzer, analysing)
+    embedder = tenant.open_embedder(tenant.settings.embedder)
+    embedded = reembed(tenant.memories, embedder, embedding)
+    return Backfilled(
+        pipeline=tenant.analyzer.name, analysed=analysed, embedder=embedder.name, embedded=embedded, indexed=indexed
+    )

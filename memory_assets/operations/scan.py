@@ -66,11 +66,7 @@ class Scanned(Answer):
 
 
 def scan(tenant: "Tenant") -> Scanned:
-    """Look through memories, stated relations, what was read from files, files of deleted memories, copies of curated ones, and the brief.
-
-    Raises:
-        StoreError: a store cannot be read.
-    """
+    """Look through all that holds texts: stores, what was read from files, deleted memories, copies of curated ones, the brief."""
     return Scanned(leaks=_leaks(_found(tenant)), masked=False, remains=[])
 
 

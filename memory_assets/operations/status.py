@@ -110,11 +110,7 @@ class Status(Answer):
 
 
 def status(tenant: "Tenant") -> Status:
-    """Count what the tenant's stores hold; source files are compared by `stat`, and only new ones are read.
-
-    Raises:
-        StoreError: a store cannot be read.
-    """
+    """Count what the tenant's stores hold; source files are compared by `stat`, and only new ones are read."""
     rows = tenant.memories.scan(("id", "state", "kind", "source_key", "content_hash"))
     counts = rows.group_by(["state", "kind"]).aggregate([([], "count_all")]).to_pylist()
     catalog = tenant.catalog.interactive

@@ -82,14 +82,7 @@ class StoredMemory(MemoryView):
 
 
 def store(tenant: "Tenant", given: NewMemory) -> StoredMemory:
-    """Remember one text; texts that other threads store in the same tenant at the same time share its commit.
-
-    Raises:
-        InvalidInputError: it is of the future.
-        ConflictError: `given` brings an id that is taken by something else.
-        ProcessingError: a step failed; the message names it, and nothing was kept.
-        StoreError: the commit failed; nothing was kept.
-    """
+    """Remember one text; texts that other threads store in the same tenant at the same time share its commit."""
     if given.created_at and given.created_at > datetime.now(UTC) + _CLOCK_DIFFERENCE:
         raise InvalidInputError(f"created_at {given.created_at:%Y-%m-%d} lies in the future; give a time up to now.")
     if given.id is None:

@@ -1,11 +1,11 @@
-"""Make room for a tenant, list the tenants, and delete one with all that is kept for it."""
+"""Tenants and the keys that open one over HTTP: create, list, delete, revoke."""
 
 from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from memory_assets.errors import StoreError
-from memory_assets.operations.answers import Answer, LocalTime, View, counted, listed
+from memory_assets.operations.answers import Answer, Instant, LocalTime, View, counted, listed
 from memory_assets.stores.keys import KeyStore
 from memory_assets.stores.layout import unlisted_files
 from memory_assets.tenants import Tenant, create_tenant, delete_tenant, tenant_names
@@ -62,12 +62,7 @@ class DeletedTenant(Answer):
 
 
 def create(tenant: Tenant, *, with_key: bool = False) -> CreatedTenant:
-    """Make room for a tenant, and on demand a key that opens it.
-
-    Raises:
-        ConflictError: it exists.
-        StoreError: its stores cannot be made, or it is just being deleted.
-    """
+    """Make room for a tenant, and on demand a key that opens it."""
     create_tenant(tenant)
     return CreatedTenant(tenant=tenant.name, key=KeyStore(tenant.folder).create("first key")[1] if with_key else None)
 
@@ -88,15 +83,79 @@ def look_at(tenant: Tenant) -> TenantView:
 
 
 def delete(tenant: Tenant) -> DeletedTenant:
-    """Delete a tenant with its memories, its keys and Dagster's records of it, damaged or not. Only a backup brings it back.
-
-    Raises:
-        NotFoundError: it does not exist.
-        StoreError: it cannot be removed.
-    """
+    """Delete a tenant with its memories, its keys and Dagster's records of it, damaged or not. Only a backup brings it back."""
     from memory_assets.defs.runner import forget_everywhere
 
     memories = look_at(tenant).memories
     delete_tenant(tenant)
     forget_everywhere(tenant.settings, tenant.name)
     return DeletedTenant(tenant=tenant.name, deleted_memories=memories)
+
+
+class KeyView(Answer):
+    """What is known of a key; never its secret."""
+
+    id: str
+    description: str
+    created_at: Instant
+    revoked_at: Instant | None
+    active: bool = Field(description="Whether it still opens its tenant.")
+
+    def text(self, local: LocalTime) -> str:
+        return f"{self.id}  {_day(self.created_at, local)}  {self._state(local):<18}  {self.description}"
+
+    def _state(self, local: LocalTime) -> str:
+        return f"revoked {_day(self.revoked_at, local)}" if self.revoked_at else "active"
+
+
+class CreatedKey(Answer):
+    """A key that was made."""
+
+    id: str
+    tenant: str
+    key: str = Field(description="Shown only now: only a digest of it is kept.")
+    description: str
+
+    def text(self, local: LocalTime) -> str:
+        return self.key
+
+
+class RevokedKey(KeyView):
+    """A key that opens nothing any more."""
+
+    def text(self, local: LocalTime) -> str:
+        return f"Revoked key {self.id}"
+
+
+class Keys(Answer):
+    """A tenant's keys, the oldest first."""
+
+    tenant: str
+    keys: tuple[KeyView, ...]
+
+    def text(self, local: LocalTime) -> str:
+        none = f"Tenant {self.tenant} has no key; `memory key create --tenant {self.tenant}` makes one."
+        return listed(key.text(local) for key in self.keys) or none
+
+
+def create_key(tenant: Tenant, description: str = "") -> CreatedKey:
+    """Make a key that opens the tenant."""
+    tenant.must_exist()
+    known, key = KeyStore(tenant.folder).create(description)
+    return CreatedKey.of(known, tenant=tenant.name, key=key)
+
+
+def list_keys(tenant: Tenant) -> Keys:
+    """The tenant's keys, revoked ones too."""
+    tenant.must_exist()
+    return Keys(tenant=tenant.name, keys=tuple(KeyView.model_validate(key) for key in KeyStore(tenant.folder).list()))
+
+
+def revoke_key(tenant: Tenant, number: str) -> RevokedKey:
+    """End a key; a running service refuses it from its next request on."""
+    tenant.must_exist()
+    return RevokedKey.model_validate(KeyStore(tenant.folder).revoke(number))
+
+
+def _day(moment: Instant, local: LocalTime) -> str:
+    return moment.astimezone(local.zone).date().isoformat()

@@ -36,15 +36,13 @@ class Undone(Answer):
 
 
 def undo(tenant: "Tenant", reference: str | int) -> Undone:
-    """Take back the last change of the memory of this id; text may be the first digits of it.
+    """Take back the last change of the memory of this id.
 
     An edit or a supersession may be named by either of its two memories: the older one is in recall again, and the text that an edit
     wrote is forgotten. A memory that nothing was done to since it was stored is forgotten. A change that was taken back already stays
     so, so that an undo that was killed can be run again.
 
     Raises:
-        NotFoundError: there is none.
-        ConflictError: a file says it, or another version holds now; nothing was changed.
         StoreError: a commit failed; undoing again goes on.
     """
     memory = find_memory(tenant, reference)

@@ -7,8 +7,8 @@ import pytest
 from memory_assets.graph.edges import refresh_graph
 from memory_assets.models import NewMemory, Source
 from memory_assets.operations.context import context
+from memory_assets.operations.pai import read_tana
 from memory_assets.operations.store import store
-from memory_assets.operations.tana import read_tana
 from memory_assets.settings import Settings, load_settings
 from memory_assets.tenants import Tenant
 from memory_assets_tests.tana.conftest import tana as tana

@@ -9,9 +9,7 @@ import pytest
 from memory_assets.ingest import direct
 from memory_assets.ingest.direct import ImportOutcome, import_memories
 from memory_assets.models import Memory, NewMemory, Source, State
-from memory_assets.operations.edit import edit
-from memory_assets.operations.forget import forget
-from memory_assets.operations.tag import tag
+from memory_assets.operations.changes import edit, forget, tag
 from memory_assets.stores import feed
 from memory_assets.tenants import Tenant
 

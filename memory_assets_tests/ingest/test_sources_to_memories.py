@@ -20,7 +20,7 @@ from memory_assets.language.pipeline import Analyzer, Findings
 from memory_assets.language.reading import Part
 from memory_assets.models import Source, State
 from memory_assets.operations.answers import LocalTime
-from memory_assets.operations.recent import init, recent
+from memory_assets.operations.show import init, recent
 from memory_assets.operations.status import status as tenant_status
 from memory_assets.sources import claude_silos
 from memory_assets.stores.memories import Filters

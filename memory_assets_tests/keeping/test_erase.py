@@ -28,9 +28,8 @@ from memory_assets.language.process import ProcessingError
 from memory_assets.learn.journal import Journal, Plan
 from memory_assets.learn.noted import Noted, note, read_noted
 from memory_assets.models import NewMemory, RelationType, Source
-from memory_assets.operations.edit import edit
+from memory_assets.operations.changes import edit, forget
 from memory_assets.operations.erase import Chosen, allow_again, erase, preview
-from memory_assets.operations.forget import forget
 from memory_assets.operations.relate import relate
 from memory_assets.operations.store import store
 from memory_assets.settings import load_settings

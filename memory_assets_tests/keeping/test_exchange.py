@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from memory_assets.cli.main import cli
 from memory_assets.models import Kind, NewMemory, RelationType, Source, State
-from memory_assets.operations.edit import edit
-from memory_assets.operations.export import exported_lines
-from memory_assets.operations.import_ import import_lines
+from memory_assets.operations.changes import edit
+from memory_assets.operations.exchange import exported_lines, import_lines
 from memory_assets.operations.relate import relate
 from memory_assets.operations.store import store
 from memory_assets.stores.relations import StatedRelation

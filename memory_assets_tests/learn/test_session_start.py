@@ -24,8 +24,7 @@ from memory_assets.learn.briefing import renew_brief
 from memory_assets.learn.frame import BULLET, CLOSING, LABEL, OPENING, framed, line
 from memory_assets.learn.proposals import Status
 from memory_assets.models import Kind, NewMemory, SecretPolicy, Source
-from memory_assets.operations.edit import edit
-from memory_assets.operations.forget import forget, restore
+from memory_assets.operations.changes import edit, forget, restore
 from memory_assets.operations.store import store
 from memory_assets.places import read_places
 from memory_assets.settings import Settings, load_settings

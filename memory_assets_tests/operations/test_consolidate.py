@@ -16,7 +16,7 @@ from memory_assets.ingest.direct import store_memories
 from memory_assets.models import NewMemory, Source, State
 from memory_assets.operations.answers import LocalTime
 from memory_assets.operations.consolidate import Clustered, ClusterView, clean, decay
-from memory_assets.operations.export import export
+from memory_assets.operations.exchange import export
 from memory_assets.settings import load_settings
 from memory_assets.stores.filters import Filters
 from memory_assets.tenants import Tenant

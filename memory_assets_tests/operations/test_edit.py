@@ -2,9 +2,8 @@ import pytest
 
 from memory_assets.errors import ConflictError, InvalidInputError
 from memory_assets.models import Memory, NewMemory, Source, State
-from memory_assets.operations.edit import edit
+from memory_assets.operations.changes import edit, tag
 from memory_assets.operations.store import store
-from memory_assets.operations.tag import tag
 from memory_assets.stores.memories import MemoryStore
 from memory_assets.tenants import Tenant
 

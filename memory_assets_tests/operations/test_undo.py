@@ -11,12 +11,9 @@ import pytest
 from memory_assets.errors import ConflictError, MemoryAssetsError
 from memory_assets.graph.edges import refresh_graph
 from memory_assets.models import NewMemory, RelationType, Source, State
-from memory_assets.operations.edit import edit
-from memory_assets.operations.forget import forget, restore
+from memory_assets.operations.changes import edit, forget, restore, supersede, tag
 from memory_assets.operations.relate import relate, relations
 from memory_assets.operations.store import store
-from memory_assets.operations.supersede import supersede
-from memory_assets.operations.tag import tag
 from memory_assets.operations.undo import undo
 from memory_assets.settings import load_settings
 from memory_assets.stores.memories import MemoryStore

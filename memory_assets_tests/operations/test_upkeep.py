@@ -8,9 +8,9 @@ import pytest
 
 from memory_assets.errors import StoreError
 from memory_assets.models import NewMemory, RelationType, Source
-from memory_assets.operations.recent import recent
 from memory_assets.operations.relate import relate
 from memory_assets.operations.search import search
+from memory_assets.operations.show import recent
 from memory_assets.operations.store import store
 from memory_assets.settings import Settings
 from memory_assets.stores import upkeep

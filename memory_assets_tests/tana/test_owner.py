@@ -11,9 +11,8 @@ from memory_assets.errors import InvalidInputError
 from memory_assets.mcp.protocol import Server
 from memory_assets.mcp.tools import DAILY, PAI, Session
 from memory_assets.operations.graph import draw_learnings
-from memory_assets.operations.pai import pai_people, pai_sync, schema_init
+from memory_assets.operations.pai import pai_people, pai_sync, read_tana, schema_init
 from memory_assets.operations.pai_context import pai_context, pai_freshness, pai_session_start
-from memory_assets.operations.tana import read_tana
 from memory_assets.settings import load_settings
 from memory_assets.stores.keys import KeyStore
 from memory_assets.tana.activity import read_tana_activity
