@@ -18,9 +18,10 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakValueDictionary
 
+import pyarrow as pa
+
 from memory_assets.errors import NotFoundError, StoreError, said
 from memory_assets.learn.briefing import renew_brief
-from memory_assets.stores.allocator import return_freed_memory
 from memory_assets.stores.group_commit import MAX_BATCH
 from memory_assets.stores.resident.memories import Allowance
 from memory_assets.tenants import Tenant
@@ -266,7 +267,7 @@ class TenantPool:
                 (outcome,) = await asyncio.gather(_in_thread(self._upkeep, opened.tend), return_exceptions=True)
                 if isinstance(outcome, Exception):
                     _log.warning("upkeep put off: %s", said(outcome))
-            await _in_thread(self._upkeep, return_freed_memory)
+            await _in_thread(self._upkeep, pa.default_memory_pool().release_unused)
             if any(each.needs_upkeep for each in self._open.values()):
                 self.served.set()
 

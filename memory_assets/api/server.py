@@ -1,16 +1,17 @@
 """Running the service: where it may listen, and how it stops."""
 
+import ctypes
 import socket
 import sys
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import uvicorn
 
 from memory_assets.api.access import is_loopback
 from memory_assets.api.app import create_app
 from memory_assets.api.logs import configure_logging
 from memory_assets.errors import SettingsError
-from memory_assets.stores.allocator import limit_arenas
 from memory_assets.stores.keys import KeyStore
 from memory_assets.tenants import tenant_names
 
@@ -24,6 +25,9 @@ _SECONDS_TO_FINISH = 60
 _SWITCH_SECONDS = 0.0005
 """A thread in the midst of language work lets go of the interpreter this often, so that short steps of others need not wait."""
 _WAITING_CONNECTIONS = 2048
+_M_ARENA_MAX = -8
+"""Of glibc's mallopt(3)."""
+_ARENAS = 2
 
 
 def serve(settings: "Settings", announce: "Callable[[str], None]") -> None:
@@ -44,7 +48,7 @@ def serve(settings: "Settings", announce: "Callable[[str], None]") -> None:
             f"The service does not listen on {settings.host} while no tenant has a key; run `memory key create` first, or set "
             "MEMORY_HOST to 127.0.0.1."
         )
-    limit_arenas()
+    _limit_arenas()
     configure_logging(settings.log_level, settings.log_format)
     settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     app = create_app(settings)
@@ -83,3 +87,11 @@ def _listen(settings: "Settings") -> socket.socket:
             f"Port {settings.port} of {settings.host} cannot be used ({error.strerror}); set PORT or --port to a free one."
         ) from error
     return listener
+
+
+def _limit_arenas() -> None:
+    """Let all threads, and Arrow, allocate from two arenas in place of one each, so that little is kept that is not in use."""
+    pa.set_memory_pool(pa.system_memory_pool())
+    set_option = getattr(ctypes.CDLL(None), "mallopt", None)  # glibc alone has arenas
+    if set_option:
+        set_option(_M_ARENA_MAX, _ARENAS)

@@ -17,7 +17,7 @@ from memory_assets.context.model import Link, Neighbours
 from memory_assets.context.names import Names
 from memory_assets.context.neighbourhood import choose_links
 from memory_assets.recall.graph_view import Links
-from memory_assets.recall.grouping import Grouping
+from memory_assets.recall.grouping import ranges
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -46,11 +46,9 @@ class TanaGraph:
     links: pa.Table
     """`relation`, `label` and `place` of each link, what tells most first."""
     fields: pa.Table
-    """`name` and `value`, in the order in which a node tells them."""
+    """`name` and `value` by `row` of a node, in the order in which the node tells them."""
     ends: Links
     """From `source` to `target`, rows of nodes; `row` is the link's."""
-    by_node: Grouping
-    """Rows of fields by row of a node."""
     read_at: datetime | None
 
     @cached_property
@@ -119,7 +117,7 @@ class TanaGraph:
     def field_values(self, ids: Collection[str]) -> dict[str, list[tuple[str, str]]]:
         """Name and value of the fields of nodes that have any."""
         asked = self.rows(ids)
-        place, rows = self.by_node.of(asked)
+        place, rows = ranges(self.fields["row"].to_numpy(), asked)
         told = self.fields.take(pa.array(rows))
         found: dict[str, list[tuple[str, str]]] = {}
         for node, name, value in zip(self.ids(asked[place]), told["name"].to_pylist(), told["value"].to_pylist(), strict=True):
@@ -161,6 +159,5 @@ def read_tana_graph(connection: "DuckDBPyConnection") -> TanaGraph:
     order = order[(source[order] >= 0) & (target[order] >= 0)]
     child = pc.equal(links["relation"], "CHILD").to_numpy()
     ends = Links.of({"source": source[order], "target": target[order], "row": order, "child": child[order]})
-    node = row_of(fields["node"])
-    by_node = np.argsort(node, kind="stable")
-    return TanaGraph(nodes, links, fields, ends, Grouping.of_sorted(node[by_node], by_node), read_at)
+    fields = fields.append_column("row", pa.array(row_of(fields["node"]))).sort_by("row")
+    return TanaGraph(nodes, links, fields, ends, read_at)

@@ -19,9 +19,9 @@ from memory_assets.graph.neighbours import LIVE
 from memory_assets.graph.relevance import compute_scores
 from memory_assets.models import Memory, State
 from memory_assets.stores.catalog import Catalog
-from memory_assets.stores.exchange import to_jsonl
 from memory_assets.stores.files import replace_file
 from memory_assets.stores.memories import MemoryStore
+from memory_assets.stores.rows import to_jsonl
 
 FOLDER = "deleted"
 _CHUNK = 500

@@ -18,7 +18,7 @@ from memory_assets.learn.journal import Journal
 from memory_assets.stores.files import replace_file
 from memory_assets.stores.layout import PINNED, Care, files_of, regular_files
 from memory_assets.stores.locks import locked
-from memory_assets.stores.rewriting import rewrite
+from memory_assets.stores.upkeep import rewrite
 
 if TYPE_CHECKING:
     from memory_assets.tenants import Tenant

@@ -64,7 +64,7 @@ def stems(text: str) -> frozenset[str]:
 
 @lru_cache(maxsize=1 << 14)
 def stem(word: str) -> str:
-    """A word without its ending. LanceDB's full-text index has a stemmer of its own (`stores.resident.terms` asks it)."""
+    """A word without its ending. LanceDB's full-text index has a stemmer of its own (`stores.resident.words` asks it)."""
     for ending in ("ingly", "edly", "ing", "ed", "es", "s", "ly"):
         if word.endswith(ending) and len(word) - len(ending) >= 4:
             return word[: -len(ending)]

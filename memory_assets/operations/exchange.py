@@ -50,7 +50,7 @@ def exported_lines(tenant: "Tenant") -> Iterator[str]:
     Raises:
         StoreError: the memories cannot be read; the lines given before are whole.
     """
-    from memory_assets.stores.exchange import to_jsonl
+    from memory_assets.stores.rows import to_jsonl
 
     relations: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
     for row in tenant.relations.scan().sort_by([("target_id", "ascending"), ("type", "ascending")]).to_pylist():

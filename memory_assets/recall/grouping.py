@@ -48,13 +48,6 @@ class Grouping:
         """Of rows that are sorted by their keys."""
         return cls(_Base(keys, rows))
 
-    @property
-    def empty(self) -> bool:
-        """Whether no key has a row."""
-        if any(map(len, self._changed.values())):
-            return False
-        return len(ranges(self._base.keys, self._changed_keys)[1]) == len(self._base.rows)
-
     def keys(self) -> "Keys":
         """The keys that have rows, each as often as it has."""
         others = np.setdiff1d(self._base.keys, self._changed_keys) if self._changed else self._base.keys
@@ -90,15 +83,6 @@ class Grouping:
         places = np.concatenate([places[kept], np.repeat(np.array(again, np.intp), [len(group) for group in groups])])
         order = np.argsort(places, kind="stable")
         return places[order], np.concatenate([rows[kept], *groups])[order]
-
-    def sizes(self, keys: "Keys") -> "npt.NDArray[np.int64]":
-        """How many rows each key has."""
-        counts = np.searchsorted(self._base.keys, keys, "right") - np.searchsorted(self._base.keys, keys, "left")
-        if self._changed:
-            for place, key in enumerate(keys.tolist()):
-                if key in self._changed:
-                    counts[place] = len(self._changed[key])
-        return counts
 
     def beside(self, keys: "Keys", rows: "Rows", step: int) -> "Rows":
         """The row `step` places behind each row, or before it if negative, among those of its key; -1 where there is none.

@@ -87,7 +87,7 @@ def _from_session(found: "Candidates", rows: "npt.NDArray[np.intp]", strength: "
 def _from_edges(found: "Candidates", strength: "Values", view: "View") -> "Values":
     best = np.zeros(len(found))
     edges = view.graph.edges
-    if edges.empty:
+    if not len(edges):
         return best
     redundant = np.array([origin in _REDUNDANT_ORIGINS for origin in view.graph.origins.names])
     for (places, at), end in ((edges.outgoing(found.ids), "target"), (edges.incoming(found.ids), "source")):
@@ -100,7 +100,7 @@ def _from_edges(found: "Candidates", strength: "Values", view: "View") -> "Value
 def _from_entities(found: "Candidates", strength: "Values", view: "View") -> "Values":
     mentions = view.graph.mentions
     best = np.zeros(len(found))
-    if mentions.empty or not len(found):
+    if not len(mentions) or not len(found):
         return best
     places, at = mentions.outgoing(found.ids)
     entities = mentions.columns["target"][at]

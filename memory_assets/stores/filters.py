@@ -35,7 +35,7 @@ class Filters:
     after: tuple[datetime, int] | None = None
     """Only what comes after the memory of this creation time and id in the order of `MemoryStore.recent`."""
     preferences: bool = False
-    """Only what says how the user wants things done; see `memory_assets.stores.preferences`."""
+    """Only what says how the user wants things done."""
     dated: bool = False
     """Only what has a time that somebody stated or that was seen, not one that was guessed."""
     states: Sequence[State] = (State.ACTIVE,)

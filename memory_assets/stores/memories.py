@@ -21,8 +21,7 @@ from memory_assets.stores.embedding_columns import EmbeddingColumns, has_meaning
 from memory_assets.stores.feed import Changes, Known, Position, Rows, read_changes
 from memory_assets.stores.filters import Filters
 from memory_assets.stores.migrations import TableMigration
-from memory_assets.stores.preferences import PREFERENCE_SQL
-from memory_assets.stores.rows import COLUMNS, PIECES_FACT, SCHEMA, from_arrow, rows_of, to_arrow
+from memory_assets.stores.rows import COLUMNS, PIECES_FACT, PREFERENCE_SQL, SCHEMA, from_arrow, rows_of, to_arrow
 from memory_assets.stores.search import DiskSearch
 from memory_assets.stores.tables import TableDefinition, TableStore, reading
 from memory_assets.stores.upkeep import Upkeep
@@ -39,6 +38,8 @@ if TYPE_CHECKING:
 SUPERSEDABLE = (State.ACTIVE, State.ARCHIVED, State.VANISHED)
 """States of a memory whose source says something else now; what a person forgot stays forgotten."""
 _AT_ONCE = 200
+_FEWEST_MEASURED = 64
+"""Candidates whose meanings are compared."""
 _MISSING_SECONDS = 60.0
 _NONE_NEAR = pa.table(
     {"id": pa.array([], pa.int64()), "similarity": pa.array([], pa.float32()), "_rowid": pa.array([], pa.uint64())}
@@ -363,8 +364,16 @@ class MemoryStore(TableStore):
         searched, measured = self.columns.live, self.columns.meaning
         if searched is None or measured is None:
             return _NONE_NEAR
-        found = self._search(searched).alike(meaning, (searched, measured), limit, filters, least, crowded)
-        cosines = found["similarity"].to_numpy()
+        search, wanted = self._search(searched), max(_FEWEST_MEASURED, 4 * limit)
+        while True:
+            found = search.nearest(meaning, searched, wanted, filters, ())
+            cosines = search.cosines(found, measured, meaning)
+            hiding = np.count_nonzero(cosines >= crowded)
+            is_enough = hiding <= wanted // 2 or np.count_nonzero(cosines > least) - hiding >= limit
+            if is_enough or found.num_rows < wanted:
+                break
+            wanted *= 8
+        found = found.set_column(found.schema.get_field_index("similarity"), "similarity", pa.array(cosines))
         best = np.argsort(-cosines, kind="stable")[: np.count_nonzero(cosines > least)]
         below = np.cumsum(cosines[best] < crowded)
         return found.take(best[(np.arange(len(best)) < limit) | ((below > 0) & (below <= limit))])

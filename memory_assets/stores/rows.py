@@ -1,18 +1,19 @@
-"""Rows of the `memories` table: their columns, their ids, and what lies between them and `Memory`."""
+"""Rows of the `memories` table: their columns, their ids, and what lies between them and `Memory` or its JSON."""
 
 import json
 import secrets
-from collections.abc import Callable, Sequence
-from dataclasses import fields
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from hashlib import blake2b, md5
 from typing import Any
 
 import pyarrow as pa
 
+from memory_assets.language.english import pattern, phrases
 from memory_assets.language.words import pieces
 from memory_assets.models import ASSISTANTS, USERS, Entity, Kind, Memory, Source, State
-from memory_assets.stores.preferences import is_preference
+from memory_assets.stores import lance
 from memory_assets.stores.schema import MEMORIES, VERSION, VERSION_FACT
 
 PIECES_FACT = "memory_assets:indexed_pieces"
@@ -22,6 +23,13 @@ DERIVED = ("indexed_text", "wish")
 """Columns that are made of a memory for searches."""
 COLUMNS = tuple(name for name in SCHEMA.names if name not in DERIVED)
 """The columns that a `Memory` is made of."""
+
+_PREFERENCES = "preferences.phrases"
+PREFERENCE_SQL = (
+    f"(kind = '{Kind.FEEDBACK}' OR regexp_like(content, '(?i){phrases(_PREFERENCES)}'))"
+    f" AND lower(author) NOT IN {lance.quoted(sorted(ASSISTANTS))}"
+)
+"""`is_preference` as a Lance expression over a row of `memories`."""
 
 _FIELDS = tuple(field.name for field in fields(Memory))
 _READ: dict[str, Callable[[Any], Any]] = {
@@ -84,6 +92,14 @@ def indexed_text(memory: Memory) -> str:
     return " ".join([*pieces(text), text])
 
 
+def is_preference(kind: Kind, author: str, content: str) -> bool:
+    """Whether a user says how answers should be ("always show the imports"): by English wordings, or by the kind in any language.
+
+    A preference seldom shares a word with a request, so search looks for it separately. What an assistant said is none.
+    """
+    return (kind is Kind.FEEDBACK or bool(pattern(_PREFERENCES).search(content))) and author.lower() not in ASSISTANTS
+
+
 def to_arrow(memories: Sequence[Memory]) -> pa.Table:
     """Rows of the table without the vectors."""
     columns: dict[str, list[Any]] = {name: [getattr(memory, name) for memory in memories] for name in COLUMNS}
@@ -108,3 +124,18 @@ def from_arrow(rows: pa.Table) -> list[Memory]:
         values = column.to_numpy().tolist() if pa.types.is_timestamp(column.type) else column.to_pylist()
         columns.append([_READ[name](value) for value in values] if name in _READ else values)
     return [Memory(*each) for each in zip(*columns, strict=True)]
+
+
+def memory_json(memory: Memory) -> dict[str, Any]:
+    """A memory as one JSON object, as the faces print it and files exchange it; times are still `datetime`."""
+    values = asdict(memory)
+    for internal in ("revision", "content_hash"):
+        del values[internal]
+    return values | {"active": memory.state is State.ACTIVE}
+
+
+def to_jsonl(memories: Iterable[Memory], relations: Mapping[int, Sequence[Mapping[str, Any]]] | None = None) -> str:
+    """Memories as JSON Lines, one a line, each with the relations that were stated from it; `memory import` takes them in again."""
+    stated = {number: {"relations": rows} for number, rows in (relations or {}).items()}
+    lines = (json.dumps(memory_json(each) | stated.get(each.id, {}), ensure_ascii=False, default=str) for each in memories)
+    return "".join(f"{line}\n" for line in lines)

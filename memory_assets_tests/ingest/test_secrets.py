@@ -14,8 +14,7 @@ from memory_assets.models import MAX_CONTENT_LENGTH, NewMemory, SecretPolicy, So
 from memory_assets.operations.status import status as tenant_status
 from memory_assets.operations.store import store
 from memory_assets.sources import claude_silos
-from memory_assets.stores.exchange import to_jsonl
-from memory_assets.stores.rows import COLUMNS, from_arrow
+from memory_assets.stores.rows import COLUMNS, from_arrow, to_jsonl
 from memory_assets.tenants import Tenant
 from memory_assets_tests.conftest import WriteSilo
 from memory_assets_tests.ingest.runs import ignore, ingest

@@ -14,8 +14,8 @@ from memory_assets.recall.question import understand
 from memory_assets.recall.search import search
 from memory_assets.stores.filters import Filters
 from memory_assets.stores.memories import MemoryStore
-from memory_assets.stores.preferences import is_preference
 from memory_assets.stores.resident.memories import Allowance
+from memory_assets.stores.rows import is_preference
 from memory_assets.tenants import Tenant
 
 WISHES = (

@@ -10,7 +10,6 @@ from memory_assets.ingest.direct import Stored
 from memory_assets.models import Kind, Memory, Source
 from memory_assets.operations.store import _with_splash as with_splash
 from memory_assets.stores.resident.memories import Allowance
-from memory_assets.stores.search import DiskSearch
 from memory_assets.tenants import Tenant
 
 _EQUAL = 1_500
@@ -40,33 +39,12 @@ def crowd(tenant: Tenant) -> Stored:
     return Stored(first, vectors[0])
 
 
-def test_what_is_near_is_found_behind_thousands_of_equal_texts_and_few_are_measured(
-    tenant: Tenant, crowd: Stored, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    looks: list[int] = []
-    nearest = DiskSearch.nearest
-
-    def counted(*given, **named):
-        found = nearest(*given, **named)
-        looks.append(found.num_rows)
-        return found
-
-    monkeypatch.setattr(DiskSearch, "nearest", counted)
-    answer = with_splash(tenant, crowd)
-    assert [ripple.id for ripple in answer.splash] == [_EQUAL + 3, _EQUAL + 2, _EQUAL + 1]
-    assert len(answer.echoes) == 3
-    assert sum(looks) < 300
-    tenant.memories.delete(list(range(2, _EQUAL + 1)))
-    looks.clear()
-    answer = with_splash(tenant, crowd)
-    assert [ripple.id for ripple in answer.splash] == [_EQUAL + 3, _EQUAL + 2, _EQUAL + 1]
-    assert len(looks) == 1
-
-
-def test_what_is_near_is_found_behind_thousands_of_equal_texts_in_memory_too(tenant: Tenant, crowd: Stored) -> None:
-    tenant.memories.keep_resident(Allowance(1 << 30))
-    tenant.memories.tend_resident()
-    assert tenant.memories.is_resident
+@pytest.mark.parametrize("resident", [False, True])
+def test_what_is_near_is_found_behind_thousands_of_equal_texts(tenant: Tenant, crowd: Stored, resident: bool) -> None:
+    if resident:
+        tenant.memories.keep_resident(Allowance(1 << 30))
+        tenant.memories.tend_resident()
+        assert tenant.memories.is_resident
     answer = with_splash(tenant, crowd)
     assert [ripple.id for ripple in answer.splash] == [_EQUAL + 3, _EQUAL + 2, _EQUAL + 1]
     assert len(answer.echoes) == 3

@@ -123,7 +123,7 @@ def test_the_graph_is_read_again_when_the_catalog_has_changed(tenant: Tenant, re
     assert graph.note(0) == "why"
     assert read_graph(tenant.catalog, graph) is graph
     connect((2, 1, "RELATES_TO", 0.5, ""))
-    assert len(read_graph(tenant.catalog, graph).edges.columns) == 2
+    assert len(read_graph(tenant.catalog, graph).edges) == 2
 
 
 def test_a_locked_catalog_leaves_the_graph_that_was_last_read(tenant: Tenant, connect, monkeypatch):

@@ -423,7 +423,7 @@ def test_what_was_just_stored_is_measured_by_what_it_says_without_a_look_at_the_
     new = [memory("said now", 50), memory("said too", 51)]
     store.add(new, TextVectors(said, in_context), "test")
     expected = on_disk(store).alike(said[0], 50, ACTIVE).sort_by("id")
-    monkeypatch.setattr(DiskSearch, "alike", None)
+    monkeypatch.setattr(DiskSearch, "cosines", None)
     found = store.alike(said[0], 50, ACTIVE)
     assert found["id"][0].as_py() == new[0].id
     assert found["similarity"][0].as_py() == pytest.approx(1, abs=1e-3)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_assets.stores.resident import words
-from memory_assets.stores.resident.vectors import GrowingArray, Meanings, Vectors, directions, fixed_point
+from memory_assets.stores.resident.vectors import Vectors, quantised
 from memory_assets.stores.resident.words import Words, best_rows
 from memory_assets.stores.search import UNMEASURED
 from memory_assets_tests.stores.unit_vectors import vectors
@@ -20,7 +20,7 @@ def test_the_nearest_of_many_vectors_are_found(dimension: int) -> None:
     topics = np.repeat(vectors(60, seed=2, dimension=dimension), 100, axis=0)
     many = topics + 0.8 * vectors(6_000, seed=3, dimension=dimension)
     many /= np.linalg.norm(many, axis=1, keepdims=True)
-    kept, allowed = Vectors.of(fixed_point(many)), np.arange(6_000) % 3 > 0
+    kept, allowed = Vectors.of(quantised(many, np.int16)), np.arange(6_000) % 3 > 0
     hits = 0
     for question in many[::600]:
         rows, similarity = kept.nearest(question, allowed, 10)
@@ -39,7 +39,7 @@ def test_meanings_are_measured_nearly_as_they_were_and_none_where_there_is_none(
     missing = chance.random(size) < 0.3
     matrix[missing] = 0
     kept, rows = chance.random(size) < 0.8, np.arange(size)
-    meanings = Meanings.of(directions(matrix)[kept])
+    meanings = Vectors.of(quantised(matrix, np.int8)[kept])
     question = vectors(1, seed=seed, dimension=dimension)[0]
     cosines = meanings.cosines(rows[: kept.sum()], question)
     assert (cosines[missing[kept]] == UNMEASURED).all()
@@ -65,23 +65,13 @@ def test_the_best_rows_hold_the_largest_scores_and_none_of_zero(seed: int, size:
 def test_the_nearest_vectors_are_measured_exactly_and_come_in_order(seed: int, limit: int) -> None:
     chance = np.random.default_rng(seed)
     matrix = chance.standard_normal((1_500, 20)).astype(np.float32)
-    vectors, allowed = Vectors.of(fixed_point(matrix)), chance.random(1_500) < 0.8
+    vectors, allowed = Vectors.of(quantised(matrix, np.int16)), chance.random(1_500) < 0.8
     unit = matrix / np.linalg.norm(matrix, axis=1, keepdims=True)
     rows, similarity = vectors.nearest(unit[7], allowed, limit)
     assert np.allclose(similarity, unit[rows] @ unit[7], atol=2e-4)
     assert (np.diff(similarity) <= 0).all()
     assert allowed[rows].all()
     assert len(rows) == limit
-
-
-@settings(deadline=None)
-@given(sizes=st.lists(st.integers(0, 5), min_size=1), expected=st.integers(0, 30))
-def test_what_is_piled_up_is_whole_however_much_was_expected(sizes: list[int], expected: int) -> None:
-    pieces = [np.full((size, 3), number) for number, size in enumerate(sizes)]
-    pile = GrowingArray(expected)
-    for piece in pieces:
-        pile.add(piece)
-    assert np.array_equal(pile.whole, np.concatenate(pieces))
 
 
 def as_they_are(words: Sequence[str]) -> list[str | None]:

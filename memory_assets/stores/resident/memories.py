@@ -22,7 +22,7 @@ from memory_assets.stores.embedding_columns import meaning_column
 from memory_assets.stores.feed import Position, read_changes
 from memory_assets.stores.resident.segment import ROW_ID, Segment
 from memory_assets.stores.resident.snapshot import Part, Snapshot
-from memory_assets.stores.resident.terms import Terms
+from memory_assets.stores.resident.words import Terms
 
 if TYPE_CHECKING:
     from lancedb.table import Table
@@ -158,7 +158,7 @@ class ResidentMemories:
             here = Position(self.table.version, datetime.now(UTC))
             if column is None or not self._allowance.grant(self, self._estimate(column)):
                 return
-            loaded = Snapshot(here, column, (Part.whole(self._read(column, "true", None, self.table.count_rows())),), self._terms)
+            loaded = Snapshot(here, column, (Part.whole(self._read(column, "true", None)),), self._terms)
             self._row_nbytes = loaded.nbytes / max(1, len(loaded))
             if self._allowance.grant(self, loaded.nbytes):
                 self._snapshot = loaded
@@ -252,9 +252,9 @@ class ResidentMemories:
         kept = [(part.segment, part.current) for part in parts]
         return Segment.joined(kept, self._terms, self._snapshot.mean_length if self._snapshot else None)
 
-    def _read(self, column: str, where: str, mean_length: float | None, expected: int = 0) -> Segment:
+    def _read(self, column: str, where: str, mean_length: float | None) -> Segment:
         batches = self.table.search().where(where).select(self._columns(column)).with_row_id(True).to_batches(_READ_AT_ONCE)
-        return Segment.of(batches, batches.schema, column, self._terms, mean_length, expected)
+        return Segment.of(batches, batches.schema, column, self._terms, mean_length)
 
     def _columns(self, column: str) -> list[str]:
         schema = self.table.schema

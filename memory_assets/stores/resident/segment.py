@@ -14,10 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memory_assets.models import State
-from memory_assets.stores.allocator import return_freed_memory
 from memory_assets.stores.embedding_columns import meaning_column
 from memory_assets.stores.filters import GUESSED_TIME, OF_EVERY_PROJECT, Filters
-from memory_assets.stores.resident.vectors import GrowingArray, Meanings, Vectors, directions, fixed_point, spans
+from memory_assets.stores.resident.vectors import Vectors, quantised, spans
 from memory_assets.stores.resident.words import Words
 
 if TYPE_CHECKING:
@@ -34,12 +33,6 @@ if TYPE_CHECKING:
 
 ROW_ID = pa.field("_rowid", pa.uint64())
 """Where LanceDB kept a row when it was read; null in rows that were appended since."""
-_CANDIDATES = 4
-"""Candidates by the searched vectors for each memory that is wanted by its meaning."""
-_MORE = 8
-"""Factor by which more rows are measured if near ones hide others."""
-_RETURNED_AFTER = 131_072
-"""Rows between two returns of freed memory to the system."""
 _MADE_BYTES = 11
 """A row: its place in the order of ids (8), and the flags active, current, and both."""
 
@@ -53,10 +46,8 @@ class Segment:
     column: str
     """Name of the vector column that is searched."""
     vectors: Vectors
-    meanings: Meanings
-    """Of zero components if the table has none."""
-    embedded: "Mask"
-    """Whether a row has a vector."""
+    meanings: Vectors
+    """Of what the texts say; of zero components if the table has none."""
     words: Words
 
     @classmethod
@@ -67,9 +58,8 @@ class Segment:
         column: str,
         stem: "Stem",
         mean_length: float | None = None,
-        expected: int = 0,
     ) -> "Segment":
-        """A segment of rows with the columns of `schema`, about `expected` of them.
+        """A segment of rows with the columns of `schema`.
 
         `column` is the searched vector column, beside which lies its `meaning_column`. `mean_length` is the mean number of terms of a
         text in the whole table; by default that of these texts.
@@ -82,9 +72,9 @@ class Segment:
                 says = _matrix(batch.column(meaning)) if meaning in schema.names else np.zeros((len(batch), 0))
                 # Copied: Arrow keeps a batch from LanceDB, its vectors included, as long as one of its columns is kept.
                 rows = batch.select(others).take(pa.array(np.arange(len(batch))))
-                yield rows, fixed_point(_matrix(batch.column(column))), directions(says)
+                yield rows, quantised(_matrix(batch.column(column)), np.int16), quantised(says, np.int8)
 
-        return cls._of(pieces(), expected, column, stem, mean_length)
+        return cls._of(pieces(), column, stem, mean_length)
 
     @classmethod
     def joined(cls, kept: "Sequence[tuple[Segment, Mask]]", stem: "Stem", mean_length: float | None) -> "Segment":
@@ -92,67 +82,33 @@ class Segment:
         pieces = (
             (
                 segment.rows.slice(span.start, span.stop - span.start).filter(pa.array(mask[span])),
-                segment.vectors.fixed[span][mask[span]],
+                segment.vectors.codes[span][mask[span]],
                 segment.meanings.codes[span][mask[span]],
             )
             for segment, mask in kept
             for span in spans(len(segment))
         )
-        return cls._of(pieces, sum(int(mask.sum()) for _, mask in kept), kept[0][0].column, stem, mean_length)
+        return cls._of(pieces, kept[0][0].column, stem, mean_length)
 
     @classmethod
-    def _of(cls, pieces: "Iterable[_Piece]", expected: int, column: str, stem: "Stem", mean_length: float | None) -> "Segment":
-        fixed, codes = GrowingArray(expected), GrowingArray(expected)
+    def _of(cls, pieces: "Iterable[_Piece]", column: str, stem: "Stem", mean_length: float | None) -> "Segment":
+        vectors: list[npt.NDArray[np.int16]] = []
+        meanings: list[npt.NDArray[np.int8]] = []
         columns: dict[str, list[pa.Array]] = {}
-        since_returned = 0
-        for rows, some_fixed, some_codes in pieces:
-            since_returned += len(rows)
-            if since_returned > _RETURNED_AFTER:
-                return_freed_memory()
-                since_returned = 0
-            fixed.add(some_fixed)
-            codes.add(some_codes)
+        for rows, some_vectors, some_meanings in pieces:
+            vectors.append(some_vectors)
+            meanings.append(some_meanings)
             for name, values in zip(rows.schema.names, rows.columns, strict=True):
                 columns.setdefault(name, []).append(values)
         arrays = {name: pa.concat_arrays(columns.pop(name)) for name in list(columns)}
-        if len(arrays["id"]) > _RETURNED_AFTER:
-            return_freed_memory()
-        texts = pc.fill_null(arrays["indexed_text"], "")
-        vectors = Vectors.of(fixed.whole)
+        pa.default_memory_pool().release_unused()
         return cls(
             pa.RecordBatch.from_arrays(list(arrays.values()), list(arrays)),
             column,
-            vectors,
-            Meanings.of(codes.whole),
-            np.asarray(vectors.fixed.any(axis=1)),
-            Words.of(texts, stem, mean_length),
+            Vectors.of(np.concatenate(vectors)),
+            Vectors.of(np.concatenate(meanings)),
+            Words.of(pc.fill_null(arrays["indexed_text"], ""), stem, mean_length),
         )
-
-    def take(self, places: "npt.NDArray[np.intp]", columns: "Sequence[str]") -> pa.Table:
-        """Columns of some rows; vectors as unit vectors."""
-        taken = self.rows.select([name for name in columns if name != self.column]).take(pa.array(places))
-        table = pa.Table.from_batches([taken])
-        if self.column not in columns:
-            return table
-        unit = self.vectors.unit(places)
-        return table.append_column(self.column, pa.FixedSizeListArray.from_arrays(pa.array(unit.ravel()), unit.shape[1]))
-
-    def alike(
-        self, meaning: "npt.NDArray[np.float32]", passing: "Mask", limit: int, least: float, crowded: float
-    ) -> "tuple[npt.NDArray[np.intp], npt.NDArray[np.float32]]":
-        """Passing rows whose meaning may be near to a unit vector, with their cosines.
-
-        If most of them lie at `crowded` or beyond and hide the others, more are measured.
-        """
-        likely, wanted = self.vectors.likely(meaning, passing & self.embedded), _CANDIDATES * limit
-        while True:
-            rows = likely.first(wanted)
-            cosines = self.meanings.cosines(rows, meaning)
-            hiding = np.count_nonzero(cosines >= crowded)
-            enough = 2 * hiding <= len(rows) or np.count_nonzero(cosines > least) - hiding >= limit
-            if enough or len(rows) == likely.rows_up_to[-2]:
-                return rows, cosines
-            wanted *= _MORE
 
     def __len__(self) -> int:
         return self.rows.num_rows
@@ -165,7 +121,7 @@ class Segment:
     @property
     def nbytes_of_rows(self) -> int:
         """The bytes that grow with the number of rows; the vocabulary does not."""
-        vectors = self.vectors.nbytes + self.meanings.nbytes + self.embedded.nbytes
+        vectors = self.vectors.nbytes + self.meanings.nbytes
         return self.rows.get_total_buffer_size() + vectors + self.words.nbytes + len(self) * _MADE_BYTES
 
     @cached_property

@@ -13,6 +13,7 @@ from memory_assets.stores.feed import UNKNOWN, Position
 from memory_assets.stores.filters import Filters
 from memory_assets.stores.resident.segment import ROW_ID, Segment, microseconds
 from memory_assets.stores.resident.words import Stem, best_rows, inverse_frequency, words_of
+from memory_assets.stores.search import UNMEASURED
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -135,24 +136,18 @@ class Snapshot:
         columns: Sequence[str],
     ) -> pa.Table:
         """As `DiskSearch.nearest`; `column` is the one that is in memory."""
-        found: list[Found] = []
-        for part in self.parts:
-            allowed = part.passing(filters) & part.segment.embedded
-            found.append((part, *part.segment.vectors.nearest(vector, allowed, limit)))
+        found = [(part, *part.segment.vectors.nearest(vector, part.passing(filters), limit)) for part in self.parts]
         return _answer(found, limit, columns, "similarity")
 
-    def alike(
-        self,
-        meaning: "npt.NDArray[np.float32]",
-        columns: tuple[str, str],  # noqa: ARG002
-        limit: int,
-        filters: Filters,
-        least: float,
-        crowded: float,
-    ) -> pa.Table:
-        """As `DiskSearch.alike`; `columns` are those that are in memory."""
-        found = [(part, *part.segment.alike(meaning, part.passing(filters), limit, least, crowded)) for part in self.parts]
-        return _answer(found, sum(len(rows) for _, rows, _ in found), (), "similarity")
+    def cosines(self, found: pa.Table, column: str, vector: "npt.NDArray[np.float32]") -> "npt.NDArray[np.float32]":  # noqa: ARG002
+        """As `DiskSearch.cosines`; `column` is the one of meanings."""
+        ids = found["id"].to_numpy()
+        measured = np.full(len(ids), UNMEASURED, np.float32)
+        for part in self.parts:
+            places = part.places(ids)
+            here = places >= 0
+            measured[here] = part.segment.meanings.cosines(places[here], vector)
+        return measured
 
     def matching(self, text: str, limit: int, filters: Filters, columns: Sequence[str]) -> pa.Table:
         """As `DiskSearch.matching`."""
@@ -197,5 +192,5 @@ def _answer(found: "Sequence[Found]", limit: int, columns: Sequence[str], measur
 
 def _taken(found: "Sequence[tuple[Part, Rows]]", columns: Sequence[str]) -> pa.Table:
     """Columns of the rows of several parts, part by part."""
-    tables = [part.segment.take(rows, columns) for part, rows in found if len(rows)]
-    return pa.concat_tables(tables or [part.segment.take(rows, columns) for part, rows in found[:1]])
+    some = [(part, rows) for part, rows in found if len(rows)] or found[:1]
+    return pa.Table.from_batches([part.segment.rows.select(list(columns)).take(pa.array(rows)) for part, rows in some])
