@@ -137,7 +137,7 @@ def _plan(
     connection.execute(f"""
         CREATE TEMP TABLE wanted AS
         SELECT e.* EXCLUDE (entry_hash), f.entities, f.actions, f.tags AS auto_tags, f.pipeline,
-               md5(entry_hash || f.pipeline || f::VARCHAR) AS revision
+               md5(entry_hash || f.pipeline) AS revision, md5(entry_hash || f.pipeline || f::VARCHAR) AS former_revision
         FROM memory_entries e JOIN extracted_features f USING (content_hash) WHERE f.fault IS NULL;
         CREATE TEMP TABLE heads AS
         SELECT w.key, any_value(x.id) FILTER (x.content_hash = w.content_hash) AS same_id,
@@ -148,7 +148,8 @@ def _plan(
         """
         SELECT w.*, h.same_id, h.older, x.updated_at AS read_at
         FROM wanted w LEFT JOIN heads h USING (key) LEFT JOIN existing x ON x.id = h.same_id
-        WHERE (x.id IS NULL OR x.revision <> w.revision) AND NOT list_contains($1, w.key) ORDER BY length(w.content), w.key
+        WHERE (x.id IS NULL OR x.revision NOT IN (w.revision, w.former_revision)) AND NOT list_contains($1, w.key)
+        ORDER BY length(w.content), w.key
     """,
         [list(said_already)],
     ).to_arrow_table()

@@ -8,7 +8,7 @@ from 3. What was inferred counts as much as it is sure of.
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from memory_assets.learn.proposals import Decisions, Evidence, Proposal, Severity, Status
 from memory_assets.learn.signals import PROBLEM, Signal
@@ -18,6 +18,8 @@ _CRITICAL, _HIGH, _HIGH_ALONE, _MODERATE, _THEME = 5.0, 2.0, 8.0, 3.0, 2.0
 _QUOTES = 10
 """Pieces of evidence that a text made of evidence quotes."""
 _NAME_WORDS = 6
+_REPEATED = timedelta(hours=1)
+"""Within it a check is the last one run again, after a kill perhaps: it compares with nothing newer than that one did."""
 _SMALL_WORDS = re.compile(
     r"a|an|and|are|as|at|be|been|but|by|for|from|had|has|have|i|if|in|is|it|its|of|on|or|so|that|the|to|was|with|would|you"
 )
@@ -57,12 +59,13 @@ def synthesise(
     names = {name.casefold() for name in taken_names}
     number = max((int(proposal.id.removeprefix("LP-")) for proposal in before.proposals), default=0)
     number = max(number, numbers_from)
+    repeats = bool(before.checked_at) and now - datetime.fromisoformat(before.checked_at) < _REPEATED
     changed: dict[str, Proposal] = {}
     new: list[Proposal] = []
     for place, theme in enumerate(themes):
         known = matched.get(place)
         if known:
-            changed[known.id] = _renewed(known, theme, embed)
+            changed[known.id] = _renewed(known, theme, embed, repeats=repeats)
             continue
         wording = reword(_extract(theme, embed), theme)
         if not any(signal.entry for signal in theme):
@@ -115,7 +118,7 @@ def _match(themes: Sequence[Sequence[Signal]], known: Sequence[Proposal]) -> dic
     return found
 
 
-def _renewed(known: Proposal, theme: Sequence[Signal], embed: Embed) -> Proposal:
+def _renewed(known: Proposal, theme: Sequence[Signal], embed: Embed, *, repeats: bool) -> Proposal:
     """Return a known proposal with what it is made of now, and its status after that."""
     evidence = _evidence(theme)
     files = {each.digest for each in evidence if each.digest}
@@ -124,8 +127,9 @@ def _renewed(known: Proposal, theme: Sequence[Signal], embed: Embed) -> Proposal
     if not known.edited and not same_files:
         wording = _extract(theme, embed)
         new = replace(new, name=wording.name, description=wording.description, body=wording.body)
-    grew = new.strength - known.strength
-    new = replace(new, trend="worsening" if grew > 0 else "improving" if grew < 0 else "stable")
+    if not (repeats and evidence == known.evidence):
+        grew = new.strength - known.strength
+        new = replace(new, trend="worsening" if grew > 0 else "improving" if grew < 0 else "stable")
     if known.status is Status.REJECTED:
         if new.strength <= known.decided_strength and same_files:
             return known

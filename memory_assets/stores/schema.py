@@ -138,7 +138,7 @@ in its context, which searches compare, and `meaning_<digest>` of what the text 
     state          text      active, superseded, vanished, forgotten or archived.
     superseded_by  integer   Id of the newer version.
     content_hash   text      MD5 of the text.
-    revision       text      Digest of the source entry and its features; an equal revision needs no update.
+    revision       text      Digest of the source entry and its pipeline; an equal revision needs no update.
     metadata       text      JSON: what the source says besides.
     pipeline       text      The language pipeline that found entities, actions and tags.
     indexed_text   text      What the full-text index reads: heading, text, and pieces of scripts without spaces.

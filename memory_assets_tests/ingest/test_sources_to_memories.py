@@ -23,6 +23,7 @@ from memory_assets.operations.answers import LocalTime
 from memory_assets.operations.show import init, recent
 from memory_assets.operations.status import status as tenant_status
 from memory_assets.sources import claude_silos
+from memory_assets.stores.known_names import write_known_names
 from memory_assets.stores.memories import Filters
 from memory_assets.stores.resident.memories import Allowance
 from memory_assets.tenants import Tenant
@@ -231,6 +232,21 @@ def test_a_lost_catalog_is_rebuilt_without_touching_the_memories(tenant: Tenant,
     assert by_title(tenant) == before
     assert ingest(tenant).changed == 0
     assert by_title(tenant) == before
+
+
+def test_a_lost_catalog_gives_the_memories_no_other_tags_when_more_names_are_known_by_then(
+    tenant: Tenant, write_silo: WriteSilo
+) -> None:
+    write_silo("owner", "ask juno larkfield about the export")
+    ingest(tenant)
+    before = tenant.memories.scan(("id", "tags", "entities", "updated_at"))
+    write_known_names(tenant.folder, {"Juno Larkfield": "PERSON"})
+    tenant.catalog.path.unlink()
+    named = Tenant(tenant.settings)
+    assert ingest(named).changed == 0
+    assert tenant.memories.scan(("id", "tags", "entities", "updated_at")) == before
+    with named.catalog.read() as connection:
+        assert "juno" in str(connection.execute("SELECT entities FROM extracted_features").fetchall())
 
 
 def test_the_sample_home_is_taken_in_and_every_refusal_names_its_mend(sample_home: Path, tenant: Tenant) -> None:

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -101,9 +102,12 @@ def test_the_sample_home_is_classified_weighed_and_reported(sample_home: Path, t
         f"## {proposals['explain-on-real-data'].id} — explain-on-real-data\n- **Status: PENDING** <!-- PENDING | ACCEPTED"
         in review
     )
-    again = Curation(tenant, NOW).check()
-    assert [each.id for each in again.checked.proposals] == [each.id for each in outcome.checked.proposals]
-    assert all(each.trend == "stable" for each in again.checked.proposals)
+    again = Curation(tenant, NOW).check()  # as after a kill
+    assert again.checked.proposals == outcome.checked.proposals
+    assert all(each.trend == "new" for each in again.checked.proposals)
+    later = Curation(tenant, NOW + timedelta(days=1)).check()
+    assert [each.id for each in later.checked.proposals] == [each.id for each in outcome.checked.proposals]
+    assert all(each.trend == "stable" for each in later.checked.proposals)
 
 
 def test_a_home_without_pai_stays_without_it_until_something_is_applied(open_curation: OpenCuration, curated_home: Path) -> None:
