@@ -18,14 +18,15 @@ import numpy as np
 from memory_assets.graph.clusters import find_clusters
 from memory_assets.graph.creative import find_links
 from memory_assets.graph.edges import refresh_graph
-from memory_assets.graph.forgetting import ForgetRules, forget
+from memory_assets.graph.forgetting import forget
 from memory_assets.graph.relevance import refresh_relevance
 from memory_assets.models import Entity, Kind, Memory, Source, State
+from memory_assets.settings import load_settings
 from memory_assets.stores.catalog import Catalog
 from memory_assets.stores.graph_builds import record_build
 from memory_assets.stores.memories import MemoryStore
-from memory_assets.stores.relations import RelationStore
 from memory_assets.stores.rows import content_hash
+from memory_assets.tenants import Tenant
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 DIMENSION = 256
@@ -48,9 +49,8 @@ def main() -> None:
 
 
 def run(folder: Path, count: int, edges: int) -> None:
-    memories = MemoryStore(str(folder / "vectors"))
-    relations = RelationStore(str(folder / "vectors"))
-    catalog = Catalog(str(folder / "catalog.duckdb"), 30)
+    tenant = Tenant(load_settings(data_dir=folder, decay_rate=0.1, forget_at_most=1.0), "main")
+    memories, relations, catalog = tenant.memories, tenant.relations, tenant.catalog
     print(f"{'step':<44}{'seconds':>9}{'CPU s':>9}{'peak MB':>9}  result")
     if len(memories) != count:
         timed("fill the store", lambda: fill(memories, count))
@@ -64,11 +64,10 @@ def run(folder: Path, count: int, edges: int) -> None:
     timed("decay: all scores", lambda: decay(catalog, memories, NOW))
     timed("decay: a day later", lambda: decay(catalog, memories, NOW + timedelta(days=1)))
     timed("decay: same day again", lambda: decay(catalog, memories, NOW + timedelta(days=1)))
-    timed("creative: 500 samples", lambda: creative(catalog, memories))
-    timed("cluster: first", lambda: clusters(catalog, memories))
-    timed("cluster: again", lambda: clusters(catalog, memories))
-    rules = ForgetRules(0.2, 0.05, deletes=False, grace_days=30)
-    timed("forget: dry run", lambda: forgotten(catalog, memories, folder, rules))
+    timed("creative: 500 samples", lambda: creative(tenant))
+    timed("cluster: first", lambda: clusters(tenant))
+    timed("cluster: again", lambda: clusters(tenant))
+    timed("forget: dry run", lambda: f"{len(forget(tenant, NOW, dry_run=True).archived)} would be archived")
 
 
 def timed(name: str, step: Callable[[], str]) -> None:
@@ -148,20 +147,15 @@ def decay(catalog: Catalog, memories: MemoryStore, now: datetime) -> str:
     return f"{outcome.scored} scored, {outcome.written} written, {outcome.below_archive} below 0.2"
 
 
-def creative(catalog: Catalog, memories: MemoryStore) -> str:
-    outcome = find_links(catalog, memories, NOW)
+def creative(tenant: Tenant) -> str:
+    outcome = find_links(tenant, NOW)
     return f"{outcome.sampled} drawn, {len(outcome.links)} connected"
 
 
-def clusters(catalog: Catalog, memories: MemoryStore) -> str:
-    outcome = find_clusters(catalog, memories, NOW)
+def clusters(tenant: Tenant) -> str:
+    outcome = find_clusters(tenant, NOW)
     largest = max((len(cluster.members) for cluster in outcome.clusters), default=0)
     return f"{len(outcome.clusters)} clusters, {outcome.kept} kept, largest {largest}, {outcome.written} rows differ"
-
-
-def forgotten(catalog: Catalog, memories: MemoryStore, folder: Path, rules: ForgetRules) -> str:
-    outcome = forget(catalog, memories, folder, NOW, rate=0.1, rules=rules, dry_run=True)
-    return f"{len(outcome.archived)} would be archived"
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ import numpy as np
 
 from memory_assets.graph.edges import refresh_graph
 from memory_assets.graph.known_names import refresh_known_names
-from memory_assets.graph.sleep import decay_cycle
+from memory_assets.graph.relevance import decay_cycle
 from memory_assets.ingest.direct import store_memories
 from memory_assets.language.entity_types import EntityType
 from memory_assets.models import Entity, Kind, Memory, NewMemory, Source

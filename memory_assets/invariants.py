@@ -203,7 +203,7 @@ def _rebuild_graph(tenant: "Tenant") -> None:
 
 
 def _score_again(tenant: "Tenant") -> None:
-    from memory_assets.graph.sleep import decay_cycle
+    from memory_assets.graph.relevance import decay_cycle
 
     _empty(tenant, _SCORES)
     decay_cycle(tenant, datetime.now(UTC))

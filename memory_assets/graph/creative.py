@@ -18,16 +18,14 @@ import pyarrow as pa
 
 from memory_assets.graph.neighbours import nearest_to
 from memory_assets.models import State
-from memory_assets.stores.catalog import Catalog
 from memory_assets.stores.graph_builds import record_build
-from memory_assets.stores.memories import MemoryStore
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-SAMPLE = 500
+    from memory_assets.tenants import Tenant
+
 LEAST_RELEVANCE = 0.3
-LEAST_SIMILARITY = 0.75
 LINKS_PER_MEMORY = 3
 """In all, whichever end of a link it is and in whichever week it was found."""
 _NEIGHBOURS = 12
@@ -69,44 +67,35 @@ class CreativeOutcome:
     """New ones, the most alike first: source_id, target_id, type, similarity and both labels."""
 
 
-def find_links(
-    catalog: Catalog,
-    memories: MemoryStore,
-    now: datetime,
-    *,
-    sample: int = SAMPLE,
-    least_similarity: float = LEAST_SIMILARITY,
-    dry_run: bool = False,
-) -> CreativeOutcome:
-    """Draw this week's sample and connect similar memories. A second call in the same week finds nothing new.
-
-    `now` names the ISO week that seeds the sample; a pair must exceed `least_similarity`, which is on the common scale.
+def find_links(tenant: "Tenant", now: datetime, *, dry_run: bool = False) -> CreativeOutcome:
+    """Draw the sample of `now`'s ISO week and connect similar memories. A second call in the same week finds nothing new.
 
     Raises:
         StoreError: a store cannot be read or written; nothing was written.
     """
+    catalog, least = tenant.catalog, tenant.settings.creative_similarity
     week = f"{now:%G-W%V}"
     with catalog.read() as connection:
         drawn = [
             number
             for (number,) in connection.execute(
                 "SELECT id FROM relevance_scores WHERE relevance > $1 ORDER BY md5($2 || id::VARCHAR) LIMIT $3",
-                [LEAST_RELEVANCE, week, sample],
+                [LEAST_RELEVANCE, week, tenant.settings.creative_sample],
             ).fetchall()
         ]
-    neighbours = nearest_to(memories, drawn, _NEIGHBOURS, (State.ACTIVE,), least=least_similarity)
+    neighbours = nearest_to(tenant.memories, drawn, _NEIGHBOURS, (State.ACTIVE,), least=least)
     with catalog.read() as connection:
-        found = _fresh_links(connection, neighbours, least_similarity)
+        found = _fresh_links(connection, neighbours, least)
     if found.num_rows and not dry_run:
         with catalog.write() as connection:
-            found = _fresh_links(connection, neighbours, least_similarity)
+            found = _fresh_links(connection, neighbours, least)
             _record(connection, found, week, now)
     return CreativeOutcome(week, len(drawn), neighbours.num_rows, tuple(found.to_pylist()))
 
 
-def _fresh_links(connection: "DuckDBPyConnection", neighbours: pa.Table, least_similarity: float) -> pa.Table:
+def _fresh_links(connection: "DuckDBPyConnection", neighbours: pa.Table, least: float) -> pa.Table:
     connection.register("neighbours", neighbours)
-    found = connection.execute(_FRESH_LINKS.replace("$least", str(least_similarity))).to_arrow_table()
+    found = connection.execute(_FRESH_LINKS.replace("$least", str(least))).to_arrow_table()
     linked = Counter(dict(connection.execute(_LINKED).fetchall()))
     kept: list[int] = []
     for place, ends in enumerate(zip(found["source_id"].to_pylist(), found["target_id"].to_pylist(), strict=True)):

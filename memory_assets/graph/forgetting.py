@@ -14,31 +14,24 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from memory_assets.graph.neighbours import LIVE
 from memory_assets.graph.relevance import compute_scores
 from memory_assets.models import Memory, State
+from memory_assets.stores.access_log import AccessLog, fold_accesses
 from memory_assets.stores.catalog import Catalog
 from memory_assets.stores.files import replace_file
 from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.rows import to_jsonl
 
+if TYPE_CHECKING:
+    from memory_assets.tenants import Tenant
+
 FOLDER = "deleted"
 _CHUNK = 500
 """Memories per commit."""
 _Found = tuple[tuple[Memory, float], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ForgetRules:
-    """Which memories the cycle forgets."""
-
-    archive_below: float
-    delete_below: float
-    deletes: bool
-    grace_days: float
-    at_most: float = 1.0
-    """Share of the active memories above which none is taken out of recall."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,35 +43,30 @@ class ForgetOutcome:
     """Memories that were in recall before."""
     held_back: bool
     """Whether nothing was done, or would be, because too many would have gone."""
-    archived: tuple[tuple[Memory, float], ...]
+    archived: _Found
     """Memories and their relevance, least first."""
-    deleted: tuple[tuple[Memory, float], ...]
+    deleted: _Found
     file: Path | None
     """Where the deleted ones were written to."""
 
 
-def forget(
-    catalog: Catalog,
-    memories: MemoryStore,
-    folder: Path,
-    now: datetime,
-    *,
-    rate: float,
-    rules: ForgetRules,
-    dry_run: bool = False,
-) -> ForgetOutcome:
-    """Archive and, if switched on, delete; a second run finds nothing left to do.
+def forget(tenant: "Tenant", now: datetime, *, dry_run: bool = False, however_many: bool = False) -> ForgetOutcome:
+    """Archive and, if the settings say so, delete; a second run finds nothing left to do.
 
-    Scores are computed for this moment, so that the cycle never acts on old ones. A kill between the writing of the file and the
-    end of the deletion leaves the file; the next run writes another one with what is still there.
+    With `however_many` a person has seen how many would go, and lets them. Scores are computed for this moment, so that the cycle never
+    acts on old ones. A kill between the writing of the file and the end of the deletion leaves the file; the next run writes another one
+    with what is still there.
 
     Raises:
         StoreError: a store cannot be read or written; finished commits stay.
         OSError: the file cannot be written; nothing was deleted.
     """
-    scores = compute_scores(catalog, memories, now, rate)
-    sourced = _still_said(catalog, memories)
-    latest = now.astimezone(UTC) - timedelta(days=rules.grace_days)
+    settings, memories = tenant.settings, tenant.memories
+    if not dry_run:
+        fold_accesses(tenant.catalog, AccessLog(tenant.folder), now)
+    scores = compute_scores(tenant.catalog, memories, now, settings.decay_rate)
+    sourced = _still_said(tenant.catalog, memories)
+    latest = now.astimezone(UTC) - timedelta(days=settings.forget_grace_days)
     to_archive: dict[int, float] = {}
     to_delete: dict[int, float] = {}
     active = leaving = 0
@@ -86,14 +74,14 @@ def forget(
         active += row["state"] == State.ACTIVE
         if row["protected"] or row["fresh_at"] > latest:
             continue
-        if rules.deletes and row["lasting"] < rules.delete_below and row["id"] not in sourced:
+        if settings.forget_deletes and row["lasting"] < settings.delete_threshold and row["id"] not in sourced:
             to_delete[row["id"]] = row["lasting"]
-        elif row["state"] == State.ACTIVE and row["lasting"] < rules.archive_below:
+        elif row["state"] == State.ACTIVE and row["lasting"] < settings.archive_threshold:
             to_archive[row["id"]] = row["lasting"]
         else:
             continue
         leaving += row["state"] == State.ACTIVE
-    held_back = leaving > rules.at_most * active
+    held_back = not however_many and leaving > settings.forget_at_most * active
     archived, deleted = _read(memories, to_archive, (State.ACTIVE,)), _read(memories, to_delete, LIVE)
     file = None
     if not dry_run and not held_back:
@@ -102,7 +90,7 @@ def forget(
             moved.update(memories.transition(ids, (State.ACTIVE,), State.ARCHIVED, read_at=read_at))
         archived = tuple(item for item in archived if item[0].id in moved)
         if deleted:
-            file = folder / FOLDER / f"{now.astimezone(UTC):%Y-%m-%dT%H%M%S%fZ}.jsonl"
+            file = tenant.folder / FOLDER / f"{now.astimezone(UTC):%Y-%m-%dT%H%M%S%fZ}.jsonl"
             replace_file(file, to_jsonl(memory for memory, _ in deleted))
             for ids, read_at in _chunks(deleted):
                 memories.delete(ids, read_at)

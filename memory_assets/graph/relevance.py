@@ -27,14 +27,14 @@ within one day a pass looks at what the change feed, the graph's builds and the 
 neighbours of that; the first pass of a day scores all.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from memory_assets.models import Kind, State
+from memory_assets.stores.access_log import AccessLog, fold_accesses
 from memory_assets.stores.catalog import Catalog
 from memory_assets.stores.feed import CatalogRows, Changes, Position
 from memory_assets.stores.graph_builds import NO_BUILD, Build, present_build, touched_since
@@ -42,6 +42,8 @@ from memory_assets.stores.memories import MemoryStore
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+
+    from memory_assets.tenants import Tenant
 
 ACCESS_DECAY_PER_DAY = 0.05
 LIVELY_CONFIDENCE = 0.5
@@ -294,13 +296,28 @@ def _register(connection: "DuckDBPyConnection", found: Changes) -> None:
     connection.register("gone", pa.table({"id": found.gone}))
 
 
-def wake(memories: MemoryStore, ids: Sequence[int]) -> list[int]:
-    """Take archived memories back into recall that were recalled or linked to something live; return those that were still archived.
+def decay_cycle(tenant: "Tenant", now: datetime, *, dry_run: bool = False) -> RelevanceOutcome:
+    """Fold in what was recalled, score everything, and take archived memories that matter again back into recall.
 
     Raises:
-        StoreError: the commit failed; they stay archived.
+        StoreError: a store cannot be read or written; finished commits stay.
     """
-    return memories.transition(ids, (State.ARCHIVED,), State.ACTIVE)
+    settings = tenant.settings
+    if not dry_run:
+        fold_accesses(tenant.catalog, AccessLog(tenant.folder), now)
+    woken: list[int] = []
+    while True:
+        outcome = refresh_relevance(
+            tenant.catalog,
+            tenant.memories,
+            now,
+            rate=settings.decay_rate,
+            archive_threshold=settings.archive_threshold,
+            dry_run=dry_run,
+        )
+        if dry_run or not outcome.woken:
+            return replace(outcome, woken=(*woken, *outcome.woken))
+        woken += tenant.memories.transition(outcome.woken, (State.ARCHIVED,), State.ACTIVE)
 
 
 def explain(catalog: Catalog, number: int) -> Factors | None:

@@ -154,7 +154,7 @@ def decay(tenant: "Tenant", *, dry_run: bool = False) -> Decayed:
     Raises:
         StoreError: a store cannot be read or written; finished commits stay.
     """
-    from memory_assets.graph.sleep import decay_cycle
+    from memory_assets.graph.relevance import decay_cycle
     from memory_assets.tana.freshness import store_activity
 
     if not dry_run:
@@ -166,16 +166,16 @@ def decay(tenant: "Tenant", *, dry_run: bool = False) -> Decayed:
 
 def creative(tenant: "Tenant", *, dry_run: bool = False) -> Linked:
     """Connect similar memories that no edge connects."""
-    from memory_assets.graph.sleep import creative_cycle
+    from memory_assets.graph.creative import find_links
 
-    return Linked.of(creative_cycle(tenant, datetime.now(UTC), dry_run=dry_run), dry_run=dry_run)
+    return Linked.of(find_links(tenant, datetime.now(UTC), dry_run=dry_run), dry_run=dry_run)
 
 
 def cluster(tenant: "Tenant", *, dry_run: bool = False) -> Clustered:
     """Make patterns with a summary of dense groups of memories."""
-    from memory_assets.graph.sleep import cluster_cycle
+    from memory_assets.graph.clusters import find_clusters
 
-    return Clustered.of(cluster_cycle(tenant, datetime.now(UTC), dry_run=dry_run), dry_run=dry_run)
+    return Clustered.of(find_clusters(tenant, datetime.now(UTC), dry_run=dry_run), dry_run=dry_run)
 
 
 def clean(tenant: "Tenant", *, dry_run: bool = False, however_many: bool = False) -> Cleaned:
@@ -186,12 +186,12 @@ def clean(tenant: "Tenant", *, dry_run: bool = False, however_many: bool = False
     Raises:
         StoreError: a store cannot be read or written; finished commits stay.
     """
-    from memory_assets.graph.sleep import forget_cycle
+    from memory_assets.graph.forgetting import forget
     from memory_assets.learn.briefing import renew_brief
 
     if not dry_run:
         _refresh_graph(tenant)
-    outcome = forget_cycle(tenant, datetime.now(UTC), dry_run=dry_run, however_many=however_many)
+    outcome = forget(tenant, datetime.now(UTC), dry_run=dry_run, however_many=however_many)
     if not (dry_run or outcome.held_back):
         renew_brief(tenant)
     archived, deleted = (

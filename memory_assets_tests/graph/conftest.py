@@ -43,6 +43,11 @@ class World:
             store.put(memories, np.stack([unit for _, unit in put.values()]), EMBEDDER)
         return self._tenant
 
+    def with_settings(self, **changes: Any) -> Tenant:
+        """The tenant, from now on with other settings."""
+        self._tenant.settings = self._tenant.settings.model_copy(update=changes)
+        return self.tenant
+
     @property
     def settings(self) -> Settings:
         return self.tenant.settings

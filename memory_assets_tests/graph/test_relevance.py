@@ -5,8 +5,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memory_assets.graph.relevance import compute_scores, explain, refresh_relevance
-from memory_assets.graph.sleep import decay_cycle
+from memory_assets.graph.relevance import compute_scores, decay_cycle, explain, refresh_relevance
 from memory_assets.models import RelationType, State
 from memory_assets.stores.access_log import AccessLog, fold_accesses
 from memory_assets.stores.relations import StatedRelation

@@ -1,6 +1,5 @@
 import json
 from collections import Counter
-from dataclasses import replace
 from datetime import timedelta
 
 import numpy as np
@@ -12,15 +11,13 @@ from memory_assets.cli.keep import import_ as import_command
 from memory_assets.graph import forgetting
 from memory_assets.graph.clusters import find_clusters, label_dense, match_clusters
 from memory_assets.graph.creative import find_links
-from memory_assets.graph.forgetting import ForgetRules, forget
+from memory_assets.graph.forgetting import forget
 from memory_assets.graph.neighbours import nearest_of_all, nearest_to
 from memory_assets.graph.relevance import refresh_relevance
 from memory_assets.graph.summaries import summarise
 from memory_assets.models import Kind, RelationType, State
 from memory_assets.stores.relations import StatedRelation
 from memory_assets_tests.graph.conftest import DAY, DIMENSION
-
-RULES = ForgetRules(archive_below=0.2, delete_below=0.05, deletes=False, grace_days=30)
 
 
 def direction(*parts: float) -> list[float]:
@@ -49,7 +46,7 @@ class TestCreative:
         for number in range(100, 160):
             world.put(number, names=[("Redis", "TOOL")])
         scored(world)
-        outcome = find_links(world.catalog, world.memories, DAY, least_similarity=0.8)
+        outcome = find_links(world.with_settings(creative_similarity=0.8), DAY)
         assert {(link["source_id"], link["target_id"], link["type"]) for link in outcome.links} == {
             (1, 2, "SHARES_THEME"),
             (3, 4, "RELATES_TO"),
@@ -62,7 +59,7 @@ class TestCreative:
         scored(world)
         ends: Counter[int] = Counter()
         for week in range(4):
-            found = find_links(world.catalog, world.memories, DAY + timedelta(days=7 * week), least_similarity=0.5)
+            found = find_links(world.with_settings(creative_similarity=0.5), DAY + timedelta(days=7 * week))
             ends.update(end for link in found.links for end in (int(str(link["source_id"])), int(str(link["target_id"]))))
         assert max(ends.values()) == 3
         assert world.query("SELECT count(*) FROM creative_links") == [(ends.total() // 2,)]
@@ -72,14 +69,14 @@ class TestCreative:
         world.put(2, vector=direction(1.0, 0.5))
         world.relations.state(StatedRelation(2, 1, RelationType.PART_OF))
         scored(world)
-        assert find_links(world.catalog, world.memories, DAY).links == ()
+        assert find_links(world.tenant, DAY).links == ()
 
     def test_the_sample_is_the_same_within_a_week_and_another_in_the_next(self, world):
         for number in range(1, 40):
             world.put(number, vector=around(number % 3, number))
         scored(world)
         once, again, later = (
-            find_links(world.catalog, world.memories, moment, sample=8, dry_run=True).links
+            find_links(world.with_settings(creative_sample=8), moment, dry_run=True).links
             for moment in (DAY, DAY + timedelta(days=2), DAY + timedelta(days=7))
         )
         assert once == again
@@ -90,18 +87,18 @@ class TestCreative:
         world.put(2, vector=direction(1.0, 0.5))
         scored(world)
         stamp = world.catalog.path.read_bytes()
-        assert len(find_links(world.catalog, world.memories, DAY, dry_run=True).links) == 1
+        assert len(find_links(world.tenant, DAY, dry_run=True).links) == 1
         assert world.catalog.path.read_bytes() == stamp
-        assert len(find_links(world.catalog, world.memories, DAY).links) == 1
+        assert len(find_links(world.tenant, DAY).links) == 1
         stamp = world.catalog.path.read_bytes()
-        assert find_links(world.catalog, world.memories, DAY).links == ()
+        assert find_links(world.tenant, DAY).links == ()
         assert world.catalog.path.read_bytes() == stamp
 
     def test_a_rebuild_of_the_graph_keeps_the_links_and_a_lost_memory_takes_its_own_along(self, world):
         world.put(1, vector=direction(1.0))
         world.put(2, vector=direction(1.0, 0.5))
         scored(world)
-        find_links(world.catalog, world.memories, DAY)
+        find_links(world.tenant, DAY)
         with world.catalog.write() as connection:
             connection.execute("DELETE FROM graph_edges; DELETE FROM graph_memories; DELETE FROM graph_nodes")
         world.refresh()
@@ -114,7 +111,7 @@ class TestCreative:
         world.put(1, vector=direction(1.0))
         world.put(2, vector=direction(1.0, 0.6))
         scored(world)
-        find_links(world.catalog, world.memories, DAY, least_similarity=0.8)
+        find_links(world.with_settings(creative_similarity=0.8), DAY)
         world.memories.transition([2], State, State.FORGOTTEN)
         world.refresh()
         assert world.edges("creative") == set()
@@ -126,11 +123,11 @@ class TestCreative:
         world.put(1, vector=direction(1.0))
         world.put(2, vector=direction(1.0, 0.6))
         scored(world)
-        find_links(world.catalog, world.memories, DAY, least_similarity=0.8)
+        find_links(world.with_settings(creative_similarity=0.8), DAY)
         world.memories.transition([2], State, State.FORGOTTEN)
         scored(world)
         world.memories.transition([2], State, State.ACTIVE)
-        assert find_links(world.catalog, world.memories, DAY, least_similarity=0.8).links == ()
+        assert find_links(world.with_settings(creative_similarity=0.8), DAY).links == ()
         world.refresh()
         assert world.edges("creative") == {(1, 2, "SHARES_THEME")}
 
@@ -138,7 +135,7 @@ class TestCreative:
         world.put(1, vector=direction(1.0), days=60)
         world.put(2, vector=direction(1.0, 0.5), days=60)
         scored(world)
-        assert find_links(world.catalog, world.memories, DAY).sampled == 0
+        assert find_links(world.tenant, DAY).sampled == 0
 
 
 class TestNeighbours:
@@ -202,7 +199,7 @@ class TestClusters:
 
     def test_dense_groups_become_patterns_with_members_and_words(self, world):
         self.fill(world, (6, 5, 1))
-        outcome = find_clusters(world.catalog, world.memories, DAY)
+        outcome = find_clusters(world.tenant, DAY)
         assert [len(cluster.members) for cluster in outcome.clusters] == [6, 5]
         first = outcome.clusters[0]
         assert first.label == "Tool0"
@@ -212,30 +209,30 @@ class TestClusters:
 
     def test_a_second_run_writes_nothing_and_a_rebuild_keeps_the_edges(self, world):
         self.fill(world, (6, 5))
-        find_clusters(world.catalog, world.memories, DAY)
+        find_clusters(world.tenant, DAY)
         edges, stamp = world.edges("cluster"), world.catalog.path.read_bytes()
-        assert find_clusters(world.catalog, world.memories, DAY + timedelta(days=30)).written == 0
+        assert find_clusters(world.tenant, DAY + timedelta(days=30)).written == 0
         assert world.refresh().written == 0
         assert world.catalog.path.read_bytes() == stamp
         assert edges == world.edges("cluster")
 
     def test_a_cluster_keeps_its_identity_as_members_come_and_go(self, world):
         self.fill(world, (6, 5))
-        before = {cluster.label: cluster.id for cluster in find_clusters(world.catalog, world.memories, DAY).clusters}
+        before = {cluster.label: cluster.id for cluster in find_clusters(world.tenant, DAY).clusters}
         world.memories.transition([1, 2], State, State.ARCHIVED)
         world.put(50, "The export of area 0 is slow.", vector=around(0, 50), names=[("Tool0", "TOOL")])
         world.refresh()
-        outcome = find_clusters(world.catalog, world.memories, DAY + timedelta(days=30))
+        outcome = find_clusters(world.tenant, DAY + timedelta(days=30))
         assert {cluster.label: cluster.id for cluster in outcome.clusters} == before
         assert (outcome.kept, outcome.founded, outcome.dissolved) == (2, 0, 0)
         assert 50 in next(cluster for cluster in outcome.clusters if cluster.label == "Tool0").members
 
     def test_a_dissolved_cluster_leaves_nothing_behind(self, world):
         self.fill(world, (4,))
-        find_clusters(world.catalog, world.memories, DAY)
+        find_clusters(world.tenant, DAY)
         world.memories.transition([1, 2, 3], State, State.FORGOTTEN)
         world.refresh()
-        outcome = find_clusters(world.catalog, world.memories, DAY)
+        outcome = find_clusters(world.tenant, DAY)
         assert (outcome.clusters, outcome.dissolved) == ((), 1)
         assert world.query("SELECT count(*) FROM graph_nodes WHERE kind = 'pattern'") == [(0,)]
         assert world.edges("cluster") == set()
@@ -247,7 +244,7 @@ class TestClusters:
         bridge = np.array([one + (two - one) * step for step in np.linspace(0.1, 0.9, 5)], np.float32)
         vectors = np.vstack([vectors, bridge]).astype(np.float32)
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-        labels = label_dense(vectors)
+        labels = label_dense(vectors, 0.6)
         ones, twos = set(labels[:40].tolist()) - {-1}, set(labels[40:80].tolist()) - {-1}
         assert ones
         assert twos
@@ -290,8 +287,8 @@ class TestClusters:
 
 
 class TestForget:
-    def run(self, world, rules=RULES, **options):
-        return forget(world.catalog, world.memories, world.tenant.folder, DAY, rate=0.1, rules=rules, **options)
+    def run(self, world, now=DAY, *, dry_run=False, **settings):
+        return forget(world.with_settings(**{"decay_rate": 0.1, "forget_at_most": 1.0} | settings), now, dry_run=dry_run)
 
     def states(self, world):
         rows = world.memories.scan(("id", "state"))
@@ -319,13 +316,12 @@ class TestForget:
         assert [memory.id for memory, _ in self.run(world).archived] == [5]
 
     def test_more_than_a_tenth_goes_only_where_a_person_lets_it(self, world, monkeypatch):
-        rules = replace(RULES, at_most=0.1)
         for number in range(1, 20):
             world.put(number, days=0)
         for number in range(20, 23):
             world.put(number, days=200)
         world.refresh()
-        held = self.run(world, rules)
+        held = self.run(world, forget_at_most=0.1)
         assert (held.held_back, held.active, len(held.archived)) == (True, 22, 3)
         assert State.ARCHIVED not in self.states(world).values()
         monkeypatch.setenv("MEMORY_DATA_DIR", str(world.settings.data_dir))
@@ -341,13 +337,13 @@ class TestForget:
             world.put(number, days=0)
         world.put(10, days=200)
         world.refresh()
-        assert not self.run(world, replace(RULES, at_most=0.1)).held_back
+        assert not self.run(world, forget_at_most=0.1).held_back
         assert self.states(world)[10] == State.ARCHIVED
 
     def test_without_grace_the_threshold_alone_decides(self, world):
         world.put(6, days=20)
         world.refresh()
-        assert len(self.run(world, replace(RULES, grace_days=0)).archived) == 1
+        assert len(self.run(world, forget_grace_days=0).archived) == 1
 
     def test_a_second_run_finds_nothing_left_and_writes_nothing(self, world):
         world.put(1, days=200)
@@ -368,7 +364,7 @@ class TestForget:
         world.put(1, "An old thought about Redis.", days=200, tags=("redis",), importance=0.25)
         world.put(2, days=200, protected=True)
         world.refresh()
-        outcome = self.run(world, replace(RULES, deletes=True))
+        outcome = self.run(world, forget_deletes=True)
         assert [memory.id for memory, _ in outcome.deleted] == [1]
         assert set(self.states(world)) == {2}
         assert outcome.file
@@ -390,7 +386,7 @@ class TestForget:
         with world.catalog.write() as connection:
             connection.execute("INSERT INTO memory_entries (key) VALUES ('claude_silo:x/a.md')")
         world.refresh()
-        outcome = self.run(world, replace(RULES, deletes=True))
+        outcome = self.run(world, forget_deletes=True)
         assert (len(outcome.archived), outcome.deleted) == (1, ())
 
     def test_a_kill_between_file_and_deletion_loses_nothing(self, world, monkeypatch):
@@ -408,7 +404,7 @@ class TestForget:
 
         monkeypatch.setattr(world.memories, "delete", killed)
         with pytest.raises(KeyboardInterrupt):
-            self.run(world, replace(RULES, deletes=True))
+            self.run(world, forget_deletes=True)
         kept = [
             json.loads(line)["id"]
             for file in (world.tenant.folder / "deleted").iterdir()
@@ -416,10 +412,7 @@ class TestForget:
         ]
         assert sorted(kept) == [1, 2]
         monkeypatch.setattr(world.memories, "delete", delete)
-        forget(
-            world.catalog, world.memories, world.tenant.folder, DAY + timedelta(seconds=1), rate=0.1,
-            rules=replace(RULES, deletes=True),
-        )  # fmt: skip
+        self.run(world, DAY + timedelta(seconds=1), forget_deletes=True)
         assert len(world.memories) == 0
         assert len(list((world.tenant.folder / "deleted").iterdir())) == 2
 

@@ -1,7 +1,6 @@
 """bge-small: its vectors, its weights and the recipe of its graph."""
 
 import math
-import mmap
 import os
 import re
 import runpy
@@ -19,8 +18,7 @@ from hypothesis import strategies as st
 from scipy.special import erf
 
 from memory_assets.language.embedders import EmbedderError, open_embedder
-from memory_assets.language.embedders.bge import GRAPH, bge_files
-from memory_assets.language.embedders.onnx_tensors import read_tensors
+from memory_assets.language.embedders.bge import GRAPH, bge_files, read_tensors
 
 BGE_FILES = cast(tuple[Path, Path], bge_files())
 RECIPE = Path(__file__).parents[2] / "tools" / "bge_graph.py"
@@ -42,8 +40,7 @@ def embedder():
 
 def bge_weights():
     """The file's tensors under the model's own names, back in floating point; its matrices have numbers for names."""
-    with BGE_FILES[0].open("rb") as file:
-        tensors = read_tensors(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    tensors = read_tensors(BGE_FILES[0])
     weights = {name: tensor for name, tensor in tensors.items() if tensor.dtype == np.float32}
     for table in ("word", "position", "token_type"):
         name = f"embeddings.{table}_embeddings.weight"
@@ -186,10 +183,9 @@ def test_the_graph_in_the_package_is_what_its_recipe_makes():
     assert recipe["build_graph"]() == onnx.load_model(GRAPH, load_external_data=False)
 
 
-def test_an_onnx_file_is_read_as_its_own_library_reads_it():
+def test_the_tensors_are_those_that_the_files_own_library_reads():
     onnx = pytest.importorskip("onnx", reason="compared with the package onnx: pip install onnx")
-    with BGE_FILES[0].open("rb") as file:
-        tensors = read_tensors(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    tensors = read_tensors(BGE_FILES[0])
     expected = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in onnx.load(BGE_FILES[0]).graph.initializer}
     assert {name for name in expected if not name.endswith("_zero_point")} == set(tensors)
     for name, tensor in tensors.items():

@@ -80,7 +80,7 @@ def test_what_is_alive_in_tana_does_not_fade_here(tana: StandIn, tenant: Tenant,
     assert run(instance).success
     sync(tenant)
     later = datetime.now(UTC) + timedelta(days=60)
-    from memory_assets.graph.sleep import decay_cycle
+    from memory_assets.graph.relevance import decay_cycle
     from memory_assets.tana.freshness import store_activity
     from memory_assets.tana.ledger import Ledger, LinkedNode
 

@@ -22,10 +22,10 @@ _SHOWN = 30
 @tenant_asset(GROUP, "lancedb", "duckdb", writes="creative_links", deps=[relevance_scores])
 def creative_links(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
     """Weekly: edges between similar memories that no edge connects."""
-    from memory_assets.graph.sleep import creative_cycle
+    from memory_assets.graph.creative import find_links
 
     tenant = memory.open_for(context)
-    outcome = creative_cycle(tenant, datetime.now(UTC))
+    outcome = find_links(tenant, datetime.now(UTC))
     _observe_edges(context, tenant)
     return dg.MaterializeResult(
         metadata={
@@ -42,10 +42,10 @@ def creative_links(context: dg.AssetExecutionContext, memory: MemoryResource) ->
 @tenant_asset(GROUP, "scikitlearn", "duckdb", writes="clusters", deps=[relevance_scores])
 def clusters(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
     """Monthly: dense groups of memories as MetaPatterns, each with a summary; members are PART_OF them."""
-    from memory_assets.graph.sleep import cluster_cycle
+    from memory_assets.graph.clusters import find_clusters
 
     tenant = memory.open_for(context)
-    outcome = cluster_cycle(tenant, datetime.now(UTC))
+    outcome = find_clusters(tenant, datetime.now(UTC))
     _observe_edges(context, tenant)
     rows = [f"| {cluster.id} | {len(cluster.members)} | {cluster.cohesion:.2f} |" for cluster in outcome.clusters[:_SHOWN]]
     return dg.MaterializeResult(
@@ -96,11 +96,11 @@ def archived_memories(context: dg.AssetExecutionContext, memory: MemoryResource,
 
     The step acts if its schedule runs it, or if the run's configuration says `archive: true`; otherwise it only looks.
     """
-    from memory_assets.graph.sleep import forget_cycle
+    from memory_assets.graph.forgetting import forget
     from memory_assets.learn.briefing import renew_brief
 
     tenant = memory.open_for(context)
-    outcome = forget_cycle(tenant, datetime.now(UTC), dry_run=not config.archive)
+    outcome = forget(tenant, datetime.now(UTC), dry_run=not config.archive)
     acted = config.archive and not outcome.held_back
     if acted:
         renew_brief(tenant)

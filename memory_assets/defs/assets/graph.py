@@ -57,7 +57,7 @@ def relevance_scores(context: dg.AssetExecutionContext, memory: MemoryResource) 
 
     The step renews the brief of new sessions, too.
     """
-    from memory_assets.graph.sleep import decay_cycle
+    from memory_assets.graph.relevance import decay_cycle
     from memory_assets.learn.briefing import renew_brief
     from memory_assets.tana.freshness import store_activity
 

