@@ -151,9 +151,6 @@ def check_answer(text: str, memories: Sequence[Memory], dropped: Counter[str]) -
     """The relations of an answer that can be taken; the others are counted by reason.
 
     `memories` are in the order of their letters; one end of every relation must be the first. `dropped` gets the counts.
-
-    Raises:
-        ChatModelError: the answer is not JSON of the shape that was asked for.
     """
     try:
         answer = ProposedRelations.model_validate_json(text)
@@ -214,11 +211,7 @@ class ChatModel:
             raise ChatModelError(f"The chat model {self.name} cannot be reached: {error}; mend the setting.") from None
 
     def ask(self, system: str, user: str, schema: dict[str, Any]) -> str:
-        """The answer's text.
-
-        Raises:
-            ChatModelError: it is away, refuses, or answers with something that is no chat answer.
-        """
+        """The answer's text."""
         service = self._service
         messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
         body: dict[str, Any] = {"model": self.name, "messages": messages}

@@ -77,11 +77,7 @@ class ClusterOutcome:
 
 
 def find_clusters(tenant: "Tenant", now: datetime, *, dry_run: bool = False) -> ClusterOutcome:
-    """Cluster the active memories, summarise the clusters, and write down what differs from last time.
-
-    Raises:
-        StoreError: a store cannot be read or written; nothing was written.
-    """
+    """Cluster the active memories, summarise the clusters, and write down what differs from last time."""
     catalog, memories = tenant.catalog, tenant.memories
     ids, vectors = read_vectors(memories, (State.ACTIVE,))
     labels = label_dense(vectors, tenant.settings.cluster_similarity, scale_of_live(memories))

@@ -42,11 +42,7 @@ SCHEMA = pa.schema(
 
 
 def compare_neighbours(store: "MemoryStore", changed: Sequence[Memory]) -> pa.Table:
-    """Compare each of `changed` with the memories most similar to it.
-
-    Raises:
-        StoreError: the store cannot be read.
-    """
+    """Compare each of `changed` with the memories most similar to it."""
     near = nearest_to(store, [memory.id for memory in changed], _NEIGHBOURS, least=NEAR)
     pairs = {
         (min(one, other), max(one, other)): similarity

@@ -68,11 +68,7 @@ class CreativeOutcome:
 
 
 def find_links(tenant: "Tenant", now: datetime, *, dry_run: bool = False) -> CreativeOutcome:
-    """Draw the sample of `now`'s ISO week and connect similar memories. A second call in the same week finds nothing new.
-
-    Raises:
-        StoreError: a store cannot be read or written; nothing was written.
-    """
+    """Draw the sample of `now`'s ISO week and connect similar memories. A second call in the same week finds nothing new."""
     catalog, least = tenant.catalog, tenant.settings.creative_similarity
     week = f"{now:%G-W%V}"
     with catalog.read() as connection:

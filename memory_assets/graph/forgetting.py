@@ -59,7 +59,6 @@ def forget(tenant: "Tenant", now: datetime, *, dry_run: bool = False, however_ma
 
     Raises:
         StoreError: a store cannot be read or written; finished commits stay.
-        OSError: the file cannot be written; nothing was deleted.
     """
     settings, memories = tenant.settings, tenant.memories
     if not dry_run:

@@ -113,11 +113,7 @@ def _text(kind: str, label: str, relevance: float, created_at: Any, node_type: s
 
 
 def draw(picture: Picture, title: str) -> str:
-    """The HTML file's text.
-
-    Raises:
-        SettingsError: plotly is not installed.
-    """
+    """The HTML file's text."""
     try:
         import plotly.colors
         import plotly.graph_objects as go

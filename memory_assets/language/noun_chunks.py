@@ -27,9 +27,6 @@ def noun_chunks(doclike: "Doc | Span") -> Iterator[tuple[int, int, int]]:
 
     A chunk runs from the first determiner, possessor or modifier to its head, or to the end of a name that the head
     opens ("the old lock", "Alice's laptop", "Alice Smith"); what follows with a preposition is a chunk of its own.
-
-    Raises:
-        ValueError: The text has not been parsed.
     """
     doc = doclike.doc
     if not doc.has_annotation("DEP"):

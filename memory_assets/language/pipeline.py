@@ -126,12 +126,7 @@ class Analyzer:
         return _load_pipeline.cache_info().currsize > 0
 
     def load(self) -> None:
-        """Load what the first text would have to wait for. All that analyses raises the same.
-
-        Raises:
-            SettingsError: The pipeline cannot be loaded or lacks a component.
-            InvalidInputError: The user's gazetteer or the known names are not usable.
-        """
+        """Load what the first text would have to wait for. All that analyses raises the same."""
         _ = _load_pipeline(self._location), self.gazetteer
 
     def analyze(self, text: str) -> Features:
@@ -139,11 +134,7 @@ class Analyzer:
         return self.analyze_batch([text])[0]
 
     def analyze_batch(self, texts: Iterable[str]) -> list[Features]:
-        """Features of each text, the same as one at a time, several times faster.
-
-        Raises:
-            AnalysisError: One text cannot be analysed; `outcomes` gives the others all the same.
-        """
+        """Features of each text, the same as one at a time, several times faster."""
         found = list(self.outcomes(texts))
         for outcome in found:
             if isinstance(outcome, AnalysisError):
@@ -233,9 +224,6 @@ def open_analyzer(
     """Find the pipeline without loading it: "bundled", the name of any installed spaCy pipeline, or a folder that holds one.
 
     Gazetteers that are missing are empty ones; `known_names` (name -> entity type) are found in any casing.
-
-    Raises:
-        SettingsError: There is no such pipeline; the message says how to get one.
     """
     folder = BUNDLED_PATH if model == BUNDLED_MODEL else Path(model).expanduser()
     if (folder / "meta.json").is_file():

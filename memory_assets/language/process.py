@@ -78,9 +78,6 @@ def process_batch(
 
     `headed` are headings and statements, which are embedded in place of the contents where who, when and where belong to what
     searches ask; `longest` is the most characters of a content.
-
-    Raises:
-        ProcessingError: A step failed for at least one of them, and none is returned.
     """
     contents: list[str] = []
     user_tags: list[tuple[str, ...]] = []

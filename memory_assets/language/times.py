@@ -32,10 +32,6 @@ def display_zone(param: str | None, *, configured: str | None, geoip_url: str | 
 
     What a person wrote must be right; what is looked up is passed over where it fails. `geoip_url` answers with the caller's zone, as
     text or as JSON with `timezone` or `time_zone`; it is asked once per process, for at most two seconds.
-
-    Raises:
-        InvalidInputError: `param` is not an IANA time zone.
-        SettingsError: `configured` is not one.
     """
     if param:
         if zone := _zone(param):

@@ -32,11 +32,7 @@ def count_tokens(text: str) -> int:
 
 
 def truncate_tokens(text: str, limit: int) -> str:
-    """The beginning of `text` that its first `limit` tokens cover, without a half character at its end.
-
-    Raises:
-        ValueError: `limit` is negative.
-    """
+    """The beginning of `text` that its first `limit` tokens cover, without a half character at its end."""
     if limit < 0:
         raise ValueError(f"limit must be 0 or more tokens, not {limit}")
     coder = load_encoding()
@@ -64,11 +60,7 @@ def load_encoding() -> "tiktoken.Encoding":
 
 
 def read_ranks() -> dict[bytes, int]:
-    """The encoding's vocabulary.
-
-    Raises:
-        SettingsError: the package that carries it is missing, or its file is not tiktoken's.
-    """
+    """The encoding's vocabulary."""
     spec = find_spec("bpe_openai")  # found, not imported: its compiled module takes most of a second
     if spec is None or spec.origin is None:
         raise SettingsError("The package bpe-openai is missing: install it with `pip install bpe-openai`.")

@@ -18,8 +18,8 @@ from pydantic import SecretStr
 
 from memory_assets.http import HttpAnswer, Service, UnreachableError
 from memory_assets.language.embedders import EmbedderError, describe_choice, open_embedder
-from memory_assets.language.embedders.openai import OpenAIEmbedder
 from memory_assets.language.embedders.protocol import EmbedderAwayError
+from memory_assets.language.embedders.remote import OpenAIEmbedder
 
 KEY = "sk-very-secret-4711"
 SHAPE = "did not answer with JSON that holds one vector of finite numbers"

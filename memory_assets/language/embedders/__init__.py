@@ -1,4 +1,7 @@
-"""Texts to vectors: one protocol, and one embedder behind it for each way of getting vectors."""
+"""Texts to vectors: one protocol, and one embedder behind it for each way of getting vectors.
+
+What cannot be opened or embedded raises `EmbedderError`; its message names the embedder and the mend.
+"""
 
 from typing import TYPE_CHECKING
 
@@ -37,9 +40,6 @@ def open_embedder(
         openai_url: Base address of an OpenAI-compatible endpoint; None means OpenAI's own.
         openai_api_key: Sent to that endpoint alone; never logged or shown.
         timeout: Seconds that one remote request may take.
-
-    Raises:
-        EmbedderError: There is no such embedder, or it is not installed or set up here.
     """
     choice = describe_choice(spec)
     if not choice.ready:
@@ -55,10 +55,10 @@ def open_embedder(
 
             return open_e5()
         case "ollama":
-            from memory_assets.language.embedders.ollama import OllamaEmbedder
+            from memory_assets.language.embedders.remote import OllamaEmbedder
 
             return OllamaEmbedder(model, url=ollama_url, timeout=timeout)
         case "openai":
-            from memory_assets.language.embedders.openai import OpenAIEmbedder
+            from memory_assets.language.embedders.remote import OpenAIEmbedder
 
             return OpenAIEmbedder(model, url=openai_url, api_key=openai_api_key, timeout=timeout)

@@ -63,11 +63,7 @@ def bge_files() -> tuple[Path, Path] | None:
 
 
 def open_bge() -> "BgeEmbedder":
-    """Read the weights and open a session, once a process.
-
-    Raises:
-        EmbedderError: The weights or ONNX Runtime are missing, or a file has another digest.
-    """
+    """Read the weights and open a session, once a process."""
     files = bge_files()
     if files is None:
         raise EmbedderError(f"Embedder {BGE_NAME!r}: its weights are not installed; run `{BGE_INSTALL_COMMAND}`.")
@@ -96,11 +92,7 @@ class BgeEmbedder:
     dimension = DIMENSION
 
     def __init__(self, model: Path, tokenizer: Path) -> None:
-        """Open a session.
-
-        Raises:
-            EmbedderError: ONNX Runtime is missing.
-        """
+        """Open a session."""
         try:
             import onnxruntime
         except ModuleNotFoundError:

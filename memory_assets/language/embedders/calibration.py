@@ -68,11 +68,7 @@ def scale_of(embedder: str | None, kept: "tuple[float, ...] | None") -> Scale:
 
 
 def measure(embedder: "Embedder") -> tuple[float, ...]:
-    """The cosines at `PLACES`; `PLACES` themselves for an embedder that cannot tell related texts from others.
-
-    Raises:
-        EmbedderError: the texts cannot be embedded.
-    """
+    """The cosines at `PLACES`; `PLACES` themselves for an embedder that cannot tell related texts from others."""
     notes, facts = _threes()
     said, again, beside = (meanings_of(embedder, texts) for texts in zip(*notes, strict=True))
     fact, repeated, other = (meanings_of(embedder, texts) for texts in zip(*facts, strict=True))

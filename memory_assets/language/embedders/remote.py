@@ -1,4 +1,4 @@
-"""What the embedders behind HTTP share: the service, batches, checked answers, readable failures."""
+"""Embedders behind HTTP: Ollama (`POST /api/embed`), and what speaks OpenAI's protocol (`POST {base}/embeddings`)."""
 
 from abc import ABC, abstractmethod
 from time import monotonic
@@ -8,17 +8,20 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from memory_assets.http import OVERLOADED, BusyError, HttpAnswer, Repeat, Service, ServiceError
-from memory_assets.language.embedders.prefixes import spec_recorded
+from memory_assets.language.embedders.choice import prefixes_of, recorded_name, spec_recorded
 from memory_assets.language.embedders.protocol import EmbedderAwayError, EmbedderError, checked_texts, unit_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy.typing as npt
+    from pydantic import SecretStr
 
-    from memory_assets.language.embedders.prefixes import Prefixes
+    from memory_assets.language.embedders.choice import Prefixes
     from memory_assets.language.embedders.protocol import Role
 
+OPENAI_DEFAULT_URL = "https://api.openai.com/v1"
+OPENAI_DEFAULT_URL = "https://api.openai.com/v1"
 MAX_DIMENSION = 16_384
 _REST_S = 5.0
 """How long a service is left alone that was waited for in vain; requests meanwhile fail with what the last one met."""
@@ -30,6 +33,19 @@ class Reply(BaseModel):
     """What a service answers; numbers must be numbers, and other keys are ignored."""
 
     model_config = ConfigDict(strict=True)
+
+
+class _OllamaReply(Reply):
+    embeddings: list[Vector]
+
+
+class _OpenAIItem(Reply):
+    index: int
+    embedding: Vector
+
+
+class _OpenAIReply(Reply):
+    data: list[_OpenAIItem]
 
 
 Shape = TypeVar("Shape", bound=Reply)
@@ -82,11 +98,7 @@ class RemoteEmbedder(ABC):
 
     @property
     def dimension(self) -> int:
-        """Length of every vector, learned from the first answer.
-
-        Raises:
-            EmbedderError: The service cannot be asked.
-        """
+        """Length of every vector, learned from the first answer."""
         if self._dimension is None:
             self.embed(["dimension"])
         assert self._dimension is not None
@@ -108,11 +120,7 @@ class RemoteEmbedder(ABC):
 
     @abstractmethod
     def _request_vectors(self, batch: list[str]) -> list[list[float]]:
-        """Ask the service for the vectors of a batch.
-
-        Raises:
-            EmbedderError: The service is away or refuses; the message says what to do.
-        """
+        """Ask the service for the vectors of a batch."""
 
     @abstractmethod
     def _away(self) -> str:
@@ -162,3 +170,96 @@ class RemoteEmbedder(ABC):
             return self._resting(fault)
         kind = EmbedderAwayError if answer.failed else EmbedderError
         return kind(f"Embedder {self._shown_name!r}: {self._shown_url} {fault}")
+
+
+class OllamaEmbedder(RemoteEmbedder):
+    """Embeds with a model that a local or remote Ollama serves.
+
+    Ollama cuts a text at the model's context length. Nothing is retried: a model that is being loaded is
+    waited for within the one timeout.
+    """
+
+    def __init__(self, model: str, *, url: str, timeout: float) -> None:
+        name = recorded_name("ollama", model)
+        super().__init__(name, prefixes_of(model), url, timeout=timeout, batch_size=32)
+        self._model = model
+
+    def _request_vectors(self, batch: list[str]) -> list[list[float]]:
+        return self._ask("/api/embed", {"model": self._model, "input": batch}, _OllamaReply).embeddings
+
+    def _refused(self, answer: HttpAnswer) -> EmbedderError:
+        """Ollama tells of a missing model in JSON; one before 0.3 does not know the path, and says so in plain text."""
+        if answer.status != 404:
+            return super()._refused(answer)
+        if answer.headers.get("Content-Type", "").startswith("application/json"):
+            return EmbedderError(
+                f"Ollama at {self._shown_url} does not have the model {self._model!r}; run `ollama pull {self._model}`."
+            )
+        return EmbedderError(
+            f"What answers at {self._shown_url} does not know /api/embed; update Ollama to 0.3 or later, or set OLLAMA_URL to"
+            " where it runs."
+        )
+
+    def _away(self) -> str:
+        return (
+            f"Ollama does not answer at {self._shown_url}; run `ollama serve`, set OLLAMA_URL to where it runs, or"
+            " choose an embedder that works offline with MEMORY_EMBEDDER=auto."
+        )
+
+
+class OpenAIEmbedder(RemoteEmbedder):
+    """Embeds with a model behind an OpenAI-compatible endpoint.
+
+    A request that the service was too busy for, failed on or broke off is sent again; a refused connection or a timeout is reported at
+    once.
+
+    Args:
+        model: The model's name at the endpoint.
+        url: Base address, usually ending in `/v1`; None means OpenAI's own.
+        api_key: Sent as a bearer token; None sends no such header, as local servers need none.
+        timeout: Seconds that one try may take.
+    """
+
+    def __init__(self, model: str, *, url: str | None, api_key: "SecretStr | None", timeout: float) -> None:
+        name = recorded_name("openai", model)
+        if api_key is None and url is None:
+            raise EmbedderError(
+                f"Embedder 'openai:{model}' needs a key for {OPENAI_DEFAULT_URL}; set OPENAI_API_KEY, or the URL of an"
+                " endpoint that needs none."
+            )
+        headers: dict[str, str] = {}
+        if api_key is not None:
+            key = api_key.get_secret_value().strip()
+            if not key.isascii() or not key.isprintable() or " " in key or not key:
+                raise EmbedderError(
+                    f"Embedder 'openai:{model}': the API key is empty or holds characters that no HTTP header may carry;"
+                    " set OPENAI_API_KEY to the key alone."
+                )
+            headers["Authorization"] = f"Bearer {key}"
+        super().__init__(
+            name,
+            prefixes_of(model),
+            url or OPENAI_DEFAULT_URL,
+            timeout=timeout,
+            batch_size=64,
+            headers=headers,
+            repeat="always",
+            repeated=OVERLOADED | {500},
+        )
+        self._model = model
+
+    def _request_vectors(self, batch: list[str]) -> list[list[float]]:
+        items = self._ask("/embeddings", {"model": self._model, "input": batch}, _OpenAIReply).data
+        vectors = {item.index: item.embedding for item in items}
+        if vectors.keys() != set(range(len(batch))):
+            raise EmbedderError(
+                f"Embedder {self._shown_name!r}: {self._shown_url} did not return one indexed vector for each of"
+                f" {len(batch)} texts; check that the URL is that of an OpenAI-compatible service."
+            )
+        return [vectors[position] for position in range(len(batch))]
+
+    def _away(self) -> str:
+        return (
+            f"Embedder {self._shown_name!r}: {self._shown_url} does not accept connections or breaks them off; check the URL and that the"
+            " service runs."
+        )
