@@ -14,7 +14,7 @@ from pathlib import Path
 
 from recall_quality import fill_all, memories_by_store, open_tenant, read_lines
 
-from memory_assets.recall.floor import LEAST_SIMILARITY
+from memory_assets.recall.candidates import LEAST_SIMILARITY
 from memory_assets.recall.search import search_with_bridges
 from memory_assets.settings import load_settings
 from memory_assets.tenants import Tenant

@@ -1,16 +1,26 @@
-"""The pipeline of seed 004: resolve, traverse, enrich, score. What it gives is ordered by relevance and not yet cut to a budget."""
+"""The pipeline of seed 004: resolve, traverse, enrich, score. What it gives is ordered by relevance and not yet cut to a budget.
 
+The walk goes breadth first and visits every node once. Its cost is bounded whatever the graph: of a node with very many neighbours the
+most relevant are followed, and a step goes on from the most relevant of the nodes that it came to.
+
+    score = 0.40 / graph distance + 0.35 * semantic similarity + 0.25 * recency
+
+The graph distance of a start is 1, of its neighbours 2, and so on. Where nothing is embedded, the similarity is left out and the
+weights are 0.60 and 0.40. Recency is exp(-days / 30); 0.5 where nobody knows when a node was modified.
+"""
+
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from memory_assets.context import names, scorer
+from memory_assets.context import names
 from memory_assets.context.lenses import Lens, choose_lens
-from memory_assets.context.model import Category, Node, Ranked, Visit
+from memory_assets.context.model import CONTRADICTING, Category, Link, Node, Ranked, Visit
 from memory_assets.context.replacements import find_replaced
-from memory_assets.context.traverse import SAMPLE, walk
 from memory_assets.language.words import stems, words
 
 if TYPE_CHECKING:
@@ -30,6 +40,19 @@ _FEWEST_NODES, _MOST_NODES = 150, 2_000
 _TOKENS_OF_NODE = 20
 _SEED_TEXT = 300
 """Characters of a node's text that stand for the topic where the topic is its id."""
+MOST_CHILDREN = 500
+"""Neighbours from which a node is sampled (seed 004, edge cases)."""
+SAMPLE = 100
+"""Neighbours that are followed of a node, the most relevant ones."""
+_MOST_FRONTIER = 150
+"""Nodes that one step goes on from."""
+DISTANCE_WEIGHT, SEMANTIC_WEIGHT, RECENCY_WEIGHT = 0.40, 0.35, 0.25
+DISTANCE_WEIGHT_ALONE, RECENCY_WEIGHT_ALONE = 0.60, 0.40
+"""Without embeddings."""
+LENS_BOOST = 0.1
+"""What a node gains that the lens prefers; no score exceeds 1."""
+_RECENCY_DAYS = 30.0
+_UNKNOWN_RECENCY = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +195,8 @@ def _view(reader: "StoreReader", request: Request, begun: _Begun, now: datetime,
     def ranked(node: Node, visit: Visit) -> Ranked:
         similarity = None if similarities is None else similarities.get(node.id, 0.0)
         preferred = request.lens.prefers(node)
-        score = scorer.score(visit.hops, similarity, scorer.recency(node.modified, now), boosted=preferred)
-        return Ranked(node, visit, score, similarity, preferred)
+        worth = score(visit.hops, similarity, recency(node.modified, now), boosted=preferred)
+        return Ranked(node, visit, worth, similarity, preferred)
 
     return [ranked(node, visits[node.id]) for node in nodes.values()]
 
@@ -203,3 +226,70 @@ def _without_repetitions(nodes: Sequence[Ranked]) -> list[Ranked]:
         said.add(told)
         kept.append(ranked)
     return kept
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """The nodes that a walk came to, nearest first, and those of which it followed only a sample of the neighbours."""
+
+    visits: dict[str, Visit]
+    sampled: dict[str, int]
+    """Node -> how many neighbours it has."""
+
+
+def walk(reader: "StoreReader", starts: Iterable[str], depth: int, lens: "Lens", scores: Mapping[str, float], most: int) -> Walk:
+    """Walk up to `depth` links away from the starts over the relations that the lens follows.
+
+    `scores` are similarities to the topic, where they are known: what is sampled first. At most `most` nodes are kept.
+    """
+    visits = {start: Visit(0) for start in starts}
+    against: defaultdict[str, list[Link]] = defaultdict(list)
+    sampled: dict[str, int] = {}
+    frontier = list(visits)
+    for hops in range(1, depth + 1):
+        if not frontier or len(visits) >= most:
+            break
+        neighbours = reader.neighbours(frontier, scores, SAMPLE)
+        sampled |= {node: total for node, total in neighbours.totals.items() if total >= MOST_CHILDREN}
+        best: dict[str, Link] = {}
+        for link in neighbours.links:
+            if link.relation in CONTRADICTING:
+                against[link.origin if link.forward or link.relation == "CONTRADICTS" else link.target].append(link)
+            if link.target in visits or not lens.follows_link(link):
+                continue
+            known = best.get(link.target)
+            if known is None or _worth(link, scores, lens) > _worth(known, scores, lens):
+                best[link.target] = link
+        ordered = sorted(best.values(), key=lambda link: (_worth(link, scores, lens), link.target), reverse=True)
+        for link in ordered[: most - len(visits)]:
+            visits[link.target] = Visit(hops, (*visits[link.origin].path, link))
+        frontier = [link.target for link in ordered[:_MOST_FRONTIER] if link.target in visits]
+    return Walk(
+        {node: replace(place, contradicting=tuple(dict.fromkeys(against[node]))) for node, place in visits.items()}, sampled
+    )
+
+
+def _worth(link: Link, scores: Mapping[str, float], lens: "Lens") -> float:
+    """What a link promises: that its target fits, that the lens prefers its relation, that it is sure."""
+    return scores.get(link.target, 0.0) + 0.3 * (link.relation in lens.prefers_relations) + 0.3 * link.confidence
+
+
+def score(hops: int, similarity: float | None, recency: float, *, boosted: bool = False) -> float:
+    """The score, 0..1.
+
+    `hops` counts the links to the nearest start; `similarity` is 0..1, None where nothing is embedded; the lens prefers
+    a `boosted` node.
+    """
+    closeness = 1.0 / (hops + 1)
+    if similarity is None:
+        total = DISTANCE_WEIGHT_ALONE * closeness + RECENCY_WEIGHT_ALONE * recency
+    else:
+        total = DISTANCE_WEIGHT * closeness + SEMANTIC_WEIGHT * similarity + RECENCY_WEIGHT * recency
+    return min(1.0, total + LENS_BOOST * boosted)
+
+
+def recency(modified: datetime | None, now: datetime) -> float:
+    """1 for what was modified this moment or lies ahead, falling to 1/e in 30 days. Both times are aware."""
+    if modified is None:
+        return _UNKNOWN_RECENCY
+    return math.exp(-max(0.0, (now - modified).total_seconds()) / 86_400 / _RECENCY_DAYS)

@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from memory_assets.context.catalog_cache import CatalogCache, current_catalog, no_catalog
-from memory_assets.context.memory_graph import graph_neighbours
 from memory_assets.context.model import Category, Fields, Link, Neighbours, Node
 from memory_assets.context.names import Candidate
+from memory_assets.context.neighbours import graph_neighbours
 from memory_assets.errors import StoreBusyError
 from memory_assets.language.embedders.protocol import EmbedderError
 from memory_assets.language.words import stems, words
@@ -254,7 +254,7 @@ class StoreReader:
         if unknown and self._tenant.memories.exists:
             timeline = self._view.timeline
             rows = timeline.rows(np.array(unknown, np.int64))
-            kept_at = np.where(rows >= 0, timeline.row_ids[rows], -1) if len(timeline) else rows
+            kept_at = np.where(rows >= 0, timeline.columns["row_id"][rows], -1) if len(timeline) else rows
             self._memories |= {
                 str(number): memory for number, memory in self._tenant.memories.take(unknown, kept_at.tolist()).items()
             }

@@ -1,16 +1,17 @@
-"""Tana as a reader: as it was last read into the catalog, or live through its Local API.
+"""Tana live through its Local API, and memories and Tana as one reader.
 
 Live, a node is read when it is walked from; what it shows of its children, fields and references is not asked for again. The number of
 requests is bounded, and from the moment that Tana is away what was last read answers.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from memory_assets.context.model import Category, Fields, Link, Neighbours, Node
 from memory_assets.context.names import LONGEST_NAME, Candidate
-from memory_assets.context.store import shared
-from memory_assets.context.tana_graph import TanaGraph
+from memory_assets.context.store import StoreReader, shared
+from memory_assets.context.tana_graph import BELOW_MEMORIES, MOST_WORDS, TOLD_CHILDREN, TanaGraph, tana_node
 from memory_assets.tana.errors import TanaAwayError, TanaError
 from memory_assets.tana.reading import plain_name, tag_names
 
@@ -19,87 +20,26 @@ if TYPE_CHECKING:
     from memory_assets.tana.client import Node as Found
     from memory_assets.tana.client import TanaClient, Workspace
     from memory_assets.tana.formats import Outline
+    from memory_assets.tenants import Tenant
 
 Answer = TypeVar("Answer")
 
-_TOLD_CHILDREN = 40
-"""Children whose names are the text of a node."""
-_BELOW_MEMORIES = 0.8
-"""What a hit by words counts at most, so that it does not outdo what memories say about the topic."""
-_MOST_WORDS = 6
 _MOST_REQUESTS = 120
 _MOST_LINKED = 5
 """Nodes of which live Tana is asked what refers to them."""
+_LONGEST_TANA_ID = 12
+"""Digits of an id that may be Tana's; a memory's has sixteen."""
 
 
-class TanaReader:
-    """The workspace as `memory tana read` left it in the catalog."""
+class LiveTana:
+    """The workspace as it is now; where it cannot be asked any more, as it was last read. It answers as `StoreReader` does."""
 
-    def __init__(self, graph: TanaGraph) -> None:
-        """Tell what this process keeps of it."""
-        self.warnings: list[str] = []
+    def __init__(self, client: "TanaClient", workspace: "Workspace", graph: TanaGraph, warnings: list[str]) -> None:
+        """Read a workspace; what was last read stands in, and what is to be said of that is added to `warnings`."""
         self._graph = graph
-        self.empty = not graph.nodes.num_rows
-        self.backend = f"Tana as read on {graph.read_at:%Y-%m-%d}" if graph.read_at else "Tana as read so far"
-
-    def nodes(self, ids: Collection[str]) -> dict[str, Node]:
-        """As `StoreReader.nodes`."""
-        rows = self._graph.rows(ids)
-        children = [self._graph.records(self._graph.children(row)[:_TOLD_CHILDREN]) for row in rows.tolist()]
-        return {
-            told["id"]: _tana_node(
-                told["id"],
-                told["name"],
-                told["description"],
-                told["tags"] or (),
-                [child["name"] for child in below],
-                told["created"],
-                told["modified"] or told["created"],
-                told["workspace"],
-            )
-            for told, below in zip(self._graph.records(rows), children, strict=True)
-        }
-
-    def neighbours(self, ids: Collection[str], scores: Mapping[str, float], most: int) -> Neighbours:
-        """As `StoreReader.neighbours`: parents, children, references, fields, in both directions."""
-        return self._graph.neighbours(ids, scores, most)
-
-    def fields(self, ids: Collection[str]) -> dict[str, Fields]:
-        """As `StoreReader.fields`."""
-        found: dict[str, dict[str, list[str]]] = {}
-        for node, values in self._graph.field_values(ids).items():
-            for name, value in values:
-                found.setdefault(node, {}).setdefault(name, []).append(value)
-        return {node: tuple((name, tuple(values)) for name, values in fields.items()) for node, fields in found.items()}
-
-    def search(self, topic: "Question", limit: int) -> dict[str, float]:
-        """As `StoreReader.search`: nodes whose names and descriptions hold at least half of the topic's words."""
-        asked = topic.topic[:_MOST_WORDS]
-        found = self._graph.holding(asked, (len(asked) + 1) // 2, limit) if asked else []
-        return {node: _BELOW_MEMORIES * held / len(asked) for node, held in found}
-
-    def named(self, topic: "Question") -> list[Candidate]:
-        """As `StoreReader.named`."""
-        found = self._graph.records(self._graph.names.near(topic.text))
-        return [Candidate(node["id"], node["name"], bool(node["tags"])) for node in found]
-
-    def things(self, names: Collection[str]) -> dict[str, list[str]]:
-        """Tagged nodes by name, without case."""
-        found: dict[str, list[str]] = {}
-        for node in self._graph.records(self._graph.names.exactly(names)):
-            if node["tags"]:
-                found.setdefault(node["folded"], []).append(node["id"])
-        return found
-
-
-class LiveTanaReader(TanaReader):
-    """The workspace as it is now; where it cannot be asked any more, as it was last read."""
-
-    def __init__(self, client: "TanaClient", workspace: "Workspace", graph: TanaGraph) -> None:
-        super().__init__(graph)
-        self._backend_as_read, self.backend = self.backend, "live Tana"
         self._client = client
         self._workspace = workspace
+        self._warnings = warnings
         self._left = _MOST_REQUESTS
         self._outlines: dict[str, Outline] = {}
         """Nodes that were read."""
@@ -107,39 +47,36 @@ class LiveTanaReader(TanaReader):
         """Nodes that others showed, by name and tags alone."""
         self._away = False
 
+    @property
+    def backend(self) -> str:
+        return self._graph.backend if self._away else "live Tana"
+
+    def things(self, names: Collection[str]) -> dict[str, list[str]]:
+        return self._graph.things(names)
+
     def nodes(self, ids: Collection[str]) -> dict[str, Node]:
-        """As `StoreReader.nodes`; reads those that nobody showed yet."""
-        if self._away:
-            return super().nodes(ids)
+        """Those that nobody showed yet are read."""
         self._read([node for node in ids if node not in self._seen])
         if self._away:
-            return super().nodes(ids)
-        dated = super().nodes(ids)
+            return self._graph.nodes(ids)
+        dated = self._graph.nodes(ids)
         found = {}
         for node in ids:
             if outline := self._outlines.get(node):
+                told = {"id": node, "name": outline.name, "description": outline.description, "tags": tag_names(outline)}
                 known = dated.get(node)
-                children = [child.name for child in outline.children[:_TOLD_CHILDREN]]
-                dates = (known.created, known.modified) if known else (None, None)
-                found[node] = _tana_node(
-                    node,
-                    outline.name,
-                    outline.description,
-                    tag_names(outline),
-                    children,
-                    *dates,
-                    self._workspace.name,
-                )
+                dates = {"created": known.created, "modified": known.modified} if known else {}
+                children = [child.name for child in outline.children[:TOLD_CHILDREN]]
+                found[node] = tana_node(told | dates | {"workspace": self._workspace.name}, children)
             elif node in self._seen:
                 found[node] = dated.get(node, self._seen[node])
         return found
 
     def neighbours(self, ids: Collection[str], scores: Mapping[str, float], most: int) -> Neighbours:
-        """As `StoreReader.neighbours`: children, fields and references of each node, what refers to the first few, and known parents."""
-        if not self._away:
-            self._read(ids)
+        """Children, fields and references of each node, what refers to the first few, and known parents."""
+        self._read(ids)
         if self._away:
-            return super().neighbours(ids, scores, most)
+            return self._graph.neighbours(ids, scores, most)
         links: list[Link] = []
         totals = {}
         for node in ids:
@@ -160,13 +97,13 @@ class LiveTanaReader(TanaReader):
             links += own
         for node in list(ids)[:_MOST_LINKED]:
             links += [Link(node, found.id, "REFERENCE", forward=False) for found in self._search({"linksTo": [node]}, most)]
-        parents = super().neighbours(ids, scores, most).links
+        parents = self._graph.neighbours(ids, scores, most).links
         links += [link for link in parents if link.relation == "CHILD" and not link.forward]
         return Neighbours(tuple(links), totals)
 
     def fields(self, ids: Collection[str]) -> dict[str, Fields]:
-        """As `StoreReader.fields`; of what was not read now, as last read."""
-        found = super().fields([node for node in ids if node not in self._outlines])
+        """Of what was not read now, as last read."""
+        found = self._graph.fields([node for node in ids if node not in self._outlines])
         for node in ids:
             if outline := self._outlines.get(node):
                 told = tuple(
@@ -176,28 +113,27 @@ class LiveTanaReader(TanaReader):
         return found
 
     def search(self, topic: "Question", limit: int) -> dict[str, float]:
-        """As `StoreReader.search`: nodes that hold the topic, or some of its words."""
-        if self._away:
-            return super().search(topic, limit)
-        asked = topic.topic[:_MOST_WORDS]
+        """Nodes that hold the topic, or some of its words."""
+        asked = topic.topic[:MOST_WORDS]
         found = {node.id: node for node in self._search({"textContains": topic.text[:200]}, limit)}
         if not found and len(asked) > 1:
             found |= {node.id: node for node in self._search({"or": [{"textContains": word} for word in asked]}, limit)}
         if self._away:
-            return super().search(topic, limit)
+            return self._graph.search(topic, limit)
         near = {node: shared(topic.stems, f"{one.name} {one.description}") for node, one in found.items()}
         kept = sorted(((node, near[node]) for node in near if near[node] >= 0.5), key=lambda each: -each[1])
-        return {node: _BELOW_MEMORIES * similarity for node, similarity in kept}
+        return {node: BELOW_MEMORIES * similarity for node, similarity in kept}
 
     def named(self, topic: "Question") -> list[Candidate]:
-        """As `StoreReader.named`."""
         if self._away or len(topic.text) > LONGEST_NAME:
-            return super().named(topic)
+            return self._graph.named(topic)
         found = self._search({"textContains": topic.text}, 20)
         live = [Candidate(node.id, plain_name(node.name), bool(node.tags)) for node in found]
-        return live or super().named(topic)
+        return live or self._graph.named(topic)
 
     def _read(self, ids: Collection[str]) -> None:
+        if self._away:
+            return
         wanted = [node for node in ids if node not in self._outlines][: max(0, self._left)]
         self._left -= len(wanted)
         for node, answer in {node: self._client.begin_read(node) for node in wanted}.items():
@@ -223,7 +159,7 @@ class LiveTanaReader(TanaReader):
         return found
 
     def _see(self, node: str, name: str, tags: Sequence[str]) -> None:
-        self._seen.setdefault(node, _tana_node(node, name, "", tags, (), None, None, self._workspace.name))
+        self._seen.setdefault(node, tana_node({"id": node, "name": name, "tags": tags, "workspace": self._workspace.name}))
 
     def _ask(self, question: "Callable[[], Answer]") -> "Answer | None":
         """What Tana answers; None where it refuses, or is away and from then on is not asked again."""
@@ -232,21 +168,58 @@ class LiveTanaReader(TanaReader):
         except TanaError as error:
             if isinstance(error, TanaAwayError) and not self._away:
                 self._away = True
-                self.backend = self._backend_as_read
-                self.warnings.append(f"{error} What was last read answers instead.")
+                self._warnings.append(f"{error} What was last read answers instead.")
             return None
 
 
-def _tana_node(node, name, description, tags, children, created, modified, workspace) -> Node:
-    content = "\n".join([*filter(None, [description]), *(f"- {child}" for child in children)])
-    return Node(
-        node,
-        name or node,
-        Category.TANA,
-        tags[0] if tags else "node",
-        content,
-        tuple(tags),
-        created,
-        modified,
-        source=f"tana:{workspace}",
-    )
+class JoinedReader(StoreReader):
+    """Reads one tenant's memories, and what Tana knows beside them."""
+
+    def __init__(self, tenant: "Tenant", tana: "TanaGraph | LiveTana", warnings: list[str]) -> None:
+        super().__init__(tenant)
+        self.warnings = warnings
+        self._tana = tana
+        self._known: dict[str, Node] = {}
+
+    @property
+    def backend(self) -> str:
+        return f"{super().backend} and {self._tana.backend}"
+
+    def nodes(self, ids: Collection[str]) -> dict[str, Node]:
+        """An id of digits that the store does not know may be Tana's."""
+        unknown = [node for node in ids if node not in self._known]
+        self._known |= super().nodes([node for node in unknown if node.isdigit()])
+        self._known |= self._tana.nodes([node for node in unknown if node not in self._known and _may_be_tanas(node)])
+        return {node: self._known[node] for node in ids if node in self._known}
+
+    def neighbours(self, ids: Collection[str], scores: Mapping[str, float], most: int) -> Neighbours:
+        """An entity and a tagged node of one name have the neighbours of both."""
+        things = self.things_of(ids) | self._tana.nodes([node for node in ids if _may_be_tanas(node)])
+        theirs = {node for node, thing in things.items() if thing.category is Category.TANA}
+        parts = []
+        for own, other, is_theirs in ((super(), self._tana, False), (self._tana, super(), True)):
+            asked = [node for node in ids if (node in theirs) is is_theirs]
+            parts.append(own.neighbours(asked, scores, most))
+            named = [things[node] for node in asked if node in things]
+            twins = other.things({thing.name for thing in named}) if named else {}
+            known_as = {twin: thing.id for thing in named for twin in twins.get(thing.name.lower(), ())}
+            further = other.neighbours(list(known_as), scores, most) if known_as else Neighbours()
+            parts.append(Neighbours(tuple(replace(link, origin=known_as[link.origin]) for link in further.links)))
+        links = tuple(link for part in parts for link in part.links)
+        return Neighbours(links, {node: total for part in parts for node, total in part.totals.items()})
+
+    def fields(self, ids: Collection[str]) -> dict[str, Fields]:
+        theirs = [node for node in ids if node in self._known and self._known[node].category is Category.TANA]
+        return super().fields(ids) | self._tana.fields(theirs)
+
+    def search(self, topic: "Question", limit: int) -> dict[str, float]:
+        """The hits of both in one order."""
+        found = super().search(topic, limit) | self._tana.search(topic, limit // 3)
+        return dict(sorted(found.items(), key=lambda each: -each[1]))
+
+    def named(self, topic: "Question") -> list[Candidate]:
+        return [*super().named(topic), *self._tana.named(topic)]
+
+
+def _may_be_tanas(node: str) -> bool:
+    return not node.isdigit() or len(node) <= _LONGEST_TANA_ID

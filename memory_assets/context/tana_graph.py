@@ -13,15 +13,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memory_assets.context.model import Link, Neighbours
-from memory_assets.context.names import Names
-from memory_assets.context.neighbourhood import choose_links
+from memory_assets.context.model import Category, Fields, Link, Neighbours, Node
+from memory_assets.context.names import Candidate, Names
+from memory_assets.context.neighbours import choose_links
+from memory_assets.recall.arrays import ranges
 from memory_assets.recall.graph_view import Links
-from memory_assets.recall.grouping import ranges
 
 if TYPE_CHECKING:
     import numpy.typing as npt
     from duckdb import DuckDBPyConnection
+
+    from memory_assets.recall.question import Question
 
     Rows = npt.NDArray[np.intp]
 
@@ -35,59 +37,42 @@ _LINKS = (
     "SELECT source, target, relation, coalesce(label, '') AS label, place FROM tana_links ORDER BY relation DESC, label, place"
 )
 _FIELDS = "SELECT node, name, value FROM tana_fields WHERE value <> '' ORDER BY place, name"
+TOLD_CHILDREN = 40
+"""Children whose names are the text of a node."""
+BELOW_MEMORIES = 0.8
+"""What a hit by words counts at most, so that it does not outdo what memories say about the topic."""
+MOST_WORDS = 6
 
 
 @dataclass(frozen=True)
 class TanaGraph:
-    """A workspace; its nodes are rows."""
+    """The workspace as `memory tana read` left it in the catalog; its nodes are rows. It answers as `StoreReader` does."""
 
-    nodes: pa.Table
-    """Sorted by `id`: `name`, `description`, `tags`, `created`, `modified`, `workspace`; `said` is name and description in lower case."""
+    table: pa.Table
+    """Nodes by `id`: `name`, `description`, `tags`, `created`, `modified`, `workspace`; `said` is name and description in lower case."""
     links: pa.Table
     """`relation`, `label` and `place` of each link, what tells most first."""
-    fields: pa.Table
-    """`name` and `value` by `row` of a node, in the order in which the node tells them."""
+    values: pa.Table
+    """`name` and `value` of fields by `row` of a node, in the order in which the node tells them."""
     ends: Links
     """From `source` to `target`, rows of nodes; `row` is the link's."""
     read_at: datetime | None
 
-    @cached_property
-    def names(self) -> Names:
-        """The names of nodes; those of tagged ones are looked for within topics."""
-        return Names(self.nodes["folded"].combine_chunks(), self.tagged)
+    @property
+    def backend(self) -> str:
+        return f"Tana as read on {self.read_at:%Y-%m-%d}" if self.read_at else "Tana as read so far"
 
-    @cached_property
-    def tagged(self) -> "npt.NDArray[np.bool_]":
-        """Whether each node has a tag."""
-        return pc.greater(pc.fill_null(pc.list_value_length(self.nodes["tags"]), 0), 0).to_numpy()
-
-    @cached_property
-    def modified(self) -> "npt.NDArray[np.int64]":
-        """When each node was modified, in microseconds since 1970; lower than any time where that is not known."""
-        return pc.fill_null(self.nodes["modified"].cast(pa.int64()), np.iinfo(np.int64).min + 1).to_numpy()
-
-    def rows(self, ids: Collection[str]) -> "Rows":
-        """Rows of those nodes that are known."""
-        return np.array([row for node in ids if (row := self._row.get(node)) is not None], np.intp)
-
-    def ids(self, rows: "Rows") -> list[str]:
-        """Ids of nodes."""
-        return self.nodes["id"].take(pa.array(rows)).to_pylist()
-
-    def records(self, rows: "Rows") -> list[dict[str, Any]]:
-        """Nodes with all that is known of them."""
-        return self.nodes.take(pa.array(rows)).to_pylist()
-
-    def children(self, row: int) -> "Rows":
-        """Rows of a node's children, in their order."""
-        ends = self.ends.columns
-        linked = self.ends.outgoing(np.array([row]))[1]
-        linked = linked[ends["child"][linked]]
-        return ends["target"][linked[np.argsort(ends["row"][linked])]]
+    def nodes(self, ids: Collection[str]) -> dict[str, Node]:
+        rows = self._rows(ids)
+        children = [self._records(self._children(row)[:TOLD_CHILDREN]) for row in rows.tolist()]
+        return {
+            told["id"]: tana_node(told, [child["name"] for child in below])
+            for told, below in zip(self._records(rows), children, strict=True)
+        }
 
     def neighbours(self, ids: Collection[str], scores: Mapping[str, float], most: int) -> Neighbours:
-        """As `StoreReader.neighbours`; a parent that hangs below nothing holds everything, and is left out."""
-        asked = self.rows(ids)
+        """Parents, children, references, fields, in both directions; a parent below nothing holds everything, and is left out."""
+        asked = self._rows(ids)
         ends = self.ends.columns
         (out_of, out), (into, back) = self.ends.outgoing(asked), self.ends.incoming(asked)
         kept = ~ends["child"][back] | self._hangs[ends["source"][back]]
@@ -97,14 +82,14 @@ class TanaGraph:
         target = np.concatenate([ends["target"][out], ends["source"][back]])
         backwards = np.arange(len(found)) >= len(out)
         row = ends["row"][found]
-        score = np.zeros(self.nodes.num_rows)
+        score = np.zeros(self.table.num_rows)
         for node, similarity in scores.items():
             if node in self._row:
                 score[self._row[node]] = similarity
-        relevant = [-score[target], ends["child"][found], -self.modified[target], target]
+        relevant = [-score[target], ends["child"][found], -self._modified[target], target]
         chosen, sizes = choose_links(place, target, [row, backwards], relevant, most)
         told = self.links.take(pa.array(row[chosen]))
-        columns = [self.ids(asked[place[chosen]]), self.ids(target[chosen]), told["relation"].to_pylist()]
+        columns = [self._ids(asked[place[chosen]]), self._ids(target[chosen]), told["relation"].to_pylist()]
         links = [
             Link(origin, end, relation, not back, reason=label)
             for origin, end, relation, back, label in zip(
@@ -114,33 +99,75 @@ class TanaGraph:
         totals = {link.origin: size for link, size in zip(links, sizes.tolist(), strict=True) if size > most}
         return Neighbours(tuple(links), totals)
 
-    def field_values(self, ids: Collection[str]) -> dict[str, list[tuple[str, str]]]:
-        """Name and value of the fields of nodes that have any."""
-        asked = self.rows(ids)
-        place, rows = ranges(self.fields["row"].to_numpy(), asked)
-        told = self.fields.take(pa.array(rows))
-        found: dict[str, list[tuple[str, str]]] = {}
-        for node, name, value in zip(self.ids(asked[place]), told["name"].to_pylist(), told["value"].to_pylist(), strict=True):
-            found.setdefault(node, []).append((name, value))
+    def fields(self, ids: Collection[str]) -> dict[str, Fields]:
+        asked = self._rows(ids)
+        place, rows = ranges(self.values["row"].to_numpy(), asked)
+        found: dict[str, dict[str, list[str]]] = {}
+        for node, told in zip(self._ids(asked[place]), self.values.take(pa.array(rows)).to_pylist(), strict=True):
+            found.setdefault(node, {}).setdefault(told["name"], []).append(told["value"])
+        return {node: tuple((name, tuple(values)) for name, values in fields.items()) for node, fields in found.items()}
+
+    def search(self, topic: "Question", limit: int) -> dict[str, float]:
+        """Nodes whose names and descriptions hold at least half of the topic's words."""
+        asked = topic.topic[:MOST_WORDS]
+        held = np.zeros(self.table.num_rows, np.int64)
+        for word in asked:
+            held += pc.match_substring(self.table["said"], word).to_numpy()
+        rows = np.flatnonzero(held >= (len(asked) + 1) // 2) if asked else np.array([], np.intp)
+        rows = rows[np.lexsort((rows, -self._modified[rows], ~self._tagged[rows], -held[rows]))][:limit]
+        return dict(zip(self._ids(rows), (BELOW_MEMORIES * held[rows] / max(1, len(asked))).tolist(), strict=True))
+
+    def named(self, topic: "Question") -> list[Candidate]:
+        found = self._records(self._names.near(topic.text))
+        return [Candidate(node["id"], node["name"], bool(node["tags"])) for node in found]
+
+    def things(self, names: Collection[str]) -> dict[str, list[str]]:
+        """Tagged nodes by name, without case."""
+        found: dict[str, list[str]] = {}
+        for node in self._records(self._names.exactly(names)):
+            if node["tags"]:
+                found.setdefault(node["folded"], []).append(node["id"])
         return found
 
-    def holding(self, words: Collection[str], least: int, limit: int) -> list[tuple[str, int]]:
-        """Ids of nodes whose names and descriptions hold at least so many of some words, and how many; the most first."""
-        held = np.zeros(self.nodes.num_rows, np.int64)
-        for word in words:
-            held += pc.match_substring(self.nodes["said"], word).to_numpy()
-        rows = np.flatnonzero(held >= least)
-        rows = rows[np.lexsort((rows, -self.modified[rows], ~self.tagged[rows], -held[rows]))][:limit]
-        return list(zip(self.ids(rows), held[rows].tolist(), strict=True))
+    @cached_property
+    def _names(self) -> Names:
+        """The names of nodes; those of tagged ones are looked for within topics."""
+        return Names(self.table["folded"].combine_chunks(), self._tagged)
+
+    @cached_property
+    def _tagged(self) -> "npt.NDArray[np.bool_]":
+        return pc.greater(pc.fill_null(pc.list_value_length(self.table["tags"]), 0), 0).to_numpy()
+
+    @cached_property
+    def _modified(self) -> "npt.NDArray[np.int64]":
+        """When each node was modified, in microseconds since 1970; lower than any time where that is not known."""
+        return pc.fill_null(self.table["modified"].cast(pa.int64()), np.iinfo(np.int64).min + 1).to_numpy()
+
+    def _rows(self, ids: Collection[str]) -> "Rows":
+        """Rows of those nodes that are known."""
+        return np.array([row for node in ids if (row := self._row.get(node)) is not None], np.intp)
+
+    def _ids(self, rows: "Rows") -> list[str]:
+        return self.table["id"].take(pa.array(rows)).to_pylist()
+
+    def _records(self, rows: "Rows") -> list[dict[str, Any]]:
+        return self.table.take(pa.array(rows)).to_pylist()
+
+    def _children(self, row: int) -> "Rows":
+        """Rows of a node's children, in their order."""
+        ends = self.ends.columns
+        linked = self.ends.outgoing(np.array([row]))[1]
+        linked = linked[ends["child"][linked]]
+        return ends["target"][linked[np.argsort(ends["row"][linked])]]
 
     @cached_property
     def _row(self) -> dict[str, int]:
-        return {node: row for row, node in enumerate(self.nodes["id"].to_pylist())}
+        return {node: row for row, node in enumerate(self.table["id"].to_pylist())}
 
     @cached_property
     def _hangs(self) -> "npt.NDArray[np.bool_]":
         """Whether each node hangs below another."""
-        hangs = np.zeros(self.nodes.num_rows, bool)
+        hangs = np.zeros(self.table.num_rows, bool)
         hangs[self.ends.columns["target"][self.ends.columns["child"]]] = True
         return hangs
 
@@ -161,3 +188,21 @@ def read_tana_graph(connection: "DuckDBPyConnection") -> TanaGraph:
     ends = Links.of({"source": source[order], "target": target[order], "row": order, "child": child[order]})
     fields = fields.append_column("row", pa.array(row_of(fields["node"]))).sort_by("row")
     return TanaGraph(nodes, links, fields, ends, read_at)
+
+
+def tana_node(told: "Mapping[str, Any]", children: "Collection[str]" = ()) -> Node:
+    """A node of Tana by its `id`, `name`, `description`, `tags`, `created`, `modified` and `workspace`, as far as they are known."""
+    description, tags = told.get("description"), tuple(told.get("tags") or ())
+    content = "\n".join([*filter(None, [description]), *(f"- {child}" for child in children)])
+    created = told.get("created")
+    return Node(
+        told["id"],
+        told["name"] or told["id"],
+        Category.TANA,
+        tags[0] if tags else "node",
+        content,
+        tags,
+        created,
+        told.get("modified") or created,
+        source=f"tana:{told['workspace']}",
+    )

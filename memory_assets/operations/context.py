@@ -78,13 +78,12 @@ def context(
 
 def _with_tana(tenant: "Tenant", store: "StoreReader", *, offline: bool) -> "StoreReader":
     """The store with Tana: live where the settings have its token and are this tenant's, else as last read, where it ever was."""
-    from memory_assets.context.joined import JoinedReader
-    from memory_assets.context.tana import LiveTanaReader, TanaReader
+    from memory_assets.context.tana import JoinedReader, LiveTana
 
     settings = tenant.settings
-    as_read = TanaReader(store.catalog.tana)
+    as_read = store.catalog.tana
     asked = not offline and tenant.is_sources_tenant
-    if asked and (settings.tana_token or not as_read.empty):
+    if asked and (settings.tana_token or as_read.table.num_rows):
         from memory_assets.tana.client import TanaClient
         from memory_assets.tana.config import resolve_workspace
         from memory_assets.tana.errors import TanaError
@@ -93,11 +92,11 @@ def _with_tana(tenant: "Tenant", store: "StoreReader", *, offline: bool) -> "Sto
             client = TanaClient.open(settings)
             if client.health(timeout=_PATIENCE):
                 workspace = resolve_workspace(settings, client.workspaces())
-                return JoinedReader(tenant, LiveTanaReader(client, workspace, store.catalog.tana), store.warnings)
+                return JoinedReader(tenant, LiveTana(client, workspace, as_read, store.warnings), store.warnings)
             store.warnings.append("Tana is not ready yet; what was last read answers instead.")
         except TanaError as error:
             store.warnings.append(f"{error} What was last read answers instead.")
-    return store if as_read.empty else JoinedReader(tenant, as_read, store.warnings)
+    return store if not as_read.table.num_rows else JoinedReader(tenant, as_read, store.warnings)
 
 
 def _checked(topics: Sequence[str]) -> tuple[str, ...]:

@@ -146,7 +146,7 @@ def search(
     `bridges` bounds the paths that explain the first page. `cursor` is `next_cursor` of the page before, with otherwise the same
     arguments: what is stored meanwhile does not push in. With `everything` a query that nothing fits is answered with what is nearest.
     """
-    from memory_assets.recall.floor import LEAST_SIMILARITY
+    from memory_assets.recall.candidates import LEAST_SIMILARITY
     from memory_assets.recall.search import search_with_bridges
     from memory_assets.stores.access_log import AccessLog
 

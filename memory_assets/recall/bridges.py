@@ -160,7 +160,7 @@ class _Walk:
     def _time(self, node: int) -> int:
         if node not in self._times:
             (row,) = self._view.timeline.rows(np.array([node]))
-            self._times[node] = int(self._view.timeline.created[row]) if row >= 0 else -1
+            self._times[node] = int(self._view.timeline.columns["created"][row]) if row >= 0 else -1
         return self._times[node]
 
     def _continued(self, path: _Path) -> list[_Path]:
@@ -184,7 +184,7 @@ class _Walk:
         targets = np.fromiter(best, np.int64)
         rows = self._view.timeline.rows(targets)
         if self._only_active:
-            for target in targets[(rows >= 0) & ~self._view.timeline.active[rows]].tolist():
+            for target in targets[(rows >= 0) & ~self._view.timeline.columns["active"][rows]].tolist():
                 del best[target]
         worth = sorted(best.values(), key=lambda step: -step.confidence * (0.2 + self._scores.get(step.target, 0.0)))
         return worth[:_FAN]
@@ -227,7 +227,7 @@ def _with_memories(store: "MemoryStore", view: "View", paths: Sequence[_Path], s
     nodes = np.unique(np.array([node for path in paths for node in path.nodes], np.int64))
     rows = view.timeline.rows(nodes)
     nodes, rows = nodes[rows >= 0], rows[rows >= 0]
-    memories = store.take(nodes.tolist(), view.timeline.row_ids[rows].tolist())
+    memories = store.take(nodes.tolist(), view.timeline.columns["row_id"][rows].tolist())
     gone = {node for node in nodes.tolist() if node not in memories or (states and memories[node].state not in states)}
 
     def place(node: int) -> Place:

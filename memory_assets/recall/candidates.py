@@ -1,4 +1,9 @@
-"""The candidates of a search: what LanceDB's indexes find for a question, with what is needed to judge them."""
+"""The candidates of a search: what LanceDB's indexes find for a question, with what is needed to judge them.
+
+A ranking always has a best entry, even if none fits. Below the floor, where no memory has the words of a question and none is near it
+in meaning, the answer is that nothing relevant is remembered. `benchmarks/search_floor.py` counts the answers that this hides, which
+must be none, and the questions about nothing in a store that it turns away.
+"""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -8,11 +13,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from memory_assets.language.embedders.calibration import scale_of
+from memory_assets.language.embedders.context import meanings_of
+from memory_assets.language.words import is_unspaced
+
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from memory_assets.language.embedders import Embedder
     from memory_assets.recall.question import Question
+    from memory_assets.recall.view import View
     from memory_assets.stores.memories import Filters, MemoryStore
 
 FEWEST = 100
@@ -22,6 +32,12 @@ _AS_ASKED = 0.5
 """Weight of a question as it is beside the same in the first person of whom it names."""
 PREFERENCE_RANKS = (4, 6, 8)
 """The preferences nearest to a request come no later than at these places, the nearest first."""
+_WORDS = 0.25
+"""Share of the question's idf mass from which a memory has its words."""
+LEAST_SIMILARITY = 0.53
+"""Of what a memory says and a question that is searched for, on the common scale of all embedders, from which it may be an answer."""
+_OTHER_SCRIPT = 0.05
+"""Share of texts in a script without spaces from which a question in letters may be about them: no word and little else shows it."""
 
 
 @dataclass(slots=True)
@@ -155,3 +171,33 @@ def _joined(by_meaning: list[pa.Table], by_words: list[pa.Table], vector: "npt.N
             for place, tags in zip(places.tolist(), table["tags"].to_pylist(), strict=True):
                 found.tags[place] = tuple(tags or ())
     return found
+
+
+def anything_fits(
+    question: "Question", said: float, view: "View", store: "MemoryStore", embedder: "Embedder", filters: "Filters", least: float
+) -> bool:
+    """Whether some memory may answer a question.
+
+    A time or an author that the question names fits by itself, and so does everything where it has no telling words, where
+    similarities do not tell the foreign from the known, and where the question is in another script than some of what is remembered.
+
+    `said` is the largest share of its words' idf mass that a candidate has; `least` is the similarity to the question, on the common
+    scale, from which what a memory says may be an answer.
+
+    Raises:
+        StoreError: the store's vectors are another embedder's, or it cannot be read.
+        EmbedderError: the question cannot be embedded.
+    """
+    if said >= _WORDS or question.interval or not question.terms:
+        return True
+    if view.terms.unspaced >= _OTHER_SCRIPT and not is_unspaced(question.text):
+        return True
+    scale = scale_of(embedder.name, store.columns.scale)
+    if (
+        not scale.tells_the_foreign
+        or store.columns.meaning is None
+        or not question.spoken.isdisjoint(view.timeline.authors.called)
+    ):
+        return True
+    nearest = store.alike(meanings_of(embedder, [question.text])[0], 1, filters)["similarity"].to_numpy()
+    return len(nearest) > 0 and float(scale.similarity(nearest)[0]) >= least

@@ -12,8 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from memory_assets.errors import StoreError
-from memory_assets.recall.columns import Codes
-from memory_assets.recall.grouping import ranges
+from memory_assets.recall.arrays import Codes, ranges
 from memory_assets.stores.graph_builds import NO_BUILD, Build, present_build
 
 if TYPE_CHECKING:

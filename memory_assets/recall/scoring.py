@@ -30,8 +30,7 @@ import numpy as np
 from memory_assets.language.english import word_set
 from memory_assets.language.words import fold, pieces
 from memory_assets.models import ASSISTANTS
-from memory_assets.recall.speakers import by_authors, by_the_other_side
-from memory_assets.recall.support import Support, support
+from memory_assets.recall.support import Support, by_authors, by_the_other_side, support
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -113,7 +112,7 @@ def score(question: "Question", found: "Candidates", view: "View", weights: Weig
     backing = support(question, found, rows, match, view)
     if backing.value.any():
         parts.append(("relation", weights.relation, backing.value, backing.value))
-    created = np.where(known, view.timeline.created[rows] if len(view.timeline) else 0, 0)
+    created = np.where(known, view.timeline.columns["created"][rows] if len(view.timeline) else 0, 0)
     notes = {}
     if question.interval:
         start, end = (_microseconds(bound) for bound in (question.interval.start, question.interval.end))
@@ -124,7 +123,7 @@ def score(question: "Question", found: "Candidates", view: "View", weights: Weig
     tagged = _tagged(question, found, view)
     if tagged.any():
         parts.append(("tag", weights.tag, tagged, tagged * match))
-    importance = np.where(known, view.timeline.importance[rows] if len(view.timeline) else 0.5, 0.5)
+    importance = np.where(known, view.timeline.columns["importance"][rows] if len(view.timeline) else 0.5, 0.5)
     if len(found) and importance.min() != importance.max():
         parts.append(("importance", weights.importance, importance, importance * match))
     fresh = np.where(known, recency(created, _microseconds(now)), 1.0)
@@ -148,8 +147,8 @@ def with_turn_before(found: "Candidates", rows: "Rows", view: "View") -> "Values
         return found.cosine
     last = found.cosine[known].min()
     before = view.timeline.neighbour(rows, -1)
-    places = np.where(before >= 0, found.places(view.timeline.memory[before]), -1)
-    author, author_before = view.timeline.author[rows], view.timeline.author[before]
+    places = np.where(before >= 0, found.places(view.timeline.columns["id"][before]), -1)
+    author, author_before = view.timeline.columns["author"][rows], view.timeline.columns["author"][before]
     replies = (rows >= 0) & (places >= 0) & known[places] & (author >= 0) & (author_before >= 0) & (author != author_before)
     replies &= ~by_authors(lambda name: name.lower() in ASSISTANTS, rows, view)
     asks = np.array([any(mark in text for mark in _QUESTION_MARKS) for text in found.texts])

@@ -13,8 +13,7 @@ import numpy as np
 
 from memory_assets.models import Memory, State
 from memory_assets.recall.bridges import DEPTH, Bridge, find_bridges
-from memory_assets.recall.candidates import PREFERENCE_RANKS, Candidates, gather
-from memory_assets.recall.floor import anything_fits
+from memory_assets.recall.candidates import PREFERENCE_RANKS, Candidates, anything_fits, gather
 from memory_assets.recall.question import Question, understand
 from memory_assets.recall.repeats import Distinct
 from memory_assets.recall.scoring import Scores, Weights, score
@@ -78,7 +77,7 @@ class Findings(NamedTuple):
     hits: list[Hit]
     bridges: list[Bridge]
     below_floor: bool = False
-    """Whether nothing is shown because nothing fits; see `memory_assets.recall.floor`."""
+    """Whether nothing is shown because nothing fits; see `memory_assets.recall.candidates`."""
     vector: "npt.NDArray[np.float32] | None" = None
     """What the question means; None for a blank one."""
 
@@ -177,7 +176,7 @@ def _rank(tenant: "Tenant", question: Question, limit: int, filters: Filters, we
         view = current_view(tenant, fresh=True)
     more = _further(tenant.memories, view, found, filters)
     if len(more):
-        found = found.extended(more, view.timeline.row_ids[view.timeline.rows(more)])
+        found = found.extended(more, view.timeline.columns["row_id"][view.timeline.rows(more)])
     judged = score(question, found, view, weights, now)
     newest = _newest_first(view, found, judged.values)
     preferred = _with_preferences(found, newest)
@@ -227,12 +226,12 @@ def _further(store: MemoryStore, view: View, found: Candidates, filters: Filters
     strong = found.best(_STRONG)
     rows = view.timeline.rows(strong)
     beside = np.concatenate([view.timeline.neighbour(rows, -1), view.timeline.neighbour(rows, 1)])
-    more = np.union1d(view.timeline.memory[beside[beside >= 0]], _successors(view, strong)[1])
+    more = np.union1d(view.timeline.columns["id"][beside[beside >= 0]], _successors(view, strong)[1])
     more = np.setdiff1d(more, found.ids)
     rows = view.timeline.rows(more)
     more, rows = more[rows >= 0], rows[rows >= 0]
     if filters == Filters():
-        return more[view.timeline.active[rows]]
+        return more[view.timeline.columns["active"][rows]]
     if not len(more):
         return more
     passing = store.scan(("id",), f"id IN ({', '.join(map(str, more.tolist()))}) AND {filters.sql()}")

@@ -5,13 +5,14 @@ candidate stands next to: the one before and after it in its session, those a ty
 same rare thing; and from who and what the question names.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memory_assets.recall.columns import name_words
-from memory_assets.recall.speakers import by_authors
+from memory_assets.models import ASSISTANTS, USERS
+from memory_assets.recall.arrays import name_words
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -79,7 +80,7 @@ def _from_session(found: "Candidates", rows: "npt.NDArray[np.intp]", strength: "
     for distance, share in enumerate(SESSION, start=1):
         for step in (-distance, distance):
             beside = view.timeline.neighbour(rows, step)
-            places = np.where(beside >= 0, found.places(view.timeline.memory[beside]) if len(view.timeline) else -1, -1)
+            places = np.where(beside >= 0, found.places(view.timeline.columns["id"][beside]) if len(view.timeline) else -1, -1)
             total += np.where(places >= 0, share * strength[places], 0.0)
     return total
 
@@ -120,3 +121,24 @@ def _from_entities(found: "Candidates", strength: "Values", view: "View") -> "Va
             if others:
                 best[place] = max(best[place], max(others) * rarity_of[entity])
     return best
+
+
+def by_authors(is_meant: Callable[[str], bool], rows: "npt.NDArray[np.intp]", view: "View") -> "npt.NDArray[np.bool_]":
+    """Which of some rows of the timeline have an author whose name passes; -1 stands for a row that is not known."""
+    if not view.timeline.authors.names or not len(rows):
+        return np.zeros(len(rows), bool)
+    authors = np.where(rows >= 0, view.timeline.columns["author"][rows], -1)
+    meant = [code for code in np.unique(authors[authors >= 0]).tolist() if is_meant(view.timeline.authors.names[code])]
+    return np.isin(authors, meant)
+
+
+def by_the_other_side(question: "Question", rows: "npt.NDArray[np.intp]", view: "View") -> "npt.NDArray[np.bool_]":
+    """Which rows, in a store with talk to an assistant, were said by the side that the question does not ask about.
+
+    What an assistant said is long and says again what the user has said, so it fits most questions about the user. A note has no
+    author and is on no side.
+    """
+    if not view.timeline.authors.has_any(ASSISTANTS):
+        return np.zeros(len(rows), bool)
+    others = USERS if question.to_listener else ASSISTANTS
+    return by_authors(lambda name: name.lower() in others, rows, view)

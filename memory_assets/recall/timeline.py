@@ -13,8 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from memory_assets.models import State
-from memory_assets.recall.columns import Codes, Columns
-from memory_assets.recall.grouping import Grouping
+from memory_assets.recall.arrays import Codes, Columns, Grouping
 from memory_assets.stores.feed import UNKNOWN, Changes, Position
 from memory_assets.stores.rows import to_arrow
 
@@ -43,7 +42,9 @@ class Timeline:
     position: Position
     sessions: Codes
     authors: Codes
-    _columns: Columns
+    columns: Columns
+    """`id`; `row_id`, where LanceDB kept the row when it was read, or -1; `created` and `updated` in microseconds since 1970; `importance`;
+    `active`: it takes part in recall; `session` and `author`: codes, -1 for none."""
     _by_id: Grouping
     _by_session: Grouping
     """Rows in the order of time and id."""
@@ -53,36 +54,6 @@ class Timeline:
     def __len__(self) -> int:
         """How many memories there are; there may be more rows."""
         return self._memories
-
-    @property
-    def row_ids(self) -> "Ids":
-        """Where LanceDB kept each row when it was read, -1 where that is not known; a row that was moved is no longer there."""
-        return self._columns["row_id"]
-
-    @property
-    def memory(self) -> "Ids":
-        """Id of each row's memory."""
-        return self._columns["id"]
-
-    @property
-    def created(self) -> "npt.NDArray[np.int64]":
-        """Microseconds since 1970, UTC."""
-        return self._columns["created"]
-
-    @property
-    def importance(self) -> "npt.NDArray[np.float32]":
-        """0..1."""
-        return self._columns["importance"]
-
-    @property
-    def active(self) -> "npt.NDArray[np.bool_]":
-        """Whether the memory takes part in recall."""
-        return self._columns["active"]
-
-    @property
-    def author(self) -> "npt.NDArray[np.int32]":
-        """Code of the author; -1 for none."""
-        return self._columns["author"]
 
     def ids(self) -> "Ids":
         """Ids of all memories, in any order."""
@@ -98,7 +69,7 @@ class Timeline:
     def updated(self, ids: "Ids") -> "npt.NDArray[np.int64]":
         """When each memory was updated last, in microseconds since 1970; `UNKNOWN` for those that are not here."""
         rows = self.rows(ids)
-        return np.where(rows >= 0, self._columns["updated"][rows], UNKNOWN) if len(self._columns) else rows
+        return np.where(rows >= 0, self.columns["updated"][rows], UNKNOWN) if len(self.columns) else rows
 
     @property
     def all_active(self) -> bool:
@@ -109,7 +80,7 @@ class Timeline:
         """The row that lies `step` places later in the same session; -1 where there is none or the row itself is -1."""
         found = np.full(len(rows), -1, np.intp)
         valid = np.flatnonzero(rows >= 0)
-        sessions = self._columns["session"][rows[valid]]
+        sessions = self.columns["session"][rows[valid]]
         valid, sessions = valid[sessions >= 0], sessions[sessions >= 0]
         found[valid] = self._by_session.beside(sessions, rows[valid], step)
         return found
@@ -119,9 +90,9 @@ class Timeline:
         added = _arrays(changes.rows, self.sessions, self.authors)
         replaced = self.rows(np.union1d(added["id"], changes.gone))
         replaced = replaced[replaced >= 0]
-        columns = self._columns.grown(added)
+        columns = self.columns.grown(added)
         memories = self._memories - len(replaced) + len(added["id"])
-        new = np.arange(len(self._columns), len(columns))
+        new = np.arange(len(self.columns), len(columns))
         if max(len(columns) - memories, len(new)) > max(_MOST, _SHARE * memories):
             current = np.concatenate([np.setdiff1d(self.rows(self.ids()), replaced), new])
             arrays = {name: columns[name][current] for name in added}
@@ -129,7 +100,7 @@ class Timeline:
         ids = {int(number): _NONE for number in changes.gone} | {
             number: np.array([row]) for number, row in zip(added["id"].tolist(), new.tolist(), strict=True)
         }
-        inactive = self._inactive - int((~self.active[replaced]).sum()) + int((~added["active"]).sum())
+        inactive = self._inactive - int((~self.columns["active"][replaced]).sum()) + int((~added["active"]).sum())
         by_session = self._by_session.changed(self._sessions_after(columns, replaced, new))
         return Timeline(
             changes.position, self.sessions, self.authors, columns, self._by_id.changed(ids), by_session, memories, inactive

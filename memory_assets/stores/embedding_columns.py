@@ -165,7 +165,7 @@ class EmbeddingColumns:
             lance.set_facts(table, {LIVE_COLUMN_FACT: column})
             self._seen = None
         kept = {column, meaning_column(column)}
-        others = [name for name in table.schema.names if name.startswith((_PREFIX, _MEANING_PREFIX)) and name not in kept]
+        others = [name for name in self.schema.names if name.startswith((_PREFIX, _MEANING_PREFIX)) and name not in kept]
         if others:
             failure = f"The old vectors in {self.stored.uri} could not be dropped"
             lance.commit(table, lambda: table.drop_columns(others), failure)

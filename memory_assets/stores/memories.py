@@ -163,7 +163,8 @@ class MemoryStore(TableStore):
             replaced: id of an older memory -> id of the new one. An older memory that somebody forgot, or changes meanwhile, stays.
         """
         table = self.stored.writing
-        rows = lance.aligned(rows, table.schema)
+        with self.stored.explained():
+            rows = lance.aligned(rows, table.schema)
         old = self.scan(rows.column_names, f"{lance.ids_in(replaced)} AND state IN {lance.quoted(SUPERSEDABLE)}")
         guard = lance.unchanged(old["updated_at"].to_pylist())
         ids = old["id"].to_pylist()

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_assets.context.names import Names
-from memory_assets.context.neighbourhood import choose_links
+from memory_assets.context.neighbours import choose_links
 
 KNOWN = ["priya", "project heron", "heron", "al", "the quay of the old harbour authority"]
 

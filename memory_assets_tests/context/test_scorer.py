@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from memory_assets.context.assembly import recency, score
 from memory_assets.context.names import Candidate, meant
-from memory_assets.context.scorer import recency, score
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 

@@ -3,9 +3,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memory_assets.recall import grouping
-from memory_assets.recall.columns import Columns
-from memory_assets.recall.grouping import Grouping, ranges
+from memory_assets.recall import arrays
+from memory_assets.recall.arrays import Columns, Grouping, ranges
 
 KEYS = st.integers(0, 6)
 
@@ -31,7 +30,7 @@ def test_a_grouping_has_exactly_the_rows_that_the_changes_left(most, first, chan
     base = [(key, row) for key, members in model.items() for row in members]
     grown = Grouping.of_sorted(np.array([key for key, _ in base], np.int64), np.array([row for _, row in base], np.intp))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(grouping, "_MOST_CHANGED", most)
+        patched.setattr(arrays, "_MOST_CHANGED", most)
         for change in changes:
             after = {key: [*model.get(key, [])[1:], *(next(rows) for _ in range(count))] for key, count in change.items()}
             model |= after

@@ -25,7 +25,7 @@ def followers(tenant: Tenant) -> list[int]:
     timeline = current_view(tenant, fresh=True).timeline
     ids = np.array([derived_id(f"import:turn-{number}", "") for number in range(len(SAID))])
     after = timeline.neighbour(timeline.rows(ids), 1)
-    return [ids.tolist().index(timeline.memory[row]) if row >= 0 else -1 for row in after]
+    return [ids.tolist().index(timeline.columns["id"][row]) if row >= 0 else -1 for row in after]
 
 
 def test_turns_of_one_time_follow_each_other_as_they_were_given(tenant: Tenant):

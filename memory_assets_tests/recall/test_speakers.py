@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_assets.recall.columns import Codes
+from memory_assets.recall.arrays import Codes
 from memory_assets.recall.question import understand
 from memory_assets.recall.search import search
 

@@ -25,10 +25,12 @@ def contents(timeline: Timeline) -> list[tuple[object, ...]]:
     """What a timeline says of each memory, by id, with the ids of its neighbours."""
     ids = np.sort(timeline.ids())
     rows = timeline.rows(ids)
-    beside = [np.where(found >= 0, timeline.memory[found], -1) for step in (-1, 1) for found in [timeline.neighbour(rows, step)]]
-    columns = (timeline.created, timeline.importance, timeline.active)
+    beside = [
+        np.where(found >= 0, timeline.columns["id"][found], -1) for step in (-1, 1) for found in [timeline.neighbour(rows, step)]
+    ]
+    columns = (timeline.columns["created"], timeline.columns["importance"], timeline.columns["active"])
     said = [column[rows].tolist() for column in columns] + [found.tolist() for found in beside]
-    names = [timeline.authors.names[code] if code >= 0 else "" for code in timeline.author[rows].tolist()]
+    names = [timeline.authors.names[code] if code >= 0 else "" for code in timeline.columns["author"][rows].tolist()]
     return [(len(timeline), timeline.all_active), *zip(ids.tolist(), names, *said, strict=True)]
 
 
@@ -41,8 +43,8 @@ def test_neighbours_are_those_before_and_after_in_the_same_session(tenant: Tenan
     timeline = read_timeline(tenant.memories, None)
     rows = timeline.rows(np.array([1, 2, 3, 4, 5, 77]))
     before, after = timeline.neighbour(rows, -1), timeline.neighbour(rows, 1)
-    assert [int(timeline.memory[row]) if row >= 0 else None for row in before] == [2, None, None, None, None, None]
-    assert [int(timeline.memory[row]) if row >= 0 else None for row in after] == [None, 1, None, None, None, None]
+    assert [int(timeline.columns["id"][row]) if row >= 0 else None for row in before] == [2, None, None, None, None, None]
+    assert [int(timeline.columns["id"][row]) if row >= 0 else None for row in after] == [None, 1, None, None, None, None]
 
 
 def test_what_changed_is_taken_in_without_reading_everything_again(tenant: Tenant, remember):
@@ -53,8 +55,8 @@ def test_what_changed_is_taken_in_without_reading_everything_again(tenant: Tenan
     second = read_timeline(tenant.memories, first)
     whole = read_timeline(tenant.memories, None)
     assert contents(second) == contents(whole)
-    assert [second.authors.names[code] for code in second.author[second.rows(np.array([1, 2]))]] == ["Ann", "Bela"]
-    assert second.active[second.rows(np.array([1, 2]))].tolist() == [False, True]
+    assert [second.authors.names[code] for code in second.columns["author"][second.rows(np.array([1, 2]))]] == ["Ann", "Bela"]
+    assert second.columns["active"][second.rows(np.array([1, 2]))].tolist() == [False, True]
     assert read_timeline(tenant.memories, second) is second
 
 

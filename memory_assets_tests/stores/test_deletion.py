@@ -5,10 +5,11 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from memory_assets.doctor import examine
 from memory_assets.errors import ConflictError, StoreError
 from memory_assets.models import Kind, Memory, Source, State
 from memory_assets.settings import Settings, load_settings
+from memory_assets.stores import lance
 from memory_assets.stores.locks import shared_lock
 from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.rows import new_id
@@ -83,6 +85,21 @@ def test_nothing_is_written_to_a_tenant_that_was_deleted(written: Tenant, change
     with pytest.raises(StoreError):
         change(store)
     assert not written.folder.exists()
+
+
+def test_a_writer_that_has_just_chosen_the_vector_column_says_that_the_tenant_was_deleted(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tenant, set_facts = Tenant(settings, "ann"), lance.set_facts
+    create_tenant(tenant)
+
+    def deleted_right_after(table: Any, changes: Mapping[str, str | None]) -> None:
+        set_facts(table, changes)
+        delete_tenant(Tenant(settings, "ann"))
+
+    monkeypatch.setattr(lance, "set_facts", deleted_right_after)
+    with pytest.raises(StoreError, match="deleted meanwhile"):
+        add(tenant.memories)
 
 
 def test_writers_at_full_speed_leave_nothing_of_a_deleted_tenant(settings: Settings) -> None:

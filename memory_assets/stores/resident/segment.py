@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from memory_assets.stores.resident.words import Stem
 
     Mask = npt.NDArray[np.bool_]
-    _Piece = tuple[pa.RecordBatch, npt.NDArray[np.int16], npt.NDArray[np.int8]]
+    _Piece = tuple[pa.RecordBatch, npt.NDArray[np.integer], npt.NDArray[np.integer]]
     """Some rows, their vectors and their meanings."""
 
 ROW_ID = pa.field("_rowid", pa.uint64())
@@ -92,8 +92,8 @@ class Segment:
 
     @classmethod
     def _of(cls, pieces: "Iterable[_Piece]", column: str, stem: "Stem", mean_length: float | None) -> "Segment":
-        vectors: list[npt.NDArray[np.int16]] = []
-        meanings: list[npt.NDArray[np.int8]] = []
+        vectors: list[npt.NDArray[np.integer]] = []
+        meanings: list[npt.NDArray[np.integer]] = []
         columns: dict[str, list[pa.Array]] = {}
         for rows, some_vectors, some_meanings in pieces:
             vectors.append(some_vectors)

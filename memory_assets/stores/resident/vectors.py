@@ -32,7 +32,7 @@ _COUNTED_AT_ONCE = 131_072
 class Vectors:
     """Vectors of one segment, scaled to length 1."""
 
-    codes: "npt.NDArray[np.int16] | npt.NDArray[np.int8]"
+    codes: "npt.NDArray[np.integer]"
     """Components, shape (n, dimension), each row in its own unit. 16 bits move a cosine by less than 0.0002, 8 bits by at most 0.003."""
     units: "npt.NDArray[np.float32]"
     """Factor that scales each to length 1, shape (n,); 0 without a vector."""
@@ -40,7 +40,7 @@ class Vectors:
     """Shape (dimension / 64, n): a bit is set where the component is positive."""
 
     @classmethod
-    def of(cls, codes: "npt.NDArray[np.int16] | npt.NDArray[np.int8]") -> "Vectors":
+    def of(cls, codes: "npt.NDArray[np.integer]") -> "Vectors":
         """What `quantised` made."""
         units, signs = np.zeros(len(codes), np.float32), np.empty((-(-codes.shape[1] // 64), len(codes)), np.uint64)
         for span in spans(len(codes)):

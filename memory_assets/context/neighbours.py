@@ -1,12 +1,11 @@
-"""Neighbours of memories, entities and patterns in the graph that recall keeps in memory."""
+"""Neighbours of nodes in the graph that recall keeps in memory: one link to each, and of very many neighbours the most relevant."""
 
-from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from memory_assets.context.model import CONTRADICTING, Link, Neighbours
-from memory_assets.context.neighbourhood import choose_links
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -14,6 +13,8 @@ if TYPE_CHECKING:
     from memory_assets.recall.view import View
 
     Ids = npt.NDArray[np.int64]
+    Rows = npt.NDArray[np.intp]
+    Column = npt.NDArray[Any]
 
 _UNTOLD_ORIGIN = "supersession"
 """Edges to older versions: only the newest is told."""
@@ -46,8 +47,8 @@ def graph_neighbours(view: "View", asked: "Ids", scores: Mapping[str, float], mo
     telling[np.isin(origin, _codes(origins.names, _WEAK_ORIGINS))] = _WEAK
     telling[np.isin(kind, _codes(names, CONTRADICTING))] = _AGAINST
     at = view.timeline.rows(end)
-    created = np.where(at >= 0, _of(view.timeline.created, at), _NEVER)
-    recalled = (at < 0) | _of(view.timeline.active, at) | (telling == _AGAINST)
+    created = np.where(at >= 0, _of(view.timeline.columns["created"], at), _NEVER)
+    recalled = (at < 0) | _of(view.timeline.columns["active"], at) | (telling == _AGAINST)
     kept = np.flatnonzero(recalled & ~np.isin(origin, _codes(origins.names, [_UNTOLD_ORIGIN])))
     place, end, row, forward, kind, confidence, telling, created = (
         column[kept] for column in (place, end, row, forward, kind, confidence, telling, created)
@@ -80,3 +81,36 @@ def _scored(nodes: "Ids", scores: Mapping[str, float]) -> "npt.NDArray[np.float6
     ids, values = np.array([node for node, _ in known], np.int64), np.array([score for _, score in known])
     places = np.minimum(np.searchsorted(ids, nodes), len(ids) - 1)
     return np.where(ids[places] == nodes, values[places], 0.0)
+
+
+def choose_links(
+    origins: "Column", targets: "Column", telling: "Sequence[Column]", relevant: "Sequence[Column]", most: int
+) -> "tuple[Rows, Rows]":
+    """Choose among links.
+
+    Args:
+        origins: the node that each link leads from.
+        targets: the node that it leads to; both are integers.
+        telling: what makes a link tell more than another between the same two nodes, the weightiest first; the lowest wins.
+        relevant: what makes a neighbour more relevant than another, likewise.
+        most: links that are kept of one origin.
+
+    Returns:
+        The rows that are kept, and for each how many neighbours its origin has.
+    """
+    best = _foremost((origins, targets), telling, 1)[0]
+    kept, sizes = _foremost((origins[best],), [column[best] for column in relevant], most)
+    return best[kept], sizes
+
+
+def _foremost(groups: "Sequence[Column]", keys: "Sequence[Column]", most: int) -> "tuple[Rows, Rows]":
+    """At most `most` rows of each group, those with the lowest keys, group by group; and the sizes of their groups."""
+    order = np.lexsort((*reversed(keys), *reversed(groups)))
+    changes = np.zeros(len(order), bool)
+    changes[:1] = True
+    for group in groups:
+        changes[1:] |= group[order[1:]] != group[order[:-1]]
+    starts = np.flatnonzero(changes)
+    sizes = np.diff(starts, append=len(order))
+    kept = np.arange(len(order)) - np.repeat(starts, sizes) < most
+    return order[kept], np.repeat(sizes, sizes)[kept]
