@@ -13,12 +13,13 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
-from memory_assets.language.embedders import open_embedder
+from memory_assets.language.embedders import Embedder, open_embedder
 from memory_assets.language.pipeline import Analyzer, open_analyzer
 from memory_assets.language.process import process_batch
-from memory_assets.models import Entity
+from memory_assets.models import Entity, Kind, Memory, Source
 
 DATA = Path(__file__).parents[1] / "memory_assets_tests" / "data"
 LABELLED = DATA / "entity_sentences.jsonl"
@@ -145,14 +146,21 @@ def print_speed(analyzer: Analyzer, embedder_spec: str, memories: int, repeats: 
     embedder.embed(texts[:64])
     runs = {
         "analysis alone": lambda: analyzer.analyze_batch(texts),
-        f"with {embedder.name}": lambda: process_batch([(text, ["a tag"]) for text in texts], analyzer, embedder),
+        f"with {embedder.name}": lambda: process(texts, analyzer, embedder),
     }
     print(f"{memories} memories of {words / memories:.0f} words, per second of processor time (median of {repeats})")
     for what, run in runs.items():
         took = statistics.median(seconds(run, time.process_time) for _ in range(repeats))
         print(f"  {what:34} {words / took:9,.0f} words/s {memories / took:7,.0f} memories/s")
-    single = sorted(seconds(lambda text=text: process_batch([(text, [])], analyzer, embedder)) for text in texts[:200])
+    single = sorted(seconds(lambda text=text: process([text], analyzer, embedder)) for text in texts[:200])
     print(f"  one at a time, wall time            p50 {single[100] * 1e3:.1f} ms, p95 {single[190] * 1e3:.1f} ms")
+
+
+def process(texts: list[str], analyzer: Analyzer, embedder: Embedder) -> None:
+    """Analyse and embed texts as a store does."""
+    now = datetime.now(UTC)
+    drafts = [Memory(0, text, Kind.NOTE, Source.CLI, "", now, now, tags=("a tag",)) for text in texts]
+    process_batch(drafts, [("[note]", text) for text in texts], analyzer, embedder)
 
 
 def print_cold_starts(repeats: int) -> None:

@@ -1,15 +1,12 @@
 """What people and agents give directly becomes memories: whole, or not at all with the step that failed."""
 
 import json
-import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from memory_assets.errors import ConflictError, InvalidInputError
 from memory_assets.language.guard import refusal_of, without_secrets
@@ -22,6 +19,7 @@ from memory_assets.stores.rows import content_hash, derived_id, headed, new_id, 
 from memory_assets.stores.tombstones import Tombstones
 
 if TYPE_CHECKING:
+    import numpy as np
     import numpy.typing as npt
 
     from memory_assets.language.embedders import Embedder
@@ -183,19 +181,7 @@ def _understand(
     ordinals: Sequence[int] | None = None,
 ) -> tuple[list[Memory], TextVectors]:
     drafts = [_draft(each, now, ordinal) for each, ordinal in zip(given, ordinals or [0] * len(given), strict=True)]
-    processed = process_batch(
-        [(each.content, each.tags) for each in given],
-        analyzer,
-        embedder,
-        headed=[headed(draft) for draft in drafts],
-        longest=sys.maxsize,
-    )
-    memories = [
-        replace(draft, **{name: getattr(whole, name) for name in ("content", "tags", "entities", "actions", "pipeline")})
-        for draft, whole in zip(drafts, processed, strict=True)
-    ]
-    vectors = TextVectors(np.stack([each.embedding for each in processed]), np.stack([each.in_context for each in processed]))
-    return memories, vectors
+    return process_batch(drafts, [headed(draft) for draft in drafts], analyzer, embedder)
 
 
 def _draft(given: NewMemory, now: datetime, ordinal: int) -> Memory:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from memory_assets.language.english import pattern, word_set
+from memory_assets.language.english import word_set
 from memory_assets.language.entity_types import STATISTICAL_TYPES, EntityType, Mention
 from memory_assets.language.gazetteer import Certainty, Entry, Gazetteer
 from memory_assets.language.reading import Form, Inset, Part
@@ -185,16 +185,11 @@ def _statistical(doc: "Doc", gazetteer: Gazetteer) -> Iterator[Mention]:
             kind = EntityType.NAME
         elif kind == EntityType.ORG and _opens_sentence(doc, span.start) and doc[min(span.end, len(doc) - 1)].pos_ != "VERB":
             continue
-        elif (kind == EntityType.PERSON and not _acts_as_person(span[0])) or (kind == EntityType.LOC and not _is_place(span)):
+        elif kind == EntityType.LOC or (kind == EntityType.PERSON and not _acts_as_person(span[0])):
             if _opens_sentence(doc, span.start):  # its capital says nothing, and nothing else speaks for it
                 continue
             kind = EntityType.NAME
         yield Mention(span.start_char, span.end_char, span.text, kind, certain=False)
-
-
-def _is_place(span: "Span") -> bool:
-    """Whether the sentence speaks of a single name as of a place; one is at a company, and in a town."""
-    return bool(pattern("names.place").search(span.sent.text)) and (span.start == 0 or span.doc[span.start - 1].lower_ != "at")
 
 
 def _actors(doc: "Doc", gazetteer: Gazetteer) -> Iterator[Mention]:

@@ -27,6 +27,9 @@ _UNTAGGED_TYPES = frozenset({EntityType.URL, EntityType.EMAIL, EntityType.FILE, 
 """They find their memory by full text and as entities; as tags they would be used once each."""
 
 _CHUNK_PARTS = frozenset({"NOUN", "PROPN", "ADJ", "VERB"})
+_BEFORE_HEAD = frozenset({"det", "amod", "compound", "nummod", "nmod", "poss", "flat", "goeswith"})
+_INSIDE_PHRASE = frozenset({"compound", "flat", "fixed", "goeswith", "det", "amod", "nummod", "case", "discourse", "dep"})
+"""Labels of words before the head of a phrase, and of words that head none."""
 _KIND_NOUNS = frozenset({"project", "repository", "repo", "team", "database", "language", "file"})
 """Beside a name they say only what its type says."""
 
@@ -119,19 +122,44 @@ def _hyphenated(token: "Token") -> bool:
 
 
 def _phrases(doc: "Doc", named: set[int], opaque: set[int]) -> Iterator[str]:
-    """Tags of the noun chunks of two or three words that say more than the entities already do."""
-    for chunk in doc.noun_chunks:
-        verbs = [
-            token.i for token in chunk if token.pos_ == "VERB" and token.tag_ not in {"VBG", "VBN"}
-        ]  # "Nina prefers | spaces only"
-        begin = verbs[-1] + 1 if verbs else chunk.start
-        words = [token for token in doc[begin : chunk.end] if token.pos_ in _CHUNK_PARTS and _is_telling(token)]
-        if not 2 <= len(words) <= 3 or words[-1].i != chunk.root.i or chunk.root.pos_ not in {"NOUN", "PROPN"}:
+    """Tags of the nouns with one or two words before them that say more than the entities already do: "stale lock"."""
+    end = 0
+    for head in doc:
+        if head.pos_ not in {"NOUN", "PROPN", "PRON"} or _label(head) in _INSIDE_PHRASE:
             continue
-        if words[-1].i - words[0].i != len(words) - 1 or any(token.i in opaque for token in words):
+        start = _phrase_start(head)
+        if start < end:
             continue
-        if any(token.i not in named and token.lower_ not in _KIND_NOUNS for token in words):
-            yield normalise_tag(doc[words[0].i : words[-1].i + 1].text)
+        end = head.i + 1
+        verbs = [token.i for token in doc[start:end] if token.pos_ == "VERB" and token.tag_ not in {"VBG", "VBN"}]
+        begin = verbs[-1] + 1 if verbs else start  # "Nina prefers | spaces only"
+        words = [token for token in doc[begin:end] if token.pos_ in _CHUNK_PARTS and _is_telling(token)]
+        if not 2 <= len(words) <= 3 or words[-1].i != head.i or words[0].i != head.i + 1 - len(words):
+            continue
+        if not any(token.i in opaque for token in words) and any(
+            token.i not in named and token.lower_ not in _KIND_NOUNS for token in words
+        ):
+            yield normalise_tag(doc[words[0].i : end].text)
+
+
+def _phrase_start(head: "Token") -> int:
+    """Where a noun's determiner, possessor and modifiers begin, without a gap between them."""
+    start = reach = head.i
+    for child in reversed(list(head.lefts)):
+        if child.right_edge.i + 1 != reach:
+            break
+        if _label(child) in _BEFORE_HEAD:
+            start = reach = child.left_edge.i
+        elif child.is_punct:
+            reach = child.i
+        else:
+            break
+    return start
+
+
+def _label(token: "Token") -> str:
+    """A dependency's label without its subtype: "nmod" for "nmod:poss"."""
+    return token.dep_.partition(":")[0]
 
 
 def _tokens_within(doc: "Doc", places: Iterable[tuple[int, int]]) -> set[int]:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 BUNDLED_MODEL = "bundled"
 BUNDLED_PATH = Path(__file__).with_name("pipeline_en")
 
-RULES_VERSION = 3
+RULES_VERSION = 4
 """Counts up whenever entities, actions or automatic tags of an unchanged text may come out differently."""
 
 _NEEDED = {
@@ -268,15 +268,12 @@ def _load_pipeline(location: str) -> "Language":
     import spacy
     from thinc.api import use_ops
 
-    from memory_assets.language.noun_chunks import use_ud_noun_chunks
-
     try:
         # NumPy's matrix products take two thirds of the time of blis, thinc's default, and leave the interpreter to other threads.
         with use_ops("numpy", use_blis=False):
             nlp = spacy.load(location)
     except (OSError, ValueError, ImportError) as error:
         raise SettingsError(f"spaCy pipeline {location!r} cannot be loaded ({error}): reinstall it.") from error
-    use_ud_noun_chunks(nlp)
     probe = nlp("Alice read the old books in Paris.")
     if missing := [part for annotation, part in _NEEDED.items() if not probe.has_annotation(annotation)]:
         raise SettingsError(f"spaCy pipeline {location!r} lacks {' and '.join(missing)}: choose a complete one.")

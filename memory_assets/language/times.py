@@ -11,12 +11,6 @@ from memory_assets.errors import InvalidInputError, SettingsError
 
 GEOIP_TIMEOUT_S = 2.0
 
-_WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-_MONTHS = (
-    *("January", "February", "March", "April", "May", "June", "July"),
-    *("August", "September", "October", "November", "December"),
-)
-"""In English whatever the process's locale is, unlike `strftime`."""
 _AGES = (
     ("year", timedelta(days=365)),
     ("month", timedelta(days=30)),
@@ -98,7 +92,5 @@ def relative_age(then: datetime, now: datetime) -> str:
 def format_local(moment: datetime, zone: tzinfo) -> str:
     """An aware datetime for a person: "Monday, August 4, 2025, 7:03 a.m. PDT"."""
     local = moment.astimezone(zone)
-    weekday, month = _WEEKDAYS[local.weekday()], _MONTHS[local.month - 1]
     half = "a.m." if local.hour < 12 else "p.m."
-    clock = f"{(local.hour - 1) % 12 + 1}:{local.minute:02}"
-    return f"{weekday}, {month} {local.day}, {local.year}, {clock} {half} {local.tzname()}"
+    return f"{local:%A, %B} {local.day}, {local.year}, {(local.hour - 1) % 12 + 1}:{local:%M} {half} {local.tzname()}"

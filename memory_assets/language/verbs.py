@@ -41,15 +41,11 @@ def mend_verbs(doc: "Doc", opaque: AbstractSet[int]) -> None:
         for token in sentence:
             if token.i in opaque or not token.is_alpha:
                 continue
-            opens = token.i == sentence.start
-            if token.pos_ in {"VERB", "AUX"}:
-                if opens and _opens_as_noun(token):
-                    token.pos_, token.tag_ = "NOUN", "NN"
-            elif (
+            if token.pos_ not in {"VERB", "AUX"} and (
                 _is_past(token, has_verb)
                 or _is_past_after_name(token, has_verb)
                 or _is_present(token, has_verb)
-                or (opens and _opens_as_verb(token, opaque))
+                or (token.i == sentence.start and _opens_as_verb(token, opaque))
             ):
                 token.pos_, token.dep_ = "VERB", "dep"
                 token.tag_ = (
@@ -150,18 +146,3 @@ def _opens_as_verb(token: "Token", opaque: AbstractSet[int]) -> bool:
         return True
     is_object = after.pos_ in {"DET", "PROPN", "PRON"} and after.tag_ not in {"WP", "WDT"}
     return is_object and (token.lower_ != base or not after.is_upper)
-
-
-def _opens_as_noun(token: "Token") -> bool:
-    """Whether a sentence's first word is the subject of the verb that follows it ("Dates live in ...", "Click is used")."""
-    if token.tag_ not in {"VBZ", "VB", "VBP"} or token.i + 1 == len(token.doc):
-        return False
-    after = token.nbor()
-    if (
-        token.tag_ == "VBZ"
-        and _third_person(token.lower_) not in _NEVER_NOUNS
-        and after.pos_ == "VERB"
-        and after.tag_ in {"VBP", "VBD", "VB"}
-    ):
-        return True
-    return after.pos_ == "AUX" and after.tag_ in FINITE_TAGS and token.pos_ == "VERB"

@@ -267,6 +267,10 @@ def test_names_are_told_from_words_with_a_capital(analyzer: Analyzer, text: str,
     assert entities(analyzer, text) == expected
 
 
+def test_a_predicate_makes_a_tag_beside_its_subject(analyzer: Analyzer):
+    assert analyzer.analyze("User is a data engineer at a logistics company.").tags == ("data-engineer", "logistics-company")
+
+
 def test_a_finite_verb_is_part_of_no_tag(analyzer: Analyzer):
     assert analyzer.analyze("Nina prefers tabs").tags == ("nina", "tab")
     assert analyzer.analyze("The cat stole pizza").tags == ("cat", "pizza")
