@@ -17,6 +17,8 @@ MAX_IMPORTED_LENGTH = 1 << 20
 """Characters of an imported memory: as many as of a source file, so that every export can be imported."""
 LAST_CHANGE = "last_change"
 """Key of a memory's metadata under which `operations.changes` notes what was last done to it."""
+REVISES = "revises"
+"""Key of the metadata of a memory that an edit wrote: the id of what it corrects."""
 USERS = frozenset({"user", "human", "me"})
 ASSISTANTS = frozenset({"assistant", "ai", "bot", "agent", "model", "system"})
 """Authors that name a side of a talk, and nobody."""

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
@@ -13,7 +13,16 @@ from memory_assets.language.guard import refusal_of, without_secrets
 from memory_assets.language.process import ProcessingError, Step, process_batch
 from memory_assets.language.secrets import mask
 from memory_assets.language.validation import validate_memory
-from memory_assets.models import MAX_CONTENT_LENGTH, MAX_IMPORTED_LENGTH, Memory, NewMemory, SecretPolicy, TextVectors
+from memory_assets.models import (
+    LAST_CHANGE,
+    MAX_CONTENT_LENGTH,
+    MAX_IMPORTED_LENGTH,
+    REVISES,
+    Memory,
+    NewMemory,
+    SecretPolicy,
+    TextVectors,
+)
 from memory_assets.stores import tombstones
 from memory_assets.stores.rows import content_hash, derived_id, headed, new_id, to_arrow
 from memory_assets.stores.tombstones import Tombstones
@@ -97,13 +106,19 @@ class ImportOutcome:
     unchanged: int
 
 
-def import_memories(tenant: "Tenant", given: Sequence[NewMemory], on_progress: Callable[[int, int], None]) -> ImportOutcome:
+def import_memories(
+    tenant: "Tenant",
+    given: Sequence[NewMemory],
+    on_progress: Callable[[int, int], None],
+    exported: Collection[int | None] = (),
+) -> ImportOutcome:
     """Remember many memories; an import can be run again, and after a failure finished commits stay.
 
     A memory is the same if it has the same id or external id, or, without either, the same text, time, session and author. An equal
     one is left alone. A changed one is updated, but keeps its state, its protection and a person's tags, and its creation time unless
     the line states one. A memory that somebody changes while its chunk is written is skipped. Memories of one session with the same
-    time, or none, are a microsecond apart, to keep their order; a line with an id keeps the time that it states.
+    time, or none, are a microsecond apart, to keep their order; a line with an id keeps the time that it states. To the tags of
+    memories that `memory export` wrote, whose ids are `exported`, no automatic ones are added.
     """
     given = _guarded(tenant, given, MAX_IMPORTED_LENGTH)
     existing = tenant.memories.scan(("id", "revision"))
@@ -112,37 +127,65 @@ def import_memories(tenant: "Tenant", given: Sequence[NewMemory], on_progress: C
     todo = [memory for memory in with_ids.values() if revisions.get(memory.id) != _revision(memory)]
     exact = {each.id for each in given if each.id is not None and each.created_at}
     ordinals, now = _ordinals(with_ids.values()) | dict.fromkeys(exact, 0), datetime.now(UTC)
+    updated = 0
     for start in range(0, len(todo), _CHUNK):
         chunk = todo[start : start + _CHUNK]
-        tenant.with_embedder(partial(_put, tenant, chunk, now, [ordinals[each.id] for each in chunk]))
+        put = partial(_put, tenant, chunk, now, [ordinals[each.id] for each in chunk], exported)
+        updated += tenant.with_embedder(put)
         on_progress(start + len(chunk), len(todo))
     tenant.memories.upkeep.after_commit()
-    updated = sum(memory.id in revisions for memory in todo)
-    return ImportOutcome(len(todo) - updated, updated, len(given) - len(todo))
+    added = sum(memory.id not in revisions for memory in todo)
+    return ImportOutcome(added, updated, len(given) - added - updated)
 
 
-def _put(tenant: "Tenant", given: Sequence[NewMemory], now: datetime, ordinals: Sequence[int], embedder: "Embedder") -> None:
+def _put(
+    tenant: "Tenant",
+    given: Sequence[NewMemory],
+    now: datetime,
+    ordinals: Sequence[int],
+    exported: Collection[int | None],
+    embedder: "Embedder",
+) -> int:
+    """Write lines that are new or change their memory; return how many memories they change."""
     old = {memory.id: memory for memory in tenant.memories.get(each.id for each in given if each.id is not None)}
-    automatic = dict(zip(old, tenant.analyzer.analyze_batch([memory.content for memory in old.values()]), strict=True))
-    drafts = [_with_kept(each, old[each.id], automatic[each.id].tags) if each.id in old else each for each in given]
+    analysed = [memory for memory in old.values() if memory.id not in exported]
+    found = tenant.analyzer.analyze_batch([memory.content for memory in analysed])
+    automatic = {memory.id: features.tags for memory, features in zip(analysed, found, strict=True)}
+    drafts = [_with_kept(each, old[each.id], automatic.get(each.id, ())) if each.id in old else each for each in given]
+    changed = [
+        place
+        for place, draft in enumerate(drafts)
+        if draft.id not in old or draft.id in automatic or draft != _given(old[draft.id])
+    ]
+    if not changed:
+        return 0
+    given, drafts, ordinals = ([each[place] for place in changed] for each in (given, drafts, ordinals))
     memories, vectors = _understand(tenant.analyzer, embedder, drafts, now, ordinals)
     written_at = datetime.now(UTC)
     rows = []
-    for memory, line in zip(memories, given, strict=True):
+    for memory, line, draft in zip(memories, given, drafts, strict=True):
         created_at = memory.created_at if line.created_at or memory.id not in old else old[memory.id].created_at
-        rows.append(replace(memory, created_at=created_at, updated_at=written_at, revision=_revision(line)))
+        tags = draft.tags if memory.id in exported else memory.tags
+        rows.append(replace(memory, created_at=created_at, updated_at=written_at, revision=_revision(line), tags=tags))
     tenant.memories.put(rows, vectors, embedder.name, [memory.updated_at for memory in old.values()])
+    return sum(row.id in old for row in rows)
+
+
+def _given(memory: Memory) -> NewMemory:
+    return NewMemory(**{field.name: getattr(memory, field.name) for field in fields(NewMemory)})
 
 
 def _with_kept(line: NewMemory, old: Memory, automatic: Collection[str]) -> NewMemory:
     """A changed line, and what its memory keeps."""
+    kept = (tag for tag in old.tags if tag not in automatic)
     return replace(
         line,
         created_at=line.created_at or old.created_at,
-        tags=(*line.tags, *(tag for tag in old.tags if tag not in automatic)),
+        tags=tuple(dict.fromkeys((*kept, *line.tags))),
         protected=line.protected or old.protected,
         state=old.state,
         superseded_by=old.superseded_by,
+        metadata=line.metadata | {key: old.metadata[key] for key in (LAST_CHANGE, REVISES) if key in old.metadata},
     )
 
 

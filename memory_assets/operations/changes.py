@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from memory_assets.errors import ConflictError, InvalidInputError
 from memory_assets.learn.briefing import tell_brief
-from memory_assets.models import LAST_CHANGE, Memory, NewMemory, Source, State
+from memory_assets.models import LAST_CHANGE, REVISES, Memory, NewMemory, Source, State
 from memory_assets.operations.answers import LocalTime, MemoryView, passage
 from memory_assets.operations.given import find_memory
 
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from memory_assets.tenants import Tenant
 
 
-REVISES = "revises"
-"""Key of the metadata of a memory that an edit wrote: the id of what it corrects."""
 _COLUMNS = ("id", "state", "superseded_by", "tags", "importance", "metadata", "updated_at")
 """What a change may set."""
 
@@ -149,7 +147,7 @@ def tag(tenant: "Tenant", reference: str | int, *, add: Sequence[str] = (), remo
     memory = find_memory(tenant, reference)
     refuse_if_from_file(memory)
     refuse_if_superseded(tenant, memory)
-    gone = {normalise_tag(each) for each in validate_tags(remove)}
+    gone = {normalise_tag(each, inflect=inflect) for each in validate_tags(remove) for inflect in (True, False)}
     tags = dict.fromkeys([*memory.tags, *(normalise_tag(each) for each in validate_tags(add))])
     wanted = tuple(each for each in tags if each not in gone)
     if wanted != memory.tags:

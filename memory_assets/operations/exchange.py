@@ -168,6 +168,7 @@ def import_lines(
 
     given: list[NewMemory] = []
     stated: dict[int, tuple[_Relation, ...]] = {}
+    exported: set[int | None] = set()
     refused = 0
     for number, line in enumerate(lines, start=1):
         if not line.strip():
@@ -177,6 +178,8 @@ def import_lines(
             given.append(memory := read.memory())
             if read.relations and memory.id is not None:
                 stated[memory.id] = read.relations
+            if "pipeline" in (read.model_extra or {}):
+                exported.add(memory.id)
         except (ValidationError, InvalidInputError) as error:
             refused += 1
             on_fault(f"{name} line {number}, {_fault(error)}.")
@@ -186,7 +189,7 @@ def import_lines(
         )
     tombstones = Tombstones(tenant.folder)
     wanted = [memory for memory in given if not tombstones.find(memory.content, mask(memory.content))]
-    outcome = import_memories(tenant, wanted, on_progress)
+    outcome = import_memories(tenant, wanted, on_progress, exported)
     _import_relations(tenant, stated)
     renew_brief(tenant)
     return Imported(

@@ -3,10 +3,9 @@
 from typing import TYPE_CHECKING
 
 from memory_assets.errors import ConflictError
-from memory_assets.models import Memory, State
+from memory_assets.models import REVISES, Memory, State
 from memory_assets.operations.answers import Answer, LocalTime, MemoryView, counted
 from memory_assets.operations.changes import (
-    REVISES,
     commit_changes,
     last_change,
     note_change,

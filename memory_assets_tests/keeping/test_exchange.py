@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from memory_assets.cli.main import cli
 from memory_assets.models import Kind, NewMemory, RelationType, Source, State
-from memory_assets.operations.changes import edit
+from memory_assets.operations.changes import edit, forget, tag
 from memory_assets.operations.exchange import exported_lines, import_lines
 from memory_assets.operations.relate import relate
 from memory_assets.operations.store import store
+from memory_assets.operations.undo import undo
 from memory_assets.stores.relations import StatedRelation
 from memory_assets.tenants import Tenant
 
@@ -104,6 +105,47 @@ def test_history_states_relations_and_equal_times_come_back(tenant: Tenant):
     lines = [line.encode() for text in exported_lines(tenant) for line in text.splitlines()]
     again = import_lines(other, "x", lines, skip_invalid=False, on_fault=pytest.fail, on_progress=lambda _done, _total: None)
     assert (again.added, again.updated, other.relations.version) == (0, 0, version)
+
+
+def taken_in(tenant: Tenant, lines: list[str]) -> tuple[int, int, int]:
+    done = import_lines(
+        tenant,
+        "x",
+        [line.encode() for line in lines],
+        skip_invalid=False,
+        on_fault=pytest.fail,
+        on_progress=lambda _done, _total: None,
+    )
+    return done.added, done.updated, done.unchanged
+
+
+def test_tags_that_were_removed_do_not_come_back_with_an_export(tenant: Tenant):
+    number = store(tenant, NewMemory("Bruno tested the boiler of Lagos.", Source.CLI, tags=("heating",))).id
+    assert tag(tenant, number, remove=["Lagos", "boiler"]).tags == ["heating", "bruno"]
+    other = moved(tenant)
+    assert exported(other) == exported(tenant)
+    (kept,) = other.memories.get([number])
+    assert not {"lagos", "lago", "boiler"} & set(kept.tags)
+
+
+def test_an_export_that_is_imported_where_it_came_from_changes_nothing(tenant: Tenant):
+    numbers = [store(tenant, NewMemory(f"Bruno tested boiler {n} of Lagos.", Source.CLI)).id for n in range(4)]
+    newer = edit(tenant, numbers[0], "Bruno replaced the boiler.", source=Source.CLI).id
+    tag(tenant, numbers[1], add=["urgent"])
+    lines = [line for text in exported_lines(tenant) for line in text.splitlines()]
+    forget(tenant, numbers[2])
+    tag(tenant, numbers[3], add=["late"])
+    before, version = exported(tenant), tenant.memories.version
+    assert taken_in(tenant, lines) == (0, 0, 5)
+    assert (exported(tenant), tenant.memories.version) == (before, version)
+    changed = [line.replace("boiler 3", "boiler 33") for line in lines]
+    assert taken_in(tenant, changed) == (0, 1, 4)
+    (late,) = tenant.memories.get([numbers[3]])
+    assert late.content == "Bruno tested boiler 33 of Lagos."
+    assert "late" in late.tags
+    undo(tenant, numbers[3])
+    assert "late" not in tenant.memories.get([numbers[3]])[0].tags
+    assert tenant.memories.get([newer])[0].metadata["revises"] == numbers[0]
 
 
 def test_relations_to_memories_that_are_not_there_are_left_out(tenant: Tenant, tmp_path: Path):

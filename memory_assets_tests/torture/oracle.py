@@ -187,7 +187,7 @@ class Model:
         old = self.rows.get(number)
         if old is None:
             self._new(Row(text, tags=tags, loose=True), tags, number)
-        elif old.state == ACTIVE and old.text != text:
+        elif old.text != text:
             self._set(number, text=text, tags=self.given_tags.get(number, frozenset()) | tags, loose=True)
 
     def _note(self, number: int, did: str, before: Any = None) -> None:
