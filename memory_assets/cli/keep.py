@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from memory_assets.cli.options import answering, creating_option, new_tenant_option
-from memory_assets.cli.output import say
+from memory_assets import operations
+from memory_assets.cli.command import command, creating_option, open_tenant, say
 
 if TYPE_CHECKING:
     from memory_assets.operations.answers import Answer
@@ -17,6 +17,13 @@ if TYPE_CHECKING:
 _MOST_FAULTS = 10
 _place = click.argument("place", metavar="[FOLDER|s3://...]", required=False)
 _as_of = click.option("--as-of", metavar="TIME", help="The newest backup at or before TIME, such as 2026-03-14 or 7d.")
+
+_new_tenant = click.Option(
+    ["--tenant"],
+    callback=open_tenant,
+    metavar="NAME",
+    help="Who gets it: a tenant that is new or empty; default: MEMORY_TENANT, else main.",
+)
 
 
 class _TakingGroup(click.Group):
@@ -28,7 +35,7 @@ class _TakingGroup(click.Group):
         return super().parse_args(ctx, args)
 
 
-@click.group("backup", cls=_TakingGroup, epilog="Example: memory backup /media/stick")
+@click.group(cls=_TakingGroup, epilog="Example: memory backup /media/stick")
 def backup() -> None:
     """Copy all that is not derived: memories, relations, what was decided and noted, keys, Tana's mapping, settings without secrets.
 
@@ -36,83 +43,66 @@ def backup() -> None:
     """
 
 
-@backup.command("take", hidden=True)
+@command("memory backup /media/stick", group=backup, hidden=True)
 @_place
-@answering()
 def take(tenant: "Tenant", place: str | None) -> "Answer":
     """Take a backup of a tenant; others may write meanwhile."""
-    from memory_assets.operations.backup import backup
-
-    return backup(tenant, place)
+    return operations.backup.backup(tenant, place)
 
 
-@backup.command("list", epilog="Example: memory backup list /media/stick")
+@command("memory backup list /media/stick", group=backup, name="list")
 @_place
-@answering()
 def list_backups(tenant: "Tenant", place: str | None) -> "Answer":
     """List the backups of all tenants in a place."""
-    from memory_assets.operations.backup import list_backups
-
-    return list_backups(tenant.settings, place)
+    return operations.backup.list_backups(tenant.settings, place)
 
 
-@backup.command("verify", epilog="Example: memory backup verify /media/stick")
+@command("memory backup verify /media/stick", group=backup)
 @_place
 @_as_of
-@answering()
 def verify(tenant: "Tenant", place: str | None, as_of: str | None) -> "Answer":
     """Compare every byte and row of the newest backup with its digests. Exits with 1 if something is damaged."""
-    from memory_assets.operations.backup import verify
-    from memory_assets.operations.given import parse_time
-
-    return verify(tenant, place, parse_time(as_of, "--as-of"))
+    return operations.backup.verify(tenant, place, operations.given.parse_time(as_of, "--as-of"))
 
 
-@click.command("restore", epilog="Example: memory restore /media/stick")
+@command("memory restore /media/stick", tenant=_new_tenant)
 @_place
 @click.option("--from", "source", metavar="NAME", help="Whose backup; default: that tenant's, or the only one there.")
 @_as_of
 @click.option("--skip-damaged", is_flag=True, help="Restore what is whole of a damaged backup.")
 @click.option("--with-settings", is_flag=True, help="Write the backup's memory.toml too, unless there is one.")
-@answering(tenant_option=new_tenant_option)
 def restore(
     tenant: "Tenant", place: str | None, source: str | None, as_of: str | None, skip_damaged: bool, with_settings: bool
 ) -> "Answer":
     """Make a tenant of a backup, and compare every row. Exits with 1 if something damaged was left out."""
-    from memory_assets.operations.backup import restore_backup
-    from memory_assets.operations.given import parse_time
+    at = operations.given.parse_time(as_of, "--as-of")
+    return operations.backup.restore_backup(
+        tenant, place, source=source, as_of=at, skip_damaged=skip_damaged, with_settings=with_settings
+    )
 
-    at = parse_time(as_of, "--as-of")
-    return restore_backup(tenant, place, source=source, as_of=at, skip_damaged=skip_damaged, with_settings=with_settings)
 
-
-@click.command("export", epilog="Example: memory export backup.jsonl   (`-` or nothing writes to standard output)")
+@command("memory export backup.jsonl   (`-` or nothing writes to standard output)")
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path, allow_dash=True), default=Path("-"))
-@answering()
 def export(tenant: "Tenant", file: Path) -> "Answer | None":
     """Write all memories as JSON Lines, one a line, in every state, with their relations; `memory import` takes them in again.
 
     Lines come as the store holds them, not by time, so that a store of any size is written in little memory. FILE is replaced when
     all are written.
     """
-    from memory_assets.operations.exchange import export, exported_lines
-
     if str(file) != "-":
-        return export(tenant, file)
-    for lines in exported_lines(tenant):
+        return operations.exchange.export(tenant, file)
+    for lines in operations.exchange.exported_lines(tenant):
         say(lines, nl=False)
     return None
 
 
-@click.command("import", epilog='Example: memory import memories.jsonl   (lines like {"content": "...", "tags": ["a"]})')
+@command('memory import memories.jsonl   (lines like {"content": "...", "tags": ["a"]})', name="import")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path, allow_dash=True))
 @click.option("--skip-invalid", is_flag=True, help="Take in the good lines of a file that has bad ones.")
 @creating_option
-@answering()
 def import_(tenant: "Tenant", file: Path, skip_invalid: bool) -> "Answer":
     """Take in memories from a JSON Lines file. An id that is already there is updated, so an import can be run again."""
     from memory_assets.cli.progress import progress_bar
-    from memory_assets.operations.exchange import import_lines
 
     faults = count()
 
@@ -122,11 +112,12 @@ def import_(tenant: "Tenant", file: Path, skip_invalid: bool) -> "Answer":
 
     with click.open_file(str(file), "rb") as lines, progress_bar() as advance:
         progress = partial(advance, "Importing")
-        return import_lines(tenant, str(file), lines, skip_invalid=skip_invalid, on_fault=report, on_progress=progress)
+        return operations.exchange.import_lines(
+            tenant, str(file), lines, skip_invalid=skip_invalid, on_fault=report, on_progress=progress
+        )
 
 
-@click.command("backfill", epilog="Example: MEMORY_EMBEDDER=ollama memory backfill")
-@answering()
+@command("MEMORY_EMBEDDER=ollama memory backfill")
 def backfill(tenant: "Tenant") -> "Answer":
     """Move the memories to the embedder and the language pipeline of the settings, and full text to this release.
 
@@ -134,7 +125,6 @@ def backfill(tenant: "Tenant") -> "Answer":
     meanwhile with the old embedder; a stopped run goes on where it was.
     """
     from memory_assets.cli.progress import progress_bar
-    from memory_assets.operations.run import backfill
 
     with progress_bar() as advance:
-        return backfill(tenant, partial(advance, "Analysing"), partial(advance, "Embedding"))
+        return operations.run.backfill(tenant, partial(advance, "Analysing"), partial(advance, "Embedding"))

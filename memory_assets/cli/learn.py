@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from memory_assets.cli.options import answering, common_options
-from memory_assets.cli.output import print_answer, say
+from memory_assets import operations
+from memory_assets.cli.command import command, print_answer, say
 
 if TYPE_CHECKING:
     from memory_assets.operations.answers import Answer
@@ -16,28 +16,24 @@ if TYPE_CHECKING:
 _KEYS = "[a]ccept, [r]eject, [d]efer, [e]dit, [s]how evidence, [n]ext, [q]uit"
 
 
-@click.group("learn", epilog="Example: memory learn check   (then: memory learn review, memory learn apply)")
+@click.group(epilog="Example: memory learn check   (then: memory learn review, memory learn apply)")
 def learn() -> None:
     """Curate Claude Code's silos into PAI's canonical homes: check, review, apply; undo takes the last apply back."""
 
 
-@learn.command("check", epilog="Example: memory learn check --json")
-@answering()
+@command("memory learn check --json", group=learn)
 def check(tenant: "Tenant") -> "Answer":
     """Look through silos, reflections and ratings, and propose. No silo is touched."""
-    from memory_assets.operations.learn import check
-
-    return check(tenant)
+    return operations.learn.check(tenant)
 
 
-@learn.command("review", epilog="Example: memory learn review --accept LP-001 --reject LP-004")
+@command("memory learn review --accept LP-001 --reject LP-004", group=learn, prints=True)
 @click.option("--accept", metavar="ID", multiple=True, help="The next apply carries it out.")
 @click.option("--reject", metavar="ID", multiple=True, help="It returns only if more speaks for it.")
 @click.option("--defer", metavar="ID", multiple=True, help="For later.")
 @click.option("--edit", metavar="ID", help="Write its text in your editor.")
 @click.option("--note", help="Kept with what is accepted, rejected or deferred.")
 @click.option("--evidence", is_flag=True, help="Show what speaks for each.")
-@common_options
 def review(
     accept: tuple[str, ...],
     reject: tuple[str, ...],
@@ -49,44 +45,35 @@ def review(
     as_json: bool,
 ) -> None:
     """Decide on proposals: one by one on a terminal, by their ids, or by editing PAI's review.md."""
-    from memory_assets.operations.learn import review
-
-    answer = review(tenant, accept=accept, reject=reject, defer=defer, note=note)
+    answer = operations.learn.review(tenant, accept=accept, reject=reject, defer=defer, note=note)
     if edit:
         _edit(tenant, next((each for each in answer.proposals if each.id == edit.upper()), None), edit)
-        answer = review(tenant)
+        answer = operations.learn.review(tenant)
     if not (accept or reject or defer or edit or as_json) and sys.stdin.isatty():
         _ask(tenant, answer.proposals)
         return
     print_answer(answer, tenant, as_json=as_json, evidence=evidence, body=evidence)
 
 
-@learn.command("apply", epilog="Example: memory learn apply --dry-run")
+@command("memory learn apply --dry-run", group=learn)
 @click.option("--dry-run", is_flag=True, help="Say what would be written and deleted, and do nothing.")
-@answering()
 def apply(tenant: "Tenant", dry_run: bool) -> "Answer":
     """Write the canonical files, then delete the silo files that they hold. Safe to stop and run again at any time.
 
     User, project and reference memories pass through, feedback only if it was accepted. What changed since the check stays.
     """
-    from memory_assets.operations.learn import apply
-
-    return apply(tenant, dry_run=dry_run)
+    return operations.learn.apply(tenant, dry_run=dry_run)
 
 
-@learn.command("undo", epilog="Example: memory learn undo")
-@answering()
+@command("memory learn undo", group=learn)
 def undo(tenant: "Tenant") -> "Answer":
     """Take the last apply back: the silo files return, and the canonical files are as they were."""
-    from memory_assets.operations.learn import undo
-
-    return undo(tenant)
+    return operations.learn.undo(tenant)
 
 
 def _ask(tenant: "Tenant", proposals: "list[ProposalView]") -> None:
     """Go through what is to be decided, one by one; each decision is kept at once."""
     from memory_assets.learn.proposals import Status
-    from memory_assets.operations.learn import review
 
     waiting = [each for each in proposals if each.status in (Status.PENDING, Status.DEFERRED)]
     for number, proposal in enumerate(waiting, start=1):
@@ -104,16 +91,17 @@ def _ask(tenant: "Tenant", proposals: "list[ProposalView]") -> None:
             return
         if key != "n":
             chosen = [proposal.id]
-            review(tenant, accept=chosen * (key == "a"), reject=chosen * (key == "r"), defer=chosen * (key == "d"))
+            operations.learn.review(
+                tenant, accept=chosen * (key == "a"), reject=chosen * (key == "r"), defer=chosen * (key == "d")
+            )
     say("\nNothing is left to decide on; `memory learn apply` does what was accepted.")
 
 
 def _edit(tenant: "Tenant", proposal: "ProposalView | None", reference: str) -> None:
     from memory_assets.errors import NotFoundError
-    from memory_assets.operations.learn import reword
 
     if proposal is None:
         raise NotFoundError(f"There is no open proposal {reference}; `memory learn review` lists them.")
     text = click.edit("\n\n".join(filter(None, (proposal.description, proposal.body))), extension=".md")
     if text and text.strip():
-        reword(tenant, proposal.id, text)
+        operations.learn.reword(tenant, proposal.id, text)

@@ -5,15 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from memory_assets.cli.options import (
-    answering,
-    common_options,
-    here_option,
-    max_tokens_option,
-    say_time,
-    timezone_option,
-)
-from memory_assets.cli.output import say
+from memory_assets import operations
+from memory_assets.cli.command import command, here_option, max_tokens_option, read_time, say, timezone_option
 from memory_assets.models import Kind, State
 
 if TYPE_CHECKING:
@@ -28,7 +21,7 @@ _since_option = click.option("--since", help="Only created at or after this date
 _until_option = click.option("--until", help="Only created before this date; the same forms.")
 
 
-@click.command("search", epilog="Example: memory search 'why did we leave MongoDB' --explain --bridges")
+@command("memory search 'why did we leave MongoDB' --explain --bridges", "explain", "max_tokens")
 @click.argument("query", nargs=-1, required=True)
 @_limit_option
 @click.option("--explain", is_flag=True, help="Show the parts of each score.")
@@ -46,7 +39,6 @@ _until_option = click.option("--until", help="Only created before this date; the
 @click.option("--all", "everything", is_flag=True, help="What is nearest, even if nothing fits.")
 @max_tokens_option
 @timezone_option
-@answering("explain", "max_tokens")
 def search(
     tenant: "Tenant",
     query: tuple[str, ...],
@@ -61,21 +53,18 @@ def search(
     **narrowing: Any,
 ) -> "Answer":
     """Find memories by meaning, by words and by what the graph knows of them. Without words ('') it lists the newest."""
-    from memory_assets.operations.given import Narrowing
-    from memory_assets.operations.search import search
-
-    narrowed = Narrowing(
+    narrowed = operations.given.Narrowing(
         kinds=[Kind(kind) for kind in kinds],
-        since=say_time(since, "--since"),
-        until=say_time(until, "--until"),
+        since=read_time(since, "--since"),
+        until=read_time(until, "--until"),
         states=[State.ACTIVE, *([State.SUPERSEDED] if history else []), *([State.ARCHIVED] if archived else [])],
         **narrowing,
     )
     paths = _BRIDGES if bridges else 0
-    return search(tenant, " ".join(query), limit=limit, narrowed=narrowed, bridges=paths, everything=everything)
+    return operations.search.search(tenant, " ".join(query), limit=limit, narrowed=narrowed, bridges=paths, everything=everything)
 
 
-@click.command("recent", epilog="Example: memory recent --since yesterday --limit 5")
+@command("memory recent --since yesterday --limit 5", "max_tokens")
 @_limit_option
 @click.option("--hours", type=click.FloatRange(min=0, min_open=True), help="Only of the last so many hours.")
 @_since_option
@@ -83,43 +72,33 @@ def search(
 @here_option
 @max_tokens_option
 @timezone_option
-@answering("max_tokens")
 def recent(
     tenant: "Tenant", limit: int, hours: float | None, since: str | None, until: str | None, here: "Project | None"
 ) -> "Answer":
     """List the newest memories."""
-    from memory_assets.operations.given import Narrowing
-    from memory_assets.operations.show import recent
-
-    narrowed = Narrowing(here=here, since=say_time(since, "--since"), until=say_time(until, "--until"))
-    return recent(tenant, limit=limit, hours=hours, narrowed=narrowed)
+    narrowed = operations.given.Narrowing(here=here, since=read_time(since, "--since"), until=read_time(until, "--until"))
+    return operations.show.recent(tenant, limit=limit, hours=hours, narrowed=narrowed)
 
 
-@click.command("init", epilog="Example: memory init --timezone Europe/Berlin")
+@command("memory init --timezone Europe/Berlin", "max_tokens")
 @here_option
 @max_tokens_option
 @timezone_option
-@answering("max_tokens")
 def init(tenant: "Tenant", here: "Project | None") -> "Answer":
     """Begin a session: the time, and what was remembered in the last day."""
-    from memory_assets.operations.show import init
-
-    return init(tenant, here)
+    return operations.show.init(tenant, here)
 
 
-@click.command("show", epilog="Example: memory show 6557406875026657   (the first digits are enough)")
+@command("memory show 6557406875026657   (the first digits are enough)", "max_tokens")
 @click.argument("reference", metavar="ID")
 @max_tokens_option
 @timezone_option
-@answering("max_tokens")
 def show(tenant: "Tenant", reference: str) -> "Answer":
     """Show everything about one memory."""
-    from memory_assets.operations.show import show
-
-    return show(tenant, reference)
+    return operations.show.show(tenant, reference)
 
 
-@click.command("context", epilog="Example: memory context 'the billing export' --lens meeting-prep --max-tokens 2000")
+@command("memory context 'the billing export' --lens meeting-prep --max-tokens 2000", prints=True)
 @click.argument("topics", nargs=-1, required=True, metavar="TOPIC-OR-ID...")
 @click.option("--depth", type=click.IntRange(1, 5), default=2, show_default=True, help="Links to walk from what the topic names.")
 @click.option("--max-tokens", type=click.IntRange(1, 1_000_000), default=4000, show_default=True, help="Never exceeded.")
@@ -134,36 +113,27 @@ def show(tenant: "Tenant", reference: str) -> "Answer":
 @click.option("--history", is_flag=True, help="Tell older versions of what holds now, too.")
 @click.option("--offline", is_flag=True, help="Do not ask Tana; tell it as it was last read.")
 @click.option("--since-last", is_flag=True, help="Tell only what changed since these topics were assembled the last time.")
-@common_options
 def context(topics: tuple[str, ...], form: "Format", tenant: "Tenant", as_json: bool, **wanted: Any) -> None:
     """Assemble everything relevant about a topic within a budget of tokens; several topics are blended."""
-    from memory_assets.operations.context import context
-
-    found = context(tenant, topics, form="json" if as_json else form, **wanted)
+    found = operations.context.context(tenant, topics, form="json" if as_json else form, **wanted)
     say(found.document, nl=False)
     for warning in () if found.warned else found.warnings:
         say(f"memory: {warning}", err=True)
 
 
-@click.command("graph", epilog="Example: memory graph graph.html   (then open the file in a browser)")
+@command("memory graph graph.html   (then open the file in a browser)")
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path), default=Path("graph.html"))
 @click.option("--limit", type=click.IntRange(1, 50_000), default=5_000, show_default=True, help="Most nodes that are drawn.")
-@answering()
 def graph(tenant: "Tenant", file: Path, limit: int) -> "Answer":
     """Draw memories, entities and clusters with their typed edges as one HTML file that works offline."""
-    from memory_assets.operations.graph import draw_graph
-
-    return draw_graph(tenant, file, limit)
+    return operations.graph.draw_graph(tenant, file, limit)
 
 
-@click.command("health", epilog="Example: memory health --json")
+@command("memory health --json")
 @timezone_option
-@answering()
 def health(tenant: "Tenant") -> "Answer":
     """Tell whether the memory works and how much it holds. Exits with 1 if it does not work."""
-    from memory_assets.operations.health import health
-
-    return health(tenant)
+    return operations.health.health(tenant)
 
 
 def _print_line(context: click.Context, _parameter: click.Parameter, is_wanted: bool) -> None:
@@ -175,7 +145,7 @@ def _print_line(context: click.Context, _parameter: click.Parameter, is_wanted: 
         context.exit()
 
 
-@click.command("status", epilog="Example: memory status --refused")
+@command("memory status --refused", "refused")
 @click.option("--refused", is_flag=True, help="List what was refused, passed over or guessed, file by file, with what mends it.")
 @click.option(
     "--line",
@@ -185,32 +155,23 @@ def _print_line(context: click.Context, _parameter: click.Parameter, is_wanted: 
     callback=_print_line,
     help="One short line, within a tenth of a second.",
 )
-@answering("refused")
 def status(tenant: "Tenant") -> "Answer":
     """Count what is remembered, and what became of every source file."""
-    from memory_assets.operations.status import status
-
-    return status(tenant)
+    return operations.status.status(tenant)
 
 
-@click.command("doctor", epilog="Example: memory doctor --settings")
+@command("memory doctor --settings")
 @click.option("--mend", is_flag=True, help="Repair what can be repaired without a choice of yours, then look again.")
 @click.option("--settings", "with_settings", is_flag=True, help="List every setting too, as it is set, and from where.")
-@answering()
 def doctor(tenant: "Tenant", mend: bool, with_settings: bool) -> "Answer":
     """Check settings and stores, and say what mends them. Exits with 1 if something is broken."""
-    from memory_assets.operations.health import diagnose
-
-    return diagnose(tenant, mend=mend, with_settings=with_settings)
+    return operations.health.diagnose(tenant, mend=mend, with_settings=with_settings)
 
 
-@click.command("scan", epilog="Example: memory scan --mend")
+@command("memory scan --mend")
 @click.option(
     "--mend", "mends", is_flag=True, help="Mask what is found, in every file that is kept, and embed those memories anew."
 )
-@answering()
 def scan(tenant: "Tenant", mends: bool) -> "Answer":
     """Look for keys and passwords in what is already stored. Exits with 1 while any is there."""
-    from memory_assets.operations.scan import mend, scan
-
-    return (mend if mends else scan)(tenant)
+    return (operations.scan.mend if mends else operations.scan.scan)(tenant)

@@ -12,23 +12,23 @@ from io import StringIO
 
 import click
 
-from memory_assets.cli.options import TENANT
+from memory_assets.cli.command import TENANT
 from memory_assets.display import visible
 from memory_assets.errors import InvalidInputError, MemoryAssetsError
 from memory_assets.privacy import keep_private
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("run", "Take in what changed: sources, features, memories, graph, scores."),
-    "store": ("store", "Remember a text."),
+    "store": ("change", "Remember a text."),
     "search": ("look", "Find memories by meaning and by words."),
     "context": ("look", "Assemble everything relevant about a topic within a budget of tokens."),
     "recent": ("look", "List the newest memories."),
     "init": ("look", "Begin a session: the time, and what was remembered in the last day."),
     "show": ("look", "Show everything about one memory."),
-    "session-start": ("session_start", "Print what a session is told when it begins, as a hook."),
-    "session-end": ("session_end", "Note what the user said in a session that should last, as a hook."),
-    "noted": ("noted", "List what was noted in sessions, and store or drop it."),
-    "install": ("install", "Make the memory known to Claude Code, or take it out again."),
+    "session-start": ("session", "Print what a session is told when it begins, as a hook."),
+    "session-end": ("session", "Note what the user said in a session that should last, as a hook."),
+    "noted": ("change", "List what was noted in sessions, and store or drop it."),
+    "install": ("connect", "Make the memory known to Claude Code, or take it out again."),
     "forget": ("change", "Take a memory out of recall, or bring it back."),
     "erase": ("change", "Remove memories for good, so that no file holds their texts."),
     "edit": ("change", "Correct what a memory says; the old version stays as history."),
@@ -37,7 +37,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "undo": ("change", "Take back the last change of a memory."),
     "relate": ("change", "State how two memories relate."),
     "learn": ("learn", "Curate Claude Code's silos into PAI's homes: check, review, apply, undo."),
-    "consolidate": ("consolidate", "Run a sleep cycle now: decay, creative, cluster, forget."),
+    "consolidate": ("run", "Run a sleep cycle now: decay, creative, cluster, forget."),
     "graph": ("look", "Draw the graph as one HTML file."),
     "import": ("keep", "Take in memories from a JSON Lines file."),
     "backup": ("keep", "Copy all that is not derived to a folder or bucket; list and verify backups."),
@@ -45,15 +45,15 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "export": ("keep", "Write all memories as JSON Lines."),
     "backfill": ("keep", "Move the memories to the embedder and pipeline of the settings."),
     "pai": ("pai", "Mirror pai-seed's learnings in Tana."),
-    "serve": ("serve", "Serve the memory over HTTP."),
-    "mcp": ("mcp", "Serve the memory to an assistant over MCP."),
+    "serve": ("connect", "Serve the memory over HTTP."),
+    "mcp": ("connect", "Serve the memory to an assistant over MCP."),
     "tana": ("pai", "Read what Tana holds."),
     "tenant": ("tenant", "Create, list and delete tenants."),
-    "key": ("key", "Create, list and revoke the keys of a tenant."),
+    "key": ("tenant", "Create, list and revoke the keys of a tenant."),
     "health": ("look", "Tell whether the memory works and how much it holds."),
     "status": ("look", "Count what is remembered, waiting and refused."),
     "scan": ("look", "Look for keys and passwords in what is stored, and mask them."),
-    "completion": ("completion", "Print what completes commands in your shell."),
+    "completion": ("connect", "Print what completes commands in your shell."),
     "doctor": ("look", "Check settings and stores, and say what mends them."),
 }
 """Command name -> the module below `memory_assets.cli` that has it, and the line that `memory --help` prints without an import."""

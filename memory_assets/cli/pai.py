@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from memory_assets.cli.options import answering, common_options
-from memory_assets.cli.output import print_answer, say
+from memory_assets import operations
+from memory_assets.cli.command import command, print_answer, say
 
 if TYPE_CHECKING:
     from memory_assets.operations.answers import Answer
     from memory_assets.tenants import Tenant
 
 
-@click.group("pai", epilog="Example: memory pai sync --dry-run")
+@click.group(epilog="Example: memory pai sync --dry-run")
 def pai() -> None:
     """Mirror pai-seed's learnings in Tana, and read what Tana knows of them."""
 
@@ -26,17 +26,14 @@ def schema() -> None:
     """The supertags #pai_learning and #pai_proposal."""
 
 
-@schema.command("init", epilog="Example: memory pai schema init --dry-run")
+@command("memory pai schema init --dry-run", group=schema)
 @click.option("--dry-run", is_flag=True, help="Say what is missing, and make nothing.")
-@answering()
 def init(tenant: "Tenant", dry_run: bool) -> "Answer":
     """Make what the workspace lacks of the supertags and their fields."""
-    from memory_assets.operations.pai import schema_init
-
-    return schema_init(tenant, dry_run=dry_run)
+    return operations.pai.schema_init(tenant, dry_run=dry_run)
 
 
-@pai.command("sync", epilog="Example: memory pai sync --dry-run")
+@command("memory pai sync --dry-run", group=pai, prints=True)
 @click.option("--seed-path", metavar="FILE", help="Another seed.json than MEMORY_PAI_SEED.")
 @click.option("--workspace", "-w", metavar="NAME", help="Name or id of another workspace than MEMORY_TANA_WORKSPACE.")
 @click.option("--entry", "only", metavar="ID", default="", help="Only this entry, as after its confirmation.")
@@ -44,18 +41,16 @@ def init(tenant: "Tenant", dry_run: bool) -> "Answer":
 @click.option("--force", is_flag=True, help="Send everything, also what was trashed in Tana.")
 @click.option("--resync", is_flag=True, help="Make anew what is gone from Tana: in a workspace that is new or was reset.")
 @click.option("--yes", "take_out", is_flag=True, help="Take out of Tana however many entries left seed.json.")
-@common_options
 @click.pass_context
 def sync(
     context: click.Context, seed_path: str | None, workspace: str | None, tenant: "Tenant", as_json: bool, **options: Any
 ) -> None:
     """Bring Tana to what seed.json says: create, update, trash. Where Tana is away the changes wait."""
     from memory_assets.cli.progress import progress_bar
-    from memory_assets.operations.pai import pai_sync
     from memory_assets.tana.report import SyncOptions
 
     wanted = SyncOptions(**options)
-    sync_wanted = partial(pai_sync, tenant, seed_path=seed_path, workspace=workspace)
+    sync_wanted = partial(operations.pai.pai_sync, tenant, seed_path=seed_path, workspace=workspace)
     with progress_bar() as advance:
         answer = sync_wanted(wanted, progress=partial(advance, "Tana"))
     print_answer(answer, tenant, as_json=as_json)
@@ -78,80 +73,62 @@ _type_option = click.option(
 _offline_option = click.option("--offline", is_flag=True, help="From the last reading of Tana, without asking it.")
 
 
-@pai.command("context", epilog="Example: memory pai context 'project Atlas'")
+@command("memory pai context 'project Atlas'", group=pai, prints=True)
 @click.argument("topic", nargs=-1, required=True)
 @click.option("--max-tokens", type=click.IntRange(1), default=2000, show_default=True, help="Tokens that the text may have.")
 @_type_option
 @click.option("--format", "form", type=click.Choice(["markdown", "json"]), default="markdown", show_default=True)
 @_offline_option
-@common_options
 def context(
     topic: tuple[str, ...], max_tokens: int, kind: str, form: str, offline: bool, tenant: "Tenant", as_json: bool
 ) -> None:
     """What was learned about a topic, with what it is linked to in Tana."""
-    from memory_assets.operations.pai_context import pai_context
-
     _read_unless(offline, tenant)
-    answer = pai_context(tenant, " ".join(topic), max_tokens=max_tokens, kind=kind)
+    answer = operations.pai_context.pai_context(tenant, " ".join(topic), max_tokens=max_tokens, kind=kind)
     print_answer(answer, tenant, as_json=as_json or form == "json")
 
 
-@pai.command("freshness", epilog="Example: memory pai freshness --threshold 30")
+@command("memory pai freshness --threshold 30", group=pai)
 @click.option("--threshold", type=click.IntRange(1), default=None, help="Days; default: MEMORY_FRESHNESS_DAYS (90).")
 @_type_option
 @_offline_option
-@answering()
 def freshness(tenant: "Tenant", threshold: int | None, kind: str, offline: bool) -> "Answer":
     """How fresh each learning is: what is worked on in Tana keeps it so."""
-    from memory_assets.operations.pai_context import pai_freshness
-
     _read_unless(offline, tenant)
-    return pai_freshness(tenant, threshold=threshold, kind=kind)
+    return operations.pai_context.pai_freshness(tenant, threshold=threshold, kind=kind)
 
 
-@pai.command("session-start", epilog="Example: memory pai session-start   (in pai-seed's session start hook)")
+@command("memory pai session-start   (in pai-seed's session start hook)", group=pai, name="session-start")
 @click.option("--project", default="", help="The project of the session; default: the name of the working folder.")
-@answering()
 def session_start(tenant: "Tenant", project: str) -> "Answer":
     """What a session begins with, from seed.json and the last reading of Tana; never waits for Tana."""
-    from memory_assets.operations.pai_context import pai_session_start
-
-    return pai_session_start(tenant, project=project or Path.cwd().name)
+    return operations.pai_context.pai_session_start(tenant, project=project or Path.cwd().name)
 
 
-@pai.command("people", epilog="Example: memory pai people --dry-run")
+@command("memory pai people --dry-run", group=pai)
 @click.option("--dry-run", is_flag=True, help="Say whom the files mean, and keep nothing.")
-@answering()
 def people(tenant: "Tenant", dry_run: bool) -> "Answer":
     """Find pai-seed's relationships among the #person nodes of Tana, for the links of learnings."""
-    from memory_assets.operations.pai import pai_people
-
-    return pai_people(tenant, dry_run=dry_run)
+    return operations.pai.pai_people(tenant, dry_run=dry_run)
 
 
-@pai.command("graph", epilog="Example: memory pai graph learnings.html   (then open the file in a browser)")
+@command("memory pai graph learnings.html   (then open the file in a browser)", group=pai)
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path), default=Path("learnings.html"))
-@answering()
 def graph(tenant: "Tenant", file: Path) -> "Answer":
     """Draw the learnings with what they are linked to in Tana as one HTML file that works offline."""
-    from memory_assets.operations.graph import draw_learnings
-
-    return draw_learnings(tenant, file)
+    return operations.graph.draw_learnings(tenant, file)
 
 
-@click.group("tana")
+@click.group()
 def tana() -> None:
     """Know what Tana holds."""
 
 
-@tana.command("read", epilog="Example: MEMORY_TANA_TOKEN=... memory tana read")
+@command("MEMORY_TANA_TOKEN=... memory tana read", group=tana)
 @click.option("--most", type=click.IntRange(1), help="Ask for at most so many nodes; default: 3000. The next reading goes on.")
-@answering()
 def read(tenant: "Tenant", most: int | None) -> "Answer":
     """Read what changed in the workspace of MEMORY_TANA_WORKSPACE, for `memory context` and when Tana is away."""
-    from memory_assets.operations.pai import read_tana
-
-    return read_tana(tenant, most=most)
+    return operations.pai.read_tana(tenant, most=most)
 
 
 def _read_unless(offline: bool, tenant: "Tenant") -> None:

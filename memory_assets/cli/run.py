@@ -1,30 +1,29 @@
-"""`memory run`."""
+"""`memory run`, which takes in what changed, and `memory consolidate`, the sleep cycles now."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from memory_assets.cli.options import common_options
-from memory_assets.cli.output import print_answer, say
-from memory_assets.tenants import Tenant
+from memory_assets import operations
+from memory_assets.cli.command import command, dry_run_option, print_answer, say
 
 if TYPE_CHECKING:
+    from memory_assets.operations.answers import Answer
     from memory_assets.operations.run import StepReport
+    from memory_assets.tenants import Tenant
 
 
-@click.command("run", epilog="Example: memory run   (then: memory search 'what did we decide about billing')")
+@command("memory run   (then: memory search 'what did we decide about billing')", prints=True)
 @click.option(
     "--gone",
     type=click.Path(path_type=Path),
     multiple=True,
     help="A source folder or file that is gone for good: its memories rest. Without it they stay, and `status` names it.",
 )
-@common_options
-def run(gone: tuple[Path, ...], tenant: Tenant, as_json: bool) -> None:
+def run(tenant: "Tenant", gone: tuple[Path, ...], as_json: bool) -> None:
     """Take in what changed: sources, features, memories, graph, scores. Safe to stop and run again at any time."""
     from memory_assets.cli.progress import StepProgress
-    from memory_assets.operations.run import run
 
     try:
         with StepProgress(shown=not as_json) as progress:
@@ -34,7 +33,7 @@ def run(gone: tuple[Path, ...], tenant: Tenant, as_json: bool) -> None:
                     with progress.hidden():
                         print_answer(step, tenant, as_json=False)
 
-            ran = run(tenant, progress.tell, report, gone)
+            ran = operations.run.run(tenant, progress.tell, report, gone)
     except KeyboardInterrupt:
         say("memory: Stopped. `memory run` goes on from here.", err=True)
         raise click.exceptions.Exit(130) from None
@@ -44,3 +43,37 @@ def run(gone: tuple[Path, ...], tenant: Tenant, as_json: bool) -> None:
         say(f"memory: {check.text()}", err=True)
     if ran.failed_checks:
         raise click.exceptions.Exit(1)
+
+
+@click.group(epilog="Example: memory consolidate forget --dry-run")
+def consolidate() -> None:
+    """Run a sleep cycle now: decay, creative, cluster or forget. With --dry-run it only says what it would do."""
+
+
+@command("memory consolidate decay --dry-run", group=consolidate)
+@dry_run_option
+def decay(tenant: "Tenant", dry_run: bool) -> "Answer":
+    """Daily: every memory's relevance as of now; archived memories that matter again come back."""
+    return operations.consolidate.decay(tenant, dry_run=dry_run)
+
+
+@command("memory consolidate creative --dry-run", group=consolidate)
+@dry_run_option
+def creative(tenant: "Tenant", dry_run: bool) -> "Answer":
+    """Weekly: edges between similar memories that no edge connects."""
+    return operations.consolidate.creative(tenant, dry_run=dry_run)
+
+
+@command("memory consolidate cluster --json", group=consolidate)
+@dry_run_option
+def cluster(tenant: "Tenant", dry_run: bool) -> "Answer":
+    """Monthly: dense groups of memories become patterns with a summary."""
+    return operations.consolidate.cluster(tenant, dry_run=dry_run)
+
+
+@command("memory consolidate forget --dry-run", group=consolidate)
+@dry_run_option
+@click.option("--yes", is_flag=True, help="Even where that is more than MEMORY_FORGET_AT_MOST (a tenth) of the active memories.")
+def forget(tenant: "Tenant", dry_run: bool, yes: bool) -> "Answer":
+    """Quarterly: archive memories of low relevance; delete only if MEMORY_FORGET_DELETES is on."""
+    return operations.consolidate.clean(tenant, dry_run=dry_run, however_many=yes)

@@ -1,56 +1,80 @@
-"""`memory tenant`."""
+"""`memory tenant` and `memory key`: who has a memory, and what opens it over HTTP."""
+
+from typing import TYPE_CHECKING
 
 import click
 
-from memory_assets.cli.output import print_answer
+from memory_assets import operations
+from memory_assets.cli.command import command, existing_tenant, open_tenant, print_answer, say
 
-_json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+if TYPE_CHECKING:
+    from memory_assets.operations.answers import Answer
+    from memory_assets.tenants import Tenant
 
 
-@click.group("tenant", epilog="Example: memory tenant create claude --with-key")
+@click.group(epilog="Example: memory tenant create claude --with-key")
 def tenant() -> None:
     """Create, list and delete tenants: each has its own memories, which nobody else's key opens."""
 
 
-@tenant.command("create", epilog="Example: memory tenant create claude --with-key")
-@click.argument("name")
+@command(
+    "memory tenant create claude --with-key",
+    group=tenant,
+    tenant=click.Argument(["tenant"], metavar="NAME", callback=open_tenant),
+)
 @click.option("--with-key", is_flag=True, help="Make a first key for it, and show it once.")
-@_json_option
-def create(name: str, with_key: bool, as_json: bool) -> None:
+def create(tenant: "Tenant", with_key: bool) -> "Answer":
     """Make room for a new tenant."""
-    from memory_assets.operations import tenants
-    from memory_assets.settings import load_settings
-    from memory_assets.tenants import Tenant
-
-    tenant = Tenant(load_settings(), name)
-    print_answer(tenants.create(tenant, with_key=with_key), tenant, as_json=as_json)
+    return operations.tenants.create(tenant, with_key=with_key)
 
 
-@tenant.command("list", epilog="Example: memory tenant list --json")
-@_json_option
-def list_tenants(as_json: bool) -> None:
+@command(
+    "memory tenant list --json",
+    group=tenant,
+    name="list",
+    tenant=click.Option(["--tenant"], hidden=True, callback=open_tenant),
+)
+def list_tenants(tenant: "Tenant") -> "Answer":
     """List the tenants."""
-    from memory_assets.operations import tenants
-    from memory_assets.settings import load_settings
-    from memory_assets.tenants import Tenant
-
-    settings = load_settings()
-    print_answer(tenants.list_tenants(settings), Tenant(settings), as_json=as_json)
+    return operations.tenants.list_tenants(tenant.settings)
 
 
-@tenant.command("delete", epilog="Example: memory tenant delete claude --yes")
-@click.argument("name")
+@command(
+    "memory tenant delete claude --yes",
+    group=tenant,
+    tenant=click.Argument(["tenant"], metavar="NAME", callback=existing_tenant),
+)
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@_json_option
-def delete(name: str, yes: bool, as_json: bool) -> None:
+def delete(tenant: "Tenant", yes: bool) -> "Answer":
     """Delete a tenant with its memories and keys. There is no way back but a backup (`memory export`)."""
-    from memory_assets.operations import tenants
-    from memory_assets.settings import load_settings
-    from memory_assets.tenants import Tenant
-
-    tenant = Tenant(load_settings(), name)
-    tenant.must_exist()
     if not yes:
-        click.confirm(f"{tenants.look_at(tenant).text()}\nDelete it for good?", abort=True)
-    deleted = tenants.delete(tenant)
-    print_answer(deleted, tenant, as_json=as_json)
+        click.confirm(f"{operations.tenants.look_at(tenant).text()}\nDelete it for good?", abort=True)
+    return operations.tenants.delete(tenant)
+
+
+@click.group(epilog="Example: memory key create 'laptop' --tenant claude")
+def key() -> None:
+    """Create, list and revoke the keys that open one tenant over HTTP."""
+
+
+@command("memory key create 'laptop' --tenant claude", group=key, name="create", prints=True)
+@click.argument("description", default="")
+def create_key(tenant: "Tenant", description: str, as_json: bool) -> None:
+    """Make a key. It is shown once: only a digest of it is kept."""
+    made = operations.tenants.create_key(tenant, description)
+    print_answer(made, tenant, as_json=as_json)
+    if not as_json:
+        say(f"Key {made.id} opens tenant {made.tenant}; it is shown only now.", err=True)
+
+
+@command("memory key list --tenant claude", group=key, name="list")
+def list_keys(tenant: "Tenant") -> "Answer":
+    """List a tenant's keys, without their secrets."""
+    return operations.tenants.list_keys(tenant)
+
+
+@command("memory key revoke 3f9c0a1b2d4e --tenant claude", group=key)
+@click.argument("key_id", metavar="ID")
+def revoke(tenant: "Tenant", key_id: str) -> "Answer":
+    """End a key; a running service refuses it from its next request on."""
+    return operations.tenants.revoke_key(tenant, key_id)

@@ -9,4 +9,47 @@ unless its docstring says what stays:
     InvalidInputError, SettingsError    a value that was given or set cannot be used
     ProcessingError, EmbedderError      a text cannot be analysed or embedded
     StoreError, TanaError               a store, or Tana, cannot be read or written
+
+The faces write `operations.undo.undo(...)`: a module is imported when it is first used.
 """
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from memory_assets.operations import (
+        answers,
+        backup,
+        changes,
+        consolidate,
+        context,
+        cursors,
+        erase,
+        exchange,
+        given,
+        graph,
+        health,
+        install,
+        learn,
+        noted,
+        pai,
+        pai_context,
+        relate,
+        run,
+        scan,
+        search,
+        show,
+        status,
+        store,
+        tenants,
+        undo,
+    )
+
+
+def __getattr__(name: str) -> "ModuleType":
+    if find_spec(f"{__name__}.{name}") is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return import_module(f"{__name__}.{name}")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from memory_assets.cli.consolidate import consolidate as consolidate_command
 from memory_assets.cli.keep import import_ as import_command
+from memory_assets.cli.run import consolidate as consolidate_command
 from memory_assets.graph import forgetting
 from memory_assets.graph.clusters import find_clusters, label_dense, match_clusters
 from memory_assets.graph.creative import find_links

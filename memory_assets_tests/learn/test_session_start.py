@@ -15,8 +15,8 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory_assets.cli.hooks import never_in_the_way
 from memory_assets.cli.main import cli
+from memory_assets.cli.session import never_in_the_way
 from memory_assets.language.tokens import count_tokens
 from memory_assets.learn import session_start as module
 from memory_assets.learn.brief import FORMAT, NAME, Backlog, Brief, BriefLine, read_brief

@@ -1,0 +1,172 @@
+"""How a command is made of an operation: the options that commands share, and how answers are printed."""
+
+import re
+import shutil
+import sys
+import textwrap
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from memory_assets.display import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from memory_assets.operations.answers import Answer
+    from memory_assets.sources.projects import Project
+    from memory_assets.tenants import Tenant
+
+TENANT = "memory_assets.tenant"
+"""Where a command's context keeps the `--tenant` that stands before the command."""
+_CREATE = "memory_assets.create"
+"""Where a command's context keeps `--create`."""
+_NARROWEST = 40
+_LEAD = re.compile(r"\s+(?:\S+(?: \S+)*  +)?|\w+(?: \w+)? {2,}")
+"""How a line begins whose rest stands beside it: with blanks, with a word or two that a wider gap sets apart, or with both."""
+_COLOURS = {"FAIL": "red", "note": "yellow", "ok": "green"}
+"""Of what was looked at, by the mark that its line begins with."""
+
+
+def chosen_tenant(name: str | None) -> str | None:
+    """The name given with `--tenant`, after the command or before it."""
+    return click.get_current_context().meta.get(TENANT) if name is None else name
+
+
+def open_tenant(_context: click.Context, _parameter: click.Parameter, name: str | None) -> "Tenant":
+    """The tenant of a name, or of the settings; it need not exist."""
+    from memory_assets.settings import load_settings
+    from memory_assets.tenants import Tenant
+
+    return Tenant(load_settings(), chosen_tenant(name))
+
+
+def existing_tenant(context: click.Context, parameter: click.Parameter, name: str | None) -> "Tenant":
+    """The tenant of a name, or of the settings; it exists, unless nobody chose it and it is the default."""
+    from memory_assets.settings import Settings
+
+    tenant = open_tenant(context, parameter, name)
+    is_chosen = chosen_tenant(name) is not None or tenant.name != Settings.model_fields["tenant"].default
+    if is_chosen and not context.meta.get(_CREATE):
+        tenant.must_exist()
+    return tenant
+
+
+_TENANT_OPTION = click.Option(
+    ["--tenant"], callback=existing_tenant, metavar="NAME", help="Whose memory; default: MEMORY_TENANT, else main."
+)
+_JSON_OPTION = click.Option(["--json", "as_json"], is_flag=True, help="Print one JSON object.")
+
+
+def command(
+    example: str,
+    *text_options: str,
+    group: click.Group | None = None,
+    name: str | None = None,
+    tenant: click.Parameter = _TENANT_OPTION,
+    prints: bool = False,
+    **attributes: Any,
+) -> "Callable[[Callable[..., Answer | None]], click.Command]":
+    """Make a command of a function that takes `tenant` and its options and returns an answer, or None if it printed by itself.
+
+    The command has `--json` and `--tenant`, prints the answer, and exits with 1 if the answer is a failure.
+
+    Args:
+        example: Stands at the end of the help.
+        text_options: These options, and `--timezone`, go to the answer's text form, not to the function.
+        group: Whose subcommand it is.
+        name: Default: the function's.
+        tenant: What gives the tenant.
+        prints: Whether the function may print by itself; it takes `as_json` too.
+        attributes: Of `click.Command`.
+    """
+
+    def decorate(function: "Callable[..., Answer | None]") -> click.Command:
+        @wraps(function)
+        def run(*, tenant: "Tenant", as_json: bool, timezone: str | None = None, **options: Any) -> None:
+            shown = {option: options.pop(option) for option in text_options}
+            answer = function(tenant=tenant, **options, **({"as_json": as_json} if prints else {}))
+            if answer is None:
+                return
+            print_answer(answer, tenant, timezone, as_json=as_json, **shown)
+            if answer.is_failure:
+                raise click.exceptions.Exit(1)
+
+        made = (group or click).command(name, epilog=f"Example: {example}", **attributes)(run)
+        made.params += [tenant, _JSON_OPTION]
+        return made
+
+    return decorate
+
+
+dry_run_option = click.option("--dry-run", is_flag=True, help="Say what would change, and change nothing.")
+creating_option = click.option(
+    "--create",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=lambda context, _parameter, is_wanted: context.meta.update({_CREATE: is_wanted}),
+    help="Make the tenant if there is none.",
+)
+"""Lets a command that writes begin a tenant that does not exist yet."""
+max_tokens_option = click.option(
+    "--max-tokens", type=click.IntRange(min=20), metavar="N", help="Shorten the text so that a model reads at most N tokens."
+)
+timezone_option = click.option(
+    "--timezone", metavar="ZONE", help="Show times in it, such as Europe/Berlin; default: POND_TIMEZONE."
+)
+here_option = click.option(
+    "--here",
+    is_flag=True,
+    callback=lambda _context, _parameter, is_wanted: _project_at_hand() if is_wanted else None,
+    help="Only of this directory's project, of none, or about the user.",
+)
+"""Parameter `here`: the `Project` of the working directory, or None."""
+
+
+def read_time(text: str | None, name: str) -> "datetime | None":
+    """A time that somebody typed; if it is not in the ISO form, stderr says how it was read."""
+    from memory_assets.operations.given import parse_time
+
+    moment = parse_time(text, name)
+    if moment is not None and text is not None and not text[:4].isdigit():
+        say(f"memory: {name} {text} is read as {moment:%-d %B %Y, %H:%M} UTC.", err=True)
+    return moment
+
+
+def say(text: str, **style: Any) -> None:
+    """Print what others may have written, with control characters escaped; `style` is that of `click.secho`."""
+    click.secho(visible(text), **style)
+
+
+def print_answer(answer: "Answer", tenant: "Tenant", timezone: str | None = None, *, as_json: bool, **shown: Any) -> None:
+    """Print an operation's answer; `shown` goes to its text form."""
+    if as_json:
+        say(answer.model_dump_json(indent=2))
+        return
+    from memory_assets.operations.answers import LocalTime
+
+    _print_text(answer.text(LocalTime.of(tenant.settings, timezone), **shown))
+
+
+def _print_text(text: str) -> None:
+    """Print a text; on a terminal, folded to its width, with the lines that begin an entry in bold."""
+    if not sys.stdout.isatty():
+        say(text)
+        return
+    width = max(_NARROWEST, shutil.get_terminal_size().columns)
+    for line in text.split("\n"):
+        found = _LEAD.match(line)
+        lead = found[0] if found else ""
+        hanging = " " * (len(lead) or 3)
+        folded = textwrap.fill(visible(line), width, subsequent_indent=hanging, break_long_words=False, break_on_hyphens=False)
+        say(folded[: len(lead)], nl=False, fg=_COLOURS.get(lead.strip()))
+        say(folded[len(lead) :], bold=bool(line) and not lead)
+
+
+def _project_at_hand() -> "Project | None":
+    from memory_assets.sources.projects import project_at_hand
+
+    return project_at_hand()

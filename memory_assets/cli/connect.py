@@ -1,0 +1,67 @@
+"""Commands that make the memory known to others: serve, mcp, install, completion."""
+
+import os
+
+import click
+from click.shell_completion import get_completion_class
+
+from memory_assets.cli.command import chosen_tenant, existing_tenant, print_answer, say
+from memory_assets.tenants import Tenant
+
+
+@click.command(epilog="Example: memory serve --port 8000   (then: curl http://127.0.0.1:8000/api/v1/health)")
+@click.option("--host", help="Address to listen on; default: MEMORY_HOST, else 127.0.0.1.")
+@click.option("--port", type=click.IntRange(0, 65_535), help="Port; default: PORT, else 8000. 0 takes any free one.")
+def serve(host: str | None, port: int | None) -> None:
+    """Serve the memory over HTTP to every tenant that has a key, until interrupted."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # requests are the unit of work; threads of one would only spin
+    from memory_assets.api.server import serve
+    from memory_assets.settings import load_settings
+
+    serve(load_settings(host=host, port=port), lambda line: say(f"memory: {line}", err=True))
+
+
+@click.command(epilog="Example: claude mcp add memory -- memory mcp")
+@click.option("--tenant", callback=existing_tenant, metavar="NAME", help="Whose memory; default: MEMORY_TENANT, else main.")
+def mcp(tenant: Tenant) -> None:
+    """Serve the memory to an assistant over MCP, on standard input and output; the project is that of the working directory."""
+    from memory_assets.mcp.server import serve_stdio
+    from memory_assets.sources.projects import project_at_hand
+
+    serve_stdio(tenant, project_at_hand())
+
+
+@click.group()
+def install() -> None:
+    """Make the memory known to an assistant."""
+
+
+@install.command("claude-code", epilog="Example: memory install claude-code --dry-run")
+@click.option("--remove", "take_out", is_flag=True, help="Take it out again.")
+@click.option("--dry-run", is_flag=True, help="Say what would be done, and change nothing.")
+@click.option(
+    "--status-line", is_flag=True, help="Give settings.json a status line too, unless it has one; all else in it stays."
+)
+@click.option("--tenant", "name", metavar="NAME", help="Whose memory it uses; default: that of the settings.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def claude_code(take_out: bool, dry_run: bool, status_line: bool, name: str | None, as_json: bool) -> None:
+    """Write a plugin for Claude Code: MCP server, hooks for a session's beginning and end, and commands."""
+    from memory_assets.operations.install import install_claude_code
+    from memory_assets.settings import load_settings
+
+    name = chosen_tenant(name)
+    tenant = Tenant(load_settings(), name)
+    if name and not take_out:
+        tenant.must_exist()
+    print_answer(install_claude_code(name, status_line=status_line, take_out=take_out, dry_run=dry_run), tenant, as_json=as_json)
+
+
+@click.command(epilog="Example: d=~/.local/share/bash-completion/completions; mkdir -p $d; memory completion bash > $d/memory")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
+    """Print the script that completes commands and options of `memory` in a shell."""
+    complete = get_completion_class(shell)
+    if complete is None:
+        raise click.UsageError(f"This release of click has no completion for {shell}.")
+    say(complete(context.find_root().command, {}, "memory", "_MEMORY_COMPLETE").source())

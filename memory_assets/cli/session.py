@@ -1,0 +1,88 @@
+"""The hooks of a session's beginning and end: they must be quick, and must never be in the way."""
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import click
+
+from memory_assets.cli.command import chosen_tenant, say
+from memory_assets.errors import trace
+
+_MOST_INPUT = 1 << 20
+_MOST_LOG = 1 << 16
+"""Bytes after which the log of hooks begins anew."""
+_tenant_option = click.option("--tenant", metavar="NAME", help="Whose memory; default: MEMORY_TENANT, else main.")
+
+
+@click.command(epilog="Example: memory session-start   (in a project: what its next session will be told)")
+@_tenant_option
+@click.option("--off", "quiet", flag_value="off", help="Tell sessions in this directory's project nothing from now on.")
+@click.option("--on", "quiet", flag_value="on", help="Tell them something again.")
+def session_start(tenant: str | None, quiet: str | None) -> None:
+    """Print what a session is told when it begins: a SessionStart hook, which reads Claude Code's JSON from standard input.
+
+    It is silent where there is nothing to say, and where it fails; what failed is in the file hooks.log of the data folder.
+    """
+    from memory_assets.learn.session_start import Hook, session_start, set_quiet
+    from memory_assets.places import read_places
+
+    places = read_places(chosen_tenant(tenant))
+    if quiet:
+        from memory_assets.sources.projects import project_at_hand
+
+        project = project_at_hand()
+        if project is None:
+            raise click.UsageError("This directory belongs to no project; go into one first.")
+        set_quiet(places.folder, project, quiet=quiet == "off")
+        say(f"Sessions in {project.folder} are told {'nothing' if quiet == 'off' else 'what is remembered'}.")
+        return
+    with never_in_the_way(places.data_dir):
+        if text := session_start(places, Hook.parse(_hook_input())):
+            sys.stdout.write(f"{text}\n")
+
+
+@click.command(epilog="Example: memory session-end < hook.json   (Claude Code calls it; `memory noted` shows the outcome)")
+@_tenant_option
+def session_end(tenant: str | None) -> None:
+    """Note what the user said in a session that should last: a hook for PreCompact and SessionEnd. Nothing is stored yet.
+
+    It is silent, also where it fails; what failed is in the file hooks.log of the data folder.
+    """
+    from memory_assets.learn.noted import find_sentences, note
+    from memory_assets.places import read_places
+    from memory_assets.sources.projects import project_of
+
+    places = read_places(chosen_tenant(tenant))
+    with never_in_the_way(places.data_dir):
+        given = json.loads(_hook_input() or "{}")
+        if places.session_start == "off" or "transcript_path" not in given:
+            return
+        project = project_of(Path(given.get("cwd") or "."))
+        folder = project.folder if project else ""
+        note(places.folder, find_sentences(Path(given["transcript_path"]).expanduser(), folder, str(given.get("session_id", ""))))
+
+
+def _hook_input() -> str:
+    """The JSON that the host gives on standard input; empty on a terminal."""
+    return "" if sys.stdin.isatty() else sys.stdin.read(_MOST_INPUT)
+
+
+@contextmanager
+def never_in_the_way(data_dir: Path) -> Iterator[None]:
+    """Let nothing that fails here be seen by the host: it goes to `hooks.log` in the data folder, if that exists.
+
+    Where it failed and with what kind of error, not its message: that may hold a text, which a log would keep after its deletion.
+    """
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - whatever it is, a session begins without it
+        log = data_dir / "hooks.log"
+        with suppress(OSError):
+            if data_dir.is_dir():
+                mode = "w" if log.exists() and log.stat().st_size > _MOST_LOG else "a"
+                with log.open(mode, encoding="utf-8", errors="backslashreplace") as file:
+                    file.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')}\n{trace(error)}\n\n")
