@@ -170,8 +170,8 @@ def mcp() -> Iterator[str]:
     )
     for tools, offered in sets:
         for tool in tools:
-            takes = ", ".join(f"`{name}`" for name in tool.model_fields)
-            rows.append((f"`{tool.name}`", _prose(tool.__doc__), takes, offered))
+            takes = ", ".join(f"`{name}`" for name in tool.definition()["inputSchema"]["properties"])
+            rows.append((f"`{tool.name}`", _prose(tool.function.__doc__), takes, offered))
     yield _table(("tool", "does", "takes", "offered"), rows)
 
 

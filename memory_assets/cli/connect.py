@@ -25,10 +25,10 @@ def serve(host: str | None, port: int | None) -> None:
 @click.option("--tenant", callback=existing_tenant, metavar="NAME", help="Whose memory; default: MEMORY_TENANT, else main.")
 def mcp(tenant: Tenant) -> None:
     """Serve the memory to an assistant over MCP, on standard input and output; the project is that of the working directory."""
-    from memory_assets.mcp.server import serve_stdio
+    from memory_assets.mcp.stdio import serve
     from memory_assets.sources.projects import project_at_hand
 
-    serve_stdio(tenant, project_at_hand())
+    serve(tenant, project_at_hand())
 
 
 @click.group()

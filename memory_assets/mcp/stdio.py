@@ -9,26 +9,45 @@ from functools import partial
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, BinaryIO
 
+from memory_assets.errors import MemoryAssetsError
 from memory_assets.mcp.protocol import PARSE_ERROR, Message, Server, encoded, failure
+from memory_assets.mcp.tools import Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    from memory_assets.sources.projects import Project
+    from memory_assets.tenants import Tenant
 
 _THREADS = 4
 """Calls that are worked on at once, and as many that ask the embedder; what is only told about the server is answered beside them."""
 _SLOW = frozenset({"tools/call", "resources/read"})
 
 
-def serve(server: Server, warm_up: "Callable[[], object]") -> None:
-    """Answer what comes on standard input until it ends; what was begun is finished.
+def serve(tenant: "Tenant", here: "Project | None") -> None:
+    """Answer what comes on standard input until it ends; what was begun is finished. `here` is the project at hand.
 
     Anything else that prints to standard output goes to standard error, so that it cannot break a message.
-
-    `warm_up` is called once, beside the others, as soon as the first message is answered.
     """
+    server = Server(Session(tenant, here), all_tools=tenant.settings.mcp_tools == "all")
     with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as sink, suppress(KeyboardInterrupt, BrokenPipeError):
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-        _Line(server, sink, warm_up).run(sys.stdin.buffer)
+        _Line(server, sink, partial(_warm_up, tenant)).run(sys.stdin.buffer)
+
+
+def _warm_up(tenant: "Tenant") -> None:
+    """Load what the first calls would wait for, searching first; what is wrong with it, the call that needs it tells."""
+    from memory_assets.language.embedders import describe_choice
+    from memory_assets.language.tokens import load_encoding
+    from memory_assets.recall.search import search
+
+    try:
+        if describe_choice(tenant.settings.embedder).offline:
+            search(tenant, "warm", limit=1) if tenant.exists else tenant.embedder.embed(["warm"])
+        load_encoding()
+        tenant.analyzer.analyze("Alice warmed up the service.")
+    except MemoryAssetsError:
+        return
 
 
 class _Line:

@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 from memory_assets.api.app import create_app
 from memory_assets.cli.main import cli
 from memory_assets.errors import InvalidInputError, SettingsError
-from memory_assets.mcp.tools import Session, TanaContext
+from memory_assets.mcp.tools import Session, tana_context
 from memory_assets.models import Kind, NewMemory, Source, State
 from memory_assets.operations.context import context
 from memory_assets.operations.store import store
@@ -189,8 +189,8 @@ def test_every_face_answers_the_same_bytes(settings: Settings):
             answer = http.post("/api/v1/main/context", json=body, headers=key)
             assert answer.status_code == 200, answer.text
             assert answer.text == run.stdout
-            asked = TanaContext(query="the billing export", maxTokens=700, format=form)
-            assert asked.answer(Session(tenant, None)) == run.stdout
+            asked = tana_context.arguments.model_validate({"query": "the billing export", "maxTokens": 700, "format": form})
+            assert tana_context.function(Session(tenant, None), **dict(asked)) == run.stdout
         assert http.post("/api/v1/main/context", json={"topics": ["x"], "lens": "rose"}, headers=key).status_code == 400
 
 

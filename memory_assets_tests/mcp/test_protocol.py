@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from memory_assets.graph.edges import refresh_graph
 from memory_assets.language.tokens import count_tokens
 from memory_assets.mcp.protocol import Server
-from memory_assets.mcp.tools import DAILY, PAI, RARE, Relate, Session
+from memory_assets.mcp.tools import DAILY, PAI, RARE, Session, relate
 from memory_assets.models import Kind, NewMemory, RelationType, Source, State
 from memory_assets.operations.store import store
 from memory_assets.settings import Settings
@@ -266,5 +266,5 @@ def test_a_search_is_narrowed_by_names_and_verbs_and_shows_times_in_a_zone(serve
 
 @pytest.mark.parametrize("name", ["LEADS_TO", "leads_to", "Leads_To"])
 def test_a_relation_type_is_taken_in_any_case(name: str) -> None:
-    call = Relate.model_validate({"source": "1", "relation": name, "target": "2"})
+    call = relate.arguments.model_validate({"source": "1", "relation": name, "target": "2"})
     assert call.relation is RelationType.LEADS_TO
