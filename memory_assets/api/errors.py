@@ -1,15 +1,19 @@
-"""Errors as the service answers them: `{"error", "request_id"}` with the status that fits, the details in the log alone."""
+"""Errors as the service answers them: `{"error", "request_id"}` with the status that fits, the details in the log alone.
+
+The id belongs to one request wherever its work is done; every answer and every log line carries it.
+"""
 
 import logging
+from contextvars import ContextVar
 from http import HTTPStatus
 from typing import Any
+from uuid import uuid4
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from memory_assets.api.context import REQUEST_ID_HEADER, request_id
 from memory_assets.errors import (
     ConflictError,
     InvalidInputError,
@@ -22,12 +26,26 @@ from memory_assets.language.embedders import EmbedderError
 from memory_assets.language.process import ProcessingError, Step
 from memory_assets.tana.errors import TanaError
 
+REQUEST_ID_HEADER = "X-Request-ID"
+_request_id: ContextVar[str] = ContextVar("request_id", default="-")
 _log = logging.getLogger(__name__)
 
 _BODY_FAULTS = {"json_invalid": "is not JSON", "missing": "is missing", "model_attributes_type": "is not a JSON object"}
 _INTERNAL = "An internal error occurred."
 _MOST_FAULTS = 5
 """Faults of one request that its answer lists."""
+
+
+def begin_request() -> str:
+    """Give the request that this task serves an id of its own."""
+    number = str(uuid4())
+    _request_id.set(number)
+    return number
+
+
+def request_id() -> str:
+    """The id of the request being served; `-` outside of one."""
+    return _request_id.get()
 
 
 def install(app: FastAPI) -> None:

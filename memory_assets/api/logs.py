@@ -6,7 +6,7 @@ import logging.config
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from memory_assets.api.context import request_id
+from memory_assets.api.errors import request_id
 from memory_assets.display import visible
 from memory_assets.errors import trace
 

@@ -7,28 +7,51 @@ import time
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST, generate_latest
 from starlette.exceptions import HTTPException
 
 from memory_assets.api.access import is_loopback
-from memory_assets.api.context import REQUEST_ID_HEADER, begin_request
-from memory_assets.api.errors import error_response
+from memory_assets.api.errors import REQUEST_ID_HEADER, begin_request, error_response
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from memory_assets.api.metrics import Metrics
-
 _log = logging.getLogger("memory_assets.api.access")
 _HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:\d+)?", re.ASCII)
+_SECONDS = (0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.2, 0.5, 1.0, 5.0, 30.0)
+"""Bounds of the histogram of times to the answer."""
 _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
+
+
+class Metrics:
+    """What one service counts about itself, for Prometheus: totals by route, never a tenant's name or a memory's text."""
+
+    content_type = CONTENT_TYPE_LATEST
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        ProcessCollector(registry=self._registry)
+        self.requests = Counter("memory_requests", "Requests answered.", ["method", "route", "status"], registry=self._registry)
+        self.seconds = Histogram(
+            "memory_request_seconds", "Time to the answer.", ["method", "route"], buckets=_SECONDS, registry=self._registry
+        )
+        self.in_flight = Gauge("memory_requests_in_flight", "Requests being served.", registry=self._registry)
+        self.commit_size = Histogram(
+            "memory_commit_size", "Memories per commit.", buckets=(1, 2, 4, 8, 16), registry=self._registry
+        )
+
+    def exposition(self) -> bytes:
+        """Everything counted so far, as text for Prometheus."""
+        return generate_latest(self._registry)
 
 
 class RequestRecord:
     """Gives each request its id, puts it on the answer, and counts and logs what came of it."""
 
-    def __init__(self, app: "ASGIApp", metrics: "Metrics") -> None:
+    def __init__(self, app: "ASGIApp", metrics: Metrics) -> None:
         self.app = app
         self.metrics = metrics
 

@@ -27,7 +27,7 @@ from memory_assets.stores.resident.memories import Allowance
 from memory_assets.tenants import Tenant
 
 if TYPE_CHECKING:
-    from memory_assets.api.metrics import Metrics
+    from memory_assets.api.middleware import Metrics
     from memory_assets.language.embedders import Embedder
     from memory_assets.settings import Settings
 
@@ -169,17 +169,17 @@ class TenantPool:
         self._resident = Allowance(settings.resident_bytes)
         self._embedders: dict[str, Embedder] = {}
 
-    async def read(self, work: Callable[..., Result], *arguments: object) -> Result:
+    async def read(self, work: Callable[..., Result], *arguments: object, **options: object) -> Result:
         """Do `work` in a thread for reading."""
-        return await _in_thread(self._readers, work, *arguments)
+        return await _in_thread(self._readers, work, *arguments, **options)
 
-    async def search(self, work: Callable[..., Result], *arguments: object) -> Result:
+    async def search(self, work: Callable[..., Result], *arguments: object, **options: object) -> Result:
         """Do `work`, which asks the embedder, in a thread where a hung one delays none but its like."""
-        return await _in_thread(self._searchers, work, *arguments)
+        return await _in_thread(self._searchers, work, *arguments, **options)
 
-    async def write(self, work: Callable[..., Result], *arguments: object) -> Result:
+    async def write(self, work: Callable[..., Result], *arguments: object, **options: object) -> Result:
         """Do `work`, which stores or otherwise waits for an embedder, in a thread that no search needs."""
-        return await _in_thread(self._writers, work, *arguments)
+        return await _in_thread(self._writers, work, *arguments, **options)
 
     def warm_up(self) -> None:
         """Load what the first request would otherwise wait for; a remote embedder is not asked.
@@ -286,6 +286,6 @@ class TenantPool:
             opened.close()
 
 
-async def _in_thread(threads: Executor, work: Callable[..., Result], *arguments: object) -> Result:
+async def _in_thread(threads: Executor, work: Callable[..., Result], *arguments: object, **options: object) -> Result:
     """Do `work` in one of `threads`, with this request's id in its log lines."""
-    return await asyncio.get_running_loop().run_in_executor(threads, partial(copy_context().run, work, *arguments))
+    return await asyncio.get_running_loop().run_in_executor(threads, partial(copy_context().run, work, *arguments, **options))

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from dataclasses import fields
-from functools import partial
 from http import HTTPStatus
 from typing import Annotated, Any
 
@@ -12,39 +11,13 @@ from fastapi.routing import APIRoute
 from fastapi.security import APIKeyHeader
 from starlette.exceptions import HTTPException
 
+from memory_assets import operations
 from memory_assets.api import models
 from memory_assets.api.access import KEY_HEADER, authorised
 from memory_assets.api.mcp import answer as mcp_answer
 from memory_assets.api.pool import OpenTenant
 from memory_assets.errors import InvalidInputError
 from memory_assets.models import TENANT_PATTERN, NewMemory, Source
-from memory_assets.operations.changes import EditedMemory, ForgottenMemory, SupersededMemory, TaggedMemory
-from memory_assets.operations.changes import edit as edit_memory
-from memory_assets.operations.changes import forget as forget_memory
-from memory_assets.operations.changes import restore as restore_memory
-from memory_assets.operations.changes import supersede as supersede_memory
-from memory_assets.operations.changes import tag as tag_memory
-from memory_assets.operations.context import context as assemble_context
-from memory_assets.operations.erase import Chosen, Erased
-from memory_assets.operations.erase import erase as erase_memories
-from memory_assets.operations.erase import preview as preview_erasure
-from memory_assets.operations.exchange import Imported, exported_lines, import_lines
-from memory_assets.operations.given import Narrowing
-from memory_assets.operations.health import Health
-from memory_assets.operations.health import health as examine_health
-from memory_assets.operations.relate import Relation, Relations
-from memory_assets.operations.relate import relate as relate_memories
-from memory_assets.operations.relate import relations as relations_of
-from memory_assets.operations.search import Found
-from memory_assets.operations.search import search as search_memories
-from memory_assets.operations.show import RecentMemories, SessionStart, ShownMemory
-from memory_assets.operations.show import init as begin_session
-from memory_assets.operations.show import recent as recent_memories
-from memory_assets.operations.show import show as show_memory
-from memory_assets.operations.store import StoredMemory
-from memory_assets.operations.store import store as store_memory
-from memory_assets.operations.undo import Undone
-from memory_assets.operations.undo import undo as undo_change
 from memory_assets.stores.rows import derived_id
 
 _JSONL = "application/x-ndjson"
@@ -108,7 +81,9 @@ _CHANGE = _NOT_FOUND | _answers(HTTPStatus.CONFLICT)
 
 
 @router.post("/store", responses=_answers(HTTPStatus.CONFLICT))
-async def store(opened: Opened, body: models.StoreRequest, idempotency_key: IdempotencyKey = None) -> StoredMemory:
+async def store(
+    opened: Opened, body: models.StoreRequest, idempotency_key: IdempotencyKey = None
+) -> operations.store.StoredMemory:
     """Remember a text, whole or not at all; answers after the commit, with what the text stirs up."""
     given = NewMemory(
         body.content,
@@ -121,31 +96,21 @@ async def store(opened: Opened, body: models.StoreRequest, idempotency_key: Idem
         author=body.author,
         importance=body.importance,
     )
-    return await opened.write(store_memory, opened.tenant, given)
+    return await opened.write(operations.store.store, opened.tenant, given)
 
 
 @router.post("/search")
-async def search(opened: Opened, body: models.SearchRequest) -> Found:
+async def search(opened: Opened, body: models.SearchRequest) -> operations.search.Found:
     """Find memories by meaning, words and what else speaks for them; an empty query finds the newest."""
-    return await opened.search(
-        partial(
-            search_memories,
-            limit=body.limit,
-            narrowed=_narrowed(body),
-            bridges=body.bridges,
-            cursor=body.cursor,
-            everything=body.all,
-        ),
-        opened.tenant,
-        body.query,
-    )
+    options = {"limit": body.limit, "bridges": body.bridges, "cursor": body.cursor, "everything": body.all}
+    return await opened.search(operations.search.search, opened.tenant, body.query, narrowed=_narrowed(body), **options)
 
 
 @router.post("/context", response_class=Response, responses={200: {"content": {"text/markdown": {}, "application/json": {}}}})
 async def context(opened: Opened, body: models.ContextRequest) -> Response:
     """Everything relevant about some topics within a budget of tokens: Markdown, or a JSON object."""
-    assembling = partial(assemble_context, form=body.format, **body.model_dump(exclude={"topics", "format"}))
-    found = await opened.search(assembling, opened.tenant, body.topics)
+    options = body.model_dump(exclude={"topics", "format"})
+    found = await opened.search(operations.context.context, opened.tenant, body.topics, form=body.format, **options)
     kind = "application/json" if body.format == "json" else "text/markdown; charset=utf-8"
     return Response(found.document, media_type=kind)
 
@@ -153,83 +118,85 @@ async def context(opened: Opened, body: models.ContextRequest) -> Response:
 @router.post("/recent")
 async def recent(
     opened: Opened, body: Annotated[models.RecentRequest, Body(default_factory=models.RecentRequest)]
-) -> RecentMemories:
+) -> operations.show.RecentMemories:
     """The newest memories of a span of time, newest first."""
-    listing = partial(recent_memories, limit=body.limit, hours=body.hours, narrowed=_narrowed(body), cursor=body.cursor)
-    return await opened.read(listing, opened.tenant)
+    options = {"limit": body.limit, "hours": body.hours, "cursor": body.cursor}
+    return await opened.read(operations.show.recent, opened.tenant, narrowed=_narrowed(body), **options)
 
 
 @router.post("/init")
 async def init(
     opened: Opened,
     body: Annotated[models.InitRequest, Body(default_factory=models.InitRequest)],  # noqa: ARG001
-) -> SessionStart:
+) -> operations.show.SessionStart:
     """What a session begins with: the time, and what was remembered in the last day."""
-    return await opened.read(begin_session, opened.tenant)
+    return await opened.read(operations.show.init, opened.tenant)
 
 
 @router.get("/health")
-async def health(opened: Opened) -> Health:
+async def health(opened: Opened) -> operations.health.Health:
     """How this tenant's memory is; 503 where it cannot work."""
-    found = await opened.write(examine_health, opened.tenant)
+    found = await opened.write(operations.health.health, opened.tenant)
     if found.faults:
         raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, " ".join(found.faults))
     return found
 
 
 @router.get("/memories/{memory_id}", responses=_NOT_FOUND)
-async def show(opened: Opened, memory_id: MemoryIdInPath) -> ShownMemory:
+async def show(opened: Opened, memory_id: MemoryIdInPath) -> operations.show.ShownMemory:
     """Everything about one memory, in whatever state it is."""
-    return await opened.read(show_memory, opened.tenant, memory_id)
+    return await opened.read(operations.show.show, opened.tenant, memory_id)
 
 
 @router.post("/memories/{memory_id}/forget", responses=_CHANGE)
-async def forget(opened: Opened, memory_id: MemoryIdInPath) -> ForgottenMemory:
+async def forget(opened: Opened, memory_id: MemoryIdInPath) -> operations.changes.ForgottenMemory:
     """Take a memory out of recall. It stays restorable."""
-    return await opened.read(forget_memory, opened.tenant, memory_id)
+    return await opened.read(operations.changes.forget, opened.tenant, memory_id)
 
 
 @router.post("/memories/{memory_id}/restore", responses=_CHANGE)
-async def restore(opened: Opened, memory_id: MemoryIdInPath) -> ForgottenMemory:
+async def restore(opened: Opened, memory_id: MemoryIdInPath) -> operations.changes.ForgottenMemory:
     """Bring a memory back into recall."""
-    return await opened.read(restore_memory, opened.tenant, memory_id)
+    return await opened.read(operations.changes.restore, opened.tenant, memory_id)
 
 
 @router.post("/erase", responses=_NOT_FOUND)
-async def erase(opened: Opened, body: models.EraseRequest) -> Erased:
+async def erase(opened: Opened, body: models.EraseRequest) -> operations.erase.Erased:
     """Remove memories for good, so that no file holds their texts; without `confirm`, show what would go."""
-    chosen = Chosen(body.ids, body.matching, body.source, body.before)
-    return await opened.read(erase_memories if body.confirm else preview_erasure, opened.tenant, chosen)
+    chosen = operations.erase.Chosen(body.ids, body.matching, body.source, body.before)
+    return await opened.read(operations.erase.erase if body.confirm else operations.erase.preview, opened.tenant, chosen)
 
 
 @router.post("/memories/{memory_id}/edit", responses=_CHANGE)
-async def edit(opened: Opened, memory_id: MemoryIdInPath, body: models.EditRequest) -> EditedMemory:
+async def edit(opened: Opened, memory_id: MemoryIdInPath, body: models.EditRequest) -> operations.changes.EditedMemory:
     """Correct what a memory says; a newer version takes its place, and the old one stays as history."""
-    return await opened.write(partial(edit_memory, source=Source.HTTP), opened.tenant, memory_id, body.content)
+    return await opened.write(operations.changes.edit, opened.tenant, memory_id, body.content, source=Source.HTTP)
 
 
 @router.post("/memories/{memory_id}/tags", responses=_CHANGE)
-async def tag(opened: Opened, memory_id: MemoryIdInPath, body: models.TagRequest) -> TaggedMemory:
+async def tag(opened: Opened, memory_id: MemoryIdInPath, body: models.TagRequest) -> operations.changes.TaggedMemory:
     """Give a memory tags, and take some from it."""
-    return await opened.read(partial(tag_memory, add=body.add, remove=body.remove), opened.tenant, memory_id)
+    return await opened.read(operations.changes.tag, opened.tenant, memory_id, add=body.add, remove=body.remove)
 
 
 @router.post("/memories/{memory_id}/supersede", responses=_CHANGE)
-async def supersede(opened: Opened, memory_id: MemoryIdInPath, body: models.SupersedeRequest) -> SupersededMemory:
+async def supersede(
+    opened: Opened, memory_id: MemoryIdInPath, body: models.SupersedeRequest
+) -> operations.changes.SupersededMemory:
     """Let another memory take the place of this one, which no longer holds and stays as history."""
-    return await opened.read(supersede_memory, opened.tenant, memory_id, body.new_id)
+    return await opened.read(operations.changes.supersede, opened.tenant, memory_id, body.new_id)
 
 
 @router.post("/memories/{memory_id}/undo", responses=_CHANGE)
-async def undo(opened: Opened, memory_id: MemoryIdInPath) -> Undone:
+async def undo(opened: Opened, memory_id: MemoryIdInPath) -> operations.undo.Undone:
     """Take back the last change of a memory, once."""
-    return await opened.read(undo_change, opened.tenant, memory_id)
+    return await opened.read(operations.undo.undo, opened.tenant, memory_id)
 
 
 @router.get("/export", response_class=StreamingResponse, responses={200: {"content": {_JSONL: {}}}})
 async def export(opened: Opened) -> StreamingResponse:
     """All memories in every state, as JSON Lines."""
-    lines = exported_lines(opened.tenant)
+    lines = operations.exchange.exported_lines(opened.tenant)
     first = await opened.read(_next_lines, lines)
 
     async def rest() -> AsyncIterator[str]:
@@ -243,27 +210,27 @@ async def export(opened: Opened) -> StreamingResponse:
 
 
 @router.post("/import", openapi_extra={"requestBody": {"required": True, "content": {_JSONL: {"schema": {"type": "string"}}}}})
-async def import_(opened: Opened, request: Request, skip_invalid: bool = False) -> Imported:
+async def import_(opened: Opened, request: Request, skip_invalid: bool = False) -> operations.exchange.Imported:
     """Take in memories from JSON Lines. An id that is already there is updated, so an import can be sent again."""
     lines, faults = (await request.body()).splitlines(), list[str]()
-    taking = partial(import_lines, skip_invalid=skip_invalid, on_fault=faults.append, on_progress=lambda _done, _total: None)
+    options = {"skip_invalid": skip_invalid, "on_fault": faults.append, "on_progress": lambda _done, _total: None}
     try:
-        return await opened.write(taking, opened.tenant, "the body", lines)
+        return await opened.write(operations.exchange.import_lines, opened.tenant, "the body", lines, **options)
     except InvalidInputError as error:
         raise HTTPException(HTTPStatus.BAD_REQUEST, " ".join([str(error), *faults[:_MOST_FAULTS]])) from error
 
 
 @router.get("/memories/{memory_id}/relations", responses=_NOT_FOUND)
-async def relations(opened: Opened, memory_id: MemoryIdInPath) -> Relations:
+async def relations(opened: Opened, memory_id: MemoryIdInPath) -> operations.relate.Relations:
     """What was stated about how a memory relates to others."""
-    return await opened.read(relations_of, opened.tenant, memory_id)
+    return await opened.read(operations.relate.relations, opened.tenant, memory_id)
 
 
 @router.post("/relations", responses=_NOT_FOUND | _answers(HTTPStatus.CONFLICT))
-async def relate(opened: Opened, body: models.RelationRequest) -> Relation:
+async def relate(opened: Opened, body: models.RelationRequest) -> operations.relate.Relation:
     """State how one memory relates to another; stating it again replaces its confidence and note."""
-    stating = partial(relate_memories, confidence=body.confidence, note=body.note, stated_by=Source.HTTP)
-    return await opened.read(stating, opened.tenant, body.source_id, body.type, body.target_id)
+    options = {"confidence": body.confidence, "note": body.note, "stated_by": Source.HTTP}
+    return await opened.read(operations.relate.relate, opened.tenant, body.source_id, body.type, body.target_id, **options)
 
 
 @router.post("/mcp", include_in_schema=False)
@@ -276,5 +243,6 @@ def _next_lines(lines: Iterator[str]) -> str:
     return next(lines, "")
 
 
-def _narrowed(body: models.SearchRequest | models.RecentRequest) -> Narrowing:
-    return Narrowing(**body.model_dump(include={field.name for field in fields(Narrowing)} & type(body).model_fields.keys()))
+def _narrowed(body: models.SearchRequest | models.RecentRequest) -> operations.given.Narrowing:
+    names = {field.name for field in fields(operations.given.Narrowing)} & type(body).model_fields.keys()
+    return operations.given.Narrowing(**body.model_dump(include=names))

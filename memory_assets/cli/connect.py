@@ -15,7 +15,7 @@ from memory_assets.tenants import Tenant
 def serve(host: str | None, port: int | None) -> None:
     """Serve the memory over HTTP to every tenant that has a key, until interrupted."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # requests are the unit of work; threads of one would only spin
-    from memory_assets.api.server import serve
+    from memory_assets.api.app import serve
     from memory_assets.settings import load_settings
 
     serve(load_settings(host=host, port=port), lambda line: say(f"memory: {line}", err=True))

@@ -7,7 +7,7 @@ from threading import Event
 import pytest
 
 from memory_assets.api import pool as pool_module
-from memory_assets.api.metrics import Metrics
+from memory_assets.api.middleware import Metrics
 from memory_assets.api.pool import OpenTenant, TenantPool
 from memory_assets.errors import NotFoundError
 from memory_assets.models import NewMemory, Source
