@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from memory_assets.errors import MemoryAssetsError
+from memory_assets.errors import MemoryAssetsError, StoreError
 from memory_assets.invariants import INVARIANTS, Invariant
 from memory_assets.privacy import close_to_others, open_to_others
 from memory_assets.stores.keys import KeyStore
-from memory_assets.stores.lance import first_line, is_lances
+from memory_assets.stores.lance import first_line
 from memory_assets.stores.layout import unlisted_files
 from memory_assets.stores.tables import StoredTable
 from memory_assets.stores.tombstones import Tombstones
@@ -202,19 +202,20 @@ def _tables(tenant: Tenant) -> Iterator[Finding]:
 def _table(stored: StoredTable) -> Iterator[Finding]:
     where, mend = f"table {stored.definition.name!r} in {stored.uri}", "Run `memory doctor --mend`"
     try:
-        if lost := stored.lost_versions():
-            what = f"The last commits to the {where} are lost: it ends at version {lost[0]} of {lost[1]}."
-            yield Finding("fault", what, f"Restore it from a backup. {mend} to go on without them.", stored.accept_lost_versions)
-            return
-        if indices := stored.lost_indices():
-            what = f"Indices of the {where} are lost ({', '.join(indices)})."
-            yield Finding("fault", what, f"{mend}, which builds them anew.", stored.rebuild_indices)
-        for _ in stored.reading.search().to_batches():
-            pass
-    except Exception as error:
-        if not is_lances(error):
-            raise
-        yield Finding("fault", f"Rows of the {where} cannot be read ({first_line(error)}).", "Restore it from a backup.")
+        with stored.explained():
+            if lost := stored.lost_versions():
+                what = f"The last commits to the {where} are lost: it ends at version {lost[0]} of {lost[1]}."
+                yield Finding(
+                    "fault", what, f"Restore it from a backup. {mend} to go on without them.", stored.accept_lost_versions
+                )
+                return
+            if indices := stored.lost_indices():
+                what = f"Indices of the {where} are lost ({', '.join(indices)})."
+                yield Finding("fault", what, f"{mend}, which builds them anew.", stored.rebuild_indices)
+            for _ in stored.reading.search().to_batches():
+                pass
+    except StoreError as error:
+        yield Finding("fault", f"{str(error).partition('; ')[0]}.", "Restore it from a backup.")
 
 
 def _memories(tenant: Tenant) -> Iterator[Finding]:

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from threading import Thread
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 from memory_assets.errors import MemoryAssetsError
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 Repeat = Literal["always", "if not begun", "never"]
 """When a request may be sent again: if it may happen twice, only if the service surely did nothing, or not at all."""
-Sleep = Callable[[float], Awaitable[None]]
 
 OVERLOADED = frozenset({429, 502, 503, 504})
 """Answers that may be others a moment later."""
@@ -95,6 +94,16 @@ class HttpAnswer:
         return " ".join(self.content[:1_000].decode("utf-8", "replace").split())[:200]
 
 
+class RequestOptions(TypedDict, total=False):
+    """What a request may say besides its method and path."""
+
+    json: object
+    params: dict[str, str] | None
+    timeout: float | None
+    """Seconds; default: those of the service."""
+    repeat: Repeat
+
+
 class Service:
     """A service at a base URL.
 
@@ -104,7 +113,6 @@ class Service:
         headers: Sent with every request.
         at_once: Most requests under way at once; the others wait for their turn.
         repeated: Statuses after which a request is sent again.
-        sleep: Waits between two tries; tests pass their own.
 
     Raises:
         ValueError: The URL is not an http or https address with a host.
@@ -118,7 +126,6 @@ class Service:
         headers: dict[str, str] | None = None,
         at_once: int = 64,
         repeated: frozenset[int] = OVERLOADED,
-        sleep: Sleep = asyncio.sleep,
     ) -> None:
         import httpx
 
@@ -144,41 +151,24 @@ class Service:
         self._repeated = repeated
         self._connection: _Connection | None = None
         self.timeout = timeout
-        self.sleep = sleep
+        self.sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
         self.shown_url = str(address).rstrip("/")
         """The address without credentials, for messages."""
 
-    def send(
-        self,
-        method: str,
-        path: str,
-        *,
-        json: object = None,
-        params: dict[str, str] | None = None,
-        timeout: float | None = None,
-        repeat: Repeat = "never",
-    ) -> HttpAnswer:
+    def send(self, method: str, path: str, **options: Unpack[RequestOptions]) -> HttpAnswer:
         """Send a request, and wait for the answer.
 
         Raises:
             ServiceError: There was none.
         """
-        return self.begin(method, path, json=json, params=params, timeout=timeout, repeat=repeat).result()
+        return self.begin(method, path, **options).result()
 
-    def begin(
-        self,
-        method: str,
-        path: str,
-        *,
-        json: object = None,
-        params: dict[str, str] | None = None,
-        timeout: float | None = None,
-        repeat: Repeat = "never",
-    ) -> "Future[HttpAnswer]":
+    def begin(self, method: str, path: str, **options: Unpack[RequestOptions]) -> "Future[HttpAnswer]":
         """Send a request without waiting; the future's result is that of `send`."""
-        return asyncio.run_coroutine_threadsafe(
-            self._persist(repeat, method, path, timeout or self.timeout, json=json, params=params), _event_loop()
-        )
+        given = {"json": options.get("json"), "params": options.get("params")}
+        timeout = options.get("timeout") or self.timeout
+        asking = self._persist(options.get("repeat", "never"), method, path, timeout, **given)
+        return asyncio.run_coroutine_threadsafe(asking, _event_loop())
 
     async def _persist(self, repeat: Repeat, method: str, path: str, timeout: float, **given: Any) -> HttpAnswer:
         """Try until there is an answer that waiting would not better; a service that was waited for in vain is not asked again."""
@@ -204,10 +194,10 @@ class Service:
         """Ask once."""
         import httpx
 
-        if (
-            self._connection is None or self._connection.loop is not asyncio.get_running_loop()
-        ):  # before the first, or after a fork
-            self._connection = self._connect()
+        loop = asyncio.get_running_loop()
+        if self._connection is None or self._connection.loop is not loop:  # before the first, or after a fork
+            self._connection = _Connection(self._open_client(), asyncio.Semaphore(self._at_once), loop)
+            weakref.finalize(self, _close, self._connection)
         client = self._connection.client
         try:
             async with self._connection.turns, asyncio.timeout(timeout), client.stream(method, path, **given) as response:
@@ -226,12 +216,6 @@ class Service:
             ) from None
         except (httpx.HTTPError, httpx.InvalidURL):
             raise NoAnswerError(f"{self.shown_url} broke off the connection; try again later.") from None
-
-    def _connect(self) -> "_Connection":
-        client = self._open_client()
-        loop = asyncio.get_running_loop()
-        weakref.finalize(self, _close, client, loop)
-        return _Connection(client, asyncio.Semaphore(self._at_once), loop)
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,9 +239,9 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_event_loop.cache_clear)
 
 
-def _close(client: "httpx.AsyncClient", loop: asyncio.AbstractEventLoop) -> None:
-    if loop is _event_loop():
-        asyncio.run_coroutine_threadsafe(client.aclose(), loop)
+def _close(connection: _Connection) -> None:
+    if connection.loop is _event_loop():
+        asyncio.run_coroutine_threadsafe(connection.client.aclose(), connection.loop)
 
 
 def _retry_after_seconds(answer: HttpAnswer) -> float | None:

@@ -47,7 +47,7 @@ def read_places(tenant: str | None = None) -> Places:
     found = _Found()
     data_dir, named = found.text("data_dir", ""), tenant or found.text("tenant", "main")
     return Places(
-        data_dir=_path(data_dir) if data_dir else Path(_default_data_dir()),
+        data_dir=_path(data_dir) if data_dir else default_data_dir(),
         tenant=named if _TENANT.fullmatch(named) else _NOBODY,
         claude_projects_dir=_path(found.text("claude_projects_dir", "~/.claude/projects")),
         session_start=found.text("session_start", "on"),
@@ -61,7 +61,7 @@ class _Found:
 
     def __init__(self) -> None:
         self._environment = {name.upper(): value for name, value in os.environ.items()}
-        file = _config_file()
+        file = config_file()
         try:
             self._file: dict[str, Any] = tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
         except (OSError, ValueError):
@@ -81,16 +81,17 @@ def _path(text: str) -> Path:
     return Path(text).expanduser().absolute()
 
 
-def _config_file() -> Path:
-    named = os.environ.get("MEMORY_CONFIG")
-    if named:
+def config_file() -> Path:
+    """The settings file: `MEMORY_CONFIG`, or `memory.toml` in the user's configuration folder."""
+    if named := os.environ.get("MEMORY_CONFIG"):
         return Path(named).expanduser()
     import platformdirs
 
     return Path(platformdirs.user_config_dir("memory_assets", appauthor=False)) / "memory.toml"
 
 
-def _default_data_dir() -> str:
+def default_data_dir() -> Path:
+    """Where data lie if no setting says otherwise."""
     import platformdirs
 
-    return platformdirs.user_data_dir("memory_assets", appauthor=False)
+    return Path(platformdirs.user_data_dir("memory_assets", appauthor=False))

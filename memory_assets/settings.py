@@ -6,12 +6,10 @@ the platform's user configuration folder), then the defaults here. Nothing is re
 
 import os
 import tomllib
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 from zoneinfo import available_timezones
 
-import platformdirs
 from pydantic import AliasChoices, BeforeValidator, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import (
     BaseSettings,
@@ -23,7 +21,7 @@ from pydantic_settings import (
 
 from memory_assets.errors import SettingsError
 from memory_assets.models import TENANT_PATTERN, SecretPolicy
-from memory_assets.places import NUDGE_FROM, SESSION_START_TOKENS
+from memory_assets.places import NUDGE_FROM, SESSION_START_TOKENS, config_file, default_data_dir
 
 _ENVIRONMENT = "the environment"
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
@@ -35,9 +33,10 @@ def _listed(value: object) -> object:
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
 
-def _seeds_name(memory_name: str, seeds_name: str) -> AliasChoices:
+def _named_by_seeds(name: str, own_name: str = "") -> AliasChoices:
     """A setting that is known by the name the seeds give it and by the project's own prefix."""
-    return AliasChoices(f"MEMORY_{memory_name}", seeds_name, memory_name.lower())
+    own_name = own_name or name
+    return AliasChoices(f"MEMORY_{own_name}", name, own_name.lower())
 
 
 class Settings(BaseSettings):
@@ -48,7 +47,7 @@ class Settings(BaseSettings):
     )
 
     data_dir: Path = Field(
-        default_factory=lambda: Path(platformdirs.user_data_dir("memory_assets", appauthor=False)),
+        default_factory=default_data_dir,
         description="Folder of everything this project writes; one folder a tenant below it.",
     )
     tenant: str = Field(default="main", pattern=TENANT_PATTERN, description="Whose memory a command works on.")
@@ -79,21 +78,21 @@ class Settings(BaseSettings):
     embedder: str = Field(default="auto", description="auto (bge-small), e5-multilingual, ollama, ollama:MODEL or openai:MODEL")
     openai_url: str | None = Field(default=None, description="Base URL of an OpenAI-compatible endpoint.")
     openai_api_key: SecretStr | None = Field(
-        default=None, validation_alias=_seeds_name("OPENAI_API_KEY", "OPENAI_API_KEY"), description="Its key."
+        default=None, validation_alias=_named_by_seeds("OPENAI_API_KEY"), description="Its key."
     )
     ollama_url: str = Field(
-        default="http://localhost:11434", validation_alias=_seeds_name("OLLAMA_URL", "OLLAMA_URL"), description="Ollama's URL."
+        default="http://localhost:11434", validation_alias=_named_by_seeds("OLLAMA_URL"), description="Ollama's URL."
     )
     embedding_timeout: float = Field(
         default=60.0,
         gt=0,
-        validation_alias=_seeds_name("EMBEDDING_TIMEOUT", "EMBEDDING_TIMEOUT"),
+        validation_alias=_named_by_seeds("EMBEDDING_TIMEOUT"),
         description="Seconds an embedding call may take; a cold model needs long.",
     )
     spacy_model: str = Field(default="bundled", description="The bundled English pipeline or any installed spaCy pipeline.")
     timezone: str | None = Field(
         default=None,
-        validation_alias=_seeds_name("TIMEZONE", "POND_TIMEZONE"),
+        validation_alias=_named_by_seeds("POND_TIMEZONE", "TIMEZONE"),
         description="Zone in which times are shown and schedules run; storage is always UTC.",
     )
     geoip_url: str | None = Field(default=None, description="Where to ask for this machine's time zone; off unless set.")
@@ -193,7 +192,7 @@ class Settings(BaseSettings):
         default="127.0.0.1", description="Address that `memory serve` listens on; any other than loopback needs keys."
     )
     port: int = Field(
-        default=8000, ge=0, le=65_535, validation_alias=_seeds_name("PORT", "PORT"), description="Its port; 0 takes any free one."
+        default=8000, ge=0, le=65_535, validation_alias=_named_by_seeds("PORT"), description="Its port; 0 takes any free one."
     )
     service_threads: int = Field(
         default=2, ge=1, le=64, description="Searches that the service does at once; more help where the embedder is remote."
@@ -216,10 +215,10 @@ class Settings(BaseSettings):
         default=None, description="Bearer token for /metrics; without one it is served on loopback addresses only."
     )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
-        default="INFO", validation_alias=_seeds_name("LOG_LEVEL", "LOG_LEVEL"), description="How much the service logs."
+        default="INFO", validation_alias=_named_by_seeds("LOG_LEVEL"), description="How much the service logs."
     )
     log_format: Literal["json", "pretty"] = Field(
-        default="json", validation_alias=_seeds_name("LOG_FORMAT", "LOG_FORMAT"), description="How the service's log lines look."
+        default="json", validation_alias=_named_by_seeds("LOG_FORMAT"), description="How the service's log lines look."
     )
 
     @field_validator(
@@ -256,13 +255,12 @@ class Settings(BaseSettings):
         return name
 
     @classmethod
-    def settings_customise_sources(
+    def settings_customise_sources(  # pyright: ignore[reportIncompatibleMethodOverride] - it is called with names
         cls,
         settings_cls: type[BaseSettings],
         init_settings: PydanticBaseSettingsSource,
         env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
+        **_: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Command line, then environment, then `memory.toml`."""
         return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, config_file())
@@ -278,14 +276,6 @@ class Settings(BaseSettings):
     def tenant_catalog_uri(self, tenant: str | None = None) -> str:
         """URI of one tenant's DuckDB catalog."""
         return f"{(self.catalog_uri or str(self.data_dir)).rstrip('/')}/{tenant or self.tenant}/catalog.duckdb"
-
-
-def config_file() -> Path:
-    """The settings file: `MEMORY_CONFIG`, or `memory.toml` in the user's configuration folder."""
-    named = os.environ.get("MEMORY_CONFIG")
-    if named:
-        return Path(named).expanduser()
-    return Path(platformdirs.user_config_dir("memory_assets", appauthor=False)) / "memory.toml"
 
 
 def load_settings(**overrides: Any) -> Settings:
@@ -312,8 +302,7 @@ def load_settings(**overrides: Any) -> Settings:
         ) from (None if secret else error)
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(NamedTuple):
     """Where a setting came from."""
 
     name: str

@@ -1,12 +1,15 @@
-"""Takes a backup of a tenant while others write: its tables as of one moment, and the files that nothing else holds."""
+"""Takes a backup of a tenant while others write: its tables as of one moment, and the files that nothing else holds.
+
+Of earlier backups stay one each of the last days, weeks and months.
+"""
 
 import os
 import shutil
 import sqlite3
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,6 +32,8 @@ CATALOG = "catalog/"
 MAPPING = "outside/pai-mapping.json"
 SETTINGS = "outside/memory.toml"
 _TRIES = 5
+_PERIODS = ("%Y-%m-%d", "%G-W%V", "%Y-%m")
+"""What names a day, a week, a month."""
 
 
 class Writer:
@@ -77,11 +82,7 @@ class Writer:
 
 
 def take_backup(tenant: "Tenant", repository: Repository) -> Snapshot:
-    """Copy what is not derived of a tenant into a repository; only what changed since its last backup there is written.
-
-    Raises:
-        ConflictError: another backup of the tenant is under way.
-    """
+    """Copy what is not derived of a tenant into a repository; only what changed since its last backup there is written."""
     with repository.alone(), pinned_tables(tenant) as uri:
         last = repository.newest(tenant.name)
         writer = Writer(repository, last)
@@ -115,9 +116,6 @@ def pinned_tables(tenant: "Tenant") -> Iterator[str]:
 
     Both tables are hard-linked while nobody commits, which takes milliseconds. LanceDB's tags are not used for this: every cleanup of
     versions fails as long as a tagged one is old. Tables in object storage are read at the version that is the newest now.
-
-    Raises:
-        ConflictError: another backup of the tenant is under way.
     """
     uri = tenant.settings.tenant_vectors_uri(tenant.name)
     if "://" in uri or not Path(uri).exists():
@@ -231,3 +229,28 @@ def _settings_file(settings: Settings) -> bytes:
         if name not in secret and name in type(settings).model_fields and not ("@" in str(value) and "://" in str(value))
     ]
     return ("\n".join(lines) + "\n").encode() if lines else b""
+
+
+def kept_of(snapshots: Sequence[Snapshot], keep: Sequence[int], zone: tzinfo) -> list[Snapshot]:
+    """The backups of one tenant, the oldest first, that stay: the newest of each of the last `keep` days, weeks and months in `zone`."""
+    kept: set[str] = {snapshots[-1].name} if snapshots else set()
+    for period, most in zip(_PERIODS, keep, strict=True):
+        newest: dict[str, str] = {}
+        for each in reversed(snapshots):
+            newest.setdefault(each.taken_at.astimezone(zone).strftime(period), each.name)
+        kept.update(list(newest.values())[:most])
+    return [each for each in snapshots if each.name in kept]
+
+
+def prune(repository: Repository, tenant: str, keep: Sequence[int], zone: tzinfo) -> list[Snapshot]:
+    """Remove the backups of a tenant that need not stay, with what no other backup needs; return those that were removed.
+
+    If a manifest of the tenant is damaged, nothing is removed.
+    """
+    with repository.alone():
+        snapshots = repository.snapshots(tenant)
+        kept = {each.name for each in kept_of(snapshots, keep, zone)}
+        gone = [each for each in snapshots if each.name not in kept]
+        if gone:
+            repository.remove(gone)
+    return gone

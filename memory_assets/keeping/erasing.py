@@ -36,11 +36,7 @@ _SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|\n+")
 
 
 def versions_of(tenant: "Tenant", ids: Iterable[int]) -> list[Memory]:
-    """The memories of some ids with their earlier versions, and with all that say exactly the same.
-
-    Raises:
-        StoreError: the store cannot be read.
-    """
+    """The memories of some ids with their earlier versions, and with all that say exactly the same."""
     found: dict[int, Memory] = {}
     waiting = tenant.memories.get(ids)
     while waiting:
@@ -55,11 +51,7 @@ def versions_of(tenant: "Tenant", ids: Iterable[int]) -> list[Memory]:
 def erase(tenant: "Tenant", memories: Sequence[Memory]) -> list[Path]:
     """Erase memories, as `versions_of` finds them, and finish erasures that were killed.
 
-    Returns:
-        Files of the data folder that still hold some of the text.
-
-    Raises:
-        StoreError: a store cannot be read or written; running it again ends it.
+    Returns the files of the data folder that still hold some of the text.
     """
     tenant.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     ids = {memory.id for memory in memories}
@@ -86,11 +78,7 @@ def erase(tenant: "Tenant", memories: Sequence[Memory]) -> list[Path]:
 
 
 def allow_again(tenant: "Tenant", ids: Iterable[int]) -> int:
-    """Let the texts of erased memories come back, and have the sources read again; return how many memories these are.
-
-    Raises:
-        StoreError: the tombstones or the catalog cannot be written.
-    """
+    """Let the texts of erased memories come back, and have the sources read again; return how many memories these are."""
     with locked(tenant.folder):
         tombstones = Tombstones(tenant.folder)
         lifted = tombstones.lift(ids)
@@ -102,11 +90,7 @@ def allow_again(tenant: "Tenant", ids: Iterable[int]) -> int:
 
 
 def backups_holding(repository: "Repository", tenant: str, ids: Iterable[int]) -> list[str]:
-    """Names of the backups of a tenant that hold one of some memories.
-
-    Raises:
-        StoreError: the backups cannot be listed, or one is damaged.
-    """
+    """Names of the backups of a tenant that hold one of some memories."""
     wanted = np.array(sorted(ids), np.int64)
     held: dict[str, Any] = {}
     found = []

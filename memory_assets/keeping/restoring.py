@@ -50,11 +50,7 @@ class Restoration:
 
 
 def find_damage(repository: Repository, snapshot: Snapshot, *, decrypting: bool = True) -> list[str]:
-    """What of a backup is gone or damaged, in sentences; rows are compared with their digests unless objects are not decrypted.
-
-    Raises:
-        SettingsError: an object cannot be decrypted with what the settings name.
-    """
+    """What of a backup is gone or damaged, in sentences; rows are compared with their digests unless objects are not decrypted."""
     found: list[str] = []
     for name, stored in snapshot.objects.items():
         try:
@@ -86,11 +82,6 @@ def restore_backup(
     """Make a tenant that holds what a backup holds. Killed at any point, it leaves nothing of the tenant and can be run again.
 
     Texts that were erased since the backup stay out. A backup of another tenant brings no keys. A settings file that exists stays.
-
-    Raises:
-        ConflictError: the tenant holds memories already, or is being restored.
-        DamagedError: the backup is damaged, and what is damaged is not to be left out.
-        StoreError: it cannot be written.
     """
     _refuse_used(tenant)
     data = tenant.settings.data_dir
@@ -223,11 +214,7 @@ def _batches(
 
 
 def _compared(table: Any, written: pa.Table) -> int:
-    """How many rows a table holds, each of which is what was written.
-
-    Raises:
-        DamagedError: one of them is not.
-    """
+    """How many rows a table holds, each of which is what was written."""
     written = written.sort_by("id")
     digests = np.array(written["digest"].to_pylist() or [b""], dtype="S16")
     ids = written["id"].to_numpy()
@@ -267,12 +254,7 @@ def _restore_outside(reader: _Reader, snapshot: Snapshot, tenant: "Tenant", done
 
 
 def try_restore(repository: Repository, tenant: "Tenant") -> Restoration:
-    """Restore a tenant's newest backup into a folder of its own, compare every row, and throw it away.
-
-    Raises:
-        NotFoundError: there is no backup.
-        DamagedError: it cannot be restored; the message names the file.
-    """
+    """Restore a tenant's newest backup into a folder of its own, compare every row, and throw it away."""
     from memory_assets.tenants import Tenant
 
     scratch = tenant.settings.data_dir / "tmp"

@@ -92,8 +92,7 @@ def backup(tenant: "Tenant", place: str | None = None) -> BackedUp:
     Raises:
         StoreError: something cannot be read or written; earlier backups stay whole.
     """
-    from memory_assets.keeping.copying import take_backup
-    from memory_assets.keeping.retention import prune
+    from memory_assets.keeping.copying import prune, take_backup
 
     repository = open_repository(tenant.settings, place)
     if Path(repository.target).is_relative_to(tenant.settings.data_dir):

@@ -18,11 +18,10 @@ from click.testing import CliRunner
 
 from memory_assets.cli.main import cli
 from memory_assets.errors import ConflictError, DamagedError, InvalidInputError, SettingsError
-from memory_assets.keeping.copying import take_backup
+from memory_assets.keeping.copying import kept_of, prune, take_backup
 from memory_assets.keeping.encryption import Cipher
 from memory_assets.keeping.repository import Repository, Snapshot
 from memory_assets.keeping.restoring import find_damage, restore_backup
-from memory_assets.keeping.retention import kept_of, prune
 from memory_assets.learn.noted import Noted, note
 from memory_assets.models import Kind, Memory, RelationType, Source, State
 from memory_assets.operations.backup import backup, verify

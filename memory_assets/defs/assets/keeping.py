@@ -28,8 +28,7 @@ _NO_PLACE = "Nothing is backed up: no place is set; set MEMORY_BACKUP_TO."
 )
 def backup(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
     """Everything of a tenant that is not derived, copied to MEMORY_BACKUP_TO; only what changed is written."""
-    from memory_assets.keeping.copying import take_backup
-    from memory_assets.keeping.retention import prune
+    from memory_assets.keeping.copying import prune, take_backup
     from memory_assets.language.times import display_zone
 
     tenant = memory.open_for(context)
