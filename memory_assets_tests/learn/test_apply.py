@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from memory_assets.operations.scan import mend, scan
 from memory_assets.sources.frontmatter import parse
 from memory_assets_tests.learn.conftest import ATLAS, INDEX, LAB, MARKERS, OpenCuration, decide, homes_of, tree, write
 
+CATALOG = "catalog.duckdb"
 EFFECTS = ("write", "rename", "unlink", "make_folder", "set_time", "sync")
 
 
@@ -32,25 +34,54 @@ class KilledError(BaseException):
 
 
 @contextmanager
-def killed_before(effect: int, monkeypatch: pytest.MonkeyPatch, *, torn: bool = False) -> Iterator[list[str]]:
-    """Let the process die before an effect of this number; `torn`: in the midst of writing a file. Yields what was done."""
-    done: list[str] = []
+def killed_before(effect: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let the process die before an effect of this number."""
+    numbers = count()
 
-    def counting(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+    def counting(real: Callable[..., Any]) -> Callable[..., Any]:
         def step(*args: Any) -> None:
-            if len(done) == effect:
-                if torn and name == "write":
-                    real(args[0], args[1][: len(args[1]) // 2], args[2])
+            if next(numbers) == effect:
                 raise KilledError
-            done.append(name)
             real(*args)
 
         return step
 
     with monkeypatch.context() as patched:
         for name in EFFECTS:
-            patched.setattr(effects, name, counting(name, getattr(effects, name)))
-        yield done
+            patched.setattr(effects, name, counting(getattr(effects, name)))
+        yield
+
+
+@contextmanager
+def states_before_effects(states: Path, places: list[Path], monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Copy what lies in `places` before each effect, and in the midst of each writing, to a folder below `states`.
+
+    The catalog, which no effect changes, is copied once, beside `states`.
+    """
+
+    def copy(name: str) -> Path:
+        for place in places:
+            shutil.copytree(place, states / name / place.name, ignore=shutil.ignore_patterns(CATALOG))
+        return states / name
+
+    def copying(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def step(*args: Any) -> None:
+            number = len(list(states.glob("*-whole")))
+            copy(f"{number:03}-whole")
+            if name == "write":
+                torn = copy(f"{number:03}-torn")
+                (place,) = [place for place in places if args[0].is_relative_to(place)]
+                real(torn / place.name / args[0].relative_to(place), args[1][: len(args[1]) // 2], args[2])
+            if not number:
+                shutil.copy(places[1] / "main" / CATALOG, states.parent)
+            real(*args)
+
+        return step
+
+    with monkeypatch.context() as patched:
+        for name in EFFECTS:
+            patched.setattr(effects, name, copying(name, getattr(effects, name)))
+        yield
 
 
 @pytest.fixture
@@ -136,33 +167,28 @@ def test_a_kill_between_any_two_effects_changes_nothing_in_the_end(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
+    """What lies on the disk before each effect is what a kill leaves there; from each of these states the step is run again."""
     if step is Curation.undo:
         open_curation().apply()
     places = [decided, tmp_path / "data"]
-    base = tmp_path / "base"
-    for place in places:
-        shutil.copytree(place, base / place.name)
-
-    def begin_again() -> None:
-        for place in places:
-            shutil.rmtree(place)
-            shutil.copytree(base / place.name, place)
-
-    with killed_before(-1, monkeypatch) as done:
+    states = tmp_path / "states"
+    with states_before_effects(states, places, monkeypatch):
         step(open_curation())
     uninterrupted = tree(*places)
-    assert len(done) > 50
-    for number, effect in enumerate(done):
-        for torn in (False, True) if effect == "write" else (False,):
-            begin_again()
-            with killed_before(number, monkeypatch, torn=torn), pytest.raises(KilledError):
-                step(open_curation())
-            seen = visible_texts(decided)
-            assert all(marker in seen for marker in MARKERS if marker != "keeper of the lighthouse"), f"lost at {number}"
-            if step is Curation.undo and tree(*places) == uninterrupted:
-                continue  # it was finished, and another undo would find nothing
-            step(open_curation())
-            assert tree(*places) == uninterrupted, f"killed before effect {number}, torn: {torn}"
+    found = sorted(states.iterdir())
+    assert len(found) > 50
+    for state in found:
+        for place in places:
+            shutil.rmtree(place)
+            shutil.copytree(state / place.name, place)
+        shutil.copy(states.parent / CATALOG, tmp_path / "data/main")
+        seen = visible_texts(decided)
+        assert all(marker in seen for marker in MARKERS if marker != "keeper of the lighthouse"), f"lost at {state.name}"
+        if step is Curation.undo and tree(*places) == uninterrupted:
+            continue  # it was finished, and another undo would find nothing
+        step(open_curation())
+        assert tree(*places) == uninterrupted, f"killed before effect {state.name}"
+        shutil.rmtree(state)
 
 
 @pytest.mark.usefixtures("quick")
