@@ -159,8 +159,8 @@ def _put(
     ]
     if not changed:
         return 0
-    given, drafts, ordinals = ([each[place] for place in changed] for each in (given, drafts, ordinals))
-    memories, vectors = _understand(tenant.analyzer, embedder, drafts, now, ordinals)
+    given, drafts = [given[place] for place in changed], [drafts[place] for place in changed]
+    memories, vectors = _understand(tenant.analyzer, embedder, drafts, now, [ordinals[place] for place in changed])
     written_at = datetime.now(UTC)
     rows = []
     for memory, line, draft in zip(memories, given, drafts, strict=True):

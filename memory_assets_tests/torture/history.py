@@ -21,6 +21,8 @@ _REMEMBERED = 25
 """Operations that a failure prints, and memories that the next ones are about."""
 
 _LEAST_STEPS = 20
+_MOST_IMPORTED = 1_000
+"""Memories that are moved by an export, too: an import reads and embeds each text again."""
 _MOST_KILLS = 3
 """Of one command before it may end."""
 
@@ -79,7 +81,7 @@ class History:
             if dice < 0.02:
                 self._create_and_delete()
             elif dice < 0.05 and kept.ids:
-                self._copy(tenant, backup=self.chance.random() < 0.5)
+                self._copy(tenant, backup=self.chance.random() < 0.5 or len(kept.model.rows) > _MOST_IMPORTED)
             elif dice < 0.09 and len(kept.ids) > 3:
                 self._erase(tenant)
             elif dice < 0.1 and kept.ids:
