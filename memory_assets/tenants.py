@@ -74,9 +74,6 @@ class Tenant:
             freshness: seconds within which a store that stays open sees commits of other processes; 0 looks at every call.
             embedders: the open ones by their setting; tenants of one process share them.
             on_commit: called with the number of stored memories after a commit, for a service that does the upkeep itself.
-
-        Raises:
-            InvalidInputError: the name cannot be a tenant's.
         """
         self.settings = settings
         self.name = validate_tenant(settings.tenant if name is None else name)

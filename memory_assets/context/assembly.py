@@ -46,9 +46,6 @@ SAMPLE = 100
 """Neighbours that are followed of a node, the most relevant ones."""
 _MOST_FRONTIER = 150
 """Nodes that one step goes on from."""
-DISTANCE_WEIGHT, SEMANTIC_WEIGHT, RECENCY_WEIGHT = 0.40, 0.35, 0.25
-DISTANCE_WEIGHT_ALONE, RECENCY_WEIGHT_ALONE = 0.60, 0.40
-"""Without embeddings."""
 LENS_BOOST = 0.1
 """What a node gains that the lens prefers; no score exceeds 1."""
 _RECENCY_DAYS = 30.0
@@ -108,11 +105,7 @@ class _Begun:
 
 
 def assemble(reader: "StoreReader", request: Request, now: datetime | None = None) -> Context:
-    """Everything about the topics that the reader knows; without nodes where nothing matches.
-
-    Raises:
-        EmbedderError: a topic cannot be embedded.
-    """
+    """Everything about the topics that the reader knows; without nodes where nothing matches. EmbedderError as in `recall`."""
     moment = (now or datetime.now(UTC)).replace(minute=0, second=0, microsecond=0)
     warnings: list[str] = []
     views = []
@@ -184,10 +177,10 @@ def _begin(reader: "StoreReader", question: "Question", warnings: list[str]) -> 
 def _view(reader: "StoreReader", request: Request, begun: _Begun, now: datetime, warnings: list[str]) -> list[Ranked]:
     """What one topic leads to, with its scores."""
     most = min(_MOST_NODES, max(_FEWEST_NODES, request.max_tokens // _TOKENS_OF_NODE))
-    walked = walk(reader, begun.starts, request.depth, request.lens, begun.found, most)
-    visits = dict.fromkeys(begun.beside, Visit(1)) | walked.visits
+    walked, sampled = _walk(reader, begun.starts, request.depth, request.lens, begun.found, most)
+    visits = dict.fromkeys(begun.beside, Visit(1)) | walked
     nodes = reader.nodes(visits)
-    for node, total in walked.sampled.items():
+    for node, total in sampled.items():
         name = nodes[node].name if node in nodes else node
         warnings.append(f"Of the {total} neighbours of {name!r} the {SAMPLE} most relevant were followed.")
     similarities = reader.similarities(begun.topic, list(nodes.values()))
@@ -228,19 +221,13 @@ def _without_repetitions(nodes: Sequence[Ranked]) -> list[Ranked]:
     return kept
 
 
-@dataclass(frozen=True, slots=True)
-class Walk:
-    """The nodes that a walk came to, nearest first, and those of which it followed only a sample of the neighbours."""
-
-    visits: dict[str, Visit]
-    sampled: dict[str, int]
-    """Node -> how many neighbours it has."""
-
-
-def walk(reader: "StoreReader", starts: Iterable[str], depth: int, lens: "Lens", scores: Mapping[str, float], most: int) -> Walk:
+def _walk(
+    reader: "StoreReader", starts: Iterable[str], depth: int, lens: Lens, scores: Mapping[str, float], most: int
+) -> tuple[dict[str, Visit], dict[str, int]]:
     """Walk up to `depth` links away from the starts over the relations that the lens follows.
 
-    `scores` are similarities to the topic, where they are known: what is sampled first. At most `most` nodes are kept.
+    `scores` are similarities to the topic, where they are known: what is sampled first. Returns at most `most` nodes, nearest first, and
+    the number of neighbours of those of which only a sample was followed.
     """
     visits = {start: Visit(0) for start in starts}
     against: defaultdict[str, list[Link]] = defaultdict(list)
@@ -264,9 +251,7 @@ def walk(reader: "StoreReader", starts: Iterable[str], depth: int, lens: "Lens",
         for link in ordered[: most - len(visits)]:
             visits[link.target] = Visit(hops, (*visits[link.origin].path, link))
         frontier = [link.target for link in ordered[:_MOST_FRONTIER] if link.target in visits]
-    return Walk(
-        {node: replace(place, contradicting=tuple(dict.fromkeys(against[node]))) for node, place in visits.items()}, sampled
-    )
+    return {node: replace(place, contradicting=tuple(dict.fromkeys(against[node]))) for node, place in visits.items()}, sampled
 
 
 def _worth(link: Link, scores: Mapping[str, float], lens: "Lens") -> float:
@@ -275,16 +260,9 @@ def _worth(link: Link, scores: Mapping[str, float], lens: "Lens") -> float:
 
 
 def score(hops: int, similarity: float | None, recency: float, *, boosted: bool = False) -> float:
-    """The score, 0..1.
-
-    `hops` counts the links to the nearest start; `similarity` is 0..1, None where nothing is embedded; the lens prefers
-    a `boosted` node.
-    """
+    """The score, 0..1: of a node so many links from the nearest start; the lens prefers a `boosted` one."""
     closeness = 1.0 / (hops + 1)
-    if similarity is None:
-        total = DISTANCE_WEIGHT_ALONE * closeness + RECENCY_WEIGHT_ALONE * recency
-    else:
-        total = DISTANCE_WEIGHT * closeness + SEMANTIC_WEIGHT * similarity + RECENCY_WEIGHT * recency
+    total = 0.6 * closeness + 0.4 * recency if similarity is None else 0.4 * closeness + 0.35 * similarity + 0.25 * recency
     return min(1.0, total + LENS_BOOST * boosted)
 
 

@@ -63,12 +63,7 @@ _known: "WeakKeyDictionary[Tenant, CatalogCache]" = WeakKeyDictionary()
 
 
 def current_catalog(tenant: "Tenant") -> CatalogCache:
-    """What the catalog says now; while another process writes it, what it said before.
-
-    Raises:
-        StoreBusyError: another process writes it, and this one has not read it yet.
-        StoreError: it cannot be read.
-    """
+    """What the catalog says now; while another process writes it, what it said before, or StoreBusyError if it was not read yet."""
     catalog, known = tenant.catalog, _known.get(tenant)
     stamp = catalog.stamp
     if known is None or known.stamp != stamp:

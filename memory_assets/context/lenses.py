@@ -91,18 +91,9 @@ def bundled_lenses() -> dict[str, Lens]:
     return _read_lenses(Path(__file__).with_name("lenses.toml"))
 
 
-def lenses_file() -> Path:
-    """Where a user's own lenses are."""
-    return config_file().with_name("lenses.toml")
-
-
 def known_lenses() -> dict[str, Lens]:
-    """The lenses of the seed, and those of `lenses.toml`.
-
-    Raises:
-        SettingsError: that file cannot be read as lenses; the message names lens, field and mend.
-    """
-    file = lenses_file()
+    """The lenses of the seed, and those of `lenses.toml`; SettingsError if that file cannot be read as lenses."""
+    file = config_file().with_name("lenses.toml")
     return bundled_lenses() | (_read_lenses(file) if file.is_file() else {})
 
 
@@ -125,12 +116,7 @@ def _read_lenses(file: Path) -> dict[str, Lens]:
 
 
 def choose_lens(name: str) -> Lens:
-    """The lens of a name.
-
-    Raises:
-        InvalidInputError: there is none; the message lists those that there are.
-        SettingsError: as for `known_lenses`.
-    """
+    """The lens of a name; InvalidInputError, which lists those that there are, if there is none."""
     lenses = known_lenses()
     if name not in lenses:
         raise InvalidInputError(

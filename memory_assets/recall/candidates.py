@@ -75,20 +75,15 @@ class Candidates:
         return np.union1d(self.ids[_top(self.cosine, count)], self.ids[_top(self.bm25, count)])
 
     def extended(self, more: "npt.NDArray[np.int64]", row_ids: "npt.NDArray[np.int64]") -> "Candidates":
-        """These and further memories that neither index found; `more` holds none of these."""
-        order = np.argsort(np.concatenate([self.ids, more]), kind="stable")
-        unknown = np.full(len(more), np.nan)
-        texts, tags = self.texts + [""] * len(more), self.tags + [()] * len(more)
-        return Candidates(
-            np.concatenate([self.ids, more])[order],
-            np.concatenate([self.cosine, unknown])[order],
-            np.concatenate([self.bm25, unknown])[order],
-            [texts[place] for place in order],
-            [tags[place] for place in order],
-            np.concatenate([self.preference, unknown])[order],
-            np.concatenate([self.row_ids, row_ids])[order],
-            self.vector,
-        )
+        """These and further memories that neither index found; `more` is sorted and holds none of these."""
+        places = np.searchsorted(self.ids, more)
+        cosine, bm25, preference = (np.insert(each, places, np.nan) for each in (self.cosine, self.bm25, self.preference))
+        texts, tags = self.texts.copy(), self.tags.copy()
+        for place in places[::-1].tolist():
+            texts.insert(place, "")
+            tags.insert(place, ())
+        ids, row_ids = np.insert(self.ids, places, more), np.insert(self.row_ids, places, row_ids)
+        return Candidates(ids, cosine, bm25, texts, tags, preference, row_ids, self.vector)
 
 
 def _top(values: "npt.NDArray[np.float64]", count: int) -> "npt.NDArray[np.intp]":
@@ -110,10 +105,6 @@ def gather(
     than a thread would begin.
 
     `own` is the question as those whom it names would ask it; its text where it names nobody.
-
-    Raises:
-        StoreError: the store's vectors are another embedder's, or it cannot be read.
-        EmbedderError: the question cannot be embedded.
     """
     wanted = max(FEWEST, limit * _OVERFETCH)
     scopes = [filters]
@@ -150,10 +141,7 @@ def _within(filters: "Filters", start, end) -> "Filters":
 
 def _joined(by_meaning: list[pa.Table], by_words: list[pa.Table], vector: "npt.NDArray[np.float32]") -> Candidates:
     tables = [table for table in (*by_meaning, *by_words) if table.num_rows]
-    if not tables:
-        nothing = np.array([])
-        return Candidates(np.array([], np.int64), nothing, nothing, [], [], nothing, np.array([], np.int64), vector)
-    ids = np.unique(np.concatenate([table["id"].to_numpy() for table in tables]))
+    ids = np.unique(np.concatenate([np.array([], np.int64), *(table["id"].to_numpy() for table in tables)]))
     count = len(ids)
     unknown, nowhere = np.full(count, np.nan), np.full(count, -1, np.int64)
     found = Candidates(ids, unknown, unknown.copy(), [""] * count, [()] * count, unknown.copy(), nowhere, vector)
@@ -183,10 +171,6 @@ def anything_fits(
 
     `said` is the largest share of its words' idf mass that a candidate has; `least` is the similarity to the question, on the common
     scale, from which what a memory says may be an answer.
-
-    Raises:
-        StoreError: the store's vectors are another embedder's, or it cannot be read.
-        EmbedderError: the question cannot be embedded.
     """
     if said >= _WORDS or question.interval or not question.terms:
         return True

@@ -18,6 +18,7 @@ from memory_assets.recall.question import Question, understand
 from memory_assets.recall.repeats import Distinct
 from memory_assets.recall.scoring import Scores, Weights, score
 from memory_assets.recall.view import View, current_view
+from memory_assets.stores.lance import ids_in
 from memory_assets.stores.memories import Filters, MemoryStore
 
 if TYPE_CHECKING:
@@ -109,10 +110,6 @@ def search_with_bridges(
         bridges: at most so many paths, see `memory_assets.recall.bridges`.
         depth: at most so many hops a path.
         floor: similarity from which a memory fits without the words of the question; if none does, nothing is found. 0 finds the nearest.
-
-    Raises:
-        StoreError: the store's vectors are another embedder's, or it cannot be read.
-        EmbedderError: the query cannot be embedded.
     """
     filters = filters or Filters()
     moment = now or datetime.now(UTC)
@@ -216,9 +213,8 @@ def _with_replacements(view: View, hits: list[Hit]) -> list[Hit]:
     found: dict[int, Memory] = {}
     for place, number in zip(places.tolist(), newer.tolist(), strict=True):
         if number in shown:
-            old, new = hits[place].memory.id, shown[number]
-            found[old] = max(found.get(old, new), new, key=lambda memory: memory.created_at)
-    return [replace(hit, replaced_by=found[hit.memory.id]) if hit.memory.id in found else hit for hit in hits]
+            found[place] = max(found.get(place, shown[number]), shown[number], key=lambda memory: memory.created_at)
+    return [replace(hit, replaced_by=found.get(place)) for place, hit in enumerate(hits)]
 
 
 def _further(store: MemoryStore, view: View, found: Candidates, filters: Filters) -> "npt.NDArray[np.int64]":
@@ -234,7 +230,7 @@ def _further(store: MemoryStore, view: View, found: Candidates, filters: Filters
         return more[view.timeline.columns["active"][rows]]
     if not len(more):
         return more
-    passing = store.scan(("id",), f"id IN ({', '.join(map(str, more.tolist()))}) AND {filters.sql()}")
+    passing = store.scan(("id",), f"{ids_in(more.tolist())} AND {filters.sql()}")
     return np.sort(passing["id"].to_numpy())
 
 
@@ -295,12 +291,14 @@ def _superseded_last(hits: list[Hit]) -> list[Hit]:
 
 def _components(ranked: _Ranked, place: int) -> tuple[Component, ...]:
     parts = (
-        Component(name, _number(raw[place]), float(value[place]), weight, ranked.judged.reason(name, place))
+        Component(
+            name,
+            None if np.isnan(raw[place]) else float(raw[place]),
+            float(value[place]),
+            weight,
+            ranked.judged.reason(name, place),
+        )
         for name, weight, raw, value in ranked.judged.parts
     )
     changes = [(lift, float(lift.change[place])) for lift in ranked.lifts]
     return (*parts, *(Component(lift.name, change, change, 1.0, lift.reason) for lift, change in changes if change))
-
-
-def _number(raw: float) -> float | None:
-    return None if np.isnan(raw) else float(raw)

@@ -56,9 +56,6 @@ def find_neighbours(store: "MemoryStore", new: Memory, meaning: "npt.NDArray[np.
         new: what they are compared with; it is not among them.
         meaning: unit vector of what it says.
         embedder: name of what made it.
-
-    Raises:
-        StoreError: the live vectors are another embedder's, or the store cannot be read.
     """
     scale = scale_of(embedder, store.columns.scale)
     found = store.alike(meaning, _COMPARED + 1, Filters(), scale.cosine(NEAR), scale.cosine(SURE))

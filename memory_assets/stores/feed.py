@@ -32,8 +32,6 @@ _ATTEMPTS = 3
 _MANY = 20_000
 """Rows from which it is cheaper to read all than to look each up."""
 _NONE = np.array([], np.int64)
-_SPANS = (timedelta(hours=1), timedelta(days=1), timedelta(days=20), timedelta(days=400))
-"""How far back the last change is looked for, until there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,10 +137,6 @@ class Rows:
 
     def last_updated(self) -> int:
         """The newest `updated_at`, in microseconds since 1970; 0 in an empty table."""
-        now = datetime.now(UTC)
-        for span in _SPANS:
-            if len(times := self.updated_since(now - span, ("updated_at",))["updated_at"]):
-                return int(_microseconds(times).max())
         return int(_microseconds(self.rows(("updated_at",))["updated_at"]).max(initial=0))
 
     def rows_of(self, ids: "Ids", columns: Sequence[str]) -> pa.Table:

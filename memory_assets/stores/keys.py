@@ -4,15 +4,16 @@ A key is `mk_<id>_<secret>`, kept in `keys/<id>.json` with the SHA-256 digest of
 """
 
 import hmac
-import json
 import re
 import secrets
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 
-from memory_assets.errors import NotFoundError, StoreError
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic_core import from_json
+
+from memory_assets.errors import NotFoundError, StoreError, said
 from memory_assets.stores.files import replace_file
 
 _KEY = re.compile(r"mk_([0-9a-f]{12})_([A-Za-z0-9_-]{43})", re.ASCII)
@@ -21,14 +22,17 @@ _NOBODYS_DIGEST = "0" * 64
 """Compared with where there is no such key, so that an unknown tenant, an unknown key and a wrong secret cost the same."""
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(BaseModel):
     """What is known of a key; never its secret."""
 
-    id: str
+    model_config = ConfigDict(frozen=True)
+
+    id: str = Field(exclude=True)
     description: str
     created_at: datetime
     revoked_at: datetime | None
+    sha256: str = Field(repr=False)
+    """Digest of the secret."""
 
     @property
     def active(self) -> bool:
@@ -45,8 +49,8 @@ class KeyStore:
     def create(self, description: str = "") -> tuple[Key, str]:
         """Make a key. Returns its record, and the key itself, which nobody can show again."""
         number, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
-        key = Key(number, description, datetime.now(UTC), None)
-        self._write(key, _digest(secret))
+        key = Key(id=number, description=description, created_at=datetime.now(UTC), revoked_at=None, sha256=_digest(secret))
+        self._write(key)
         return key, f"mk_{number}_{secret}"
 
     def revoke(self, number: str) -> Key:
@@ -54,46 +58,36 @@ class KeyStore:
         found = self._read(number) if _ID.fullmatch(number) else None
         if found is None:
             raise NotFoundError(f"There is no key {number!r}; `memory key list` shows the ids.")
-        key, digest = found
-        if not key.active:
-            return key
-        revoked = replace(key, revoked_at=datetime.now(UTC))
-        self._write(revoked, digest)
+        if not found.active:
+            return found
+        revoked = found.model_copy(update={"revoked_at": datetime.now(UTC)})
+        self._write(revoked)
         return revoked
 
     def list(self) -> list[Key]:
         """All keys, the oldest first, revoked ones too."""
         numbers = [file.stem for file in self.folder.glob("*.json") if _ID.fullmatch(file.stem)]
-        return sorted((found[0] for number in numbers if (found := self._read(number))), key=lambda key: (key.created_at, key.id))
+        return sorted(filter(None, map(self._read, numbers)), key=lambda key: (key.created_at, key.id))
 
     def find(self, key: str) -> Key | None:
         """The active key that `key` is, compared in constant time; None where it opens nothing."""
         parts = _KEY.fullmatch(key)
         number, secret = parts.groups() if parts else ("0" * 12, "")
-        known, digest = self._read(number) or (None, _NOBODYS_DIGEST)
-        matches = hmac.compare_digest(_digest(secret), digest)
+        known = self._read(number)
+        matches = hmac.compare_digest(_digest(secret), known.sha256 if known else _NOBODYS_DIGEST)
         return known if known and known.active and matches else None
 
-    def _read(self, number: str) -> tuple[Key, str] | None:
+    def _read(self, number: str) -> Key | None:
         file = self.folder / f"{number}.json"
         try:
-            fields = json.loads(file.read_text(encoding="utf-8"))
-            created, revoked = datetime.fromisoformat(fields["created_at"]), fields["revoked_at"]
-            key = Key(number, fields["description"], created, datetime.fromisoformat(revoked) if revoked else None)
-            return key, fields["sha256"]
+            return Key.model_validate({**from_json(file.read_bytes()), "id": number})
         except (FileNotFoundError, NotADirectoryError):
             return None
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise StoreError(f"The key file {file} cannot be read ({error}); remove it and create a new key.") from error
+        except (OSError, ValueError, TypeError) as error:
+            raise StoreError(f"The key file {file} cannot be read ({said(error)}); remove it and create a new key.") from error
 
-    def _write(self, key: Key, digest: str) -> None:
-        fields = {
-            "description": key.description,
-            "created_at": key.created_at.isoformat(),
-            "revoked_at": key.revoked_at.isoformat() if key.revoked_at else None,
-            "sha256": digest,
-        }
-        replace_file(self.folder / f"{key.id}.json", json.dumps(fields, ensure_ascii=False, indent=2) + "\n")
+    def _write(self, key: Key) -> None:
+        replace_file(self.folder / f"{key.id}.json", key.model_dump_json(indent=2) + "\n")
 
 
 def _digest(secret: str) -> str:

@@ -51,12 +51,12 @@ def set_facts(table: "Table", changes: Mapping[str, str | None]) -> None:
     commit(table, lambda: table.update_field_metadata(change), f"The facts of {table.name!r} could not be set")
 
 
-def ensure_indices(table: "Table", configs: Mapping[str, Any]) -> None:
-    """Create the indices that are missing; `configs` maps column to index configuration."""
+def ensure_indices(table: "Table", configs: Mapping[str, Any], *, anew: bool = False) -> None:
+    """Create the indices that are missing, or all of them anew; `configs` maps column to index configuration."""
     for column, config in configs.items():
         ensure(
             table,
-            lambda column=column: (column,) in {tuple(index.columns) for index in table.list_indices()},
+            lambda column=column: not anew and (column,) in {tuple(index.columns) for index in table.list_indices()},
             partial(table.create_index, column, config=config, replace=True),
             f"The index on {column!r} of {table.name!r} cannot be built",
         )
@@ -207,13 +207,14 @@ def _change_columns(table: "Table", rows: pa.Table, where: Callable[[str], str])
 def _change_whole(table: "Table", rows: pa.Table, to_do: str) -> tuple[int, int]:
     """How many rows were to be changed, and how many were."""
     whole = table.search().where(to_do).to_arrow()
-    if not whole.num_rows:
-        return 0, 0
-    guard = unchanged(whole["updated_at"].to_pylist())
-    whole = with_columns(whole, rows)
-    builder = table.merge_insert("id").when_matched_update_all(where=guard)
-    done = builder.execute(aligned(whole, table.schema), on_bad_vectors="null")  # a column that is being filled has no vector yet
-    return whole.num_rows, done.num_updated_rows
+    return whole.num_rows, _replace_whole(table, whole, rows) if whole.num_rows else 0
+
+
+def _replace_whole(table: "Table", whole: pa.Table, rows: pa.Table) -> int:
+    """Put the columns of `rows` into rows that were read whole, unless one was changed since. Returns how many rows were changed."""
+    builder = table.merge_insert("id").when_matched_update_all(where=unchanged(whole["updated_at"].to_pylist()))
+    changed = aligned(with_columns(whole, rows), table.schema)
+    return builder.execute(changed, on_bad_vectors="null").num_updated_rows  # a column that is being filled has no vector yet
 
 
 def with_columns(whole: pa.Table, rows: pa.Table) -> pa.Table:
@@ -236,15 +237,12 @@ def change_together(table: "Table", rows: pa.Table, read_at: Sequence[datetime])
         whole = table.search().where(ids_in(numbers)).to_arrow()
         if dict(zip(whole["id"].to_pylist(), whole["updated_at"].to_pylist(), strict=True)) != as_read:
             return False
-        builder = table.merge_insert("id").when_matched_update_all(where=unchanged(read_at))
-        changed = builder.execute(aligned(with_columns(whole, rows), table.schema), on_bad_vectors="null").num_updated_rows
+        changed = _replace_whole(table, whole, rows)
         if changed and changed < len(numbers):
             # Another writer changed one of them within this commit: the others go back to what they were.
-            back = table.merge_insert("id").when_matched_update_all(where=unchanged(rows["updated_at"].to_pylist()))
-            now = pa.table(
-                {"id": whole["id"], "updated_at": pa.array([datetime.now(UTC)] * whole.num_rows, whole["updated_at"].type)}
-            )
-            back.execute(aligned(with_columns(whole, now), table.schema), on_bad_vectors="null")
+            now = pa.array([datetime.now(UTC)] * whole.num_rows, whole["updated_at"].type)
+            back = whole.set_column(whole.schema.get_field_index("updated_at"), "updated_at", now)
+            _replace_whole(table, with_columns(whole, rows), back)
         return changed == len(numbers)
 
     return commit(table, attempt, _not_written(table, rows))

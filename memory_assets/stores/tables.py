@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import cache, partial, wraps
+from functools import cache, wraps
 from pathlib import Path
 from threading import RLock
 from time import monotonic, sleep
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
 import pyarrow as pa
 
@@ -101,7 +101,9 @@ class StoredTable:
     def reading(self) -> "Table":
         """The table as it is; an empty one in its stead as long as it does not exist."""
         if self._table is None:
-            self._table = self._found()
+            with self._opening, self.explained("opened"):
+                if self._table is None:
+                    self._table = self._opened()
         return self._empty() if self._table is None else self._table
 
     @property
@@ -136,9 +138,7 @@ class StoredTable:
             for index in table.list_indices():
                 if index.columns[0] not in configs:
                     table.drop_index(index.name)
-            for column, config in configs.items():
-                build = partial(table.create_index, column, config=config, replace=True)
-                lance.commit(table, build, f"The index on {column!r} of {self.definition.name!r} cannot be built")
+            lance.ensure_indices(table, configs, anew=True)
 
     def lost_indices(self) -> list[str]:
         """Names of the indices whose files are gone or damaged; each is read whole.
@@ -172,10 +172,6 @@ class StoredTable:
     @property
     def _folder(self) -> Path:
         return Path(self.uri) / f"{self.definition.name}.lance"
-
-    def _found(self) -> "Table | None":
-        with self._opening, self.explained("opened"):
-            return self._opened() if self._table is None else self._table
 
     def _empty(self) -> "Table":
         with self._opening:
@@ -266,21 +262,11 @@ def _is_whole(table: "Table", index: str) -> bool:
     return True
 
 
-class _OfTable(Protocol):
-    """What reads a table."""
-
-    @property
-    def stored(self) -> StoredTable: ...
-
-
-Reader = TypeVar("Reader", bound=_OfTable)
-
-
-def reading(read: "Callable[Concatenate[Reader, Given], Result]") -> "Callable[Concatenate[Reader, Given], Result]":
-    """Turn what LanceDB raises where a table cannot be read into one sentence; where an index is lost, build it anew and go on."""
+def reading(read: "Callable[Concatenate[Any, Given], Result]") -> "Callable[Concatenate[Any, Given], Result]":
+    """A method of what has a table as `stored`: what LanceDB raises becomes one sentence; a lost index is built anew, and read again."""
 
     @wraps(read)
-    def attempted(self: Reader, *given: "Given.args", **named: "Given.kwargs") -> Result:
+    def attempted(self: Any, *given: "Given.args", **named: "Given.kwargs") -> Result:
         with self.stored.explained():
             try:
                 return read(self, *given, **named)

@@ -36,11 +36,7 @@ class Tombstones:
     """The tombstones of one tenant, or of several together."""
 
     def __init__(self, folder: Path) -> None:
-        """Read those in a tenant's folder; there may be none.
-
-        Raises:
-            DamagedError: the file cannot be read.
-        """
+        """Read those in a tenant's folder; there may be none. DamagedError if the file cannot be read."""
         self._by_key: dict[str, tuple[Tombstone, ...]] = {}
         path = folder / FILE
         try:
@@ -102,10 +98,7 @@ class Tombstones:
 
     def finish(self) -> None:
         """Note that of all of them nothing is left."""
-        self._by_key = {
-            key: tuple(Tombstone(each.id, each.erased_at, each.digests, finished=True) for each in stones)
-            for key, stones in self._by_key.items()
-        }
+        self._by_key = {key: tuple(replace(each, finished=True) for each in stones) for key, stones in self._by_key.items()}
         self._index()
 
     def lift(self, ids: Iterable[int]) -> list[Tombstone]:

@@ -142,8 +142,7 @@ def rewrite(stored: StoredTable, change: Callable[[pa.Table], pa.Table]) -> None
                 merge.execute(rows, on_bad_vectors="null")
             else:
                 table.delete("true")
-            for column, index in stored.definition.indices().items():
-                table.create_index(column, config=index, replace=True)
+            lance.ensure_indices(table, stored.definition.indices(), anew=True)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # that others may be reading older versions: see above
                 table.optimize(cleanup_older_than=timedelta(0), delete_unverified=True)

@@ -310,8 +310,8 @@ def test_what_is_taken_is_estimated_from_some_rows_and_then_counted(tmp_path: Pa
     assert 0.8 * counted < estimated < 1.25 * counted
     held = store._resident
     assert held
-    (part,) = held.search().parts  # pyright: ignore[reportOptionalMemberAccess]
-    assert counted > part.segment.rows.nbytes + 1_500 * 70 * 2
+    (segment,) = held.search().segments  # pyright: ignore[reportOptionalMemberAccess]
+    assert counted > segment.rows.nbytes + 1_500 * 70 * 2
 
 
 def test_a_table_that_outgrows_the_allowance_is_let_go(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from memory_assets.stores import feed, lance
 from memory_assets.stores.embedding_columns import meaning_column
 from memory_assets.stores.feed import Position, read_changes
 from memory_assets.stores.resident.segment import ROW_ID, Segment
-from memory_assets.stores.resident.snapshot import Part, Snapshot
+from memory_assets.stores.resident.snapshot import Snapshot
 from memory_assets.stores.resident.words import Terms
 
 if TYPE_CHECKING:
@@ -46,15 +46,15 @@ _COMPARED_AGAIN_SECONDS = 30.0
 """After this time the table is compared even if its version says that nobody else has written."""
 
 
-def _worth_merging(snapshot: Snapshot) -> list[Part]:
-    large = [part for part in snapshot.parts if len(part.segment) > _INLINE // 2]
+def _worth_merging(snapshot: Snapshot) -> list[Segment]:
+    large = [each for each in snapshot.segments if len(each) > _INLINE // 2]
     if not large:
         return []
-    largest = max(large, key=lambda part: len(part.segment))
-    rows = sum(len(part.segment) for part in large)
-    if rows - largest.rows > _OUTSIDE * rows:
+    largest = max(large, key=len)
+    rows = sum(map(len, large))
+    if rows - largest.count > _OUTSIDE * rows:
         return large
-    return [part for part in large if part is not largest] if len(large) > _MOST_SEGMENTS else []
+    return [each for each in large if each is not largest] if len(large) > _MOST_SEGMENTS else []
 
 
 class Allowance:
@@ -139,13 +139,13 @@ class ResidentMemories:
         if column != snapshot.column:
             return None
         ids = rows["id"].to_numpy()
-        new = np.all([part.segment.places(ids) < 0 for part in snapshot.parts], axis=0)
+        new = np.all([each.places(ids) < 0 for each in snapshot.segments], axis=0)
         rows = rows.filter(pa.array(new))
         if not rows.num_rows:
             return snapshot
         rows = rows.append_column(ROW_ID, pa.nulls(rows.num_rows, ROW_ID.type))
         added = Segment.of(rows.to_batches(), rows.schema, column, self._terms, snapshot.mean_length)
-        return replace(snapshot, parts=self._with(snapshot.parts, added), appends=snapshot.appends + 1)
+        return replace(snapshot, segments=self._with(snapshot.segments, added), appends=snapshot.appends + 1)
 
     def changed(self) -> None:
         """Compare with the table before the next answer: this process changed it, and not by appending."""
@@ -158,7 +158,7 @@ class ResidentMemories:
             here = Position(self.table.version, datetime.now(UTC))
             if column is None or not self._allowance.grant(self, self._estimate(column)):
                 return
-            loaded = Snapshot(here, column, (Part.whole(self._read(column, "true", None)),), self._terms)
+            loaded = Snapshot(here, column, (self._read(column, "true", None),), self._terms)
             self._row_nbytes = loaded.nbytes / max(1, len(loaded))
             if self._allowance.grant(self, loaded.nbytes):
                 self._snapshot = loaded
@@ -208,20 +208,20 @@ class ResidentMemories:
         missing = changes.rows["id"].to_numpy()
         if len(missing) > _MOST_CHANGED:
             return None
-        parts = tuple(part.without(changes.gone) for part in known.parts)
+        segments = tuple(each.without(changes.gone) for each in known.segments)
         if len(missing):
             added = self._read(known.column, lance.ids_in(missing.tolist()), known.mean_length)
-            parts = self._with(parts, added)
-        return Snapshot(changes.position, known.column, parts, self._terms)
+            segments = self._with(segments, added)
+        return Snapshot(changes.position, known.column, segments, self._terms)
 
-    def _with(self, parts: Sequence[Part], added: Segment) -> tuple[Part, ...]:
-        """The parts with another segment; small ones are merged. If both have a row, the new one counts."""
-        changed = [*(part.without(added.ids) for part in parts), Part.whole(added)]
+    def _with(self, segments: Sequence[Segment], added: Segment) -> tuple[Segment, ...]:
+        """The segments with another one; small ones are merged. If both have a row, the new one counts."""
+        changed = [*(each.without(added.ids) for each in segments), added]
         while len(changed) > 1:
-            last, before = len(changed[-1].segment), len(changed[-2].segment)
+            last, before = len(changed[-1]), len(changed[-2])
             if 2 * last <= before or last + before > _INLINE:
                 break
-            changed[-2:] = [Part.whole(self._joined(changed[-2:]))]
+            changed[-2:] = [self._joined(changed[-2:])]
         return tuple(changed)
 
     @property
@@ -234,23 +234,21 @@ class ResidentMemories:
         """Merge large segments if that pays, while answers and appends go on."""
         if not (large := _worth_merging(snapshot)):
             return
-        joined = Part.whole(self._joined(large))
+        joined = self._joined(large)
         with self._writing:
             present = self._snapshot
             if present is None:
                 return
-            now = {id(part.segment): part for part in present.parts}
-            if not all(id(part.segment) in now for part in large):
+            now = {id(each.rows): each for each in present.segments}
+            if not all(id(each.rows) in now for each in large):
                 return
-            for part in large:
-                lost = part.current & ~now.pop(id(part.segment)).current
-                joined = joined.without(part.segment.ids[lost])
-            parts = sorted([joined, *now.values()], key=lambda part: -len(part.segment))
-            self._snapshot = replace(present, parts=tuple(parts))
+            for each in large:
+                joined = joined.without(each.ids[each.current & ~now.pop(id(each.rows)).current])
+            segments = sorted([joined, *now.values()], key=len, reverse=True)
+            self._snapshot = replace(present, segments=tuple(segments))
 
-    def _joined(self, parts: Sequence[Part]) -> Segment:
-        kept = [(part.segment, part.current) for part in parts]
-        return Segment.joined(kept, self._terms, self._snapshot.mean_length if self._snapshot else None)
+    def _joined(self, segments: Sequence[Segment]) -> Segment:
+        return Segment.joined(segments, self._terms, self._snapshot.mean_length if self._snapshot else None)
 
     def _read(self, column: str, where: str, mean_length: float | None) -> Segment:
         batches = self.table.search().where(where).select(self._columns(column)).with_row_id(True).to_batches(_READ_AT_ONCE)

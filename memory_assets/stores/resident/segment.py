@@ -1,9 +1,9 @@
-"""Rows of the `memories` table with their vectors and words, made once and never changed."""
+"""Rows of the `memories` table with their vectors and words, made once and never changed but for which of them are current."""
 
 # pyarrow.compute makes its functions when it is imported.
 # pyright: reportAttributeAccessIssue=false
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from itertools import chain
@@ -49,6 +49,14 @@ class Segment:
     meanings: Vectors
     """Of what the texts say; of zero components if the table has none."""
     words: Words
+    current: "Mask"
+    ids: "npt.NDArray[np.int64]"
+    by_id: "npt.NDArray[np.intp]"
+    """The rows in the order of their ids."""
+    created: "npt.NDArray[np.int64]"
+    updated: "npt.NDArray[np.int64]"
+    """In microseconds since 1970, as `created` is."""
+    active: "Mask"
 
     @classmethod
     def of(
@@ -77,18 +85,18 @@ class Segment:
         return cls._of(pieces(), column, stem, mean_length)
 
     @classmethod
-    def joined(cls, kept: "Sequence[tuple[Segment, Mask]]", stem: "Stem", mean_length: float | None) -> "Segment":
-        """One segment of the rows of others that `kept` marks."""
+    def joined(cls, segments: "Sequence[Segment]", stem: "Stem", mean_length: float | None) -> "Segment":
+        """One segment of the current rows of others."""
         pieces = (
             (
-                segment.rows.slice(span.start, span.stop - span.start).filter(pa.array(mask[span])),
-                segment.vectors.codes[span][mask[span]],
-                segment.meanings.codes[span][mask[span]],
+                each.rows.slice(span.start, span.stop - span.start).filter(pa.array(each.current[span])),
+                each.vectors.codes[span][each.current[span]],
+                each.meanings.codes[span][each.current[span]],
             )
-            for segment, mask in kept
-            for span in spans(len(segment))
+            for each in segments
+            for span in spans(len(each))
         )
-        return cls._of(pieces, kept[0][0].column, stem, mean_length)
+        return cls._of(pieces, segments[0].column, stem, mean_length)
 
     @classmethod
     def _of(cls, pieces: "Iterable[_Piece]", column: str, stem: "Stem", mean_length: float | None) -> "Segment":
@@ -101,6 +109,7 @@ class Segment:
             for name, values in zip(rows.schema.names, rows.columns, strict=True):
                 columns.setdefault(name, []).append(values)
         arrays = {name: pa.concat_arrays(columns.pop(name)) for name in list(columns)}
+        ids = arrays["id"].to_numpy()
         pa.default_memory_pool().release_unused()
         return cls(
             pa.RecordBatch.from_arrays(list(arrays.values()), list(arrays)),
@@ -108,6 +117,12 @@ class Segment:
             Vectors.of(np.concatenate(vectors)),
             Vectors.of(np.concatenate(meanings)),
             Words.of(pc.fill_null(arrays["indexed_text"], ""), stem, mean_length),
+            current=np.ones(len(ids), bool),
+            ids=ids,
+            by_id=np.argsort(ids, kind="stable"),
+            created=arrays["created_at"].cast(pa.int64()).to_numpy(),
+            updated=arrays["updated_at"].cast(pa.int64()).to_numpy(),
+            active=_is_in(arrays["state"], [State.ACTIVE]),
         )
 
     def __len__(self) -> int:
@@ -125,40 +140,27 @@ class Segment:
         return self.rows.get_total_buffer_size() + vectors + self.words.nbytes + len(self) * _MADE_BYTES
 
     @cached_property
-    def ids(self) -> "npt.NDArray[np.int64]":
-        """Id of each row."""
-        return self.rows.column("id").to_numpy()
+    def count(self) -> int:
+        """How many rows are current."""
+        return int(self.current.sum())
 
-    @cached_property
-    def created(self) -> "npt.NDArray[np.int64]":
-        """When each row was created, in microseconds since 1970."""
-        return self.rows.column("created_at").cast(pa.int64()).to_numpy()
-
-    @cached_property
-    def updated(self) -> "npt.NDArray[np.int64]":
-        """When each row was updated last, in microseconds since 1970."""
-        return self.rows.column("updated_at").cast(pa.int64()).to_numpy()
-
-    @cached_property
-    def updated_until(self) -> int:
-        """The last time at which a row was updated."""
-        return int(self.updated.max(initial=0))
-
-    @cached_property
-    def active(self) -> "Mask":
-        """Whether each memory is active."""
-        return _is_in(self.rows.column("state"), [State.ACTIVE])
-
-    @cached_property
-    def _by_id(self) -> "npt.NDArray[np.intp]":
-        return np.argsort(self.ids, kind="stable")
+    def without(self, ids: "npt.NDArray[np.int64]") -> "Segment":
+        """The segment after these memories were changed or deleted."""
+        places = self.places(ids)
+        current = self.current.copy()
+        current[places[places >= 0]] = False
+        return replace(self, current=current)
 
     def places(self, ids: "npt.NDArray[np.int64]") -> "npt.NDArray[np.intp]":
-        """Row of each id; -1 where it is not here."""
+        """Row of each id; -1 where it is not here, or no longer current."""
         if not len(self):
             return np.full(len(ids), -1, np.intp)
-        found = self._by_id[np.minimum(np.searchsorted(self.ids, ids, sorter=self._by_id), len(self) - 1)]
-        return np.where(self.ids[found] == ids, found, -1)
+        found = self.by_id[np.minimum(np.searchsorted(self.ids, ids, sorter=self.by_id), len(self) - 1)]
+        return np.where((self.ids[found] == ids) & self.current[found], found, -1)
+
+    def taken(self, places: "npt.NDArray[np.intp]", columns: "Sequence[str]") -> pa.RecordBatch:
+        """Columns of some rows."""
+        return self.rows.select(list(columns)).take(pa.array(places))
 
     def _having(self, column: str, wanted: "Callable[[pa.Array], Mask]") -> "Mask":
         """Which rows have a value in a column of lists that `wanted` picks."""
@@ -168,9 +170,9 @@ class Segment:
         return having
 
     def passing(self, filters: Filters) -> "Mask":
-        """Which rows pass, as `Filters.sql` means it."""
+        """Which current rows pass, as `Filters.sql` means it."""
         only_active = filters.states == (State.ACTIVE,)
-        passing = self.active.copy() if only_active else np.ones(len(self), bool)
+        passing = self.current & self.active if only_active else self.current.copy()
         states = () if only_active else filters.states
         for name, accepted in (
             ("state", states),

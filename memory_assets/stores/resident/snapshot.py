@@ -18,51 +18,9 @@ from memory_assets.stores.search import UNMEASURED
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    Mask = npt.NDArray[np.bool_]
     Rows = npt.NDArray[np.intp]
-    Found = tuple["Part", Rows, npt.NDArray[np.floating]]
-    """Rows of a part and what was measured of each."""
-
-
-@dataclass(frozen=True)
-class Part:
-    """A segment, and which of its rows are still current."""
-
-    segment: Segment
-    current: "Mask"
-
-    @classmethod
-    def whole(cls, segment: Segment) -> "Part":
-        """All rows of a segment."""
-        return cls(segment, np.ones(len(segment), bool))
-
-    @cached_property
-    def _active(self) -> "Mask":
-        return self.current & self.segment.active
-
-    @cached_property
-    def rows(self) -> int:
-        """How many are current."""
-        return int(self.current.sum())
-
-    def places(self, ids: "npt.NDArray[np.int64]") -> "Rows":
-        """Row of each id; -1 where it is not here, or no longer current."""
-        places = self.segment.places(ids)
-        return np.where((places >= 0) & self.current[places], places, -1) if len(self.segment) else places
-
-    def passing(self, filters: Filters) -> "Mask":
-        """Which current rows pass."""
-        return self._active if filters == Filters() else self.current & self.segment.passing(filters)
-
-    def without(self, ids: "npt.NDArray[np.int64]") -> "Part":
-        """The part after these memories were changed or deleted."""
-        places = self.segment.places(ids)
-        places = places[places >= 0]
-        if not self.current[places].any():
-            return self
-        current = self.current.copy()
-        current[places] = False
-        return Part(self.segment, current)
+    Found = tuple[Segment, Rows, npt.NDArray[np.floating]]
+    """Rows of a segment and what was measured of each."""
 
 
 @dataclass(frozen=True)
@@ -71,10 +29,10 @@ class Snapshot:
 
     position: Position
     column: str
-    parts: tuple[Part, ...]
+    segments: tuple[Segment, ...]
     terms: Stem
     appends: int = 0
-    """Appends of this process since then, which the parts hold."""
+    """Appends of this process since then, which the segments hold."""
 
     @property
     def version(self) -> int:
@@ -82,50 +40,49 @@ class Snapshot:
         return self.position.version + self.appends
 
     def __len__(self) -> int:
-        return sum(part.rows for part in self.parts)
+        return sum(each.count for each in self.segments)
 
     def ids(self) -> "npt.NDArray[np.int64]":
         """Of all rows."""
-        return np.concatenate([part.segment.ids[part.current] for part in self.parts])
+        return np.concatenate([each.ids[each.current] for each in self.segments])
 
     def updated(self, ids: "npt.NDArray[np.int64]") -> "npt.NDArray[np.int64]":
         """When each row was updated last, in microseconds since 1970; `UNKNOWN` where it is not here."""
         times = np.full(len(ids), UNKNOWN, np.int64)
-        for part in self.parts:
-            places = part.places(ids)
-            times[places >= 0] = part.segment.updated[places[places >= 0]]
+        for each in self.segments:
+            places = each.places(ids)
+            times[places >= 0] = each.updated[places[places >= 0]]
         return times
 
     def rows(self, columns: Sequence[str]) -> pa.Table:
         """Columns of all rows."""
-        return _taken([(part, np.flatnonzero(part.current)) for part in self.parts], columns)
+        return _taken([(each, np.flatnonzero(each.current)) for each in self.segments], columns)
 
     def updated_since(self, moment: datetime, columns: Sequence[str]) -> pa.Table:
         """Columns of the rows that were updated then or later."""
         since = microseconds(moment)
-        recent = [part for part in self.parts if part.segment.updated_until >= since]
-        found = [(part, np.flatnonzero(part.current & (part.segment.updated >= since))) for part in recent]
-        return _taken(found or [(self.parts[0], np.array([], np.intp))], columns)
+        found = [(each, np.flatnonzero(each.current & (each.updated >= since))) for each in self.segments]
+        return _taken(found, columns)
 
     def rows_of(self, ids: "npt.NDArray[np.int64]", columns: Sequence[str]) -> pa.Table:
         """Columns of the rows with these ids, in any order."""
-        places = [(part, part.places(ids)) for part in self.parts]
-        return _taken([(part, found[found >= 0]) for part, found in places], columns)
+        places = [(each, each.places(ids)) for each in self.segments]
+        return _taken([(each, found[found >= 0]) for each, found in places], columns)
 
     @cached_property
     def texts(self) -> int:
         """Rows of all segments, current or not: BM25's collection."""
-        return sum(len(part.segment) for part in self.parts)
+        return sum(map(len, self.segments))
 
     @cached_property
     def nbytes(self) -> int:
         """Bytes of memory."""
-        return sum(part.segment.nbytes for part in self.parts)
+        return sum(each.nbytes for each in self.segments)
 
     @cached_property
     def mean_length(self) -> float | None:
         """Mean number of terms of a text; None without any text."""
-        return sum(part.segment.words.length for part in self.parts) / self.texts if self.texts else None
+        return sum(each.words.length for each in self.segments) / self.texts if self.texts else None
 
     def nearest(
         self,
@@ -136,30 +93,29 @@ class Snapshot:
         columns: Sequence[str],
     ) -> pa.Table:
         """As `DiskSearch.nearest`; `column` is the one that is in memory."""
-        found = [(part, *part.segment.vectors.nearest(vector, part.passing(filters), limit)) for part in self.parts]
+        found = [(each, *each.vectors.nearest(vector, each.passing(filters), limit)) for each in self.segments]
         return _answer(found, limit, columns, "similarity")
 
     def cosines(self, found: pa.Table, column: str, vector: "npt.NDArray[np.float32]") -> "npt.NDArray[np.float32]":  # noqa: ARG002
         """As `DiskSearch.cosines`; `column` is the one of meanings."""
         ids = found["id"].to_numpy()
         measured = np.full(len(ids), UNMEASURED, np.float32)
-        for part in self.parts:
-            places = part.places(ids)
+        for each in self.segments:
+            places = each.places(ids)
             here = places >= 0
-            measured[here] = part.segment.meanings.cosines(places[here], vector)
+            measured[here] = each.meanings.cosines(places[here], vector)
         return measured
 
     def matching(self, text: str, limit: int, filters: Filters, columns: Sequence[str]) -> pa.Table:
         """As `DiskSearch.matching`."""
         terms = {term for term in self.terms(words_of(text)) if term is not None}
-        holding = {term: sum(part.segment.words.frequency(term) for part in self.parts) for term in terms}
+        holding = {term: sum(each.words.frequency(term) for each in self.segments) for term in terms}
         weights = {term: inverse_frequency(self.texts, count) for term, count in holding.items() if count}
         found: list[Found] = []
-        for part in self.parts:
-            scores = part.segment.words.scores(weights, len(part.segment))
-            scores *= part.passing(filters)
+        for each in self.segments:
+            scores = each.words.scores(weights, len(each)) * each.passing(filters)
             rows = best_rows(scores, limit)
-            found.append((part, rows, scores[rows]))
+            found.append((each, rows, scores[rows]))
         return _answer(found, limit, columns, "score")
 
     def take(self, ids: Sequence[int], row_ids: Sequence[int], columns: Sequence[str]) -> pa.Table:  # noqa: ARG002
@@ -169,28 +125,28 @@ class Snapshot:
     def newest(self, limit: int, filters: Filters, columns: Sequence[str]) -> pa.Table:
         """As `DiskSearch.newest`."""
         found = []
-        for part in self.parts:
-            rows = np.flatnonzero(part.passing(filters))
+        for each in self.segments:
+            rows = np.flatnonzero(each.passing(filters))
             if len(rows) > limit:
-                created = part.segment.created[rows]
+                created = each.created[rows]
                 rows = rows[created >= np.partition(created, -limit)[-limit]]
-            found.append((part, rows))
+            found.append((each, rows))
         newest = _taken(found, columns).sort_by([("created_at", "descending"), ("id", "descending")])
         return newest.slice(0, limit)
 
 
 def _answer(found: "Sequence[Found]", limit: int, columns: Sequence[str], measure: str) -> pa.Table:
-    """The best `limit` rows of all parts: `id`, the measure, `_rowid` (-1 if it is not known) and `columns`."""
+    """The best `limit` rows of all segments: `id`, the measure, `_rowid` (-1 if it is not known) and `columns`."""
     measured = np.concatenate([values for _, _, values in found])
     best = np.argsort(-measured, kind="stable")[:limit]
-    ids = np.concatenate([part.segment.ids[rows] for part, rows, _ in found])
-    taken = _taken([(part, rows) for part, rows, _ in found], (ROW_ID.name, *columns)).take(pa.array(best))
+    ids = np.concatenate([each.ids[rows] for each, rows, _ in found])
+    taken = _taken([(each, rows) for each, rows, _ in found], (ROW_ID.name, *columns)).take(pa.array(best))
     row_ids = taken[ROW_ID.name].cast(pa.int64()).fill_null(-1)
     arrays = [pa.chunked_array([values]) for values in (ids[best], measured[best])]
     return pa.Table.from_arrays([*arrays, row_ids, *taken.columns[1:]], ["id", measure, ROW_ID.name, *columns])
 
 
-def _taken(found: "Sequence[tuple[Part, Rows]]", columns: Sequence[str]) -> pa.Table:
-    """Columns of the rows of several parts, part by part."""
-    some = [(part, rows) for part, rows in found if len(rows)] or found[:1]
-    return pa.Table.from_batches([part.segment.rows.select(list(columns)).take(pa.array(rows)) for part, rows in some])
+def _taken(found: "Sequence[tuple[Segment, Rows]]", columns: Sequence[str]) -> pa.Table:
+    """Columns of the rows of several segments, one after the other."""
+    some = [(each, rows) for each, rows in found if len(rows)] or found[:1]
+    return pa.Table.from_batches([each.taken(rows, columns) for each, rows in some])
