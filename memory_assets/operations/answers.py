@@ -1,6 +1,5 @@
 """What operations answer with: one JSON form for programs, one text form for people and assistants."""
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 from pydantic import BaseModel, ConfigDict, PlainSerializer, WithJsonSchema, computed_field, field_validator
 
 from memory_assets.language.times import display_zone, relative_age
-from memory_assets.language.words import pieces, sentences
+from memory_assets.language.words import sentences, stems
 from memory_assets.models import LAST_CHANGE, Kind, Source, State
 
 if TYPE_CHECKING:
@@ -21,8 +20,6 @@ PASSAGE_LENGTH = 280
 """Characters that a list shows of a memory; `show` has the rest."""
 _PASSAGE_LENGTHS = (PASSAGE_LENGTH, 180, 110, 60)
 """What is tried where a list must fit into so many tokens."""
-_TELLING = 4
-"""Letters from which a word of a question says what is asked; "the", "is" and "for" stand everywhere."""
 
 Instant = Annotated[
     datetime,
@@ -162,50 +159,25 @@ def shortened(text: str, most: int) -> str:
 
 
 def passage(content: str, query: str = "", most: int = PASSAGE_LENGTH) -> str:
-    """A text that fits into `most` characters, whole; of a longer one the stretch that holds most of the query's words.
+    """A text that fits into `most` characters, whole; of a longer one the stretch that holds most of what the query asks.
 
-    The stretch begins where a sentence does. Of equal stretches it is the earliest; without any of the words, the beginning.
+    The stretch begins at a sentence that holds some of it, or within an over-long one. Of equal stretches it is the earliest.
     """
-    whole = " ".join(content.split())
+    whole, asked = " ".join(content.split()), stems(query)
     if len(whole) <= most:
         return whole
-    parts = [" ".join(sentence.split()) for sentence in sentences(content)]
-    asked = _words(query)
-    asked = {word for word in asked if len(word) >= _TELLING or word.isdigit()} or asked
-    best, most_held = 0, 0
-    for start, sentence in enumerate(parts if asked else ()):
-        if not asked.isdisjoint(_words(sentence)):
-            held = len(asked & _words(_joined(parts[start:], most)))
-            if held > most_held:
-                best, most_held = start, held
-    shown = _joined(parts[best:], most)
-    if asked and len(parts[best : best + 1]) and len(parts[best]) > most:
-        shown = _around(parts[best], asked, most)
-    return f"… {shown}" if best and not shown.startswith("…") else shown
-
-
-def _joined(parts: list[str], most: int) -> str:
-    kept: list[str] = []
-    length = 0
-    for sentence in parts:
-        kept.append(sentence)
-        length += len(sentence) + 1
-        if length > most:
-            break
-    return shortened(" ".join(kept), most)
-
-
-def _around(sentence: str, asked: set[str], most: int) -> str:
-    """The part of an over-long sentence that begins shortly before the first word that was asked for."""
-    words = sentence.split()
-    first = next((number for number, word in enumerate(words) if not asked.isdisjoint(_words(word))), 0)
-    begin = max(0, first - 5)
-    rest = shortened(" ".join(words[begin:]), most)
-    return f"… {rest}" if begin else rest
-
-
-def _words(text: str) -> set[str]:
-    return {*re.findall(r"\w+", text.casefold()), *pieces(text)}
+    best, most_held, end = 0, 0, 0
+    for line in (" ".join(sentence.split()) for sentence in sentences(content)) if asked else ():
+        begin = max(end, whole.find(line, end))
+        end = begin + len(line)
+        step = most if len(line) <= most else most // 2
+        for place in range(begin, end, step):
+            if not asked.isdisjoint(stems(whole[place : min(place + step, end)])):
+                start = whole.rfind(" ", 0, place) + 1
+                held = len(asked & stems(whole[start : start + most]))
+                if held > most_held:
+                    best, most_held = start, held
+    return f"{'… ' if best else ''}{shortened(whole[best:], most)}"
 
 
 def listed_within(entries: Callable[[int], Sequence[str]], max_tokens: int | None) -> str:
