@@ -50,175 +50,133 @@ class Settings(BaseSettings):
         default_factory=default_data_dir,
         description="Folder of everything this project writes; one folder a tenant below it.",
     )
-    tenant: str = Field(default="main", pattern=TENANT_PATTERN, description="Whose memory a command works on.")
-    vectors_uri: str | None = Field(
-        default=None, description="LanceDB root; default: the data folder. `<uri>/<tenant>/vectors` is one tenant's."
-    )
+    tenant: str = Field("main", pattern=TENANT_PATTERN, description="Whose memory a command works on.")
+    vectors_uri: str | None = Field(None, description="LanceDB root; default: the data folder. Below it: `<tenant>/vectors`.")
     catalog_uri: str | None = Field(
-        default=None, description="DuckDB root; default: the data folder. `<uri>/<tenant>/catalog.duckdb` is one tenant's."
+        None, description="DuckDB root; default: the data folder. Below it: `<tenant>/catalog.duckdb`."
     )
-    claude_projects_dir: Path = Field(default=Path("~/.claude/projects"), description="Claude Code's project folders.")
-    pai_seed: Path = Field(default=Path("~/.pai/seed.json"), description="pai-seed's file.")
-    pai_learning_dir: Path = Field(default=Path("~/.pai/MEMORY/LEARNING"), description="PAI's LEARNING store.")
-    pai_config: Path = Field(default=Path("~/.pai/config.json"), description="pai-seed's configuration, for `tanaIntegration`.")
-    pai_relationships_dir: Path = Field(default=Path("~/.pai/relationships"), description="pai-seed's relationship files.")
-    pai_mapping: Path = Field(
-        default=Path("~/.config/supertag/pai-mapping.json"), description="Which Tana node stands for which entry of seed.json."
-    )
-    freshness_days: int = Field(default=90, ge=1, description="Days without activity after which a learning is stale.")
-    source_max_bytes: int | None = Field(
-        default=None, ge=1, description="Larger source files are refused; default: each source's own limit."
-    )
+    claude_projects_dir: Path = Field(Path("~/.claude/projects"), description="Claude Code's project folders.")
+    pai_seed: Path = Field(Path("~/.pai/seed.json"), description="pai-seed's file.")
+    pai_learning_dir: Path = Field(Path("~/.pai/MEMORY/LEARNING"), description="PAI's LEARNING store.")
+    pai_config: Path = Field(Path("~/.pai/config.json"), description="pai-seed's configuration, for `tanaIntegration`.")
+    pai_relationships_dir: Path = Field(Path("~/.pai/relationships"), description="pai-seed's relationship files.")
+    pai_mapping: Path = Field(Path("~/.config/supertag/pai-mapping.json"), description="Which Tana node mirrors which entry.")
+    freshness_days: int = Field(90, ge=1, description="Days without activity after which a learning is stale.")
+    source_max_bytes: int | None = Field(None, ge=1, description="Larger source files are refused; default: by source.")
 
     secrets: SecretPolicy = Field(
-        default=SecretPolicy.MASK,
+        SecretPolicy.MASK,
         description="What is done with keys and passwords in texts: mask, refuse or allow; files stay as they are.",
     )
 
-    embedder: str = Field(default="auto", description="auto (bge-small), e5-multilingual, ollama, ollama:MODEL or openai:MODEL")
-    openai_url: str | None = Field(default=None, description="Base URL of an OpenAI-compatible endpoint.")
-    openai_api_key: SecretStr | None = Field(
-        default=None, validation_alias=_named_by_seeds("OPENAI_API_KEY"), description="Its key."
-    )
-    ollama_url: str = Field(
-        default="http://localhost:11434", validation_alias=_named_by_seeds("OLLAMA_URL"), description="Ollama's URL."
-    )
+    embedder: str = Field("auto", description="auto (bge-small), e5-multilingual, ollama, ollama:MODEL or openai:MODEL")
+    openai_url: str | None = Field(None, description="Base URL of an OpenAI-compatible endpoint.")
+    openai_api_key: SecretStr | None = Field(None, validation_alias=_named_by_seeds("OPENAI_API_KEY"), description="Its key.")
+    ollama_url: str = Field("http://localhost:11434", validation_alias=_named_by_seeds("OLLAMA_URL"), description="Ollama's URL.")
     embedding_timeout: float = Field(
-        default=60.0,
+        60.0,
         gt=0,
         validation_alias=_named_by_seeds("EMBEDDING_TIMEOUT"),
         description="Seconds an embedding call may take; a cold model needs long.",
     )
-    spacy_model: str = Field(default="bundled", description="The bundled English pipeline or any installed spaCy pipeline.")
+    spacy_model: str = Field("bundled", description="The bundled English pipeline or any installed spaCy pipeline.")
     timezone: str | None = Field(
-        default=None,
+        None,
         validation_alias=_named_by_seeds("POND_TIMEZONE", "TIMEZONE"),
         description="Zone in which times are shown and schedules run; storage is always UTC.",
     )
-    geoip_url: str | None = Field(default=None, description="Where to ask for this machine's time zone; off unless set.")
+    geoip_url: str | None = Field(None, description="Where to ask for this machine's time zone; off unless set.")
 
-    lock_timeout: float = Field(default=30.0, ge=0, description="Seconds to wait for another process's database lock.")
-    decay_rate: float = Field(
-        default=0.01, ge=0, description="Relevance lost per day of age: exp(-rate * days); 0.1 forgets within days."
-    )
-    archive_threshold: Fraction = Field(default=0.2, description="Relevance below which `consolidate forget` archives.")
-    delete_threshold: Fraction = Field(
-        default=0.05, description="Relevance below which `consolidate forget` deletes, if that is on."
-    )
-    forget_deletes: bool = Field(
-        default=False, description="Whether `consolidate forget` deletes; what goes is first kept in a file."
-    )
-    forget_grace_days: float = Field(
-        default=30.0, ge=0, description="Days after its last sign of life in which nothing is forgotten."
-    )
-    forget_at_most: Fraction = Field(
-        default=0.1, description="Share of the active memories that `consolidate forget` takes out of recall without --yes."
-    )
-    creative_sample: int = Field(default=500, ge=0, description="Memories that the creative cycle draws.")
-    creative_similarity: Fraction = Field(default=0.75, description="Similarity that a pair must exceed to be linked.")
-    cluster_similarity: Fraction = Field(
-        default=0.6, description="Similarity below which memories are no neighbours in a cluster."
-    )
+    lock_timeout: float = Field(30.0, ge=0, description="Seconds to wait for another process's database lock.")
+    decay_rate: float = Field(0.01, ge=0, description="Relevance decays by exp(-rate * days); 0.1 forgets within days.")
+    archive_threshold: Fraction = Field(0.2, description="Relevance below which `consolidate forget` archives.")
+    delete_threshold: Fraction = Field(0.05, description="Relevance below which `consolidate forget` deletes, if that is on.")
+    forget_deletes: bool = Field(False, description="Whether `consolidate forget` deletes; what goes is first kept in a file.")
+    forget_grace_days: float = Field(30.0, ge=0, description="Days after its last sign of life in which nothing is forgotten.")
+    forget_at_most: Fraction = Field(0.1, description="Share of active memories that `consolidate forget` takes without --yes.")
+    creative_sample: int = Field(500, ge=0, description="Memories that the creative cycle draws.")
+    creative_similarity: Fraction = Field(0.75, description="Similarity that a pair must exceed to be linked.")
+    cluster_similarity: Fraction = Field(0.6, description="Similarity below which memories are no neighbours in a cluster.")
     chat_model: str | None = Field(
-        default=None,
+        None,
         pattern=r"^(?:ollama|openai):\S+$",
         description="ollama:NAME or openai:NAME: a chat model that looks for further relations; off unless set.",
     )
 
-    weight_vector: Weight = Field(
-        default=0.35, description="Share of meaning in a search score; weights are divided by their sum."
-    )
-    weight_keyword: Weight = Field(default=0.05, description="Share of full-text rank (BM25) in a search score.")
-    weight_relation: Weight = Field(default=0.35, description="Share of the graph's support in a search score.")
-    weight_content: Weight = Field(default=0.25, description="Share of exact words in a search score.")
-    weight_temporal: Weight = Field(default=0.15, description="Share of the time that the query names in a search score.")
-    weight_tag: Weight = Field(default=0.05, description="Share of tags that the query names in a search score.")
-    weight_importance: Weight = Field(default=0.05, description="Share of importance in a search score.")
-    weight_recency: Weight = Field(default=0.05, description="Share of recency in a search score.")
+    weight_vector: Weight = Field(0.35, description="Share of meaning in a search score; weights are divided by their sum.")
+    weight_keyword: Weight = Field(0.05, description="Share of full-text rank (BM25) in a search score.")
+    weight_relation: Weight = Field(0.35, description="Share of the graph's support in a search score.")
+    weight_content: Weight = Field(0.25, description="Share of exact words in a search score.")
+    weight_temporal: Weight = Field(0.15, description="Share of the time that the query names in a search score.")
+    weight_tag: Weight = Field(0.05, description="Share of tags that the query names in a search score.")
+    weight_importance: Weight = Field(0.05, description="Share of importance in a search score.")
+    weight_recency: Weight = Field(0.05, description="Share of recency in a search score.")
 
-    tana_url: str = Field(default="http://localhost:8262", description="Tana's Local API.")
-    tana_token: SecretStr | None = Field(
-        default=None, description="Its token; without one, what `keyring set memory_assets tana` keeps."
-    )
-    tana_timeout: float = Field(default=15.0, gt=0, description="Seconds that one request to Tana may take.")
-    tana_workspace: str = Field(default="", description="Name or id of the workspace; default: pai-seed's, else the only one.")
-    tana_parent: str = Field(
-        default="", description="Id of the node below which learnings go; default: `PAI memory` in the Library."
-    )
+    tana_url: str = Field("http://localhost:8262", description="Tana's Local API.")
+    tana_token: SecretStr | None = Field(None, description="Its token; without one, what `keyring set memory_assets tana` keeps.")
+    tana_timeout: float = Field(15.0, gt=0, description="Seconds that one request to Tana may take.")
+    tana_workspace: str = Field("", description="Name or id of the workspace; default: pai-seed's, else the only one.")
+    tana_parent: str = Field("", description="Id of the node below which learnings go; default: `PAI memory` in the Library.")
     tana_leaving: Literal["trash", "archive"] = Field(
-        default="trash", description="What becomes of a node whose entry left seed.json: trash it, or mark it as archived."
+        "trash", description="What becomes of a node whose entry left seed.json: trash it, or mark it as archived."
     )
     tana_edits: Literal["restore", "leave"] = Field(
-        default="restore", description="What becomes of a mirrored field that was changed in Tana: restore it, or leave it."
+        "restore", description="What becomes of a mirrored field that was changed in Tana: restore it, or leave it."
     )
     tana_trash_at_most: Fraction = Field(
-        default=0.1, description="Share of the mirrored entries that `pai sync` takes out of Tana without --yes."
+        0.1, description="Share of mirrored entries that `pai sync` takes out of Tana without --yes."
     )
 
     session_start: Literal["on", "off"] = Field(
-        default="on", description="Whether a session's beginning is told anything; off silences the hooks."
+        "on", description="Whether a session's start is told anything; off: hooks are silent."
     )
-    session_start_tokens: int = Field(default=SESSION_START_TOKENS, ge=0, description="Tokens that it is told at most.")
-    nudge_from: int = Field(
-        default=NUDGE_FROM, ge=1, description="Un-ingested memories in silos from which a session's beginning mentions them."
-    )
+    session_start_tokens: int = Field(SESSION_START_TOKENS, ge=0, description="Tokens that it is told at most.")
+    nudge_from: int = Field(NUDGE_FROM, ge=1, description="Un-ingested silo memories from which a session's start mentions them.")
     mcp_tools: Literal["daily", "all"] = Field(
-        default="daily", description="Which tools an assistant gets over MCP: all, or those it needs daily; each costs it tokens."
+        "daily", description="Which tools an assistant gets over MCP: all, or those it needs daily; each costs it tokens."
     )
 
-    backup_to: str | None = Field(
-        default=None, description="Folder or s3:// URI of the backups; scheduled ones are off unless set."
-    )
+    backup_to: str | None = Field(None, description="Folder or s3:// URI of the backups; scheduled ones are off unless set.")
     backup_endpoint: str | None = Field(
-        default=None,
+        None,
         pattern="^https?://[^/@?]+/?$",
         description="URL of the S3 service, where it is not AWS: http://127.0.0.1:9000.",
     )
-    backup_region: str | None = Field(default=None, description="Its region; default: AWS_REGION, else that of the bucket.")
+    backup_region: str | None = Field(None, description="Its region; default: AWS_REGION, else that of the bucket.")
     backup_access_key: SecretStr | None = Field(
-        default=None, description="Its access key; default: what AWS's own variables and files name."
+        None, description="Its access key; default: as AWS's own variables and files say."
     )
-    backup_secret_key: SecretStr | None = Field(default=None, description="The secret of that key.")
-    backup_every: Literal["daily", "weekly"] = Field(default="daily", description="How often the daemon takes a backup.")
+    backup_secret_key: SecretStr | None = Field(None, description="The secret of that key.")
+    backup_every: Literal["daily", "weekly"] = Field("daily", description="How often the daemon takes a backup.")
     backup_keep: Annotated[tuple[int, ...], NoDecode, BeforeValidator(_listed)] = Field(
-        default=(7, 4, 12), min_length=3, max_length=3, description="Days, weeks and months of which a backup is kept: 7,4,12."
+        (7, 4, 12), min_length=3, max_length=3, description="Days, weeks and months of which a backup is kept: 7,4,12."
     )
     backup_recipient: str | None = Field(
-        default=None, pattern="^age1", description="age public key that backups are encrypted for; plain unless set."
+        None, pattern="^age1", description="age public key; backups are encrypted for it if set."
     )
-    backup_identity: Path | None = Field(default=None, description="File of the age identity that reads encrypted backups.")
+    backup_identity: Path | None = Field(None, description="File of the age identity that reads encrypted backups.")
 
-    host: str = Field(
-        default="127.0.0.1", description="Address that `memory serve` listens on; any other than loopback needs keys."
-    )
-    port: int = Field(
-        default=8000, ge=0, le=65_535, validation_alias=_named_by_seeds("PORT"), description="Its port; 0 takes any free one."
-    )
-    service_threads: int = Field(
-        default=2, ge=1, le=64, description="Searches that the service does at once; more help where the embedder is remote."
-    )
+    host: str = Field("127.0.0.1", description="Address that `memory serve` listens on; any other than loopback needs keys.")
+    port: int = Field(8000, ge=0, le=65_535, validation_alias=_named_by_seeds("PORT"), description="Its port; 0: any free one.")
+    service_threads: int = Field(2, ge=1, le=64, description="Searches done at once; more help if the embedder is remote.")
     resident_bytes: int = Field(
-        default=512 << 20,
+        512 << 20,
         ge=0,
         description="Bytes of memory in which `memory serve` keeps memories, some 2 kB each, to search without the disk; 0 keeps none.",
     )
     allowed_hosts: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_listed)] = Field(
-        default=(), description="Names, with commas between, under which clients may ask for the service besides its own address."
+        (), description="Names, with commas between, under which clients may ask for the service besides its own address."
     )
-    max_connections: int = Field(
-        default=256, ge=2, description="Connections or requests at once from which the service answers 503."
-    )
-    request_timeout: float = Field(default=20.0, gt=0, description="Seconds in which the body of a request must go on arriving.")
-    max_body_bytes: int = Field(default=262_144, ge=1_024, description="Largest request body the service reads.")
-    rate_limit: int = Field(default=0, ge=0, description="Requests a minute that one key may make of the service; 0 is no limit.")
-    metrics_token: SecretStr | None = Field(
-        default=None, description="Bearer token for /metrics; without one it is served on loopback addresses only."
-    )
+    max_connections: int = Field(256, ge=2, description="Connections or requests at once from which the service answers 503.")
+    request_timeout: float = Field(20.0, gt=0, description="Seconds in which the body of a request must go on arriving.")
+    max_body_bytes: int = Field(262_144, ge=1_024, description="Largest request body the service reads.")
+    rate_limit: int = Field(0, ge=0, description="Requests a minute that one key may make of the service; 0 is no limit.")
+    metrics_token: SecretStr | None = Field(None, description="Bearer token for /metrics; without one, only loopback is served.")
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
-        default="INFO", validation_alias=_named_by_seeds("LOG_LEVEL"), description="How much the service logs."
+        "INFO", validation_alias=_named_by_seeds("LOG_LEVEL"), description="How much the service logs."
     )
     log_format: Literal["json", "pretty"] = Field(
-        default="json", validation_alias=_named_by_seeds("LOG_FORMAT"), description="How the service's log lines look."
+        "json", validation_alias=_named_by_seeds("LOG_FORMAT"), description="How the service's log lines look."
     )
 
     @field_validator(

@@ -8,14 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Annotated
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    WithJsonSchema,
-)
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from memory_assets.errors import InvalidInputError
 from memory_assets.language.validation import MAX_TAG_LENGTH, is_blank, reject_unstorable, validate_line
@@ -94,7 +87,7 @@ class StoreRequest(_Request):
     """A text to be remembered."""
 
     content: Content = Field(description="Stored in full, as it is.", examples=["Alice moved the billing export to DuckDB."])
-    tags: list[Tag] = Field(default_factory=list, description="Yours; normalised and kept beside the automatic ones.")
+    tags: list[Tag] = Field([], description="Yours; normalised and kept beside the automatic ones.")
     kind: Annotated[Kind, Field(strict=False)] = Kind.NOTE
     importance: Fraction = 0.5
     project: Name = Field("", description="What it belongs to.")
@@ -103,19 +96,15 @@ class StoreRequest(_Request):
 
 
 class _Filtered(_Request):
-    tags: list[Tag] = Field(default_factory=list, max_length=20, description="Only memories with all of these.")
-    kinds: list[Annotated[Kind, Field(strict=False)]] = Field(
-        default_factory=list, max_length=20, description="Only of one of these."
-    )
+    tags: list[Tag] = Field([], max_length=20, description="Only memories with all of these.")
+    kinds: list[Annotated[Kind, Field(strict=False)]] = Field([], max_length=20, description="Only of one of these.")
     entities: list[Name] = Field(
-        default_factory=list, max_length=20, description="Only memories that name all of these, in any spelling that is known."
+        [], max_length=20, description="Only memories that name all of these, in any spelling that is known."
     )
-    actions: list[Name] = Field(
-        default_factory=list, max_length=20, description="Only memories with all of these verbs, such as `decide`."
-    )
-    project: Name = Field(default="", description="Only of this project.")
-    since: Moment | None = Field(default=None, description="Only created at or after this time.")
-    until: Moment | None = Field(default=None, description="Only created before this time.")
+    actions: list[Name] = Field([], max_length=20, description="Only memories with all of these verbs, such as `decide`.")
+    project: Name = Field("", description="Only of this project.")
+    since: Moment | None = Field(None, description="Only created at or after this time.")
+    until: Moment | None = Field(None, description="Only created before this time.")
 
 
 class SearchRequest(_Filtered):
@@ -124,7 +113,7 @@ class SearchRequest(_Filtered):
     query: Query = ""
     limit: Limit = 10
     bridges: Bridges = 0
-    all: bool = Field(default=False, description="What is nearest, even if nothing fits.")
+    all: bool = Field(False, description="What is nearest, even if nothing fits.")
     cursor: Annotated[str, Field(pattern=cursors.SEEN, max_length=cursors.SEEN_LENGTH)] | None = Field(
         None, description="`next_cursor` of the page before; ask the same question with it."
     )
@@ -133,11 +122,9 @@ class SearchRequest(_Filtered):
 class RecentRequest(_Filtered):
     """A span of time; `hours` count back from `until`, or from now, where `since` is not given."""
 
-    hours: float = Field(default=24, gt=0, le=MAX_HOURS, allow_inf_nan=False)
+    hours: float = Field(24, gt=0, le=MAX_HOURS, allow_inf_nan=False)
     limit: Limit = 10
-    cursor: Annotated[str, Field(pattern=cursors.PLACE)] | None = Field(
-        default=None, description="`next_cursor` of the page before."
-    )
+    cursor: Annotated[str, Field(pattern=cursors.PLACE)] | None = Field(None, description="`next_cursor` of the page before.")
 
 
 class ContextRequest(_Request):
@@ -151,19 +138,19 @@ class ContextRequest(_Request):
     lens: Name = "general"
     format: Format = "markdown"
     include_fields: bool = True
-    history: bool = Field(default=False, description="Older versions of what holds now, too.")
-    offline: bool = Field(default=False, description="Tana is told as it was last read.")
-    since_last: bool = Field(default=False, description="Only what changed since these topics were assembled the last time.")
+    history: bool = Field(False, description="Older versions of what holds now, too.")
+    offline: bool = Field(False, description="Tana is told as it was last read.")
+    since_last: bool = Field(False, description="Only what changed since these topics were assembled the last time.")
 
 
 class EraseRequest(_Request):
     """What to erase: memories by id, and those that all other conditions fit."""
 
-    ids: list[MemoryId] = Field(default_factory=list, max_length=1_000)
-    matching: Query = Field(default="", description="All whose text or title holds this, in any casing.")
-    source: Annotated[Source, Field(strict=False)] | None = Field(default=None, description="All that came from there.")
-    before: Moment | None = Field(default=None, description="All created before.")
-    confirm: bool = Field(default=False, description="Whether to erase; otherwise the answer shows what would go.")
+    ids: list[MemoryId] = Field([], max_length=1_000)
+    matching: Query = Field("", description="All whose text or title holds this, in any casing.")
+    source: Annotated[Source, Field(strict=False)] | None = Field(None, description="All that came from there.")
+    before: Moment | None = Field(None, description="All created before.")
+    confirm: bool = Field(False, description="Whether to erase; otherwise the answer shows what would go.")
 
 
 class InitRequest(_Request):
@@ -179,8 +166,8 @@ class EditRequest(_Request):
 class TagRequest(_Request):
     """Tags to give to a memory, and to take from it."""
 
-    add: list[Tag] = Field(default_factory=list, max_length=20)
-    remove: list[Tag] = Field(default_factory=list, max_length=20)
+    add: list[Tag] = Field([], max_length=20)
+    remove: list[Tag] = Field([], max_length=20)
 
 
 class SupersedeRequest(_Request):
