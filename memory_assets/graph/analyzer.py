@@ -1,9 +1,7 @@
 """The optional analyzer: a chat model is asked which memories a changed memory relates to, and how.
 
-Off unless MEMORY_CHAT_MODEL names a model. It gets a memory, some candidates (its nearest neighbours), and the relation types
-with their meanings, and answers with JSON of a fixed shape. The answer is checked: unknown types, unknown ids and edges of a
-memory to itself are dropped and counted, confidences are capped. If the model fails, only the links are missing: a run stops asking after
-three failures in a row. Failures are recorded, and later runs retry them after all other memories.
+Off unless MEMORY_CHAT_MODEL names a model. Its answer is checked: what cannot be taken is dropped and counted, confidences are capped. If
+the model fails, only the links are missing: failures are recorded, and later runs retry them after all other memories.
 """
 
 from collections import Counter
@@ -148,10 +146,7 @@ def prompt(subject: Memory, candidates: Sequence[Memory]) -> tuple[str, str]:
 
 
 def check_answer(text: str, memories: Sequence[Memory], dropped: Counter[str]) -> list[Link]:
-    """The relations of an answer that can be taken; the others are counted by reason.
-
-    `memories` are in the order of their letters; one end of every relation must be the first. `dropped` gets the counts.
-    """
+    """The relations of an answer that can be taken; `dropped` counts the others. `memories` are in the order of their letters."""
     try:
         answer = ProposedRelations.model_validate_json(text)
     except ValidationError as error:

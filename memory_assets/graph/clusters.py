@@ -1,21 +1,17 @@
 """The cluster cycle: memories that lie close together become members of a MetaPattern with a summary.
 
-HDBSCAN runs on a sparse graph of nearest neighbours, never on all pairs: on the links between a memory and its nearest others, as
-distances 1 - similarity, cut at the least similarity. The components of that graph are clustered one by one, so a store of any size
-costs what its neighbourhoods cost. A component that HDBSCAN leaves whole is one cluster.
-
-A cluster keeps its id from month to month as members come and go: new clusters are matched with old ones by the largest share of
-common members, the best match first. A cluster whose members did not change keeps its words too.
+HDBSCAN runs on the components of a sparse graph of nearest neighbours, never on all pairs. A cluster keeps its id and, if its members did
+not change, its words: new clusters are matched with old ones by the largest share of common members, the best match first.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from pydantic import BaseModel, Field
 
 from memory_assets.graph.neighbours import nearest_of_all, read_vectors, scale_of_live
 from memory_assets.graph.summaries import summarise
@@ -47,33 +43,25 @@ _TEXTS_READ = 40
 """Members whose text the summary reads: those nearest to the middle."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cluster:
-    """A MetaPattern."""
+class Cluster(BaseModel):
+    """A MetaPattern: a dense group of memories."""
 
     id: int
     label: str
     summary: str
-    members: tuple[int, ...]
-    """In the order of their ids."""
-    cohesion: float
-    """Mean cosine of the members with their mean."""
+    members: tuple[int, ...] = Field(description="In the order of their ids.")
+    cohesion: float = Field(description="Mean cosine of the members with their mean.")
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterOutcome:
-    """What a cluster cycle found."""
+class ClusterOutcome(BaseModel):
+    """The dense groups of memories."""
 
-    clusters: tuple[Cluster, ...]
-    """Largest first."""
-    memories: int
-    """Embedded active memories that were looked at."""
-    kept: int
-    """Clusters that had an id before."""
+    memories: int = Field(description="Embedded active memories that were looked at.")
+    kept: int = Field(description="Clusters that had an id before.")
     founded: int
     dissolved: int
-    written: int
-    """Rows that differ from before."""
+    written: int = Field(description="Rows that differ from before.")
+    clusters: tuple[Cluster, ...] = Field(description="Largest first.")
 
 
 def find_clusters(tenant: "Tenant", now: datetime, *, dry_run: bool = False) -> ClusterOutcome:
@@ -109,11 +97,18 @@ def find_clusters(tenant: "Tenant", now: datetime, *, dry_run: bool = False) -> 
             label, summary = texts.summary(wanted_texts[number], len(group))
         else:
             label, summary, _ = words[number]
-        found.append(Cluster(number, label, summary, tuple(sorted(group)), cohesion))
+        found.append(Cluster(id=number, label=label, summary=summary, members=tuple(sorted(group)), cohesion=cohesion))
     found.sort(key=lambda cluster: (-len(cluster.members), cluster.id))
     written = _record(catalog, found, closeness, now, dry_run=dry_run)
     kept = sum(number in known for number in cluster_ids)
-    return ClusterOutcome(tuple(found), len(ids), kept, len(found) - kept, len(known.keys() - set(cluster_ids)), written)
+    return ClusterOutcome(
+        memories=len(ids),
+        kept=kept,
+        founded=len(found) - kept,
+        dissolved=len(known.keys() - set(cluster_ids)),
+        written=written,
+        clusters=tuple(found),
+    )
 
 
 def label_dense(

@@ -1,20 +1,15 @@
-"""The creative cycle: similar memories that no edge connects get one.
+"""The creative cycle: similar memories that no edge connects get one, RELATES_TO if both mention an entity, else SHARES_THEME.
 
-The cycle draws a sample of memories above a relevance, the same one for a tenant in one ISO week. It joins each to its nearest
-neighbours above the threshold of similarity, unless an edge connects the two in either direction:
-
-    RELATES_TO      if both mention an entity
-    SHARES_THEME    if they have no entity in common
-
-The confidence is the similarity. Edges are kept in `creative_links`, which a rebuild of the graph leaves alone.
+The cycle draws a sample of memories above a relevance, the same one for a tenant in one ISO week. The confidence of an edge is the
+similarity. Edges are kept in `creative_links`, which a rebuild of the graph leaves alone.
 """
 
 from collections import Counter
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pydantic import BaseModel, Field
 
 from memory_assets.graph.neighbours import nearest_to
 from memory_assets.models import State
@@ -55,16 +50,24 @@ _LINKED = """
 """
 
 
-@dataclass(frozen=True, slots=True)
-class CreativeOutcome:
-    """What a creative cycle found."""
+class NewLink(BaseModel):
+    """A new edge between two similar memories."""
 
-    week: str
+    source_id: int
+    target_id: int
+    type: str
+    similarity: float
+    source_label: str
+    target_label: str
+
+
+class CreativeOutcome(BaseModel):
+    """Edges between similar memories that no edge connected."""
+
+    week: str = Field(description="The ISO week whose sample was drawn.")
     sampled: int
-    compared: int
-    """Neighbours above the threshold, connected or not."""
-    links: tuple[dict[str, object], ...]
-    """New ones, the most alike first: source_id, target_id, type, similarity and both labels."""
+    compared: int = Field(description="Neighbours above the threshold, connected or not.")
+    links: tuple[NewLink, ...] = Field(description="The most alike first.")
 
 
 def find_links(tenant: "Tenant", now: datetime, *, dry_run: bool = False) -> CreativeOutcome:
@@ -86,7 +89,9 @@ def find_links(tenant: "Tenant", now: datetime, *, dry_run: bool = False) -> Cre
         with catalog.write() as connection:
             found = _fresh_links(connection, neighbours, least)
             _record(connection, found, week, now)
-    return CreativeOutcome(week, len(drawn), neighbours.num_rows, tuple(found.to_pylist()))
+    return CreativeOutcome.model_validate(
+        {"week": week, "sampled": len(drawn), "compared": neighbours.num_rows, "links": found.to_pylist()}
+    )
 
 
 def _fresh_links(connection: "DuckDBPyConnection", neighbours: pa.Table, least: float) -> pa.Table:

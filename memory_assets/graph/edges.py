@@ -15,7 +15,6 @@ from memory_assets.errors import StoreBusyError
 from memory_assets.graph import rules
 from memory_assets.graph.changes import Changes, find_changes
 from memory_assets.graph.naming import AffectedNames, Naming
-from memory_assets.graph.stated import Stated, find_stated
 from memory_assets.stores.catalog import Catalog, copy_in
 from memory_assets.stores.graph_builds import Build, present_build, record_build
 from memory_assets.stores.memories import MemoryStore
@@ -119,7 +118,6 @@ CREATE TEMP TABLE stated AS
     SELECT coalesce(a.head, source_id) AS source_id, coalesce(b.head, target_id) AS target_id, type,
            max(confidence) AS confidence, arg_max(note, (confidence, note)) AS note
     FROM relations r LEFT JOIN newest a ON a.id = r.source_id LEFT JOIN newest b ON b.id = r.target_id
-    WHERE source_id IN (FROM concerned) OR target_id IN (FROM concerned)
     GROUP BY ALL;
 """
 _DIFFERENCE = """
@@ -188,10 +186,8 @@ def refresh_graph(
     for _ in range(_ATTEMPTS):
         versions = memories.version, relations.version
         changes = find_changes(catalog, memories)
-        found = _look(catalog, changes, relations, spellings or {})
-        difference = (
-            _compute(catalog, changes, found, relations.of_any(found.stated.concerned["id"].to_pylist())) if found else {}
-        )
+        found = _look(catalog, changes, versions[1], spellings or {})
+        difference = _compute(catalog, changes, found, relations.scan()) if changes or found else {}
         written = sum(rows.num_rows for rows in difference.values()) + changes.memories.num_rows + changes.gone.num_rows
         if written or found:
             counts = _write(catalog, changes, difference, found)
@@ -210,23 +206,23 @@ class _Found:
     build: Build
     """The build that was read."""
     naming: Naming
-    stated: Stated
+    relations_version: int
+    restated: bool
+    """Whether relations were stated or withdrawn since the last build."""
     answers: pa.Table
     """Rows of `analyzer_news`: memories whose links by a chat model changed."""
     compared_all: bool
 
     def __bool__(self) -> bool:
         """Whether there is anything to write, even if only a position."""
-        moved = self.compared_all or self.naming.anew or self.stated.moved
-        return bool(moved or self.stated.concerned.num_rows or self.answers.num_rows)
+        return bool(self.compared_all or self.naming.anew or self.restated or self.answers.num_rows)
 
 
 def _compute(catalog: Catalog, changes: Changes, found: _Found, relations: pa.Table) -> dict[str, pa.Table]:
-    """The rows to remove from and add to each table; `relations` are those of the memories concerned, or all."""
+    """The rows to remove from and add to each table; `relations` are all that were stated."""
     with catalog.read() as connection:
         given = _given(changes) | {
             "relations": relations,
-            "concerned": found.stated.concerned,
             "answers": found.answers,
             "lost_aliases": found.naming.lost_aliases,
             "new_aliases": found.naming.new_aliases,
@@ -264,7 +260,7 @@ def _given(changes: Changes) -> dict[str, pa.Table]:
     }
 
 
-def _look(catalog: Catalog, changes: Changes, relations: RelationStore, spellings: Mapping[str, str]) -> _Found:
+def _look(catalog: Catalog, changes: Changes, relations_version: int, spellings: Mapping[str, str]) -> _Found:
     """Find which names, relations and links the change concerns. Names are compared after the catalog is closed."""
     with catalog.read() as connection:
         build = present_build(connection)
@@ -273,9 +269,9 @@ def _look(catalog: Catalog, changes: Changes, relations: RelationStore, spelling
         connection.execute(rules.NOW)
         connection.execute(_RESOLVED)
         names = AffectedNames(connection, spellings)
-        stated = find_stated(connection, relations, whole=changes.compared_all)
+        restated = connection.execute("SELECT stated_version FROM graph_position").fetchone() != (relations_version,)
         answers = connection.execute("FROM analyzer_news").to_arrow_table()
-    return _Found(build, names.resolve(), stated, answers, changes.compared_all)
+    return _Found(build, names.resolve(), relations_version, restated, answers, changes.compared_all)
 
 
 def _write(catalog: Catalog, changes: Changes, difference: dict[str, pa.Table], found: _Found) -> _Counts | None:
@@ -308,10 +304,8 @@ def _write(catalog: Catalog, changes: Changes, difference: dict[str, pa.Table], 
             INSERT OR REPLACE INTO graph_edges BY NAME FROM new_edges;
         """)
         connection.execute("DELETE FROM graph_position")
-        stated = found.stated.position
         position = [changes.position.version, changes.position.read_at, changes.basis, found.naming.basis]
-        position += [stated.version, stated.count, stated.last]
-        connection.execute("INSERT INTO graph_position VALUES ($1, $2, $3, $4, $5, $6, $7)", position)
+        connection.execute("INSERT INTO graph_position VALUES ($1, $2, $3, $4, $5)", [*position, found.relations_version])
         record_build(connection, connection.execute(_TOUCHED).to_arrow_table())
         return _counts(connection)
 

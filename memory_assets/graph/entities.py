@@ -1,15 +1,7 @@
-"""Entity resolution: which of the names that memories mention mean the same person or thing.
+"""Entity resolution: which of the names that memories mention mean the same person or thing; docs/graph.md has the rules.
 
-A surface is a name as a memory has it, with its type. Surfaces of one meaning form a group, which is one node of the graph:
-
-    exact     equal once case, accents, titles, a possessive 's and spaces are taken away, or one spelling in the gazetteer for
-              another ("postgres", "PostgreSQL"), or "Last, First" for "First Last"
-    fuzzy     full names that differ by a slip of the pen: 1 - Levenshtein / longer length, + 0.10 for the same type, + 0.05 for
-              being entities, at most 0.95, at least 0.85; every word must begin alike, one must be equal, digits must not differ,
-              the runner-up must be 0.10 behind, and names that one memory mentions side by side are two
-    partial   a first or last name alone, if exactly one full name of the tenant has it
-
-Meaning (embeddings) is not asked: names carry none, and a wrong merge does more harm than a missing one.
+A surface is a name as a memory has it, with its type. Surfaces of one meaning are one node of the graph: names that are equal once
+normalised, full names that differ by a slip of the pen, and a first or last name alone with the one full name that has it.
 """
 
 import re
@@ -81,20 +73,12 @@ def resolve(
     elsewhere: Mapping[str, Collection[int]] | None = None,
     taken: Iterable[int] = (),
 ) -> dict[tuple[str, str], int]:
-    """Give every surface the id of its entity.
+    """Give every surface, (text, type), the id of its entity, 53 bits. `surfaces` are all of the tenant's, or all of some divisions.
 
-    Args:
-        surfaces: all that the tenant's memories mention, or all of some divisions.
-        together: pairs of texts that one memory mentions; they are not merged as slips of the pen.
-        spellings: lower-case spelling -> the name it stands for.
-        keys: what `key_of` makes of each, by (text, type), where that has been done.
-        known: the ids of an earlier resolution, by (text, type). A group keeps the id that most of its mentions had; of a group
-            that falls apart the largest part keeps it.
-        elsewhere: for a first or last name alone, the entities beside those of `surfaces` whose full name has it; two will do.
-        taken: ids of entities that are none of `surfaces`.
-
-    Returns:
-        (text, type) -> entity id, 53 bits.
+    Texts that one memory mentions `together` are not merged as slips of the pen. `spellings` are lower-case spelling -> the name it
+    stands for, `keys` what `key_of` made of each. With `known`, the ids of an earlier resolution, a group keeps the id that most of its
+    mentions had. For a first or last name alone `elsewhere` has the entities beside `surfaces` whose full name has it (two will do);
+    `taken` are ids of entities that are none of `surfaces`.
     """
     keys = keys or {(surface.text, surface.type): key_of(surface, spellings or {}) for surface in surfaces}
     names: dict[str, Counter[str]] = defaultdict(Counter)

@@ -1,13 +1,9 @@
 """The forget cycle: memories of low relevance are archived, which is reversible; the least relevant are deleted if that is on.
 
-Archiving changes only the state: text, entities and edges stay, and `search --archived` finds the memory. It returns when its source
-changes, when it is recalled or linked again (by the decay cycle), or by `memory forget --restore`.
-Deleting is off by default. The cycle first writes deleted memories to a file in the tenant's folder that `memory import` reads. A
-memory that its source still says is archived and not deleted, because the next run would store it again.
-If more than a tenth of the active memories would leave recall, the cycle does nothing until a person confirms it: the cause is then
-mostly a setting, or a store that was never searched.
-The cycle skips protected memories, memories within the days of grace, memories in other states, and memories that change while it
-runs.
+Archiving changes only the state. The cycle first writes deleted memories to a file in the tenant's folder that `memory import` reads. A
+memory that its source still says is archived and not deleted, because the next run would store it again. If more than a tenth of the
+active memories would leave recall, a person confirms it: the cause is then mostly a setting, or a store that was never searched. A memory
+that changes while the cycle runs is skipped.
 """
 
 from collections.abc import Collection, Iterator

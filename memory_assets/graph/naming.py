@@ -1,9 +1,8 @@
 """The names that a change affects, and the entities that they mean now. Other names are not read.
 
-Names are resolved a division at a time (`memory_assets.graph.entities.division_of`), because only names of one division can be slips of
-each other. A division is resolved again when one of its names is mentioned by a changed memory, and with it those first and last names
-that stand alone somewhere and that a full name of the division has: whether such a name means one person hangs on all full names
-that have it. The catalog is closed while names are compared.
+Only names of one division (`entities.division_of`) can be slips of each other. A division is resolved again when a changed memory mentions
+one of its names, and with it the first and last names that stand alone somewhere and that a full name of the division has. The catalog
+is closed while names are compared.
 """
 
 from collections.abc import Iterable, Mapping

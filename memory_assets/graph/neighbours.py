@@ -40,11 +40,9 @@ EMPTY = pa.table({"id": pa.array([], pa.int64()), "other": pa.array([], pa.int64
 def nearest_to(
     store: MemoryStore, ids: Sequence[int], count: int, states: Sequence[State] = LIVE, *, least: float = -1.0
 ) -> pa.Table:
-    """The `count` nearest memories of each of `ids`, itself left out, of a similarity above `least`.
+    """Columns `id`, `other` and `similarity`: the `count` nearest memories of each of `ids`, of a similarity above `least`.
 
-    Returns:
-        Columns `id`, `other` and `similarity` (on the common scale, as `least` is), a pair for each neighbour found. Empty before
-        the first embedding.
+    Both similarities are on the common scale. Empty before the first embedding.
     """
     column, scale = store.columns.meaning, scale_of_live(store)
     if column is None or not ids:
@@ -84,11 +82,7 @@ def scale_of_live(store: MemoryStore) -> Scale:
 
 
 def read_vectors(store: MemoryStore, states: Sequence[State], ids: Sequence[int] = ()) -> "tuple[Ids, Vectors]":
-    """Ids and unit vectors of what the embedded memories in some states (of any, if none is given), or of `ids`, say.
-
-    Returns:
-        Shapes (n,) and (n, dimension), in the order of the ids.
-    """
+    """Ids and unit vectors, in the order of the ids, of what the memories in some states (any, if none is given), or `ids`, say."""
     column = store.columns.meaning
     if column is None:
         return np.empty(0, np.int64), np.empty((0, 0), np.float32)
@@ -107,16 +101,10 @@ def read_vectors(store: MemoryStore, states: Sequence[State], ids: Sequence[int]
 
 
 def nearest_of_all(vectors: "Vectors", count: int, *, least: float = -1.0) -> "tuple[npt.NDArray[np.int64], Vectors]":
-    """The nearest neighbours of every vector among all, by comparing only within cells that lie close together.
+    """Places and cosines, shape (n, count), of every unit vector's nearest others above `least`; the place is -1 where there are fewer.
 
     Up to some thousand vectors the answer is exact. Beyond that k-means divides them into cells of some hundreds, and each vector
-    is compared with those of its nearest cells; what lies in none of them is missed, which for the near neighbours that are
-    asked for here is rare.
-
-    A neighbour's similarity exceeds `least`; the vectors are unit vectors.
-
-    Returns:
-        Places and similarities, shape (n, count), best first; the place is -1 where there are fewer.
+    is compared with those of its nearest cells; near neighbours rarely lie in others.
     """
     total = len(vectors)
     places = np.full((total, count), -1, np.int64)

@@ -1,8 +1,6 @@
-"""The graph as a picture: one HTML file that holds all it needs and works offline.
+"""The graph as a picture: one HTML file (`picture.html`, drawn by plotly) that holds all it needs and works offline.
 
-plotly draws it (its package carries its script): a trace for each kind of node and each type of edge, so that a click in the
-legend filters. The size of a memory is its relevance. `picture.html` is the page around it. The texts of memories are escaped twice:
-as HTML for the labels, and by plotly's JSON, which leaves no `<` in a script.
+The texts of memories are escaped twice: as HTML for the labels, and by plotly's JSON, which leaves no `<` in a script.
 """
 
 import html
@@ -147,12 +145,9 @@ def draw(picture: Picture, title: str) -> str:
         config={"scrollZoom": True, "displaylogo": False, "responsive": True},
         default_height="100%",
     )
+    counts = f"{len(picture.ids)} nodes, {len(picture.edges)} edges"
     page = Path(__file__).with_suffix(".html").read_text(encoding="utf-8")
-    return page.replace("$title", html.escape(title)).replace("$counts", _counts(picture)).replace("$body", body)
-
-
-def _counts(picture: Picture) -> str:
-    return html.escape(f"{len(picture.ids)} nodes, {len(picture.edges)} edges")
+    return page.replace("$title", html.escape(title)).replace("$counts", counts).replace("$body", body)
 
 
 def _edge_trace(go: Any, picture: Picture, where: "Positions", kind: str) -> Any:
@@ -236,11 +231,9 @@ def _wrapped(text: str) -> str:
 
 
 def layout(count: int, edges: list[tuple[int, int, float]]) -> "Positions":
-    """Places for `count` nodes: edges pull, and every node is pushed away from some others drawn anew in each round.
+    """Places, shape (count, 2): edges pull by their confidence, and every node is pushed away from some others drawn in each round.
 
     Repulsion by sampling (as in LargeVis and UMAP) costs the same for every node, so thousands of nodes take a second.
-
-    An edge is both ends and a confidence, the strength of its pull. The result has shape (count, 2).
     """
     random = np.random.default_rng(0)
     where = random.normal(scale=max(1.0, count**0.5), size=(count, 2))

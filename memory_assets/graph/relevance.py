@@ -27,11 +27,12 @@ within one day a pass looks at what the change feed, the graph's builds and the 
 neighbours of that; the first pass of a day scores all.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pydantic import BaseModel, Field
 
 from memory_assets.models import Kind, State
 from memory_assets.stores.access_log import AccessLog, fold_accesses
@@ -153,18 +154,14 @@ _DIFFERENCES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class RelevanceOutcome:
+class RelevanceOutcome(BaseModel):
     """What a decay pass found."""
 
     scored: int
-    below_archive: int
-    """Active memories that lie under the archive threshold."""
-    histogram: list[int]
-    """How many scores lie in each tenth of 0..1."""
+    below_archive: int = Field(description="Active memories below the archive threshold.")
+    histogram: list[int] = Field(description="Scores in each tenth of 0 to 1.")
     written: int
-    woken: tuple[int, ...] = ()
-    """Archived memories whose score has risen to the archive threshold again."""
+    woken: tuple[int, ...] = Field(description="Archived memories whose score has risen to the archive threshold again.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,11 +187,7 @@ class Factors:
 
 
 def compute_scores(catalog: Catalog, memories: MemoryStore, now: datetime, rate: float) -> pa.Table:
-    """Scores of all active and archived memories as of the beginning of `now`'s UTC day; nothing is written.
-
-    Returns:
-        The columns of `relevance_scores`, `state`, `protected`, `lasting` and `first_seen`, in the order of the ids.
-    """
+    """Scores of all active and archived memories as of the beginning of `now`'s UTC day, with what `score_rows` has; nothing is written."""
     rows = memories.scan(INPUT)
     with catalog.read() as connection:
         connection.register("rows", rows)
@@ -203,9 +196,9 @@ def compute_scores(catalog: Catalog, memories: MemoryStore, now: datetime, rate:
 
 
 def score_rows(connection: "DuckDBPyConnection", moment: datetime, rate: float) -> pa.Table:
-    """The formula over a connection's graph, accesses and first sights, for the ids in its table `concerned`.
+    """The columns of `relevance_scores`, `state`, `protected`, `lasting` and `first_seen`, for the ids in the table `concerned`.
 
-    Its table `rows`, whose columns are `INPUT`'s, has these memories and those that an edge joins to them.
+    The table `rows`, whose columns are `INPUT`'s, has these memories and those that an edge joins to them.
     """
     query = (
         _SCORES.replace("$now", f"TIMESTAMPTZ '{moment.isoformat()}'")
@@ -280,7 +273,13 @@ def refresh_relevance(
             position = [found.position.version, found.position.read_at, basis, build.lineage, build.number]
             connection.execute("INSERT INTO scored_position VALUES ($1, $2, $3, $4, $5)", position)
     histogram = [bins.get(number, 0) for number in range(10)]
-    return RelevanceOutcome(scored, below, histogram, difference["differing"].num_rows, tuple(number for (number,) in woken))
+    return RelevanceOutcome(
+        scored=scored,
+        below_archive=below,
+        histogram=histogram,
+        written=difference["differing"].num_rows,
+        woken=tuple(number for (number,) in woken),
+    )
 
 
 def _position(connection: "DuckDBPyConnection", basis: str) -> tuple[Position | None, Build]:
@@ -316,7 +315,7 @@ def decay_cycle(tenant: "Tenant", now: datetime, *, dry_run: bool = False) -> Re
             dry_run=dry_run,
         )
         if dry_run or not outcome.woken:
-            return replace(outcome, woken=(*woken, *outcome.woken))
+            return outcome.model_copy(update={"woken": (*woken, *outcome.woken)})
         woken += tenant.memories.transition(outcome.woken, (State.ARCHIVED,), State.ACTIVE)
 
 

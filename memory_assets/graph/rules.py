@@ -214,7 +214,7 @@ INSERT INTO wanted BY NAME
 
 KEPT = """
 INSERT INTO doomed
-    FROM graph_edges WHERE origin = 'stated' AND (source_id IN (FROM concerned) OR target_id IN (FROM concerned))
+    FROM graph_edges WHERE origin = 'stated'
     UNION ALL
     FROM graph_edges WHERE origin = 'analyzer'
         AND (evidence_id IN (FROM asked) OR source_id IN (FROM touched) OR target_id IN (FROM touched))

@@ -40,10 +40,7 @@ def summarise(
     dates: Sequence[datetime],
     topics: Sequence[Sequence[str]] = (),
 ) -> Summary:
-    """Summarise the members of a cluster by their most central sentences.
-
-    A sentence is central if its TF-IDF vector lies close to the mean of all; one that repeats a chosen one is passed over. The
-    chosen ones stand in the order of their memories' dates.
+    """Summarise the members of a cluster by the sentences whose TF-IDF vectors lie closest to the mean, by date, without repetitions.
 
     Each member has a text, the entities that it mentions, a date, and its tags (`topics`) without those that are people.
     """

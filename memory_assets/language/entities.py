@@ -1,10 +1,8 @@
-"""The entities of one text: what is known, what spelling gives away, and what a model adds to that.
+"""What a text names: known names, what spelling shows, and what a statistical model and capitals make likely.
 
-The longest mention wins. What is certain wins over every guess that it touches, except that a guess of an
-organisation or an event may take in a known name that is a part of it ("Redis Labs", "Kafka Summit"). A
-statistical model's word on the type of a single unknown name counts only where the sentence supports it; else
-the name is a NAME, because a missing type can be mended later and a wrong one misleads everything built on
-it.
+What is certain wins over every guess that it touches, except that a guess of an organisation or an event may take in a known name that is
+a part of it ("Redis Labs", "Kafka Summit"). A model's word on the type of a single unknown name counts only where the sentence supports
+it; else the name is a NAME: a missing type can be mended later, a wrong one misleads.
 """
 
 import re
@@ -43,10 +41,7 @@ _TYPE_BY_HEAD = {
 
 
 def find_mentions(doc: "Doc", gazetteer: Gazetteer, insets: Sequence[Inset] = ()) -> list[Mention]:
-    """What `doc` names, left to right; one name may be mentioned several times.
-
-    Prose gives mentions that do not overlap; all names within one piece of code stand at its place.
-    """
+    """What `doc` names, left to right, without overlaps in prose; all names within one piece of code stand at its place."""
     known = list(_known(doc, gazetteer))
     certain = _longest(
         [
@@ -238,11 +233,7 @@ def _quoted(doc: "Doc", gazetteer: Gazetteer) -> Iterator[Mention]:
 
 
 def _trimmed(doc: "Doc", span: "Span | None", gazetteer: Gazetteer) -> "Span | None":
-    """The part of a guess that can be a name, or None.
-
-    Words without a capital go from both ends, and so do the first words of a sentence that are no names; what
-    is left must not be an ignored word, a number or an identifier in code.
-    """
+    """A guess without words at its ends that cannot be a name; None if an ignored word, a number or an identifier is left."""
     if span is None:
         return None
     start, end = span.start, span.end

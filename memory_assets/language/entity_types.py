@@ -53,16 +53,12 @@ STATISTICAL_TYPES = {
     "WORK_OF_ART": EntityType.NAME,
     "MISC": EntityType.NAME,
 }
-"""Labels of pretrained pipelines; those not listed (dates, numbers, nationalities, laws) name nothing worth a
-graph node."""
+"""Labels of pretrained pipelines; others (dates, numbers, nationalities, laws) name nothing worth a node."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """An entity at its place in a text, `text[start:end]`.
-
-    `certain` mentions (a known name, a path, an @mention) win over every guess that they touch.
-    """
+    """An entity at its place in a text; a `certain` one (a known name, a path, an @mention) wins over every guess that it touches."""
 
     start: int
     end: int

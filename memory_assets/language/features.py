@@ -73,10 +73,9 @@ def find_foreign(part: Part, gazetteer: Gazetteer) -> Findings:
 
 
 def combine(findings: Sequence[Findings], aside: Iterable[Mention], gazetteer: Gazetteer) -> Features:
-    """The features of a text: of its parts in order, and of the names in what stands aside from its prose.
+    """The features of a text, each once: of its parts in order, and of the names in what stands aside from its prose.
 
-    Each entity and action comes once. Tags are at most five: up to three entities, then noun chunks, then single nouns while
-    there are fewer than three tags; a text that gives fewer has fewer.
+    Tags are at most five: up to three entities, then phrases, then single nouns while there are fewer than three tags.
     """
     entities = as_entities([*chain.from_iterable(found.mentions for found in findings), *aside])
     tags: dict[str, None] = {}
@@ -96,11 +95,7 @@ def combine(findings: Sequence[Findings], aside: Iterable[Mention], gazetteer: G
 
 
 def _actions(doc: "Doc", taken: set[int]) -> Iterator[str]:
-    """Lemmas of the full verbs in order.
-
-    None is an auxiliary, a modal, a participle that describes a noun ("a failing test"), a part of a compound ("release notes",
-    "read-only"), a keyword in capitals ("GET /health") or a word inside a name ("docker compose").
-    """
+    """Lemmas of the full verbs in order, without "a failing test", "release notes", "read-only", "GET /health", "docker compose"."""
     for token in doc:
         if token.pos_ != "VERB" or not token.tag_.startswith("V") or not token.is_alpha or len(token.lemma_) < 2:
             continue

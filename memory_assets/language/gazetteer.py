@@ -1,21 +1,7 @@
 """Names that are known in advance: the bundled gazetteer, the user's own, and the names of the graph.
 
-The files are TOML, one table for each entity type; `gazetteer.toml` is the example:
-
-    [LANGUAGE]
-    certain = ["Python"]        # found in any casing, anywhere
-    capitalised = ["Swift"]     # found as written, but as the first word of a sentence only beside a cue
-    cued = ["Go", "C"]          # found only beside a cue
-    before = ["written in"]     # cues that stand directly before a name
-    after = ["compiler"]        # cues that stand directly after it; so does a version number
-    lead = ["in", "with"]       # weaker cues before it, which count for a name in the casing given
-
-    [LANGUAGE.aliases]          # other spellings, as certain as the name itself
-    [LANGUAGE.unless]           # words that, anywhere in the text, say that something else is meant
-    [PERSON]
-    given = ["Alice"]           # first names: found as written, with the surname that follows
-    [ignore]
-    words = ["API"]             # never an entity on the word of a statistical model or of capitals alone
+The files are TOML, a table for each entity type, and `[ignore]` with words that are never an entity on the word of a model or of capitals
+alone. `gazetteer.toml` is the example; docs/language.md explains the keys.
 """
 
 import re
@@ -43,7 +29,7 @@ _SURNAMES = re.compile(
 
 
 class Certainty(Enum):
-    """How much a name's spelling alone says; the gazetteer's format is explained above."""
+    """How much a name's spelling alone says; docs/language.md explains the levels."""
 
     CERTAIN = auto()
     CAPITALISED = auto()
@@ -77,8 +63,7 @@ class Hit:
     mention: Mention
     entry: Entry
     opens: bool = False
-    """Whether nothing but the capital of a sentence's first word speaks for it, which the caller has to
-    judge."""
+    """Whether nothing but the capital of a sentence's first word speaks for it, which the caller has to judge."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,17 +146,12 @@ class Gazetteer:
 
 
 def load_gazetteer(paths: Sequence[Path], known_names: Mapping[str, str]) -> Gazetteer:
-    """Read the bundled gazetteer, then the user's files, which win over it, then the graph's names.
+    """Read the bundled gazetteer, then the user's files (where they exist), which win over it, then the graph's names.
 
-    The graph's names win over all but unmistakable ones: a folder called "redis" makes no project of Redis.
-
-    Args:
-        paths: The user's own files in the bundled one's format; one that does not exist is an empty one.
-        known_names: Name -> entity type; a name without a letter or digit is passed over.
+    The graph's `known_names` (name -> entity type) win over all but unmistakable ones: a folder called "redis" makes no project of Redis.
 
     Raises:
-        InvalidInputError: A file cannot be read or a table, key or value in it is not as described; or a type
-            of `known_names` is unknown. The message names the file, the field and the mend.
+        InvalidInputError: something is not as described above; the message names the file, the field and the mend.
     """
     gazetteer = Gazetteer()
     cue_words: CueWords = {}

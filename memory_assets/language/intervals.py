@@ -128,10 +128,7 @@ class _Clock:
 
 
 def find_interval(text: str, now: datetime, zone: tzinfo) -> Interval | None:
-    """The first time that `text` names, None where it names none or an impossible one ("February 30").
-
-    "Ago" counts from `now`, which is aware; "yesterday" is measured on the calendar and clock of `zone`.
-    """
+    """The first time that `text` names, counted from `now` on the calendar and clock of `zone`; None also for "February 30"."""
     clock = _Clock(now, zone)
     if _ONLY_A_LENGTH.fullmatch(text):
         return Interval(_back(clock, text), now.astimezone(UTC), (0, len(text)))

@@ -1,8 +1,7 @@
 """Which language a sentence is written in, and what can be told of one that the pipeline cannot read.
 
-A vote of function words, because notes are short, full of names and mostly English: a sentence is English until its words say
-otherwise. Statistical detectors (py3langid, lingua) were not taken: they give every fragment ("DuckDB lock") some language, and
-bring megabytes. Scripts other than Latin are told by their letters.
+A vote of function words: a sentence is English until its words say otherwise. Detectors (py3langid, lingua) give every fragment ("DuckDB
+lock") some language. Scripts other than Latin are told by their letters.
 """
 
 import re
@@ -81,8 +80,7 @@ def _languages_of(word: str) -> tuple[str, ...]:
 def words_of(text: str, language: str) -> Iterator[str]:
     """Tags of a text in a language that the pipeline does not read: its telling words as they stand, the most frequent first.
 
-    German writes its nouns with a capital, and they come before other words. Of Japanese the words in kanji and katakana are
-    taken, of Chinese what stands between the small words, of Korean words without their particles.
+    German nouns come before other words. Of Japanese kanji and katakana are taken, of Korean words without their particles.
     """
     found: Counter[str] = Counter()
     for word in _candidates(text, language):

@@ -1,7 +1,7 @@
 """The spaCy pipeline behind one small interface: text in, features out."""
 
 import json
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from importlib import metadata
@@ -84,21 +84,13 @@ class Turns:
 
 _PIPELINE_TURNS = Turns()
 """spaCy's vocabulary, and its memory zones above all, belong to one thread at a time; a turn is one slice of one batch."""
-_RENEWED_AFTER = 10_000_000
-"""Characters after which a pipeline is loaded anew, which takes half a second: a memory zone forgets the words of its texts, but the
-vocabulary's hash tables keep 35 bytes for the place of each."""
-_read_since_loaded: Counter[str] = Counter()
-"""Characters by the pipeline's location; changed in a turn."""
 
 
 class Analyzer:
     """Finds entities, actions and automatic tags; the pipeline is loaded when the first text arrives.
 
-    Attributes:
-        model: What was asked for: "bundled", an installed pipeline's name, or a folder.
-        name: Pipeline, its version and that of the rules, e.g. "memory_en-1.0.0+rules-1"; stored rows record it. The user's
-            gazetteer and the known names are not part of it.
-        turn_length: Characters that are analysed before another thread has its turn.
+    `name`, which stored rows record, is the pipeline, its version and that of the rules ("memory_en-1.0.0+rules-1"). `turn_length`
+    counts the characters that are analysed before another thread has its turn.
     """
 
     def __init__(
@@ -142,11 +134,7 @@ class Analyzer:
         return [outcome for outcome in found if isinstance(outcome, Features)]
 
     def outcomes(self, texts: Iterable[str]) -> Iterator[Features | AnalysisError]:
-        """In the order of the texts: the features of each, or the error of one that cannot be analysed.
-
-        Texts are read from `texts` a few at a time, and their outcomes come as soon as they are there. Between slices of
-        `turn_length` characters other threads have their turn, however long a text is.
-        """
+        """The features of each text in order, or the error of one that cannot be analysed; `texts` are read a few at a time."""
         group: list[Reading] = []
         index = length = 0
         for text in texts:
@@ -195,10 +183,6 @@ class Analyzer:
                 docs = nlp.pipe([_document(nlp, part) for part in prose[start:end]], batch_size=end - start)
                 found += map(find, docs, prose[start:end], [gazetteer] * (end - start))
                 spent += perf_counter() - began
-                _read_since_loaded[self._location] += length
-                if _read_since_loaded[self._location] > _RENEWED_AFTER:
-                    _load_pipeline.cache_clear()
-                    _read_since_loaded.clear()
             if spent > _TIME_LIMIT:
                 raise TimeoutError(f"it takes more than {_TIME_LIMIT:.0f} seconds")
             start = end
@@ -221,10 +205,7 @@ def open_analyzer(
     gazetteer_paths: Sequence[Path] = (),
     known_names: Mapping[str, str] = MappingProxyType({}),
 ) -> Analyzer:
-    """Find the pipeline without loading it: "bundled", the name of any installed spaCy pipeline, or a folder that holds one.
-
-    Gazetteers that are missing are empty ones; `known_names` (name -> entity type) are found in any casing.
-    """
+    """Find the pipeline without loading it: "bundled", the name of any installed spaCy pipeline, or a folder that holds one."""
     folder = BUNDLED_PATH if model == BUNDLED_MODEL else Path(model).expanduser()
     if (folder / "meta.json").is_file():
         meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))

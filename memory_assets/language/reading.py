@@ -1,12 +1,8 @@
-"""A memory's text as the pipeline reads it: prose without markup, in parts of bounded size.
+"""A memory's text as the pipeline reads it: prose without Markdown, in parts of bounded size.
 
-Memories are written in Markdown. What is no prose would be read as words ("**How" begins with a punctuation mark, `a.b(c)` is a
-clause): emphasis, bullets and headings go, a heading or list item becomes a sentence of its own, and code, links, paths and
-addresses are each put into the prose as one plain noun, with what they name kept beside it. Block structure and inline marks are
-found by one linear pass of regular expressions with bounded repeats. A full CommonMark parser (markdown-it-py) was not taken: it
-is quadratic in unclosed brackets, and knows nothing of wiki links, labels and paths.
-
-spaCy's tokenizer is quadratic in runs of punctuation, so such runs are cut to three of a kind before it sees them.
+A heading or list item becomes a sentence of its own; code, links, paths and addresses are each put into the prose as one plain noun, with
+what they name kept beside it. One linear pass of bounded regular expressions does it: markdown-it-py is quadratic in unclosed brackets,
+and knows nothing of wiki links, labels and paths. Runs of punctuation, in which spaCy's tokenizer is quadratic, are cut to three.
 """
 
 import re

@@ -154,10 +154,7 @@ class Secret:
 
 
 def find_secrets(text: str, name: str = "") -> list[Secret]:
-    """The keys and passwords in a text, in order, none overlapping another.
-
-    `name` is what the text is called where it stands, such as the key of a JSON object.
-    """
+    """The keys and passwords in a text, in order, without overlaps; `name` is the text's, such as the key of a JSON object."""
     if name:
         before = len(name) + 2
         found = find_secrets(f"{name}: {text}")
@@ -193,7 +190,7 @@ def _named(text: str) -> Iterator[Secret]:
     lowered = text.lower()
     for clues, pattern, kind_of in _PATTERNS:
         for match in pattern.finditer(text) if any(clue in lowered for clue in clues) else ():
-            value = _without_end(match["value"])
+            value = match["value"].rstrip(".,;:)]}*")  # the sentence's
             if (kind := kind_of(match, value)) and not _is_marked(text, match.start()):
                 start = match.start("value")
                 yield Secret(start, start + len(value), kind)
@@ -228,11 +225,6 @@ def _given_as_password(_match: re.Match[str], value: str) -> str:
 def _key_kind(name: str) -> str:
     name = re.sub(r"[ _-]+", " ", name.lower())
     return "api key" if name.replace(" ", "") == "apikey" else name.removesuffix(" id").removesuffix("s")
-
-
-def _without_end(value: str) -> str:
-    """A value without the punctuation of the sentence that it ends."""
-    return value.rstrip(".,;:)]}*")
 
 
 def _is_password(value: str, *, environment: bool = False) -> bool:

@@ -42,11 +42,7 @@ _COLOUR = re.compile(r"(?=.*\d)(?:[0-9a-f]{3,4}|[0-9a-f]{6}|[0-9a-f]{8})|([0-9a-
 
 
 def find_surface(text: str) -> Iterator[Mention]:
-    """Yield what can be told from spelling alone, left to right, without overlaps.
-
-    A mention's text goes without its mark: "@alice" names alice, "#python" the tag python, "$HOME" the
-    variable HOME.
-    """
+    """Yield what spelling alone shows, left to right, without overlaps and marks: "@alice" names alice, "$HOME" the variable HOME."""
     for match in _SURFACE.finditer(text):
         start, found = match.start(), match.group()
         if match["URL"] or match["EMAIL"]:

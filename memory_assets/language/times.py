@@ -1,7 +1,4 @@
-"""The time service (seed 001, section 6): everything is stored in UTC and shown in a person's own time zone.
-
-What a text says about time is read by `memory_assets.language.intervals`.
-"""
+"""The time service (seed 001, section 6): what is stored in UTC is shown in a person's own time zone. `intervals` reads times."""
 
 from datetime import datetime, timedelta, tzinfo
 from functools import lru_cache
@@ -24,8 +21,7 @@ _AGES = (
 def display_zone(param: str | None, *, configured: str | None, geoip_url: str | None = None, system: bool = True) -> ZoneInfo:
     """The time zone in which times are shown: that of the request, of the settings, of geoip, of the machine, or UTC.
 
-    What a person wrote must be right; what is looked up is passed over where it fails. `geoip_url` answers with the caller's zone, as
-    text or as JSON with `timezone` or `time_zone`; it is asked once per process, for at most two seconds.
+    `geoip_url` answers with the caller's zone, as text or as JSON with `timezone` or `time_zone`, and is passed over if it fails.
     """
     if param:
         if zone := _zone(param):
@@ -77,10 +73,7 @@ def _system_zone() -> ZoneInfo | None:
 
 
 def relative_age(then: datetime, now: datetime) -> str:
-    """How long ago `then` was, in its largest whole unit: "just now", "3 hours ago", "2 weeks ago".
-
-    Months count 30 days and years 365. What lies ahead is "in 3 hours". Both must be aware datetimes.
-    """
+    """How long ago `then` was, in its largest whole unit: "just now", "3 hours ago"; "in 3 hours" for what lies ahead."""
     gap = abs(now - then)
     for unit, length in _AGES:
         if count := gap // length:

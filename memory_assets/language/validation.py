@@ -1,4 +1,7 @@
-"""What a memory's text, tags and other fields must be before any other step looks at them."""
+"""What a memory's text, tags and other fields must be before any other step looks at them.
+
+Anything else raises `InvalidInputError`; its message names the field, the position (counted from 0) and the mend.
+"""
 
 import re
 import unicodedata
@@ -23,13 +26,7 @@ _NONCHARACTERS = frozenset(range(0xFDD0, 0xFDF0)) | {plane << 16 | low for plane
 
 
 def validate_content(text: object, longest: int = MAX_CONTENT_LENGTH) -> str:
-    """Return `text` unchanged if it can be a memory's content: 1 to `longest` characters of valid Unicode, not all blank.
-
-    Line feed, tab and carriage return are the only control characters allowed.
-
-    Raises:
-        InvalidInputError: `text` is not such a string; the message names the field, the position and the mend.
-    """
+    """Return `text` unchanged if it can be a memory's content: 1 to `longest` storable characters, not all blank."""
     if not isinstance(text, str):
         raise InvalidInputError(f"content must be text, not {type(text).__name__}: send it as a string.")
     if len(text) > longest:
@@ -62,13 +59,7 @@ def validate_line(text: str, field: str) -> str:
 
 
 def validate_tags(tags: object) -> tuple[str, ...]:
-    """Return the tags stripped of surrounding white space, in order, each once.
-
-    Blank tags are refused rather than dropped, because a caller's tag never disappears silently.
-
-    Raises:
-        InvalidInputError: `tags` is not a collection of strings, or one is blank, too long or no storable line.
-    """
+    """Return the tags stripped of surrounding white space, in order, each once. A blank one is refused rather than dropped."""
     if isinstance(tags, str | bytes) or not isinstance(tags, Iterable):
         raise InvalidInputError(f"tags must be a list of strings, not {type(tags).__name__}.")
     unique: dict[str, None] = {}
@@ -91,12 +82,7 @@ def is_blank(text: str) -> bool:
 
 
 def reject_unstorable(text: str, field: str) -> None:
-    """Raise for the first character of `text` that no store or model can be given.
-
-    Raises:
-        InvalidInputError: a lone surrogate, a control character other than line feed, tab and carriage return, or a Unicode
-            noncharacter; the message names `field`, the position (counted from 0) and the mend.
-    """
+    """Refuse a lone surrogate, a control character other than line feed, tab and carriage return, and a Unicode noncharacter."""
     if text.isprintable():
         return
     for position, char in enumerate(text):

@@ -32,10 +32,7 @@ _BASES_THEMSELVES = frozenset({"found", "lay", "saw", "fell", "ground", "bore"})
 
 
 def mend_verbs(doc: "Doc", opaque: AbstractSet[int]) -> None:
-    """Mend, in place, the part of speech and the lemma of verbs where spelling and place know better than the tagger.
-
-    `opaque` are the positions of tokens that stand for something that is no prose.
-    """
+    """Mend, in place, the part of speech and the lemma of verbs; `opaque` are the positions of tokens that stand for no prose."""
     for sentence in doc.sents:
         has_verb = any(token.tag_ in FINITE_TAGS for token in sentence)
         for token in sentence:
@@ -64,10 +61,7 @@ def mend_verbs(doc: "Doc", opaque: AbstractSet[int]) -> None:
 
 
 def base_form(form: str, guess: str, tag: str) -> str:
-    """The infinitive of a lower-case verb form.
-
-    `guess` is what the pipeline's lemmatizer says, kept where spelling allows it; `tag` is the form's Penn tag.
-    """
+    """The infinitive of a lower-case verb form with a Penn tag: `guess`, the pipeline's lemma, where spelling allows it."""
     if form in IRREGULAR and not (form in _BASES_THEMSELVES and tag in {"VB", "VBP"}):
         return IRREGULAR[form]
     for suffix in ("ing", "ed"):

@@ -1,8 +1,7 @@
 """Many texts analysed by a process a core, because spaCy holds its interpreter.
 
-Each is a child process with a pipe in either direction. Nothing is forked, so no lock of a thread is copied. A child writes only to its
-pipe, and ends when its input ends, however the parent died. multiprocessing would import the parent's main module again, and would
-leave its children waiting if the parent was killed.
+A child reads and writes pipes, and ends when its input ends, however the parent died. multiprocessing would import the parent's main module
+again, and would leave its children waiting if the parent was killed.
 """
 
 import logging

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from memory_assets.graph.clusters import ClusterOutcome, find_clusters
+from memory_assets.graph.creative import CreativeOutcome, find_links
+from memory_assets.graph.relevance import RelevanceOutcome, decay_cycle
 from memory_assets.operations.answers import Answer, Instant, LocalTime, View, counted, listed, name_of
 
 if TYPE_CHECKING:
@@ -24,15 +27,10 @@ class _Cycle(Answer):
     dry_run: bool
 
 
-class Decayed(_Cycle):
+class Decayed(_Cycle, RelevanceOutcome):
     """Every memory's relevance as of now."""
 
-    scored: int
-    below_archive: int = Field(description="Active memories below the archive threshold.")
     archive_threshold: float
-    histogram: list[int] = Field(description="Scores in each tenth of 0 to 1.")
-    written: int
-    woken: tuple[int, ...] = Field(description="Archived memories that matter again.")
 
     def text(self, local: LocalTime) -> str:
         would = "would change" if self.dry_run else "changed"
@@ -46,24 +44,8 @@ class Decayed(_Cycle):
         return listed(lines)
 
 
-class LinkView(View):
-    """A new edge between two similar memories."""
-
-    source_id: int
-    target_id: int
-    type: str
-    similarity: float
-    source_label: str
-    target_label: str
-
-
-class Linked(_Cycle):
+class Linked(_Cycle, CreativeOutcome):
     """Edges between similar memories that no edge connected."""
-
-    week: str = Field(description="The ISO week whose sample was drawn.")
-    sampled: int
-    compared: int = Field(description="Neighbours above the threshold, connected or not.")
-    links: tuple[LinkView, ...] = Field(description="The most alike first.")
 
     def text(self, local: LocalTime) -> str:
         verb = "would be connected" if self.dry_run else "connected"
@@ -73,25 +55,8 @@ class Linked(_Cycle):
         )
 
 
-class ClusterView(View):
-    """A dense group of memories with its pattern."""
-
-    id: int
-    label: str
-    summary: str
-    members: tuple[int, ...]
-    cohesion: float
-
-
-class Clustered(_Cycle):
+class Clustered(_Cycle, ClusterOutcome):
     """The dense groups of memories."""
-
-    memories: int
-    kept: int
-    founded: int
-    dissolved: int
-    written: int
-    clusters: tuple[ClusterView, ...] = Field(description="Largest first.")
 
     def text(self, local: LocalTime) -> str:
         counts = (
@@ -154,7 +119,6 @@ def decay(tenant: "Tenant", *, dry_run: bool = False) -> Decayed:
     Raises:
         StoreError: a store cannot be read or written; finished commits stay.
     """
-    from memory_assets.graph.relevance import decay_cycle
     from memory_assets.tana.freshness import store_activity
 
     if not dry_run:
@@ -166,15 +130,11 @@ def decay(tenant: "Tenant", *, dry_run: bool = False) -> Decayed:
 
 def creative(tenant: "Tenant", *, dry_run: bool = False) -> Linked:
     """Connect similar memories that no edge connects."""
-    from memory_assets.graph.creative import find_links
-
     return Linked.of(find_links(tenant, datetime.now(UTC), dry_run=dry_run), dry_run=dry_run)
 
 
 def cluster(tenant: "Tenant", *, dry_run: bool = False) -> Clustered:
     """Make patterns with a summary of dense groups of memories."""
-    from memory_assets.graph.clusters import find_clusters
-
     return Clustered.of(find_clusters(tenant, datetime.now(UTC), dry_run=dry_run), dry_run=dry_run)
 
 

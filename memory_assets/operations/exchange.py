@@ -74,11 +74,7 @@ class Imported(Answer):
         return f"{self.added} added, {self.updated} updated, {self.unchanged} unchanged, {self.refused} refused{left_out}"
 
 
-def _null_is_absent(value: Any) -> Any:
-    return "" if value is None else value
-
-
-_Text = Annotated[str, BeforeValidator(_null_is_absent)]
+_Text = Annotated[str, BeforeValidator(lambda value: "" if value is None else value)]
 
 
 class _Relation(BaseModel):

@@ -1,16 +1,10 @@
 """Make the memory known to Claude Code, or take it out again."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from memory_assets.install.claude_code import install, plugin_folder, remove
 from memory_assets.install.settings_file import BACKUP
 from memory_assets.operations.answers import Answer, LocalTime, View
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from memory_assets.install.claude_code import Change
 
 _OUTCOMES = {
     "write": "written",
@@ -58,16 +52,6 @@ def install_claude_code(tenant: str | None, *, status_line: bool, take_out: bool
     `tenant` None means that of the settings. `status_line` gives the user's settings a status line too, unless they have one.
     """
     folder = plugin_folder()
-    if take_out:
-        return Installed(
-            folder=str(folder), dry_run=dry_run, removed=True, changes=_views(folder, remove(folder, dry_run=dry_run))
-        )
-    changes = install(folder, tenant, status_line=status_line, dry_run=dry_run)
-    return Installed(folder=str(folder), dry_run=dry_run, removed=False, changes=_views(folder, changes))
-
-
-def _views(folder: Path, changes: "Sequence[Change]") -> tuple[ChangeView, ...]:
-    return tuple(
-        ChangeView.model_validate({"action": change.action, "path": str(change.path.relative_to(folder.parents[1]))})
-        for change in changes
-    )
+    changes = remove(folder, dry_run=dry_run) if take_out else install(folder, tenant, status_line=status_line, dry_run=dry_run)
+    views = [{"action": each.action, "path": str(each.path.relative_to(folder.parents[1]))} for each in changes]
+    return Installed.model_validate({"folder": str(folder), "dry_run": dry_run, "removed": take_out, "changes": views})

@@ -1,8 +1,6 @@
 """What pai-seed learned, as Tana's graph knows it: how fresh each learning is, what belongs to a topic, and what a session begins with."""
 
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
@@ -11,6 +9,7 @@ from pydantic.alias_generators import to_camel
 
 from memory_assets.context.quoting import name, plain
 from memory_assets.language.secrets import mask
+from memory_assets.language.words import stems
 from memory_assets.operations.answers import Answer, Instant, LocalTime, View, counted, listed
 
 if TYPE_CHECKING:
@@ -22,8 +21,8 @@ _CAMEL = ConfigDict(alias_generator=to_camel, populate_by_name=True, serialize_b
 _SHOWN = 20
 _AT_START = 8
 """Learnings that a session begins with."""
-_TELLING = 3
-"""Letters from which a word of a topic says something."""
+_TYPES = frozenset({"person", "project"})
+"""Words of a topic that say which type its name has."""
 _FOUND_SCORE = 0.5
 """Score from which what search finds counts as belonging to a topic."""
 
@@ -194,22 +193,23 @@ def pai_context(tenant: "Tenant", topic: str, *, max_tokens: int = 2000, kind: s
 
     tenant.must_own_sources()
     found = freshness(tenant, kind=kind)
-    chosen = [one for one, _ in _ranked(found, [topic], _by_meaning(tenant, topic))]
+    chosen = _ranked(found, [topic], _by_meaning(tenant, topic))
     low, high = 0, len(chosen)
     answer = PaiContext(topic=topic)
     while low < high:  # the most that fit
         middle = (low + high + 1) // 2
-        tried = _told(topic, chosen[:middle], len(chosen) - middle)
+        tried = PaiContext(
+            topic=topic,
+            learnings=tuple(map(_learning, chosen[:middle])),
+            related_nodes=_active(chosen[:middle]),
+            left_out=len(chosen) - middle,
+        )
         tokens = count_tokens(tried.text(LocalTime(UTC)))
         if tokens <= max_tokens:
             low, answer = middle, tried.model_copy(update={"token_count": tokens})
         else:
             high = middle - 1
     return answer if answer.learnings else answer.model_copy(update={"left_out": len(chosen)})
-
-
-def _told(topic: str, chosen: Sequence["Freshness"], left_out: int) -> PaiContext:
-    return PaiContext(topic=topic, learnings=tuple(map(_learning, chosen)), related_nodes=_active(chosen), left_out=left_out)
 
 
 def _learning(found: "Freshness") -> LearningView:
@@ -253,41 +253,28 @@ def _by_meaning(tenant: "Tenant", topic: str) -> dict[str, float]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class _Topic:
-    whole: str
-    words: frozenset[str]
-
-
-def _ranked(found: Sequence["Freshness"], topics: Sequence[str], by_meaning: dict[str, float]) -> list[tuple["Freshness", float]]:
+def _ranked(found: Sequence["Freshness"], topics: Sequence[str], by_meaning: dict[str, float]) -> list["Freshness"]:
     """What belongs to one of the topics, the most relevant first; of equals the freshest."""
-    asked = [_Topic(topic.casefold().strip(), _words(topic)) for topic in topics if topic.strip()]
-    ranked = [
-        (one, score)
+    scores = {
+        id(one): max((_relevance(one, topic) for topic in topics if topic.strip()), default=0.0)
+        + by_meaning.get(one.entry.seed_id, 0.0)
         for one in found
-        if (score := max((_relevance(one, topic) for topic in asked), default=0.0) + by_meaning.get(one.entry.seed_id, 0.0))
-    ]
-    return sorted(ranked, key=lambda pair: (-pair[1], -pair[0].fresh_at.timestamp()))
+    }
+    relevant = [one for one in found if scores[id(one)]]
+    return sorted(relevant, key=lambda one: (-scores[id(one)], -one.fresh_at.timestamp()))
 
 
-def _relevance(found: "Freshness", topic: _Topic) -> float:
+def _relevance(found: "Freshness", topic: str) -> float:
     """2 for the id, 1 for a link to what has the topic's name, and the share of the topic's words in the text."""
-    if topic.whole in (found.entry.seed_id.casefold(), found.node.casefold()):
+    whole, words = topic.casefold().strip(), stems(topic) - _TYPES
+    if whole in (found.entry.seed_id.casefold(), found.node.casefold()):
         return 2.0
-    linked = any(topic.whole == node.id.casefold() or (topic.words and topic.words <= _words(node.name)) for node in found.linked)
-    named = any((words := _words(node.name)) and words <= topic.words for node in found.linked)
-    shared = len(topic.words & _words(found.entry.text)) / len(topic.words) if topic.words else 0.0
-    return (1.0 if linked or named else 0.0) + shared
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(word for word in re.findall(r"\w+", text.casefold()) if len(word) >= _TELLING and word not in _IDLE)
-
-
-_IDLE = frozenset(
-    {"the", "and", "for", "with", "about", "from", "project", "person", "what", "does", "how", "who", "why", "are", "was"}
-)
-"""Words that say nothing of a topic."""
+    names = (stems(node.name) for node in found.linked)
+    linked = any(whole == node.id.casefold() for node in found.linked) or any(
+        words and name and (words <= name or name <= words) for name in names
+    )
+    shared = len(words & stems(found.entry.text)) / len(words) if words else 0.0
+    return linked + shared
 
 
 def pai_session_start(tenant: "Tenant", *, project: str = "") -> SessionStart:
@@ -306,7 +293,7 @@ def pai_session_start(tenant: "Tenant", *, project: str = "") -> SessionStart:
         return SessionStart()
     seed = read_seed(tenant)
     found = freshness(tenant, seed=seed)
-    about = [one for one, _ in _ranked(found, [project, *seed.projects], {})]
+    about = _ranked(found, [project, *seed.projects], {})
     chosen = list({one.entry.seed_id: one for one in [*about, *(one for one in reversed(found) if one.fresh)]}.values())[
         :_AT_START
     ]

@@ -101,7 +101,7 @@ def _note_relation(tenant: "Tenant", stated: "StatedRelation") -> bool:
 
 def _holding(tenant: "Tenant", source: int, number: int) -> "dict[str, Any] | None":
     """What is said of the relation `number` from the memory `source`, None if it is not stated."""
-    return next((_said(row) for row in tenant.relations.of_any([source]).to_pylist() if row["id"] == number), None)
+    return next((_said(row) for row in tenant.relations.of(source).to_pylist() if row["id"] == number), None)
 
 
 def _said(relation: "dict[str, Any]") -> "dict[str, Any]":
@@ -133,5 +133,5 @@ def withdraw(tenant: "Tenant", before: "dict[str, Any]") -> None:
 def relations(tenant: "Tenant", reference: str | int) -> Relations:
     """What was stated about the memory of this id."""
     number = find_memory(tenant, reference).id
-    found = [Relation.model_validate(row) for row in tenant.relations.of_any([number]).to_pylist()]
+    found = [Relation.model_validate(row) for row in tenant.relations.of(number).to_pylist()]
     return Relations(relations=found, count=len(found))

@@ -1,6 +1,6 @@
 """What a tenant holds, what became of every source file, and what waits to be taken in."""
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import PurePath
 from typing import TYPE_CHECKING
@@ -10,7 +10,7 @@ from pydantic import Field
 from memory_assets.display import visible
 from memory_assets.ingest.folders import FolderStatus, folder_counts, scan_sources
 from memory_assets.ingest.scans import DANGLING_HOOKS, refusals
-from memory_assets.models import Refusal, Source, State
+from memory_assets.models import Refusal, Source
 from memory_assets.operations.answers import Answer, LocalTime, counted, listed
 from memory_assets.stores.analyzer_failures import AnalyzerFailures, read_failures
 
@@ -112,29 +112,28 @@ class Status(Answer):
 def status(tenant: "Tenant") -> Status:
     """Count what the tenant's stores hold; source files are compared by `stat`, and only new ones are read."""
     rows = tenant.memories.scan(("id", "state", "kind", "source_key", "content_hash"))
-    counts = rows.group_by(["state", "kind"]).aggregate([([], "count_all")]).to_pylist()
     catalog = tenant.catalog.interactive
     scans, refused = scan_sources(tenant), refusals(catalog)
     with catalog.read() as connection:
-        items: dict[str, dict[str, int]] = {}
-        for source, kind, count in connection.execute(
-            "SELECT source, kind, count(*) FROM source_items GROUP BY ALL ORDER BY ALL"
-        ).fetchall():
-            items.setdefault(source, {})[kind] = count
-        masked: dict[str, dict[str, int]] = {}
-        for path, kind, count in connection.execute(_MASKED).fetchall():
-            masked.setdefault(path, {})[kind] = count
+        items = _nested(
+            connection.execute("SELECT source, kind, count(*) FROM source_items GROUP BY ALL ORDER BY ALL").fetchall()
+        )
+        masked = _nested(connection.execute(_MASKED).fetchall())
         entities, edges = connection.execute(
             "SELECT (SELECT count(*) FROM graph_nodes WHERE kind = 'entity'), (SELECT count(*) FROM graph_edges)"
         ).fetchone() or (0, 0)
-        connection.register("stored", rows.select(["id", "state", "source_key", "content_hash"]))
+        connection.register("stored", rows)
+        by_state = connection.execute("SELECT state, count(*) FROM stored GROUP BY state ORDER BY state").fetchall()
+        by_kind = connection.execute(
+            "SELECT kind, count(*) FROM stored WHERE state = 'active' GROUP BY kind ORDER BY kind"
+        ).fetchall()
         (unfinished,) = connection.execute(_UNFINISHED).fetchone() or (0,)
         (unconnected,) = connection.execute(_UNCONNECTED).fetchone() or (0,)
         guessed = {path: tuple(fields) for path, fields in connection.execute(_GUESSED).fetchall()}
         return Status(
             tenant=tenant.name,
-            memories_by_state=_summed((row["state"], row["count_all"]) for row in counts),
-            memories_by_kind=_summed((row["kind"], row["count_all"]) for row in counts if row["state"] == State.ACTIVE),
+            memories_by_state=dict(by_state),
+            memories_by_kind=dict(by_kind),
             items_by_source=items,
             folders=tuple(folder_counts(connection, scans, guessed)),
             entities=entities,
@@ -149,11 +148,11 @@ def status(tenant: "Tenant") -> Status:
         )
 
 
-def _summed(counts: Iterable[tuple[str, int]]) -> dict[str, int]:
-    summed: Counter[str] = Counter()
-    for name, count in counts:
-        summed[name] += count
-    return dict(sorted(summed.items()))
+def _nested(counts: Iterable[tuple[str, str, int]]) -> dict[str, dict[str, int]]:
+    nested: defaultdict[str, dict[str, int]] = defaultdict(dict)
+    for name, kind, count in counts:
+        nested[name][kind] = count
+    return dict(nested)
 
 
 def _named(counts: dict[str, int]) -> str:

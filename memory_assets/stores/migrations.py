@@ -51,9 +51,14 @@ CATALOG_MIGRATIONS = (
     CatalogMigration("tana-activity", ("tana_activity",)),
     CatalogMigration(
         "stated-changes",
-        ("graph_position.stated_version", "graph_position.stated_count", "graph_position.stated_last", "analyzer_news"),
+        ("graph_position.stated_version", "analyzer_news"),
     ),
     CatalogMigration("digests-of-files", ("source_files.digest", "source_projects"), "UPDATE source_files SET size = -1"),
+    CatalogMigration(
+        "relations-as-a-whole",
+        (),
+        "ALTER TABLE graph_position DROP COLUMN IF EXISTS stated_count; ALTER TABLE graph_position DROP COLUMN IF EXISTS stated_last",
+    ),
 )
 """In the order in which they run. A new one is appended; none is changed or removed as long as stores may wait for it."""
 _VERSION = 1 + len(CATALOG_MIGRATIONS)

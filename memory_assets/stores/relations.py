@@ -1,6 +1,6 @@
 """The `relations` table: how memories relate, as people and agents stated it. One row a statement, one commit a change."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 SCHEMA = RELATIONS.arrow(facts={VERSION_FACT: VERSION})
 DEFINITION = TableDefinition("relations", SCHEMA)
-_MANY = 5_000
-"""Memories from which it is cheaper to read all than to look each up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,18 +79,9 @@ class RelationStore(TableStore):
         return self.stored.reading.search().to_arrow()
 
     @reading
-    def ends_since(self, moment: datetime) -> pa.Table:
-        """Columns `source_id`, `target_id` and `created_at` of what was stated since a moment."""
-        columns = ["source_id", "target_id", "created_at"]
-        return self.stored.reading.search().where(f"created_at >= {lance.timestamp(moment)}").select(columns).to_arrow()
-
-    @reading
-    def of_any(self, numbers: Sequence[int]) -> pa.Table:
-        """What was stated from and to some memories; above a few thousand of them, all that was stated."""
-        if len(numbers) > _MANY:
-            return self.scan()
-        where = f"source_{lance.ids_in(numbers)} OR target_{lance.ids_in(numbers)}" if numbers else "false"
-        return self.stored.reading.search().where(where).to_arrow()
+    def of(self, number: int) -> pa.Table:
+        """What was stated from and to a memory."""
+        return self.stored.reading.search().where(f"source_id = {number} OR target_id = {number}").to_arrow()
 
     @reading
     def last_stated(self) -> int:

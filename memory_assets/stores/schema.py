@@ -375,8 +375,6 @@ graph_position: How far the last build has read memories and relations, in one r
     basis           text     What the result depends on besides the memories; if it differs, all are read again.
     names           text     Digest of the spellings that decide which names are one.
     stated_version  integer  The LanceDB version of the relations.
-    stated_count    integer  How many relations there were.
-    stated_last     integer  When the newest was stated, in microseconds since 1970.
 
 memory_first_seen (kept): When the scores first saw a memory; what is forgotten by months goes by it.
     id*      integer  The memory.

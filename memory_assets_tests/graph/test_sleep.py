@@ -47,7 +47,7 @@ class TestCreative:
             world.put(number, names=[("Redis", "TOOL")])
         scored(world)
         outcome = find_links(world.with_settings(creative_similarity=0.8), DAY)
-        assert {(link["source_id"], link["target_id"], link["type"]) for link in outcome.links} == {
+        assert {(link.source_id, link.target_id, link.type) for link in outcome.links} == {
             (1, 2, "SHARES_THEME"),
             (3, 4, "RELATES_TO"),
         }
@@ -60,7 +60,7 @@ class TestCreative:
         ends: Counter[int] = Counter()
         for week in range(4):
             found = find_links(world.with_settings(creative_similarity=0.5), DAY + timedelta(days=7 * week))
-            ends.update(end for link in found.links for end in (int(str(link["source_id"])), int(str(link["target_id"]))))
+            ends.update(end for link in found.links for end in (int(str(link.source_id)), int(str(link.target_id))))
         assert max(ends.values()) == 3
         assert world.query("SELECT count(*) FROM creative_links") == [(ends.total() // 2,)]
 

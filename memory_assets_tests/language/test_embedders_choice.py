@@ -60,7 +60,7 @@ def test_a_store_is_answered_by_what_made_its_vectors_and_moved_to_what_is_chose
 
 @pytest.mark.parametrize("removed", ["minilm-l6-v2-int8", "wordllama-l2-supercat-256", "sentence-transformers:intfloat/e5-small"])
 def test_vectors_of_a_removed_embedder_are_named_with_what_moves_them(packages, removed):
-    with pytest.raises(EmbedderError, match=rf"embedded by {removed}, which this release no longer has; run `memory backfill`"):
+    with pytest.raises(EmbedderError, match=rf"embedded by {removed}, which this release does not know; run `memory backfill`"):
         spec_in_use("auto", removed)
     assert spec_to_move_to("auto", removed) == "auto"
 

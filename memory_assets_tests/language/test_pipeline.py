@@ -236,17 +236,6 @@ def test_words_of_texts_long_gone_are_not_kept(analyzer: Analyzer):
     assert len(strings) == before
 
 
-def test_a_pipeline_is_loaded_anew_once_it_has_read_much(analyzer: Analyzer, monkeypatch: pytest.MonkeyPatch):
-    text = "Alice reviewed the billing export."
-    before, found = pipeline._load_pipeline(str(pipeline.BUNDLED_PATH)), analyzer.analyze(text)
-    assert pipeline._load_pipeline(str(pipeline.BUNDLED_PATH)) is before
-    monkeypatch.setattr(pipeline, "_RENEWED_AFTER", 10)
-    analyzer.analyze(text)
-    monkeypatch.undo()
-    assert pipeline._load_pipeline(str(pipeline.BUNDLED_PATH)) is not before
-    assert analyzer.analyze(text) == found
-
-
 def test_what_a_text_gives_does_not_depend_on_its_neighbours_in_the_batch(analyzer: Analyzer):
     long = "\n\n".join(SENTENCES)
     assert analyzer.analyze_batch([*SENTENCES[:5], long, *SENTENCES[5:8]])[5] == analyzer.analyze(long)

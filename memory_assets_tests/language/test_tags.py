@@ -2,8 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_assets.language.nouns import singular
-from memory_assets.language.tags import merge_tags, normalise_tag
+from memory_assets.language.tags import merge_tags, normalise_tag, singular
 
 WORDS = st.sampled_from(
     [

@@ -12,10 +12,11 @@ from click.testing import CliRunner
 
 from memory_assets.cli.main import cli
 from memory_assets.errors import MemoryAssetsError
+from memory_assets.graph.clusters import Cluster
 from memory_assets.ingest.direct import store_memories
 from memory_assets.models import NewMemory, Source, State
 from memory_assets.operations.answers import LocalTime
-from memory_assets.operations.consolidate import Clustered, ClusterView, clean, decay
+from memory_assets.operations.consolidate import Clustered, clean, decay
 from memory_assets.operations.exchange import export
 from memory_assets.settings import load_settings
 from memory_assets.stores.filters import Filters
@@ -87,7 +88,7 @@ def test_a_decay_that_only_looks_says_so(aged: Tenant) -> None:
 
 
 def test_a_long_list_names_how_much_is_left_out() -> None:
-    found = tuple(ClusterView(id=n, label="atlas", summary="About it.", members=(1, 2), cohesion=1) for n in range(25))
+    found = tuple(Cluster(id=n, label="atlas", summary="About it.", members=(1, 2), cohesion=1) for n in range(25))
     answer = Clustered(dry_run=True, memories=50, kept=0, founded=25, dissolved=0, written=0, clusters=found)
     told = answer.text(LOCAL)
     assert told.startswith("25 clusters among 50 memories: 0 kept, 25 new, 0 dissolved (nothing written)")

@@ -30,16 +30,10 @@ def open_embedder(
     openai_api_key: "SecretStr | None" = None,
     timeout: float = 60.0,
 ) -> Embedder:
-    """Open the embedder that a setting means.
+    """Open the embedder that a setting (`choice.SPECS`) means; without `openai_url` OpenAI's own service is meant.
 
-    Offline embedders load their weights here, once a process; remote ones are asked nothing before the first text.
-
-    Args:
-        spec: One of `choice.SPECS`.
-        ollama_url: Where Ollama listens.
-        openai_url: Base address of an OpenAI-compatible endpoint; None means OpenAI's own.
-        openai_api_key: Sent to that endpoint alone; never logged or shown.
-        timeout: Seconds that one remote request may take.
+    Offline embedders load their weights here, once a process; remote ones are asked nothing before the first text, and may take
+    `timeout` seconds for a request.
     """
     choice = describe_choice(spec)
     if not choice.ready:

@@ -81,11 +81,9 @@ def _load(model: Path, tokenizer: Path) -> "BgeEmbedder":
 
 
 class BgeEmbedder:
-    """Embeds in 384 dimensions.
+    """Embeds in 384 dimensions; a text longer than the window gets the direction of the mean of windows of equal length.
 
-    A text longer than the window is cut into windows of equal length; its vector is the direction of the mean of theirs. Only
-    windows of one length are computed together, so that none is padded and a text's vector never depends on its neighbours.
-    Many texts share up to four threads.
+    Only windows of one length are computed together, so that none is padded and a text's vector never depends on its neighbours.
     """
 
     name = BGE_NAME

@@ -14,8 +14,6 @@ OLLAMA_DEFAULT_MODEL = "nomic-embed-text"
 Kind = Literal["bge-small", "e5-multilingual", "ollama", "openai"]
 _OFFLINE_SPECS = {BGE_NAME: "bge-small", E5_NAME: "e5-multilingual"}
 """What rows record -> the setting that means it."""
-_REMOVED_NAMES = ("minilm-l6-v2-int8", "wordllama-l2-supercat-256", "sentence-transformers:")
-"""How the names begin that rows of earlier releases record."""
 
 
 class Prefixes(NamedTuple):
@@ -59,23 +57,18 @@ def spec_recorded(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class EmbedderChoice:
-    """What `open_embedder` would open for a setting.
-
-    Attributes:
-        spec: The setting as it was given.
-        kind: Which of the embedders it means.
-        model: The model asked of that embedder; None for those whose weights come in a package.
-        name: The name that stored rows would record.
-        reason: Why opening it is certain to fail on this machine; None if it is not. A remote service is not asked.
-        command: The command that installs what is missing; None if there is no reason.
-    """
+    """What `open_embedder` would open for a setting."""
 
     spec: str
     kind: Kind
     model: str | None
+    """None for those whose weights come in a package."""
     name: str
+    """What stored rows record."""
     reason: str | None = None
+    """Why it cannot be opened on this machine; a remote service is not asked."""
     command: str | None = None
+    """What installs the missing package."""
 
     @property
     def ready(self) -> bool:
@@ -116,25 +109,16 @@ def spec_in_use(spec: str, stored: str | None) -> str:
     """The setting to open for a store: what made its vectors, or what the settings choose if there are none yet.
 
     So the old embedder answers until the memories are moved to the new one. An embedder that the settings do not name gets no text
-    that leaves this process.
-
-    Args:
-        spec: What the settings choose.
-        stored: The name that the rows record; None before the first.
-
-    Raises:
-        EmbedderError: The embedder that made the vectors cannot be used; the message says what mends it.
+    that leaves this process. `stored` is the name that the rows record; None before the first.
     """
     chosen = describe_choice(spec)
     if stored is None or stored == chosen.name:
         return spec
     move = f"run `memory backfill` to move them to {chosen.name}"
-    if stored.startswith(_REMOVED_NAMES):
-        raise EmbedderError(f"The memories are embedded by {stored}, which this release no longer has; {move}.")
     try:
         maker = describe_choice(_OFFLINE_SPECS.get(stored) or spec_recorded(stored))
     except EmbedderError:
-        raise EmbedderError(f"The memories are embedded by {stored}, which is not known here; {move}.") from None
+        raise EmbedderError(f"The memories are embedded by {stored}, which this release does not know; {move}.") from None
     if maker.name != stored:
         raise EmbedderError(f"The memories are embedded by {stored}, without the prefix that the model wants; {move}.")
     if not maker.ready:

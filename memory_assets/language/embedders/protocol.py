@@ -39,15 +39,7 @@ class Embedder(Protocol):
         ...
 
     def embed(self, texts: "Sequence[str]", role: Role = "document") -> "npt.NDArray[np.float32]":
-        """Embed texts in the order given; a text's vector does not depend on its neighbours.
-
-        Args:
-            texts: Any number of texts, none of them blank; may be empty.
-            role: What the texts are; an embedder that knows no difference gives the same vectors for both.
-
-        Returns:
-            Array of shape (len(texts), dimension), rows of unit length.
-        """
+        """Unit vectors, shape (len(texts), dimension); a text's does not depend on its neighbours. No text may be blank."""
         ...
 
 
@@ -81,17 +73,7 @@ def faults_as_sentences(embedder: str, command: str) -> "Iterator[None]":
 
 
 def unit_rows(vectors: object, *, embedder: str, count: int, dimension: int | None = None) -> "npt.NDArray[np.float32]":
-    """Check vectors that came from a model and scale each row to unit length.
-
-    Args:
-        vectors: Array or nested list expected to have shape (count, dimension).
-        embedder: Name used in messages.
-        count: Number of rows asked for, at least 1.
-        dimension: Expected row length; None accepts any length above 0.
-
-    Returns:
-        Array of shape (count, dimension).
-    """
+    """Check vectors that came from a model, `count` rows of `dimension` (of any, if None), and scale each to unit length."""
     try:
         rows = np.asarray(vectors, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):

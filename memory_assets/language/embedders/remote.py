@@ -54,15 +54,8 @@ Shape = TypeVar("Shape", bound=Reply)
 class RemoteEmbedder(ABC):
     """Embeds over HTTP in batches, checking every answer; nothing is asked before the first text.
 
-    Args:
-        name: Recorded in rows and used in messages.
-        prefixes: What the model wants before questions and documents.
-        base_url: Where the service lives, without the path of the embedding call.
-        timeout: Seconds that one request may take, from connecting to the last byte of the answer.
-        batch_size: Most texts in one request.
-        headers: Sent with every request.
-        repeat: Whether a request that failed in passing is sent again.
-        repeated: Statuses after which it is.
+    `timeout` is in seconds, from connecting to the last byte of an answer. `repeat` says whether a request that failed in passing is
+    sent again, `repeated` after which statuses.
     """
 
     def __init__(
@@ -211,13 +204,7 @@ class OpenAIEmbedder(RemoteEmbedder):
     """Embeds with a model behind an OpenAI-compatible endpoint.
 
     A request that the service was too busy for, failed on or broke off is sent again; a refused connection or a timeout is reported at
-    once.
-
-    Args:
-        model: The model's name at the endpoint.
-        url: Base address, usually ending in `/v1`; None means OpenAI's own.
-        api_key: Sent as a bearer token; None sends no such header, as local servers need none.
-        timeout: Seconds that one try may take.
+    once. `url` is the base address, usually ending in `/v1`; None means OpenAI's own. Local servers need no key.
     """
 
     def __init__(self, model: str, *, url: str | None, api_key: "SecretStr | None", timeout: float) -> None:
