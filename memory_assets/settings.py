@@ -115,6 +115,7 @@ class Settings(BaseSettings):
     tana_url: str = Field("http://localhost:8262", description="Tana's Local API.")
     tana_token: SecretStr | None = Field(None, description="Its token; without one, what `keyring set memory_assets tana` keeps.")
     tana_timeout: float = Field(15.0, gt=0, description="Seconds that one request to Tana may take.")
+    tana_read_seconds: float = Field(600.0, gt=0, description="Seconds after which a reading of Tana ends; the next one goes on.")
     tana_workspace: str = Field("", description="Name or id of the workspace; default: pai-seed's, else the only one.")
     tana_parent: str = Field("", description="Id of the node below which learnings go; default: `PAI memory` in the Library.")
     tana_leaving: Literal["trash", "archive"] = Field(

@@ -47,7 +47,7 @@ def sync(
 ) -> None:
     """Bring Tana to what seed.json says: create, update, trash. Where Tana is away the changes wait."""
     from memory_assets.cli.progress import progress_bar
-    from memory_assets.tana.report import SyncOptions
+    from memory_assets.tana.changes import SyncOptions
 
     wanted = SyncOptions(**options)
     sync_wanted = partial(operations.pai.pai_sync, tenant, seed_path=seed_path, workspace=workspace)

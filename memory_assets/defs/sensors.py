@@ -25,10 +25,11 @@ from memory_assets.defs.resources import MemoryResource
 from memory_assets.defs.run_requests import next_run
 from memory_assets.defs.upkeep import end_dead_runs, forget_tenant, sweep_runs
 from memory_assets.errors import MemoryAssetsError
-from memory_assets.ingest.stamps import ABSENT, disk_stamp, source_paths, source_stamp, stored_stamp
+from memory_assets.ingest.stamps import ABSENT, disk_stamp, source_stamp, stored_stamp
 from memory_assets.models import Source
 from memory_assets.privacy import close_to_others
 from memory_assets.settings import Settings
+from memory_assets.sources.readers import source_paths
 from memory_assets.tana.client import TanaClient
 from memory_assets.tana.config import integration
 from memory_assets.tana.errors import TanaError

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memory_assets.ingest.entries import moves_table
+from memory_assets.ingest.features import moves_table
 from memory_assets.language.embedders.context import embed_in_context
 from memory_assets.models import State
 from memory_assets.stores.catalog import Catalog

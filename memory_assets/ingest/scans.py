@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from memory_assets.errors import NotFoundError
 from memory_assets.language.guard import guarded
-from memory_assets.models import FileScan, FileStamp, Kind, Refusal, Scan, SecretPolicy, Source, SourceItem
-from memory_assets.sources import claude_silos, pai_learning, pai_seed
+from memory_assets.models import FileScan, FileStamp, Kind, Refusal, Scan, Source, SourceItem
 from memory_assets.sources.files import shown_path
+from memory_assets.sources.readers import scan_files
 from memory_assets.stores.catalog import Catalog
 from memory_assets.stores.schema import table
 from memory_assets.stores.tombstones import Tombstones, without_erased
@@ -78,22 +78,13 @@ def scan_source(tenant: "Tenant", source: Source, known: Mapping[str, FileStamp]
     settings = tenant.settings
     if not tenant.is_sources_tenant:
         return Scan(source, "", notes=(f"The files belong to the tenant {settings.tenant!r}.",))
-    limit: dict[str, int] = {"max_bytes": settings.source_max_bytes} if settings.source_max_bytes else {}
-    match source:
-        case Source.CLAUDE_SILO:
-            return claude_silos.scan(settings.claude_projects_dir, known, **limit)
-        case Source.PAI_SEED:
-            return pai_seed.scan(settings.pai_seed, known, **limit)
-        case Source.PAI_LEARNING:
-            return pai_learning.scan(settings.pai_learning_dir, known, **limit)
-        case _:
-            raise ValueError(f"{source} is not read from files")
+    return scan_files(settings, source, known)
 
 
 def refresh_source(tenant: "Tenant", source: Source) -> ScanOutcome:
     """Bring the catalog to what the files of a source say now, without secrets and erased texts: their only way in."""
     known = known_stamps(tenant.catalog, source)
-    return record_scan(tenant.catalog, read_source(tenant, source, known), known, tenant.settings.secrets)
+    return record_scan(tenant.catalog, read_source(tenant, source, known), known)
 
 
 def read_source(tenant: "Tenant", source: Source, known: Mapping[str, FileStamp]) -> Scan:
@@ -101,11 +92,8 @@ def read_source(tenant: "Tenant", source: Source, known: Mapping[str, FileStamp]
     return without_erased(guarded(scan_source(tenant, source, known), tenant.settings.secrets), Tombstones(tenant.folder))
 
 
-def record_scan(
-    catalog: Catalog, scan: Scan, known: Mapping[str, FileStamp], policy: SecretPolicy = SecretPolicy.MASK
-) -> ScanOutcome:
+def record_scan(catalog: Catalog, scan: Scan, known: Mapping[str, FileStamp]) -> ScanOutcome:
     """Bring the catalog to what `scan`, which compared with the stamps `known`, found: one transaction, only where something differs."""
-    scan = guarded(scan, policy)
     vanished = vanished_paths(scan, known)
     if not (scan.changed or vanished):
         with catalog.read() as connection:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memory_assets.models import Source
-from memory_assets.sources.digests import stat_digests
+from memory_assets.sources.readers import source_paths, stat_stamp
 
 if TYPE_CHECKING:
     from memory_assets.settings import Settings
@@ -46,25 +46,13 @@ _NOT_READ = frozenset(
 """The stores, which count as derived, and what no run reads."""
 
 
-def source_paths(settings: "Settings") -> dict[Source, Path]:
-    """Where each source that is read from files lies."""
-    return {
-        Source.CLAUDE_SILO: settings.claude_projects_dir,
-        Source.PAI_SEED: settings.pai_seed,
-        Source.PAI_LEARNING: settings.pai_learning_dir,
-    }
-
-
 def source_stamp(tenant: "Tenant", source: Source) -> str:
     """The state of a source and of the store that takes it in; `ABSENT` if there is nothing.
 
     A tenant that was created again or restored from a copy has taken in nothing yet.
     """
-    digests = stat_digests(source, source_paths(tenant.settings)[source])
-    if not digests:
-        return ABSENT
-    store = _stat(Path(tenant.settings.tenant_vectors_uri(tenant.name)))
-    return _digest(digests, store)
+    files = stat_stamp(tenant.settings, source)
+    return _digest(files, _stat(Path(tenant.settings.tenant_vectors_uri(tenant.name)))) if files else ABSENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +77,7 @@ class World:
             given=_digest(
                 f"{datetime.now(UTC):%Y-%m-%d}",
                 settings.model_dump_json(),
-                _source_digests(settings) if tenant.is_sources_tenant else (),
+                [stat_stamp(settings, source) for source in source_paths(settings)] if tenant.is_sources_tenant else (),
                 _stats([settings.pai_config, settings.pai_mapping, *map(Path, sys.path[1:])]),
                 *(_stats(_files(each, _CACHES)) for each in (_PROGRAM, *_pipeline_folders(settings.spacy_model))),
                 _stats(_files(folder, {*_DERIVED, _RECALLED, *_NOT_READ})),
@@ -100,10 +88,6 @@ class World:
                 _stats([Path(catalog), Path(f"{catalog}.wal"), *(folder / name for name in _DERIVED)]),
             ),
         )
-
-
-def _source_digests(settings: "Settings") -> list[dict[str, str]]:
-    return [stat_digests(source, path) for source, path in source_paths(settings).items()]
 
 
 def _pipeline_folders(pipeline: str) -> list[Path]:

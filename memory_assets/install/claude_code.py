@@ -8,6 +8,7 @@ owner changed since is never lost.
 import hashlib
 import json
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -16,10 +17,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from itertools import chain, count
 from pathlib import Path
+from typing import Any
 
 from memory_assets.errors import ConflictError
 from memory_assets.install.plugin import NAME, plugin_files
-from memory_assets.install.settings_file import added_member, can_take_out, insert, take_out
+from memory_assets.sources.files import RefusedFileError, read_source_file
 from memory_assets.stores.files import clear_remains, replace_file
 
 _LIST = ".installed.json"
@@ -73,10 +75,6 @@ def install(folder: Path, tenant: str | None, *, status_line: bool, dry_run: boo
     """Write the plugin into `folder`; a second time, only what differs.
 
     `tenant` None means that of the settings. `status_line` gives the user's settings a status line, unless they have one.
-
-    Raises:
-        ConflictError: somebody else's files are there, or the settings are not JSON; nothing was changed.
-        OSError: the disk does not take it.
     """
     files = plugin_files(program(), tenant)
     settings = settings_file(folder)
@@ -110,12 +108,7 @@ def install(folder: Path, tenant: str | None, *, status_line: bool, dry_run: boo
 
 
 def remove(folder: Path, *, dry_run: bool) -> list[Change]:
-    """Delete what was written into `folder`; a file that its owner changed or added stays.
-
-    Raises:
-        ConflictError: the folder is not the plugin's.
-        OSError: a file cannot be deleted.
-    """
+    """Delete what was written into `folder`; a file that its owner changed or added stays."""
     if not dry_run:
         _clear_remains(folder, _written(folder).files if folder.exists() else ())
     if not folder.exists():
@@ -201,3 +194,62 @@ def _digest(path: Path) -> str | None:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except FileNotFoundError:
         return None
+
+
+BACKUP = ".before-memory"
+"""Ending of the copy of the file as it was before the member was added."""
+_OBJECT = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*\{(?P<space>\s*)")
+
+
+def added_member(path: Path, name: str, value: dict[str, Any]) -> str:
+    """What would have to be inserted behind the first brace of `path` to give its object the member; empty if it has that name."""
+    data = _read(path)
+    held, opening = _parsed(path, data), _OBJECT.match(data)
+    if name in held:
+        return ""
+    space = opening["space"].decode() if opening and held else ""
+    return f"{space}{json.dumps(name)}: {json.dumps(value)}{',' if held else ''}"
+
+
+def insert(path: Path, text: str) -> None:
+    """Insert `text` behind the first brace of `path`, or of a new file; the file as it was is kept beside it."""
+    path = path.resolve()
+    data = _read(path)
+    _parsed(path, data)
+    place = data.index(b"{") + 1
+    if path.exists():
+        replace_file(path.with_name(path.name + BACKUP), data)
+    replace_file(path, data[:place] + text.encode() + data[place:])
+
+
+def can_take_out(path: Path, text: str) -> bool:
+    """Whether `text` still stands in `path` as it was inserted."""
+    try:
+        return bool(text) and read_source_file(path, None).count(text.encode()) == 1
+    except (OSError, RefusedFileError):
+        return False
+
+
+def take_out(path: Path, text: str) -> None:
+    """Take out of `path` what `insert` put there."""
+    path = path.resolve()
+    replace_file(path, _read(path).replace(text.encode(), b"", 1))
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return read_source_file(path, None)
+    except FileNotFoundError:
+        return b"{}\n"
+    except RefusedFileError as error:
+        raise ConflictError(f"{path} cannot be read: {error.reason}; {error.mend}.") from error
+
+
+def _parsed(path: Path, data: bytes) -> dict[str, Any]:
+    try:
+        held = json.loads(data.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise ConflictError(f"{path} is not JSON ({error}); mend it, and run the command again.") from error
+    if not isinstance(held, dict):
+        raise ConflictError(f"{path} holds no JSON object; mend it, and run the command again.")
+    return held

@@ -11,16 +11,16 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 from pathlib import Path
 
 from memory_assets.errors import ConflictError
-from memory_assets.learn import effects
-from memory_assets.learn.index import hooks_of, only, without
 from memory_assets.learn.journal import Journal, Placed, Plan, Taken
-from memory_assets.learn.memory_files import read_index
+from memory_assets.learn.memory_files import hooks_of, only, read_index, without
 from memory_assets.learn.proposals import Status, read_decisions, write_decisions
 from memory_assets.sources.files import RefusedFileError, digest_of, read_source_file
 from memory_assets.sources.memory_index import INDEX_NAME
+from memory_assets.stores.files import clear_remains, make_folders, replace_file, sync_folder
 from memory_assets.stores.locks import locked
 from memory_assets.stores.moves import moves_file
 
@@ -34,21 +34,19 @@ def execute(plan: Plan, journal: Journal, folder: Path, projects_dir: Path) -> l
 
     `folder` is the tenant's learn folder. Nothing outside of the silos of `projects_dir` is deleted. Return what was left alone because
     it changed meanwhile, a sentence each.
-
-    Raises:
-        OSError: the disk does not take it; the next run goes on.
-        DamagedError: the journal cannot be read.
     """
     work = _Work(plan, journal, projects_dir)
     contents = journal.contents(plan.number)
-    effects.put_all({Path(placed.path): contents[placed.digest] for placed in plan.placed if work.may_place(placed)})
+    for placed in plan.placed:
+        if work.may_place(placed):
+            replace_file(Path(placed.path), contents[placed.digest])
     _write_moves(journal, folder)
     for place, silo, files in work.silos():
         try:
             for taken in files:
                 work.take(taken)
             if silo.is_dir():
-                effects.sync(silo)
+                sync_folder(silo)
             work.shorten_index(place, silo, files)
         except OSError as error:
             if error.errno not in _NOT_ALLOWED:
@@ -81,12 +79,8 @@ def undo(plan: Plan, journal: Journal, folder: Path, projects_dir: Path) -> list
 
 @contextmanager
 def alone(folder: Path, projects_dir: Path) -> Iterator[None]:
-    """Let nobody else check, decide, apply or undo meanwhile: in this tenant, or with the same silos from elsewhere.
-
-    Raises:
-        ConflictError: somebody does.
-    """
-    effects.make_folders(folder)
+    """Let nobody else check, decide, apply or undo meanwhile: in this tenant, or with the same silos from elsewhere."""
+    make_folders(folder)
     with _locked(folder), _locked(projects_dir):
         yield
 
@@ -123,7 +117,7 @@ class _Work:
     def may_place(self, placed: Placed) -> bool:
         """Whether a canonical file is as the plan found it, and neither written yet nor changed by somebody else."""
         path = Path(placed.path)
-        effects.remove(effects.hidden(path, "new"))
+        clear_remains(path)
         now = _digest(path)
         if now not in (placed.before, placed.digest):
             self.left.append(f"{path} changed meanwhile and stays as it is, and so does what was to be merged into it.")
@@ -132,12 +126,12 @@ class _Work:
     def unplace(self, placed: Placed, before: bytes | None) -> None:
         """Give a canonical file its old content back, or delete it, unless somebody changed it since."""
         path = Path(placed.path)
-        effects.remove(effects.hidden(path, "new"))
+        clear_remains(path)
         now = _digest(path)
         if now == placed.digest and before is not None:
-            effects.put(path, before)
+            replace_file(path, before)
         elif now == placed.digest:
-            effects.remove(path)
+            _remove(path)
         elif now != placed.before:
             self.left.append(f"{path} changed since and stays as it is.")
 
@@ -147,7 +141,7 @@ class _Work:
         It is first put aside under a hidden name, so that what is deleted is what was compared, whoever writes at that moment.
         """
         path = Path(taken.path)
-        aside = effects.hidden(path, "old")
+        aside = _aside(path)
         if _digest(Path(taken.canonical)) != taken.canonical_digest:
             self.left.append(f"{path} stays, because {taken.canonical} is not what it was written to be.")
             _put_back(aside, path)
@@ -158,9 +152,9 @@ class _Work:
             if _digest(path) != taken.digest:
                 self.left.append(f"{path} changed meanwhile and stays.")
                 return
-            effects.rename(path, aside)
+            path.rename(aside)
         if _digest(aside) == taken.digest:
-            effects.unlink(aside)
+            aside.unlink()
         else:
             self.left.append(f"{path} changed meanwhile and stays.")
             _put_back(aside, path)
@@ -168,22 +162,22 @@ class _Work:
     def bring_back(self, taken: Taken, content: bytes) -> None:
         """Write a silo file anew with its old time, unless another file has its name now."""
         path = Path(taken.path)
-        aside = effects.hidden(path, "old")
+        aside = _aside(path)
         now = _digest(path)
         if now is None:
-            effects.put(path, content, taken.mode)
-            effects.set_time(path, taken.mtime_ns)
+            replace_file(path, content, taken.mode)
+            os.utime(path, ns=(taken.mtime_ns, taken.mtime_ns))
         elif now != taken.digest:
             self.left.append(f"{path} is another file now and stays; what it was is in {taken.canonical}.")
         elif path.stat().st_mtime_ns != taken.mtime_ns:
-            effects.set_time(path, taken.mtime_ns)
+            os.utime(path, ns=(taken.mtime_ns, taken.mtime_ns))
         if _digest(aside) == taken.digest:
-            effects.remove(aside)
+            _remove(aside)
 
     def shorten_index(self, place: int, silo: Path, files: list[Taken]) -> None:
         """Take out of an index the lines for files that are gone, and keep it as it was before."""
         path = silo / INDEX_NAME
-        effects.remove(effects.hidden(path, "new"))
+        clear_remains(path)
         gone = {Path(taken.path).name for taken in files if not os.path.lexists(taken.path)}
         try:
             for _ in range(_TRIES):
@@ -192,7 +186,7 @@ class _Work:
                     return
                 self.journal.keep_index(self.plan.number, place, data)
                 if read_index(path, self.projects_dir) == data:
-                    effects.put(path, without(data, gone))
+                    replace_file(path, without(data, gone))
                     return
             self.left.append(
                 f"{path} is written all the time and stays as it is; its lines for files that are gone lead nowhere."
@@ -203,7 +197,7 @@ class _Work:
     def restore_index(self, place: int, silo: Path, files: list[Taken]) -> None:
         """Put an index back as it was; where it changed since, the lines that were taken out go to its end."""
         path = silo / INDEX_NAME
-        effects.remove(effects.hidden(path, "new"))
+        clear_remains(path)
         before = self.journal.kept_index(self.plan.number, place)
         if before is None:
             return
@@ -213,22 +207,34 @@ class _Work:
             if now == before:
                 return
             if now == without(before, names):
-                effects.put(path, before)
+                replace_file(path, before)
                 return
             lines = only(before, names.difference(hooks_of(now)))
             end = b"" if not now or now.endswith((b"\n", b"\r")) else b"\n"
             if lines:
-                effects.put(path, now + end + lines)
+                replace_file(path, now + end + lines)
         except RefusedFileError as error:
             self.left.append(f"{path} stays as it is: {error}.")
+
+
+def _aside(path: Path) -> Path:
+    """The name under which a file is put aside: hidden, short, the same at every run."""
+    digest = blake2b(path.name.encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
+    return path.with_name(f".memory-learn-old-{digest}")
+
+
+def _remove(path: Path) -> None:
+    if os.path.lexists(path):
+        path.unlink()
+        sync_folder(path.parent)
 
 
 def _put_back(aside: Path, path: Path) -> None:
     """Give a file that was put aside its name again; where that is taken meanwhile, one like it."""
     if os.path.lexists(aside):
         free = next(each for each in _names_like(path) if not os.path.lexists(each))
-        effects.rename(aside, free)
-        effects.sync(path.parent)
+        aside.rename(free)
+        sync_folder(path.parent)
 
 
 def _names_like(path: Path) -> Iterator[Path]:
@@ -263,9 +269,9 @@ def _digest(path: Path) -> str | None:
 
 def _write_moves(journal: Journal, folder: Path) -> None:
     path = moves_file(folder.parent)
-    moves = (json.dumps(journal.moves(), ensure_ascii=False, indent=1, sort_keys=True) + "\n").encode()
-    if not path.exists() or path.read_bytes() != moves:
-        effects.put(path, moves)
+    moves = json.dumps(journal.moves(), ensure_ascii=False, indent=1, sort_keys=True) + "\n"
+    if not path.exists() or path.read_text("utf-8") != moves:
+        replace_file(path, moves)
 
 
 def _set_status(folder: Path, plan: Plan, before: Status, after: Status) -> None:

@@ -11,9 +11,8 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from memory_assets.errors import said
-from memory_assets.learn.brief import FORMAT, NAME, Backlog, Brief, BriefLine, read_brief
+from memory_assets.learn.brief import FORMAT, NAME, Backlog, Brief, BriefLine, line, read_brief
 from memory_assets.learn.curation import Curation
-from memory_assets.learn.frame import line
 from memory_assets.models import Kind, Source, State
 from memory_assets.sources.projects import slug_of
 from memory_assets.stores.files import replace_file

@@ -5,29 +5,39 @@ Each step may be killed anywhere and run again. Silos and homes are read from th
 
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memory_assets.errors import ConflictError
+from memory_assets.ingest.direct import import_memories
 from memory_assets.ingest.scans import refresh_source
-from memory_assets.language.guard import masked_in
-from memory_assets.learn import effects, review_file
+from memory_assets.language.guard import masked_in, refusal_of, without_secrets
 from memory_assets.learn.apply import alone, execute, undo
 from memory_assets.learn.brief import Backlog
-from memory_assets.learn.history import keep_history
 from memory_assets.learn.journal import Journal, Plan
 from memory_assets.learn.memory_files import FileReader, MemoryFiles, read_homes, read_silos
 from memory_assets.learn.plan import Planned, make_plan
 from memory_assets.learn.proposals import Decisions, Proposal, Status, read_decisions, write_decisions
-from memory_assets.learn.reports import Checked, last_synthesis, mine_output
-from memory_assets.learn.rewording import rewording
+from memory_assets.learn.reports import (
+    REVIEW_NAME,
+    Checked,
+    Decided,
+    highest_number,
+    last_synthesis,
+    mine_output,
+    read_review,
+    render_review,
+)
 from memory_assets.learn.signals import read_signals, sessions_of, silo_signals
-from memory_assets.learn.synthesis import synthesise
-from memory_assets.models import Kind, SecretPolicy, Source
+from memory_assets.learn.synthesis import rewording, synthesise
+from memory_assets.models import Kind, NewMemory, SecretPolicy, Source
 from memory_assets.sources.files import MAX_BYTES, RefusedFileError, digest_of, read_source_file
+from memory_assets.stores.files import replace_file
+from memory_assets.stores.lance import quoted
+from memory_assets.stores.rows import content_hash, derived_id
 
 if TYPE_CHECKING:
     from memory_assets.tenants import Tenant
@@ -62,11 +72,7 @@ class Curation:
     """One tenant's silos, homes, decisions and journal, and the steps over them."""
 
     def __init__(self, tenant: "Tenant", now: datetime | None = None) -> None:
-        """Name the settings' tenant, whose files they are; nothing is read yet.
-
-        Raises:
-            InvalidInputError: the files are another tenant's.
-        """
+        """Name the settings' tenant, whose files they are; nothing is read yet."""
         tenant.must_own_sources()
         settings = tenant.settings
         self.tenant = tenant
@@ -75,7 +81,7 @@ class Curation:
         self.projects_dir = settings.claude_projects_dir
         self.learning_dir = settings.pai_learning_dir
         self.journal = Journal(self.folder / "applies")
-        self.review_path = Path(os.path.realpath(self.learning_dir / review_file.NAME))
+        self.review_path = Path(os.path.realpath(self.learning_dir / REVIEW_NAME))
         self._read = ""
         """`review.md` as it was read or written last."""
 
@@ -111,7 +117,7 @@ class Curation:
 
     def _edited(self, decisions: Decisions, shown: Decisions, text: str) -> Decisions:
         """Decisions with what a person changed in `review.md`, compared with those that it showed."""
-        changes = review_file.read(text, shown.proposals)
+        changes = read_review(text, shown.proposals)
         return decisions.with_proposals(self._decided(decisions.find(change.id), change) for change in changes)
 
     def is_stale(self) -> bool:
@@ -120,12 +126,7 @@ class Curation:
         return not checked_at or self.now - datetime.fromisoformat(checked_at) > _STALE
 
     def check(self) -> CheckOutcome:
-        """Read everything, propose, and write PAI's three files.
-
-        Raises:
-            ConflictError: another is at work.
-            EmbedderError: the embedder failed; nothing was written.
-        """
+        """Read everything, propose, and write PAI's three files."""
         with alone(self.folder, self.projects_dir):
             self.refresh()
             silos = read_silos(self.tenant)
@@ -139,7 +140,7 @@ class Curation:
                 self.now,
                 lambda texts: self.tenant.with_embedder(lambda embedder: embedder.embed(texts)),
                 rewording(self.tenant.settings, told),
-                review_file.highest_number(self._read),
+                highest_number(self._read),
             )
             checked = Checked(self.now, self.learning_dir, signals, silos.counts.get(Kind.FEEDBACK, 0), proposals)
             after = replace(
@@ -153,8 +154,8 @@ class Curation:
             reports = (Path(os.path.realpath(self.learning_dir / name)) for name in ("mine-output.md", "last-synthesis.md"))
             written = [*reports, self.review_path]
             if self.learning_dir.is_dir():
-                effects.put(written[0], mine_output(checked).encode())
-                effects.put(written[1], last_synthesis(checked).encode())
+                replace_file(written[0], mine_output(checked))
+                replace_file(written[1], last_synthesis(checked))
             else:
                 told.append(f"{self.learning_dir} does not exist, so no reports are written; `memory learn review` decides.")
             self._keep(after, before)
@@ -162,13 +163,8 @@ class Curation:
                 told.append("An apply was interrupted; `memory learn apply` finishes it.")
         return CheckOutcome(silos, checked, tuple(written), tuple(told))
 
-    def decide(self, changes: Iterable[review_file.Decided]) -> Decisions:
-        """Keep a person's decisions, those in `review.md` too.
-
-        Raises:
-            ConflictError: another is at work, or a proposal was applied already.
-            NotFoundError: there is no such proposal.
-        """
+    def decide(self, changes: Iterable[Decided]) -> Decisions:
+        """Keep a person's decisions, those in `review.md` too."""
         with alone(self.folder, self.projects_dir):
             decisions = self.decisions()
             for change in changes:
@@ -187,12 +183,7 @@ class Curation:
         return make_plan(self.journal.next_number(), silos, homes, self.decisions(), reader, self.now)
 
     def apply(self) -> ApplyOutcome:
-        """Finish what a kill left; then do what was decided.
-
-        Raises:
-            ConflictError: another is at work.
-            OSError: the disk does not take it; the next apply goes on.
-        """
+        """Finish what a kill left; then do what was decided."""
         with alone(self.folder, self.projects_dir):
             finished, left = self._finish()
             self._keep(self.decisions())
@@ -205,12 +196,7 @@ class Curation:
         return ApplyOutcome(planned, finished, tuple(left), history)
 
     def undo(self) -> tuple[Plan, tuple[str, ...]]:
-        """Take the last apply back; return its plan, and what was left alone.
-
-        Raises:
-            ConflictError: another is at work, or nothing was applied.
-            OSError: the disk does not take it; the next undo goes on.
-        """
+        """Take the last apply back; return its plan, and what was left alone."""
         with alone(self.folder, self.projects_dir):
             number = self.journal.latest()
             if number is None:
@@ -254,19 +240,17 @@ class Curation:
         if before != self._read and digest_of(before.encode()) not in decisions.reviews:
             decisions = self._edited(decisions, shown or decisions, before)
         at = decisions.checked_at or self.now.isoformat()
-        text = review_file.render(
-            decisions.proposals, before, at=at, reflections=decisions.reflections, ratings=decisions.ratings
-        )
+        text = render_review(decisions.proposals, before, at=at, reflections=decisions.reflections, ratings=decisions.ratings)
         wanted = self.learning_dir.is_dir() and (bool(decisions.proposals) or bool(before))
         if digest_of(text.encode()) not in decisions.reviews or text != before:
             decisions = replace(decisions, reviews=(digest_of(before.encode()), digest_of(text.encode())))
         if decisions != read_decisions(self.folder):
             write_decisions(self.folder, decisions)
         if wanted and text != before:
-            effects.put(self.review_path, text.encode())
+            replace_file(self.review_path, text)
         self._read = text if wanted else before
 
-    def _decided(self, proposal: Proposal, change: review_file.Decided) -> Proposal:
+    def _decided(self, proposal: Proposal, change: Decided) -> Proposal:
         """A proposal after a person's change; keys and passwords in what they wrote are masked unless the settings allow them."""
         if proposal.status in (Status.APPLIED, Status.WITHDRAWN):
             return proposal
@@ -277,3 +261,22 @@ class Curation:
             proposal = replace(proposal, description=kept(change.description), body=kept(change.body or ""), edited=True)
         status = change.status or (proposal.status if change.description is not None else Status.PENDING)
         return proposal if status is Status.PENDING and not change.status else proposal.decided(status, self.now.isoformat())
+
+
+def keep_history(tenant: "Tenant", wanted: Sequence[NewMemory]) -> int:
+    """Remember as superseded what is not in the store yet, under the id that `memory run` would have given it.
+
+    Return how many were added; `memory search --history` finds them. After an error finished commits stay.
+    """
+    policy = tenant.settings.secrets
+    if policy is SecretPolicy.REFUSE:
+        wanted = [memory for memory in wanted if not refusal_of(memory)]
+    elif policy is SecretPolicy.MASK:
+        wanted = [without_secrets(memory) for memory in wanted]
+    wanted = [replace(each, id=derived_id(each.metadata["silo_key"], content_hash(each.content))) for each in wanted]
+    if not wanted:
+        return 0
+    digests = quoted(tuple(content_hash(memory.content) for memory in wanted))
+    known = set(tenant.memories.scan(("content_hash",), f"content_hash IN {digests}")["content_hash"].to_pylist())
+    new = [memory for memory in wanted if content_hash(memory.content) not in known]
+    return import_memories(tenant, new, lambda _done, _total: None).added if new else 0

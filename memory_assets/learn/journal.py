@@ -8,16 +8,16 @@
 It is remembered, not derived: it lies beside the memories, and backups copy it.
 """
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+
+from pydantic import TypeAdapter
 
 from memory_assets.errors import ConflictError, DamagedError
-from memory_assets.learn import effects
 from memory_assets.sources.files import digest_of
+from memory_assets.stores.files import replace_file
 
 _PLAN = "plan.json"
 _CONTENTS = "contents"
@@ -62,8 +62,10 @@ class Plan:
     taken: tuple[Taken, ...]
     proposals: tuple[str, ...] = ()
     """Ids of the accepted proposals that it carries out."""
-    told: tuple[str, ...] = field(default=())
+    told: tuple[str, ...] = ()
     """Sentences for a person: what was merged, what another replaced."""
+    contents: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Place and length of each file among the copies, by digest; empty before the apply begins."""
 
     def by_silo(self) -> dict[Path, list[Taken]]:
         """The files that are taken, by the folder they lie in."""
@@ -71,6 +73,9 @@ class Plan:
         for taken in self.taken:
             found.setdefault(Path(taken.path).parent, []).append(taken)
         return found
+
+
+_WRITTEN = TypeAdapter(Plan)
 
 
 class Journal:
@@ -107,37 +112,28 @@ class Journal:
 
     def begin(self, plan: Plan, contents: Mapping[str, bytes]) -> None:
         """Write an apply down: first all that it changes and writes, then its plan. From then on it will be finished."""
-        ends = list(accumulate(map(len, contents.values())))
+        ends = accumulate(map(len, contents.values()))
         spans = {digest: (end - len(data), len(data)) for (digest, data), end in zip(contents.items(), ends, strict=True)}
-        effects.put(self._of(plan.number) / _CONTENTS, b"".join(contents.values()))
-        written = json.dumps(asdict(plan) | {"contents": spans}, ensure_ascii=False, indent=1) + "\n"
-        effects.put(self._of(plan.number) / _PLAN, written.encode())
+        replace_file(self.copies(plan.number), b"".join(contents.values()))
+        written = _WRITTEN.dump_json(replace(plan, contents=spans), indent=1) + b"\n"
+        replace_file(self._of(plan.number) / _PLAN, written)
 
     def plan(self, number: int) -> Plan:
         """The plan of an apply."""
-        fields = self._read(number)
+        path = self._of(number) / _PLAN
         try:
-            del fields["contents"]
-            placed = tuple(Placed(**each) for each in fields.pop("placed"))
-            taken = tuple(Taken(**each) for each in fields.pop("taken"))
-            accepted, told = tuple(fields.pop("proposals")), tuple(fields.pop("told"))
-            return Plan(placed=placed, taken=taken, proposals=accepted, told=told, **fields)
-        except (KeyError, TypeError) as error:
-            raise _damaged(self._of(number) / _PLAN, error) from error
+            return _WRITTEN.validate_json(path.read_bytes())
+        except (OSError, ValueError) as error:
+            raise _damaged(path, error) from error
 
     def copies(self, number: int) -> Path:
         """The file that holds all that an apply changed, as it was and as it was going to be."""
         return self._of(number) / _CONTENTS
 
     def contents(self, number: int) -> dict[str, bytes]:
-        """The files of an apply as the journal keeps them, by digest.
-
-        Raises:
-            ConflictError: they were removed.
-            DamagedError: they cannot be read, or are not what they were.
-        """
+        """The files of an apply as the journal keeps them, by digest."""
         path = self.copies(number)
-        spans = self._read(number)["contents"]
+        spans = self.plan(number).contents
         try:
             data = path.read_bytes()
         except FileNotFoundError as error:
@@ -151,24 +147,17 @@ class Journal:
             raise DamagedError(f"{path} is not what was written there; restore it from a backup.")
         return found
 
-    def _read(self, number: int) -> dict[str, Any]:
-        path = self._of(number) / _PLAN
-        try:
-            return json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise _damaged(path, error) from error
-
     def has(self, number: int, mark: str) -> bool:
         """Whether an apply bears a mark: `done`, `undoing`, `undone`."""
         return (self._of(number) / mark).exists()
 
     def mark(self, number: int, mark: str) -> None:
         """Give an apply a mark."""
-        effects.put(self._of(number) / mark, b"")
+        replace_file(self._of(number) / mark, b"")
 
     def keep_index(self, number: int, place: int, data: bytes) -> None:
         """Keep a silo's index as it is just before lines are taken out."""
-        effects.put(self._of(number) / f"index-{place}", data)
+        replace_file(self._of(number) / f"index-{place}", data)
 
     def kept_index(self, number: int, place: int) -> bytes | None:
         """The index that was kept, None where nothing was taken out of it."""

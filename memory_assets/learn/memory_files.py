@@ -3,19 +3,20 @@
 The catalog says what the files hold, with secrets masked. Only a plan opens a file itself, because it copies and deletes bytes.
 """
 
+import re
 import stat
 from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memory_assets.ingest.scans import StoredItem, read_items, refusals
-from memory_assets.learn.index import hooks_of
 from memory_assets.models import Kind, Refusal, Source, SourceItem
-from memory_assets.sources.files import MAX_BYTES, RefusedFileError, denied, digest_of, read_source_file
+from memory_assets.sources.files import MAX_BYTES, RefusedFileError, denied, digest_of, read_source_file, wide_encoding
 from memory_assets.sources.markdown import memory_item
-from memory_assets.sources.memory_index import INDEX_NAME
+from memory_assets.sources.memory_index import INDEX_NAME, Pointer, pointer
 from memory_assets.sources.pai_learning import HOMES
 
 if TYPE_CHECKING:
@@ -27,16 +28,9 @@ _PROVENANCE = ("source_cwd", "ingested_at")
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryFile:
-    """A memory that is a Markdown file."""
+class MemoryFile(StoredItem):
+    """A memory that is a Markdown file; `item.title` is its name."""
 
-    item: SourceItem
-    """What it says; `item.title` is its name."""
-    path: Path
-    digest: str
-    """SHA-256 of the file."""
-    hooks: tuple[str, ...] = ()
-    """What the index of its silo says of it and it does not say itself."""
     data: bytes = b""
     """The file, byte for byte, where it was opened."""
     mtime_ns: int = 0
@@ -154,11 +148,7 @@ class FileReader:
 
 
 def read_index(path: Path, root: Path) -> bytes:
-    """Return the content of a silo's index, empty where there is none.
-
-    Raises:
-        RefusedFileError: it is a link, or not a file that can be read.
-    """
+    """Return the content of a silo's index, empty where there is none."""
     if path.is_symlink():
         raise RefusedFileError("its silo's MEMORY.md is a symbolic link", "put the file there instead of the link")
     try:
@@ -196,3 +186,40 @@ def _not_said(item: SourceItem, hooks: tuple[str, ...]) -> tuple[str, ...]:
     """The hooks that say more than the file: the rule by which `memory run` adds them to its text."""
     text = f"{item.title} {item.description} {item.body}".lower()
     return tuple(hook for hook in hooks if hook.rstrip(".…").lower() not in text)
+
+
+_LINE = re.compile(rb"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
+_MARK = b"\xef\xbb\xbf"
+
+
+def hooks_of(data: bytes) -> dict[str, tuple[str, ...]]:
+    """Return the files that an index points to, and what it says of each, line by line."""
+    hooks: dict[str, list[str]] = defaultdict(list)
+    for _, pointed in _lines(data):
+        if pointed:
+            hooks[pointed.name] += [pointed.hook] if pointed.hook else []
+    return {name: tuple(dict.fromkeys(said)) for name, said in hooks.items()}
+
+
+def without(data: bytes, names: Collection[str]) -> bytes:
+    """Return an index without the lines that point to the files of these names, and otherwise byte for byte the same."""
+    kept = (line for line, pointed in _lines(data) if not (pointed and pointed.name in names))
+    return (_MARK if data.startswith(_MARK) else b"") + b"".join(kept)
+
+
+def only(data: bytes, names: Collection[str]) -> bytes:
+    """Return the lines of an index that point to the files of these names."""
+    return b"".join(line for line, pointed in _lines(data) if pointed and pointed.name in names)
+
+
+def _lines(data: bytes) -> Iterator[tuple[bytes, Pointer | None]]:
+    """Yield each line with its end, without the byte order mark, and what it points to."""
+    if wide := wide_encoding(data):
+        raise RefusedFileError(f"its silo's MEMORY.md is {wide.upper()}", "save that as UTF-8")
+    for found in _LINE.finditer(data.removeprefix(_MARK)):
+        line = found[0]
+        try:
+            text = line.decode("utf-8")
+        except UnicodeDecodeError:
+            text = line.decode("cp1252", "replace")
+        yield line, pointer(text.rstrip("\r\n"))

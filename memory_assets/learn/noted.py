@@ -7,13 +7,13 @@ results, and only wordings such as "from now on", "always", "remember that", "we
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from memory_assets.display import visible
-from memory_assets.sources.files import read_head
+from memory_assets.sources.files import json_objects, read_head
 
 NAME = "noted.json"
 _MOST = 100
@@ -127,36 +127,19 @@ def _change(folder: Path, change: Callable[[_Held], _Held]) -> None:
 
 
 def find_sentences(transcript: Path, project: str, session: str) -> list[Noted]:
-    """What the user said in a transcript that sounds as if it should last; keys and passwords in it are masked.
-
-    Raises:
-        OSError: the transcript cannot be read.
-        RefusedFileError: it is no regular file.
-    """
+    """What the user said in a transcript that sounds as if it should last; keys and passwords in it are masked."""
     from memory_assets.language.secrets import mask
     from memory_assets.language.words import sentences
 
     found: dict[str, Noted] = {}
-    for entry in _entries(transcript):
+    skip = max(0, transcript.stat().st_size - _TAIL_BYTES)
+    for entry in json_objects(read_head(transcript, None, _TAIL_BYTES, skip=skip), b'"user"'):
         for sentence in sentences(_said(entry)):
             text = " ".join(visible(sentence).split())
             if _SHORTEST <= len(text) <= _LONGEST and _CUE.search(text) and not _QUESTION.search(text):
                 moment = entry.get("timestamp")
                 found.setdefault(text, Noted(mask(text), project, moment if isinstance(moment, str) else "", session))
     return list(found.values())[-_MOST_OF_A_SESSION:]
-
-
-def _entries(transcript: Path) -> Iterator[dict[str, Any]]:
-    skip = max(0, transcript.stat().st_size - _TAIL_BYTES)
-    for line in read_head(transcript, None, _TAIL_BYTES, skip=skip).split(b"\n"):
-        if b'"user"' not in line:
-            continue
-        try:
-            entry = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(entry, dict):
-            yield entry
 
 
 def _said(entry: dict[str, Any]) -> str:

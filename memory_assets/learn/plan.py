@@ -24,7 +24,7 @@ from memory_assets.learn.canonical import (
 from memory_assets.learn.journal import Placed, Plan, Taken
 from memory_assets.learn.memory_files import FileReader, MemoryFile, MemoryFiles
 from memory_assets.learn.proposals import Decisions, Evidence, Proposal, Status
-from memory_assets.models import Kind
+from memory_assets.models import Kind, NewMemory, Source, State
 from memory_assets.sources.dating import utc_seconds
 from memory_assets.sources.files import decode, digest_of
 from memory_assets.sources.frontmatter import parse
@@ -145,41 +145,21 @@ def iso(moment: datetime) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Outdone:
-    """What a newer memory of the same name says differently: it is kept as history."""
-
-    key: str
-    """Under which `memory run` knows it, or would."""
-    canonical_key: str
-    """Of what outdoes it."""
-    name: str
-    kind: Kind
-    description: str
-    body: str
-    hooks: tuple[str, ...]
-    project: str
-    written_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
 class Planned:
     """A plan with the files that it needs, before anything is done."""
 
     plan: Plan
     contents: dict[str, bytes]
     """Every file that is written or changed, by digest."""
-    outdone: tuple[Outdone, ...]
+    outdone: tuple[NewMemory, ...]
+    """What newer memories of the same names say differently, to be kept as history."""
     waiting: tuple[NotTaken, ...]
 
 
 def make_plan(
     number: int, silos: MemoryFiles, homes: MemoryFiles, decisions: Decisions, reader: FileReader, now: datetime
 ) -> Planned:
-    """Return what an apply would do now, silos and homes being as of a scan just now; nothing is written.
-
-    Raises:
-        StoreError: a home is a link.
-    """
+    """Return what an apply would do now, silos and homes being as of a scan just now; nothing is written."""
     waiting: list[NotTaken] = []
     chosen = list(candidates(silos, decisions, waiting, reader.open_silo))
     groups: dict[tuple[Kind, str], list[Candidate]] = defaultdict(list)
@@ -207,7 +187,7 @@ class _Builder:
     """Of the files in each home, casefolded."""
     placed: list[Placed] = field(default_factory=list)
     taken: list[Taken] = field(default_factory=list)
-    outdone: list[Outdone] = field(default_factory=list)
+    outdone: list[NewMemory] = field(default_factory=list)
     contents: dict[str, bytes] = field(default_factory=dict)
     told: list[str] = field(default_factory=list)
 
@@ -282,10 +262,22 @@ class _Builder:
         )
 
     def _outdo(self, old: MemoryFile, path: Path) -> None:
-        item = old.item
+        """Keep what a newer file outdoes as a superseded memory with the text that `memory run` makes of it."""
+        item, (description, body) = old.item, _said(old)
+        head = "\n".join(filter(None, (description, *sorted(old.hooks))))
         canonical = canonical_key(path)
         self.outdone.append(
-            Outdone(item.key, canonical, item.title, item.kind, *_said(old), old.hooks, item.project, old.written_at)
+            NewMemory(
+                content="\n\n".join(filter(None, (head, body))).strip(),
+                source=Source.PAI_LEARNING if item.key == canonical else Source.CLAUDE_SILO,
+                kind=item.kind,
+                title=item.title,
+                created_at=old.written_at,
+                project=item.project,
+                state=State.SUPERSEDED,
+                source_key=canonical,
+                metadata={"silo_key": item.key},
+            )
         )
 
     def _held(self, content: bytes) -> str:

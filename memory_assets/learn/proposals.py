@@ -5,14 +5,16 @@ They lie beside the memories, in `<tenant>/learn/proposals.json`, with the diges
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cache
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+
+from pydantic import TypeAdapter
 
 from memory_assets.errors import DamagedError, NotFoundError
-from memory_assets.learn import effects
+from memory_assets.stores.files import replace_file
 
 
 class Status(StrEnum):
@@ -128,11 +130,7 @@ class Decisions:
     """Digests of `review.md` as it was written last, and before: any other was edited by a person."""
 
     def find(self, reference: str) -> Proposal:
-        """The proposal of an id: `LP-001`, `lp-1` or `1`.
-
-        Raises:
-            NotFoundError: there is none.
-        """
+        """The proposal of an id: `LP-001`, `lp-1` or `1`."""
         number = reference.strip().upper().removeprefix("LP-").lstrip("0")
         for proposal in self.proposals:
             if proposal.id.removeprefix("LP-").lstrip("0") == number:
@@ -146,19 +144,13 @@ class Decisions:
 
 
 def read_decisions(folder: Path) -> Decisions:
-    """What is kept in a tenant's learn folder; nothing before the first check.
-
-    Raises:
-        DamagedError: the file is there and cannot be read.
-    """
+    """What is kept in a tenant's learn folder; nothing before the first check."""
     path = folder / "proposals.json"
     try:
-        fields: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        proposals = tuple(_proposal(each) for each in fields.pop("proposals"))
-        return Decisions(proposals=proposals, reviews=tuple(fields.pop("reviews")), **fields)
+        return _decisions().validate_json(path.read_bytes())
     except FileNotFoundError:
         return Decisions()
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError) as error:
         raise DamagedError(
             f"{path} cannot be read ({error}); restore it from a backup, or move it away to begin anew."
         ) from error
@@ -166,10 +158,9 @@ def read_decisions(folder: Path) -> Decisions:
 
 def write_decisions(folder: Path, decisions: Decisions) -> None:
     """Replace the file."""
-    effects.put(folder / "proposals.json", (json.dumps(asdict(decisions), ensure_ascii=False, indent=1) + "\n").encode())
+    replace_file(folder / "proposals.json", _decisions().dump_json(decisions, indent=1) + b"\n")
 
 
-def _proposal(fields: dict[str, Any]) -> Proposal:
-    evidence = tuple(Evidence(**each) for each in fields.pop("evidence"))
-    enums = {"severity": Severity(fields.pop("severity")), "status": Status(fields.pop("status"))}
-    return Proposal(evidence=evidence, **enums, **fields)
+@cache
+def _decisions() -> TypeAdapter[Decisions]:
+    return TypeAdapter(Decisions)

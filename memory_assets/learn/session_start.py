@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memory_assets.learn.brief import Brief, BriefLine, read_brief
-from memory_assets.learn.frame import framed
+from memory_assets.learn.brief import Brief, BriefLine, framed, read_brief
 from memory_assets.learn.noted import read_noted
 from memory_assets.sources.projects import Project, project_of
 

@@ -300,7 +300,7 @@ def tana_pai_sync(
     force: bool = False,
 ) -> str:
     """Mirror confirmed learnings of seed.json in Tana."""
-    from memory_assets.tana.report import SyncOptions
+    from memory_assets.tana.changes import SyncOptions
 
     if seed_path and not session.may_name_files:
         raise InvalidInputError(

@@ -39,7 +39,7 @@ def draw_learnings(tenant: "Tenant", file: Path) -> Drawn:
     Raises:
         OSError: the file cannot be written; what was there stays.
     """
-    from memory_assets.tana.network import learning_network
+    from memory_assets.tana.freshness import learning_network
 
     tenant.must_own_sources()
     return _drawn(learning_network(tenant), file, "What was learned")

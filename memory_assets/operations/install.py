@@ -2,8 +2,7 @@
 
 from typing import Literal
 
-from memory_assets.install.claude_code import install, plugin_folder, remove
-from memory_assets.install.settings_file import BACKUP
+from memory_assets.install.claude_code import BACKUP, install, plugin_folder, remove
 from memory_assets.operations.answers import Answer, LocalTime, View
 
 _OUTCOMES = {

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from memory_assets.learn.briefing import renew_brief
 from memory_assets.learn.curation import ApplyOutcome, CheckOutcome, Curation
 from memory_assets.learn.proposals import Decisions, Proposal, Severity, Status
-from memory_assets.learn.reports import signal_line
-from memory_assets.learn.review_file import Decided
+from memory_assets.learn.reports import Decided, signal_line
 from memory_assets.operations.answers import Answer, LocalTime, View, counted
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from pydantic.alias_generators import to_camel
 from memory_assets.operations.answers import Answer, Instant, LocalTime, View, counted, listed
 
 if TYPE_CHECKING:
-    from memory_assets.tana.report import Outcome, Report, SyncOptions
+    from memory_assets.tana.changes import Outcome, Report, SyncOptions
     from memory_assets.tenants import Tenant
 
 
@@ -165,7 +165,7 @@ def _elsewhere(tenant: "Tenant", seed_path: str | None, workspace: str | None) -
 
 
 def _view(report: "Report", options: "SyncOptions") -> SyncView:
-    from memory_assets.tana.report import Outcome
+    from memory_assets.tana.changes import Outcome
 
     actions = [outcome.action for outcome in report.outcomes]
     done = {"create": "created", "update": "updated", "trash": "trashed", "archive": "archived"}
@@ -334,14 +334,9 @@ def read_tana(
 
     `most` bounds the nodes that are asked for, a few thousand unless given. `on_progress` gets (read, planned).
     """
-    from memory_assets.stores.tombstones import Tombstones
     from memory_assets.tana.client import TanaClient
-    from memory_assets.tana.config import resolve_workspace
     from memory_assets.tana.reading import MOST_READ, read_workspace
 
     tenant.must_own_sources()
-    client = TanaClient.open(tenant.settings)
-    workspace = resolve_workspace(tenant.settings, client.workspaces())
-    erased = Tombstones(tenant.folder)
-    done = read_workspace(tenant.catalog, client, workspace, erased=erased, most=most or MOST_READ, on_progress=on_progress)
-    return ReadWorkspace.of(done, workspace=workspace.name)
+    done = read_workspace(tenant, TanaClient.open(tenant.settings), most=most or MOST_READ, on_progress=on_progress)
+    return ReadWorkspace.of(done)

@@ -1,9 +1,8 @@
 """Claude Code's auto memory: `<projects>/<slug>/memory/*.md`, one silo for each working directory."""
 
 import heapq
-import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from memory_assets.sources.dating import HEAD_BYTES, Dating
 from memory_assets.sources.files import (
     MAX_BYTES,
     RefusedFileError,
+    json_objects,
     read_head,
     shown_path,
     text_fault,
@@ -25,7 +25,7 @@ from memory_assets.sources.scanning import Parsed, ScanBuilder
 _TRANSCRIPTS_READ = 5
 
 
-def scan(root: Path, known: Mapping[str, FileStamp], *, max_bytes: int = MAX_BYTES) -> Scan:
+def scan(root: Path, known: Mapping[str, FileStamp] | None, *, max_bytes: int = MAX_BYTES) -> Scan:
     """Read every memory file below `root` whose stamp is not the known one.
 
     A `.md` file becomes an item, of a kind that is guessed where it names none; the sections of the index that say more than where
@@ -62,23 +62,11 @@ def working_directory(silo: Path, root: Path) -> str:
             head = read_head(silo / name, root, HEAD_BYTES)
         except (FileNotFoundError, RefusedFileError):
             continue
-        if directory := next((cwd for cwd in _directories(head) if slug_of(cwd) == silo.name), None):
-            return directory
+        for entry in json_objects(head, b'"cwd"'):
+            cwd = entry.get("cwd")
+            if isinstance(cwd, str) and not text_fault(cwd) and slug_of(cwd) == silo.name:
+                return cwd
     return silo.name
-
-
-def _directories(head: bytes) -> Iterator[str]:
-    """Yield the `cwd` of each whole line of a transcript that has one."""
-    for line in head.split(b"\n"):
-        if b'"cwd"' not in line:
-            continue
-        try:
-            entry = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        directory = entry.get("cwd") if isinstance(entry, dict) else None
-        if isinstance(directory, str) and not text_fault(directory):
-            yield directory
 
 
 def _scan_silo(builder: ScanBuilder, silo: Path, dating: Dating, max_bytes: int) -> None:

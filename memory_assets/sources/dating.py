@@ -1,7 +1,6 @@
 """When a file was written that does not say so itself: its name, git, or the transcript of its session."""
 
 import hashlib
-import json
 import os
 import re
 import subprocess
@@ -9,7 +8,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from memory_assets.sources.files import RefusedFileError, read_head
+from memory_assets.sources.files import RefusedFileError, json_objects, read_head
 
 Dated = tuple[datetime, str]
 """A time in UTC, and where it comes from: `name`, `git` or `transcript`."""
@@ -147,11 +146,5 @@ def _first_timestamp(transcript: Path, root: Path) -> datetime | None:
         head = read_head(transcript, root, HEAD_BYTES)
     except (FileNotFoundError, RefusedFileError):
         return None
-    for line in head.split(b"\n"):
-        try:
-            entry = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(entry, dict) and (moment := utc_time(entry.get("timestamp"))):
-            return moment
-    return None
+    moments = (utc_time(entry.get("timestamp")) for entry in json_objects(head, b'"timestamp"'))
+    return next(filter(None, moments), None)

@@ -2,6 +2,7 @@
 
 import errno
 import hashlib
+import json
 import os
 import re
 import stat
@@ -9,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from memory_assets.errors import MemoryAssetsError
 from memory_assets.models import FileStamp, Refusal, Source
@@ -76,11 +78,6 @@ def read_source_file(path: Path, root: Path | None, max_bytes: int = MAX_BYTES) 
     """Return the content of a regular file. A larger file than `max_bytes` is refused without being read.
 
     A symbolic link is followed, if it does not leave `root`; None lets it lead anywhere.
-
-    Raises:
-        FileNotFoundError: there is nothing at `path` (any more).
-        RefusedFileError: anything but a readable regular file of at most `max_bytes` without NUL bytes
-            (UTF-16 and UTF-32 with a byte order mark may hold them).
     """
     with open_regular(path, root) as descriptor:
         size = os.fstat(descriptor).st_size
@@ -99,15 +96,19 @@ def read_source_file(path: Path, root: Path | None, max_bytes: int = MAX_BYTES) 
 
 
 def read_head(path: Path, root: Path | None, max_bytes: int, *, skip: int = 0) -> bytes:
-    """Return the first `max_bytes` bytes of a regular file of any size, or those after the first `skip`.
-
-    Raises:
-        FileNotFoundError: there is nothing at `path` (any more).
-        RefusedFileError: it is not a readable regular file inside `root`.
-    """
+    """Return the first `max_bytes` bytes of a regular file of any size, or those after the first `skip`."""
     with open_regular(path, root) as descriptor:
         os.lseek(descriptor, skip, os.SEEK_SET)
         return _read_at_most(descriptor, max_bytes)
+
+
+def json_objects(data: bytes, marker: bytes) -> Iterator[dict[str, Any]]:
+    """The objects among the lines that hold `marker`; a line that is no JSON, such as the first or last of a part, is left out."""
+    for line in data.split(b"\n"):
+        if marker in line:
+            with suppress(ValueError, RecursionError):
+                if isinstance(entry := json.loads(line), dict):
+                    yield entry
 
 
 def digest_of(data: bytes) -> str:
@@ -120,10 +121,6 @@ def decode(data: bytes, *, allow_controls: bool = False) -> tuple[str, str]:
 
     A byte order mark decides; else UTF-8. A text that is UTF-8 but for some bytes has U+FFFD in their place; one with more of them
     than UTF-8 characters is Windows-1252. With `allow_controls` control characters are left to a caller whose parser rejects them.
-
-    Raises:
-        RefusedFileError: it is no text in any of these, or it holds control characters other than tab and
-            line ends.
     """
     note = ""
     try:
@@ -170,9 +167,6 @@ def stamp_of(path: str, root: Path) -> FileStamp:
     """Return the stamp of `path`, or of its target where it is a symbolic link that stays inside `root`.
 
     Take it before the file is opened: if the file changes in between, the next run reads it once more.
-
-    Raises:
-        OSError: it cannot be looked at; FileNotFoundError where there is nothing.
     """
     status = os.lstat(path)
     if stat.S_ISLNK(status.st_mode) and stays_inside(path, root):

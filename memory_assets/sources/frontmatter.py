@@ -37,10 +37,6 @@ def parse(text: str) -> tuple[dict[str, Any], str]:
     is not valid YAML (an unquoted colon, a tab, a leading asterisk), each of its keys is read by itself, as
     YAML if it is, else as the text of its lines. In `name` and `description` a ` #` belongs to the text
     (`description: see PR #42`), though YAML would take the rest for a comment. The text must have `\n` as line ends.
-
-    Raises:
-        RefusedFileError: the frontmatter is not closed, is too long or too deep, repeats a key, uses YAML
-            anchors, or has lines that belong to no key; the reason begins with `unrecognised: `.
     """
     opening = _OPENING.match(text)
     if opening is None:

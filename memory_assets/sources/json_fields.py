@@ -24,11 +24,7 @@ class Fault:
 
 
 def loads(text: str) -> Any:
-    """Return the value of a JSON text, with a `Fault` in the place of every part that JSON does not allow.
-
-    Raises:
-        RefusedFileError: it is not JSON at all, or nested beyond what can be parsed.
-    """
+    """Return the value of a JSON text, with a `Fault` in the place of every part that JSON does not allow."""
     try:
         return json.loads(text, object_pairs_hook=_object, parse_constant=_constant, parse_float=_float, parse_int=_int)
     except json.JSONDecodeError as error:
@@ -105,11 +101,7 @@ class Fields:
     """
 
     def __init__(self, value: Any, path: str) -> None:
-        """Accept `value`, which lies at the JSON path `path`.
-
-        Raises:
-            RefusedFileError: it is not an object, or something within it is not JSON.
-        """
+        """Accept `value`, which lies at the JSON path `path`."""
         if fault := first_fault(value, path):
             raise RefusedFileError(fault[1], "correct it there", fault[0])
         if not isinstance(value, dict):

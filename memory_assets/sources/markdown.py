@@ -80,13 +80,8 @@ def scan_folder(
 ) -> None:
     """Visit every entry of a folder of memories; subfolders and what is no `.md` file are refused, temporary files passed over.
 
-    Args:
-        builder: collects what is found.
-        folder: absolute path; may be missing.
-        parse_file: gives what a file holds from its content, path and key, or raises RefusedFileError.
-        key_prefix: stands before a file's name in its key.
-        passed_over: names that another reader visits.
-        max_bytes: refuse a larger file without reading it.
+    `parse_file` gives what a file holds from its content, path and key, which is `key_prefix` and its name. `passed_over` are names
+    that another reader visits.
     """
     try:
         entries = builder.entries(folder) if builder.is_inside(folder) else []
@@ -126,18 +121,8 @@ def memory_item(
     file's stem is the title; without a body the description is the body; without a type, or any frontmatter, the kind
     is guessed.
 
-    Args:
-        data: content of the file.
-        source: who wrote it.
-        key: identity of the item.
-        path: absolute path of the file.
-        dating: finds times for files that state none; without it they have none.
-        kind: what it is because of where it lies; None where its `type` says so.
-        project: working directory or project; where empty, `source_cwd` from the frontmatter.
-        metadata: more to keep with the item.
-
-    Raises:
-        RefusedFileError: it is not text, says nothing, or its frontmatter is broken or names another type.
+    `dating` finds times for files that state none. `kind` is that of the place where the file lies; None means that of its `type`.
+    `project` is a working directory or project; if it is empty, `source_cwd` from the frontmatter. `metadata` is kept with the item.
     """
     text, note = decode(data)
     if not text.strip():

@@ -53,17 +53,7 @@ def parse_index(data: bytes, *, prefix: str, path: str, dating: Dating, project:
     """Return the sections of an index as items, and its pointers as hooks.
 
     The key of a section is its heading, so that an edit below it changes one item. Blank lines, rules and headings say nothing.
-
-    Args:
-        data: content of the index.
-        prefix: of the keys of the silo's files.
-        path: absolute.
-        dating: finds the times of its sections.
-        project: working directory of the silo, or its slug.
-        metadata: to keep with every item.
-
-    Raises:
-        RefusedFileError: it is not text.
+    `prefix` begins the keys of the silo's files; `project` is the silo's working directory, or its slug.
     """
     text, note = decode(data)
     items: list[SourceItem] = []

@@ -31,7 +31,7 @@ _INFERRED_CONFIDENCE = 0.5
 
 
 def scan(
-    root: Path, known: Mapping[str, FileStamp], *, max_bytes: int = MAX_BYTES, max_jsonl_bytes: int = MAX_JSONL_BYTES
+    root: Path, known: Mapping[str, FileStamp] | None, *, max_bytes: int = MAX_BYTES, max_jsonl_bytes: int = MAX_JSONL_BYTES
 ) -> Scan:
     """Read every file of the LEARNING store whose stamp is not the known one.
 

@@ -29,7 +29,7 @@ _UNCONFIRMED_CONFIDENCE = 0.5
 _KNOWN_KEYS = frozenset(("version", "identity", "learned", "state", "tanaIntegration"))
 
 
-def scan(path: Path, known: Mapping[str, FileStamp], *, max_bytes: int = MAX_SEED_BYTES) -> Scan:
+def scan(path: Path, known: Mapping[str, FileStamp] | None, *, max_bytes: int = MAX_SEED_BYTES) -> Scan:
     """Read seed.json unless its stamp is the known one.
 
     Learnings become items of their array's kind, with confidence 1.0 where they are confirmed and 0.5 where
@@ -69,11 +69,7 @@ class _Seed:
     decoding: dict[str, Any] = field(default_factory=dict)
 
     def parse(self, data: bytes) -> Parsed:
-        """Return the items and refusals of the file's content.
-
-        Raises:
-            RefusedFileError: the file as a whole is not a seed of a version that is known.
-        """
+        """Return the items and refusals of the file's content."""
         text, note = decode(data, allow_controls=True)
         if note:
             self.decoding = {"decoding": note}

@@ -35,11 +35,14 @@ _GONE_MEND = "put it back, or let its memories rest with `memory run --gone {}`"
 
 @dataclass(slots=True)
 class ScanBuilder:
-    """Collects what a reader finds below `root`; `known` maps paths to their stamps of the last pass."""
+    """Collects what a reader finds below `root`; `known` maps paths to their stamps of the last pass.
+
+    If `known` is None no file is opened: every file counts as changed, and only its stamp is noted.
+    """
 
     source: Source
     root: Path
-    known: Mapping[str, FileStamp]
+    known: Mapping[str, FileStamp] | None
     changed: list[FileScan] = field(default_factory=list)
     unchanged: list[str] = field(default_factory=list)
     unreadable: set[str] = field(default_factory=set)
@@ -49,11 +52,7 @@ class ScanBuilder:
         self.root = self.root.absolute()
 
     def entries(self, folder: str) -> list[os.DirEntry[str]]:
-        """Return what a folder holds, by name; a folder that cannot be listed is recorded and gives nothing.
-
-        Raises:
-            FileNotFoundError: there is no such folder.
-        """
+        """Return what a folder holds, by name; a folder that cannot be listed is recorded and gives nothing."""
         try:
             with os.scandir(folder) as listing:
                 return sorted(listing, key=lambda entry: entry.name)
@@ -80,7 +79,9 @@ class ScanBuilder:
         folders = [entry for entry in entries if entry.is_dir() or entry.is_symlink()]
         below = f"{shown_path(str(self.root))}/"
         known = {
-            path[: path.index("/", len(below))] for path in self.known if path.startswith(below) and "/" in path[len(below) :]
+            path[: path.index("/", len(below))]
+            for path in self.known or ()
+            if path.startswith(below) and "/" in path[len(below) :]
         }
         if known and not entries:
             self._gone(shown_path(str(self.root)))
@@ -154,14 +155,14 @@ class ScanBuilder:
         stamp = FileStamp(NOT_LOOKED_INTO, 0, 0)
         try:
             stamp = stamp_of(path, self.root)
-            if self.known.get(shown) == stamp:
+            if self.known is None:
+                self.changed.append(FileScan(shown, stamp))
+            elif self.known.get(shown) == stamp:
                 self.unchanged.append(shown)
-                return
-            _require_text_name(path)
-            parsed, digest = look()
-            items, refusals = tuple(parsed.items), tuple(parsed.refusals)
-            hooks, projects = tuple(parsed.hooks), tuple(parsed.projects)
-            self.changed.append(FileScan(shown, stamp, items, refusals, hooks, projects, digest))
+            else:
+                _require_text_name(path)
+                parsed, digest = look()
+                self.changed.append(FileScan(shown, stamp, *map(tuple, parsed), digest))
         except FileNotFoundError:
             return
         except RefusedFileError as error:
@@ -172,7 +173,7 @@ class ScanBuilder:
     def _add_refusal(self, shown: str, stamp: FileStamp, error: RefusedFileError) -> None:
         if error.transient:
             stamp = replace(stamp, size=NOT_LOOKED_INTO)
-            if self.known.get(shown) == stamp:
+            if self.known and self.known.get(shown) == stamp:
                 self.unchanged.append(shown)
                 return
         self.changed.append(FileScan(shown, stamp, (), (error.refusal(self.source, shown),)))

@@ -7,18 +7,20 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from glob import escape
+from hashlib import blake2b
 from pathlib import Path
 from typing import BinaryIO
 
 from memory_assets.errors import InvalidInputError
 
+_LONGEST_NAME_BYTES = 200
 _NO_FILE = frozenset({errno.ENOENT, errno.EEXIST, errno.ENOTDIR, errno.ENAMETOOLONG})
 """Where no file can be, whoever asks and however much room there is."""
 
 
-def replace_file(path: Path, content: str | bytes) -> None:
+def replace_file(path: Path, content: str | bytes, mode: int = 0o600) -> None:
     """Put `content` in place of `path` in one step, as `replacing` does."""
-    with replacing(path) as file:
+    with replacing(path, mode) as file:
         file.write(content.encode("utf-8") if isinstance(content, str) else content)
 
 
@@ -46,15 +48,21 @@ def writing(path: Path) -> Iterator[BinaryIO]:
 
 def clear_remains(path: Path) -> None:
     """Delete the temp files that writers of `path` left when they were killed; those that are being written are locked."""
-    for left in path.parent.glob(f".{escape(path.name)}.*.tmp"):
+    for left in path.parent.glob(f"{escape(_prefix(path))}*.tmp"):
         with suppress(OSError), left.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             left.unlink()
 
 
+def _prefix(path: Path) -> str:
+    """How the names of a file's temp files begin; a name may have 255 bytes."""
+    name = path.name.encode("utf-8", "surrogateescape")
+    return f".{path.name if len(name) <= _LONGEST_NAME_BYTES else blake2b(name, digest_size=16).hexdigest()}."
+
+
 def _locked_temporary(path: Path) -> tuple[int, Path]:
     while True:
-        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=_prefix(path), suffix=".tmp")
         with suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         if os.fstat(descriptor).st_nlink:
@@ -63,13 +71,13 @@ def _locked_temporary(path: Path) -> tuple[int, Path]:
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[BinaryIO]:
+def replacing(path: Path, mode: int = 0o600) -> Iterator[BinaryIO]:
     """What is written here takes the place of `path` in one step: temp file beside it, fsync, rename, fsync of the folder.
 
     A reader sees the old file or the new one. A failure leaves the old one; a kill leaves at most a temp file besides, which the next
-    writer deletes. The old file's permissions are kept; a new file can be read by its owner alone.
+    writer deletes. The old file's permissions are kept; a new file gets `mode`.
     """
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_folders(path.parent)
     clear_remains(path)
     descriptor, temporary = _locked_temporary(path)
     try:
@@ -77,13 +85,20 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-            if path.exists():
-                temporary.chmod(path.stat().st_mode & 0o7777)
+            temporary.chmod(path.stat().st_mode & 0o7777 if path.exists() else mode)
             temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+def make_folders(folder: Path) -> None:
+    """Make a folder and those above it that are missing, for their owner alone; they last when this returns."""
+    if not folder.is_dir():
+        make_folders(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        sync_folder(folder.parent)
 
 
 def sync_folder(folder: Path) -> None:

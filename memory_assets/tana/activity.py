@@ -5,19 +5,30 @@ of a few such spans that it was edited in: it is never said to be livelier than 
 Field values that were edited do not count: Tana does not tell of them.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from memory_assets.tana.client import MAX_CONDITIONS, MAX_FOUND, Node, TanaClient
-from memory_assets.tana.comparison import find_edits
 from memory_assets.tana.config import integration, resolve_workspace
-from memory_assets.tana.errors import TanaError, TanaFaultError
+from memory_assets.tana.errors import TanaError, TanaFaultError, TanaNotFoundError
 from memory_assets.tana.formats import Outline
-from memory_assets.tana.ledger import Ledger, LinkedNode
-from memory_assets.tana.schema import MEETING, PERSON, PROJECT, RELATED_PEOPLE, RELATED_PROJECTS, SEED_ID, Schema, known_tags
+from memory_assets.tana.ledger import NAME, Ledger, LinkedNode, Sent
+from memory_assets.tana.schema import (
+    MEETING,
+    PERSON,
+    PROJECT,
+    RELATED_PEOPLE,
+    RELATED_PROJECTS,
+    SEED_ID,
+    Schema,
+    known_tags,
+    plain,
+)
+from memory_assets.tana.state import Mapping
 
 if TYPE_CHECKING:
     from memory_assets.tenants import Tenant
@@ -34,11 +45,7 @@ _HEALTH_TIMEOUT_S = 1.0
 
 
 def read_tana_activity(tenant: "Tenant", workspace: str = "") -> str:
-    """Read from Tana how alive it is around the learnings. Return the reason if that cannot be done; what was known stays.
-
-    Raises:
-        InvalidInputError: seed.json and Tana are another tenant's.
-    """
+    """Read from Tana how alive it is around the learnings. Return the reason if that cannot be done; what was known stays."""
     tenant.must_own_sources()
     if integration(tenant.settings).enabled is False or not Ledger(tenant.folder).path.exists():
         return ""
@@ -162,27 +169,76 @@ def _edited_by_name(client: TanaClient, schema: Schema, nodes: list[LinkedNode],
 
 
 def _edited_below(client: TanaClient, schema: Schema, nodes: Iterable[str], spans: list[int]) -> dict[str, int]:
-    """The shortest span within which something below a node was edited."""
-    narrowed = {node: (0, len(spans)) for node in nodes}
-    while open_ones := {node: (low, high) for node, (low, high) in narrowed.items() if low < high}:
+    """The shortest span within which something below a node was edited. The longest, which settles most, is asked for first."""
+    found: dict[str, int] = {}
+    left = list(nodes)
+    for days in reversed(spans):
+        edited = [{"edited": {"last": days}}]
         begun = {
-            node: client.begin_search(
-                {"and": [{"ownedBy": {"nodeId": node}}, {"edited": {"last": spans[_probe(low, high, len(spans))]}}]},
-                schema.workspace.id,
-                limit=1,
-            )
-            for node, (low, high) in open_ones.items()
+            node: client.begin_search({"and": [{"ownedBy": {"nodeId": node}}, *edited]}, schema.workspace.id, limit=1)
+            for node in left
         }
+        left = []
         for node, answer in begun.items():
-            low, high = open_ones[node]
-            probe = _probe(low, high, len(spans))
-            try:
-                narrowed[node] = (low, probe) if answer() else (probe + 1, high)
-            except TanaFaultError:
-                narrowed[node] = (len(spans), len(spans))
-    return {node: spans[low] for node, (low, _) in narrowed.items() if low < len(spans)}
+            with suppress(TanaFaultError):
+                if answer():
+                    found[node] = days
+                    left.append(node)
+    return found
 
 
-def _probe(low: int, high: int, count: int) -> int:
-    """The longest span first, which settles most; then the middle."""
-    return count - 1 if (low, high) == (0, count) else (low + high) // 2
+def find_edits(ledger: Ledger, held: Iterable[Outline], *, keep: bool = True) -> dict[str, list[str]]:
+    """The mirrored fields of each entry that Tana shows otherwise than after they were sent: seed id -> names of fields.
+
+    `held` are nodes as Tana shows them now. With `keep` the ledger notes how a field is shown for the first time after it was sent.
+    """
+    by_node = {outline.id: outline for outline in held}
+    edits: dict[str, list[str]] = {}
+    first: dict[str, Sent] = {}
+    for seed_id, sent in ledger.sent().items():
+        if sent.node not in by_node or not sent.digest:
+            continue
+        now = _shown(by_node[sent.node], sent)
+        if sent.shown is None:
+            first[seed_id] = replace(sent, shown=now)
+        elif changed := [name for name, value in now.items() if sent.shown.get(name, value) != value]:
+            edits[seed_id] = changed
+    if keep and first:
+        ledger.note_shown(first)
+    return edits
+
+
+def _shown(held: Outline, sent: Sent) -> dict[str, str]:
+    values = {plain(name): "\n".join(held.texts(name)) for name in held.fields}
+    return {NAME: held.name} | {name: values.get(plain(name), "") for name in sent.fields}
+
+
+@dataclass(frozen=True, slots=True)
+class MappingFaults:
+    """What of the mapping does not hold in Tana, as seed ids."""
+
+    lost: tuple[str, ...]
+    """Mapped to nodes that Tana does not know."""
+    duplicated: tuple[str, ...]
+    """With more than one node."""
+
+
+def compare_mapping(tenant: "Tenant", client: TanaClient) -> MappingFaults:
+    """Compare the mapping with what lies below the node that learnings go below, and with each mapped node that does not."""
+    workspace = resolve_workspace(tenant.settings, client.workspaces())
+    parent = tenant.settings.tana_parent or Ledger(tenant.folder).fact(f"parent of {workspace.id}")
+    there = client.read(parent, depth=2).children if parent else []
+    counts = Counter(seed_id for node in there for seed_id in node.texts(SEED_ID))
+    known = {node.id for node in there}
+    lost = [
+        key for key, node in Mapping.load(tenant.settings.pai_mapping).nodes.items() if node not in known and _gone(client, node)
+    ]
+    return MappingFaults(tuple(lost), tuple(key for key, count in counts.items() if count > 1))
+
+
+def _gone(client: TanaClient, node: str) -> bool:
+    try:
+        client.read(node, depth=0)
+    except TanaNotFoundError:
+        return True
+    return False

@@ -143,12 +143,7 @@ class TanaClient:
 
     @classmethod
     def open(cls, settings: "Settings") -> "TanaClient":
-        """The Tana of the settings; nothing is asked yet.
-
-        Raises:
-            NoTokenError: neither MEMORY_TANA_TOKEN nor the keyring has a token.
-            TanaError: MEMORY_TANA_URL is not an address.
-        """
+        """The Tana of the settings; nothing is asked yet."""
         token = token_of(settings)
         if not token:
             raise NoTokenError(

@@ -37,11 +37,7 @@ class Integration:
 
 
 def integration(settings: "Settings") -> Integration:
-    """`tanaIntegration` of pai-seed's configuration, else of seed.json's root.
-
-    Raises:
-        SettingsError: it stands there and cannot be used.
-    """
+    """`tanaIntegration` of pai-seed's configuration, else of seed.json's root."""
     for path in (settings.pai_config, settings.pai_seed):
         said = _block(path)
         if said is not None:
@@ -94,12 +90,7 @@ def _checked(said: Any, path: "Path") -> Integration:
 
 
 def resolve_workspace(settings: "Settings", workspaces: Sequence[Workspace], named: str = "") -> Workspace:
-    """The workspace that is named by name or id, else that of the settings, else of pai-seed's configuration, else the only one.
-
-    Raises:
-        TanaRefusedError: it is not there, or none is named and there are several.
-        SettingsError: pai-seed's configuration cannot be used.
-    """
+    """The workspace that is named by name or id, else that of the settings, else of pai-seed's configuration, else the only one."""
     configured = integration(settings)
     if named:
         where = "--workspace"

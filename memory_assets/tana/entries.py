@@ -55,9 +55,6 @@ def read_seed(tenant: "Tenant") -> SeedFile:
     """Read the confirmed learnings and the proposals, learnings first, with secrets as the settings say.
 
     An erased entry counts as kept: its node is left alone, and its text does not leave for Tana again.
-
-    Raises:
-        InvalidInputError: the file as a whole cannot be read.
     """
     path = tenant.settings.pai_seed
     found = read_source(tenant, Source.PAI_SEED, {})

@@ -3,10 +3,14 @@
 fresh_at = max(confirmed, activity of linked projects, people and the meetings with them);  fresh if days since then < threshold
 """
 
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from memory_assets.display import visible
+from memory_assets.graph.picture import Picture
+from memory_assets.language.secrets import mask
 from memory_assets.models import Source
 from memory_assets.tana.entries import Entry, SeedFile, read_seed
 from memory_assets.tana.ledger import Ledger, LinkedNode
@@ -37,14 +41,9 @@ class Freshness:
 def freshness(
     tenant: "Tenant", *, threshold: int | None = None, kind: str = "", now: datetime | None = None, seed: SeedFile | None = None
 ) -> list[Freshness]:
-    """The confirmed learnings as of the last reading of Tana, the stalest first.
+    """The confirmed learnings as of the last reading of Tana, the stalest first; `kind` is pattern, insight or self_knowledge.
 
-    Args:
-        tenant: whose.
-        threshold: days; that of the settings unless given.
-        kind: only patterns, insights or self_knowledge.
-        now: aware; the present unless given.
-        seed: what seed.json says, if it was read already.
+    `threshold` is in days, that of the settings unless given; `seed` is what seed.json says, if it was read already.
     """
     threshold = threshold or tenant.settings.freshness_days
     now = now or datetime.now(UTC)
@@ -90,3 +89,35 @@ def store_activity(tenant: "Tenant") -> int:
             connection.register("alive", rows)
             connection.execute("DELETE FROM tana_activity; INSERT INTO tana_activity BY NAME FROM alive")
     return len(alive)
+
+
+_LABEL_LENGTH = 60
+
+
+def learning_network(tenant: "Tenant") -> Picture:
+    """What `memory_assets.graph.picture.draw` draws, as Tana was last read; a learning is the larger the fresher it is."""
+    found = freshness(tenant)
+    nodes = list({node.id: node for one in found for node in one.linked}.values())
+    places = {one.entry.seed_id: number for number, one in enumerate(found)}
+    places |= {node.id: len(found) + number for number, node in enumerate(nodes)}
+    edges = [
+        (places[one.entry.seed_id], places[node.id], "mentions", 1.0, "linked in Tana") for one in found for node in one.linked
+    ]
+    edges += [
+        (places[one.entry.seed_id], places[word], "RELATES_TO", 1.0, "its text has the other's id")
+        for one in found
+        for word in sorted(set(re.findall(r"[\w-]+", one.entry.text)))
+        if word in places and word != one.entry.seed_id
+    ]
+    texts = [" ".join(visible(mask(one.entry.text)).split()) for one in found]
+    kinds = [one.entry.fields["Type"] for one in found]
+    threshold = tenant.settings.freshness_days
+    return Picture(
+        ids=list(range(len(places))),
+        kinds=["pattern learning" if kind == "pattern" else kind for kind in kinds] + ["entity"] * len(nodes),
+        labels=[text[:_LABEL_LENGTH] for text in texts] + [visible(node.name) for node in nodes],
+        texts=[f"{text} ({one.because})" for text, one in zip(texts, found, strict=True)]
+        + [f"{visible(node.name)} ({node.kind})" for node in nodes],
+        relevance=[max(0.05, 1 - one.days / threshold) for one in found] + [0.5] * len(nodes),
+        edges=edges,
+    )

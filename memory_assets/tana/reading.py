@@ -13,6 +13,7 @@ leaves the catalog.
 """
 
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -22,7 +23,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from memory_assets.stores.schema import table
+from memory_assets.stores.tombstones import Tombstones
 from memory_assets.tana.client import MAX_FOUND, Node, Query, Tag, TanaClient, Workspace
+from memory_assets.tana.config import resolve_workspace
 from memory_assets.tana.errors import TanaAwayError, TanaFaultError, TanaNotFoundError
 from memory_assets.tana.formats import INLINE, Outline
 
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
     from memory_assets.stores.catalog import Catalog
-    from memory_assets.stores.tombstones import Tombstones
+    from memory_assets.tenants import Tenant
 
 MOST_READ = 3_000
 """Nodes that one reading asks for."""
@@ -90,30 +93,22 @@ class _Page:
 
 
 def read_workspace(
-    catalog: "Catalog",
+    tenant: "Tenant",
     client: TanaClient,
-    workspace: Workspace,
     *,
-    erased: "Tombstones",
     most: int = MOST_READ,
     on_progress: Callable[[int, int], None] = lambda _read, _planned: None,
 ) -> Reading:
-    """Bring the catalog nearer to what a workspace holds, at a cost that follows what changed.
+    """Bring the catalog nearer to what the workspace of the settings holds, at a cost that follows what changed.
 
-    Args:
-        catalog: receives nodes, fields and links.
-        client: asks Tana.
-        workspace: what is read.
-        erased: the tenant's tombstones: of a text that was erased, only the node is kept.
-        most: nodes to ask for at most.
-        on_progress: told how many nodes are read and how many are to be.
-
-    Raises:
-        TanaError: Tana refuses what is asked, or is away before anything was read.
-        StoreError: the catalog cannot be written.
+    It asks for `most` nodes at most, and ends after MEMORY_TANA_READ_SECONDS; the next reading goes on. Of a text that was erased, only
+    the node is kept.
     """
-    reading = Reading(workspace.id)
+    workspace = resolve_workspace(tenant.settings, client.workspaces())
+    catalog, erased = tenant.catalog, Tombstones(tenant.folder)
+    reading = Reading(workspace.name)
     begun = datetime.now(UTC)
+    deadline = time.monotonic() + tenant.settings.tana_read_seconds
     edited = _edited(client, workspace, _since(catalog, workspace), reading)
     with catalog.write() as connection:
         connection.register("seen", _table(workspace, edited, erased, _roots(workspace)))
@@ -125,12 +120,18 @@ def read_workspace(
             break
         for first in range(0, len(wanted), _KEPT_EVERY):
             try:
-                pages = _pages(client, wanted[first : first + _KEPT_EVERY])
+                pages = _pages(client, wanted[first : first + _KEPT_EVERY], deadline)
             except TanaAwayError as error:
                 reading.notes.append(f"Stopped after {reading.read} nodes: {error}")
                 return _counted(catalog, workspace, reading, None)
             _keep(catalog, workspace, pages, erased, reading)
             on_progress(reading.read, reading.read + len(wanted))
+            if time.monotonic() > deadline:
+                reading.notes.append(
+                    f"Stopped after {reading.read} nodes, because MEMORY_TANA_READ_SECONDS ({tenant.settings.tana_read_seconds:g})"
+                    " have passed; the next reading goes on."
+                )
+                return _counted(catalog, workspace, reading, None)
     return _counted(catalog, workspace, reading, begun)
 
 
@@ -177,7 +178,7 @@ def _search(client: TanaClient, workspace: Workspace, query: Query) -> list[Node
 def _table(
     workspace: Workspace,
     nodes: Iterable[tuple[Node, datetime | None]],
-    erased: "Tombstones",
+    erased: Tombstones,
     roots: dict[str, str] | None = None,
 ) -> pa.Table:
     rows = [
@@ -224,10 +225,14 @@ def _wanted(catalog: "Catalog", workspace: Workspace, most: int, again: int) -> 
     return [row[0] for row in rows[:most]]
 
 
-def _pages(client: TanaClient, nodes: Sequence[str]) -> list[_Page]:
-    """What nodes say, four asked at once."""
+def _pages(client: TanaClient, nodes: Sequence[str], deadline: float) -> list[_Page]:
+    """What nodes say, four asked at once; those whose turn comes after the deadline are left out."""
+
+    def in_time(node: str) -> _Page | None:
+        return _page(client, node) if time.monotonic() <= deadline else None
+
     with ThreadPoolExecutor(_AT_ONCE, "tana") as threads:
-        return list(threads.map(lambda node: _page(client, node), nodes))
+        return list(filter(None, threads.map(in_time, nodes)))
 
 
 def _page(client: TanaClient, node: str) -> _Page:
@@ -248,7 +253,7 @@ def _from_outline(child: Outline) -> Node:
     return Node(id=child.id, name=child.name, tags=tuple(Tag(id="", name=name) for name in tag_names(child)))
 
 
-def _keep(catalog: "Catalog", workspace: Workspace, pages: Sequence[_Page], erased: "Tombstones", reading: Reading) -> None:
+def _keep(catalog: "Catalog", workspace: Workspace, pages: Sequence[_Page], erased: Tombstones, reading: Reading) -> None:
     """Put pages into the catalog, in one transaction."""
     whole = [page for page in pages if page.outline is not None]
     children = [child for page in whole for child in page.children]

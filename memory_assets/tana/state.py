@@ -34,11 +34,7 @@ class Mapping:
 
     @classmethod
     def load(cls, path: Path) -> "Mapping":
-        """Read it.
-
-        Raises:
-            StoreError: it is there and not what seed 000 says.
-        """
+        """Read it."""
         try:
             said = json.loads(read_source_file(path, None, _MOST_BYTES))
         except FileNotFoundError:

@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING
 
 from memory_assets.errors import StoreBusyError
 from memory_assets.stores.locks import locked
-from memory_assets.tana.activity import read_activity
-from memory_assets.tana.changes import ARCHIVED_DIGEST, Changes
+from memory_assets.tana.activity import find_edits, read_activity
+from memory_assets.tana.changes import ARCHIVED_DIGEST, Changes, Outcome, Report, SyncOptions
 from memory_assets.tana.client import TanaClient, Workspace
-from memory_assets.tana.comparison import find_edits
 from memory_assets.tana.config import resolve_workspace, same_workspace
 from memory_assets.tana.entries import Entry, SeedFile, read_seed
 from memory_assets.tana.errors import (
@@ -35,7 +34,6 @@ from memory_assets.tana.errors import (
 )
 from memory_assets.tana.linking import Linked
 from memory_assets.tana.matching import NodeMatcher
-from memory_assets.tana.report import Outcome, Report, SyncOptions
 from memory_assets.tana.schema import RELATED_LEARNINGS, ensure_schema
 from memory_assets.tana.state import MAPPED_WORKSPACE, SyncState
 
@@ -58,21 +56,13 @@ def sync(
     client: TanaClient | None = None,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> Report:
-    """Bring Tana to what seed.json says.
+    """Bring Tana to what seed.json says. `progress` is told after each entry how many of how many are done.
 
-    Args:
-        tenant: whose ledger and language tools.
-        options: how.
-        client: asks Tana; that of the settings unless given.
-        progress: told after each entry how many of how many are done.
+    If Tana is away, or there is no token yet, the report says so, and what is to be done is queued.
 
     Raises:
-        InvalidInputError: seed.json cannot be read as a whole.
-        StoreError: mapping or ledger cannot be used.
         StoreBusyError: another sync is under way for longer than is waited.
-        TanaTokenError: Tana does not accept the token.
-        TanaError: Tana refuses what every entry needs. Where it is only away, or there is no token yet, the report says so, and what
-            is to be done is queued.
+        TanaError: Tana refuses the token, or what every entry needs.
     """
     options = options or SyncOptions()
     with one_at_a_time(tenant) if not options.dry_run else nullcontext():

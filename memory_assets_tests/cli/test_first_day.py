@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_assets.install.settings_file import insert, take_out
+from memory_assets.install.claude_code import insert, take_out
 from memory_assets_tests.cli.test_commands import MEMORY, invoke, invoke_json, memory
 
 

@@ -1,7 +1,6 @@
 """What the tests of ingestion share: a run without Dagster, and what it left."""
 
-from memory_assets.ingest.entries import refresh_entries
-from memory_assets.ingest.features import extract_features
+from memory_assets.ingest.features import extract_features, refresh_entries
 from memory_assets.ingest.memories import MemoriesOutcome, sync_memories
 from memory_assets.ingest.scans import refresh_source
 from memory_assets.models import Memory, Source, State

@@ -8,8 +8,7 @@ import pytest
 
 from memory_assets.ingest import ahead as ahead_room
 from memory_assets.ingest.ahead import _AT_ONCE, AheadEmbedder
-from memory_assets.ingest.entries import refresh_entries
-from memory_assets.ingest.features import extract_features
+from memory_assets.ingest.features import extract_features, refresh_entries
 from memory_assets.ingest.memories import sync_memories
 from memory_assets.ingest.scans import record_scan
 from memory_assets.language.embedders.protocol import EmbedderAwayError

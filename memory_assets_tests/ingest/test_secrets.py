@@ -7,13 +7,12 @@ from pathlib import Path
 import pytest
 
 from memory_assets.ingest.direct import import_memories, store_once
-from memory_assets.ingest.scans import known_stamps, record_scan
+from memory_assets.ingest.scans import refresh_source
 from memory_assets.language.guard import without_secrets
 from memory_assets.language.process import ProcessingError
 from memory_assets.models import MAX_CONTENT_LENGTH, NewMemory, SecretPolicy, Source
 from memory_assets.operations.status import status as tenant_status
 from memory_assets.operations.store import store
-from memory_assets.sources import claude_silos
 from memory_assets.stores.rows import COLUMNS, from_arrow, to_jsonl
 from memory_assets.tenants import Tenant
 from memory_assets_tests.conftest import WriteSilo
@@ -64,9 +63,7 @@ def test_a_text_with_a_secret_is_refused_where_the_settings_say_so(tenant: Tenan
     assert PASSWORD not in str(refused.value)
     path = write_silo("staging", f"The admin password is {PASSWORD}")
     write_silo("other", "Nothing to hide.")
-    known = known_stamps(strict.catalog, Source.CLAUDE_SILO)
-    found = claude_silos.scan(strict.settings.claude_projects_dir, known)
-    outcome = record_scan(strict.catalog, found, known, SecretPolicy.REFUSE)
+    outcome = refresh_source(strict, Source.CLAUDE_SILO)
     assert [(refusal.path, refusal.reason) for refusal in outcome.refusals] == [(str(path), "it holds a secret (password)")]
     assert sum(outcome.items_by_kind.values()) == 1
     assert len(strict.memories) == 0

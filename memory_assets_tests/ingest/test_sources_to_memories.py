@@ -10,8 +10,7 @@ from pathlib import Path, PurePath
 import pytest
 
 from memory_assets.errors import NotFoundError
-from memory_assets.ingest.entries import refresh_entries
-from memory_assets.ingest.features import extract_features
+from memory_assets.ingest.features import extract_features, refresh_entries
 from memory_assets.ingest.folders import FolderStatus
 from memory_assets.ingest.memories import sync_memories
 from memory_assets.ingest.scans import drop_path, known_stamps, record_scan, refusals

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from memory_assets.cli.main import COMMANDS, cli
-from memory_assets.install.settings_file import BACKUP
+from memory_assets.install.claude_code import BACKUP
 from memory_assets.settings import Settings
 
 

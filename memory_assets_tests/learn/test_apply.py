@@ -4,6 +4,7 @@ import errno
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -15,7 +16,6 @@ from typing import Any
 import pytest
 
 from memory_assets.errors import ConflictError
-from memory_assets.learn import effects
 from memory_assets.learn.apply import alone
 from memory_assets.learn.curation import Curation
 from memory_assets.learn.memory_files import read_silos
@@ -26,61 +26,73 @@ from memory_assets.sources.frontmatter import parse
 from memory_assets_tests.learn.conftest import ATLAS, INDEX, LAB, MARKERS, OpenCuration, decide, homes_of, tree, write
 
 CATALOG = "catalog.duckdb"
-EFFECTS = ("write", "rename", "unlink", "make_folder", "set_time", "sync")
+EFFECTS = ("rename", "replace", "unlink", "mkdir", "utime", "fsync")
+"""Functions of `os` by which a file changes its name, goes, comes, or is whole. What is done to folders alone changes no file."""
 
 
 class KilledError(BaseException):
-    """Stands for a kill: nothing catches it."""
+    """Stands for a kill: nothing catches it, and nothing is done after it."""
 
 
 @contextmanager
-def killed_before(effect: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let the process die before an effect of this number."""
-    numbers = count()
+def before_effects(act: Callable[[str, Any], None], monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Call `act` with the name and the first argument of each effect before it; what `act` does itself is none."""
+    acting = False
 
-    def counting(real: Callable[..., Any]) -> Callable[..., Any]:
-        def step(*args: Any) -> None:
-            if next(numbers) == effect:
-                raise KilledError
-            real(*args)
+    def watched(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def step(*args: Any, **options: Any) -> None:
+            nonlocal acting
+            is_effect = not acting and not (name == "fsync" and stat.S_ISDIR(os.fstat(args[0]).st_mode))
+            if is_effect:
+                acting = True
+                try:
+                    act(name, args[0])
+                finally:
+                    acting = False
+            real(*args, **options)
 
         return step
 
     with monkeypatch.context() as patched:
         for name in EFFECTS:
-            patched.setattr(effects, name, counting(getattr(effects, name)))
+            patched.setattr(os, name, watched(name, getattr(os, name)))
+        yield
+
+
+@contextmanager
+def killed_before(effect: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let the process die before an effect of this number, and do nothing after it."""
+    numbers = count()
+
+    def die(_name: str, _what: Any) -> None:
+        if next(numbers) >= effect:
+            raise KilledError
+
+    with before_effects(die, monkeypatch):
         yield
 
 
 @contextmanager
 def states_before_effects(states: Path, places: list[Path], monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Copy what lies in `places` before each effect, and in the midst of each writing, to a folder below `states`.
+    """Copy what lies in `places` before each effect to a folder below `states`; a file that is being written is copied half.
 
     The catalog, which no effect changes, is copied once, beside `states`.
     """
+    numbers = count()
 
-    def copy(name: str) -> Path:
+    def copy(name: str, what: Any) -> None:
+        number = next(numbers)
+        state = states / f"{number:03}-{name}"
         for place in places:
-            shutil.copytree(place, states / name / place.name, ignore=shutil.ignore_patterns(CATALOG))
-        return states / name
+            shutil.copytree(place, state / place.name, ignore=shutil.ignore_patterns(CATALOG))
+        if name == "fsync":
+            written = Path(f"/proc/self/fd/{what}").readlink()
+            (place,) = [place for place in places if written.is_relative_to(place)]
+            os.truncate(state / place.name / written.relative_to(place), written.stat().st_size // 2)
+        if not number:
+            shutil.copy(places[1] / "main" / CATALOG, states.parent)
 
-    def copying(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
-        def step(*args: Any) -> None:
-            number = len(list(states.glob("*-whole")))
-            copy(f"{number:03}-whole")
-            if name == "write":
-                torn = copy(f"{number:03}-torn")
-                (place,) = [place for place in places if args[0].is_relative_to(place)]
-                real(torn / place.name / args[0].relative_to(place), args[1][: len(args[1]) // 2], args[2])
-            if not number:
-                shutil.copy(places[1] / "main" / CATALOG, states.parent)
-            real(*args)
-
-        return step
-
-    with monkeypatch.context() as patched:
-        for name in EFFECTS:
-            patched.setattr(effects, name, copying(name, getattr(effects, name)))
+    with before_effects(copy, monkeypatch):
         yield
 
 
@@ -134,7 +146,7 @@ def test_apply_moves_what_was_decided_and_undo_brings_it_back_byte_for_byte(deci
     assert port["type"] == "project"
     assert loaded.of(Kind.USER)[0].item.body == "Ada is captain since May."
     assert outcome.history == 1
-    assert [each.name for each in outcome.planned.outdone] == ["role"]
+    assert [each.title for each in outcome.planned.outdone] == ["role"]
     assert outcome.planned.plan.told == (
         "REFERENCE: 2 that are called 'graf' say the same and become one.",
         "USER: of 2 that are called 'role' the newest stands, 1 kept as history.",
@@ -176,7 +188,7 @@ def test_a_kill_between_any_two_effects_changes_nothing_in_the_end(
         step(open_curation())
     uninterrupted = tree(*places)
     found = sorted(states.iterdir())
-    assert len(found) > 50
+    assert len(found) > 30
     for state in found:
         for place in places:
             shutil.rmtree(place)
@@ -222,10 +234,11 @@ def test_a_real_kill_loses_nothing_and_the_next_apply_finishes(
 ) -> None:
     silos = decided / ".claude/projects"
     program = (
-        "import time\nfrom memory_assets.learn import curation, effects\nfrom memory_assets.settings import load_settings\n"
-        "from memory_assets.tenants import Tenant\ncuration.keep_history = lambda *_: 0\nunlink = effects.unlink\n"
-        "def slowly(path):\n    unlink(path)\n    print('deleted', flush=True)\n    time.sleep(30)\n"
-        "effects.unlink = slowly\ncuration.Curation(Tenant(load_settings())).apply()\n"
+        "import time\nimport os\nfrom memory_assets.learn import curation\nfrom memory_assets.settings import load_settings\n"
+        "from memory_assets.tenants import Tenant\ncuration.keep_history = lambda *_: 0\nunlink = os.unlink\n"
+        "def slowly(path):\n    unlink(path)\n"
+        "    if '.memory-learn-old' in str(path):\n        print('deleted', flush=True)\n        time.sleep(30)\n"
+        "os.unlink = slowly\ncuration.Curation(Tenant(load_settings())).apply()\n"
     )
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
@@ -275,7 +288,7 @@ def test_what_changes_while_it_is_applied_stays(
 ) -> None:
     """The assistant writes to a file, and to the index, at the very moment in which they are taken."""
     atlas = decided / ".claude/projects" / ATLAS / "memory"
-    rename = effects.rename
+    rename = os.rename
 
     def late(path: Path, target: Path) -> None:
         if path.name == "port.md":
@@ -284,7 +297,7 @@ def test_what_changes_while_it_is_applied_stays(
         if path.name == "graf.md":
             write(path, "graf", "Dashboards have moved.", "reference")
 
-    monkeypatch.setattr(effects, "rename", late)
+    monkeypatch.setattr(os, "rename", late)
     outcome = open_curation().apply()
 
     assert "8999" in (atlas / "port.md").read_text()
@@ -369,7 +382,7 @@ def test_undo_keeps_the_canonical_file_where_its_silo_file_cannot_return(decided
 def test_a_silo_that_may_not_be_changed_keeps_its_files_and_is_said(
     decided: Path, open_curation: OpenCuration, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rename = effects.rename
+    rename = os.rename
 
     def denied(path: Path, target: Path) -> None:
         if LAB in str(path):
@@ -377,7 +390,8 @@ def test_a_silo_that_may_not_be_changed_keeps_its_files_and_is_said(
         rename(path, target)
 
     with monkeypatch.context() as patched:
-        patched.setattr(effects, "rename", denied)
+        patched.setattr(os, "rename", denied)
+        patched.setattr(os, "replace", denied)
         outcome = open_curation().apply()
 
     lab = decided / ".claude/projects" / LAB / "memory"

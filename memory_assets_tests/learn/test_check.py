@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from memory_assets.cli.main import cli
 from memory_assets.learn import curation as curation_module
-from memory_assets.learn import review_file
 from memory_assets.learn.canonical import file_name, render
 from memory_assets.learn.curation import Curation
-from memory_assets.learn.index import hooks_of, without
+from memory_assets.learn.memory_files import hooks_of, without
 from memory_assets.learn.proposals import Proposal, Severity, Status
+from memory_assets.learn.reports import read_review, render_review
 from memory_assets.models import Kind
 from memory_assets.sources.frontmatter import parse
 from memory_assets.tenants import Tenant
@@ -219,21 +219,21 @@ def test_a_note_and_a_text_of_any_shape_survive_the_review_file(note: str, body:
     other = replace(plain, id="LP-000", name="m")
     if how == "written":
         noted = replace(plain, note=note, body=body)
-        text = review_file.render([noted, other], "", at="2026-05-01", reflections=0, ratings=0)
+        text = render_review([noted, other], "", at="2026-05-01", reflections=0, ratings=0)
     else:
         note = "\n".join(line for line in note.split("\n") if not line.startswith("## LP-"))
-        text = review_file.render([plain, other], "", at="2026-05-01", reflections=0, ratings=0)
+        text = render_review([plain, other], "", at="2026-05-01", reflections=0, ratings=0)
         text = text.replace("- Notes: \n", f"- Notes: {note}\n", 1)
         noted = replace(plain, note=note)
-    found = {each.id: each for each in review_file.read(text, [plain, other])}
+    found = {each.id: each for each in read_review(text, [plain, other])}
     kept = replace(plain, note=found[plain.id].note or "") if plain.id in found else plain
     assert _visible(kept.note) == _visible(noted.note)
     if how == "written" and plain.id in found and any(_visible(body)):
         assert _visible(found[plain.id].body or plain.body) == _visible(body)
     assert other.id not in found
-    again = review_file.render([kept, other], text, at="2026-05-01", reflections=0, ratings=0)
-    assert review_file.read(again, [kept, other]) == []
-    assert again == review_file.render([kept, other], again, at="2026-05-01", reflections=0, ratings=0)
+    again = render_review([kept, other], text, at="2026-05-01", reflections=0, ratings=0)
+    assert read_review(again, [kept, other]) == []
+    assert again == render_review([kept, other], again, at="2026-05-01", reflections=0, ratings=0)
 
 
 def _visible(text: str) -> list[str]:

@@ -19,9 +19,21 @@ from memory_assets.cli.main import cli
 from memory_assets.cli.session import never_in_the_way
 from memory_assets.language.tokens import count_tokens
 from memory_assets.learn import session_start as module
-from memory_assets.learn.brief import FORMAT, NAME, Backlog, Brief, BriefLine, read_brief
+from memory_assets.learn.brief import (
+    BULLET,
+    CLOSING,
+    FORMAT,
+    LABEL,
+    NAME,
+    OPENING,
+    Backlog,
+    Brief,
+    BriefLine,
+    framed,
+    line,
+    read_brief,
+)
 from memory_assets.learn.briefing import renew_brief
-from memory_assets.learn.frame import BULLET, CLOSING, LABEL, OPENING, framed, line
 from memory_assets.learn.proposals import Status
 from memory_assets.models import Kind, NewMemory, SecretPolicy, Source
 from memory_assets.operations.changes import edit, forget, restore

@@ -10,12 +10,11 @@ from click.testing import CliRunner
 
 from memory_assets.cli.look import scan as command
 from memory_assets.ingest.direct import import_memories, store_memories
-from memory_assets.ingest.scans import known_stamps, record_scan
+from memory_assets.ingest.scans import refresh_source
 from memory_assets.language.embedders.context import embed_in_context
 from memory_assets.learn.briefing import renew_brief
 from memory_assets.models import NewMemory, RelationType, SecretPolicy, Source, State
 from memory_assets.operations.scan import mend, scan
-from memory_assets.sources import claude_silos
 from memory_assets.stores.access_log import AccessLog, fold_accesses
 from memory_assets.stores.relations import StatedRelation
 from memory_assets.stores.rows import COLUMNS, from_arrow, headed
@@ -30,9 +29,7 @@ def test_a_mend_leaves_no_byte_of_a_secret_and_takes_nothing_else(tenant: Tenant
     given = [NewMemory(f"The admin password is {PASSWORD}", Source.CLI, tags=("billing",)), NewMemory("Plain.", Source.CLI)]
     secret, plain = (each.memory.id for each in store_memories(open_to_all, given))
     write_silo("staging", f"Staging runs with {TOKEN}")
-    known = known_stamps(tenant.catalog, Source.CLAUDE_SILO)
-    found = claude_silos.scan(settings.claude_projects_dir, known)
-    record_scan(tenant.catalog, found, known, SecretPolicy.ALLOW)
+    refresh_source(open_to_all, Source.CLAUDE_SILO)
     ingest(tenant)
     tenant.memories.transition([secret], [State.ACTIVE], State.FORGOTTEN)
     tenant.relations.state(StatedRelation(secret, plain, RelationType.RELATES_TO, note=f"because of {TOKEN}"))

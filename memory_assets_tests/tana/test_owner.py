@@ -16,7 +16,7 @@ from memory_assets.operations.pai_context import pai_context, pai_freshness, pai
 from memory_assets.settings import load_settings
 from memory_assets.stores.keys import KeyStore
 from memory_assets.tana.activity import read_tana_activity
-from memory_assets.tana.report import SyncOptions
+from memory_assets.tana.changes import SyncOptions
 from memory_assets.tenants import Tenant, create_tenant
 from memory_assets_tests.tana.seeds import learning, write_seed
 from memory_assets_tests.tana.stand_in import StandIn

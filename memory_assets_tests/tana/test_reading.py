@@ -1,9 +1,10 @@
 """A workspace is read politely, piece by piece, and what left it leaves the catalog."""
 
+import time
+
 import dagster as dg
 import pytest
 
-from memory_assets.stores.tombstones import Tombstones
 from memory_assets.tana.client import TanaClient
 from memory_assets.tana.formats import read_node
 from memory_assets.tana.reading import Reading, read_workspace
@@ -24,10 +25,8 @@ def told_of(tana: StandIn) -> set[str]:
 
 @pytest.fixture
 def read(tenant: Tenant, client: TanaClient):
-    workspace = client.workspaces()[0]
-
     def once(most: int = 3_000) -> Reading:
-        return read_workspace(tenant.catalog, client, workspace, erased=Tombstones(tenant.folder), most=most)
+        return read_workspace(tenant, client, most=most)
 
     return once
 
@@ -82,6 +81,21 @@ def test_what_is_stopped_goes_on_where_it_was(tana: StandIn, tenant: Tenant, rea
     assert told_of(tana) <= names(tenant)
 
 
+def test_a_reading_ends_in_time_however_slow_tana_is(tana: StandIn, tenant: Tenant, client: TanaClient):
+    tana.populate(300)
+    tana.traps.latency = 0.1
+    hurried = Tenant(tenant.settings.model_copy(update={"tana_read_seconds": 1.5}))
+    begun = time.monotonic()
+    done = read_workspace(hurried, client)
+    assert time.monotonic() - begun < 4
+    assert 0 < done.read < 300
+    assert "MEMORY_TANA_READ_SECONDS (1.5)" in done.notes[0]
+    tana.traps.latency = 0.0
+    while read_workspace(hurried, client).waiting:
+        pass
+    assert told_of(tana) <= names(tenant)
+
+
 def test_a_node_that_tana_fails_on_is_skipped_and_reported(tana: StandIn, tenant: Tenant, read):
     tana.populate(30)
     bad = tana.live("task")[2]
@@ -98,7 +112,7 @@ def test_tana_that_goes_away_midway_leaves_what_was_read(tana: StandIn, tenant: 
     tana.populate(40)
     read(most=10)
     known = names(tenant)
-    tana.traps.statuses.extend([200] + [503] * 100)
+    tana.traps.statuses.extend([200, 200] + [503] * 100)
     done = read()
     assert "Stopped after" in done.notes[0]
     assert known <= names(tenant)

@@ -9,9 +9,9 @@ from click.testing import CliRunner
 
 from memory_assets.cli.main import cli
 from memory_assets.settings import Settings, load_settings
+from memory_assets.tana.changes import Report, SyncOptions
 from memory_assets.tana.errors import TanaError
 from memory_assets.tana.ledger import Ledger
-from memory_assets.tana.report import Report, SyncOptions
 from memory_assets.tana.state import Mapping
 from memory_assets.tana.sync import sync
 from memory_assets.tenants import Tenant

@@ -5,8 +5,9 @@ import dagster as dg
 from memory_assets.defs.resources import MemoryResource
 from memory_assets.defs.run_requests import note_seen
 from memory_assets.defs.tenant_assets import tenant_asset
-from memory_assets.ingest.stamps import source_paths, source_stamp
+from memory_assets.ingest.stamps import source_stamp
 from memory_assets.models import Source
+from memory_assets.sources.readers import source_paths
 
 GROUP = "sources"
 

@@ -40,23 +40,16 @@ def _unused(tenant: Tenant) -> str:
 @tenant_asset(GROUP, "duckdb", writes="tana_nodes")
 def tana_graph(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
     """Nodes, fields and links of a workspace of Tana. A run reads changed nodes, a few thousand at a time, none from the trash."""
-    from memory_assets.stores.tombstones import Tombstones
     from memory_assets.tana.client import TanaClient
-    from memory_assets.tana.config import resolve_workspace
-    from memory_assets.tana.reading import MOST_READ, read_workspace
+    from memory_assets.tana.reading import read_workspace
 
     tenant = memory.open_for(context)
     if why_not := _unused(tenant):
         return dg.MaterializeResult(metadata={"note": f"Nothing is read: {why_not}"})
     try:
-        client = TanaClient.open(tenant.settings)
-        workspace = resolve_workspace(tenant.settings, client.workspaces())
         done = read_workspace(
-            tenant.catalog,
-            client,
-            workspace,
-            erased=Tombstones(tenant.folder),
-            most=MOST_READ,
+            tenant,
+            TanaClient.open(tenant.settings),
             on_progress=lambda read, planned: context.log.info(f"read {read} of {planned} nodes"),
         )
     except TanaAwayError as error:
@@ -79,8 +72,8 @@ def tana_graph(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.
 @tenant_asset(GROUP, "sqlite", deps=[seed_entries], check_specs=[agrees])
 def tana_learnings(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
     """seed.json mirrored in Tana: changed entries are created, updated or trashed, once each. The run is retried if Tana is away."""
+    from memory_assets.tana.activity import compare_mapping
     from memory_assets.tana.client import TanaClient
-    from memory_assets.tana.comparison import compare_mapping
     from memory_assets.tana.sync import sync
 
     tenant = memory.open_for(context)

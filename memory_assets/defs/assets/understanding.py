@@ -15,7 +15,7 @@ GROUP = "understanding"
 @tenant_asset(GROUP, "duckdb", writes="memory_entries", deps=[silo_files, seed_entries, learning_entries])
 def memory_entries(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
     """The items of all sources in one shape: a text with its kind, times, tags and provenance."""
-    from memory_assets.ingest.entries import refresh_entries
+    from memory_assets.ingest.features import refresh_entries
     from memory_assets.stores.moves import read_moves
 
     tenant = memory.open_for(context)

@@ -1,0 +1,50 @@
+"""The sources that are files: where each lies, its reader, and the stamp by which a change is noticed without opening a file."""
+
+from collections.abc import Mapping
+from dataclasses import astuple
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from memory_assets.models import FileStamp, Scan, Source
+from memory_assets.sources import claude_silos, pai_learning, pai_seed
+
+if TYPE_CHECKING:
+    from memory_assets.settings import Settings
+
+
+def source_paths(settings: "Settings") -> dict[Source, Path]:
+    """Where each source lies."""
+    return {
+        Source.CLAUDE_SILO: settings.claude_projects_dir,
+        Source.PAI_SEED: settings.pai_seed,
+        Source.PAI_LEARNING: settings.pai_learning_dir,
+    }
+
+
+def scan_files(settings: "Settings", source: Source, known: Mapping[str, FileStamp] | None) -> Scan:
+    """Read the files of a source whose stamps are not the `known` ones; None opens no file and gives the stamps of all."""
+    limit: dict[str, int] = {"max_bytes": settings.source_max_bytes} if settings.source_max_bytes else {}
+    match source:
+        case Source.CLAUDE_SILO:
+            return claude_silos.scan(settings.claude_projects_dir, known, **limit)
+        case Source.PAI_SEED:
+            return pai_seed.scan(settings.pai_seed, known, **limit)
+        case Source.PAI_LEARNING:
+            return pai_learning.scan(settings.pai_learning_dir, known, **limit)
+        case _:
+            raise ValueError(f"{source} is not read from files")
+
+
+def stat_stamp(settings: "Settings", source: Source) -> str:
+    """A digest over path, size, modification time and inode of every file of a source; empty if there is none.
+
+    It changes as files are added, removed or written, and as folders become unreadable.
+    """
+    scan = scan_files(settings, source, None)
+    if not (scan.changed or scan.unreadable):
+        return ""
+    digest = blake2b("\n".join(scan.unreadable).encode(), digest_size=16)
+    for file in scan.changed:
+        digest.update(f"{file.path}\0{astuple(file.stamp)}\n".encode())
+    return digest.hexdigest()
