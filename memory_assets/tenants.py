@@ -85,7 +85,6 @@ class Tenant:
 
     @property
     def folder(self) -> Path:
-        """Everything of this tenant that is a local file."""
         return self.settings.tenant_dir(self.name)
 
     @property
@@ -117,14 +116,12 @@ class Tenant:
 
     @cached_property
     def catalog(self) -> "Catalog":
-        """What is derived."""
         from memory_assets.stores.catalog import Catalog
 
         return Catalog(self.settings.tenant_catalog_uri(self.name), self.settings.lock_timeout)
 
     @cached_property
     def memories(self) -> "MemoryStore":
-        """What is remembered."""
         from memory_assets.stores.memories import MemoryStore
 
         return MemoryStore(self.settings.tenant_vectors_uri(self.name), self._freshness, self.settings.data_dir)
@@ -138,7 +135,6 @@ class Tenant:
 
     @cached_property
     def relations(self) -> "RelationStore":
-        """What people and agents stated about how memories relate."""
         from memory_assets.stores.relations import RelationStore
 
         return RelationStore(self.settings.tenant_vectors_uri(self.name), self._freshness, self.settings.data_dir)
@@ -151,7 +147,6 @@ class Tenant:
         return self.open_embedder(spec_in_use(self.settings.embedder, self.memories.columns.embedder))
 
     def open_embedder(self, spec: str) -> "Embedder":
-        """The embedder that a setting means."""
         from memory_assets.language.embedders import open_embedder
 
         if spec not in self._embedders:
@@ -177,7 +172,6 @@ class Tenant:
 
     @cached_property
     def analyzer(self) -> "Analyzer":
-        """Texts to entities, actions and tags."""
         from memory_assets.language.pipeline import open_analyzer
         from memory_assets.stores.known_names import read_known_names
 

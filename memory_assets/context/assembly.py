@@ -67,7 +67,6 @@ class Request:
 
     @property
     def title(self) -> str:
-        """The topics in one line."""
         return " + ".join(self.topics)
 
 

@@ -64,7 +64,6 @@ class Allotment:
     """Nodes of which name and type are told."""
 
     def options(self, node: str) -> "PassageOptions":
-        """How a node is told."""
         return {"most": self.texts[node], "focused": node in self.focused}
 
 
@@ -218,7 +217,6 @@ class _Filling:
         self._room -= cost + heading
 
     def _cost(self, ranked: Ranked, most: int, *, focused: bool) -> int:
-        """Tokens of a node with at most `most` tokens of its text."""
         return count_tokens(self._form.piece(ranked, most, focused=focused)) + _JOINT
 
     def _complete(self) -> None:

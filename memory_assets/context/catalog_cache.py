@@ -50,12 +50,10 @@ class CatalogCache:
 
     @cached_property
     def names(self) -> Names:
-        """The names of `named`."""
         return Names(self.named["folded"].combine_chunks())
 
     @cached_property
     def thing_ids(self) -> "npt.NDArray[np.int64]":
-        """The ids of `things`, ascending."""
         return self.things["id"].to_numpy()
 
 

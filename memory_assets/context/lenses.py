@@ -60,11 +60,9 @@ class Lens(BaseModel):
     """Beginnings of words."""
 
     def follows_link(self, link: Link) -> bool:
-        """Whether a link is walked."""
         return not self.follows or link.relation in self.follows or link.relation in CONTRADICTING
 
     def prefers(self, node: Node) -> bool:
-        """Whether the lens prefers a node."""
         if not {node.type.casefold(), *map(str.casefold, node.tags)}.isdisjoint(self._types):
             return True
         if self._pattern is None:

@@ -77,7 +77,6 @@ class Markdown(_Document):
     frames = 3
 
     def section(self, ranked: Ranked) -> str:
-        """Where a node stands."""
         if ranked.visit.contradicting or ranked.replaced_by:
             return _AGAINST
         if ranked.visit.hops == 0 and (ranked.node.category is not Category.MEMORY or ranked.node.id in self._request.topics):
@@ -108,7 +107,6 @@ class Markdown(_Document):
         return "\n".join(lines)
 
     def summary(self, ranked: Ranked) -> str:
-        """A line with name, type and id."""
         return f"- {quoting.name(ranked.node.name)} ({quoting.name(ranked.node.type)}) · id {ranked.node.id}"
 
     def whole(self, allotment: Allotment, frame: int) -> str:
@@ -184,7 +182,6 @@ class Json(_Document):
     frames = 3
 
     def section(self, ranked: Ranked) -> str:  # noqa: ARG002
-        """JSON has none."""
         return ""
 
     def piece(self, ranked: Ranked, most: int, *, focused: bool) -> str:
@@ -192,7 +189,6 @@ class Json(_Document):
         return _dumped(self._object(ranked, most, focused=focused))
 
     def summary(self, ranked: Ranked) -> str:
-        """A node's name and type as an object."""
         return _dumped(self._overflow(ranked))
 
     def whole(self, allotment: Allotment, frame: int) -> str:

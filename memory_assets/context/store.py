@@ -70,7 +70,6 @@ class StoreReader:
 
     @property
     def backend(self) -> str:
-        """What is read from."""
         return "store"
 
     @cached_property
@@ -108,7 +107,6 @@ class StoreReader:
         return {node: thing for node, thing in self._things(ids).items() if thing.category is Category.ENTITY}
 
     def _things(self, ids: Collection[str]) -> dict[str, Node]:
-        """Entities and patterns."""
         if not len(self.catalog.thing_ids):
             return {}
         asked = np.unique(np.array([int(node) for node in ids if _is_number(node)], np.int64))

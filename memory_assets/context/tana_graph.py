@@ -166,7 +166,6 @@ class TanaGraph:
 
     @cached_property
     def _hangs(self) -> "npt.NDArray[np.bool_]":
-        """Whether each node hangs below another."""
         hangs = np.zeros(self.table.num_rows, bool)
         hangs[self.ends.columns["target"][self.ends.columns["child"]]] = True
         return hangs

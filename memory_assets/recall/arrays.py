@@ -114,7 +114,6 @@ class _Base:
 
     @cached_property
     def places(self) -> "npt.NDArray[np.int32]":
-        """Where each row stands; -1 for those that do not."""
         places = np.full(int(self.rows.max(initial=-1)) + 1, -1, np.int32)
         places[self.rows] = np.arange(len(self.rows), dtype=np.int32)
         return places
@@ -130,7 +129,6 @@ class Grouping:
 
     @classmethod
     def of_sorted(cls, keys: "Keys", rows: "Rows") -> "Grouping":
-        """Of rows that are sorted by their keys."""
         return cls(_Base(keys, rows))
 
     def keys(self) -> "Keys":
@@ -150,7 +148,6 @@ class Grouping:
         return np.fromiter(map(len, self._changed.values()), np.int64, len(self._changed))
 
     def rows_of(self, key: int) -> "Rows":
-        """The rows of one key."""
         if key in self._changed:
             return self._changed[key]
         start, end = np.searchsorted(self._base.keys, [key, key + 1])

@@ -86,7 +86,6 @@ class GraphView:
 
     @property
     def empty(self) -> bool:
-        """Whether it says nothing."""
         return not (len(self.edges) or len(self.mentions))
 
     def label(self, node: int) -> str:

@@ -31,12 +31,10 @@ class Question:
 
     @cached_property
     def terms(self) -> tuple[str, ...]:
-        """The topic words, folded."""
         return tuple(dict.fromkeys(map(fold, self.topic)))
 
     @cached_property
     def stems(self) -> frozenset[str]:
-        """The stems of the topic words."""
         return frozenset(map(stem, self.topic))
 
     @cached_property

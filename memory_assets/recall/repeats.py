@@ -42,7 +42,6 @@ class Distinct:
         self._words: dict[int, list[str]] = {}
 
     def __iter__(self) -> Iterator[Repeated]:
-        """In the order in which they were added."""
         return iter(self._groups.values())
 
     def __len__(self) -> int:
@@ -57,7 +56,6 @@ class Distinct:
         return False
 
     def add(self, memory: "Memory") -> None:
-        """Add a memory that says something else."""
         self._groups[memory.id] = Repeated(memory)
 
     def _same(self, one: "Memory", other: "Memory") -> bool:

@@ -75,7 +75,6 @@ class Weights:
 
     @classmethod
     def of(cls, settings: "Settings") -> "Weights":
-        """The weights of the settings."""
         return cls(**{each.name: getattr(settings, f"weight_{each.name}") for each in fields(cls)})
 
 

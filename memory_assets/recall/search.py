@@ -50,7 +50,6 @@ class Component:
 
     @property
     def contribution(self) -> float:
-        """What it adds to the score."""
         return self.value * self.weight
 
 
@@ -159,7 +158,6 @@ class _Ranked:
 
     @property
     def scores(self) -> "npt.NDArray[np.float64]":
-        """0..1."""
         return sum((lift.change for lift in self.lifts), self.judged.values)
 
 

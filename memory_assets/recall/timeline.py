@@ -56,7 +56,6 @@ class Timeline:
         return self._memories
 
     def ids(self) -> "Ids":
-        """Ids of all memories, in any order."""
         return self._by_id.keys()
 
     def rows(self, ids: "Ids") -> "Rows":

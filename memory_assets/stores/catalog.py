@@ -72,7 +72,6 @@ class Catalog:
 
     @property
     def exists(self) -> bool:
-        """Whether anything has been derived yet."""
         return self.path.exists()
 
     @property

@@ -49,9 +49,7 @@ class Known(Protocol):
 
     def __len__(self) -> int: ...
 
-    def ids(self) -> "Ids":
-        """Of all rows it holds, in any order."""
-        ...
+    def ids(self) -> "Ids": ...
 
     def updated(self, ids: "Ids") -> "npt.NDArray[np.int64]":
         """The `updated_at` with which it holds each row, in microseconds since 1970; `UNKNOWN` where it does not."""
@@ -117,18 +115,15 @@ class Rows:
 
     @property
     def version(self) -> int:
-        """LanceDB's."""
         return self._table.version
 
     def __len__(self) -> int:
         return self._table.count_rows()
 
     def ids(self) -> "Ids":
-        """Of all rows."""
         return self._read(("id",), "true", row_ids=False)["id"].to_numpy()
 
     def rows(self, columns: Sequence[str]) -> pa.Table:
-        """Columns of all rows."""
         return self._read(columns, "true", row_ids=self._row_ids)
 
     def updated_since(self, moment: datetime, columns: Sequence[str]) -> pa.Table:
@@ -140,7 +135,6 @@ class Rows:
         return int(_microseconds(self.rows(("updated_at",))["updated_at"]).max(initial=0))
 
     def rows_of(self, ids: "Ids", columns: Sequence[str]) -> pa.Table:
-        """Columns of the rows with these ids."""
         if len(ids) > _MANY:
             rows = self.rows(columns)
             return rows.filter(pa.array(np.isin(rows["id"].to_numpy(), ids)))
@@ -162,7 +156,6 @@ class CatalogRows:
         return self._column(f"SELECT count(*) FROM {self._table}")[0].item()
 
     def ids(self) -> "Ids":
-        """Of all rows."""
         return self._column(f"SELECT id FROM {self._table}")
 
     def updated(self, ids: "Ids") -> "Ids":

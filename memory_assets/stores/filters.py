@@ -46,7 +46,6 @@ class Filters:
             object.__setattr__(self, name, tuple(getattr(self, name)))
 
     def sql(self) -> str:
-        """As a Lance filter expression."""
         any_of = {"state": self.states, "kind": self.kinds, "source": self.sources, "project": self.projects}
         clauses = [f"{name} IN {lance.quoted(accepted)}" for name, accepted in any_of.items() if accepted]
         clauses += [f"array_has(tags, {lance.quoted([tag])[1:-1]})" for tag in self.tags]

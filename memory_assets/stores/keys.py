@@ -36,7 +36,6 @@ class Key(BaseModel):
 
     @property
     def active(self) -> bool:
-        """Whether it still opens its tenant."""
         return self.revoked_at is None
 
 

@@ -85,12 +85,10 @@ class MemoryStore(TableStore):
 
     @property
     def table(self) -> "Table":
-        """The table as it is now, to be read."""
         return self.stored.reading
 
     @property
     def exists(self) -> bool:
-        """Whether the store was ever made."""
         return self.stored.exists
 
     def keep_resident(self, allowance: "Allowance") -> None:
@@ -101,12 +99,10 @@ class MemoryStore(TableStore):
 
     @property
     def is_resident(self) -> bool:
-        """Whether searches are answered from memory."""
         return self._resident is not None and self._resident.loaded
 
     @property
     def needs_tending(self) -> bool:
-        """Whether `tend_resident` has something to do."""
         return self._resident is not None and self._resident.needs_tending
 
     def tend_resident(self) -> None:
@@ -229,7 +225,6 @@ class MemoryStore(TableStore):
 
     @reading
     def count(self, filters: Filters) -> int:
-        """How many memories pass the filters."""
         return self.table.count_rows(filters.sql())
 
     @reading
@@ -252,7 +247,6 @@ class MemoryStore(TableStore):
         return found
 
     def get(self, ids: Iterable[int]) -> list[Memory]:
-        """The memories with these ids, in the order of the ids; unknown ones are left out."""
         wanted = list(ids)
         if not wanted:
             return []

@@ -28,7 +28,6 @@ class CatalogMigration:
     """SQL."""
 
     def run(self, connection: "DuckDBPyConnection") -> None:
-        """Do the step inside a transaction."""
         for added in self.adds:
             name, _, wanted = added.partition(".")
             if not wanted:

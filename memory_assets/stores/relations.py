@@ -61,7 +61,6 @@ class RelationStore(TableStore):
         return relation.id
 
     def withdraw(self, number: int) -> None:
-        """Remove a relation, if it is there."""
         table = self.stored.writing
         lance.commit(table, lambda: table.delete(f"id = {number}"), f"The relation {number} could not be removed")
 
@@ -75,7 +74,6 @@ class RelationStore(TableStore):
 
     @reading
     def scan(self) -> pa.Table:
-        """All stated relations."""
         return self.stored.reading.search().to_arrow()
 
     @reading

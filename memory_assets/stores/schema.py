@@ -74,7 +74,6 @@ class Column:
     """In SQL; none where it is empty."""
 
     def ddl(self) -> str:
-        """As DuckDB declares it."""
         default = f" DEFAULT {self.default}" if self.default else ""
         return f'"{self.name}" {self.type.value}{default}'
 
@@ -106,7 +105,6 @@ class Table:
         )
 
     def ddl(self) -> str:
-        """The statement that makes the table in DuckDB."""
         parts = [column.ddl() for column in self.columns]
         if self.key:
             parts.append("PRIMARY KEY ({})".format(", ".join(f'"{name}"' for name in self.key)))

@@ -56,7 +56,6 @@ class Tombstones:
 
     @property
     def all(self) -> list[Tombstone]:
-        """All of them, the oldest first."""
         return sorted((each for stones in self._by_key.values() for each in stones), key=lambda each: each.erased_at)
 
     def find(self, *texts: str) -> Tombstone | None:
@@ -78,7 +77,6 @@ class Tombstones:
         return rows.filter(pa.array([self.find(text) is None for text in rows["content"].to_pylist()], pa.bool_()))
 
     def joined(self, other: "Tombstones") -> "Tombstones":
-        """These and others."""
         for key, stones in other._by_key.items():
             mine = {each.id: each for each in self._by_key.get(key, ())}
             self._by_key[key] = tuple((mine | {each.id: each for each in stones}).values())

@@ -66,7 +66,6 @@ class Allowance:
 
     @property
     def taken(self) -> int:
-        """Bytes in use."""
         return sum(self._taken.values())
 
     def grant(self, asking: "ResidentMemories", nbytes: int) -> bool:
@@ -94,7 +93,6 @@ class ResidentMemories:
 
     @property
     def loaded(self) -> bool:
-        """Whether searches are answered."""
         return self._snapshot is not None
 
     def search(self, column: str | None = None) -> Snapshot | None:
@@ -104,7 +102,6 @@ class ResidentMemories:
 
     @property
     def table(self) -> "Table":
-        """The table on disk."""
         return self._stored.reading
 
     # Keeping up with the table
@@ -226,7 +223,6 @@ class ResidentMemories:
 
     @property
     def needs_tending(self) -> bool:
-        """Whether `tend` has something to do."""
         snapshot = self._snapshot
         return snapshot is None or bool(_worth_merging(snapshot))
 

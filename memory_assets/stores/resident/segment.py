@@ -86,7 +86,6 @@ class Segment:
 
     @classmethod
     def joined(cls, segments: "Sequence[Segment]", stem: "Stem", mean_length: float | None) -> "Segment":
-        """One segment of the current rows of others."""
         pieces = (
             (
                 each.rows.slice(span.start, span.stop - span.start).filter(pa.array(each.current[span])),
@@ -130,7 +129,6 @@ class Segment:
 
     @cached_property
     def nbytes(self) -> int:
-        """Bytes of memory, with what searches cache."""
         return self.nbytes_of_rows + self.words.vocabulary_nbytes
 
     @property
@@ -141,7 +139,6 @@ class Segment:
 
     @cached_property
     def count(self) -> int:
-        """How many rows are current."""
         return int(self.current.sum())
 
     def without(self, ids: "npt.NDArray[np.int64]") -> "Segment":
@@ -159,7 +156,6 @@ class Segment:
         return np.where((self.ids[found] == ids) & self.current[found], found, -1)
 
     def taken(self, places: "npt.NDArray[np.intp]", columns: "Sequence[str]") -> pa.RecordBatch:
-        """Columns of some rows."""
         return self.rows.select(list(columns)).take(pa.array(places))
 
     def _having(self, column: str, wanted: "Callable[[pa.Array], Mask]") -> "Mask":

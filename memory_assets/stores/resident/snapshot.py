@@ -1,4 +1,4 @@
-"""One version of a `memories` table in memory, and searches of it."""
+"""One version of a `memories` table in memory. Its searches answer as those of `DiskSearch` do."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -43,7 +43,6 @@ class Snapshot:
         return sum(each.count for each in self.segments)
 
     def ids(self) -> "npt.NDArray[np.int64]":
-        """Of all rows."""
         return np.concatenate([each.ids[each.current] for each in self.segments])
 
     def updated(self, ids: "npt.NDArray[np.int64]") -> "npt.NDArray[np.int64]":
@@ -55,17 +54,14 @@ class Snapshot:
         return times
 
     def rows(self, columns: Sequence[str]) -> pa.Table:
-        """Columns of all rows."""
         return _taken([(each, np.flatnonzero(each.current)) for each in self.segments], columns)
 
     def updated_since(self, moment: datetime, columns: Sequence[str]) -> pa.Table:
-        """Columns of the rows that were updated then or later."""
         since = microseconds(moment)
         found = [(each, np.flatnonzero(each.current & (each.updated >= since))) for each in self.segments]
         return _taken(found, columns)
 
     def rows_of(self, ids: "npt.NDArray[np.int64]", columns: Sequence[str]) -> pa.Table:
-        """Columns of the rows with these ids, in any order."""
         places = [(each, each.places(ids)) for each in self.segments]
         return _taken([(each, found[found >= 0]) for each, found in places], columns)
 
@@ -76,7 +72,6 @@ class Snapshot:
 
     @cached_property
     def nbytes(self) -> int:
-        """Bytes of memory."""
         return sum(each.nbytes for each in self.segments)
 
     @cached_property
@@ -92,12 +87,10 @@ class Snapshot:
         filters: Filters,
         columns: Sequence[str],
     ) -> pa.Table:
-        """As `DiskSearch.nearest`; `column` is the one that is in memory."""
         found = [(each, *each.vectors.nearest(vector, each.passing(filters), limit)) for each in self.segments]
         return _answer(found, limit, columns, "similarity")
 
     def cosines(self, found: pa.Table, column: str, vector: "npt.NDArray[np.float32]") -> "npt.NDArray[np.float32]":  # noqa: ARG002
-        """As `DiskSearch.cosines`; `column` is the one of meanings."""
         ids = found["id"].to_numpy()
         measured = np.full(len(ids), UNMEASURED, np.float32)
         for each in self.segments:
@@ -107,7 +100,6 @@ class Snapshot:
         return measured
 
     def matching(self, text: str, limit: int, filters: Filters, columns: Sequence[str]) -> pa.Table:
-        """As `DiskSearch.matching`."""
         terms = {term for term in self.terms(words_of(text)) if term is not None}
         holding = {term: sum(each.words.frequency(term) for each in self.segments) for term in terms}
         weights = {term: inverse_frequency(self.texts, count) for term, count in holding.items() if count}
@@ -119,11 +111,9 @@ class Snapshot:
         return _answer(found, limit, columns, "score")
 
     def take(self, ids: Sequence[int], row_ids: Sequence[int], columns: Sequence[str]) -> pa.Table:  # noqa: ARG002
-        """As `DiskSearch.take`, by the ids alone."""
         return self.rows_of(np.array(ids, np.int64), columns)
 
     def newest(self, limit: int, filters: Filters, columns: Sequence[str]) -> pa.Table:
-        """As `DiskSearch.newest`."""
         found = []
         for each in self.segments:
             rows = np.flatnonzero(each.passing(filters))

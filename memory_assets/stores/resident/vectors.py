@@ -41,7 +41,6 @@ class Vectors:
 
     @classmethod
     def of(cls, codes: "npt.NDArray[np.integer]") -> "Vectors":
-        """What `quantised` made."""
         units, signs = np.zeros(len(codes), np.float32), np.empty((-(-codes.shape[1] // 64), len(codes)), np.uint64)
         for span in spans(len(codes)):
             lengths = np.linalg.norm(codes[span].astype(np.float32), axis=1)
@@ -51,7 +50,6 @@ class Vectors:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory."""
         return self.codes.nbytes + self.units.nbytes + self.signs.nbytes
 
     def cosines(self, rows: "Rows", vector: "Cosines") -> "Cosines":

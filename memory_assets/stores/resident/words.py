@@ -77,17 +77,14 @@ class Words:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory of the postings."""
         return self.rows.nbytes + self.weights.nbytes
 
     @property
     def vocabulary_nbytes(self) -> int:
-        """Bytes of memory of the terms."""
         terms = sum(map(sys.getsizeof, self.codes)) + _INTEGER_BYTES * len(self.codes)
         return sys.getsizeof(self.codes) + terms + self.starts.nbytes
 
     def frequency(self, term: str) -> int:
-        """How many rows hold a term."""
         code = self.codes.get(term)
         return 0 if code is None else int(self.starts[code + 1] - self.starts[code])
 
@@ -126,7 +123,6 @@ class _Counted(NamedTuple):
         return cls(found.astype(np.int32), (rows + first).astype(np.int32), counts.astype(np.int32), lengths)
 
     def sizes(self, terms: int) -> "npt.NDArray[np.int64]":
-        """How many rows hold each of so many terms."""
         return np.bincount(self.codes, minlength=terms)
 
 
