@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from memory_assets.errors import StoreError
-from memory_assets.recall.arrays import Codes, ranges
+from memory_assets.recall.timeline import Codes
 from memory_assets.stores.graph_builds import NO_BUILD, Build, present_build
 
 if TYPE_CHECKING:
@@ -149,3 +149,12 @@ _NOTHING = [
         [("id", pa.int64()), ("label", pa.string())],
     )
 ]
+
+
+def ranges(keys: "Nodes", wanted: "Nodes") -> "tuple[Rows, Rows]":
+    """Where each wanted key occurs in sorted `keys`, as (place in `wanted`, place in `keys`) pairs."""
+    starts = np.searchsorted(keys, wanted, "left")
+    counts = np.searchsorted(keys, wanted, "right") - starts
+    places = np.repeat(np.arange(len(wanted)), counts)
+    offsets = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return places, np.repeat(starts, counts) + offsets

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memory_assets.models import ASSISTANTS, USERS
-from memory_assets.recall.arrays import name_words
+from memory_assets.recall.timeline import name_words
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -1,4 +1,8 @@
-from memory_assets.recall.graph_view import read_graph
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_assets.recall.graph_view import ranges, read_graph
 from memory_assets.stores.catalog import Catalog
 from memory_assets.stores.graph_builds import record_build
 
@@ -28,3 +32,11 @@ def test_a_catalog_that_was_made_anew_is_not_taken_for_the_old_one(tmp_path):
             record_build(connection)
         graph = read_graph(catalog, graph)
         assert graph.edges.columns["target"].tolist() == [target]
+
+
+@given(st.lists(st.integers(0, 9), max_size=40), st.lists(st.integers(0, 9), max_size=10))
+def test_ranges_gives_every_place_of_every_wanted_key(keys: list[int], wanted: list[int]):
+    keys.sort()
+    places, found = ranges(np.array(keys, np.int64), np.array(wanted, np.int64))
+    expected = [(place, at) for place, key in enumerate(wanted) for at, each in enumerate(keys) if each == key]
+    assert list(zip(places.tolist(), found.tolist(), strict=True)) == expected

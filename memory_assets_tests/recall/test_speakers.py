@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_assets.recall.arrays import Codes
 from memory_assets.recall.question import understand
 from memory_assets.recall.search import search
+from memory_assets.recall.timeline import Codes
 
 AUTHORS = ("Jun Park", "Inês", "Will", "Bill", "user", "assistant", "김민수", "İpek")
 
