@@ -66,14 +66,11 @@ class Tenant:
         embedders: "dict[str, Embedder] | None" = None,
         on_commit: "Callable[[int], object] | None" = None,
     ) -> None:
-        """Name the tenant; nothing is opened yet.
+        """Name the tenant, or take the settings'; nothing is opened yet. InvalidInputError if the name cannot be a tenant's.
 
-        Args:
-            settings: where everything is.
-            name: the tenant's name; the settings' unless given.
-            freshness: seconds within which a store that stays open sees commits of other processes; 0 looks at every call.
-            embedders: the open ones by their setting; tenants of one process share them.
-            on_commit: called with the number of stored memories after a commit, for a service that does the upkeep itself.
+        A store that stays open sees commits of other processes within `freshness` seconds, at every call if that is 0. Tenants of one
+        process share `embedders`, the open ones by their setting. `on_commit` tells a service that does the upkeep itself how many
+        memories were stored.
         """
         self.settings = settings
         self.name = validate_tenant(settings.tenant if name is None else name)

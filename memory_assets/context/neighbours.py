@@ -86,17 +86,9 @@ def _scored(nodes: "Ids", scores: Mapping[str, float]) -> "npt.NDArray[np.float6
 def choose_links(
     origins: "Column", targets: "Column", telling: "Sequence[Column]", relevant: "Sequence[Column]", most: int
 ) -> "tuple[Rows, Rows]":
-    """Choose among links.
+    """Of the links between the same two nodes the one that tells most, and of an origin the `most` most relevant.
 
-    Args:
-        origins: the node that each link leads from.
-        targets: the node that it leads to; both are integers.
-        telling: what makes a link tell more than another between the same two nodes, the weightiest first; the lowest wins.
-        relevant: what makes a neighbour more relevant than another, likewise.
-        most: links that are kept of one origin.
-
-    Returns:
-        The rows that are kept, and for each how many neighbours its origin has.
+    The lowest of `telling` and of `relevant` wins, the weightiest key first. Returns rows, and how many neighbours each origin has.
     """
     best = _foremost((origins, targets), telling, 1)[0]
     kept, sizes = _foremost((origins[best],), [column[best] for column in relevant], most)

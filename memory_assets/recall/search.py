@@ -99,16 +99,8 @@ def search_with_bridges(
     A blank query gives the newest memories and no paths. Of a fact that has changed, the newest version comes first; a superseded
     one is found only if the filters ask for it. Of memories that say the same, the one that fits best is a hit and names the others.
 
-    Args:
-        tenant: whose memories.
-        query: words or a question.
-        limit: at most so many hits.
-        filters: what to search among; active memories unless it says otherwise.
-        weights: of the components; the settings' unless given.
-        now: what "yesterday" and recency count from; the present unless given.
-        bridges: at most so many paths, see `memory_assets.recall.bridges`.
-        depth: at most so many hops a path.
-        floor: similarity from which a memory fits without the words of the question; if none does, nothing is found. 0 finds the nearest.
+    "Yesterday" and recency count from `now`. At most `bridges` paths of at most `depth` hops are found. `floor` is the similarity
+    from which a memory fits without the words of the question; if none does, nothing is found. 0 finds the nearest.
     """
     filters = filters or Filters()
     moment = now or datetime.now(UTC)

@@ -51,11 +51,7 @@ class Neighbour(NamedTuple):
 def find_neighbours(store: "MemoryStore", new: Memory, meaning: "npt.NDArray[np.float32]", embedder: str) -> list[Neighbour]:
     """The active memories that are most similar to `new`, best first, and those of the splash behind them if so many say the same.
 
-    Args:
-        store: the tenant's memories.
-        new: what they are compared with; it is not among them.
-        meaning: unit vector of what it says.
-        embedder: name of what made it.
+    `meaning` is the unit vector of what `new` says, made by `embedder`; `new` is not among the answers.
     """
     scale = scale_of(embedder, store.columns.scale)
     found = store.alike(meaning, _COMPARED + 1, Filters(), scale.cosine(NEAR), scale.cosine(SURE))

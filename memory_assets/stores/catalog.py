@@ -103,10 +103,7 @@ class Catalog:
 
         A catalog that does not exist reads as an empty one; so does a damaged one, which is set aside. A catalog of an earlier release is
         copied into memory and migrated there; the next writing migrates the file.
-
-        Raises:
-            DamagedError: the catalog turns out to be damaged while it is read; it was set aside.
-            StoreBusyError: the catalog is locked longer than the timeout.
+        DamagedError: it turned out to be damaged meanwhile and was set aside. StoreBusyError: it is locked beyond the timeout.
         """
         self._found |= self.path.parent.is_dir()
         try:
@@ -124,9 +121,7 @@ class Catalog:
     def write(self) -> Iterator["DuckDBPyConnection"]:
         """A connection inside one transaction: committed at the end of the block, rolled back on any error.
 
-        Raises:
-            DamagedError: the catalog is damaged; it was set aside. Nothing was written, because what was read before is gone.
-            StoreBusyError: the catalog is locked longer than the timeout.
+        After DamagedError it was set aside, and nothing was written, because what was read before is gone. StoreBusyError as for `read`.
         """
         if self._found and not self.path.parent.is_dir():
             raise StoreError(f"{self.path.parent} has been deleted; nothing was written.")

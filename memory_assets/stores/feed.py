@@ -71,13 +71,9 @@ class Changes:
 
 
 def read_changes(table: "Rows | Snapshot", since: Position | None, known: Known, columns: Sequence[str]) -> Changes:
-    """What changed in a table since a position.
+    """What changed in a table since a position, where an earlier reading ended that gave `known`.
 
-    Args:
-        table: what is read.
-        since: where an earlier reading ended. None reads all; so does a version beyond that of the table, which was replaced then.
-        known: what was read until then.
-        columns: to be read of the changed rows; `id` among them.
+    None reads all; so does a version beyond that of the table, which was replaced then. `columns` are read, `id` among them.
     """
     here = Position(table.version, datetime.now(UTC))
     if since is None or here.version < since.version:

@@ -37,10 +37,8 @@ class GroupCommit(Generic[Item, Outcome]):
     def run(self, item: Item, commit: Callable[[Sequence[Item]], Sequence[Outcome]]) -> Outcome:
         """Commit an item, alone or together with those of other threads; returns after the commit.
 
-        Args:
-            item: what to write.
-            commit: writes all items of a batch or none, and returns an outcome for each. If it fails for several, each is tried
-                alone, so that no caller gets another's error.
+        `commit` writes all items of a batch or none, and returns an outcome for each. If it fails for several, each is tried
+        alone, so that no caller gets another's error.
         """
         future: Future[Outcome] = Future()
         with self._changed:

@@ -145,10 +145,7 @@ def _was_committed(table: "Table", rows: pa.Table) -> bool:
 
 
 def insert(table: "Table", rows: pa.Table) -> int:
-    """Insert the rows of `rows` whose ids the table lacks, in one commit; those that it has stay as they are.
-
-    Returns the table's version after the commit.
-    """
+    """Insert the rows whose ids the table lacks, in one commit; those that it has stay as they are. Returns the version after it."""
     builder = table.merge_insert("id").when_not_matched_insert_all()
     return commit(table, lambda: builder.execute(aligned(rows, table.schema)).version, _not_written(table, rows))
 
@@ -179,11 +176,8 @@ def change(table: "Table", rows: pa.Table, where: Callable[[str], str]) -> int:
 
     A few rows are read whole, by the index on `id`, and replaced unless somebody changes them meanwhile; those are looked at once more.
     To set columns alone LanceDB reads the whole table, and its indices lose the whole fragment that holds a row.
-
-    Args:
-        table: what is written to.
-        rows: `id`, `updated_at`, which nobody else gives to any of them, and the columns to set.
-        where: the condition, made of what stands before a column's name.
+    `rows` holds `id`, the columns to set, and `updated_at`, which nobody else gives to any of them; `where` makes the condition of
+    what stands before a column's name.
     """
     failure = _not_written(table, rows)
     if rows.num_rows > _FEW:

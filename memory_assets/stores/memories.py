@@ -154,9 +154,7 @@ class MemoryStore(TableStore):
     def insert_superseding(self, rows: pa.Table, replaced: Mapping[int, int]) -> int:
         """Insert `rows`, made by `columns.fill`, and in the same commit mark what they replace as superseded. Returns how many those are.
 
-        Args:
-            rows: the new memories; those whose ids are taken stay as they are.
-            replaced: id of an older memory -> id of the new one. An older memory that somebody forgot, or changes meanwhile, stays.
+        `replaced` maps the id of an older memory to that of the new one. What somebody forgot, or changes meanwhile, stays.
         """
         table = self.stored.writing
         with self.stored.explained():
@@ -347,14 +345,9 @@ class MemoryStore(TableStore):
     ) -> pa.Table:
         """The memories near to a unit vector of the live embedder, found by the searched column and measured by `columns.meaning`.
 
-        Returns columns `id`, `similarity` (cosine) and `_rowid`, best first; empty while the vectors of texts alone are not made.
-
-        Args:
-            meaning: shape (dimension,).
-            limit: at most so many.
-            filters: what to look among.
-            least: the cosine above which a memory counts.
-            crowded: a cosine beyond which so many may lie that they hide the others; at most `limit` of those below it are added.
+        Returns columns `id`, `similarity` (cosine) and `_rowid` of at most `limit` above the cosine `least`, best first; empty while
+        the vectors of texts alone are not made. So many may lie beyond the cosine `crowded` that they hide the others: at most
+        `limit` of those are added.
         """
         searched, measured = self.columns.live, self.columns.meaning
         if searched is None or measured is None:

@@ -70,14 +70,10 @@ class StoredTable:
     """One table of one database. Any thread may use it."""
 
     def __init__(self, uri: str, definition: TableDefinition, freshness: float = 0.0, data_dir: Path | None = None) -> None:
-        """Name a table; nothing is opened yet.
+        """Name a table in a database, a folder or an object-storage URI; nothing is opened yet.
 
-        Args:
-            uri: the database: a folder or an object-storage URI.
-            definition: the table.
-            freshness: seconds within which commits of other processes are seen. 0 looks at every call, which costs each query several
-                milliseconds.
-            data_dir: the data folder, for temporary files; the system's unless given.
+        Commits of other processes are seen within `freshness` seconds; 0 looks at every call, which costs each query several
+        milliseconds. Temporary files go to `data_dir`, or where the system puts them.
         """
         self.uri = uri
         self.definition = definition

@@ -97,7 +97,11 @@ class ResidentMemories:
 
     def search(self, column: str | None = None) -> Snapshot | None:
         """The newest version in memory; None while it is not loaded, or `column` is not its vector column."""
-        snapshot = self._latest()
+        if self._snapshot is not None and self._is_due():
+            with self._writing:
+                if self._snapshot is not None and self._is_due():
+                    self._look(self._snapshot)
+        snapshot = self._snapshot
         return snapshot if snapshot is not None and column in (None, snapshot.column) else None
 
     @property
@@ -174,13 +178,6 @@ class ResidentMemories:
         times = count / len(offsets)
         estimate = times * sample.nbytes_of_rows + math.sqrt(times) * sample.words.vocabulary_nbytes
         return math.ceil(max(estimate, count * self._row_nbytes))
-
-    def _latest(self) -> Snapshot | None:
-        if self._snapshot is not None and self._is_due():
-            with self._writing:
-                if self._snapshot is not None and self._is_due():
-                    self._look(self._snapshot)
-        return self._snapshot
 
     def _look(self, known: Snapshot) -> None:
         self._looked_at, self._stale = monotonic(), False
