@@ -9,7 +9,7 @@ import heapq
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, NamedTuple
 
 from memory_assets.context.model import Ranked
 from memory_assets.language.tokens import count_tokens
@@ -45,8 +45,8 @@ _EVERYTHING = 1 << 30
 """More tokens than any text has."""
 
 
-class PassageOptions(TypedDict):
-    """How a node's text is told: in how many tokens at most, and whether only what is about the topic."""
+class Told(NamedTuple):
+    """How a node's text is told: in how many tokens at most, and whether only the sentences about the topic."""
 
     most: int
     focused: bool
@@ -56,15 +56,9 @@ class PassageOptions(TypedDict):
 class Allotment:
     """What of each node is told."""
 
-    texts: dict[str, int] = field(default_factory=dict)
-    """Node -> tokens of its text at most."""
-    focused: set[str] = field(default_factory=set)
-    """Nodes of whose texts only the sentences about the topic are told."""
+    texts: dict[str, Told] = field(default_factory=dict)
     named: list[str] = field(default_factory=list)
     """Nodes of which name and type are told."""
-
-    def options(self, node: str) -> "PassageOptions":
-        return {"most": self.texts[node], "focused": node in self.focused}
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +139,7 @@ class _Filling:
             text, tokens = self._counted()
         return Fitted(text, tokens, self._chosen, framed=self._frame == 0)
 
-    def _state(self) -> tuple[tuple[tuple[str, int], ...], int]:
+    def _state(self) -> tuple[tuple[tuple[str, Told], ...], int]:
         return tuple(self._chosen.texts.items()), len(self._chosen.named)
 
     def _counted(self) -> tuple[str, int]:
@@ -209,9 +203,7 @@ class _Filling:
         if node in self._chosen.named:
             self._chosen.named.remove(node)
             self._room += self._costs[node]
-        self._chosen.texts[node] = allowed
-        if focused:
-            self._chosen.focused.add(node)
+        self._chosen.texts[node] = Told(allowed, focused)
         self._sections.add(section)
         self._costs[node] = cost
         self._room -= cost + heading
@@ -231,12 +223,11 @@ class _Filling:
 
     def _expand(self, node: str) -> None:
         """Tell more of a text that was cut."""
-        ranked, told = self._nodes[node], self._chosen.texts[node]
+        ranked, told = self._nodes[node], self._chosen.texts[node].most
         for allowed in (_EVERYTHING, told + self._room - _JOINT):
             cost = self._cost(ranked, allowed, focused=False)
             if cost - self._costs[node] <= self._room:
-                self._chosen.texts[node] = allowed
-                self._chosen.focused.discard(node)
+                self._chosen.texts[node] = Told(allowed, focused=False)
                 self._room -= cost - self._costs[node]
                 self._costs[node] = cost
                 return
@@ -246,10 +237,10 @@ class _Filling:
         if self._chosen.named:
             self._chosen.named.pop()
         elif self._chosen.texts:
-            node = list(self._chosen.texts)[-1]
-            told = min(self._chosen.texts[node], self._costs[node]) - over - _JOINT
-            if told >= _LEAST:
-                self._chosen.texts[node] = told
+            node, told = list(self._chosen.texts.items())[-1]
+            most = min(told.most, self._costs[node]) - over - _JOINT
+            if most >= _LEAST:
+                self._chosen.texts[node] = told._replace(most=most)
             else:
                 del self._chosen.texts[node]
         else:

@@ -40,7 +40,7 @@ class _Document:
         self._request = context.request
         self._passages: dict[tuple[str, int, bool], str] = {}
 
-    def passage(self, ranked: Ranked, most: int, *, focused: bool) -> str:
+    def passage(self, ranked: Ranked, most: int, focused: bool) -> str:
         """What at most `most` tokens tell of a node's text; of what a walk came to, also by the name that it came over."""
         node = ranked.node
         if not node.content or most <= 0:
@@ -85,7 +85,7 @@ class Markdown(_Document):
             return self._request.lens.focus
         return _LINKED if ranked.visit.hops else _HOLDS
 
-    def piece(self, ranked: Ranked, most: int, *, focused: bool) -> str:
+    def piece(self, ranked: Ranked, most: int, focused: bool) -> str:
         """A heading with the facts, why it is here, its fields, and the quoted passage."""
         node, terse = ranked.node, self._request.max_tokens < _TERSE
         name, kind = quoting.name(node.name) if node.titled else "", quoting.name(node.type)
@@ -118,7 +118,7 @@ class Markdown(_Document):
             parts.append(_NOTE if self._context.nodes else self._context.nothing)
         sections: dict[str, list[str]] = {name: [] for name in (_IS, self._request.lens.focus, _HOLDS, _LINKED, _AGAINST)}
         for ranked in self._chosen(allotment):
-            sections[self.section(ranked)].append(self.piece(ranked, **allotment.options(ranked.node.id)))
+            sections[self.section(ranked)].append(self.piece(ranked, *allotment.texts[ranked.node.id]))
         named = [self._by_id[node] for node in allotment.named]
         if focused := [self.summary(ranked) for ranked in named if ranked.only_named and ranked.preferred]:
             sections[self._request.lens.focus].append("\n".join(focused))
@@ -184,7 +184,7 @@ class Json(_Document):
     def section(self, ranked: Ranked) -> str:  # noqa: ARG002
         return ""
 
-    def piece(self, ranked: Ranked, most: int, *, focused: bool) -> str:
+    def piece(self, ranked: Ranked, most: int, focused: bool) -> str:
         """A node as an object."""
         return _dumped(self._object(ranked, most, focused=focused))
 
@@ -193,7 +193,7 @@ class Json(_Document):
 
     def whole(self, allotment: Allotment, frame: int) -> str:
         """The object; `frame` 1 leaves out all metadata but the topic, 2 is an empty object where no node is told."""
-        nodes = [self._object(ranked, **allotment.options(ranked.node.id)) for ranked in self._chosen(allotment)]
+        nodes = [self._object(ranked, *allotment.texts[ranked.node.id]) for ranked in self._chosen(allotment)]
         overflow = [self._overflow(self._by_id[node]) for node in allotment.named]
         if frame == 2 and not overflow:
             return "{}\n"
@@ -222,7 +222,7 @@ class Json(_Document):
             meta["tokens"] |= {"used": used, "utilization": round(used / self._request.max_tokens, 2)}
         return _dumped(document)
 
-    def _object(self, ranked: Ranked, most: int, *, focused: bool) -> dict[str, Any]:
+    def _object(self, ranked: Ranked, most: int, focused: bool) -> dict[str, Any]:
         node = ranked.node
         content = self.passage(ranked, most, focused=focused)
         told = self._overflow(ranked) | {

@@ -166,10 +166,10 @@ class Plain:
     def __init__(self, nodes: list[Ranked]) -> None:
         self._by_id = {ranked.node.id: ranked for ranked in nodes}
 
-    def passage(self, ranked: Ranked, most: int, *, focused: bool) -> str:
+    def passage(self, ranked: Ranked, most: int, focused: bool) -> str:
         return cut(ranked.node.content, frozenset(), most, focused=focused)
 
-    def piece(self, ranked: Ranked, most: int, *, focused: bool) -> str:
+    def piece(self, ranked: Ranked, most: int, focused: bool) -> str:
         return self.passage(ranked, most, focused=focused)
 
     def summary(self, ranked: Ranked) -> str:
@@ -179,7 +179,7 @@ class Plain:
         return ""
 
     def whole(self, allotment: Allotment, frame: int) -> str:
-        told = [self.piece(self._by_id[node], **allotment.options(node)) for node in allotment.texts]
+        told = [self.piece(self._by_id[node], *allotment.texts[node]) for node in allotment.texts]
         return "\n".join([*told, *(self.summary(self._by_id[node]) for node in allotment.named)])
 
 
