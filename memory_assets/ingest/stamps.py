@@ -110,7 +110,7 @@ def disk_stamp(settings: "Settings", tenant: str) -> str | None:
 def stored_stamp(tenant: "Tenant") -> str:
     """The state of memories and stated relations: how many, and when the last was written. Compacting leaves it as it is."""
     memories, relations = tenant.memories, tenant.relations
-    return f"{len(memories)}-{memories.last_updated()}.{len(relations)}-{relations.last_stated()}"
+    return f"{len(memories)}-{memories.newest('updated_at')}.{len(relations)}-{relations.newest('created_at')}"
 
 
 def _digest(*parts: object) -> str:

@@ -7,7 +7,6 @@ more. Case, marks, articles and "is" make no difference; a number, a negation or
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from memory_assets.language.english import word_set
@@ -38,25 +37,25 @@ class Distinct:
     """Memories, each beside the first that said the same."""
 
     def __init__(self) -> None:
-        self._groups: dict[int, Repeated] = {}
+        self._groups: list[Repeated] = []
         self._words: dict[int, list[str]] = {}
 
     def __iter__(self) -> Iterator[Repeated]:
-        return iter(self._groups.values())
+        return iter(self._groups)
 
     def __len__(self) -> int:
         return len(self._groups)
 
     def join(self, memory: "Memory") -> bool:
         """Put a memory beside the one that says the same; whether there is one."""
-        for group in islice(self._groups.values(), _COMPARED):
+        for group in self._groups[:_COMPARED]:
             if self._same(group.first, memory):
                 group.others.append(memory)
                 return True
         return False
 
     def add(self, memory: "Memory") -> None:
-        self._groups[memory.id] = Repeated(memory)
+        self._groups.append(Repeated(memory))
 
     def _same(self, one: "Memory", other: "Memory") -> bool:
         if (one.author, one.state) != (other.author, other.state):

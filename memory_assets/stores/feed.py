@@ -31,7 +31,6 @@ _ATTEMPTS = 3
 """How often recent rows and their number are read until no commit came between."""
 _MANY = 20_000
 """Rows from which it is cheaper to read all than to look each up."""
-_NONE = np.array([], np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,23 +81,19 @@ def read_changes(table: "Rows | Snapshot", since: Position | None, known: Known,
     attempts = _ATTEMPTS
     while True:
         recent = table.updated_since(since.read_at - CLOCK_SLACK, ("id", "updated_at"))
-        ids, times = recent["id"].to_numpy(), _microseconds(recent["updated_at"])
+        ids, times = recent["id"].to_numpy(), recent["updated_at"].cast(pa.int64()).fill_null(0).to_numpy()
         held = known.updated(ids)
         balanced = len(table) == len(known) + int((held == UNKNOWN).sum())
         attempts -= 1
         if balanced or not attempts or table.version == here.version:
             break
         here = Position(table.version, datetime.now(UTC))
-    wanted, gone = ids[held != times], _NONE
+    wanted, gone = ids[held != times], np.array([], np.int64)
     if not balanced:
         present, kept = table.ids(), known.ids()
         gone = np.setdiff1d(kept, present)
         wanted = np.union1d(np.setdiff1d(wanted, gone), np.setdiff1d(present, kept))
     return Changes(here, table.rows_of(wanted, columns), gone)
-
-
-def _microseconds(times: pa.ChunkedArray) -> "npt.NDArray[np.int64]":
-    return times.cast(pa.int64()).fill_null(0).to_numpy()
 
 
 class Rows:
@@ -125,10 +120,6 @@ class Rows:
     def updated_since(self, moment: datetime, columns: Sequence[str]) -> pa.Table:
         """Columns of the rows whose `updated_at` is `moment` or later, by the index on it."""
         return self._read(columns, f"updated_at >= {lance.timestamp(moment)}", row_ids=False)
-
-    def last_updated(self) -> int:
-        """The newest `updated_at`, in microseconds since 1970; 0 in an empty table."""
-        return int(_microseconds(self.rows(("updated_at",))["updated_at"]).max(initial=0))
 
     def rows_of(self, ids: "Ids", columns: Sequence[str]) -> pa.Table:
         if len(ids) > _MANY:

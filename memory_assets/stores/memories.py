@@ -305,11 +305,6 @@ class MemoryStore(TableStore):
         return read_changes(held if held is not None else Rows(self.table, row_ids=True), since, known, columns)
 
     @reading
-    def last_updated(self) -> int:
-        """When a memory was written last, in microseconds since 1970; 0 where there is none. Compacting leaves it as it is."""
-        return Rows(self.table).last_updated()
-
-    @reading
     def nearest(
         self,
         vector: "npt.NDArray[np.float32]",

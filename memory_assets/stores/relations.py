@@ -80,9 +80,3 @@ class RelationStore(TableStore):
     def of(self, number: int) -> pa.Table:
         """What was stated from and to a memory."""
         return self.stored.reading.search().where(f"source_id = {number} OR target_id = {number}").to_arrow()
-
-    @reading
-    def last_stated(self) -> int:
-        """When a relation was stated last, in microseconds since 1970; 0 where there is none."""
-        times = self.stored.reading.search().select(["created_at"]).to_arrow()["created_at"]
-        return int(times.cast(pa.int64()).to_numpy().max(initial=0))

@@ -1,14 +1,14 @@
 """Tombstones: keyed digests of texts that were erased for good, so that no source brings one back unless a person lets it."""
 
-import json
 import secrets
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import blake2b
 from pathlib import Path
 
 import pyarrow as pa
+from pydantic import TypeAdapter
 
 from memory_assets.errors import DamagedError
 from memory_assets.models import FileScan, Refusal, Scan
@@ -32,6 +32,9 @@ class Tombstone:
     """Whether nothing of it is left; a kill leaves it False, and the next erasure goes on."""
 
 
+_JSON = TypeAdapter(dict[str, tuple[Tombstone, ...]])
+
+
 class Tombstones:
     """The tombstones of one tenant, or of several together."""
 
@@ -40,12 +43,12 @@ class Tombstones:
         self._by_key: dict[str, tuple[Tombstone, ...]] = {}
         path = folder / FILE
         try:
-            for key, stones in json.loads(path.read_bytes()).items():
-                self._by_key[key] = tuple(Tombstone(**{**each, "digests": tuple(each["digests"])}) for each in stones)
+            self._by_key = _JSON.validate_json(path.read_bytes())
         except FileNotFoundError:
             pass
-        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-            raise DamagedError(f"{path} cannot be read ({error}); restore it from a backup, or remove it.") from error
+        except (OSError, ValueError) as error:
+            said = str(error).splitlines()[0]
+            raise DamagedError(f"{path} cannot be read ({said}); restore it from a backup, or remove it.") from error
         self._index()
 
     def _index(self) -> None:
@@ -110,8 +113,7 @@ class Tombstones:
     def save(self, folder: Path) -> None:
         """Write them to a tenant's folder, if there are any or were any."""
         if self._by_key:
-            body = {key: [asdict(each) for each in stones] for key, stones in self._by_key.items()}
-            replace_file(folder / FILE, json.dumps(body, indent=1) + "\n")
+            replace_file(folder / FILE, _JSON.dump_json(self._by_key, indent=1) + b"\n")
 
 
 MEND = "let it come back with `memory erase {} --allow-again`"
