@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -76,8 +76,7 @@ class Bridge:
     hops: tuple[Hop, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
+class _Step(NamedTuple):
     source: int
     target: int
     confidence: float
@@ -86,8 +85,7 @@ class _Step:
     entity: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Path:
+class _Path(NamedTuple):
     score: float
     nodes: tuple[int, ...]
     steps: tuple[_Step, ...] = ()

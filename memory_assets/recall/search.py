@@ -216,10 +216,8 @@ def _further(store: MemoryStore, view: View, found: Candidates, filters: Filters
     more = np.setdiff1d(more, found.ids)
     rows = view.timeline.rows(more)
     more, rows = more[rows >= 0], rows[rows >= 0]
-    if filters == Filters():
+    if filters == Filters() or not len(more):
         return more[view.timeline.columns["active"][rows]]
-    if not len(more):
-        return more
     passing = store.scan(("id",), f"{ids_in(more.tolist())} AND {filters.sql()}")
     return np.sort(passing["id"].to_numpy())
 
@@ -227,8 +225,6 @@ def _further(store: MemoryStore, view: View, found: Candidates, filters: Filters
 def _successors(view: View, ids: "npt.NDArray[np.int64]") -> "tuple[npt.NDArray[np.intp], npt.NDArray[np.int64]]":
     """(place in `ids`, id of a newer version of what that memory said) pairs."""
     codes = [code for code, name in enumerate(view.graph.types.names) if name in _SUCCESSOR_TYPES]
-    if not codes:
-        return np.array([], np.intp), np.array([], np.int64)
     edges = view.graph.edges
     places, rows = edges.outgoing(ids)
     kept = np.isin(edges.columns["type"][rows], codes)
@@ -240,8 +236,6 @@ def _newest_first(view: View, found: Candidates, scores: "npt.NDArray[np.float64
     old, newer = _successors(view, found.ids)
     new = found.places(newer)
     old, new = old[new >= 0], new[new >= 0]
-    if not len(old):
-        return scores
     scores = scores.copy()
     for before, after in sorted(zip(old.tolist(), new.tolist(), strict=True), key=lambda pair: -scores[pair[0]]):
         scores[after] = max(scores[after], scores[before])
@@ -272,11 +266,9 @@ def _superseded_last(hits: list[Hit]) -> list[Hit]:
         return memory.id, steps
 
     versions = [newest(hit.memory) for hit in hits]
-    first: dict[int, int] = {}
-    for number, (head, _) in enumerate(versions):
-        first.setdefault(head, number)
-    order = sorted(range(len(hits)), key=lambda number: (first[versions[number][0]], versions[number][1]))
-    return [hits[number] for number in order]
+    heads = [head for head, _ in versions]
+    ordered = sorted(zip(versions, hits, strict=True), key=lambda each: (heads.index(each[0][0]), each[0][1]))
+    return [hit for _, hit in ordered]
 
 
 def _components(ranked: _Ranked, place: int) -> tuple[Component, ...]:
