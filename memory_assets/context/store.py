@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from memory_assets.context.catalog_cache import CatalogCache, current_catalog, no_catalog
+from memory_assets.context.catalog import CatalogCache, current_catalog, no_catalog
 from memory_assets.context.model import Category, Fields, Link, Neighbours, Node
 from memory_assets.context.names import Candidate
 from memory_assets.context.neighbours import graph_neighbours

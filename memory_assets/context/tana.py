@@ -8,10 +8,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
+from memory_assets.context.catalog import BELOW_MEMORIES, MOST_WORDS, TOLD_CHILDREN, TanaGraph, tana_node
 from memory_assets.context.model import Category, Fields, Link, Neighbours, Node
 from memory_assets.context.names import LONGEST_NAME, Candidate
 from memory_assets.context.store import StoreReader, shared
-from memory_assets.context.tana_graph import BELOW_MEMORIES, MOST_WORDS, TOLD_CHILDREN, TanaGraph, tana_node
 from memory_assets.tana.errors import TanaAwayError, TanaError
 from memory_assets.tana.reading import plain_name, tag_names
 

@@ -52,9 +52,8 @@ def context(
     bounds the whole document; below 500 it holds names and types alone. With `history` it has older versions too, with `offline` Tana
     as it was last read, with `since_last` only what is new or changed since the same topics were assembled the last time.
     """
-    from memory_assets.context.assembly import Request, assemble
+    from memory_assets.context.assembly import LastContext, Request, assemble
     from memory_assets.context.budget import fit
-    from memory_assets.context.last_context import LastContext
     from memory_assets.context.lenses import choose_lens
     from memory_assets.context.rendering import Json, Markdown, list_warnings
     from memory_assets.context.store import StoreReader
