@@ -20,6 +20,7 @@ from memory_assets.language.embedders.protocol import EmbedderError
 from memory_assets.language.words import stems, words
 from memory_assets.models import Memory, State
 from memory_assets.stores.filters import Filters
+from memory_assets.stores.lance import ids_in
 from memory_assets.stores.search import cosines
 
 if TYPE_CHECKING:
@@ -197,7 +198,7 @@ class StoreReader:
         column = store.columns.live
         if column is None or not memories:
             return {}
-        rows = store.scan(("id", column), f"id IN ({', '.join(map(str, memories))})")
+        rows = store.scan(("id", column), ids_in(memories))
         return {str(node): max(0.0, cosine) * _BEYOND_SEARCH for node, cosine in cosines(rows, column, vector).items()}
 
     def named(self, topic: "Question") -> list[Candidate]:
@@ -253,9 +254,8 @@ class StoreReader:
             timeline = self._view.timeline
             rows = timeline.rows(np.array(unknown, np.int64))
             kept_at = np.where(rows >= 0, timeline.columns["row_id"][rows], -1) if len(timeline) else rows
-            self._memories |= {
-                str(number): memory for number, memory in self._tenant.memories.take(unknown, kept_at.tolist()).items()
-            }
+            found = self._tenant.memories.take(unknown, kept_at.tolist())
+            self._memories |= {str(number): memory for number, memory in found.items()}
 
 
 def shared(asked: Collection[str], text: str) -> float:

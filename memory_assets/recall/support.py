@@ -117,9 +117,8 @@ def _from_entities(found: "Candidates", strength: "Values", view: "View") -> "Va
     rarity_of = dict(zip(named.tolist(), rarity.tolist(), strict=True))
     for place, entity in zip(places.tolist(), entities.tolist(), strict=True):
         if entity in strengths:
-            others = [value for value, leader in strengths[entity] if leader != place]
-            if others:
-                best[place] = max(best[place], max(others) * rarity_of[entity])
+            strongest = max((value for value, leader in strengths[entity] if leader != place), default=0.0)
+            best[place] = max(best[place], strongest * rarity_of[entity])
     return best
 
 

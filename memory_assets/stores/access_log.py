@@ -8,11 +8,10 @@ import logging
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
@@ -26,8 +25,7 @@ _KEPT_DAYS = 2
 """Days after which a segment that was folded in is deleted: long after the last writer that began it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Accesses:
+class Accesses(NamedTuple):
     """What was read from the log."""
 
     rows: pa.Table

@@ -73,16 +73,12 @@ class EmbeddingColumns:
     @property
     def scale(self) -> tuple[float, ...] | None:
         """The scale of the live vectors' similarities, if `keep_scale` kept one."""
-        return self._kept_scale(self.live)
-
-    def _kept_scale(self, column: str | None) -> tuple[float, ...] | None:
-        schema, meaning = self.schema, meaning_column(column or "")
-        kept = (schema.field(meaning).metadata or {}).get(SCALE_FACT.encode()) if meaning in schema.names else None
+        kept = self._fact(meaning_column(self.live or ""), SCALE_FACT)
         return tuple(json.loads(kept)) if kept else None
 
     def keep_scale(self, column: str, measure: Callable[[], Sequence[float]]) -> None:
         """Keep the scale of a column's similarities, unless there is one."""
-        if self._kept_scale(column) is None:
+        if self._fact(meaning_column(column), SCALE_FACT) is None:
             kept = {"path": meaning_column(column), "metadata": {SCALE_FACT: json.dumps(list(measure()))}}
             failure = f"The scale of the vectors in {self.stored.uri} cannot be kept"
             lance.commit(self.stored.writing, lambda: self.stored.writing.update_field_metadata(kept), failure)
@@ -91,7 +87,7 @@ class EmbeddingColumns:
     @property
     def embedder(self) -> str | None:
         """Name of the embedder that made the live vectors; None before the first embedding."""
-        return self._made_by(self.live) if self.live else None
+        return self._fact(self.live or "", EMBEDDER_FACT)
 
     def newest_embedder(self) -> str | None:
         """`embedder` as other processes have just committed it."""
@@ -100,16 +96,17 @@ class EmbeddingColumns:
             self.stored.reading.checkout_latest()
         return self.embedder
 
-    def _made_by(self, column: str) -> str | None:
-        name = (self.schema.field(column).metadata or {}).get(EMBEDDER_FACT.encode())
-        return name.decode() if name else None
+    def _fact(self, column: str, name: str) -> str | None:
+        schema = self.schema
+        value = (schema.field(column).metadata or {}).get(name.encode()) if column in schema.names else None
+        return value.decode() if value else None
 
     def searched(self, embedder: str, dimension: int) -> str | None:
         """The live column, to search with vectors of this embedder; StoreError if the vectors are another's, None if there are none."""
         live = self.live
         if live is None:
             return None
-        made_by, size = self._made_by(live), self.schema.field(live).type.list_size
+        made_by, size = self._fact(live, EMBEDDER_FACT), self.schema.field(live).type.list_size
         if (made_by, size) != (embedder, dimension):
             raise StoreError(
                 f"The memories in {self.stored.uri} are embedded by {made_by} ({size} dimensions) and not by {embedder} "
