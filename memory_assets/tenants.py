@@ -170,7 +170,7 @@ class Tenant:
     @cached_property
     def analyzer(self) -> "Analyzer":
         from memory_assets.language.pipeline import open_analyzer
-        from memory_assets.stores.known_names import read_known_names
+        from memory_assets.stores.layout import read_known_names
 
         return open_analyzer(
             self.settings.spacy_model,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from memory_assets.ingest.scans import active_projects
 from memory_assets.language.entity_types import EntityType
-from memory_assets.stores.known_names import write_known_names
+from memory_assets.stores.layout import write_known_names
 
 if TYPE_CHECKING:
     from memory_assets.stores.catalog import Catalog

@@ -21,8 +21,8 @@ from memory_assets.learn.proposals import Status, read_decisions, write_decision
 from memory_assets.sources.files import RefusedFileError, digest_of, read_source_file
 from memory_assets.sources.memory_index import INDEX_NAME
 from memory_assets.stores.files import clear_remains, make_folders, replace_file, sync_folder
+from memory_assets.stores.layout import moves_file
 from memory_assets.stores.locks import locked
-from memory_assets.stores.moves import moves_file
 
 _MOST_BYTES = 1 << 30
 _TRIES = 20

@@ -1,10 +1,14 @@
-"""What lies in a tenant's folder: the one list that backups, erasure, deletion and the doctor go by."""
+"""What lies in a tenant's folder: the one list that backups, erasure, deletion and the doctor go by, and two small files of it."""
 
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from pathlib import Path
+
+from memory_assets.errors import DamagedError
+from memory_assets.stores.files import replace_file
 
 PINNED = ".pinned"
 """Hard links to the tables, while a backup reads them."""
@@ -88,3 +92,41 @@ def kept_files(folder: Path) -> list[str]:
 def unlisted_files(folder: Path) -> list[str]:
     """The files of no known care: no backup holds them."""
     return [relative for relative, care in files_of(folder) if care is None]
+
+
+def moves_file(folder: Path) -> Path:
+    """Which canonical memory each silo memory became when it was curated, so that it lives on under the same id."""
+    return folder / "learn" / "moves.json"
+
+
+def read_moves(folder: Path) -> Mapping[str, str]:
+    """Source key of a silo memory -> source key of the canonical one; none before anything was curated. DamagedError if unreadable."""
+    path = moves_file(folder)
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, TypeError) as error:
+        raise DamagedError(
+            f"{path} cannot be read ({error}); the next `memory learn apply` writes it anew from its journal."
+        ) from error
+
+
+def read_known_names(folder: Path) -> Mapping[str, str]:
+    """Projects and people -> their entity type, as a tenant's graph knew them when it was built last; none before.
+
+    The analyzer finds them in any casing. A new name does not change its name, so texts that are analysed stay as they are.
+    """
+    try:
+        names = json.loads((folder / "known_names.json").read_text(encoding="utf-8"))
+    except (FileNotFoundError, json.JSONDecodeError):
+        return {}
+    return names if isinstance(names, dict) else {}
+
+
+def write_known_names(folder: Path, names: Mapping[str, str]) -> bool:
+    """Write the names down if they changed. Returns whether they did."""
+    if names == read_known_names(folder):
+        return False
+    replace_file(folder / "known_names.json", json.dumps(names, ensure_ascii=False, indent=1, sort_keys=True) + "\n")
+    return True

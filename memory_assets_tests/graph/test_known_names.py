@@ -7,7 +7,7 @@ from memory_assets.graph.known_names import project_name, refresh_known_names
 from memory_assets.ingest.scans import refresh_source
 from memory_assets.language.gazetteer import load_gazetteer
 from memory_assets.models import Source
-from memory_assets.stores.known_names import read_known_names
+from memory_assets.stores.layout import read_known_names
 
 
 @pytest.mark.parametrize(

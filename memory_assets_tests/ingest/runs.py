@@ -4,7 +4,7 @@ from memory_assets.ingest.features import extract_features, refresh_entries
 from memory_assets.ingest.memories import MemoriesOutcome, sync_memories
 from memory_assets.ingest.scans import refresh_source
 from memory_assets.models import Memory, Source, State
-from memory_assets.stores.moves import read_moves
+from memory_assets.stores.layout import read_moves
 from memory_assets.stores.rows import COLUMNS, from_arrow
 from memory_assets.tenants import Tenant
 

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from memory_assets.models import State
-from memory_assets.stores.moves import moves_file
+from memory_assets.stores.layout import moves_file
 from memory_assets.stores.rows import COLUMNS, from_arrow
 from memory_assets.tenants import Tenant
 from memory_assets_tests.conftest import WriteSilo

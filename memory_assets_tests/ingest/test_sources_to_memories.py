@@ -22,7 +22,7 @@ from memory_assets.operations.answers import LocalTime
 from memory_assets.operations.show import init, recent
 from memory_assets.operations.status import status as tenant_status
 from memory_assets.sources import claude_silos
-from memory_assets.stores.known_names import write_known_names
+from memory_assets.stores.layout import write_known_names
 from memory_assets.stores.memories import Filters
 from memory_assets.stores.resident.memories import Allowance
 from memory_assets.tenants import Tenant

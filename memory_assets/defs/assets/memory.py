@@ -35,7 +35,7 @@ def memories(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.Ma
     """
     from memory_assets.ingest.backfill import catch_up
     from memory_assets.ingest.memories import sync_memories
-    from memory_assets.stores.moves import read_moves
+    from memory_assets.stores.layout import read_moves
 
     started = perf_counter()
     tenant = memory.open_for(context)

@@ -16,7 +16,7 @@ GROUP = "understanding"
 def memory_entries(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
     """The items of all sources in one shape: a text with its kind, times, tags and provenance."""
     from memory_assets.ingest.features import refresh_entries
-    from memory_assets.stores.moves import read_moves
+    from memory_assets.stores.layout import read_moves
 
     tenant = memory.open_for(context)
     outcome = refresh_entries(tenant.catalog, read_moves(tenant.folder))
