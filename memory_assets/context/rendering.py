@@ -35,10 +35,16 @@ def list_warnings(context: Context) -> list[str]:
 class _Document:
     """What both forms tell of a node."""
 
+    frames = 3
+
     def __init__(self, context: Context) -> None:
         self._context = context
         self._request = context.request
         self._passages: dict[tuple[str, int, bool], str] = {}
+
+    def section(self, ranked: Ranked) -> str:  # noqa: ARG002
+        """The heading below which a node stands; JSON has none."""
+        return ""
 
     def passage(self, ranked: Ranked, most: int, focused: bool) -> str:
         """What at most `most` tokens tell of a node's text; of what a walk came to, also by the name that it came over."""
@@ -73,8 +79,6 @@ class _Document:
 
 class Markdown(_Document):
     """A brief: what it is, what holds now, what is linked and why, what contradicts it, with the ids of all of it."""
-
-    frames = 3
 
     def section(self, ranked: Ranked) -> str:
         if ranked.visit.contradicting or ranked.replaced_by:
@@ -178,11 +182,6 @@ class Markdown(_Document):
 
 class Json(_Document):
     """One object: `meta`, `nodes` with their texts, `overflow` with names and types."""
-
-    frames = 3
-
-    def section(self, ranked: Ranked) -> str:  # noqa: ARG002
-        return ""
 
     def piece(self, ranked: Ranked, most: int, focused: bool) -> str:
         """A node as an object."""

@@ -270,11 +270,7 @@ class MemoryStore(TableStore):
         exact = self.get([int(reference)])
         if exact:
             return exact[0]
-        spans = [
-            f"(id >= {int(reference) * 10**zeros} AND id < {(int(reference) + 1) * 10**zeros})"
-            for zeros in range(1, 17 - len(reference))
-        ]
-        rows = self.scan(COLUMNS, " OR ".join(spans), limit=3) if spans else to_arrow([])
+        rows = self.scan(COLUMNS, f"CAST(id AS STRING) LIKE '{reference}%'", limit=3)
         if rows.num_rows == 1:
             return from_arrow(rows)[0]
         if rows.num_rows:
