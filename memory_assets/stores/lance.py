@@ -62,17 +62,6 @@ def ensure_indices(table: "Table", configs: Mapping[str, Any], *, anew: bool = F
         )
 
 
-def ensure_columns(table: "Table", expressions: Mapping[str, str]) -> None:
-    """Add the columns that a table lacks, made of what its rows hold."""
-    for column, expression in expressions.items():
-        ensure(
-            table,
-            lambda column=column: column in table.schema.names,
-            partial(table.add_columns, {column: expression}),
-            f"The column {column!r} of {table.name!r} cannot be made",
-        )
-
-
 def ensure(table: "Table", is_done: Callable[[], bool], work: Callable[[], object], failure: str) -> None:
     """Do `work`, which is one commit, unless it is done already; several processes may want it at once."""
 

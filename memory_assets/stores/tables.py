@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from pathlib import Path
 from threading import RLock
 from time import monotonic, sleep
@@ -112,8 +112,10 @@ class StoredTable:
                     table = self._created()
                 if self._data_dir:
                     keep_temporary_files(self._data_dir)
-                added = {step.column: step.expression for step in self.definition.migrations if step.column}
-                lance.ensure_columns(table, added)
+                for step in filter(lambda step: step.column, self.definition.migrations):
+                    failure = f"The column {step.column!r} of {self.definition.name!r} cannot be made"
+                    add = partial(table.add_columns, {step.column: step.expression})
+                    lance.ensure(table, lambda step=step: step.column in table.schema.names, add, failure)
                 lance.ensure_indices(table, self.definition.indices())
                 self._table, self._prepared = table, True
         assert self._table is not None
@@ -191,7 +193,12 @@ class StoredTable:
                         f"{lost[0]} of {lost[1]}; restore it from a backup, or run `memory doctor --mend` to go on without them."
                     )
                 table = self._connected().open_table(self.definition.name)
-                self._refuse_newer(table)
+                version = lance.facts_of(table.schema).get(VERSION_FACT, VERSION)
+                if version != VERSION:
+                    raise StoreError(
+                        f"The table {table.name!r} in {self.uri} has schema version {version} and this release knows {VERSION}; "
+                        "upgrade memory_assets."
+                    )
                 return table
             except (RuntimeError, ValueError):
                 if committed or monotonic() > deadline:
@@ -217,14 +224,6 @@ class StoredTable:
             if (table := self._opened()) is None:
                 raise
             return table
-
-    def _refuse_newer(self, table: "Table") -> None:
-        version = lance.facts_of(table.schema).get(VERSION_FACT, VERSION)
-        if version != VERSION:
-            raise StoreError(
-                f"The table {table.name!r} in {self.uri} has schema version {version} and this release knows {VERSION}; "
-                "upgrade memory_assets."
-            )
 
     @contextmanager
     def explained(self, what: str = "read") -> Iterator[None]:
