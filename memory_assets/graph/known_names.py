@@ -8,7 +8,6 @@ from memory_assets.language.entity_types import EntityType
 from memory_assets.stores.layout import write_known_names
 
 if TYPE_CHECKING:
-    from memory_assets.stores.catalog import Catalog
     from memory_assets.tenants import Tenant
 
 _LEAST_MENTIONS = 2
@@ -29,14 +28,7 @@ def project_name(project: str) -> str:
 
 def refresh_known_names(tenant: "Tenant") -> bool:
     """Write the names down if they changed; return whether they did."""
-    names = _people_and_projects(tenant.catalog)
-    if tenant.is_sources_tenant:
-        names |= dict.fromkeys(active_projects(tenant.catalog), EntityType.PROJECT.value)
-    return write_known_names(tenant.folder, names)
-
-
-def _people_and_projects(catalog: "Catalog") -> dict[str, str]:
-    with catalog.read() as connection:
+    with tenant.catalog.read() as connection:
         rows = connection.execute(
             """
             (
@@ -50,4 +42,7 @@ def _people_and_projects(catalog: "Catalog") -> dict[str, str]:
             """,
             [_LEAST_MENTIONS, _MOST],
         ).fetchall()
-    return dict(rows)
+    names = dict(rows)
+    if tenant.is_sources_tenant:
+        names |= dict.fromkeys(active_projects(tenant.catalog), EntityType.PROJECT.value)
+    return write_known_names(tenant.folder, names)

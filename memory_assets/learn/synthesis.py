@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, Field, ValidationError
 
 from memory_assets.graph.analyzer import ChatModel, ChatModelError
+from memory_assets.language.words import is_function_word
 from memory_assets.learn.proposals import Decisions, Evidence, Proposal, Severity, Status
 from memory_assets.learn.signals import PROBLEM, Embed, Signal, group, most_telling
 
@@ -26,9 +27,8 @@ _QUOTES = 10
 _NAME_WORDS = 6
 _REPEATED = timedelta(hours=1)
 """Within it a check is the last one run again, after a kill perhaps: it compares with nothing newer than that one did."""
-_SMALL_WORDS = re.compile(
-    r"a|an|and|are|as|at|be|been|but|by|for|from|had|has|have|i|if|in|is|it|its|of|on|or|so|that|the|to|was|with|would|you"
-)
+_KEPT_WORDS = frozenset({"no", "not", "never", "always"})
+"""Function words without which a name would say something else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,9 @@ def _extract(theme: Sequence[Signal], embed: Embed) -> Wording:
 def _from_evidence(theme: Sequence[Signal], embed: Embed) -> Wording:
     telling = most_telling(theme, embed).evidence
     rule = " ".join(telling.quote.split())
-    words = [word for word in re.findall(r"[^\W_]+", rule.casefold()) if not _SMALL_WORDS.fullmatch(word)][:_NAME_WORDS]
+    words = [word for word in re.findall(r"[^\W_]+", rule.casefold()) if word in _KEPT_WORDS or not is_function_word(word)][
+        :_NAME_WORDS
+    ]
     lead = "Keep" if theme[0].praise else "Mind"
     newest = sorted((signal.evidence for signal in theme), key=lambda each: each.at, reverse=True)[:_QUOTES]
     reasons = "\n".join(f"- {_quoted(each)}" for each in newest)
