@@ -46,6 +46,9 @@ def validate_memory(given: "NewMemory", longest: int = MAX_CONTENT_LENGTH) -> No
     validate_tags(given.tags)
     for field in _LINES:
         validate_line(getattr(given, field), field)
+    for field in ("importance", "confidence"):
+        if not 0 <= getattr(given, field) <= 1:
+            raise InvalidInputError(f"{field} is {getattr(given, field)}: give a number within 0 and 1.")
 
 
 def validate_line(text: str, field: str) -> str:

@@ -2,15 +2,16 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AwareDatetime, BaseModel, Field, TypeAdapter, ValidationError
 
 from memory_assets.errors import InvalidInputError
 from memory_assets.language.validation import validate_memory
-from memory_assets.models import MAX_IMPORTED_LENGTH, Kind, NewMemory, RelationType, SecretPolicy, Source, State
+from memory_assets.models import MAX_IMPORTED_LENGTH, NewMemory, RelationType, SecretPolicy, Source
 from memory_assets.operations.answers import Answer, LocalTime, counted
 
 if TYPE_CHECKING:
@@ -74,69 +75,43 @@ class Imported(Answer):
         return f"{self.added} added, {self.updated} updated, {self.unchanged} unchanged, {self.refused} refused{left_out}"
 
 
-_Text = Annotated[str, BeforeValidator(lambda value: "" if value is None else value)]
-
-
 class _Relation(BaseModel):
     """A relation that was stated from the memory of a line."""
 
     target_id: int
     type: RelationType
     confidence: float = Field(1.0, ge=0, le=1)
-    note: _Text = ""
+    note: str | None = None
     stated_by: str = Source.IMPORT.value
     created_at: AwareDatetime | None = None
 
 
-class _Line(BaseModel):
-    """One line of an import or export file; what it does not know goes to `metadata`."""
+_OBJECT = TypeAdapter(dict[str, Any])
+_ID = TypeAdapter(Annotated[int | str | None, Field(union_mode="left_to_right")])
+_MEMORY, _RELATIONS = TypeAdapter(NewMemory), TypeAdapter(tuple[_Relation, ...])
+_DERIVED = frozenset({"active", "actions", "entities", "pipeline", "updated_at"})
 
-    model_config = ConfigDict(extra="allow")
 
-    content: str = Field(min_length=1)
-    id: int | str | None = Field(None, union_mode="left_to_right")
-    external_id: _Text = ""
-    kind: Kind = Kind.NOTE
-    title: _Text = ""
-    tags: tuple[str, ...] = ()
-    created_at: datetime | None = None
-    source: _Text = ""
-    project: _Text = ""
-    session: _Text = ""
-    author: _Text = ""
-    importance: float = Field(0.5, ge=0, le=1)
-    confidence: float = Field(1.0, ge=0, le=1)
-    protected: bool = False
-    state: State = State.ACTIVE
-    source_key: _Text = ""
-    superseded_by: int | None = None
-    links: tuple[str, ...] = ()
-    metadata: dict[str, Any] = Field(default_factory=dict)
-    relations: tuple[_Relation, ...] = ()
-
-    def memory(self) -> NewMemory:
-        """As a memory to be; an id that is not an integer becomes its external id."""
-        numbered = isinstance(self.id, int)
-        if numbered and not 0 < self.id < 1 << 53:  # type: ignore[operator]
-            raise InvalidInputError("id: an integer must lie within 1 and 2^53 - 1; give it as a string to keep it as it is")
-        created = self.created_at
-        if created and created.tzinfo is None:
-            created = created.replace(tzinfo=UTC)
-        known = self.source in {source.value for source in Source}
-        read = {name: getattr(self, name) for name in type(self).model_fields if name != "relations"} | {
-            "source": Source(self.source) if known else Source.IMPORT,
-            "created_at": created,
-            "id": self.id if numbered else None,
-            "external_id": self.external_id if numbered or self.id is None else str(self.id),
-            "metadata": self.metadata | ({} if known or not self.source else {"source": self.source}) | self._leftovers(),
-        }
-        memory = NewMemory(**read)
-        validate_memory(memory, MAX_IMPORTED_LENGTH)
-        return memory
-
-    def _leftovers(self) -> dict[str, Any]:
-        derived = {"active", "actions", "entities", "pipeline", "updated_at"}
-        return {name: value for name, value in (self.model_extra or {}).items() if name not in derived}
+def _memory_of(line: dict[str, Any]) -> NewMemory:
+    """A line as a memory to be: an id that is no integer becomes its external id, and what no field knows goes to `metadata`."""
+    named = {field.name for field in fields(NewMemory)}
+    known = {name: value for name, value in line.items() if name in named and value is not None}
+    unknown = {name: value for name, value in line.items() if name not in named | _DERIVED | {"relations"}}
+    if (source := known.get("source", "")) not in {source.value for source in Source}:
+        known["source"] = Source.IMPORT
+        unknown |= {"source": source} if source else {}
+    number = _ID.validate_python(known.get("id"))
+    if isinstance(number, str):
+        known |= {"id": None, "external_id": number}
+    elif number is not None and not 0 < number < 1 << 53:
+        raise InvalidInputError("id: an integer must lie within 1 and 2^53 - 1; give it as a string to keep it as it is")
+    memory = _MEMORY.validate_python(known)
+    created = memory.created_at
+    if created and created.tzinfo is None:
+        created = created.replace(tzinfo=UTC)
+    memory = replace(memory, created_at=created, metadata=memory.metadata | unknown)
+    validate_memory(memory, MAX_IMPORTED_LENGTH)
+    return memory
 
 
 def import_lines(
@@ -170,11 +145,12 @@ def import_lines(
         if not line.strip():
             continue
         try:
-            read = _Line.model_validate_json(line)
-            given.append(memory := read.memory())
-            if read.relations and memory.id is not None:
-                stated[memory.id] = read.relations
-            if "pipeline" in (read.model_extra or {}):
+            read = _OBJECT.validate_json(line)
+            relations = _RELATIONS.validate_python(read.get("relations") or ())
+            given.append(memory := _memory_of(read))
+            if relations and memory.id is not None:
+                stated[memory.id] = relations
+            if "pipeline" in read:
                 exported.add(memory.id)
         except (ValidationError, InvalidInputError) as error:
             refused += 1
@@ -209,7 +185,12 @@ def _import_relations(tenant: "Tenant", stated: Mapping[int, Sequence[_Relation]
     tenant.relations.insert(
         {
             StatedRelation(
-                source, each.target_id, each.type, each.confidence, each.note if is_open else mask(each.note), each.stated_by
+                source,
+                each.target_id,
+                each.type,
+                each.confidence,
+                each.note or "" if is_open else mask(each.note or ""),
+                each.stated_by,
             ): each.created_at or now
             for source, relations in stated.items()
             for each in relations
