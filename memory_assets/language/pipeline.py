@@ -3,6 +3,7 @@
 import json
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib import metadata
 from importlib.util import find_spec
@@ -86,31 +87,22 @@ _PIPELINE_TURNS = Turns()
 """spaCy's vocabulary, and its memory zones above all, belong to one thread at a time; a turn is one slice of one batch."""
 
 
+@dataclass(eq=False)
 class Analyzer:
-    """Finds entities, actions and automatic tags; the pipeline is loaded when the first text arrives.
+    """Finds entities, actions and automatic tags; the pipeline is loaded when the first text arrives."""
 
-    `name`, which stored rows record, is the pipeline, its version and that of the rules ("memory_en-1.0.0+rules-1"). `turn_length`
-    counts the characters that are analysed before another thread has its turn.
-    """
-
-    def __init__(
-        self,
-        model: str,
-        location: str,
-        name: str,
-        gazetteer_paths: Sequence[Path],
-        known_names: Mapping[str, str],
-    ) -> None:
-        self.model = model
-        self.name = name
-        self._location = location
-        self._gazetteer_paths = tuple(gazetteer_paths)
-        self._known_names = dict(known_names)
-        self.turn_length = TURN_LENGTH
+    model: str
+    location: str
+    name: str
+    """Pipeline, its version and that of the rules, which stored rows record: "memory_en-1.0.0+rules-1"."""
+    gazetteer_paths: tuple[Path, ...]
+    known_names: dict[str, str]
+    turn_length: int = TURN_LENGTH
+    """Characters that are analysed before another thread has its turn."""
 
     def __reduce__(self) -> tuple[type[Self], tuple[object, ...]]:
         """What another process needs to make the same."""
-        return type(self), (self.model, self._location, self.name, self._gazetteer_paths, self._known_names)
+        return type(self), (self.model, self.location, self.name, self.gazetteer_paths, self.known_names)
 
     @property
     def is_loaded(self) -> bool:
@@ -119,7 +111,7 @@ class Analyzer:
 
     def load(self) -> None:
         """Load what the first text would have to wait for. All that analyses raises the same."""
-        _ = _load_pipeline(self._location), self.gazetteer
+        _ = _load_pipeline(self.location), self.gazetteer
 
     def analyze(self, text: str) -> Features:
         """Features of one text."""
@@ -170,7 +162,7 @@ class Analyzer:
             yield failed
 
     def _find(self, parts: Sequence[Part]) -> list[Findings]:
-        nlp, gazetteer, threads = _load_pipeline(self._location), self.gazetteer, _native_threads()
+        nlp, gazetteer, threads = _load_pipeline(self.location), self.gazetteer, _native_threads()
         prose = [part for part in parts if part.language == ENGLISH]
         found: list[Findings] = []
         spent, start = 0.0, 0
@@ -196,7 +188,7 @@ class Analyzer:
     @cached_property
     def gazetteer(self) -> Gazetteer:
         """The bundled gazetteer, the user's own and the known names, as one."""
-        return load_gazetteer(self._gazetteer_paths, self._known_names)
+        return load_gazetteer(self.gazetteer_paths, self.known_names)
 
 
 def open_analyzer(
@@ -217,7 +209,7 @@ def open_analyzer(
             f"spaCy pipeline {model!r} is not installed: install it (`python -m spacy download {model}`), name the folder"
             f" it lies in, or choose {BUNDLED_MODEL!r}."
         )
-    return Analyzer(model, location, f"{identity}+rules-{RULES_VERSION}", gazetteer_paths, known_names)
+    return Analyzer(model, location, f"{identity}+rules-{RULES_VERSION}", tuple(gazetteer_paths), dict(known_names))
 
 
 def _version(model: str) -> str | None:
