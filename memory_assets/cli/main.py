@@ -68,7 +68,7 @@ _VALIDATION = "validation: "
 """How the error of a refused text begins; a person is told the rest."""
 _DISK_FAULTS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM})
 """What a person can mend at the disk."""
-_UNMAPPED = "failed to map segment"
+_NO_MEMORY = ("failed to map segment", "bad_alloc", "Cannot allocate memory")
 """Part of what the loader says of a library for which there is no memory."""
 
 
@@ -147,8 +147,8 @@ def _run() -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return 1
-    except (MemoryError, ImportError, OSError) as error:
-        if isinstance(error, MemoryError) or _UNMAPPED in str(error) or getattr(error, "errno", None) == errno.ENOMEM:
+    except Exception as error:
+        if isinstance(error, MemoryError) or any(sign in str(error) for sign in _NO_MEMORY):
             click.echo("memory: There is not enough memory for this; close other programs or raise `ulimit -v`.", err=True)
             return 1
         if not isinstance(error, OSError) or error.errno not in _DISK_FAULTS:

@@ -89,7 +89,7 @@ def revise_memory(tenant: "Tenant", old: Memory, given: NewMemory) -> Stored:
     def store(embedder: "Embedder") -> Stored:
         (memory,), vectors = _understand(tenant.analyzer, embedder, guarded, now)
         rows = tenant.memories.columns.fill(to_arrow([memory]), vectors, embedder.name)
-        if not tenant.memories.insert_superseding(rows, {old.id: memory.id}):
+        if not tenant.memories.insert_superseding(rows, {old.id: memory.id}, [old.updated_at]):
             tenant.memories.delete([memory.id])
             raise ConflictError(f"The memory {old.id} is {old.state} or was changed this moment; `memory show {old.id}` tells.")
         return Stored(memory, vectors.meanings[0])

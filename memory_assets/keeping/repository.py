@@ -265,7 +265,8 @@ class Repository:
             Path(self._root).mkdir(parents=True, exist_ok=True, mode=0o700)
             held = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY)
         except OSError as error:
-            raise StoreError(f"Backups cannot be kept in {self.target} ({error.strerror}); name another folder.") from error
+            why = "it is no folder" if isinstance(error, FileExistsError) else error.strerror
+            raise StoreError(f"Backups cannot be kept in {self.target} ({why}); name another folder.") from error
         try:
             fcntl.flock(held, fcntl.LOCK_EX)
             yield

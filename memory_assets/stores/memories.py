@@ -151,15 +151,17 @@ class MemoryStore(TableStore):
         lance.upsert(self.stored.writing, rows, None if read_at is None else lance.unchanged(read_at))
         self._changed()
 
-    def insert_superseding(self, rows: pa.Table, replaced: Mapping[int, int]) -> int:
+    def insert_superseding(self, rows: pa.Table, replaced: Mapping[int, int], read_at: Sequence[datetime] | None = None) -> int:
         """Insert `rows`, made by `columns.fill`, and in the same commit mark what they replace as superseded. Returns how many those are.
 
-        `replaced` maps the id of an older memory to that of the new one. What somebody forgot, or changes meanwhile, stays.
+        `replaced` maps the id of an older memory to that of the new one. What somebody forgot, or changes meanwhile, stays;
+        `read_at` is when the older ones were changed last, where the new ones are made of them.
         """
         table = self.stored.writing
         with self.stored.explained():
             rows = lance.aligned(rows, table.schema)
-        old = self.scan(rows.column_names, f"{lance.ids_in(replaced)} AND state IN {lance.quoted(SUPERSEDABLE)}")
+        where = f"{lance.ids_in(replaced)} AND state IN {lance.quoted(SUPERSEDABLE)}"
+        old = self.scan(rows.column_names, where if read_at is None else f"{where} AND {lance.unchanged(read_at, '')}")
         guard = lance.unchanged(old["updated_at"].to_pylist())
         ids = old["id"].to_pylist()
         new_ids = [replaced[number] for number in ids]

@@ -86,12 +86,12 @@ class StoredTable:
 
     @property
     def exists(self) -> bool:
-        """Whether it was ever made; looks, and makes nothing."""
+        """Whether it was ever made; looks, and makes nothing. A folder without a commit, as a kill or a full disk leaves it, is none."""
         if self._table is not None:
             return True
         if "://" in self.uri:
             return self.definition.name in self._connected().list_tables().tables
-        return self._folder.is_dir()
+        return self._folder.is_dir() and not self._is_unmade
 
     @property
     def reading(self) -> "Table":
@@ -183,7 +183,7 @@ class StoredTable:
         return import_lancedb().connect(self.uri, read_consistency_interval=freshness, session=using or session())
 
     def _opened(self) -> "Table | None":
-        """The table, if it exists. While another process makes it, its folder is there a moment before it can be opened."""
+        """The table, if it exists."""
         deadline, committed = monotonic() + _CREATION_SECONDS, False
         while self.exists:
             try:
@@ -202,10 +202,8 @@ class StoredTable:
                 return table
             except (RuntimeError, ValueError):
                 if committed or monotonic() > deadline:
-                    if self._is_unmade:
-                        return None
                     raise
-                committed = "://" not in self.uri and not self._is_unmade
+                committed = "://" not in self.uri
             sleep(0.05)
         return None
 

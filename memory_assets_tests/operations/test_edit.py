@@ -70,3 +70,19 @@ def test_a_tag_never_overwrites_what_somebody_changed_meanwhile(
     with pytest.raises(ConflictError, match="changed this moment"):
         tag(tenant, note, add=["x"])
     assert memory(tenant, note).state is State.FORGOTTEN
+
+
+def test_an_edit_never_loses_a_tag_that_somebody_gave_meanwhile(
+    tenant: Tenant, note: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    insert_superseding = MemoryStore.insert_superseding
+
+    def late(self: MemoryStore, *given: object) -> int:
+        tag(tenant, note, add=["late"])
+        return insert_superseding(self, *given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(MemoryStore, "insert_superseding", late)
+    with pytest.raises(ConflictError, match="changed this moment"):
+        edit(tenant, note, "Oona owns it.", source=Source.CLI)
+    assert (len(tenant.memories), memory(tenant, note).state) == (1, State.ACTIVE)
+    assert "late" in memory(tenant, note).tags

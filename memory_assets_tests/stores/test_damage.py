@@ -4,6 +4,7 @@ import json
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
+from time import monotonic
 from typing import Any, cast
 
 import numpy as np
@@ -13,9 +14,10 @@ from click.testing import CliRunner
 from memory_assets.cli.main import cli
 from memory_assets.doctor import examine
 from memory_assets.errors import StoreError
-from memory_assets.models import Kind, Memory, Source, State
+from memory_assets.models import Kind, Memory, RelationType, Source, State
 from memory_assets.stores.keys import KeyStore
 from memory_assets.stores.memories import Filters, MemoryStore
+from memory_assets.stores.relations import StatedRelation
 from memory_assets.stores.rows import new_id
 from memory_assets.stores.tables import session
 from memory_assets.tenants import Tenant
@@ -145,3 +147,22 @@ def test_a_table_whose_manifests_are_damaged_is_told_in_one_sentence(tenant: Ten
     found = [what for what in faults(tenant) if "LanceError" in what]
     assert not [what for what in found if what.startswith("Looking at")]
     assert len(found) == len(set(found)) == 2
+
+
+def test_a_table_that_was_never_committed_counts_as_none_and_costs_no_time(tenant: Tenant, table: Path) -> None:
+    unmade = table.parent / "relations.lance"
+    for folder in (unmade, unmade / "_versions"):  # as a full disk leaves it
+        folder.mkdir()
+        assert not [fault for fault in faults(tenant) if "relations" in fault]
+        fresh, started = Tenant(tenant.settings), monotonic()
+        assert len(fresh.relations) == 0
+        assert not fresh.relations.stored.exists
+        assert fresh.relations.stored.lost_indices() == []
+        assert monotonic() - started < 1.5, "it waits for another process to make the table"
+    assert state_relation(tenant)
+    assert len(Tenant(tenant.settings).relations) == 1
+
+
+def state_relation(tenant: Tenant) -> bool:
+    first, second = (row["id"] for row in tenant.memories.scan(("id",)).slice(0, 2).to_pylist())
+    return tenant.relations.state(StatedRelation(first, second, RelationType.LEADS_TO, 1.0, "", "cli"))

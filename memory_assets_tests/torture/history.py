@@ -324,7 +324,9 @@ class History:
                     return f"{row} became {now.get(number)}"
             return None
 
-        done, problem = self._until_it_ends(copy, ("consolidate", "forget", "--yes"), world=sleepy, shift=1_200, between=torn)
+        done, problem = self._until_it_ends(
+            copy, ("consolidate", "forget", "--yes"), world=sleepy, shift=60 * 86_400.0, between=torn
+        )
         problem = problem or torn() or (f"it fails: {done.err.strip()[-200:]}" if done.code else None)
         left = [number for number, row in self.world.seen(copy.tenant).rows.items() if row.state == ACTIVE]
         return problem or (f"{left[0]} is still active" if left else None)
