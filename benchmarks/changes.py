@@ -24,8 +24,8 @@ from consolidation import DIMENSION, FIRST_ID, fill, memory, top_up
 from memory_assets.graph.edges import refresh_graph
 from memory_assets.graph.entities import Surface, resolve
 from memory_assets.graph.relevance import compute_scores, refresh_relevance
-from memory_assets.recall.graph_view import read_graph
 from memory_assets.recall.timeline import read_timeline
+from memory_assets.recall.view import read_graph
 from memory_assets.stores.catalog import Catalog
 from memory_assets.stores.filters import Filters
 from memory_assets.stores.graph_builds import record_build

@@ -22,7 +22,7 @@ from memory_assets.context.model import Category, Fields, Link, Neighbours, Node
 from memory_assets.context.names import Candidate, Names
 from memory_assets.context.neighbours import choose_links
 from memory_assets.errors import StoreBusyError
-from memory_assets.recall.graph_view import Links, ranges
+from memory_assets.recall.view import Links, ranges
 
 if TYPE_CHECKING:
     import numpy.typing as npt

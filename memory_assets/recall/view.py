@@ -1,23 +1,46 @@
-"""What a process keeps for one tenant's searches and brings up to date: timeline, graph and term statistics."""
+"""What a process keeps for one tenant's searches and brings up to date: timeline, graph and term statistics.
+
+Opening the catalog costs more than a whole search, so it is read only when its file has changed, and the graph only after another build.
+Where there is no catalog yet, or it cannot be read now because another process writes it, the graph is empty or the one last read:
+search never waits for it.
+"""
 
 import math
 import threading
 import time
 from collections import Counter
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
+import pyarrow as pa
 
+from memory_assets.errors import StoreError
 from memory_assets.language.words import fold, is_unspaced, words
-from memory_assets.recall.graph_view import GraphView, read_graph
-from memory_assets.recall.timeline import Timeline, read_timeline
+from memory_assets.recall.timeline import Codes, Timeline, read_timeline
+from memory_assets.stores.graph_builds import NO_BUILD, Build, present_build
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy.typing as npt
+
+    from memory_assets.stores.catalog import Catalog, Stamp
     from memory_assets.stores.memories import MemoryStore
     from memory_assets.tenants import Tenant
 
+    Nodes = npt.NDArray[np.int64]
+    Rows = npt.NDArray[np.intp]
+
+_PATIENCE = 0.25
+"""Seconds that a first search waits for the catalog's lock."""
+_EDGES = """
+    SELECT source_id AS source, target_id AS target, type, origin, coalesce(confidence, 1)::FLOAT AS confidence, note
+    FROM graph_edges ORDER BY source_id, target_id, type, origin
+"""
+_MENTIONS = "SELECT memory_id AS source, entity_id AS target FROM graph_mentions ORDER BY memory_id, entity_id"
+_NAMED = "SELECT id, coalesce(label, '') AS label FROM graph_nodes WHERE kind <> 'memory'"
 _REFRESH_SECONDS = 1.0
 _REFRESHED_FAST = 200_000
 """After `_REFRESH_SECONDS`, in proportion more in a store of more memories, a search looks for what other processes committed; those that
@@ -26,6 +49,131 @@ _SAMPLE = 2_000
 """Texts from which the frequency of words is estimated."""
 _GROWTH = 1.25
 """How much a store grows before the frequencies are estimated anew."""
+
+
+@dataclass(frozen=True)
+class Links:
+    """Directed links, each a row of columns, found from either end."""
+
+    columns: "Mapping[str, npt.NDArray[Any]]"
+    """`source`, `target` and what else is known of each link."""
+    _targets: "Nodes"
+    """Ascending."""
+    _by_target: "Rows"
+
+    @classmethod
+    def of(cls, columns: "Mapping[str, npt.NDArray[Any]]") -> "Links":
+        """Of columns that are sorted by `source`."""
+        by_target = np.argsort(columns["target"], kind="stable")
+        return cls(columns, columns["target"][by_target], by_target)
+
+    def __len__(self) -> int:
+        return len(self._targets)
+
+    def outgoing(self, nodes: "Nodes") -> "tuple[Rows, Rows]":
+        """The links that lead from these nodes, as (place in `nodes`, row) pairs."""
+        return ranges(self.columns["source"], nodes)
+
+    def incoming(self, nodes: "Nodes") -> "tuple[Rows, Rows]":
+        """The links that lead to these nodes, as (place in `nodes`, row) pairs."""
+        places, at = ranges(self._targets, nodes)
+        return places, self._by_target[at]
+
+    def incoming_counts(self, nodes: "Nodes") -> "npt.NDArray[np.int64]":
+        """How many links lead to each node."""
+        return np.searchsorted(self._targets, nodes, "right") - np.searchsorted(self._targets, nodes)
+
+
+@dataclass(frozen=True)
+class GraphView:
+    """The graph as it was when the catalog had this stamp."""
+
+    stamp: "Stamp"
+    build: Build
+    edges: Links
+    """Between nodes, with `type` and `origin` (codes) and `confidence`."""
+    mentions: Links
+    """From memories to entities."""
+    types: Codes
+    origins: Codes
+    _notes: pa.ChunkedArray
+    _labels: dict[int, str]
+    """Names of the nodes that are no memories."""
+
+    @property
+    def empty(self) -> bool:
+        return not (len(self.edges) or len(self.mentions))
+
+    def label(self, node: int) -> str:
+        """Name of an entity or a pattern."""
+        return self._labels.get(node, str(node))
+
+    def note(self, edge: int) -> str:
+        """Why an edge is there; empty where nobody said."""
+        return self._notes[edge].as_py() or ""
+
+
+def read_graph(catalog: "Catalog", known: GraphView | None) -> GraphView:
+    """The graph as the catalog has it now; `known` where that is still true or the catalog cannot be read."""
+    stamp = catalog.stamp
+    if known is not None and known.stamp == stamp:
+        return known
+    if not stamp:
+        return _view((), NO_BUILD, *_NOTHING)
+    from memory_assets.stores.catalog import Catalog
+
+    try:
+        with Catalog(str(catalog.path), min(catalog.lock_timeout, _PATIENCE)).read() as connection:
+            build = present_build(connection)
+            if known is not None and known.build == build:
+                return replace(known, stamp=stamp)
+            tables = [connection.execute(query).to_arrow_table() for query in (_EDGES, _MENTIONS, _NAMED)]
+    except StoreError:
+        return known or _view((), NO_BUILD, *_NOTHING)
+    return _view(stamp, build, *tables)
+
+
+def _view(stamp: "Stamp", build: Build, edges: pa.Table, mentions: pa.Table, named: pa.Table) -> GraphView:
+    types, origins = Codes(), Codes()
+    columns = {
+        "type": types.encoded(edges["type"]),
+        "origin": origins.encoded(edges["origin"]),
+        "confidence": edges["confidence"].to_numpy(),
+    }
+    return GraphView(
+        stamp=stamp,
+        build=build,
+        edges=Links.of(_ends(edges) | columns),
+        mentions=Links.of(_ends(mentions)),
+        types=types,
+        origins=origins,
+        _notes=edges["note"],
+        _labels=dict(zip(named["id"].to_pylist(), named["label"].to_pylist(), strict=True)),
+    )
+
+
+def _ends(links: pa.Table) -> "dict[str, npt.NDArray[Any]]":
+    return {name: links[name].to_numpy() for name in ("source", "target")}
+
+
+_ENDS = [("source", pa.int64()), ("target", pa.int64())]
+_NOTHING = [
+    pa.schema(fields).empty_table()
+    for fields in (
+        [*_ENDS, ("type", pa.string()), ("origin", pa.string()), ("confidence", pa.float32()), ("note", pa.string())],
+        _ENDS,
+        [("id", pa.int64()), ("label", pa.string())],
+    )
+]
+
+
+def ranges(keys: "Nodes", wanted: "Nodes") -> "tuple[Rows, Rows]":
+    """Where each wanted key occurs in sorted `keys`, as (place in `wanted`, place in `keys`) pairs."""
+    starts = np.searchsorted(keys, wanted, "left")
+    counts = np.searchsorted(keys, wanted, "right") - starts
+    places = np.repeat(np.arange(len(wanted)), counts)
+    offsets = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return places, np.repeat(starts, counts) + offsets
 
 
 @dataclass(frozen=True)

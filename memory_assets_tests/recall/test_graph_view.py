@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_assets.recall.graph_view import ranges, read_graph
+from memory_assets.recall.view import ranges, read_graph
 from memory_assets.stores.catalog import Catalog
 from memory_assets.stores.graph_builds import record_build
 

@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 
 from memory_assets.errors import StoreBusyError
 from memory_assets.models import Kind, Memory, Source, State
-from memory_assets.recall.graph_view import read_graph
 from memory_assets.recall.scoring import NARROWEST, Weights, closeness, recency, scaled_bm25, scaled_cosine, trust_in_words
 from memory_assets.recall.timeline import Timeline, read_timeline
-from memory_assets.recall.view import current_view
+from memory_assets.recall.view import current_view, read_graph
 from memory_assets.settings import load_settings
 from memory_assets.stores.catalog import Catalog
 from memory_assets.stores.resident.memories import Allowance
