@@ -45,7 +45,7 @@ _EVERYTHING = 1 << 30
 """More tokens than any text has."""
 
 
-class Told(NamedTuple):
+class PassageOptions(NamedTuple):
     """How a node's text is told: in how many tokens at most, and whether only the sentences about the topic."""
 
     most: int
@@ -56,7 +56,7 @@ class Told(NamedTuple):
 class Allotment:
     """What of each node is told."""
 
-    texts: dict[str, Told] = field(default_factory=dict)
+    texts: dict[str, PassageOptions] = field(default_factory=dict)
     named: list[str] = field(default_factory=list)
     """Nodes of which name and type are told."""
 
@@ -139,7 +139,7 @@ class _Filling:
             text, tokens = self._counted()
         return Fitted(text, tokens, self._chosen, framed=self._frame == 0)
 
-    def _state(self) -> tuple[tuple[tuple[str, Told], ...], int]:
+    def _state(self) -> tuple[tuple[tuple[str, PassageOptions], ...], int]:
         return tuple(self._chosen.texts.items()), len(self._chosen.named)
 
     def _counted(self) -> tuple[str, int]:
@@ -203,7 +203,7 @@ class _Filling:
         if node in self._chosen.named:
             self._chosen.named.remove(node)
             self._room += self._costs[node]
-        self._chosen.texts[node] = Told(allowed, focused)
+        self._chosen.texts[node] = PassageOptions(allowed, focused)
         self._sections.add(section)
         self._costs[node] = cost
         self._room -= cost + heading
@@ -223,11 +223,11 @@ class _Filling:
 
     def _expand(self, node: str) -> None:
         """Tell more of a text that was cut."""
-        ranked, told = self._nodes[node], self._chosen.texts[node].most
-        for allowed in (_EVERYTHING, told + self._room - _JOINT):
+        ranked, shown = self._nodes[node], self._chosen.texts[node].most
+        for allowed in (_EVERYTHING, shown + self._room - _JOINT):
             cost = self._cost(ranked, allowed, focused=False)
             if cost - self._costs[node] <= self._room:
-                self._chosen.texts[node] = Told(allowed, focused=False)
+                self._chosen.texts[node] = PassageOptions(allowed, focused=False)
                 self._room -= cost - self._costs[node]
                 self._costs[node] = cost
                 return
@@ -237,10 +237,10 @@ class _Filling:
         if self._chosen.named:
             self._chosen.named.pop()
         elif self._chosen.texts:
-            node, told = list(self._chosen.texts.items())[-1]
-            most = min(told.most, self._costs[node]) - over - _JOINT
+            node, options = list(self._chosen.texts.items())[-1]
+            most = min(options.most, self._costs[node]) - over - _JOINT
             if most >= _LEAST:
-                self._chosen.texts[node] = told._replace(most=most)
+                self._chosen.texts[node] = options._replace(most=most)
             else:
                 del self._chosen.texts[node]
         else:

@@ -87,8 +87,8 @@ class TanaGraph:
         rows = self._rows(ids)
         children = [self._records(self._children(row)[:TOLD_CHILDREN]) for row in rows.tolist()]
         return {
-            told["id"]: tana_node(told, [child["name"] for child in below])
-            for told, below in zip(self._records(rows), children, strict=True)
+            record["id"]: tana_node(record, [child["name"] for child in below])
+            for record, below in zip(self._records(rows), children, strict=True)
         }
 
     def neighbours(self, ids: Collection[str], scores: Mapping[str, float], most: int) -> Neighbours:
@@ -109,12 +109,12 @@ class TanaGraph:
                 score[self._row[node]] = similarity
         relevant = [-score[target], ends["child"][found], -self._modified[target], target]
         chosen, sizes = choose_links(place, target, [row, backwards], relevant, most)
-        told = self.links.take(pa.array(row[chosen]))
-        columns = [self._ids(asked[place[chosen]]), self._ids(target[chosen]), told["relation"].to_pylist()]
+        chosen_links = self.links.take(pa.array(row[chosen]))
+        columns = [self._ids(asked[place[chosen]]), self._ids(target[chosen]), chosen_links["relation"].to_pylist()]
         links = [
             Link(origin, end, relation, not back, reason=label)
             for origin, end, relation, back, label in zip(
-                *columns, backwards[chosen].tolist(), told["label"].to_pylist(), strict=True
+                *columns, backwards[chosen].tolist(), chosen_links["label"].to_pylist(), strict=True
             )
         ]
         totals = {link.origin: size for link, size in zip(links, sizes.tolist(), strict=True) if size > most}
@@ -124,8 +124,8 @@ class TanaGraph:
         asked = self._rows(ids)
         place, rows = ranges(self.values["row"].to_numpy(), asked)
         found: dict[str, dict[str, list[str]]] = {}
-        for node, told in zip(self._ids(asked[place]), self.values.take(pa.array(rows)).to_pylist(), strict=True):
-            found.setdefault(node, {}).setdefault(told["name"], []).append(told["value"])
+        for node, record in zip(self._ids(asked[place]), self.values.take(pa.array(rows)).to_pylist(), strict=True):
+            found.setdefault(node, {}).setdefault(record["name"], []).append(record["value"])
         return {node: tuple((name, tuple(values)) for name, values in fields.items()) for node, fields in found.items()}
 
     def search(self, topic: "Question", limit: int) -> dict[str, float]:
@@ -210,21 +210,21 @@ def read_tana_graph(connection: "DuckDBPyConnection") -> TanaGraph:
     return TanaGraph(nodes, links, fields, ends, read_at)
 
 
-def tana_node(told: "Mapping[str, Any]", children: "Collection[str]" = ()) -> Node:
+def tana_node(record: "Mapping[str, Any]", children: "Collection[str]" = ()) -> Node:
     """A node of Tana by its `id`, `name`, `description`, `tags`, `created`, `modified` and `workspace`, as far as they are known."""
-    description, tags = told.get("description"), tuple(told.get("tags") or ())
+    description, tags = record.get("description"), tuple(record.get("tags") or ())
     content = "\n".join([*filter(None, [description]), *(f"- {child}" for child in children)])
-    created = told.get("created")
+    created = record.get("created")
     return Node(
-        told["id"],
-        told["name"] or told["id"],
+        record["id"],
+        record["name"] or record["id"],
         Category.TANA,
         tags[0] if tags else "node",
         content,
         tags,
         created,
-        told.get("modified") or created,
-        source=f"tana:{told['workspace']}",
+        record.get("modified") or created,
+        source=f"tana:{record['workspace']}",
     )
 
 
