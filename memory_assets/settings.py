@@ -132,6 +132,13 @@ class Settings(BaseSettings):
         "on", description="Whether a session's start is told anything; off: hooks are silent."
     )
     session_start_tokens: int = Field(SESSION_START_TOKENS, ge=0, description="Tokens that it is told at most.")
+    watch_sources: Literal["on", "off"] = Field(
+        "on", description="Whether the service and the MCP server take in changed source files at once."
+    )
+    prompt_recall: Literal["on", "sure", "off"] = Field(
+        "on", description="Whether a prompt is told the memories that it needs: on, sure (only what fits well), or off."
+    )
+    prompt_recall_tokens: int = Field(300, ge=0, description="Tokens that a prompt is told at most.")
     nudge_from: int = Field(NUDGE_FROM, ge=1, description="Un-ingested silo memories from which a session's start mentions them.")
     mcp_tools: Literal["daily", "all"] = Field(
         "daily", description="Which tools an assistant gets over MCP: all, or those it needs daily; each costs it tokens."

@@ -79,7 +79,10 @@ def create_app(settings: "Settings") -> FastAPI:
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     upkeep = asyncio.create_task(app.state.pool.keep_up())
+    watch = app.state.pool.watch_sources()
+    watch.start()
     yield
+    watch.stop()
     await app.state.pool.close(upkeep)
 
 

@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from memory_assets.errors import NotFoundError, StoreError, said
 from memory_assets.learn.briefing import renew_brief
+from memory_assets.operations.take_in import SourceWatch
 from memory_assets.stores.group_commit import MAX_BATCH
 from memory_assets.stores.resident.memories import Allowance
 from memory_assets.tenants import Tenant
@@ -195,6 +196,10 @@ class TenantPool:
         embedder = tenant.open_embedder(self.settings.embedder)
         if describe_choice(self.settings.embedder).offline:
             embedder.embed(["warm"])
+
+    def watch_sources(self) -> SourceWatch:
+        """What takes in changed source files for the tenant of the settings, with this service's embedder; not started yet."""
+        return SourceWatch(Tenant(self.settings, embedders=self._embedders))
 
     async def embedder_fault(self) -> str | None:
         """What the embedder says of itself when it is asked for one vector, at most once in a while; None where it works."""

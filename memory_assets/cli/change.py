@@ -47,12 +47,17 @@ def store(
 @command("memory noted --store 3f2a91c0")
 @click.option("--store", "outcome", flag_value="store", help="Store the sentences with these ids, or all.")
 @click.option("--drop", "outcome", flag_value="drop", help="Drop them.")
+@click.option(
+    "--told", "session", is_flag=False, flag_value="", metavar="[SESSION]", help="What the last session was told, or this one."
+)
 @click.argument("ids", nargs=-1)
-def noted(tenant: "Tenant", outcome: str | None, ids: tuple[str, ...]) -> "Answer":
+def noted(tenant: "Tenant", outcome: str | None, session: str | None, ids: tuple[str, ...]) -> "Answer":
     """List sentences of earlier sessions that may be worth keeping; store or drop them.
 
     An id stays the same whatever else is stored or dropped, so each call may be repeated.
     """
+    if session is not None:
+        return operations.noted.told(tenant, session)
     if outcome:
         return (operations.noted.store_noted if outcome == "store" else operations.noted.drop_noted)(tenant, ids)
     if ids:

@@ -21,8 +21,12 @@ if TYPE_CHECKING:
     multiple=True,
     help="A source folder or file that is gone for good: its memories rest. Without it they stay, and `status` names it.",
 )
-def run(tenant: "Tenant", gone: tuple[Path, ...], as_json: bool) -> None:
+@click.option("--quick", is_flag=True, help="Only make changed texts searchable; graph and scores follow with the next run.")
+def run(tenant: "Tenant", gone: tuple[Path, ...], quick: bool, as_json: bool) -> None:
     """Take in what changed: sources, features, memories, graph, scores. Safe to stop and run again at any time."""
+    if quick:
+        print_answer(operations.take_in.take_in(tenant), tenant, as_json=as_json)
+        return
     from memory_assets.cli.progress import StepProgress
 
     try:

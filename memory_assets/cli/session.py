@@ -1,6 +1,7 @@
 """The hooks of a session's beginning and end: they must be quick, and must never be in the way."""
 
 import json
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -61,9 +62,25 @@ def session_end(tenant: str | None) -> None:
         given = json.loads(_hook_input() or "{}")
         if places.session_start == "off" or "transcript_path" not in given:
             return
+        if given.get("hook_event_name") == "SessionEnd" and places.is_sources_tenant:
+            _take_in_later(tenant)
         project = project_of(Path(given.get("cwd") or "."))
         folder = project.folder if project else ""
         note(places.folder, find_sentences(Path(given["transcript_path"]).expanduser(), folder, str(given.get("session_id", ""))))
+
+
+def _take_in_later(tenant: str | None) -> None:
+    """Start the taking in of what the session wrote last; nobody waits for it."""
+    from memory_assets.install.claude_code import program
+
+    whose = ["--tenant", tenant] if tenant else []
+    subprocess.Popen(  # noqa: S603 - our own program
+        [*program(), "run", "--quick", *whose],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
 
 
 def _hook_input() -> str:

@@ -14,6 +14,8 @@ MANIFEST = ".claude-plugin/plugin.json"
 _HOOK_SECONDS = 10
 """After which Claude Code goes on without a hook; they take a fifth of a second."""
 
+_CALL_SECONDS = 2
+
 _REMEMBER = """---
 description: Remember something for later sessions
 argument-hint: "[what to remember]"
@@ -68,6 +70,8 @@ def plugin_files(program: Sequence[str], tenant: str | None) -> dict[str, str]:
     hooks = {
         "description": about["description"],
         "hooks": {
+            "UserPromptSubmit": [_call("recall_for_prompt", prompt="${prompt}", session="${session_id}")],
+            "PostToolUse": [{"matcher": "Write|Edit|MultiEdit", **_call("file_written", path="${tool_input.file_path}")}],
             "SessionStart": [{"matcher": "startup|resume|clear|compact", **start}],
             "PreCompact": [end],
             "SessionEnd": [end],
@@ -85,6 +89,12 @@ def plugin_files(program: Sequence[str], tenant: str | None) -> dict[str, str]:
 
 def _hook(command: Sequence[str]) -> dict[str, Any]:
     return {"hooks": [{"type": "command", "command": shlex.join(command), "timeout": _HOOK_SECONDS}]}
+
+
+def _call(tool: str, **arguments: str) -> dict[str, Any]:
+    """A hook that asks the server that runs already (Claude Code 2.1.118 and later), so that the session waits for no process."""
+    call = {"type": "mcp_tool", "server": f"plugin:{NAME}:{NAME}", "tool": tool, "input": arguments, "timeout": _CALL_SECONDS}
+    return {"hooks": [call]}
 
 
 def _json(value: dict[str, Any]) -> str:

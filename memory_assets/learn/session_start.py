@@ -1,19 +1,18 @@
 """What a session is told when it starts: standing facts, feedback that fits the project, then what is relevant and fresh.
 
-Nothing here opens a store or imports a heavy library: it reads one file, the brief. A session that is resumed or compacted is not told
-the same line again.
+Nothing here opens a store or imports a heavy library: it reads one file, the brief. A session that was compacted or cleared has lost
+what it was told, so it is told again; a resumed one or a fork still has it.
 """
 
-import hashlib
 import json
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memory_assets.learn.brief import Brief, BriefLine, framed, read_brief
+from memory_assets.learn.brief import Brief, BriefLine, framed, line, read_brief
 from memory_assets.learn.noted import read_noted
+from memory_assets.learn.told import record_told
 from memory_assets.sources.projects import Project, project_of
 
 if TYPE_CHECKING:
@@ -30,11 +29,10 @@ _SECTIONS = (
 """Heading, and the share of the tokens that is used up when its lines end."""
 _GENERAL = 5
 """Lines at most that belong to no project."""
-_TOLD_BEFORE = frozenset({"resume", "compact"})
-_COPIED = "fork"
-"""A session that holds all that its origin was told."""
-_SESSIONS = "sessions"
-_MOST_SESSIONS = 200
+_HAS_IT_STILL = frozenset({"resume", "fork"})
+_COMPACTED = "compact"
+_NOTED_HEADING = "Noted in this session, not stored yet"
+_MOST_NOTED = 5
 _QUIET = "quiet.json"
 
 
@@ -62,20 +60,26 @@ class Hook:
 def session_start(places: "Places", hook: Hook) -> str:
     """The text for a session's beginning; empty if there is nothing to say, or a project does not want it."""
     project = project_of(Path(hook.directory or "."))
-    quiet = project is not None and project.folder in _quiet_projects(places.folder)
-    if quiet or places.session_start == "off" or hook.source == _COPIED:
+    if is_quiet(places.folder, project) or places.session_start == "off" or hook.source in _HAS_IT_STILL:
         return ""
+    is_compacted = hook.source == _COMPACTED
     brief = read_brief(places.folder)
-    told = _told(places.folder, hook) if hook.source in _TOLD_BEFORE else set[str]()
-    room = places.session_start_tokens - _FRAME_TOKENS
-    chosen = _chosen(brief.lines if brief else (), project, room, told)
-    nudges = [] if hook.source in _TOLD_BEFORE else _nudges(places, brief)
-    if not (any(chosen) or nudges):
+    noted = _noted_lines(places, hook.session) if is_compacted else []
+    room = places.session_start_tokens - _FRAME_TOKENS - sum(map(_most_tokens, noted))
+    chosen = _chosen(brief.lines if brief else (), project, room)
+    nudges = [] if is_compacted else _nudges(places, brief)
+    if not (any(chosen) or noted or nudges):
         return ""
-    if any(chosen) and hook.session:
-        _note(places.folder, hook, told | {_digest(each) for lines in chosen for each in lines})
+    lines = [(each.id, each.text) for lines in chosen for each in lines]
+    if lines:
+        record_told(places.folder, hook.session, lines, "compact" if is_compacted else "start")
     sections = [(heading, [each.text for each in lines]) for (heading, _), lines in zip(_SECTIONS, chosen, strict=True)]
-    return framed([*sections, ("Waiting", nudges)])
+    return framed([*sections, (_NOTED_HEADING, noted), ("Waiting", nudges)])
+
+
+def is_quiet(folder: Path, project: Project | None) -> bool:
+    """Whether a project's sessions are told nothing. `folder` is the tenant's."""
+    return project is not None and project.folder in _quiet_projects(folder)
 
 
 def set_quiet(folder: Path, project: Project, *, quiet: bool) -> None:
@@ -89,7 +93,7 @@ def set_quiet(folder: Path, project: Project, *, quiet: bool) -> None:
         replace_file(folder / _QUIET, json.dumps(sorted(held | {project.folder} if quiet else held)))
 
 
-def _chosen(lines: tuple[BriefLine, ...], project: Project | None, room: int, told: set[str]) -> list[list[BriefLine]]:
+def _chosen(lines: tuple[BriefLine, ...], project: Project | None, room: int) -> list[list[BriefLine]]:
     """The lines of each section that fit."""
     names = frozenset(project.names) if project else frozenset[str]()
     sections: list[list[BriefLine]] = [[] for _ in _SECTIONS]
@@ -97,7 +101,7 @@ def _chosen(lines: tuple[BriefLine, ...], project: Project | None, room: int, to
     for number, wanted in enumerate(_by_section(lines, names)):
         floor = room * (1 - _SECTIONS[number][1])
         for each in wanted:
-            if left - each.tokens >= floor and _digest(each) not in told:
+            if left - each.tokens >= floor:
                 sections[number].append(each)
                 left -= each.tokens
     return sections
@@ -136,28 +140,11 @@ def _quiet_projects(folder: Path) -> set[str]:
     return set(held) if isinstance(held, list) else set()
 
 
-def _digest(each: BriefLine) -> str:
-    return hashlib.blake2b(each.text.encode(), digest_size=8).hexdigest()
+def _noted_lines(places: "Places", session: str) -> list[str]:
+    """The newest sentences that this session noted."""
+    return [line(each.text) for each in read_noted(places.folder) if session and each.session == session][-_MOST_NOTED:]
 
 
-def _session_file(folder: Path, hook: Hook) -> Path:
-    return folder / _SESSIONS / hashlib.blake2b(hook.session.encode("utf-8", "replace"), digest_size=16).hexdigest()
-
-
-def _told(folder: Path, hook: Hook) -> set[str]:
-    """Digests of the lines that this session was told."""
-    try:
-        return set(_session_file(folder, hook).read_text(encoding="ascii").split())
-    except (OSError, ValueError):
-        return set()
-
-
-def _note(folder: Path, hook: Hook, told: set[str]) -> None:
-    from memory_assets.stores.files import replace_file
-
-    path = _session_file(folder, hook)
-    replace_file(path, "\n".join(sorted(told)))
-    with suppress(FileNotFoundError):  # another session tidies up too
-        sessions = sorted(path.parent.iterdir(), key=lambda each: each.stat().st_mtime)
-        for old in sessions[: max(0, len(sessions) - _MOST_SESSIONS)]:
-            old.unlink()
+def _most_tokens(text: str) -> int:
+    """Tokens of a line at most, without loading an encoding: none is shorter than two bytes in prose; see `_FRAME_TOKENS`."""
+    return len(text.encode()) // 2

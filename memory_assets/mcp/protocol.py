@@ -7,7 +7,6 @@ docs/decisions/mcp-server.md.
 
 import json
 import logging
-from functools import cached_property
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,7 @@ from memory_assets import operations
 from memory_assets.display import visible
 from memory_assets.errors import MemoryAssetsError, NotFoundError, trace
 from memory_assets.mcp.prompts import PROMPTS, Prompt
-from memory_assets.mcp.tools import DAILY, LIST_TOKENS, PAI, RARE, SHOWN_TOKENS, Session, Tool
+from memory_assets.mcp.tools import DAILY, HOOKS, LIST_TOKENS, PAI, RARE, SHOWN_TOKENS, Session, Tool
 from memory_assets.operations.given import Narrowing
 from memory_assets.tana.config import in_use
 
@@ -65,7 +64,8 @@ class Server:
         self._session = session
         pai = session.tenant.is_sources_tenant and (all_tools or in_use(session.tenant.settings))
         offered = DAILY + (RARE if all_tools else ()) + (PAI if pai else ())
-        self._tools: dict[str, Tool] = {tool.name: tool for tool in offered}
+        self._tools: dict[str, Tool] = {tool.name: tool for tool in (*offered, *HOOKS)}
+        self._definitions = [tool.definition() for tool in offered]
         self._prompts: dict[str, Prompt] = {prompt.name: prompt for prompt in PROMPTS}
         self._about = {"name": "memory", "title": "Memory", "version": version("memory_assets")}
         self._methods: dict[str, Callable[[Message], Message]] = {
@@ -80,10 +80,6 @@ class Server:
             "prompts/list": lambda _: {"prompts": [prompt.definition() for prompt in PROMPTS]},
             "prompts/get": self._get_prompt,
         }
-
-    @cached_property
-    def _definitions(self) -> list[Message]:
-        return [tool.definition() for tool in self._tools.values()]
 
     def called_tool(self, message: object) -> Tool | None:
         """The tool that a message calls."""

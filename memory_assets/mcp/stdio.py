@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from memory_assets.errors import MemoryAssetsError
 from memory_assets.mcp.protocol import PARSE_ERROR, Message, Server, encoded, failure
 from memory_assets.mcp.tools import Session
+from memory_assets.operations.take_in import SourceWatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -29,25 +30,26 @@ def serve(tenant: "Tenant", here: "Project | None") -> None:
 
     Anything else that prints to standard output goes to standard error, so that it cannot break a message.
     """
-    server = Server(Session(tenant, here), all_tools=tenant.settings.mcp_tools == "all")
+    watch = SourceWatch(tenant)
+    server = Server(Session(tenant, here, on_written=watch.notice), all_tools=tenant.settings.mcp_tools == "all")
     with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as sink, suppress(KeyboardInterrupt, BrokenPipeError):
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-        _Line(server, sink, partial(_warm_up, tenant)).run(sys.stdin.buffer)
+        _Line(server, sink, partial(_warm_up, tenant, watch)).run(sys.stdin.buffer)
+    watch.stop()
 
 
-def _warm_up(tenant: "Tenant") -> None:
-    """Load what the first calls would wait for, searching first; what is wrong with it, the call that needs it tells."""
+def _warm_up(tenant: "Tenant", watch: SourceWatch) -> None:
+    """Load what the first calls would wait for, searching first, then watch the sources; a fault is told by the call that meets it."""
     from memory_assets.language.embedders import describe_choice
     from memory_assets.language.tokens import load_encoding
     from memory_assets.recall.search import search
 
-    try:
+    with suppress(MemoryAssetsError):
         if describe_choice(tenant.settings.embedder).offline:
             search(tenant, "warm", limit=1) if tenant.exists else tenant.embedder.embed(["warm"])
         load_encoding()
         tenant.analyzer.analyze("Alice warmed up the service.")
-    except MemoryAssetsError:
-        return
+    watch.start()
 
 
 class _Line:

@@ -6,14 +6,18 @@ when to call it and when not.
 
 import inspect
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Lock, Thread
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, create_model
 
 from memory_assets import operations
 from memory_assets.display import visible
-from memory_assets.errors import InvalidInputError
+from memory_assets.errors import InvalidInputError, MemoryAssetsError
 from memory_assets.models import Kind, NewMemory, RelationType, Source
 from memory_assets.operations.answers import Answer, LocalTime
 from memory_assets.operations.given import Narrowing, parse_time
@@ -25,6 +29,8 @@ if TYPE_CHECKING:
 INIT_TOKENS = 600
 LIST_TOKENS = 800
 SHOWN_TOKENS = 4_000
+_PROMPT_SECONDS = 0.45
+_RECALLING = Lock()
 
 Reference = Annotated[str, Field(alias="id")]
 Limit = Annotated[int, Field(ge=1, le=100)]
@@ -44,6 +50,8 @@ class Session:
     """The project at hand; None where there is none, and everything is at hand."""
     may_name_files: bool = True
     """Whether who asks sits at this machine, so that a call may name files of it."""
+    on_written: Callable[[Path], object] = lambda _path: None
+    """Told which file the assistant wrote."""
     describe_error: Callable[[Exception], str] = str
     """What an error tells who asks."""
 
@@ -339,11 +347,52 @@ def tana_pai_freshness(
     return _json(operations.pai_context.pai_freshness(session.tenant, threshold=threshold or None, kind=kind or ""))
 
 
+@tool(asks_embedder=True)
+def recall_for_prompt(session: Session, prompt: str, for_session: Annotated[str, Field(alias="session")] = "") -> str:
+    """What a prompt that the user just wrote recalls, as the answer of Claude Code's hook; nothing if anything is wrong or slow."""
+
+    def recall() -> str:
+        with suppress(MemoryAssetsError):
+            return operations.prompt.recall_for_prompt(session.tenant, prompt, for_session, session.here).hook_output()
+        return ""
+
+    return _answer_within(_PROMPT_SECONDS, recall)
+
+
+@tool()
+def file_written(session: Session, path: str) -> str:
+    """The assistant wrote a file: if a source holds it, it is taken in at once, in the background."""
+    session.on_written(Path(path))
+    return ""
+
+
+def _answer_within(seconds: float, work: Callable[[], str]) -> str:
+    """What `work` returns; empty if that takes longer, or another such call still works. The thread ends by itself."""
+    if not _RECALLING.acquire(blocking=False):
+        return ""
+    answers: SimpleQueue[str] = SimpleQueue()
+
+    def run() -> None:
+        try:
+            answers.put(work())
+        finally:
+            _RECALLING.release()
+
+    Thread(target=run, name="prompt-recall", daemon=True).start()
+    try:
+        return answers.get(timeout=seconds)
+    except Empty:
+        return ""
+
+
 DAILY = (init, search, tana_context, store, show, recent, update, supersede, forget, undo, health)
 RARE = (tag, relate, erase)
 """Offered where `MEMORY_MCP_TOOLS` is `all`."""
 PAI = (tana_pai_sync, tana_pai_context, tana_pai_freshness)
 """Offered where `MEMORY_MCP_TOOLS` is `all`, or pai-seed and Tana are configured."""
+
+HOOKS = (recall_for_prompt, file_written)
+"""Called by the plugin's hooks and not listed, so that they cost a session no tokens."""
 
 
 def _json(answer: Answer) -> str:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         noted,
         pai,
         pai_context,
+        prompt,
         relate,
         run,
         scan,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
         show,
         status,
         store,
+        take_in,
         tenants,
         undo,
     )

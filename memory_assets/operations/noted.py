@@ -1,4 +1,4 @@
-"""Notes of earlier sessions: list them, store them as memories, or drop them."""
+"""Notes of earlier sessions: list them, store them as memories, or drop them; and what a session was told."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -7,8 +7,9 @@ from pydantic import Field
 
 from memory_assets.errors import NotFoundError
 from memory_assets.learn.noted import Noted, read_noted, settle, settled_ids
+from memory_assets.learn.told import read_last_told, read_told
 from memory_assets.models import Kind, NewMemory, Source
-from memory_assets.operations.answers import Answer, LocalTime, View
+from memory_assets.operations.answers import Answer, Instant, LocalTime, View, passage
 
 if TYPE_CHECKING:
     from memory_assets.tenants import Tenant
@@ -43,6 +44,40 @@ class NotedSentences(Answer):
             lines.insert(0, f"{self.outcome.capitalize()}:")
         lines += [f"{each} was stored or dropped before." for each in self.settled]
         return "\n".join(lines) or "Nothing is noted."
+
+
+class ToldView(View):
+    """A memory that a session was told."""
+
+    memory: int
+    content: str = Field(description="As it stands now; empty if it is not there any more.")
+    reason: str = Field(description="start: when the session began; compact: after a compaction; prompt: a prompt needed it.")
+    at: Instant
+
+
+class SessionTold(Answer):
+    """What a session was told, in order."""
+
+    told: tuple[ToldView, ...]
+
+    def text(self, local: LocalTime) -> str:
+        lines = [
+            f"{each.at.astimezone(local.zone):%Y-%m-%d %H:%M}  {each.reason:<7}  id {each.memory}  "
+            f"{passage(each.content) or 'not there any more'}"
+            for each in self.told
+        ]
+        return "\n".join(lines) or "No session was told anything."
+
+
+def told(tenant: "Tenant", session: str = "") -> SessionTold:
+    """Return what a session was told; without its id, the session that was told something last.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
+    listed = read_told(tenant.folder, session) if session else read_last_told(tenant.folder)
+    contents = {memory.id: memory.content for memory in tenant.memories.get({each.memory for each in listed})} if listed else {}
+    return SessionTold(told=tuple(ToldView.of(each, content=contents.get(each.memory, "")) for each in listed))
 
 
 def noted(tenant: "Tenant") -> NotedSentences:

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from memory_assets.cli.main import COMMANDS, cli
 from memory_assets.install.claude_code import BACKUP
+from memory_assets.mcp.tools import HOOKS
 from memory_assets.settings import Settings
 
 
@@ -85,14 +86,22 @@ def test_hooks_and_server_start_this_program(folder: Path, settings: Settings) -
     settings.tenant_dir("ada").joinpath("keys").mkdir(parents=True)
     install("--tenant", "ada")
     hooks = json.loads((folder / "hooks/hooks.json").read_text())["hooks"]
-    assert set(hooks) == {"SessionStart", "PreCompact", "SessionEnd"}
-    commands = [shlex.split(each["command"]) for event in hooks.values() for group in event for each in group["hooks"]]
+    assert set(hooks) == {"UserPromptSubmit", "PostToolUse", "SessionStart", "PreCompact", "SessionEnd"}
+    called = [hooks[event][0]["hooks"][0]["tool"] for event in ("UserPromptSubmit", "PostToolUse")]
+    assert called == [tool.name for tool in HOOKS]
+    commands = [
+        shlex.split(each["command"])
+        for event in hooks.values()
+        for group in event
+        for each in group["hooks"]
+        if "command" in each
+    ]
     server = json.loads((folder / ".mcp.json").read_text())["mcpServers"]["memory"]
     for command in [*commands, [server["command"], *server["args"]]]:
         name = command[-3]
         assert command[-2:] == ["--tenant", "ada"]
         assert name in COMMANDS
-    ended = subprocess.run([*commands[0]], input=b'{"source": "startup"}', capture_output=True, check=True)
+    ended = subprocess.run(commands[0], input=b'{"source": "startup"}', capture_output=True, check=True)
     assert (ended.stdout, ended.stderr) == (b"", b"")
 
 

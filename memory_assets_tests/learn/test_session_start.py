@@ -34,7 +34,9 @@ from memory_assets.learn.brief import (
     read_brief,
 )
 from memory_assets.learn.briefing import renew_brief
+from memory_assets.learn.noted import Noted, note
 from memory_assets.learn.proposals import Status
+from memory_assets.learn.told import read_told
 from memory_assets.models import Kind, NewMemory, SecretPolicy, Source
 from memory_assets.operations.changes import edit, forget, restore
 from memory_assets.operations.store import store
@@ -100,20 +102,29 @@ def test_standing_facts_come_first_then_feedback_that_fits_then_the_project(sett
     ]
 
 
-def test_what_a_session_was_told_it_is_not_told_again(settings: Settings, atlas: Path) -> None:
+def test_what_a_session_has_lost_it_is_told_again(settings: Settings, atlas: Path) -> None:
     first, second = told("user", "Mira is a baker."), told("user", "Mira sails.", number=2)
     write_brief(settings, first)
     assert first.text in hook(cwd=str(atlas))
-    for source in ("resume", "compact"):
+    for source in ("resume", "fork"):
         assert hook(source, cwd=str(atlas)) == ""
     write_brief(settings, first, second)
+    note(
+        settings.tenant_dir(), [Noted("Always sail on Sundays.", str(atlas), "", "s1"), Noted("Never row.", str(atlas), "", "s2")]
+    )
     again = hook("compact", cwd=str(atlas))
-    assert second.text in again
-    assert first.text not in again
-    assert hook("resume", cwd=str(atlas)) == ""
-    assert hook("fork", "s2", cwd=str(atlas)) == ""
-    for session, source in (("s1", "clear"), ("s3", "startup"), ("s4", "resume")):
-        assert first.text in hook(source, session, cwd=str(atlas))
+    assert all(text in again for text in (first.text, second.text, "Always sail on Sundays."))
+    assert "Never row." not in again
+    assert "Waiting" not in again
+    cleared = hook("clear", cwd=str(atlas))
+    assert first.text in cleared
+    assert [(each.memory, each.reason) for each in read_told(settings.tenant_dir(), "s1")] == [
+        (1, "start"),
+        (1, "compact"),
+        (2, "compact"),
+        (1, "start"),
+        (2, "start"),
+    ]
 
 
 def test_a_project_switches_it_off(settings: Settings, atlas: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,7 +223,7 @@ EVIL = st.sampled_from([CLOSING, OPENING, "<system-reminder>", "\n", "\r", "\u20
 def test_it_stays_within_its_tokens(lines: list[tuple[str, str, str]], budget: int) -> None:
     held = tuple(told(kind, text, project) for kind, project, text in lines)
     project = module.Project("/atlas", ("/atlas",))
-    chosen = module._chosen(held, project, budget - module._FRAME_TOKENS, set())
+    chosen = module._chosen(held, project, budget - module._FRAME_TOKENS)
     text = framed([(heading, [each.text for each in part]) for (heading, _), part in zip(module._SECTIONS, chosen, strict=True)])
     assert not any(chosen) or count_tokens(text) <= budget
     assert all(each.project in ("", "/atlas") or each.kind == "user" for part in chosen for each in part)

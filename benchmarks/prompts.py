@@ -1,0 +1,85 @@
+"""What a session is told with each prompt, judged by sessions that somebody wrote who had not seen the code.
+
+    python benchmarks/prompts.py [--sessions benchmarks/sets/holds/sessions.jsonl]
+
+All memories of all sessions lie in one store. `told` is the share of the prompts that need a memory and were told one that helps, with
+this prompt or before in the session; `first`, that it was the first line then; `outdated first`, of those where an outdated memory came
+before the one that holds; `noise`, the share of the prompts that need nothing and were told something.
+"""
+
+import argparse
+import json
+import tempfile
+import time
+from datetime import datetime
+from pathlib import Path
+from statistics import median
+
+from memory_assets.language.tokens import count_tokens
+from memory_assets.models import Kind, NewMemory, Source
+from memory_assets.operations.prompt import recall_for_prompt
+from memory_assets.operations.run import run
+from memory_assets.operations.store import store
+from memory_assets.settings import load_settings
+from memory_assets.sources.projects import Project, slug_of
+from memory_assets.tenants import Tenant
+
+SETS = Path(__file__).parent / "sets"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sessions", type=Path, default=SETS / "holds" / "sessions.jsonl")
+    given = parser.parse_args()
+    sessions = [json.loads(line) for line in given.sessions.read_text(encoding="utf-8").splitlines()]
+    with tempfile.TemporaryDirectory() as folder:
+        tenant = Tenant(load_settings(data_dir=Path(folder)))
+        ids = {each["id"]: [stored(tenant, memory) for memory in each["memories"]] for each in sessions}
+        run(tenant, lambda *_: None, lambda _: None)
+        print_figures(tenant, sessions, ids)
+
+
+def stored(tenant: Tenant, memory: dict[str, str]) -> int:
+    moment = datetime.fromisoformat(memory["date"]).astimezone()
+    project = f"/home/user/src/{memory['project']}" if memory["project"] else ""
+    return store(tenant, NewMemory(memory["text"], Source.CLI, Kind.NOTE, project=project, created_at=moment)).id
+
+
+def print_figures(tenant: Tenant, sessions: list[dict], ids: dict[str, list[int]]) -> None:
+    needing = told = first = wrong_way = pairs = empty = noise = 0
+    tokens: list[int] = []
+    seconds: list[float] = []
+    for session in sessions:
+        folder = f"/home/user/src/{session['project']}"
+        here = Project(folder, (folder, slug_of(folder)))
+        known = ids[session["id"]]
+        replaced = {known[each["old"]]: known[each["by"]] for each in session["outdated"]}
+        heard: set[int] = set()
+        for prompt in session["prompts"]:
+            began = time.perf_counter()
+            answer = recall_for_prompt(tenant, prompt["text"], session=session["id"], here=here)
+            seconds.append(time.perf_counter() - began)
+            tokens.append(count_tokens(answer.framed))
+            useful = {known[number] for number in prompt["useful"]}
+            heard |= set(answer.ids)
+            for old in set(answer.ids) & set(replaced):
+                pairs += 1
+                ahead = answer.ids[: answer.ids.index(old)]
+                wrong_way += replaced[old] not in ahead
+            if useful:
+                needing += 1
+                told += bool(useful & heard)
+                first += bool(answer.ids) and answer.ids[0] in useful
+            else:
+                empty += 1
+                noise += bool(answer.ids)
+    print(f"prompts that need a memory  {needing}: told {told / needing:.0%}, first {first / needing:.0%}")
+    print(f"prompts that need none      {empty}: noise {noise / empty:.0%}")
+    print(f"outdated memories told      {pairs}: before what holds, or without it, {wrong_way}")
+    print(f"tokens a prompt             {sum(tokens) / len(tokens):.0f} on average, {max(tokens)} at most")
+    slowest = sorted(seconds)[len(seconds) * 99 // 100]
+    print(f"milliseconds a prompt       {1e3 * median(seconds):.0f} in the middle, {1e3 * slowest:.0f} at the 99th of a hundred")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""Tell a session what fits a prompt that its user just wrote, and that it was not told yet."""
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from memory_assets.operations.answers import Answer, LocalTime, passage
+from memory_assets.operations.given import Narrowing
+
+if TYPE_CHECKING:
+    from memory_assets.recall.search import Hit
+    from memory_assets.sources.projects import Project
+    from memory_assets.tenants import Tenant
+
+HEADING = "Recalled for this prompt"
+_MOST_LINES = 4
+_LONGEST_PROMPT = 2_000
+"""Characters of a prompt that are read: what was pasted below them is no question."""
+_FRAME_TOKENS = 90
+"""Of the frame with its label and heading, at most; a test counts them."""
+
+
+class PromptRecall(Answer):
+    """What a prompt recalls; empty if nothing fits, or the session knows it already."""
+
+    ids: tuple[int, ...] = Field(default=(), description="The memories told, the most likely first.")
+    framed: str = Field(default="", description="What the model is given.")
+
+    def text(self, local: LocalTime) -> str:
+        return self.framed
+
+    def hook_output(self) -> str:
+        """The answer of a UserPromptSubmit hook; empty if there is nothing to say."""
+        if not self.framed:
+            return ""
+        return json.dumps({"hookSpecificOutput": {"hookEventName": "UserPromptSubmit", "additionalContext": self.framed}})
+
+
+def recall_for_prompt(tenant: "Tenant", prompt: str, session: str = "", here: "Project | None" = None) -> PromptRecall:
+    """The memories that a prompt needs, framed, within `MEMORY_PROMPT_RECALL_TOKENS`, and none that the session was told before.
+
+    Raises:
+        StoreError: the store's vectors are another embedder's, or it cannot be read.
+        EmbedderError: the prompt cannot be embedded.
+    """
+    from memory_assets.language.tokens import count_tokens
+    from memory_assets.learn.brief import framed, line
+    from memory_assets.learn.session_start import is_quiet
+    from memory_assets.learn.told import read_told, record_told
+    from memory_assets.recall.prompt import find_for_prompt
+
+    wanted = tenant.settings.prompt_recall
+    text = prompt[:_LONGEST_PROMPT].strip()
+    if wanted == "off" or text.startswith("/") or not tenant.exists or is_quiet(tenant.folder, here):
+        return PromptRecall()
+    known = {each.memory for each in read_told(tenant.folder, session)}
+    filters = Narrowing(here=here).filters(tenant)
+    room = tenant.settings.prompt_recall_tokens - _FRAME_TOKENS
+    lines: list[tuple[int, str]] = []
+    for hit in find_for_prompt(tenant, text, filters, datetime.now(UTC), only_sure=wanted == "sure"):
+        rendered = line(_described(hit, text))
+        room -= count_tokens(f"{rendered}\n")
+        if room < 0 or len(lines) == _MOST_LINES:
+            break
+        if hit.memory.id not in known:
+            lines.append((hit.memory.id, rendered))
+    if not lines:
+        return PromptRecall()
+    record_told(tenant.folder, session, lines, "prompt")
+    return PromptRecall(ids=tuple(number for number, _ in lines), framed=framed([(HEADING, [text for _, text in lines])]))
+
+
+def _described(hit: "Hit", prompt: str) -> str:
+    memory = hit.memory
+    said = passage(memory.content, prompt)
+    named = f"{memory.title}: {said}" if memory.title and memory.title.casefold() not in said.casefold() else said
+    newer = hit.replaced_by
+    outdated = f" [outdated: replaced on {newer.created_at:%Y-%m-%d} by {newer.id}]" if newer else ""
+    return f"{memory.created_at:%Y-%m-%d} (id {memory.id}){outdated} {named}"

@@ -1,0 +1,100 @@
+"""What a prompt is told: what it needs, once in a session, within its tokens, and nothing where it needs nothing."""
+
+import json
+
+import pytest
+
+from memory_assets.language.tokens import count_tokens
+from memory_assets.learn.brief import CLOSING, OPENING
+from memory_assets.learn.session_start import set_quiet
+from memory_assets.learn.told import read_last_told, read_told
+from memory_assets.mcp.protocol import Server
+from memory_assets.mcp.tools import Session
+from memory_assets.models import Kind, NewMemory, Source
+from memory_assets.operations.prompt import recall_for_prompt
+from memory_assets.operations.store import store
+from memory_assets.sources.projects import Project
+from memory_assets.tenants import Tenant
+
+ATLAS = Project("/src/atlas", ("/src/atlas", "-src-atlas"))
+
+
+@pytest.fixture
+def filled(tenant: Tenant) -> Tenant:
+    for text, project in (
+        ("The staging database is restored from a dump every Monday; Priya owns the job.", "/src/atlas"),
+        ("Customs declarations go to the broker Vandermeer by fax before noon.", "/src/atlas"),
+        ("The kettle of the office is red.", "/src/borealis"),
+        ("Mira wants answers in English, without emojis.", ""),
+    ):
+        store(tenant, NewMemory(text, Source.CLI, Kind.NOTE, project=project))
+    return tenant
+
+
+def test_a_prompt_is_told_what_it_needs_once_in_a_session(filled: Tenant) -> None:
+    first = recall_for_prompt(filled, "who takes care of restoring the staging database?", session="s1", here=ATLAS)
+    assert "Priya owns the job" in first.framed
+    assert first.framed.startswith(OPENING)
+    assert first.framed.endswith(CLOSING)
+    assert recall_for_prompt(filled, "who takes care of restoring the staging database?", session="s1", here=ATLAS).framed == ""
+    assert (
+        recall_for_prompt(filled, "who takes care of restoring the staging database?", session="s2", here=ATLAS).ids == first.ids
+    )
+    assert [each.memory for each in read_told(filled.folder, "s1")] == list(first.ids)
+    assert [each.memory for each in read_last_told(filled.folder)] == list(first.ids)
+
+
+@pytest.mark.parametrize("prompt", ["ok, go ahead", "thanks!", "yes please", "/memory:learn", "", "run it again"])
+def test_a_prompt_that_needs_nothing_is_told_nothing(filled: Tenant, prompt: str) -> None:
+    assert recall_for_prompt(filled, prompt, session="s1", here=ATLAS).framed == ""
+    assert not (filled.folder / "sessions").exists()
+
+
+def test_another_projects_memory_is_not_told(filled: Tenant) -> None:
+    assert recall_for_prompt(filled, "which colour has the office kettle?", here=ATLAS).ids == ()
+    assert recall_for_prompt(filled, "which colour has the office kettle?", here=None).ids
+
+
+def test_it_can_be_switched_off(filled: Tenant) -> None:
+    off = Tenant(filled.settings.model_copy(update={"prompt_recall": "off"}))
+    assert recall_for_prompt(off, "who takes care of restoring the staging database?").ids == ()
+    set_quiet(filled.folder, ATLAS, quiet=True)
+    assert recall_for_prompt(filled, "who takes care of restoring the staging database?", here=ATLAS).ids == ()
+
+
+def test_what_is_told_fits_into_its_tokens(filled: Tenant) -> None:
+    for number in range(8):
+        store(
+            filled,
+            NewMemory(f"The staging database note {number}: " + "it is restored slowly and often. " * 20, Source.CLI, Kind.NOTE),
+        )
+    told = recall_for_prompt(filled, "how often is the staging database restored?")
+    assert told.ids
+    assert count_tokens(told.framed) <= filled.settings.prompt_recall_tokens
+
+
+def test_the_hook_reaches_it_as_a_tool_that_is_not_listed(filled: Tenant) -> None:
+    server = Server(Session(filled, ATLAS))
+    listed = server.answer({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
+    assert "recall_for_prompt" not in json.dumps(listed)
+    recall_for_prompt(filled, "warm")
+
+    def call(prompt: str) -> str:
+        answered = server.answer(
+            {
+                "jsonrpc": "2.0",
+                "id": 2,
+                "method": "tools/call",
+                "params": {"name": "recall_for_prompt", "arguments": {"prompt": prompt, "session": "s9"}},
+            }
+        )
+        assert answered
+        assert answered["result"]["isError"] is False
+        return answered["result"]["content"][0]["text"]
+
+    output = json.loads(call("who takes care of restoring the staging database?"))["hookSpecificOutput"]
+    assert output["hookEventName"] == "UserPromptSubmit"
+    assert "Priya" in output["additionalContext"]
+    assert call("ok, go ahead") == ""
+    (filled.folder / "vectors" / "memories.lance" / "_versions").rename(filled.folder / "moved")
+    assert call("what about the customs broker?") in ("", call("thanks"))

@@ -1,0 +1,110 @@
+"""Files that change are searchable within seconds, without Dagster and without anybody asking."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from memory_assets.operations.search import search
+from memory_assets.operations.take_in import SourceWatch, take_in
+from memory_assets.settings import Settings, load_settings
+from memory_assets.tenants import Tenant
+
+_PATIENCE_SECONDS = 60.0
+
+
+@pytest.fixture
+def silo(settings: Settings) -> Path:
+    folder = settings.claude_projects_dir / "-src-atlas" / "memory"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def write(silo: Path, name: str, text: str) -> Path:
+    path = silo / f"{name}.md"
+    path.write_text(f"---\nname: {name}\ndescription: {text}\ntype: project\n---\n\n{text}\n", encoding="utf-8")
+    return path
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + _PATIENCE_SECONDS
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_what_changed_is_searchable_and_told_and_what_vanished_is_not(tenant: Tenant, silo: Path) -> None:
+    path = write(silo, "kettle", "The office kettle is red and was bought in Ghent.")
+    (silo / "broken.md").write_text("---\nname: [\n---\n", encoding="utf-8")
+    taken = take_in(tenant)
+    assert (taken.added, taken.refused) == (1, 1)
+    assert "Ghent" in search(tenant, "where was the kettle bought").memories[0].content
+    assert "Ghent" in (tenant.folder / "brief.json").read_text(encoding="utf-8")
+    assert (take_in(tenant).added, take_in(tenant).updated) == (0, 0)
+    path.unlink()
+    write(silo, "lamp", "The lamp of the office is broken.")
+    assert (take_in(tenant).added, take_in(tenant).vanished) in ((1, 0), (1, 1))
+    assert not search(tenant, "where was the kettle bought").memories
+
+
+def test_a_watch_takes_in_a_file_that_is_written_and_a_folder_that_appears(tenant: Tenant, settings: Settings) -> None:
+    taken: list[int] = []
+    settings.claude_projects_dir.mkdir(parents=True)
+    watch = SourceWatch(
+        Tenant(settings.model_copy(update={"watch_sources": "on"})), lambda watched: taken.append(take_in(watched).added)
+    )
+    watch.start()
+    try:
+        wait_until(lambda: taken == [0])
+        folder = settings.claude_projects_dir / "-src-borealis" / "memory"
+        folder.mkdir(parents=True)
+        (folder.parent / "session.jsonl").write_text("{}\n", encoding="utf-8")
+        path = write(folder, "kettle", "The office kettle is red.")
+        watch.notice(path)
+        wait_until(lambda: sum(taken) == 1)
+        write(folder, "lamp", "The office lamp is blue.")
+        wait_until(lambda: sum(taken) == 2)
+    finally:
+        watch.stop()
+    assert {each.title for each in search(tenant, "office").memories} == {"kettle", "lamp"}
+
+
+def test_a_transcript_and_foreign_files_wake_nobody(settings: Settings) -> None:
+    watch = SourceWatch(Tenant(settings))
+    for path in (settings.claude_projects_dir / "-src" / "a.jsonl", Path("/etc/hosts"), settings.data_dir / "x.md"):
+        watch.notice(path)
+    assert not watch._due.is_set()
+    watch.notice(settings.claude_projects_dir / "-src" / "memory" / "a.md")
+    assert watch._due.is_set()
+
+
+def test_a_session_finds_over_mcp_what_was_written_while_it_ran(silo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMORY_WATCH_SOURCES", "on")
+    server = subprocess.Popen(
+        [sys.executable, "-m", "memory_assets.cli", "mcp"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    assert server.stdin
+    assert server.stdout
+
+    def call(number: int, method: str, **params: object) -> str:
+        assert server.stdin
+        assert server.stdout
+        server.stdin.write(json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}).encode() + b"\n")
+        server.stdin.flush()
+        return server.stdout.readline().decode()
+
+    try:
+        call(1, "ping")
+        write(silo, "kettle", "The office kettle is red and was bought in Ghent.")
+        wait_until(lambda: "Ghent" in call(2, "tools/call", name="search", arguments={"query": "kettle", "everywhere": True}))
+    finally:
+        server.communicate(timeout=_PATIENCE_SECONDS)
+    assert server.returncode == 0
+    assert search(Tenant(load_settings()), "kettle").count == 1
