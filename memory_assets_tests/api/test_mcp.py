@@ -100,7 +100,7 @@ def test_a_hung_embedder_holds_up_no_message_that_does_not_ask_it(
     released = Event()
 
     def hang(_texts: object, _role: str = "") -> None:
-        released.wait(10)
+        released.wait(120)
         raise EmbedderAwayError("It hung.")
 
     async def talk() -> None:
@@ -118,7 +118,7 @@ def test_a_hung_embedder_holds_up_no_message_that_does_not_ask_it(
         if name != "search":
             quick.append((message("tools/call", name="search", arguments={"query": "who"}), other))
         for request, asked in quick:
-            await asyncio.wait_for(answer(request, asked), 5)
+            await asyncio.wait_for(answer(request, asked), 60)
             assert not any(task.done() for task in asking)
         released.set()
         await asyncio.gather(*asking)
@@ -135,7 +135,7 @@ def test_a_service_stops_in_bounded_time_while_an_embedder_hangs(
     released = Event()
 
     def hang(_texts: object, _role: str = "") -> None:
-        released.wait(20)
+        released.wait(120)
         raise EmbedderAwayError("It hung.")
 
     async def talk() -> float:
@@ -152,4 +152,4 @@ def test_a_service_stops_in_bounded_time_while_an_embedder_hangs(
         await asyncio.gather(task, return_exceptions=True)
         return took
 
-    assert asyncio.run(talk()) < 10
+    assert asyncio.run(talk()) < 60

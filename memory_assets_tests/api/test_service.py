@@ -67,7 +67,7 @@ def test_with_a_hung_embedder_health_is_red_and_what_needs_none_is_answered(tmp_
         hung = {
             "MEMORY_EMBEDDER": "ollama",
             "OLLAMA_URL": f"http://127.0.0.1:{silent.getsockname()[1]}",
-            "EMBEDDING_TIMEOUT": "9",
+            "EMBEDDING_TIMEOUT": "50",
         }
         with Service(tmp_path, **hung) as service:
             client = service.new_tenant("one")
@@ -78,6 +78,7 @@ def test_with_a_hung_embedder_health_is_red_and_what_needs_none_is_answered(tmp_
                 assert (red.status_code, red.json()["error"]) == (503, "embedding: it did not answer within 5 s.")
                 assert client.post("/recent").status_code == 200
                 assert not any(store.done() for store in stores), "they wait, and the list above did not wait for them"
+                silent.close()
                 answers = [store.result() for store in stores]
             assert {answer.status_code for answer in answers} == {503}
             assert {answer.json()["error"].partition(":")[0] for answer in answers} == {"embedding"}

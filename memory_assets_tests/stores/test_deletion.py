@@ -119,7 +119,7 @@ def test_writers_at_full_speed_leave_nothing_of_a_deleted_tenant(settings: Setti
         time.sleep(0.1)
         delete_tenant(Tenant(settings, "ann"))
         for each in ended:
-            assert each.wait(10)
+            assert each.wait(60)
         for writer in writers:
             writer.join()
         assert [each.name for each in settings.data_dir.iterdir() if any(each.iterdir())] == []
