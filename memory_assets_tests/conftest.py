@@ -7,6 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
 
 from memory_assets.language.pipeline import open_analyzer
 from memory_assets.settings import Settings, load_settings
@@ -14,6 +16,10 @@ from memory_assets.tenants import Tenant
 
 _IN_MEMORY = "/dev/shm"
 _ROOM_BYTES = 4 << 30
+_UNTIMED = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+hypothesis_settings.register_profile("suite", deadline=None, derandomize=True, suppress_health_check=_UNTIMED)
+hypothesis_settings.register_profile("explore", deadline=None, suppress_health_check=_UNTIMED)
+hypothesis_settings.load_profile("suite")  # the same examples on every machine; `--hypothesis-profile explore` looks for new ones
 SAMPLE = Path(__file__).parent.parent / "data" / "sample"
 
 

@@ -6,7 +6,7 @@ from functools import lru_cache
 from urllib.parse import quote
 
 import httpx
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_assets.stores.keys import KeyStore
@@ -48,7 +48,7 @@ REQUESTS = st.sampled_from(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150)
 @given(mine=st.sampled_from(NAMES), other=st.sampled_from(NAMES), path=st.sampled_from([*NAMES, *HOSTILE]), request=REQUESTS)
 def test_no_key_reads_counts_changes_or_names_what_is_not_its_own(
     service: Service, mine: str, other: str, path: str, request: tuple[str, str, dict[str, object] | None]

@@ -81,7 +81,7 @@ def _fitted(context: Context, form: type[Markdown] | type[Json]) -> Fitted:
     return fit(form(context), context.nodes, context.request.max_tokens)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(contexts(), st.sampled_from([Markdown, Json]))
 def test_never_more_tokens_than_allowed_and_none_wasted(context: Context, form: type[Markdown] | type[Json]):
     fitted = _fitted(context, form)
@@ -99,7 +99,7 @@ def test_never_more_tokens_than_allowed_and_none_wasted(context: Context, form: 
         assert not fitted.allotment.texts
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(contexts())
 def test_nothing_that_was_recalled_is_structure(context: Context):
     """Headings, fences, lists and breaks are the document's own, and every recalled text stands in a quotation."""
@@ -118,7 +118,7 @@ def test_nothing_that_was_recalled_is_structure(context: Context):
     assert not depth
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(TEXT, st.integers(0, 300))
 def test_a_passage_keeps_to_its_tokens(text: str, most: int):
     assert count_tokens(cut(text, stems("cutover Friday"), most)) <= most

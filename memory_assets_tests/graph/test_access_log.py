@@ -1,7 +1,7 @@
 import multiprocessing
 from datetime import UTC, datetime, timedelta
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_assets.stores.access_log import AccessLog, fold_accesses
@@ -25,7 +25,6 @@ def test_what_was_recorded_is_read_back_with_its_time(tmp_path):
     assert log.read_since(read.offsets).rows.num_rows == 0
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cut=st.integers(min_value=1, max_value=40), rest=st.binary(max_size=20))
 def test_a_torn_record_harms_nothing_but_itself(tmp_path_factory, cut, rest):
     folder = tmp_path_factory.mktemp("log")

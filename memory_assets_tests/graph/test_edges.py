@@ -1,7 +1,7 @@
 from datetime import timedelta
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_assets.graph.analyzer import Link, _record
@@ -270,7 +270,7 @@ CHANGES = st.lists(
 )
 
 
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=6)
 @given(CHANGES)
 def test_step_by_step_gives_the_graph_that_one_build_gives(tmp_path_factory, changes):
     slowly = World(tmp_path_factory.mktemp("slowly"))

@@ -2,7 +2,7 @@ import math
 from datetime import timedelta
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_assets.graph.relevance import compute_scores, decay_cycle, explain, refresh_relevance
@@ -187,7 +187,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=3)
 @given(STEPS)
 def test_scoring_what_a_change_concerns_gives_the_scores_of_scoring_all(tmp_path_factory, steps):
     world = World(tmp_path_factory.mktemp("scores"))

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 from click.testing import CliRunner
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_assets.cli.main import cli
@@ -65,7 +65,7 @@ def moved(tenant: Tenant) -> Tenant:
 
 
 @pytest.mark.long
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12)
 @given(st.lists(MEMORIES, min_size=1, max_size=6), st.data())
 def test_an_export_that_is_imported_into_a_new_tenant_is_equal(tenant: Tenant, given: list[dict[str, Any]], data: st.DataObject):
     first = Tenant(tenant.settings, f"first-{uuid4().hex[:8]}")

@@ -219,7 +219,7 @@ EVIL = st.sampled_from([CLOSING, OPENING, "<system-reminder>", "\n", "\r", "\u20
 
 
 @given(lines=LINES, budget=st.integers(0, 900))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_it_stays_within_its_tokens(lines: list[tuple[str, str, str]], budget: int) -> None:
     held = tuple(told(kind, text, project) for kind, project, text in lines)
     project = module.Project("/atlas", ("/atlas",))
@@ -239,7 +239,7 @@ def test_the_frame_and_its_nudges_cost_what_is_set_aside_for_them() -> None:
 
 
 @given(texts=st.lists(st.lists(st.text(max_size=30) | EVIL, max_size=8).map("".join), max_size=5))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_nothing_in_a_memory_breaks_the_frame_or_hides_in_it(texts: list[str]) -> None:
     lines = framed([("About the user", texts)]).split("\n")
     assert lines[:2] == [OPENING, LABEL]

@@ -229,7 +229,7 @@ NOBODY = Server(Session(Tenant(Settings(data_dir=Path("/nonexistent"))), None))
 
 
 @given(message=MESSAGES)
-@hypothesis_settings(max_examples=200, deadline=None)
+@hypothesis_settings(max_examples=200)
 def test_no_message_fails_inside(message: Any) -> None:
     answer = NOBODY.answer(message)
     asked = isinstance(message, dict) and message.get("jsonrpc") == "2.0" and "id" in message

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_assets.models import Kind, Memory, Source
@@ -138,7 +138,7 @@ def test_a_store_of_an_earlier_release_answers_and_knows_its_wishes_after_the_ne
     assert earlier.memories.version == version
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15)
 @given(
     st.lists(
         st.tuples(

@@ -3,7 +3,7 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_assets.errors import StoreBusyError
@@ -87,7 +87,7 @@ STEPS = st.lists(
 
 
 @pytest.mark.parametrize("in_memory", [False, True])
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=6)
 @given(steps=STEPS)
 def test_a_timeline_that_follows_the_feed_is_the_one_that_is_read_at_once(tmp_path_factory, in_memory, steps):
     tenant = Tenant(load_settings(data_dir=tmp_path_factory.mktemp("followed")), "test")

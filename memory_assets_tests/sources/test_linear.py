@@ -5,7 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from memory_assets.models import Source
@@ -59,7 +59,7 @@ def operations(text: str) -> int:
     return count
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(
     st.sampled_from(["", "---\nname: x\n", "---\ntype: user\n---\n", "text\n"]),
     st.lists(st.sampled_from(PIECES), min_size=1, max_size=4).map("".join),

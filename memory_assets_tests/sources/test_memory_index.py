@@ -3,7 +3,7 @@
 from pathlib import Path
 from urllib.parse import unquote
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_assets.models import FileScan, Kind
@@ -78,7 +78,7 @@ def test_an_index_of_pointers_alone_holds_no_memory_and_one_of_prose_is_one(writ
     ]
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(st.lists(st.sampled_from([*INDEX.split("\n"), "[[", "- ", "> [[x]]", "=====", "[a](b.md", "    code", "#", "***"])))
 def test_no_line_of_an_index_is_lost(write: Write, tmp_path: Path, lines: list[str]) -> None:
     found = parsed_index(write, tmp_path, "start\n" + "\n".join(lines))

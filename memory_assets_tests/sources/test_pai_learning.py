@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_assets.ingest.scans import vanished_paths
@@ -320,7 +320,6 @@ def test_a_folder_that_may_not_be_entered_is_unreadable(write: Write, tmp_path: 
     assert list(items_of(result)) == ["pai_learning:USER/a.md"]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(st.lists(st.binary(max_size=60) | st.text(max_size=60).map(str.encode), max_size=5))
 def test_any_bytes_in_a_line_leave_the_others(write: Write, tmp_path: Path, broken: list[bytes]) -> None:
     broken = [line.replace(b"\x00", b"").replace(b"\n", b"") for line in broken]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_assets.ingest.scans import vanished_paths
@@ -354,7 +354,6 @@ entry_places = st.sampled_from(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(entry_places, any_json)
 def test_any_json_in_any_place_leaves_the_valid_entries_beside_it(
     scanned: Scanned, place: tuple[str | int, ...], value: object
@@ -371,7 +370,6 @@ def test_any_json_in_any_place_leaves_the_valid_entries_beside_it(
         f"{refusal.reason}{refusal.mend}{refusal.location}{refusal.key}".encode()
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(any_json | st.fixed_dictionaries({}, optional={"version": any_json, "learned": any_json, "state": any_json}))
 def test_any_json_as_the_file_is_read_or_refused(scanned: Scanned, value: object) -> None:
     result = scanned(value)

@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from memory_assets.errors import StoreError
@@ -138,7 +138,7 @@ def varied(tmp_path_factory: pytest.TempPathFactory) -> MemoryStore:
 
 
 @given(filters=some_filters())
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 def test_every_filter_means_in_memory_what_it_means_on_disk(varied: MemoryStore, filters: Filters) -> None:
     assert_same_answers(varied, filters)
 
@@ -148,7 +148,7 @@ SCRIPTS = st.characters(codec="utf-8", categories=["Lu", "Ll", "Lo", "Nd", "No",
 
 @given(texts=st.lists(st.text(SCRIPTS, max_size=30), min_size=1, max_size=6))
 @example(texts=["00¹¹¹¹¹İࡀࡀ𐀀𐀀𐀀𐀀𑝀"])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_any_text_is_cut_into_the_words_of_the_index_on_disk(texts: list[str]) -> None:
     with TemporaryDirectory() as folder:
         disk = MemoryStore(folder)

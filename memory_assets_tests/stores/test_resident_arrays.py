@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_assets.stores.resident import words
@@ -31,7 +31,6 @@ def test_the_nearest_of_many_vectors_are_found(dimension: int) -> None:
     assert hits >= 95
 
 
-@settings(deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), size=st.integers(1, 40), dimension=st.integers(1, 400))
 def test_meanings_are_measured_nearly_as_they_were_and_none_where_there_is_none(seed: int, size: int, dimension: int) -> None:
     chance = np.random.default_rng(seed)
@@ -48,7 +47,6 @@ def test_meanings_are_measured_nearly_as_they_were_and_none_where_there_is_none(
     assert cosines[~missing[kept]] == pytest.approx(expected, abs=8e-3)
 
 
-@settings(deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), size=st.integers(0, 5_000), zeros=st.floats(0, 1), count=st.integers(1, 1_500))
 def test_the_best_rows_hold_the_largest_scores_and_none_of_zero(seed: int, size: int, zeros: float, count: int) -> None:
     chance = np.random.default_rng(seed)
@@ -60,7 +58,6 @@ def test_the_best_rows_hold_the_largest_scores_and_none_of_zero(seed: int, size:
     assert np.array_equal(np.sort(scores[rows])[::-1][: len(wanted)], wanted)
 
 
-@settings(deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), limit=st.integers(1, 120))
 def test_the_nearest_vectors_are_measured_exactly_and_come_in_order(seed: int, limit: int) -> None:
     chance = np.random.default_rng(seed)
@@ -78,7 +75,6 @@ def as_they_are(words: Sequence[str]) -> list[str | None]:
     return list(words)
 
 
-@settings(deadline=None)
 @given(texts=st.lists(st.text("ab ", max_size=12), max_size=30), at_once=st.integers(1, 40))
 def test_texts_that_are_counted_a_few_at_once_are_indexed_as_all_together(texts: list[str], at_once: int) -> None:
     together = Words.of(pa.array(texts, pa.string()), as_they_are)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_assets.settings import load_settings
@@ -123,7 +123,7 @@ _CALLS: list[Callable[[TanaClient], object]] = [
 _DEEP = [b"[" * 200_000, b'{"children":' * 100_000, b'{"a":' * 100_000 + b"1" + b"}" * 100_000]
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200)
 @given(
     call=st.sampled_from(_CALLS), said=_JSON.map(lambda value: json.dumps(value).encode()) | st.sampled_from(_DEEP) | st.binary()
 )
