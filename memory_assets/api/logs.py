@@ -14,12 +14,6 @@ _PLAIN_FIELDS = {*logging.makeLogRecord({}).__dict__, "message", "asctime", "req
 """What every record has; everything else was given by whoever logged it."""
 
 
-class _RequestId(logging.Filter):
-    def filter(self, record: logging.LogRecord) -> bool:
-        record.request_id = request_id()
-        return True
-
-
 class JsonFormatter(logging.Formatter):
     """One JSON object a record: time, level, logger, message, request_id, and the fields that were given with it."""
 
@@ -30,7 +24,7 @@ class JsonFormatter(logging.Formatter):
             "level": record.levelname,
             "logger": record.name,
             "message": record.getMessage(),
-            "request_id": getattr(record, "request_id", "-"),
+            "request_id": request_id(),
             **{name: value for name, value in record.__dict__.items() if name not in _PLAIN_FIELDS},
         }
         if record.exc_info and record.exc_info[1]:
@@ -43,6 +37,7 @@ class PrettyFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """See `logging.Formatter.format`."""
+        record.request_id = request_id()
         extras = " ".join(f"{name}={value}" for name, value in record.__dict__.items() if name not in _PLAIN_FIELDS)
         return visible(f"{super().format(record)}  {extras}".rstrip())
 
@@ -58,9 +53,8 @@ def configure_logging(level: str, style: Literal["json", "pretty"]) -> None:
         {
             "version": 1,
             "disable_existing_loggers": False,
-            "filters": {"request_id": {"()": _RequestId}},
             "formatters": {"json": {"()": JsonFormatter}, "pretty": pretty},
-            "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": style, "filters": ["request_id"]}},
+            "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": style}},
             "root": {"handlers": ["stderr"], "level": level},
             "loggers": {"uvicorn.access": {"level": "WARNING"}, "httpx": {"level": "WARNING"}},
         }

@@ -1,7 +1,6 @@
 """Rows of a table as packs: what is unchanged since the last backup stays in the pack that holds it already."""
 
 import base64
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from memory_assets.keeping.repository import Pack, TableCopy
+from memory_assets.keeping.repository import Pack, TableCopy, canonical
 from memory_assets.stores import lance
 from memory_assets.stores.tables import StoredTable
 
@@ -56,7 +55,7 @@ def row_digests(rows: pa.Table) -> list[bytes]:
     names = sorted(rows.column_names)
     vectors = [name for name in names if pa.types.is_fixed_size_list(rows.schema.field(name).type)]
     plain = rows.select([name for name in names if name not in vectors]).to_pylist()
-    digests = [blake2b(_canonical(row), digest_size=16) for row in plain]
+    digests = [blake2b(canonical(row, _moment), digest_size=16) for row in plain]
     for name in vectors:
         column = rows[name].combine_chunks()
         width = column.type.list_size
@@ -69,12 +68,6 @@ def row_digests(rows: pa.Table) -> list[bytes]:
         for digest, present, vector in zip(digests, valid, flat.reshape(-1, width), strict=True):
             digest.update(name.encode() + (vector.tobytes() if present else b""))
     return [digest.digest() for digest in digests]
-
-
-def _canonical(row: dict[str, Any]) -> bytes:
-    return json.dumps(row, ensure_ascii=False, sort_keys=True, separators=(",", ":"), default=_moment).encode(
-        "utf-8", "surrogatepass"
-    )
 
 
 def _moment(value: Any) -> str:

@@ -11,7 +11,7 @@ import base64
 import fcntl
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -208,7 +208,7 @@ class Repository:
     def write(self, snapshot: Snapshot) -> None:
         """Make a backup exist: from here on it is listed."""
         body = snapshot.model_dump(mode="json")
-        text = json.dumps({"digest": _digest(_canonical(body)), "snapshot": body}, ensure_ascii=False)
+        text = json.dumps({"digest": _digest(canonical(body)), "snapshot": body}, ensure_ascii=False)
         self._write(f"snapshots/{snapshot.name}.json", text.encode())
 
     def snapshots(self, tenant: str | None = None) -> list[Snapshot]:
@@ -281,7 +281,7 @@ class Repository:
     def _manifest(self, path: str) -> Snapshot:
         try:
             held = json.loads(self._read(path))
-            if _digest(_canonical(held["snapshot"])) != held["digest"]:
+            if _digest(canonical(held["snapshot"])) != held["digest"]:
                 raise ValueError("its digest does not fit")
             if held["snapshot"]["format"] > FORMAT:
                 raise StoreError(f"{self.target}/{path} was made by a newer release; upgrade memory_assets.")
@@ -336,5 +336,7 @@ def _digest(data: bytes) -> str:
     return blake2b(data, digest_size=20).hexdigest()
 
 
-def _canonical(body: dict[str, Any]) -> bytes:
-    return json.dumps(body, ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode()
+def canonical(value: dict[str, Any], default: Callable[[Any], str] | None = None) -> bytes:
+    """The one JSON of a value, for its digest; `default` writes what JSON does not know."""
+    text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), default=default)
+    return text.encode("utf-8", "surrogatepass")
