@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -18,7 +19,7 @@ from memory_assets.stores.keys import KeyStore
 from memory_assets.tenants import Tenant, create_tenant
 
 ROOT = Path(__file__).parents[2]
-_START_SECONDS = 60
+_START_SECONDS = 180
 
 
 class TenantClient:
@@ -46,6 +47,10 @@ class TenantClient:
         answer = self.post("/store", {"content": content, **fields})
         assert answer.status_code == 200, answer.text
         return answer.json()["id"]
+
+
+get = partial(httpx.get, timeout=60)
+"""A request that outlasts a slow machine."""
 
 
 class Service:

@@ -177,7 +177,7 @@ def test_every_way_of_not_having_the_key_gets_the_same_answer(service: Service, 
     for tenant, headers in cases:
         for method, path, content in (("POST", "store", b'{"content": "x"}'), ("GET", "health", b""), ("POST", "store", b"{")):
             url = f"{service.url}/api/v1/{tenant}/{path}"
-            answer = httpx.request(method, url, headers=headers | (JSON if content else {}), content=content)
+            answer = httpx.request(method, url, timeout=60, headers=headers | (JSON if content else {}), content=content)
             assert answer.status_code == 401, (tenant, headers)
             body = answer.json()
             assert body["request_id"] == answer.headers["X-Request-ID"]

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from urllib.parse import urlsplit
 
-import httpx
 import pytest
 
-from memory_assets_tests.api.service import Service
+from memory_assets_tests.api.service import Service, get
 
 MOST = 8
 
@@ -53,7 +52,7 @@ def test_more_connections_than_the_setting_allows_are_answered_with_503(narrow: 
         """Whether the service comes to answer so: it learns of connections and their ends a moment later."""
         deadline = time.monotonic() + 30
         while time.monotonic() < deadline:
-            if httpx.get(f"{narrow.url}/api/v1/health").status_code == status:
+            if get(f"{narrow.url}/api/v1/health").status_code == status:
                 return True
             time.sleep(0.02)
         return False
@@ -68,7 +67,7 @@ def test_more_connections_than_the_setting_allows_are_answered_with_503(narrow: 
 @pytest.mark.parametrize("path", ["/metrics", "/docs", "/openapi.json", "/api/v1/health", "/api/v1/nobody/health"])
 def test_a_request_for_another_host_is_refused_everywhere(service: Service, path: str) -> None:
     for host in ("evil.example", "127.0.0.1.evil.example", "10.0.0.1", "localhost@evil.example", "[::1", ""):
-        refused = httpx.get(f"{service.url}{path}", headers={"Host": host})
+        refused = get(f"{service.url}{path}", headers={"Host": host})
         assert refused.status_code == 400, host
         assert "MEMORY_ALLOWED_HOSTS" in refused.json()["error"]
 
@@ -76,4 +75,4 @@ def test_a_request_for_another_host_is_refused_everywhere(service: Service, path
 def test_the_service_answers_to_its_address_and_to_the_names_of_the_setting(narrow: Service) -> None:
     port = narrow.url.rpartition(":")[2]
     for host in (f"127.0.0.1:{port}", "127.0.0.1", "localhost", f"LocalHost:{port}", "memory.example", "other.example:443"):
-        assert httpx.get(f"{narrow.url}/metrics", headers={"Host": host}).status_code == 200, host
+        assert get(f"{narrow.url}/metrics", headers={"Host": host}).status_code == 200, host

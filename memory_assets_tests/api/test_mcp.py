@@ -65,7 +65,7 @@ def test_what_is_no_message_of_the_tenant_is_refused(client: TenantClient) -> No
     assert client.post("/mcp", ping, MCP_Protocol_Version="1999-01-01").status_code == 400
     assert client.post("/mcp", ping, X_Memory_Project="a\tb").status_code == 400
     assert client.http.get("/mcp").status_code == 405
-    assert httpx.post(f"{client.http.base_url}mcp", json=ping, headers={"X-API-Key": "wrong"}).status_code == 401
+    assert httpx.post(f"{client.http.base_url}mcp", json=ping, headers={"X-API-Key": "wrong"}, timeout=60).status_code == 401
 
 
 def test_an_error_tells_nothing_of_where_the_machine_keeps_what(client: TenantClient) -> None:

@@ -9,14 +9,13 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import httpx
 import pytest
 
-from memory_assets_tests.api.service import ROOT, Service, TenantClient
+from memory_assets_tests.api.service import ROOT, Service, TenantClient, get
 
 
 def test_the_health_of_the_service_needs_no_key_and_says_nothing_of_tenants(service: Service, client: TenantClient) -> None:
-    answer = httpx.get(f"{service.url}/api/v1/health")
+    answer = get(f"{service.url}/api/v1/health")
     assert answer.json().keys() == {"status", "version"}
     assert answer.json()["status"] == "healthy"
     assert client.name not in answer.text
@@ -24,7 +23,7 @@ def test_the_health_of_the_service_needs_no_key_and_says_nothing_of_tenants(serv
 
 def test_counters_are_prometheus_text_without_names_or_content(service: Service, client: TenantClient) -> None:
     client.store("Xylophones are not mentioned anywhere.")
-    answer = httpx.get(f"{service.url}/metrics")
+    answer = get(f"{service.url}/metrics")
     assert re.search(r'memory_requests_total\{method="POST",route="/api/v1/\{tenant\}/store",status="200"\} \d', answer.text)
     assert "memory_request_seconds_bucket" in answer.text
     assert "process_resident_memory_bytes" in answer.text
@@ -56,8 +55,8 @@ def test_limits_and_tokens_hold_where_they_are_set(tmp_path: Path) -> None:
         assert int(answers[-1].headers["Retry-After"]) >= 1
         assert other.post("/recent").status_code == 200
         assert other.post("/store", {"content": "x" * 2_000}).status_code == 413
-        assert httpx.get(f"{service.url}/metrics").status_code == 401
-        assert httpx.get(f"{service.url}/metrics", headers={"Authorization": "Bearer open-sesame"}).status_code == 200
+        assert get(f"{service.url}/metrics").status_code == 401
+        assert get(f"{service.url}/metrics", headers={"Authorization": "Bearer open-sesame"}).status_code == 200
         assert answers[0].headers["X-Request-ID"] in service.log_text()
         assert not [line for line in service.log_text().splitlines() if line.startswith("{")]
 
@@ -74,7 +73,7 @@ def test_with_a_hung_embedder_health_is_red_and_what_needs_none_is_answered(tmp_
             with ThreadPoolExecutor(12) as threads:
                 stores = [threads.submit(client.post, "/store", {"content": f"Note {number}."}) for number in range(12)]
                 time.sleep(0.5)
-                red = httpx.get(f"{service.url}/api/v1/health", timeout=15)
+                red = get(f"{service.url}/api/v1/health")
                 assert (red.status_code, red.json()["error"]) == (503, "embedding: it did not answer within 5 s.")
                 assert client.post("/recent").status_code == 200
                 assert not any(store.done() for store in stores), "they wait, and the list above did not wait for them"
@@ -103,12 +102,12 @@ def test_a_port_that_is_taken_is_one_clear_sentence(service: Service) -> None:
 
 
 def test_the_documentation_is_served_and_promises_400_rather_than_422(service: Service) -> None:
-    page = httpx.get(f"{service.url}/docs").text
+    page = get(f"{service.url}/docs").text
     loaded = re.findall(r'(?:src|href)="([^"]+)"', page)
     assert len(loaded) >= 3
     for path in loaded:
-        assert httpx.get(f"{service.url}{path}").status_code == 200, "the page loads what this service has, and nothing else"
-    schema = httpx.get(f"{service.url}/openapi.json").json()
+        assert get(f"{service.url}{path}").status_code == 200, "the page loads what this service has, and nothing else"
+    schema = get(f"{service.url}/openapi.json").json()
     operations = [operation for path in schema["paths"].values() for operation in path.values()]
     assert len(operations) == 19
     assert all("422" not in operation["responses"] for operation in operations)
@@ -120,7 +119,7 @@ def test_the_documentation_is_served_and_promises_400_rather_than_422(service: S
 
 @pytest.mark.long
 def test_schemathesis_finds_nothing(service: Service, client: TenantClient, tmp_path: Path) -> None:
-    schema = httpx.get(f"{service.url}/openapi.json").json()
+    schema = get(f"{service.url}/openapi.json").json()
     client.store("A memory to be found.")
     paths = {}
     for path, operations in schema["paths"].items():

@@ -36,7 +36,7 @@ class Counting:
         self.begun.set()
         if self.away:
             raise EmbedderAwayError("The embedder is away.")
-        self.may_go_on.wait(10)
+        self.may_go_on.wait(120)
         return np.array([(len(text), 1) for text in texts], np.float32)
 
 
@@ -78,8 +78,8 @@ def test_no_more_is_made_ahead_once_the_run_has_ended(monkeypatch: pytest.Monkey
     embedder = Counting()
     embedder.may_go_on.clear()
     ahead = AheadEmbedder(lambda: embedder, TEXTS)
-    embedder.begun.wait(10)
+    embedder.begun.wait(120)
     ahead.stop()
     embedder.may_go_on.set()
-    ahead._thread.join(10)
+    ahead._thread.join(120)
     assert embedder.asked == TEXTS[:_AT_ONCE]

@@ -116,7 +116,7 @@ def test_who_commits_old_vectors_during_the_switch_waits_and_is_refused(
 
     monkeypatch.setattr(store.columns, "make_live", switched)
     assert backfill.reembed(store, Turned(), lambda *_: None) == 10
-    storing.join(10)
+    storing.join(120)
     assert [str(error).partition(";")[2] for error in refused] == [" nothing was written, run the command again."]
     assert len(store) == 10
 

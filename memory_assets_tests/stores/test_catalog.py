@@ -144,7 +144,7 @@ def test_a_read_beside_a_write_in_one_process_waits_for_it(catalog: Catalog) -> 
 
     thread = threading.Thread(target=write)
     thread.start()
-    assert writing.wait(10)
+    assert writing.wait(120)
     with catalog.read() as connection:
         assert connection.execute("SELECT count(*) FROM graph_nodes").fetchone() == (1,)
     thread.join()

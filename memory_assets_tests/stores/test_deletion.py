@@ -48,7 +48,7 @@ def test_deleting_waits_for_the_commit_that_is_under_way(written: Tenant) -> Non
         deleting.join(0.3)
         assert deleting.is_alive()
         assert written.folder.exists()
-    deleting.join(10)
+    deleting.join(120)
     assert not written.folder.exists()
 
 
