@@ -1,6 +1,5 @@
 """Invariants: each planted corruption is found by its row, and what the invariant prints mends it."""
 
-from collections.abc import Callable
 from datetime import UTC, datetime
 
 import dagster as dg
@@ -179,23 +178,22 @@ def world(write_silo: WriteSilo, tenant: Tenant) -> Tenant:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted[0].__name__)
-def test_each_corruption_is_found_by_its_row_and_its_printed_mend_mends_it(
-    world: Tenant, planted: tuple[Callable[[Corruptions], str], ...]
-) -> None:
-    corruptions = Corruptions(world)
-    rows = {corrupt.__name__: corrupt(corruptions) for corrupt in planted}
-    found = broken(Tenant(load_settings()))
-    told = diagnose(Tenant(load_settings())).text(LocalTime(UTC))
-    for name, row in rows.items():
-        assert any(row in each for broken_rows in found.values() for each in broken_rows), (name, row, found)
-        assert row in told, name
-    mends = {each.mend for each in INVARIANTS if each.name in found}
-    if any("doctor --mend" in mend for mend in mends):
-        diagnose(Tenant(load_settings()), mend=True)
-    if any("memory run" in mend for mend in mends):
-        remember(world)
-    assert not broken(Tenant(load_settings()))
+@pytest.mark.usefixtures("world")
+def test_each_corruption_is_found_by_its_row_and_its_printed_mend_mends_it() -> None:
+    for planted in PLANTED:
+        corruptions = Corruptions(Tenant(load_settings()))
+        rows = {corrupt.__name__: corrupt(corruptions) for corrupt in planted}
+        found = broken(Tenant(load_settings()))
+        told = diagnose(Tenant(load_settings())).text(LocalTime(UTC))
+        for name, row in rows.items():
+            assert any(row in each for broken_rows in found.values() for each in broken_rows), (name, row, found)
+            assert row in told, name
+        mends = {each.mend for each in INVARIANTS if each.name in found}
+        if any("doctor --mend" in mend for mend in mends):
+            diagnose(Tenant(load_settings()), mend=True)
+        if any("memory run" in mend for mend in mends):
+            remember(Tenant(load_settings()))
+        assert not broken(Tenant(load_settings())), list(rows)
 
 
 def test_a_blocking_check_stops_the_steps_after_it(world: Tenant) -> None:

@@ -205,13 +205,13 @@ def test_a_failed_check_fails_again(write_silo: WriteSilo, tenant: Tenant) -> No
     assert [check.faults for check in run_once().failed_checks] == [1]
 
 
-@pytest.mark.parametrize("note", ["", "[]", '{"world": {}}', '{"world": {"given": ""}, "ended_at": 5}'])
-def test_a_note_that_cannot_be_read_is_no_note(write_silo: WriteSilo, tenant: Tenant, note: str) -> None:
+def test_a_note_that_cannot_be_read_is_no_note(write_silo: WriteSilo, tenant: Tenant) -> None:
     write_silo("owner", "Priya owns the billing export.")
     run_once()
-    (tenant.folder / stamps.NOTE).write_text(note)
-    assert run_once().assets
-    assert is_unchanged()
+    for note in ("", "[]", '{"world": {}}', '{"world": {"given": ""}, "ended_at": 5}'):
+        (tenant.folder / stamps.NOTE).write_text(note)
+        assert run_once().assets, note
+        assert is_unchanged()
 
 
 def test_status_says_that_a_run_is_due_for_what_the_graph_does_not_hold(tenant: Tenant) -> None:
