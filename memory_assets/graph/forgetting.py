@@ -60,7 +60,7 @@ def forget(tenant: "Tenant", now: datetime, *, dry_run: bool = False, however_ma
     if not dry_run:
         fold_accesses(tenant.catalog, AccessLog(tenant.folder), now)
     scores = compute_scores(tenant.catalog, memories, now, settings.decay_rate)
-    sourced = _still_said(tenant.catalog, memories)
+    sourced = _ids_with_source(tenant.catalog, memories)
     latest = now.astimezone(UTC) - timedelta(days=settings.forget_grace_days)
     to_archive: dict[int, float] = {}
     to_delete: dict[int, float] = {}
@@ -94,7 +94,7 @@ def forget(tenant: "Tenant", now: datetime, *, dry_run: bool = False, however_ma
     return ForgetOutcome(scores.num_rows, active, held_back, archived, deleted, file)
 
 
-def _still_said(catalog: Catalog, memories: MemoryStore) -> set[int]:
+def _ids_with_source(catalog: Catalog, memories: MemoryStore) -> set[int]:
     """Ids of the memories that a file still stands behind."""
     rows = memories.scan(("id", "source_key"), "source_key <> ''")
     with catalog.read() as connection:

@@ -78,9 +78,9 @@ def _note_relation(tenant: "Tenant", stated: "StatedRelation") -> bool:
     """
     for attempt in range(_ATTEMPTS):
         ends = tenant.memories.get([stated.source_id, stated.target_id])
-        holds = _holding(tenant, stated.source_id, stated.id)
+        holds = _stated_terms(tenant, stated.source_id, stated.id)
         undone = [before for did, before in map(last_change, ends) if did == "undo" and before and before["id"] == stated.id]
-        if holds and not undone and holds == _said(asdict(stated)):
+        if holds and not undone and holds == _terms(asdict(stated)):
             return False
         before = {"id": stated.id, "source_id": stated.source_id, "target_id": stated.target_id, "type": stated.type}
         before["earlier"] = undone[0]["earlier"] if undone else holds
@@ -99,12 +99,12 @@ def _note_relation(tenant: "Tenant", stated: "StatedRelation") -> bool:
     return True
 
 
-def _holding(tenant: "Tenant", source: int, number: int) -> "dict[str, Any] | None":
-    """What is said of the relation `number` from the memory `source`, None if it is not stated."""
-    return next((_said(row) for row in tenant.relations.of(source).to_pylist() if row["id"] == number), None)
+def _stated_terms(tenant: "Tenant", source: int, number: int) -> "dict[str, Any] | None":
+    """The terms of the relation `number` from the memory `source`, None if it is not stated."""
+    return next((_terms(row) for row in tenant.relations.of(source).to_pylist() if row["id"] == number), None)
 
 
-def _said(relation: "dict[str, Any]") -> "dict[str, Any]":
+def _terms(relation: "dict[str, Any]") -> "dict[str, Any]":
     """What stating a relation again replaces; the confidence in the precision in which it is stored."""
     return {"confidence": round(relation["confidence"], 6), "note": relation["note"], "stated_by": relation["stated_by"]}
 
@@ -112,7 +112,7 @@ def _said(relation: "dict[str, Any]") -> "dict[str, Any]":
 def last_done(tenant: "Tenant", memory: Memory) -> tuple[str, Any]:
     """What was last done to a memory, and what was before: a relation that was noted, but then not stated, does not count."""
     did, before = last_change(memory)
-    if did == "relate" and "previous" in before and _holding(tenant, before["source_id"], before["id"]) == before["earlier"]:
+    if did == "relate" and "previous" in before and _stated_terms(tenant, before["source_id"], before["id"]) == before["earlier"]:
         did, before = before["previous"]
     if isinstance(before, dict):
         before = {name: value for name, value in before.items() if name != "previous"}

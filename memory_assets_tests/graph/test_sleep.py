@@ -373,7 +373,7 @@ class TestForget:
         monkeypatch.setenv("MEMORY_DATA_DIR", str(world.settings.data_dir))
         taken: list = []
         monkeypatch.setattr(
-            "memory_assets.ingest.direct.import_memories", lambda tenant, given, advance: taken.extend(given) or _Counts()
+            "memory_assets.ingest.direct.import_memories", lambda tenant, given, *_: taken.extend(given) or _Counts()
         )
         result = CliRunner().invoke(import_command, [str(outcome.file)])
         assert result.exit_code == 0, result.output
