@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import secrets
 import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from itertools import count
@@ -38,8 +39,10 @@ from memory_assets.stores.tombstones import Tombstones
 from memory_assets.tana.formats import node_name
 from memory_assets.tana.ledger import Ledger, Sent
 from memory_assets.tenants import Tenant
+from memory_assets_tests.api.service import Service
 from memory_assets_tests.conftest import WriteSilo
 from memory_assets_tests.ingest.runs import ingest
+from memory_assets_tests.mcp.test_server import converse
 from memory_assets_tests.tana.conftest import tana  # noqa: F401 - a fixture
 from memory_assets_tests.tana.stand_in import StandIn
 
@@ -141,6 +144,53 @@ def test_what_files_say_is_erased_and_no_run_takes_it_in_again(tenant: Tenant, s
     allow_again(tenant, [str(number) for number in chosen])
     ingest(tenant)
     assert len(tenant.memories) == len(chosen)
+
+
+def _memory(*arguments: str, given: object = None) -> str:
+    """Run `memory` as a person or a hook does."""
+    command = [sys.executable, "-m", "memory_assets.cli", *arguments]
+    done = subprocess.run(command, input=json.dumps(given), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.long
+def test_what_real_processes_took_in_leaves_every_file_their_logs_and_records_too(
+    tenant: Tenant, write_silo: WriteSilo, tmp_path: Path
+):
+    over_mcp, over_http, from_file, said = texts = [token() for _ in range(4)]
+    converse(
+        ("store", {"content": f"Alice left the key under {over_mcp}."}),
+        ("search", {"query": over_mcp}),
+    )
+    transcript = tmp_path / "session.jsonl"
+    said_so = {"type": "user", "message": {"role": "user", "content": f"From now on, always open {said} first."}}
+    transcript.write_text(json.dumps(said_so) + "\n")
+    hook = {"session_id": "s1", "source": "startup", "cwd": str(tmp_path), "transcript_path": str(transcript)}
+    with Service(tmp_path, LOG_LEVEL="DEBUG") as service:
+        client = service.client("main", KeyStore(tenant.folder).create()[1])
+        client.store(f"Bruno left the key under {over_http}.")
+        client.post("/search", {"query": over_http})
+        client.post("/store", {"content": over_http, over_http: 1})
+        write_silo("depot", f"The depot code is {from_file}.", kind="feedback")
+        _memory("run")
+        _memory("session-start", given=hook)
+        _memory("session-end", given=hook)
+        noted = json.loads(_memory("noted", "--json"))
+        _memory("noted", "--store", *[each["id"] for each in noted["noted"]])
+        _memory("context", "key", "--since-last")
+        _memory("run")
+        assert len(holding(tenant, *texts)) > 6
+        for text in texts:
+            assert json.loads(_memory("erase", "--matching", text, "--yes", "--json"))["remains"] == []
+        assert client.post("/search", {"query": over_http}).json()["memories"] == []
+    for _ in range(2):
+        assert holding(tenant, *texts) == []
+        assert files_holding(tmp_path / "home" / ".local", texts) == []
+        assert not [text for text in texts if text in service.log_text()]
+        _memory("session-end", given=hook)
+        _memory("run")
+    assert len(tenant.memories) == 0
 
 
 def test_an_erased_file_whose_text_changes_is_taken_in(tenant: Tenant, write_silo: WriteSilo):
