@@ -27,7 +27,7 @@ check: .venv/ready  ## Lint, formatting, the rooms' order, types, and whether do
 	$(BIN)/python tools/reference.py --check
 
 dev: .venv/ready  ## Dagster's UI on the demo's data at http://localhost:3000, with sensors and schedules running.
-	@PATH="$(CURDIR)/$(BIN):$$PATH" sh tools/dev.sh
+	@exec env PATH="$(CURDIR)/$(BIN):$$PATH" sh tools/dev.sh
 
 torture: .venv/ready  ## Kill, damage, fill, feed and load the program for more than an hour, and print what it survived.
 	@mkdir -p "$$HOME"

@@ -19,7 +19,7 @@ from main_job import make_home
 
 from memory_assets.defs.partitions import PARTITION_SET
 from memory_assets.defs.resources import MemoryResource
-from memory_assets.defs.sensors import SENSORS
+from memory_assets.defs.sensors import build_sensors
 from memory_assets.models import NewMemory, Source
 from memory_assets.operations.store import store
 from memory_assets.settings import load_settings
@@ -51,12 +51,11 @@ def make_tenants(count: int) -> None:
 
 
 def tick_sensors(instance: dg.DagsterInstance) -> None:
-    for sensor in SENSORS:
+    for sensor in build_sensors(MemoryResource()):
         cursor: list[str | None] = [None]
 
         def tick(sensor: dg.SensorDefinition = sensor, cursor: list[str | None] = cursor) -> None:
-            resources = {"memory": MemoryResource()}
-            with dg.build_sensor_context(instance=instance, cursor=cursor[0], resources=resources) as context:
+            with dg.build_sensor_context(instance=instance, cursor=cursor[0]) as context:
                 outcome = sensor(context)
             if isinstance(outcome, dg.SensorResult):
                 cursor[0] = outcome.cursor or cursor[0]

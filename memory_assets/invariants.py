@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from memory_assets.ingest.scans import DANGLING_HOOKS
-from memory_assets.models import State
+from memory_assets.models import Source, State
 from memory_assets.stores import lance
 from memory_assets.stores.schema import LANCE_TABLES, MEMORIES, Table, catalog_differences, differences
 from memory_assets.stores.tables import StoredTable
@@ -258,7 +258,78 @@ def _doubled_names(tenant: "Tenant") -> list[str]:
     return [path for _, *later in by_name.values() for path in later]
 
 
+def _no_refused_file(asset: str, source: Source) -> Invariant:
+    """Reasons are left out: they may quote a file."""
+    query = f"""
+        SELECT DISTINCT path || if(location = '', '', ' at ' || location) FROM source_refusals
+        WHERE source = '{source}' AND mend <> '' ORDER BY ALL
+    """
+    return Invariant(
+        f"no_file_of_{asset}_is_refused",
+        asset,
+        "Every file is taken in, or passed over for a reason that needs no mend.",
+        _selected(query),
+        "`memory status --refused` says why, and what mends each file; everything else was taken in.",
+        is_warning=True,
+    )
+
+
+_LARGE_SHARE = 0.5
+_UNSCORED = """
+    SELECT concat('score of ', id) FROM graph_memories ANTI JOIN relevance_scores USING (id)
+    WHERE state = 'active' AND EXISTS (FROM scored_position)
+"""
+
+
+def _mostly_archived(tenant: "Tenant") -> list[str]:
+    if not tenant.memories.exists:
+        return []
+    archived, active = (tenant.memories.table.count_rows(f"state = '{state}'") for state in (State.ARCHIVED, State.ACTIVE))
+    return [f"{archived} archived, {active} in recall"] if archived > _LARGE_SHARE * (archived + active) else []
+
+
 INVARIANTS = (
+    *map(_no_refused_file, ("silo_files", "seed_entries", "learning_entries"), Source),
+    Invariant(
+        "every_text_is_analysed",
+        "extracted_features",
+        "No text is too much for the language pipeline.",
+        _selected("SELECT content_hash FROM extracted_features WHERE fault IS NOT NULL"),
+        "`memory status --refused` names its file; shorten the text.",
+        is_warning=True,
+    ),
+    Invariant(
+        "few_memories_are_archived",
+        "relevance_scores",
+        f"At most {_LARGE_SHARE:.0%} of what could be in recall is archived.",
+        _mostly_archived,
+        "Look with `memory search --archived`; lower MEMORY_ARCHIVE_THRESHOLD or MEMORY_DECAY_RATE if too much left, then `memory run`.",
+        is_warning=True,
+    ),
+    Invariant(
+        "every_memory_is_scored",
+        "relevance_scores",
+        "Every active memory of the graph has a score.",
+        _selected(_UNSCORED),
+        repair=_score_again,
+    ),
+    Invariant(
+        "every_memory_is_a_node",
+        "graph_edges",
+        "Every memory that takes part in the graph is a node of it.",
+        _selected("SELECT concat('node ', id) FROM graph_memories ANTI JOIN graph_nodes USING (id) WHERE live"),
+        repair=_rebuild_graph,
+    ),
+    Invariant(
+        "edges_within_bounds",
+        "graph_edges",
+        "The confidence of every edge lies within 0 and 1, and none leads from a node to itself.",
+        _selected("""
+            SELECT concat('edge ', source_id, ' to ', target_id) FROM graph_edges
+            WHERE NOT coalesce(confidence BETWEEN 0 AND 1, false) OR source_id = target_id
+        """),
+        repair=_rebuild_graph,
+    ),
     Invariant(
         "catalog_is_as_registered",
         "memory_entries",

@@ -75,6 +75,8 @@ def main(folder: Path) -> None:
         f"backup {folder / 'backups'}",
         f"restore {folder / 'backups'} --tenant restored",
         "status",
+        "up --help",
+        "down",
         "scan",
         "completion bash",
         "doctor",

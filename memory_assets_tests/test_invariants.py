@@ -1,6 +1,8 @@
 """Invariants: each planted corruption is found by its row, and what the invariant prints mends it."""
 
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pyarrow as pa
@@ -11,7 +13,7 @@ from memory_assets.defs.partitions import PARTITION_SET
 from memory_assets.defs.resources import MemoryResource
 from memory_assets.ingest.direct import store_memories
 from memory_assets.invariants import INVARIANTS
-from memory_assets.models import NewMemory, RelationType, Source
+from memory_assets.models import NewMemory, RelationType, Source, State
 from memory_assets.operations.answers import LocalTime
 from memory_assets.operations.health import diagnose
 from memory_assets.operations.run import run
@@ -36,33 +38,61 @@ class Corruptions:
 
     def __init__(self, tenant: Tenant) -> None:
         self.tenant = tenant
-        self.number = min(tenant.memories.scan(("id",), "source_key <> '' AND state = 'active'")["id"].to_pylist())
+        self.number, self.second, *_ = sorted(
+            tenant.memories.scan(("id",), "source_key <> '' AND state = 'active'")["id"].to_pylist()
+        )
+        self.third = min(tenant.memories.scan(("id",), "source_key = ''")["id"].to_pylist())
+        self.by_hand: list[Any] = []
+        """What a person does where the mend is to change a file."""
 
     def _execute(self, statement: str) -> None:
         with self.tenant.catalog.write() as connection:
             connection.execute(statement)
 
-    def _set(self, name: str, value: object) -> str:
+    def _set(self, name: str, value: object, number: int | None = None) -> str:
         table = self.tenant.memories.table
-        rows = self.tenant.memories.scan(("id", "updated_at"), f"id = {self.number}")
+        rows = self.tenant.memories.scan(("id", "updated_at"), f"id = {number or self.number}")
         column = pa.array([value], table.schema.field(name).type)
         changed = pa.table({"id": rows["id"], name: column, "updated_at": [datetime.now(UTC)]})
         self.tenant.memories.update(changed, rows["updated_at"].to_pylist())
-        return f"memory {self.number}"
+        return f"memory {number or self.number}"
 
     def _row(self, number: int | None = None) -> pa.Table:
         return self.tenant.memories.table.search().where(f"id = {number or self.number}").to_arrow()
 
     def long_vector(self) -> str:
-        column = self.tenant.memories.columns.live
-        assert column
-        size = self.tenant.memories.table.schema.field(column).type.list_size
-        return self._set(column, [0.5] * size)
+        return self._vector(0.5, self.number)
 
     def missing_vector(self) -> str:
         column = self.tenant.memories.columns.live
         assert column
         return self._set(column, None)
+
+    def vector_of_zeros(self) -> str:
+        return self._vector(0.0, self.second)
+
+    def vector_of_no_numbers(self) -> str:
+        return self._vector(float("nan"), self.third)
+
+    def _vector(self, value: float, number: int) -> str:
+        column = self.tenant.memories.columns.live
+        assert column
+        size = self.tenant.memories.table.schema.field(column).type.list_size
+        return self._set(column, [value] * size, number)
+
+    def importance_of_nothing(self) -> str:
+        return self._set("importance", None, self.second)
+
+    def nearly_all_archived(self) -> str:
+        ids = [self.number, self.second, self.third]
+        self.tenant.memories.transition(ids, [State.ACTIVE], State.ARCHIVED)
+        return "3 archived, 1 in recall"
+
+    def twin_relation(self) -> str:
+        table = self.tenant.relations.stored.writing
+        row = self.tenant.relations.stored.reading.search().limit(1).to_arrow()
+        table.add(row)
+        return f"relations {row['id'][0].as_py()}"
 
     def superseded_but_active(self) -> str:
         return self._set("superseded_by", 999)
@@ -107,6 +137,31 @@ class Corruptions:
         )
         return f"edge 4711 to {self.number}"
 
+    def mention_of_no_entity(self) -> str:
+        self._execute(f"INSERT INTO graph_mentions (memory_id, entity_id) VALUES ({self.number}, 4711)")
+        return f"mention {self.number} of 4711"
+
+    def edge_that_is_too_sure(self) -> str:
+        with self.tenant.catalog.read() as connection:
+            (start,) = connection.execute("SELECT min(source_id) FROM graph_edges").fetchone() or (0,)
+        self._execute(f"UPDATE graph_edges SET confidence = 7 WHERE source_id = {start}")
+        return f"edge {start} to "
+
+    def edge_to_itself(self) -> str:
+        self._execute(
+            "INSERT INTO graph_edges (source_id, target_id, type, confidence, origin, evidence_id)"
+            f" VALUES ({self.second}, {self.second}, 'RELATES_TO', 1, 'link', 0)"
+        )
+        return f"edge {self.second} to {self.second}"
+
+    def score_below_nothing(self) -> str:
+        self._execute(f"UPDATE relevance_scores SET relevance = -1 WHERE id = {self.third}")
+        return f"score of {self.third}"
+
+    def lost_score(self) -> str:
+        self._execute(f"DELETE FROM relevance_scores WHERE id = {self.second}")
+        return f"score of {self.second}"
+
     def score_of_seven(self) -> str:
         self._execute(f"UPDATE relevance_scores SET relevance = 7 WHERE id = {self.number}")
         return f"score of {self.number}"
@@ -118,6 +173,14 @@ class Corruptions:
     def creative_link_to_nowhere(self) -> str:
         self._execute(f"INSERT INTO creative_links (source_id, target_id) VALUES ({self.number}, 4711)")
         return f"link {self.number} to 4711"
+
+    def creative_link_from_nowhere(self) -> str:
+        self._execute(f"INSERT INTO creative_links (source_id, target_id) VALUES (4711, {self.second})")
+        return f"link 4711 to {self.second}"
+
+    def unknown_member(self) -> str:
+        self._execute("INSERT INTO cluster_members (memory_id, cluster_id) VALUES (4711, 4712)")
+        return "member 4711 of 4712"
 
     def member_of_no_cluster(self) -> str:
         self._execute(f"INSERT INTO cluster_members (memory_id, cluster_id) VALUES ({self.number}, 4711)")
@@ -134,6 +197,39 @@ class Corruptions:
     def lost_column_of_the_catalog(self) -> str:
         self._execute("ALTER TABLE tana_activity DROP COLUMN because")
         return "tana_activity.because is missing."
+
+    def column_of_another_type(self) -> str:
+        self._execute("ALTER TABLE tana_nodes ALTER children TYPE VARCHAR")
+        return "tana_nodes.children is VARCHAR and not INTEGER."
+
+    def refused_file(self) -> str:
+        path = self._silo("torn.md", "---\nname: torn\n")
+        return str(path)
+
+    def line_of_an_index_without_its_file(self) -> str:
+        path = self._silo("MEMORY.md", "- [Gone](gone.md) — what is gone\n")
+        return f"{path}: gone.md"
+
+    def _silo(self, name: str, text: str) -> Path:
+        path = self.tenant.settings.claude_projects_dir / "-home-ada-atlas" / "memory" / name
+        path.write_text(text, encoding="utf-8")
+        remember(self.tenant)
+        self.by_hand.append(path.unlink)
+        return path
+
+    def entries_of_one_name_without_provenance(self) -> str:
+        home = self.tenant.settings.pai_learning_dir / "FEEDBACK"
+        home.mkdir(parents=True)
+
+        def write(title: str, name: str, learned: str) -> None:
+            text = f"---\nname: {title}\ndescription: {title}\ntype: feedback\n{learned}---\n\n{title}.\n"
+            (home / f"{name}.md").write_text(text, encoding="utf-8")
+
+        for name in ("one", "two"):
+            write("Lint first", name, "")
+            self.by_hand.append(lambda name=name: write(f"Lint {name}", name, "source_cwd: /a\ningested_at: 2026-11-01\n"))
+        remember(self.tenant)
+        return str(home)
 
     def lost_table_of_the_catalog(self) -> str:
         self._execute("DROP TABLE analyzer_news")
@@ -153,12 +249,32 @@ PLANTED = (
         Corruptions.member_of_no_cluster,
         Corruptions.field_of_an_unknown_node,
         Corruptions.link_of_an_unknown_node,
+        Corruptions.vector_of_zeros,
+        Corruptions.vector_of_no_numbers,
+        Corruptions.importance_of_nothing,
+        Corruptions.mention_of_no_entity,
+        Corruptions.edge_that_is_too_sure,
+        Corruptions.edge_to_itself,
+        Corruptions.score_below_nothing,
+        Corruptions.lost_score,
+        Corruptions.creative_link_from_nowhere,
+        Corruptions.unknown_member,
     ),
     (Corruptions.missing_vector, Corruptions.confidence_that_is_no_number, Corruptions.score_of_nothing, Corruptions.exact_twin),
-    (Corruptions.older_twin,),
+    (Corruptions.older_twin, Corruptions.twin_relation),
+    (Corruptions.nearly_all_archived,),
     (Corruptions.second_memory_of_a_file,),
     (Corruptions.memory_of_an_unknown_file,),
-    (Corruptions.lost_column_of_the_catalog, Corruptions.lost_table_of_the_catalog),
+    (
+        Corruptions.lost_column_of_the_catalog,
+        Corruptions.lost_table_of_the_catalog,
+        Corruptions.column_of_another_type,
+    ),
+    (
+        Corruptions.refused_file,
+        Corruptions.line_of_an_index_without_its_file,
+        Corruptions.entries_of_one_name_without_provenance,
+    ),
 )
 """What is planted at once; all of it is mended before the next."""
 
@@ -191,9 +307,15 @@ def test_each_corruption_is_found_by_its_row_and_its_printed_mend_mends_it() -> 
         mends = {each.mend for each in INVARIANTS if each.name in found}
         if any("doctor --mend" in mend for mend in mends):
             diagnose(Tenant(load_settings()), mend=True)
-        if any("memory run" in mend for mend in mends):
+        for mend_by_hand in corruptions.by_hand:
+            mend_by_hand()
+        if corruptions.by_hand or any("memory run" in mend for mend in mends):
             remember(Tenant(load_settings()))
         assert not broken(Tenant(load_settings())), list(rows)
+
+
+def test_thirty_corruptions_are_planted() -> None:
+    assert len({corrupt for planted in PLANTED for corrupt in planted}) >= 30
 
 
 def test_a_blocking_check_stops_the_steps_after_it(world: Tenant) -> None:

@@ -1,13 +1,11 @@
 #!/bin/sh
-# Dagster's UI, sensors and schedules on the demo's data; Ctrl-C stops it.
+# Dagster's UI, sensors, schedules and the HTTP service on the demo's data; Ctrl-C, SIGTERM or `memory down` ends them.
 set -eu
 . tools/demo_env.sh
+unset DAGSTER_HOME
 if [ ! -d "$DEMO/home" ]; then
     mkdir -p "$DEMO"
     cp -R data/sample "$DEMO/home"
     memory run
 fi
-umask 077
-DAGSTER_HOME="$(python -m memory_assets.defs.instance)"
-export DAGSTER_HOME
-exec dagster dev --workspace workspace.yaml --host 127.0.0.1 --port "${PORT:-3000}"
+exec memory up --ui-port "${PORT:-3000}" --port "${SERVICE_PORT:-8000}"

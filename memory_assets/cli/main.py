@@ -45,6 +45,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "export": ("keep", "Write all memories as JSON Lines."),
     "backfill": ("keep", "Move the memories to the embedder and pipeline of the settings."),
     "pai": ("pai", "Mirror pai-seed's learnings in Tana."),
+    "up": ("up", "Keep the memory current: daemon, UI and HTTP service under one supervisor."),
+    "down": ("up", "End what `memory up` keeps running."),
     "serve": ("connect", "Serve the memory over HTTP."),
     "mcp": ("connect", "Serve the memory to an assistant over MCP."),
     "tana": ("pai", "Read what Tana holds."),

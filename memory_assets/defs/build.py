@@ -1,6 +1,9 @@
 """Assembles the Definitions from a resource."""
 
+from collections.abc import Callable, Sequence
+
 import dagster as dg
+from dagster._core.definitions.assets.graph.asset_graph import AssetGraph
 
 from memory_assets.defs import assets
 from memory_assets.defs.assets import keeping
@@ -8,8 +11,9 @@ from memory_assets.defs.checks import build_checks
 from memory_assets.defs.jobs import JOBS
 from memory_assets.defs.resources import MemoryResource
 from memory_assets.defs.schedules import build_schedules
-from memory_assets.defs.sensors import SENSORS
+from memory_assets.defs.sensors import build_sensors
 from memory_assets.language.times import display_zone
+from memory_assets.settings import Settings
 
 
 def build_defs(memory: MemoryResource) -> dg.Definitions:
@@ -20,12 +24,43 @@ def build_defs(memory: MemoryResource) -> dg.Definitions:
     """
     settings = memory.settings()
     zone = display_zone(None, configured=settings.timezone, geoip_url=settings.geoip_url)
+    schedules = build_schedules(zone.key, settings.backup_every)
+    sensors = build_sensors(memory)
+    found = dg.load_assets_from_package_module(assets, include_specs=True)
+    loaded = [each for each in found if isinstance(each, dg.AssetsDefinition | dg.AssetSpec)]
     return dg.Definitions(
-        assets=dg.load_assets_from_package_module(assets, include_specs=True),
+        assets=dg.map_asset_specs(_explained(settings, loaded, [*schedules, *sensors]), loaded),
         asset_checks=[*build_checks(), keeping.newest_backup_restores],
         jobs=JOBS,
-        schedules=build_schedules(zone.key, settings.backup_every),
-        sensors=SENSORS,
+        schedules=schedules,
+        sensors=sensors,
         resources={"memory": memory},
         executor=dg.in_process_executor,
     )
+
+
+def _explained(
+    settings: Settings,
+    loaded: Sequence[dg.AssetsDefinition | dg.AssetSpec],
+    automation: Sequence[dg.ScheduleDefinition | dg.SensorDefinition],
+) -> Callable[[dg.AssetSpec], dg.AssetSpec]:
+    """Let each asset say what starts it; the model that makes it is part of its code version."""
+    made = [each for each in loaded if isinstance(each, dg.AssetsDefinition)]
+    graph = AssetGraph.from_assets(made)
+    selected = {job.name: job.selection.resolve(graph) for job in JOBS}
+    models = {"extracted_features": settings.spacy_model, "memories": settings.embedder}
+    starts: dict[dg.AssetKey, list[str]] = {asset.key: [] for asset in made}
+    for each in automation:
+        if isinstance(each, dg.ScheduleDefinition) or each.targets:
+            for key in selected[each.job_name or ""] & starts.keys():
+                starts[key].append(f"- `{each.name}`: {each.description}")
+
+    def explain(spec: dg.AssetSpec) -> dg.AssetSpec:
+        if spec.key not in starts:
+            return spec
+        model = models.get(spec.key.to_user_string())
+        version = f"{spec.code_version}.{model}" if model else spec.code_version
+        why = dg.MarkdownMetadataValue("\n".join([*starts[spec.key], "- a person who materialises it"]))
+        return spec.replace_attributes(code_version=version, metadata={**spec.metadata, "what_starts_it": why})
+
+    return explain

@@ -8,6 +8,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import md5
 from importlib.resources import files
 from pathlib import Path
 
@@ -37,6 +38,10 @@ def instance_home(settings: Settings) -> Path:
     return settings.data_dir / "dagster"
 
 
+_EARLIER = frozenset({"de52527f1a3777797a4585878be39c83"})
+"""MD5 of configurations of earlier releases: one that nobody edited is replaced."""
+
+
 @contextmanager
 def open_instance(settings: Settings) -> Iterator[dg.DagsterInstance]:
     """The instance in `instance_home`, set up at its first use and closed to others, whatever the umask.
@@ -55,7 +60,7 @@ def open_instance(settings: Settings) -> Iterator[dg.DagsterInstance]:
         )
     if _begins(home, _OLD):
         shutil.rmtree(home)
-    if not (home / "dagster.yaml").exists():
+    if not (home / "dagster.yaml").exists() or _is_of_earlier_release(home):
         try:
             home.mkdir(parents=True, exist_ok=True, mode=0o700)
             replace_file(home / "dagster.yaml", _CONFIG.read_bytes())
@@ -75,6 +80,10 @@ def is_set_up(settings: Settings) -> bool:
 
 def _is_used(home: Path) -> bool:
     return home.exists() and (not home.is_dir() or any(home.iterdir()))
+
+
+def _is_of_earlier_release(home: Path) -> bool:
+    return md5((home / "dagster.yaml").read_bytes(), usedforsecurity=False).hexdigest() in _EARLIER
 
 
 def _begins(home: Path, *words: str) -> bool:

@@ -1,55 +1,36 @@
 """Jobs: `remember` runs from the sources to the scores, `reflect` from the memories; sleep cycles; Tana; curation; backups."""
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import dagster as dg
 
-if TYPE_CHECKING:
-    from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
+from memory_assets.defs.assets.memory import MOVING
 
 _assets = dg.AssetSelection.assets
+_SOURCES_TO_SCORES = _assets("relevance_scores").upstream() - _assets("tana_learnings", "freshness")
+_MOVE = (
+    "Moves every memory to the embedder and pipeline of the settings. Launch it as a backfill of all tenants: each is one run, which "
+    "can be ended and run again."
+)
+_UNCURATED = ("silo_backlog", "canonical_entries")
 
 
-def _job(name: str, *assets: str, description: str) -> "UnresolvedAssetJobDefinition":
-    return dg.define_asset_job(name, _assets(*assets), description=description)
+def _job(name: str, description: str, *selected: str, selection: dg.AssetSelection | None = None, **given: Any) -> Any:
+    return dg.define_asset_job(name, selection or _assets(*selected), description=description, **given)
 
 
-remember = dg.define_asset_job(
-    "remember",
-    _assets("relevance_scores").upstream() - _assets("tana_learnings", "freshness"),
-    description="From the sources to searchable, connected and scored memories.",
-)
-reflect = _job(
-    "reflect", "graph_edges", "relevance_scores", description="Graph and scores of memories that were stored directly."
-)
-decay = _job("decay", "relevance_scores", description="The daily sleep cycle: every memory's relevance as of now.")
-creative = _job(
-    "creative", "creative_links", description="The weekly sleep cycle: edges between similar memories that none connects."
-)
-cluster = _job(
-    "cluster", "clusters", description="The monthly sleep cycle: dense groups of memories become patterns with a summary."
-)
-forget = _job(
-    "forget", "archived_memories", description="The quarterly sleep cycle: memories of low relevance leave recall, reversibly."
-)
-read_tana = _job("read_tana", "tana_graph", description="Reads changed nodes of Tana.")
-mirror_tana = _job(
-    "mirror_tana", "tana_learnings", "freshness", description="Mirrors seed.json in Tana, and reads the activity around it."
-)
-backlog = _job(
-    "backlog",
-    "silo_backlog",
-    "canonical_entries",
-    description="Counts memories that wait in the silos, and curated entries. Only reads.",
-)
-propose = _job(
-    "propose",
-    "silo_backlog",
-    "canonical_entries",
-    "proposals",
-    description="`memory learn check`: proposals for a person to decide. Applies nothing.",
-)
-back_up = dg.define_asset_job("back_up", _assets("backup").without_checks(), description="A backup.")
-check_backup = _job("check_backup", "backup", description="A backup, and whether it can be restored.")
-
-JOBS = [remember, reflect, decay, creative, cluster, forget, read_tana, mirror_tana, backlog, propose, back_up, check_backup]
+JOBS = [
+    _job("remember", "From the sources to searchable, connected and scored memories.", selection=_SOURCES_TO_SCORES),
+    _job("reflect", "Graph and scores of memories that were stored directly.", "graph_edges", "relevance_scores"),
+    _job("move_models", _MOVE, "extracted_features", "memories", "graph_edges", "relevance_scores", config=MOVING),
+    _job("decay", "The daily sleep cycle: every memory's relevance as of now.", "relevance_scores"),
+    _job("creative", "The weekly sleep cycle: edges between similar memories that none connects.", "creative_links"),
+    _job("cluster", "The monthly sleep cycle: dense groups of memories become patterns with a summary.", "clusters"),
+    _job("forget", "The quarterly sleep cycle: memories of low relevance leave recall, reversibly.", "archived_memories"),
+    _job("read_tana", "Reads changed nodes of Tana.", "tana_graph"),
+    _job("mirror_tana", "Mirrors seed.json in Tana, and reads the activity around it.", "tana_learnings", "freshness"),
+    _job("backlog", "Counts memories that wait in the silos, and curated entries. Only reads.", *_UNCURATED),
+    _job("propose", "`memory learn check`: proposals for a person to decide. Applies nothing.", *_UNCURATED, "proposals"),
+    _job("back_up", "A backup.", selection=_assets("backup").without_checks()),
+    _job("check_backup", "A backup, and whether it can be restored.", "backup"),
+]

@@ -14,13 +14,11 @@ TENANTS = dg.DynamicPartitionsDefinition(name=PARTITION_SET)
 
 
 @contextmanager
-def partitioned_checks() -> Iterator[None]:
-    """Silence Dagster 1.13's preview warning about partitioned checks.
-
-    Without partitions, a tenant's result of a check would overwrite the previous tenant's.
-    """
+def accepted_previews() -> Iterator[None]:
+    """Silence Dagster 1.13's warnings about what it may still change: references to code, and checks with a result a tenant."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dg.PreviewWarning)
+        warnings.simplefilter("ignore", dg.BetaWarning)
         yield
 
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import dagster as dg
-from pydantic import PrivateAttr
+from pydantic import Field, PrivateAttr
 
 from memory_assets.defs.upkeep import shown_alive
 from memory_assets.errors import SettingsError
@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 class MemoryResource(dg.ConfigurableResource):
     """Opens tenants; a field that is set wins over the environment and `memory.toml`."""
 
-    data_dir: str | None = None
-    tenant: str | None = None
+    data_dir: str | None = Field(default=None, description="Data folder; default: MEMORY_DATA_DIR.")
+    tenant: str | None = Field(
+        default=None, description="Tenant of runs without a partition, and owner of the source files; default: MEMORY_TENANT."
+    )
     _opened: dict[str, Tenant] = PrivateAttr(default_factory=dict)
     """By name; the steps of a run share them, so that each table is opened once."""
     _ahead: "dict[str, AheadEmbedder]" = PrivateAttr(default_factory=dict)

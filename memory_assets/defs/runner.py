@@ -10,6 +10,7 @@ import sqlite3
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from socket import socketpair
 from threading import Timer, current_thread, main_thread
 from typing import Any
@@ -30,6 +31,8 @@ from memory_assets.tenants import Tenant
 logging.getLogger("sqlalchemy.pool").setLevel(logging.CRITICAL)  # it logs a traceback where a signal interrupts a rollback
 
 _AGAIN_SECONDS = 0.05
+_DRAWN = dg.MarkdownMetadataValue | dg.TableMetadataValue | dg.TimestampMetadataValue
+"""What only the pages of the UI show."""
 
 OnMessage = Callable[[str, str], None]
 """Told (step, message) when a step starts, whenever it says how far it is, and when it waits to be tried again."""
@@ -67,7 +70,7 @@ def _run_job(
     listening = dg.Definitions.merge(build_defs(memory), dg.Definitions(loggers={"console": console}))
     run_id = str(uuid4())
     with open_instance(tenant.settings) as instance:
-        end_dead_runs(instance)
+        end_dead_runs(Path(instance.root_directory), lambda: instance)
         instance.add_dynamic_partitions(PARTITION_SET, [tenant.name])
         try:
             result = listening.resolve_job_def(job).execute_in_process(
@@ -75,7 +78,7 @@ def _run_job(
                 instance=instance,
                 partition_key=tenant.name,
                 raise_on_error=False,
-                tags={"launched_by": "memory run"},
+                tags={"user": "memory run"},
                 run_config={"loggers": {"console": {}}},
             )
             if not tenant.exists:
@@ -171,9 +174,9 @@ def _listener(on_message: OnMessage, on_report: OnReport) -> dg.LoggerDefinition
             elif event.is_step_up_for_retry:
                 pause = event.step_retry_data.seconds_to_wait
                 on_message(event.step_key, f"{_cause(event.step_retry_data.error)} Trying again in {pause:.0f} s.")
-            elif event.is_step_materialization:
+            elif event.is_step_materialization and event.asset_key.to_user_string() == event.step_key:
                 metadata = event.materialization.metadata
-                values = {name: value.value for name, value in metadata.items()}
+                values = {name: value.value for name, value in metadata.items() if not isinstance(value, _DRAWN)}
                 on_report(event.asset_key.to_user_string(), values)
 
     def console(_context: dg.InitLoggerContext) -> logging.Logger:

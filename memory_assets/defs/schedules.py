@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 import dagster as dg
 
 from memory_assets.defs.assets.cycles import ARCHIVING
-from memory_assets.defs.jobs import back_up, check_backup, cluster, creative, decay, forget, read_tana
 from memory_assets.defs.partitions import tenants_of
 from memory_assets.defs.resources import MemoryResource
 from memory_assets.settings import Settings
@@ -25,7 +24,7 @@ def _no_token(settings: Settings) -> str:
 
 class _Schedule(NamedTuple):
     name: str
-    job: Any
+    job: str
     cron: str
     period: str
     """In the run key, as for `strftime`: one run a tenant and period."""
@@ -48,13 +47,13 @@ def build_schedules(zone: str, backup_every: str) -> list[dg.ScheduleDefinition]
     return [
         _build(zone, schedule)
         for schedule in (
-            _Schedule("decay_daily", decay, "10 3 * * *", "%Y-%m-%d", "Daily: every memory's relevance."),
-            _Schedule("creative_weekly", creative, "10 4 * * 0", "%G-W%V", linked),
-            _Schedule("cluster_monthly", cluster, "10 5 1 * *", "%Y-%m", "Monthly: clusters and their summaries."),
-            _Schedule("forget_quarterly", forget, "10 6 1 1,4,7,10 *", "%Y-%m", archived, ARCHIVING),
-            _Schedule("tana_hourly", read_tana, "25 * * * *", "%Y-%m-%dT%H", read, why_not=_no_token, is_of_sources=True),
-            _Schedule("backup_regularly", back_up, hours, "%Y-%m-%d", backups, why_not=_no_place),
-            _Schedule("backup_check_weekly", check_backup, "40 4 * * 0", "%Y-%m-%d", tried, why_not=_no_place),
+            _Schedule("decay_daily", "decay", "10 3 * * *", "%Y-%m-%d", "Daily: every memory's relevance."),
+            _Schedule("creative_weekly", "creative", "10 4 * * 0", "%G-W%V", linked),
+            _Schedule("cluster_monthly", "cluster", "10 5 1 * *", "%Y-%m", "Monthly: clusters and their summaries."),
+            _Schedule("forget_quarterly", "forget", "10 6 1 1,4,7,10 *", "%Y-%m", archived, ARCHIVING),
+            _Schedule("tana_hourly", "read_tana", "25 * * * *", "%Y-%m-%dT%H", read, why_not=_no_token, is_of_sources=True),
+            _Schedule("backup_regularly", "back_up", hours, "%Y-%m-%d", backups, why_not=_no_place),
+            _Schedule("backup_check_weekly", "check_backup", "40 4 * * 0", "%Y-%m-%d", tried, why_not=_no_place),
         )
     ]
 
@@ -62,7 +61,7 @@ def build_schedules(zone: str, backup_every: str) -> list[dg.ScheduleDefinition]
 def _build(zone: str, schedule: _Schedule) -> dg.ScheduleDefinition:
     @dg.schedule(
         name=schedule.name,
-        job=schedule.job,
+        job_name=schedule.job,
         cron_schedule=schedule.cron,
         execution_timezone=zone,
         default_status=dg.DefaultScheduleStatus.RUNNING,
@@ -74,7 +73,7 @@ def _build(zone: str, schedule: _Schedule) -> dg.ScheduleDefinition:
             return dg.SkipReason(why_not)
         moment = context.scheduled_execution_time.strftime(schedule.period)
         return [
-            dg.RunRequest(f"{schedule.job.name}:{tenant}:{moment}", run_config=schedule.config, partition_key=tenant)
+            dg.RunRequest(f"{schedule.job}:{tenant}:{moment}", run_config=schedule.config, partition_key=tenant)
             for tenant in tenants_of(context.instance, settings)
             if not schedule.is_of_sources or tenant == settings.tenant
         ]

@@ -2,24 +2,28 @@
 
 A tick compares inputs by `stat` and opens only what changed. `memory_assets.defs.run_requests` decides whether to request a run. A tick
 creates nothing; a tenant that does not exist gets no run. See docs/decisions/0001-sensors-ask-for-runs.md.
+
+Sensors close over the resource instead of taking it as an argument, and ask for the instance only if something changed: Dagster opens
+the instance for every tick of a sensor that takes a resource, which was nine tenths of what an idle code location cost.
 """
 
 import hashlib
 import json
+import os
 import random
 from base64 import urlsafe_b64encode
+from collections.abc import Mapping
 from hashlib import blake2b
 from pathlib import Path
 from time import monotonic
 
 import dagster as dg
-from dagster._core.definitions.data_version import DATA_VERSION_TAG
 
 from memory_assets.defs.assets.curation import silo_backlog
 from memory_assets.defs.assets.memory import stored_memories
 from memory_assets.defs.assets.sources import learning_entries, seed_entries, silo_files
 from memory_assets.defs.assets.tana import tana_learnings
-from memory_assets.defs.jobs import backlog, mirror_tana, reflect, remember
+from memory_assets.defs.instance import instance_home
 from memory_assets.defs.partitions import PARTITION_SET, TENANTS
 from memory_assets.defs.resources import MemoryResource
 from memory_assets.defs.run_requests import next_run
@@ -36,10 +40,14 @@ from memory_assets.tana.errors import TanaError
 from memory_assets.tana.ledger import Ledger
 from memory_assets.tenants import Tenant, sweep_deleted, tenant_names
 
+_SOURCES = {silo_files: Source.CLAUDE_SILO, seed_entries: Source.PAI_SEED, learning_entries: Source.PAI_LEARNING}
+_TAKES_IN = "Runs `remember` when Claude Code's memory files, seed.json or the LEARNING homes change."
+_COUNTS = "Runs `backlog` when Claude Code's memory files change: it counts what waits for `memory learn`, and proposes nothing."
+_SOURCES_SECONDS = 5
 _INTERVAL_SECONDS = 10
 _NUDGE_SECONDS = 900
 _HOUR_SECONDS = 3600
-_TANA_SECONDS = 30
+_TANA_SECONDS = 60
 _TANA_PATIENCE_S = 1.0
 _BUDGET_SECONDS = 0.5
 """How long a tick opens stores; the other tenants come with the next tick."""
@@ -49,91 +57,112 @@ _MOST_REQUESTS = 25
 """Runs requested in one tick: Dagster takes about a tenth of a second to record each."""
 
 
+def build_sensors(memory: MemoryResource) -> list[dg.SensorDefinition]:
+    """The sensors over the stores that `memory` opens."""
+    return [
+        _source_sensor("sources_sensor", memory, _SOURCES, "remember", _SOURCES_SECONDS, _TAKES_IN),
+        _source_sensor("backlog_sensor", memory, {silo_backlog: Source.CLAUDE_SILO}, "backlog", _NUDGE_SECONDS, _COUNTS),
+        _stored_memories_sensor(memory),
+        _tana_sensor(memory),
+        _housekeeping_sensor(memory),
+    ]
+
+
 def _source_sensor(
-    name: str,
-    asset: dg.AssetsDefinition,
-    source: Source,
-    what: str,
-    *,
-    job: str = remember.name,
-    interval: int = _INTERVAL_SECONDS,
+    name: str, memory: MemoryResource, sources: Mapping[dg.AssetsDefinition, Source], job: str, interval: int, description: str
 ) -> dg.SensorDefinition:
     @dg.sensor(
         name=name,
         job_name=job,
         minimum_interval_seconds=interval,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description=f"Runs `{job}` when {what} change.",
+        description=description,
     )
-    def evaluate(context: dg.SensorEvaluationContext, memory: MemoryResource) -> dg.SensorResult | dg.SkipReason:
-        end_dead_runs(context.instance)
-        tenant = Tenant(memory.settings())
-        path = source_paths(tenant.settings)[source]
+    def evaluate(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
+        settings = memory.settings()
+        end_dead_runs(_home(settings), lambda: context.instance)
+        tenant = Tenant(settings)
         if not tenant.exists:
             return dg.SkipReason(f"There is no tenant {tenant.name!r} yet; `memory run` makes it.")
-        stamp = source_stamp(tenant, source)
-        cursor = json.dumps({tenant.name: stamp})
-        if cursor == context.cursor or (stamp == ABSENT and not context.cursor):
-            return dg.SkipReason(f"Nothing changed below {path}.")
-        step = next_run(context.instance, tenant.name, asset.key.to_user_string(), stamp)
+        paths = source_paths(settings)
+        stamps = {asset.key.to_user_string(): source_stamp(tenant, source) for asset, source in sources.items()}
+        before = _read_cursor(context.cursor, tenant.name)
+        changed = {what: stamp for what, stamp in stamps.items() if stamp != before.get(what, ABSENT)}
+        if not changed:
+            return dg.SkipReason(f"Nothing changed in {', '.join(str(paths[source]) for source in sources.values())}.")
+        step = next_run(context.instance, tenant.name, changed)
         match step:
             case dg.RunRequest():
                 add = TENANTS.build_add_request([tenant.name])
-                (given,) = asset.dependency_keys
-                state = dg.AssetMaterialization(given, metadata={"path": str(path)}, tags={DATA_VERSION_TAG: stamp})
-                return dg.SensorResult(run_requests=[step], dynamic_partitions_requests=[add], asset_events=[state])
+                return dg.SensorResult(run_requests=[step], dynamic_partitions_requests=[add])
             case None:
-                return dg.SensorResult(skip_reason=f"What changed below {path} is taken in.", cursor=cursor)
+                cursor = json.dumps({"tenant": tenant.name, **stamps})
+                return dg.SensorResult(skip_reason="What changed is taken in.", cursor=cursor)
         return step
 
     return evaluate
 
 
-@dg.sensor(
-    job=reflect,
-    minimum_interval_seconds=_INTERVAL_SECONDS,
-    default_status=dg.DefaultSensorStatus.RUNNING,
-    description="Runs `reflect` when memories or relations were stored directly.",
-)
-def stored_memories_sensor(context: dg.SensorEvaluationContext, memory: MemoryResource) -> dg.SensorResult | dg.SkipReason:
-    """Request a run for each tenant whose tables differ from those that its graph was built from.
+def _home(settings: Settings) -> Path:
+    """The folder of the instance that ticks the sensors, which nobody opens to learn it."""
+    return Path(os.environ.get("DAGSTER_HOME") or instance_home(settings))
 
-    The cursor holds a short digest of the `disk_stamp` of each tenant that needs no run, so that it stays short for a thousand
-    tenants. A tenant whose tables cannot be read gets a run too: that run fails, and no other tenant's does.
-    """
-    end_dead_runs(context.instance)
-    settings = memory.settings()
-    before = set((context.cursor or "").split())
-    settled: set[str] = set()
-    changed: list[tuple[str, str | None]] = []
-    for tenant in tenant_names(settings):
-        stamp = disk_stamp(settings, tenant)
-        digest = _digest(tenant, stamp)
-        if stamp is not None and digest in before:
-            settled.add(digest)
-        else:
-            changed.append((tenant, stamp))
-    random.shuffle(changed)
-    requests: list[dg.RunRequest] = []
-    waiting: list[str] = []
-    deadline = monotonic() + _BUDGET_SECONDS
-    for tenant, stamp in changed:
-        if monotonic() > deadline or len(requests) == _MOST_REQUESTS:
-            waiting.append("More tenants have changed; they come next time.")
-            break
-        match _next_reflection(context.instance, settings, tenant, stamp):
-            case dg.RunRequest() as request:
-                requests.append(request)
-            case dg.SkipReason(skip_message=why):
-                waiting.append(why or "")
-            case None:
-                settled.add(_digest(tenant, stamp))
-    return dg.SensorResult(
-        run_requests=requests,
-        skip_reason=None if requests else " ".join(waiting) or "Nothing was stored.",
-        dynamic_partitions_requests=[TENANTS.build_add_request([str(each.partition_key) for each in requests])],
-        cursor=" ".join(sorted(settled)),
+
+def _read_cursor(cursor: str | None, tenant: str) -> dict[str, str]:
+    """The stamps that were reached, by asset; none for another tenant, or in the form of an earlier release."""
+    read = json.loads(cursor or "{}")
+    return read if read.get("tenant") == tenant else {}
+
+
+def _stored_memories_sensor(memory: MemoryResource) -> dg.SensorDefinition:
+    @dg.sensor(
+        name="stored_memories_sensor",
+        job_name="reflect",
+        minimum_interval_seconds=_INTERVAL_SECONDS,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Runs `reflect` when memories or relations were stored directly.",
     )
+    def evaluate(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
+        """Request a run for each tenant whose tables differ from those that its graph was built from.
+
+        The cursor holds a short digest of the `disk_stamp` of each tenant that needs no run, so that it stays short for a thousand
+        tenants. A tenant whose tables cannot be read gets a run too: that run fails, and no other tenant's does.
+        """
+        settings = memory.settings()
+        end_dead_runs(_home(settings), lambda: context.instance)
+        before = set((context.cursor or "").split())
+        settled: set[str] = set()
+        changed: list[tuple[str, str | None]] = []
+        for tenant in tenant_names(settings):
+            stamp = disk_stamp(settings, tenant)
+            digest = _digest(tenant, stamp)
+            if stamp is not None and digest in before:
+                settled.add(digest)
+            else:
+                changed.append((tenant, stamp))
+        random.shuffle(changed)
+        requests: list[dg.RunRequest] = []
+        waiting: list[str] = []
+        deadline = monotonic() + _BUDGET_SECONDS
+        for tenant, stamp in changed:
+            if monotonic() > deadline or len(requests) == _MOST_REQUESTS:
+                waiting.append("More tenants have changed; they come next time.")
+                break
+            match _next_reflection(context.instance, settings, tenant, stamp):
+                case dg.RunRequest() as request:
+                    requests.append(request)
+                case dg.SkipReason(skip_message=why):
+                    waiting.append(why or "")
+                case None:
+                    settled.add(_digest(tenant, stamp))
+        return dg.SensorResult(
+            run_requests=requests,
+            skip_reason=None if requests else " ".join(waiting) or "Nothing was stored.",
+            dynamic_partitions_requests=[TENANTS.build_add_request([str(each.partition_key) for each in requests])],
+            cursor=" ".join(sorted(settled)),
+        )
+
+    return evaluate
 
 
 def _digest(tenant: str, stamp: str | None) -> str:
@@ -150,71 +179,63 @@ def _next_reflection(
         stamp = stored_stamp(tenant)
     except MemoryAssetsError:
         stamp = f"unreadable:{disk}"
-    return next_run(instance, name, stored_memories.key.to_user_string(), stamp)
+    return next_run(instance, name, {stored_memories.key.to_user_string(): stamp})
 
 
-@dg.sensor(
-    job=mirror_tana,
-    minimum_interval_seconds=_TANA_SECONDS,
-    default_status=dg.DefaultSensorStatus.RUNNING,
-    description="Runs `mirror_tana` when changes wait and Tana answers, and with tanaIntegration.autoSync when seed.json changes.",
-)
-def tana_sensor(context: dg.SensorEvaluationContext, memory: MemoryResource) -> dg.SensorResult | dg.SkipReason:
-    """Look at file and queue first. Tana is asked only if changes wait for it, and later after each failure."""
-    settings = memory.settings()
-    tenant = Tenant(settings)
-    said = integration(settings)
-    if said.enabled is False or not tenant.exists:
-        return dg.SkipReason("pai-seed wants no Tana." if said.enabled is False else f"There is no tenant {tenant.name!r} yet.")
-    waiting = sorted(Ledger(tenant.folder).queued().items())
-    stamp = source_stamp(tenant, Source.PAI_SEED) if said.automatic else ""
-    if not waiting and stamp in (context.cursor or "", ABSENT):
-        return dg.SkipReason("Nothing waits for Tana.")
-    wanted = hashlib.sha256(json.dumps([stamp, waiting]).encode()).hexdigest()[:32]
-    step = next_run(context.instance, tenant.name, tana_learnings.key.to_user_string(), wanted)
-    if step is None:
-        return dg.SensorResult(skip_reason="What waited is in Tana.", cursor=stamp)
-    if isinstance(step, dg.SkipReason):
-        return step
-    try:
-        TanaClient.open(settings).health(timeout=_TANA_PATIENCE_S)
-    except TanaError as error:
-        return dg.SkipReason(str(error))
-    add = TENANTS.build_add_request([tenant.name])
-    return dg.SensorResult(run_requests=[step], dynamic_partitions_requests=[add])
+def _tana_sensor(memory: MemoryResource) -> dg.SensorDefinition:
+    @dg.sensor(
+        name="tana_sensor",
+        job_name="mirror_tana",
+        minimum_interval_seconds=_TANA_SECONDS,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Runs `mirror_tana` when changes wait and Tana answers, and with tanaIntegration.autoSync when seed.json changes.",
+    )
+    def evaluate(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
+        """Look at file and queue first. Tana is asked only if changes wait for it, and later after each failure."""
+        settings = memory.settings()
+        tenant = Tenant(settings)
+        said = integration(settings)
+        if said.enabled is False or not tenant.exists:
+            return dg.SkipReason(
+                "pai-seed wants no Tana." if said.enabled is False else f"There is no tenant {tenant.name!r} yet."
+            )
+        waiting = sorted(Ledger(tenant.folder).queued().items())
+        stamp = source_stamp(tenant, Source.PAI_SEED) if said.automatic else ""
+        if not waiting and stamp in (context.cursor or "", ABSENT):
+            return dg.SkipReason("Nothing waits for Tana.")
+        wanted = hashlib.sha256(json.dumps([stamp, waiting]).encode()).hexdigest()[:32]
+        step = next_run(context.instance, tenant.name, {tana_learnings.key.to_user_string(): wanted})
+        if step is None:
+            return dg.SensorResult(skip_reason="What waited is in Tana.", cursor=stamp)
+        if isinstance(step, dg.SkipReason):
+            return step
+        try:
+            TanaClient.open(settings).health(timeout=_TANA_PATIENCE_S)
+        except TanaError as error:
+            return dg.SkipReason(str(error))
+        add = TENANTS.build_add_request([tenant.name])
+        return dg.SensorResult(run_requests=[step], dynamic_partitions_requests=[add])
+
+    return evaluate
 
 
-@dg.sensor(
-    minimum_interval_seconds=_HOUR_SECONDS,
-    default_status=dg.DefaultSensorStatus.RUNNING,
-    description="Deletes what Dagster keeps of old runs and of deleted tenants, and closes its folder to others.",
-)
-def housekeeping_sensor(context: dg.SensorEvaluationContext, memory: MemoryResource) -> dg.SkipReason:
-    """Do everything in the tick; start no run."""
-    settings = memory.settings()
-    instance = context.instance
-    gone = set(instance.get_dynamic_partitions(PARTITION_SET)) - set(tenant_names(settings))
-    for name in gone:
-        forget_tenant(instance, name)
-    sweep_deleted(settings)
-    swept = sweep_runs(instance)
-    close_to_others(Path(instance.root_directory))
-    return dg.SkipReason(f"{swept} run records deleted, {len(gone)} deleted tenants forgotten.")
+def _housekeeping_sensor(memory: MemoryResource) -> dg.SensorDefinition:
+    @dg.sensor(
+        name="housekeeping_sensor",
+        minimum_interval_seconds=_HOUR_SECONDS,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Deletes what Dagster keeps of old runs and of deleted tenants, and closes its folder to others.",
+    )
+    def evaluate(context: dg.SensorEvaluationContext) -> dg.SkipReason:
+        """Do everything in the tick; start no run."""
+        settings = memory.settings()
+        instance = context.instance
+        gone = set(instance.get_dynamic_partitions(PARTITION_SET)) - set(tenant_names(settings))
+        for name in gone:
+            forget_tenant(instance, name)
+        sweep_deleted(settings)
+        swept = sweep_runs(instance)
+        close_to_others(Path(instance.root_directory))
+        return dg.SkipReason(f"{swept} run records deleted, {len(gone)} deleted tenants forgotten.")
 
-
-SENSORS = [
-    _source_sensor("silo_files_sensor", silo_files, Source.CLAUDE_SILO, "Claude Code's memory files"),
-    _source_sensor("seed_sensor", seed_entries, Source.PAI_SEED, "the entries of seed.json"),
-    _source_sensor("learning_sensor", learning_entries, Source.PAI_LEARNING, "the homes of the LEARNING store"),
-    _source_sensor(
-        "backlog_sensor",
-        silo_backlog,
-        Source.CLAUDE_SILO,
-        "Claude Code's memory files, to nudge: it counts what waits for `memory learn`, and proposes and applies nothing,",
-        job=backlog.name,
-        interval=_NUDGE_SECONDS,
-    ),
-    stored_memories_sensor,
-    tana_sensor,
-    housekeeping_sensor,
-]
+    return evaluate

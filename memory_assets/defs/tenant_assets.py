@@ -1,41 +1,95 @@
-"""What the assets of a tenant share: partitions, owner, errors, and the columns of the table that each writes."""
+"""What the assets of a tenant share: partitions, owner, errors, versions, and what their pages show.
 
-from collections.abc import Callable
+A page shows figures of the last run, and beside them the last change: which run wrote something, how much, and a look at the table
+as it was left. The last change is kept in the instance's key-value storage, so that a run that finds nothing new repeats it.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
 from functools import wraps
-from time import perf_counter
+from hashlib import blake2b
+from time import perf_counter, time
 from typing import Any
 
 import dagster as dg
+from dagster._core.definitions.data_version import DATA_VERSION_TAG
 
 from memory_assets.defs.failures import translate_errors
-from memory_assets.defs.partitions import TENANTS
-from memory_assets.stores.schema import table
+from memory_assets.defs.partitions import TENANTS, accepted_previews
+from memory_assets.defs.resources import MemoryResource
+from memory_assets.defs.upkeep import read_value, write_value
+from memory_assets.stores.schema import Store, table
+from memory_assets.tenants import Tenant
 
 OWNERS = ["team:memory"]
+Step = Callable[..., dg.MaterializeResult]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What the page of an asset shows beside the figures of its last run."""
+
+    changes: tuple[str, ...] = ()
+    """Figures that say that a run wrote something."""
+    look: str = ""
+    """A query on the catalog for a look at the table: counts, ids, kinds and dates, no texts."""
+    is_result: bool = False
+    """Whether the figures that changed are shown as a tag of the run, too."""
 
 
 def tenant_asset(
-    group: str, *kinds: str, writes: str = "", **given: Any
-) -> Callable[[Callable[..., dg.MaterializeResult]], dg.AssetsDefinition]:
+    group: str, *kinds: str, writes: str = "", rules: int = 1, page: Page | None = None, **given: Any
+) -> Callable[[Step], dg.AssetsDefinition]:
     """Make an asset with a partition for each tenant; its metadata says how many `seconds` the step took.
 
-    `writes` names the registered table that it writes; `given` goes to `dagster.asset`.
+    `writes` names the registered table that it writes; `rules` the version of its rules. Both, and the table's schema, make the code
+    version. `given` goes to `dagster.asset`.
     """
 
-    def decorate(step: Callable[..., dg.MaterializeResult]) -> dg.AssetsDefinition:
-        metadata = table_metadata(writes) if writes else None
-
+    def decorate(step: Step) -> dg.AssetsDefinition:
         @wraps(step)
-        def timed(*resources: Any, **named: Any) -> dg.MaterializeResult:
+        def timed(context: dg.AssetExecutionContext, memory: MemoryResource, **named: Any) -> dg.MaterializeResult:
             started = perf_counter()
-            result = translate_errors(step)(*resources, **named)
-            return result._replace(metadata={**(result.metadata or {}), "seconds": round(perf_counter() - started, 3)})
+            result = translate_errors(step)(context, memory, **named)
+            tenant = memory.open_for(context)
+            found = dict(result.metadata or {})
+            if page:
+                found = {**_last_change(context, tenant, found, page), **found}
+            if writes:
+                found["dagster/uri"] = _uri(tenant, writes)
+            return result._replace(metadata={**found, "seconds": round(perf_counter() - started, 3)})
 
-        return dg.asset(partitions_def=TENANTS, group_name=group, kinds=set(kinds), owners=OWNERS, metadata=metadata, **given)(
-            timed
-        )
+        return dg.asset(
+            partitions_def=TENANTS,
+            group_name=group,
+            kinds=set(kinds),
+            owners=OWNERS,
+            code_version=f"rules-{rules}.{schema_version(writes)}" if writes else f"rules-{rules}",
+            metadata={**(table_metadata(writes) if writes else {}), **_code_reference(step)},
+            **given,
+        )(timed)
 
     return decorate
+
+
+def due_within(warn_days: int, fail_days: int) -> dg.FreshnessPolicy:
+    """The policy of an asset that a schedule makes: a warning after the first run that was missed, a failure after the second."""
+    return dg.FreshnessPolicy.time_window(fail_window=timedelta(days=fail_days), warn_window=timedelta(days=warn_days))
+
+
+def external_asset(name: str, group: str, *kinds: str, description: str, **given: Any) -> dg.AssetSpec:
+    """An asset that others write or read; runs report what they saw of it."""
+    return dg.AssetSpec(name, group_name=group, kinds=set(kinds), owners=OWNERS, description=description, **given)
+
+
+def report_external(
+    context: dg.AssetExecutionContext, spec: dg.AssetSpec, version: str, metadata: Mapping[str, Any], partition: str | None = None
+) -> None:
+    """Report within a run what it saw of an external asset; the record goes with the run."""
+    tags = {DATA_VERSION_TAG: version}
+    context.log_event(dg.AssetMaterialization(spec.key, partition=partition, metadata={**metadata}, tags=tags))
 
 
 def table_metadata(name: str) -> dict[str, Any]:
@@ -58,3 +112,53 @@ def table_metadata(name: str) -> dict[str, Any]:
         "store": registered.store.value,
         "meaning": registered.meaning,
     }
+
+
+def schema_version(name: str) -> str:
+    """A short digest of the columns of a table: assets are stale when their table gets other columns."""
+    return blake2b(table(name).ddl().encode(), digest_size=3).hexdigest()
+
+
+def _code_reference(step: Step) -> Mapping[str, Any]:
+    code = step.__code__
+    with accepted_previews():
+        reference = dg.LocalFileCodeReference(file_path=code.co_filename, line_number=code.co_firstlineno)
+        return {"dagster/code_references": dg.CodeReferencesMetadataValue(code_references=[reference])}
+
+
+def _uri(tenant: Tenant, name: str) -> str:
+    registered = table(name)
+    if registered.store is Store.MEMORIES:
+        return f"{tenant.settings.tenant_vectors_uri(tenant.name)}/{name}.lance"
+    return tenant.settings.tenant_catalog_uri(tenant.name)
+
+
+def _last_change(context: dg.AssetExecutionContext, tenant: Tenant, found: Mapping[str, Any], page: Page) -> dict[str, Any]:
+    """When something was written last, what, and a look at the table after it: of this run, else as it was kept."""
+    key = f"last_change:{context.asset_key.to_user_string()}"
+    figures = [f"{found[name]} {name.replace('_', ' ')}" for name in page.changes if found.get(name)]
+    if figures:
+        kept: dict[str, Any] = {"at": time(), "what": ", ".join(figures), "rows": _look(tenant, page.look)}
+        write_value(context.instance, tenant.name, key, json.dumps(kept))
+        if page.is_result:
+            context.instance.add_run_tags(context.run.run_id, {context.asset_key.to_user_string(): kept["what"]})
+    elif value := read_value(context.instance, tenant.name, key):
+        kept = json.loads(value)
+    else:
+        return {}
+    shown: dict[str, Any] = {"last_change": kept["what"], "last_changed_at": dg.TimestampMetadataValue(kept["at"])}
+    if rows := kept["rows"]:
+        shown["look"] = dg.MetadataValue.table([dg.TableRecord(row) for row in rows])
+    return shown
+
+
+def _look(tenant: Tenant, query: str) -> list[dict[str, str | int | float]]:
+    if not query:
+        return []
+    with tenant.catalog.read() as connection:
+        rows = connection.execute(query)
+        names = [column[0] for column in rows.description]
+        return [
+            {name: value if isinstance(value, int | float) else str(value) for name, value in zip(names, row, strict=True)}
+            for row in rows.fetchall()
+        ]

@@ -6,7 +6,7 @@ Run records hold counts, ids and kinds, and no text of a memory.
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,6 +14,8 @@ import dagster as dg
 from dagster._core.scheduler.instigation import TickStatus
 from dagster._core.storage.event_log import SqlEventLogStorage
 from dagster._core.storage.event_log.schema import AssetCheckExecutionsTable, AssetKeyTable
+from dagster._core.storage.runs import SqlRunStorage
+from dagster._core.storage.runs.schema import KeyValueStoreTable
 
 from memory_assets.defs.partitions import PARTITION_SET
 
@@ -47,15 +49,20 @@ def shown_alive(instance: dg.DagsterInstance, run_id: str) -> Iterator[None]:
         os.close(held)
 
 
-def end_dead_runs(instance: dg.DagsterInstance) -> int:
-    """Mark runs as failed whose process has ended, and return how many. The daemon's run retries start them again."""
+def end_dead_runs(home: Path, open_instance: Callable[[], dg.DagsterInstance]) -> int:
+    """Mark runs as failed whose process has ended, and return how many. The daemon's run retries start them again.
+
+    The instance in `home` is opened only if there is such a run. The slots that it held in pools are freed.
+    """
     ended = 0
-    for lock in _running(instance).glob("[!.]*"):
+    for lock in (home / "running").glob("[!.]*"):
         if _is_held(lock):
             continue
+        instance = open_instance()
         run = instance.get_run_by_id(lock.name)
         if run and not run.is_finished:
             instance.report_run_failed(run, "The process of this run has ended without a word.")
+            instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
             ended += 1
         lock.unlink(missing_ok=True)
     return ended
@@ -92,6 +99,29 @@ def sweep_runs(instance: dg.DagsterInstance, keep: int = KEPT_RUNS) -> int:
     return swept
 
 
+def read_value(instance: dg.DagsterInstance, tenant: str, name: str) -> str | None:
+    """A value that outlives the records of runs, as the instance keeps it for a tenant."""
+    key = _key(tenant, name)
+    return instance.run_storage.get_cursor_values({key}).get(key)
+
+
+def write_value(instance: dg.DagsterInstance, tenant: str, name: str, value: str) -> None:
+    """Keep a value until the tenant is deleted."""
+    instance.run_storage.set_cursor_values({_key(tenant, name): value})
+
+
+def _key(tenant: str, name: str) -> str:
+    return f"memory_assets:{tenant}:{name}"
+
+
+def _forget_values(instance: dg.DagsterInstance, tenant: str) -> None:
+    runs = instance.run_storage
+    if isinstance(runs, SqlRunStorage):
+        with runs.connect() as connection:
+            of_tenant = KeyValueStoreTable.c.key.startswith(_key(tenant, ""), autoescape=True)
+            connection.execute(KeyValueStoreTable.delete().where(of_tenant))
+
+
 def forget_tenant(instance: dg.DagsterInstance, tenant: str) -> None:
     """Delete a tenant's partition and its runs with their events and keys. Sensors drop it from their cursors by themselves.
 
@@ -106,6 +136,7 @@ def forget_tenant(instance: dg.DagsterInstance, tenant: str) -> None:
             _delete_run(instance, run.run_id)
     if instance.get_runs_count(dg.RunsFilter(tags={PARTITION_TAG: tenant})):
         return
+    _forget_values(instance, tenant)
     instance.delete_dynamic_partition(PARTITION_SET, tenant)
     instance.wipe_asset_cached_status(list(instance.all_asset_keys()))
     events = instance.event_log_storage

@@ -128,7 +128,7 @@ def run(
             mend=each.description or "",
         )
         for each in evaluations
-        if not each.passed and "rows" in each.metadata
+        if not each.passed and each.severity.value == "ERROR" and "rows" in each.metadata
     )
     after = World.look(tenant)
     if before and after and before.given == after.given and not failed and _is_settled(tenant, reports):

@@ -11,10 +11,12 @@ from memory_assets.display import visible
 from memory_assets.ingest.folders import FolderStatus, folder_counts, scan_sources
 from memory_assets.ingest.scans import DANGLING_HOOKS, refusals
 from memory_assets.models import Refusal, Source
-from memory_assets.operations.answers import Answer, LocalTime, counted, listed
+from memory_assets.operations.answers import Answer, Instant, LocalTime, View, counted, listed
 from memory_assets.stores.analyzer_failures import AnalyzerFailures, read_failures
+from memory_assets.supervisor import find_running
 
 if TYPE_CHECKING:
+    from memory_assets.settings import Settings
     from memory_assets.tenants import Tenant
 
 _COLUMNS = ("entries", "taken_in", "guessed", "refused", "passed_over", "waiting", "kept")
@@ -46,6 +48,22 @@ _UNFINISHED = """
 _UNCONNECTED = "SELECT count(*) FROM stored ANTI JOIN graph_memories USING (id) WHERE state = 'active'"
 
 
+class ServiceView(View):
+    """A part of what `memory up` keeps running."""
+
+    name: str
+    pid: int | None = Field(description="Null while it is about to be started again.")
+    since: Instant
+    restarts: int
+    ended: str = Field(description="How it ended last; empty if it never did.")
+    url: str
+
+    def text(self, local: LocalTime) -> str:
+        state = f"process {self.pid}, started {local.age(self.since)}" if self.pid else "is about to be started again"
+        again = f", started again {counted(self.restarts, 'time', 'times')} ({self.ended})" if self.restarts else ""
+        return f"  {self.name:<14}{state}{again} {self.url}".rstrip()
+
+
 class Status(Answer):
     """Counts of one tenant."""
 
@@ -62,10 +80,11 @@ class Status(Answer):
     guessed: dict[str, tuple[str, ...]] = Field(description="Source file, and what its owner did not state.")
     remarks: tuple[str, ...] = Field(description="On absent sources, replaced bytes, and lines of an index that lead nowhere.")
     masked: dict[str, dict[str, int]] = Field(description="Source file, kind, keys and passwords of it that were masked.")
+    services: tuple[ServiceView, ...] = Field(description="What `memory up` keeps running.")
     chat_model: AnalyzerFailures | None = Field(description="What it has not answered; null where it has, or there is none.")
 
     def text(self, local: LocalTime, *, refused: bool = False) -> str:
-        return listed(self._files() if refused else self._counts())
+        return listed(self._files() if refused else (*self._counts(), *(each.text(local) for each in self.services)))
 
     def _counts(self) -> Iterator[str]:
         yield f"Tenant {self.tenant}"
@@ -144,8 +163,14 @@ def status(tenant: "Tenant") -> Status:
             guessed=guessed,
             remarks=tuple(remark for (remark,) in connection.execute(_REMARKS).fetchall()),
             masked=masked,
+            services=_services(tenant.settings),
             chat_model=read_failures(connection, tenant.settings.chat_model) if tenant.settings.chat_model else None,
         )
+
+
+def _services(settings: "Settings") -> tuple[ServiceView, ...]:
+    running = find_running(settings)
+    return tuple(ServiceView.model_validate(part) for part in running.parts) if running else ()
 
 
 def _nested(counts: Iterable[tuple[str, str, int]]) -> dict[str, dict[str, int]]:

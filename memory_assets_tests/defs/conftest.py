@@ -43,5 +43,5 @@ def run(instance: dg.DagsterInstance, job: str = "remember", tenant: str = "main
 
 def metadata(result: dg.ExecuteInProcessResult, asset: str) -> dict[str, Any]:
     """What the materialisation of an asset reported."""
-    events = result.asset_materializations_for_node(asset)
-    return {name: value.value for name, value in events[0].metadata.items()}
+    (event,) = [each for each in result.asset_materializations_for_node(asset) if each.asset_key == dg.AssetKey(asset)]
+    return {name: value.value for name, value in event.metadata.items()}

@@ -17,60 +17,9 @@ from memory_assets.stores.memories import Filters
 from memory_assets.tenants import Tenant
 from memory_assets_tests.conftest import WriteSilo
 from memory_assets_tests.defs.conftest import metadata, run
+from memory_assets_tests.defs.specs import SNAPSHOT, specs
 
 ROOT = Path(__file__).parent.parent.parent
-LINEAGE = {
-    "claude_code_silos": set(),
-    "seed_json": set(),
-    "learning_homes": set(),
-    "silo_files": {"claude_code_silos"},
-    "seed_entries": {"seed_json"},
-    "learning_entries": {"learning_homes"},
-    "memory_entries": {"silo_files", "seed_entries", "learning_entries"},
-    "extracted_features": {"memory_entries"},
-    "memories": {"extracted_features"},
-    "stored_memories": set(),
-    "graph_edges": {"memories", "stored_memories"},
-    "relevance_scores": {"graph_edges", "freshness"},
-    "creative_links": {"relevance_scores"},
-    "clusters": {"relevance_scores"},
-    "archived_memories": {"relevance_scores"},
-    "backup": {"relevance_scores"},
-    "tana_graph": set(),
-    "silo_backlog": {"silo_files"},
-    "canonical_entries": {"learning_entries"},
-    "proposals": {"silo_backlog", "canonical_entries"},
-    "tana_learnings": {"seed_entries"},
-    "freshness": {"tana_learnings"},
-}
-EXTERNAL = {"claude_code_silos", "seed_json", "learning_homes"}
-CURATION = {"silo_backlog", "canonical_entries", "proposals"}
-SELECTED = {
-    "remember": LINEAGE.keys()
-    - CURATION
-    - EXTERNAL
-    - {
-        "stored_memories",
-        "creative_links",
-        "clusters",
-        "archived_memories",
-        "backup",
-        "tana_graph",
-        "tana_learnings",
-        "freshness",
-    },
-    "mirror_tana": {"tana_learnings", "freshness"},
-    "reflect": {"graph_edges", "relevance_scores"},
-    "decay": {"relevance_scores"},
-    "creative": {"creative_links"},
-    "cluster": {"clusters"},
-    "forget": {"archived_memories"},
-    "read_tana": {"tana_graph"},
-    "backlog": CURATION - {"proposals"},
-    "propose": CURATION,
-    "back_up": {"backup"},
-    "check_backup": {"backup"},
-}
 
 
 def test_the_definitions_load_the_way_the_code_server_loads_them() -> None:
@@ -85,46 +34,24 @@ def test_importing_the_entry_point_reads_no_setting(monkeypatch: pytest.MonkeyPa
     assert done.returncode == 0, done.stderr
 
 
-def test_assets_jobs_checks_and_automation_are_the_documented_ones() -> None:
+def test_assets_checks_jobs_and_automation_are_those_that_were_reviewed() -> None:
+    assert list(specs()) == SNAPSHOT.read_text(encoding="utf-8").splitlines(), "python -m memory_assets_tests.defs.specs"
+
+
+def test_every_asset_says_what_it_is_whose_it_is_and_what_starts_it() -> None:
     defs = build_defs(MemoryResource())
     graph = defs.resolve_asset_graph()
-    assert {key.to_user_string() for key in graph.get_all_asset_keys()} == set(LINEAGE)
-    for name, parents in LINEAGE.items():
-        node = graph.get(dg.AssetKey(name))
-        assert {parent.to_user_string() for parent in node.parent_keys} == parents
-        assert node.group_name != "default"
-        assert node.owners
-        assert node.description
-        assert node.kinds
-        assert name in EXTERNAL or isinstance(node.partitions_def, dg.DynamicPartitionsDefinition)
-    jobs = {job.name: job for job in defs.resolve_all_job_defs() if not job.name.startswith("__")}
-    found = {name: {key.to_user_string() for key in job.asset_layer.executable_asset_keys} for name, job in jobs.items()}
-    assert found == SELECTED
-    assert {check.name: check.asset_key.to_user_string() for check in graph.asset_check_keys} == {
-        "newest_backup_restores": "backup",
-        "mapping_and_tana_agree": "tana_learnings",
-        "few_leave_recall_at_once": "archived_memories",
-    } | {each.name: each.asset for each in INVARIANTS}
-    assert {sensor.name for sensor in defs.sensors or []} == {
-        "silo_files_sensor",
-        "backlog_sensor",
-        "seed_sensor",
-        "learning_sensor",
-        "stored_memories_sensor",
-        "tana_sensor",
-        "housekeeping_sensor",
-    }
-    assert {schedule.name for schedule in defs.schedules or []} == {
-        "decay_daily",
-        "creative_weekly",
-        "cluster_monthly",
-        "forget_quarterly",
-        "tana_hourly",
-        "backup_regularly",
-        "backup_check_weekly",
-    }
-    started = [dg.DefaultSensorStatus.RUNNING, dg.DefaultScheduleStatus.RUNNING]
-    assert all(each.default_status in started for each in [*(defs.sensors or []), *(defs.schedules or [])])
+    checks = {check.name: check.asset_key.to_user_string() for check in graph.asset_check_keys}
+    assert checks.items() >= {each.name: each.asset for each in INVARIANTS}.items()
+    for spec in defs.resolve_all_asset_specs():
+        assert spec.group_name != "default"
+        assert spec.owners and spec.description and spec.kinds, spec.key
+        node = graph.get(spec.key)
+        assert node.parent_keys or node.child_keys, f"{spec.key} stands alone"
+        if node.is_executable:
+            assert spec.code_version and "a person" in spec.metadata["what_starts_it"].value
+            (reference,) = spec.metadata["dagster/code_references"].value.code_references
+            assert f"def {spec.key.to_user_string()}" in Path(reference.file_path).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(("setting", "zone"), [("Asia/Tokyo", "Asia/Tokyo"), ("", "Pacific/Auckland")])
@@ -146,8 +73,21 @@ def test_a_run_of_the_sample_home_passes_every_check_and_says_how_much_was_refus
     assert metadata(result, "silo_files")["refused"] == 4
     evaluations = result.get_asset_check_evaluations()
     assert {each.check_name for each in evaluations} >= {"every_key_is_unique", "no_edge_dangles", "scores_within_bounds"}
-    assert all(each.passed for each in evaluations)
+    unmet = {each.check_name for each in evaluations if not each.passed}
+    assert unmet == {f"no_file_of_{name}_is_refused" for name in ("silo_files", "seed_entries", "learning_entries")}
+    assert {each.severity for each in evaluations if not each.passed} == {dg.AssetCheckSeverity.WARN}
+    nudged = run(instance, "backlog").get_asset_check_evaluations()
+    assert all(each.passed or each.severity is dg.AssetCheckSeverity.WARN for each in nudged)
     again = run(instance)
+    added = f"{metadata(result, 'memories')['added']} added"
+    tags = instance.get_run_by_id(result.run_id)
+    assert tags and tags.tags["memories"].startswith(added)
+    assert metadata(result, "memories")["last_change"].startswith(f"{metadata(result, 'memories')['added']} added")
+    for asset in ("silo_files", "memory_entries", "memories", "graph_edges", "relevance_scores"):
+        first, second = metadata(result, asset), metadata(again, asset)
+        for name in ("last_change", "last_changed_at", "look"):
+            assert first.get(name) == second.get(name), (asset, name)
+        assert first["last_change"], asset
     assert metadata(again, "memories")["added"] == metadata(again, "extracted_features")["analysed"] == 0
     assert metadata(again, "memories")["lance_version"] == metadata(result, "memories")["lance_version"]
 
@@ -159,6 +99,33 @@ def test_a_tenant_that_the_settings_do_not_name_gets_no_files(
     instance.add_dynamic_partitions(PARTITION_SET, ["guest"])
     assert run(instance, tenant="guest").success
     assert Tenant(tenant.settings, "guest").memories.count(Filters()) == 0
+
+
+def test_the_version_of_an_external_asset_is_that_of_its_content(
+    write_silo: WriteSilo, tenant: Tenant, instance: dg.DagsterInstance
+) -> None:
+    def version() -> str | None:
+        assert run(instance).success
+        event = instance.get_latest_materialization_event(dg.AssetKey("claude_code_silos"))
+        assert event and event.asset_materialization
+        return (event.asset_materialization.tags or {}).get("dagster/data_version")
+
+    path = write_silo("owner", "Priya owns the billing export.")
+    first = version()
+    path.touch()
+    assert version() == first
+    path.write_text(path.read_text() + "More.\n")
+    assert version() != first
+
+
+def test_a_sleep_cycle_leaves_the_graphs_own_count_as_it_is(
+    sample_home: Path, tenant: Tenant, instance: dg.DagsterInstance
+) -> None:
+    before = metadata(run(instance), "graph_edges")
+    assert metadata(run(instance, "creative"), "creative_links")["dagster/partition_row_count"]
+    after = metadata(run(instance, "reflect"), "graph_edges")
+    assert after["dagster/partition_row_count"] == before["dagster/partition_row_count"]
+    assert after["edges_of_sleep_cycles"] > before["edges_of_sleep_cycles"] == 0
 
 
 def test_a_click_shows_what_would_be_archived_and_the_schedule_archives(

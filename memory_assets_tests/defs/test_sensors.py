@@ -21,10 +21,9 @@ from memory_assets.tenants import Tenant, create_tenant, delete_tenant
 from memory_assets_tests.conftest import WriteSilo
 from memory_assets_tests.defs.conftest import run
 
-NAMED = {sensor.name: sensor for sensor in sensors.SENSORS}
-SILOS, SEED, LEARNING, BACKLOG, STORED, HOUSEKEEPING = (
-    NAMED[f"{name}_sensor"] for name in ("silo_files", "seed", "learning", "backlog", "stored_memories", "housekeeping")
-)
+SENSORS = sensors.build_sensors(MemoryResource())
+NAMED = {sensor.name: sensor for sensor in SENSORS}
+SOURCES, BACKLOG, STORED = (NAMED[f"{name}_sensor"] for name in ("sources", "backlog", "stored_memories"))
 NOTE = NewMemory("Alice debugged the DuckDB lock in Atlas.", Source.CLI)
 
 
@@ -36,8 +35,7 @@ class Daemon:
         self.cursor: str | None = None
 
     def tick(self) -> list[dg.RunRequest]:
-        resources = {"memory": MemoryResource()}
-        with dg.build_sensor_context(instance=self.instance, cursor=self.cursor, resources=resources) as context:
+        with dg.build_sensor_context(instance=self.instance, cursor=self.cursor) as context:
             outcome = self.sensor(context)
         if not isinstance(outcome, dg.SensorResult):
             assert isinstance(outcome, dg.SkipReason)
@@ -58,7 +56,7 @@ class Daemon:
 @pytest.fixture
 def silos(instance: dg.DagsterInstance, tenant: Tenant) -> Daemon:
     create_tenant(tenant)
-    return Daemon(instance, SILOS)
+    return Daemon(instance, SOURCES)
 
 
 @pytest.fixture
@@ -128,10 +126,14 @@ def test_several_sources_that_change_together_make_one_run(
     write_silo("owner", "Priya owns the billing export.")
     settings.pai_seed.parent.mkdir(parents=True)
     settings.pai_seed.write_text("{}")
-    seed = Daemon(instance, SEED)
     (request,) = silos.tick()
+    assert request.tags["changed"] == "seed_entries, silo_files"
+    assert len(request.run_key or "") < 60
     assert silos.obey(request).success
-    assert seed.tick() == silos.tick() == []
+    assert silos.tick() == []
+    settings.pai_seed.write_text('{"version": "1.0.0"}')
+    (request,) = silos.tick()
+    assert request.tags["changed"] == "seed_entries"
 
 
 def test_nothing_is_asked_for_while_a_run_of_the_tenant_is_under_way(
@@ -156,7 +158,7 @@ def test_the_nudge_counts_what_waits_and_touches_and_proposes_nothing(
     assert not tenant.settings.pai_learning_dir.exists()
 
 
-@pytest.mark.parametrize("sensor", sensors.SENSORS, ids=lambda sensor: sensor.name)
+@pytest.mark.parametrize("sensor", SENSORS, ids=lambda sensor: sensor.name)
 def test_looking_creates_nothing(
     sensor: dg.SensorDefinition, instance: dg.DagsterInstance, settings: Settings, write_silo: WriteSilo
 ) -> None:

@@ -29,7 +29,7 @@ from memory_assets.defs.build import build_defs
 from memory_assets.defs.instance import open_instance
 from memory_assets.defs.partitions import PARTITION_SET
 from memory_assets.defs.resources import MemoryResource
-from memory_assets.defs.sensors import housekeeping_sensor
+from memory_assets.defs.sensors import build_sensors
 from memory_assets.defs.upkeep import end_dead_runs, forget_tenant, shown_alive, sweep_runs
 from memory_assets.models import NewMemory, Source
 from memory_assets.operations.store import store
@@ -111,8 +111,9 @@ def test_a_tenant_that_is_gone_from_the_disk_is_forgotten_within_the_hour(home: 
     home.add_dynamic_partitions(PARTITION_SET, ["bob"])
     left = settings.data_dir / ".deleted-bob-0123abcd"
     left.mkdir()
-    with dg.build_sensor_context(instance=home, resources={"memory": MemoryResource()}) as context:
-        housekeeping_sensor(context)
+    (housekeeping,) = [each for each in build_sensors(MemoryResource()) if each.name == "housekeeping_sensor"]
+    with dg.build_sensor_context(instance=home) as context:
+        housekeeping(context)
     assert not home.get_dynamic_partitions(PARTITION_SET)
     assert not settings.tenant_dir("bob").exists()
     assert not left.exists()
@@ -167,10 +168,10 @@ def test_a_run_whose_process_was_killed_is_ended_and_one_that_lives_is_not(home:
     child.start()
     child.join()
     with shown_alive(home, alive):
-        assert end_dead_runs(home) == 1
+        assert end_dead_runs(Path(home.root_directory), lambda: home) == 1
         statuses = {each.run_id: each.status for each in home.get_runs()}
     assert statuses == {dead: dg.DagsterRunStatus.FAILURE, alive: dg.DagsterRunStatus.STARTED}
-    assert end_dead_runs(home) == 0
+    assert end_dead_runs(Path(home.root_directory), lambda: home) == 0
 
 
 def test_records_of_an_older_release_which_held_texts_are_thrown_away(settings: Settings) -> None:
@@ -180,3 +181,21 @@ def test_records_of_an_older_release_which_held_texts_are_thrown_away(settings: 
     (folder / "dagster.yaml").write_text("# Dagster's own bookkeeping for memory_assets; edit freely, ...\n")
     with open_instance(settings):
         assert holding(settings.data_dir) == set()
+
+
+def test_a_killed_run_gives_back_its_slot_in_a_pool(home: dg.DagsterInstance) -> None:
+    run_id = str(uuid4())
+    home.add_run(dg.DagsterRun("remember", run_id=run_id, status=dg.DagsterRunStatus.STARTED))
+    holder = multiprocessing.get_context("spawn").Process(target=_hold_and_die, args=(home.root_directory, run_id))
+    holder.start()
+    holder.join()
+    assert home.event_log_storage.get_concurrency_info("models").active_slot_count == 1
+    assert end_dead_runs(Path(home.root_directory), lambda: home) == 1
+    assert home.event_log_storage.get_concurrency_info("models").active_slot_count == 0
+
+
+def _hold_and_die(folder: str, run_id: str) -> None:
+    with dg.DagsterInstance.from_config(folder) as instance, shown_alive(instance, run_id):
+        instance.event_log_storage.initialize_concurrency_limit_to_default("models")
+        assert instance.event_log_storage.claim_concurrency_slot("models", run_id, "memories").is_claimed
+        os.kill(os.getpid(), signal.SIGKILL)

@@ -12,7 +12,7 @@ import pytest
 
 from memory_assets.errors import MemoryAssetsError
 from memory_assets.graph.relevance import explain, refresh_relevance
-from memory_assets.ingest import entries, stamps
+from memory_assets.ingest import features, stamps
 from memory_assets.ingest.direct import store_memories
 from memory_assets.models import NewMemory, Source, State
 from memory_assets.operations.answers import LocalTime
@@ -94,7 +94,7 @@ def test_a_step_that_failed_is_run_again(write_silo: WriteSilo, monkeypatch: pyt
     run_once()
     silo.write_text(silo.read_text() + "It was checked twice.\n")
     with monkeypatch.context() as broken, pytest.raises(MemoryAssetsError):
-        broken.setattr(entries, "refresh_entries", lambda *_: 1 / 0)
+        broken.setattr(features, "refresh_entries", lambda *_: 1 / 0)
         run_once()
     assert not is_unchanged()
     found = run_once().assets

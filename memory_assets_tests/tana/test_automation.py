@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from memory_assets.cli.main import cli
 from memory_assets.defs.partitions import PARTITION_SET
 from memory_assets.defs.resources import MemoryResource
-from memory_assets.defs.sensors import tana_sensor
+from memory_assets.defs.sensors import build_sensors
 from memory_assets.mcp.protocol import Server
 from memory_assets.mcp.tools import Session
 from memory_assets.settings import load_settings
@@ -27,8 +27,9 @@ def instance() -> dg.DagsterInstance:
 
 
 def tick(instance: dg.DagsterInstance) -> dg.RunRequest | None:
-    with dg.build_sensor_context(instance=instance, resources={"memory": MemoryResource()}) as context:
-        outcome = tana_sensor(context)
+    (sensor,) = [each for each in build_sensors(MemoryResource()) if each.name == "tana_sensor"]
+    with dg.build_sensor_context(instance=instance) as context:
+        outcome = sensor(context)
     requests = outcome.run_requests if isinstance(outcome, dg.SensorResult) else None
     return requests[0] if requests else None
 

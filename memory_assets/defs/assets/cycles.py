@@ -3,14 +3,18 @@
 Metadata holds counts and ids, and names the command that shows the texts.
 """
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import dagster as dg
+from pydantic import Field
 
-from memory_assets.defs.assets.graph import graph_edges, relevance_scores
-from memory_assets.defs.partitions import TENANTS, partitioned_checks
+from memory_assets.defs.assets.graph import relevance_scores
+from memory_assets.defs.charts import bar_chart
+from memory_assets.defs.partitions import TENANTS, accepted_previews
 from memory_assets.defs.resources import MemoryResource
-from memory_assets.defs.tenant_assets import tenant_asset
+from memory_assets.defs.tenant_assets import Page, due_within, tenant_asset
+from memory_assets.models import Memory
 from memory_assets.tenants import Tenant
 
 GROUP = "sleep"
@@ -19,14 +23,28 @@ ARCHIVING = {"ops": {"archived_memories": {"config": {"archive": True}}}}
 _SHOWN = 30
 
 
-@tenant_asset(GROUP, "lancedb", "duckdb", writes="creative_links", deps=[relevance_scores])
+_LINKS = Page(
+    ("links_found",),
+    "SELECT week, type, count(*) AS links, round(avg(similarity), 2) AS similarity FROM creative_links GROUP BY ALL ORDER BY ALL",
+    is_result=True,
+)
+_ARCHIVED = Page(("archived", "deleted"), is_result=True)
+_CLUSTERS = Page(
+    ("written", "founded", "dissolved"),
+    "SELECT id, size, round(cohesion, 2) AS cohesion, first_seen::DATE AS since FROM clusters ORDER BY size DESC LIMIT 20",
+    is_result=True,
+)
+
+
+@tenant_asset(
+    GROUP, "lancedb", "duckdb", writes="creative_links", page=_LINKS, deps=[relevance_scores], freshness_policy=due_within(8, 15)
+)
 def creative_links(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
     """Weekly: edges between similar memories that no edge connects."""
     from memory_assets.graph.creative import find_links
 
     tenant = memory.open_for(context)
     outcome = find_links(tenant, datetime.now(UTC))
-    _observe_edges(context, tenant)
     return dg.MaterializeResult(
         metadata={
             "dagster/partition_row_count": _count(tenant, "creative_links"),
@@ -39,15 +57,22 @@ def creative_links(context: dg.AssetExecutionContext, memory: MemoryResource) ->
     )
 
 
-@tenant_asset(GROUP, "scikitlearn", "duckdb", writes="clusters", deps=[relevance_scores])
+@tenant_asset(
+    GROUP,
+    "scikitlearn",
+    "duckdb",
+    writes="clusters",
+    page=_CLUSTERS,
+    deps=[relevance_scores],
+    freshness_policy=due_within(33, 64),
+)
 def clusters(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
     """Monthly: dense groups of memories as MetaPatterns, each with a summary; members are PART_OF them."""
     from memory_assets.graph.clusters import find_clusters
 
     tenant = memory.open_for(context)
     outcome = find_clusters(tenant, datetime.now(UTC))
-    _observe_edges(context, tenant)
-    rows = [f"| {cluster.id} | {len(cluster.members)} | {cluster.cohesion:.2f} |" for cluster in outcome.clusters[:_SHOWN]]
+    sizes = {f"pattern {number}": len(each.members) for number, each in enumerate(outcome.clusters[:_SHOWN], 1)}
     return dg.MaterializeResult(
         metadata={
             "dagster/partition_row_count": len(outcome.clusters),
@@ -57,7 +82,7 @@ def clusters(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.Ma
             "founded": outcome.founded,
             "dissolved": outcome.dissolved,
             "written": outcome.written,
-            "patterns": dg.MarkdownMetadataValue("\n".join(["| pattern | members | cohesion |", "|---|---|---|", *rows])),
+            "sizes": bar_chart("memories by pattern", sizes),
             "shown_by": "memory consolidate cluster --dry-run",
         }
     )
@@ -69,19 +94,21 @@ def _count(tenant: Tenant, table: str) -> int:
     return rows
 
 
-def _observe_edges(context: dg.AssetExecutionContext, tenant: Tenant) -> None:
-    """Report how many edges there are now that a cycle has written some of its own."""
-    rows = {"dagster/partition_row_count": _count(tenant, "graph_edges")}
-    context.log_event(dg.AssetObservation(graph_edges.key, partition=tenant.name, metadata=rows))
+def _table_of(archived: Sequence[tuple[Memory, float]]) -> dg.MetadataValue:
+    """The memories of least relevance, and what makes it least, without their texts."""
+    columns = ("id", "kind", "said", "relevance")
+    rows = [(str(each.id), each.kind.value, f"{each.created_at:%Y-%m-%d}", round(score, 4)) for each, score in archived[:_SHOWN]]
+    records = [dg.TableRecord(dict(zip(columns, row, strict=True))) for row in rows]
+    return dg.MetadataValue.table(records, schema=dg.TableSchema(list(map(dg.TableColumn, columns))))
 
 
 class Forgetting(dg.Config):
     """Whether the cycle acts. A click on Materialize only shows which memories would leave."""
 
-    archive: bool = False
+    archive: bool = Field(default=False, description="Archive them; otherwise the step only shows which would leave recall.")
 
 
-with partitioned_checks():
+with accepted_previews():
     few_leave_at_once = dg.AssetCheckSpec(
         "few_leave_recall_at_once",
         asset="archived_memories",
@@ -90,7 +117,14 @@ with partitioned_checks():
     )
 
 
-@tenant_asset(GROUP, "lancedb", deps=[relevance_scores], check_specs=[few_leave_at_once])
+@tenant_asset(
+    GROUP,
+    "lancedb",
+    page=_ARCHIVED,
+    deps=[relevance_scores],
+    freshness_policy=due_within(95, 190),
+    check_specs=[few_leave_at_once],
+)
 def archived_memories(context: dg.AssetExecutionContext, memory: MemoryResource, config: Forgetting) -> dg.MaterializeResult:
     """Quarterly: memories of low relevance leave recall, reversibly. They are deleted, and kept in a file, only if the settings say so.
 
@@ -110,7 +144,7 @@ def archived_memories(context: dg.AssetExecutionContext, memory: MemoryResource,
             "scored": outcome.scored,
             f"{verb}archived": len(outcome.archived),
             f"{verb}deleted": len(outcome.deleted),
-            f"{verb}archived_ids": dg.JsonMetadataValue([str(found.id) for found, _ in outcome.archived[:_SHOWN]]),
+            f"{verb}archived_because": _table_of(outcome.archived),
             "file": str(outcome.file or "none"),
             "shown_by": "memory search --archived" if acted else "memory consolidate forget --dry-run",
         },

@@ -6,16 +6,33 @@ import dagster as dg
 
 from memory_assets.defs.assets.memory import memories, stored_memories
 from memory_assets.defs.assets.tana import freshness
+from memory_assets.defs.charts import bar_chart
 from memory_assets.defs.resources import MemoryResource
 from memory_assets.defs.run_requests import note_seen
-from memory_assets.defs.tenant_assets import tenant_asset
+from memory_assets.defs.tenant_assets import Page, due_within, report_external, tenant_asset
 from memory_assets.graph.changes import RULES_VERSION
 from memory_assets.ingest.stamps import stored_stamp
+from memory_assets.tenants import Tenant
 
 GROUP = "graph"
 
 
-@tenant_asset(GROUP, "duckdb", writes="graph_edges", code_version=f"rules-{RULES_VERSION}", deps=[memories, stored_memories])
+OF_SLEEP = ("creative", "cluster")
+"""Origins of the edges that sleep cycles write; their assets count them."""
+_GRAPH = Page(
+    ("written",),
+    "SELECT type, origin, count(*) AS edges, round(avg(confidence), 2) AS confidence FROM graph_edges GROUP BY ALL ORDER BY ALL",
+)
+_SCORES = Page(
+    ("written", "woken_from_archive"),
+    """
+    SELECT kind, count(*) AS memories, round(avg(relevance), 3) AS mean, round(min(relevance), 3) AS least
+    FROM relevance_scores JOIN scored_memories USING (id) GROUP BY ALL ORDER BY ALL
+    """,
+)
+
+
+@tenant_asset(GROUP, "duckdb", writes="graph_edges", rules=RULES_VERSION, page=_GRAPH, deps=[memories, stored_memories])
 def graph_edges(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
     """Memories, entities and clusters as nodes; typed edges from links, wording, provenance, sessions and statements."""
     from memory_assets.graph.analyzer import analyze_changed
@@ -25,7 +42,7 @@ def graph_edges(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg
     tenant = memory.open_for(context)
     stamp = stored_stamp(tenant)
     note_seen(context, stored_memories.key.to_user_string(), stamp)
-    context.log_event(dg.AssetObservation(stored_memories.key, partition=tenant.name, metadata={"stamp": stamp}))
+    report_external(context, stored_memories, stamp, {"dagster/partition_row_count": len(tenant.memories)}, tenant.name)
     spellings = tenant.analyzer.gazetteer.canonical
     outcome = refresh_graph(tenant.catalog, tenant.memories, tenant.relations, spellings)
     analyzed = analyze_changed(
@@ -34,14 +51,16 @@ def graph_edges(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg
     if analyzed.links or analyzed.withdrawn:
         outcome = refresh_graph(tenant.catalog, tenant.memories, tenant.relations, spellings)
     refresh_known_names(tenant)
+    asleep = sum(outcome.edges_by_origin.get(origin, 0) for origin in OF_SLEEP)
     return dg.MaterializeResult(
         data_version=dg.DataVersion(f"{outcome.memories_version}.{outcome.relations_version}"),
         metadata={
-            "dagster/partition_row_count": sum(outcome.edges_by_type.values()),
+            "dagster/partition_row_count": sum(outcome.edges_by_origin.values()) - asleep,
+            "edges_of_sleep_cycles": asleep,
             "memories": outcome.memories,
             "entities": outcome.entities,
-            "edges_by_type": dg.JsonMetadataValue(outcome.edges_by_type),
-            "edges_by_origin": dg.JsonMetadataValue(outcome.edges_by_origin),
+            "growth": bar_chart("memories by month", _months(tenant)),
+            "edge_types": bar_chart("edges by type", outcome.edges_by_type),
             "changed_memories": outcome.changed,
             "written": outcome.written,
             "analyzer": dg.JsonMetadataValue(analyzed.counts()),
@@ -51,7 +70,16 @@ def graph_edges(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg
     )
 
 
-@tenant_asset(GROUP, "duckdb", writes="relevance_scores", deps=[graph_edges, freshness])
+def _months(tenant: Tenant) -> dict[str, int]:
+    """Month -> memories that were said in it; the last twelve months that have any."""
+    with tenant.catalog.read() as connection:
+        query = "SELECT strftime(created_at, '%Y-%m'), count(*) FROM graph_memories GROUP BY 1 ORDER BY 1 DESC LIMIT 12"
+        return dict(reversed(connection.execute(query).fetchall()))
+
+
+@tenant_asset(
+    GROUP, "duckdb", writes="relevance_scores", page=_SCORES, deps=[graph_edges, freshness], freshness_policy=due_within(2, 3)
+)
 def relevance_scores(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
     """The relevance of each active memory as of today: the daily sleep cycle. Archived memories above the threshold return to recall.
 
@@ -65,16 +93,13 @@ def relevance_scores(context: dg.AssetExecutionContext, memory: MemoryResource) 
     store_activity(tenant)
     outcome = decay_cycle(tenant, datetime.now(UTC))
     renew_brief(tenant)
-    bars = "\n".join(
-        f"| {low / 10:.1f} to {(low + 1) / 10:.1f} | {count} | {'█' * round(40 * count / max(1, outcome.scored))} |"
-        for low, count in enumerate(outcome.histogram)
-    )
+    tenths = {f"{low / 10:.1f} to {(low + 1) / 10:.1f}": count for low, count in enumerate(outcome.histogram)}
     return dg.MaterializeResult(
         metadata={
             "dagster/partition_row_count": outcome.scored,
             "below_archive_threshold": outcome.below_archive,
             "woken_from_archive": len(outcome.woken),
             "written": outcome.written,
-            "distribution": dg.MarkdownMetadataValue(f"| relevance | memories | |\n|---|---|---|\n{bars}"),
+            "distribution": bar_chart("memories by relevance", tenths),
         },
     )

@@ -1,15 +1,14 @@
 """The keeping group: backups on a schedule, where MEMORY_BACKUP_TO is set, and a check that the newest one can be restored."""
 
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import dagster as dg
 
 from memory_assets.defs.assets.graph import relevance_scores
 from memory_assets.defs.failures import translate_errors
-from memory_assets.defs.partitions import TENANTS, partitioned_checks
+from memory_assets.defs.partitions import TENANTS, accepted_previews
 from memory_assets.defs.resources import MemoryResource
-from memory_assets.defs.tenant_assets import tenant_asset
+from memory_assets.defs.tenant_assets import Page, due_within, tenant_asset
 from memory_assets.errors import DamagedError
 from memory_assets.tenants import Tenant
 
@@ -23,8 +22,9 @@ _NO_PLACE = "Nothing is backed up: no place is set; set MEMORY_BACKUP_TO."
 @tenant_asset(
     GROUP,
     "lancedb",
+    page=Page(("added_bytes", "removed_backups")),
     deps=[relevance_scores],
-    freshness_policy=dg.FreshnessPolicy.time_window(fail_window=timedelta(days=9), warn_window=timedelta(days=8)),
+    freshness_policy=due_within(8, 9),
 )
 def backup(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
     """Everything of a tenant that is not derived, copied to MEMORY_BACKUP_TO; only what changed is written."""
@@ -60,7 +60,7 @@ def _repository(tenant: Tenant) -> "Repository | None":
     return Repository.of(tenant.settings, to) if to else None
 
 
-with partitioned_checks():
+with accepted_previews():
 
     @dg.asset_check(
         asset=backup,

@@ -3,37 +3,54 @@
 from time import perf_counter
 
 import dagster as dg
+from pydantic import Field
 
 from memory_assets.defs.assets.understanding import extracted_features
 from memory_assets.defs.partitions import TENANTS
 from memory_assets.defs.resources import MemoryResource
-from memory_assets.defs.tenant_assets import table_metadata, tenant_asset
+from memory_assets.defs.tenant_assets import Page, external_asset, schema_version, table_metadata, tenant_asset
 
 GROUP = "memory"
 _COMPARED_AGAIN = 3
 """Times that the entries are compared once more with a table that was written, until one comparison finds it as it left it."""
 
-stored_memories = dg.AssetSpec(
+stored_memories = external_asset(
     "stored_memories",
+    GROUP,
+    "lancedb",
     partitions_def=TENANTS,
-    group_name=GROUP,
-    kinds={"lancedb"},
-    owners=["team:memory"],
     metadata=table_metadata("memories"),
+    code_version=schema_version("memories"),
     description=(
         "What people and agents stored over CLI, HTTP and MCP. Written outside of Dagster: a "
-        "sensor notices it, and a run that builds the graph observes what it found."
+        "sensor notices it, and a run that builds the graph reports what it found."
     ),
+)
+_PAGE = Page(("added", "updated", "superseded", "vanished", "returned", "embedded_anew"), is_result=True)
+
+
+MOVING = {"ops": {"memories": {"config": {"move": True}}}}
+"""Run configuration with which `memories` moves to the models of the settings."""
+
+
+_MOVE = (
+    "Embed and analyse anew what other models than those of the settings made; searches use the old vectors until all are made."
 )
 
 
-@tenant_asset(GROUP, "lancedb", writes="memories", deps=[extracted_features])
-def memories(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
+class Moving(dg.Config):
+    """Whether memories leave the models that made them."""
+
+    move: bool = Field(default=False, description=_MOVE)
+
+
+@tenant_asset(GROUP, "lancedb", writes="memories", page=_PAGE, pool="models", deps=[extracted_features])
+def memories(context: dg.AssetExecutionContext, memory: MemoryResource, config: Moving) -> dg.MaterializeResult:
     """The `memories` table: entries embedded and stored; changed ones supersede, vanished ones rest until they return.
 
     If the settings choose a better embedder than the one that is searched with, all memories are moved to it first.
     """
-    from memory_assets.ingest.backfill import catch_up
+    from memory_assets.ingest.backfill import catch_up, reanalyse, reembed
     from memory_assets.ingest.memories import sync_memories
     from memory_assets.stores.layout import read_moves
 
@@ -43,7 +60,13 @@ def memories(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.Ma
     def embedded(done: int, total: int) -> None:
         context.log.info(f"embedded {done} of {total} memories")
 
+    def analysed(done: int, total: int) -> None:
+        context.log.info(f"analysed {done} of {total} memories")
+
     embedded_anew = catch_up(tenant, embedded)
+    if config.move and tenant.memories.exists:
+        reanalyse(tenant.memories, tenant.analyzer, analysed)
+        embedded_anew += reembed(tenant.memories, tenant.open_embedder(tenant.settings.embedder), embedded)
     moves = read_moves(tenant.folder)
     compared = tenant.memories.version
     outcome = sync_memories(tenant.catalog, tenant.memories, lambda: memory.embedder(tenant), embedded, moves)

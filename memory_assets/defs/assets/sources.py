@@ -4,7 +4,7 @@ import dagster as dg
 
 from memory_assets.defs.resources import MemoryResource
 from memory_assets.defs.run_requests import note_seen
-from memory_assets.defs.tenant_assets import tenant_asset
+from memory_assets.defs.tenant_assets import Page, external_asset, report_external, tenant_asset
 from memory_assets.ingest.stamps import source_stamp
 from memory_assets.models import Source
 from memory_assets.sources.readers import source_paths
@@ -12,36 +12,44 @@ from memory_assets.sources.readers import source_paths
 GROUP = "sources"
 
 
-def _external(name: str, kind: str, description: str) -> dg.AssetSpec:
-    """Files that others write; a sensor reports their state as data version when it changes."""
-    return dg.AssetSpec(name, group_name=GROUP, kinds={kind}, owners=["team:memory"], description=description)
+claude_code_silos = external_asset(
+    "claude_code_silos", GROUP, "claude", "markdown", description="The memory folders that Claude Code writes, a silo a project."
+)
+seed_json = external_asset("seed_json", GROUP, "json", description="The file that pai-seed writes.")
+learning_homes = external_asset(
+    "learning_homes", GROUP, "markdown", description="PAI's LEARNING store: four homes, ratings and reflections."
+)
+_PAGE = Page(
+    ("files_read", "files_vanished"),
+    "SELECT source, kind, count(*) AS items, max(created_at)::DATE AS newest FROM source_items GROUP BY ALL ORDER BY ALL",
+)
 
 
-claude_code_silos = _external("claude_code_silos", "markdown", "The memory folders that Claude Code writes, a silo a project.")
-seed_json = _external("seed_json", "json", "The file that pai-seed writes.")
-learning_homes = _external("learning_homes", "markdown", "PAI's LEARNING store: four homes, ratings and reflections.")
-
-
-@tenant_asset(GROUP, "markdown", "duckdb", writes="source_items", deps=[claude_code_silos])
+@tenant_asset(GROUP, "markdown", "duckdb", writes="source_items", page=_PAGE, deps=[claude_code_silos])
 def silo_files(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
     """Every Claude Code memory file: its type, text and links, or why it is refused."""
-    return _materialize(context, memory, Source.CLAUDE_SILO)
+    return _materialize(context, memory, Source.CLAUDE_SILO, claude_code_silos)
 
 
-@tenant_asset(GROUP, "json", "duckdb", writes="source_items", deps=[seed_json])
+@tenant_asset(GROUP, "json", "duckdb", writes="source_items", page=_PAGE, deps=[seed_json])
 def seed_entries(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
     """The learnings and proposals of pai-seed's seed.json, entry by entry."""
-    return _materialize(context, memory, Source.PAI_SEED)
+    return _materialize(context, memory, Source.PAI_SEED, seed_json)
 
 
-@tenant_asset(GROUP, "markdown", "duckdb", writes="source_items", deps=[learning_homes])
+@tenant_asset(GROUP, "markdown", "duckdb", writes="source_items", page=_PAGE, deps=[learning_homes])
 def learning_entries(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
     """PAI's LEARNING store: the four canonical homes, ratings and reflections."""
-    return _materialize(context, memory, Source.PAI_LEARNING)
+    return _materialize(context, memory, Source.PAI_LEARNING, learning_homes)
 
 
-def _materialize(context: dg.AssetExecutionContext, memory: MemoryResource, source: Source) -> dg.MaterializeResult:
-    """Scan a source for the tenant that the settings name; other tenants have no files of their own."""
+def _materialize(
+    context: dg.AssetExecutionContext, memory: MemoryResource, source: Source, given: dg.AssetSpec
+) -> dg.MaterializeResult:
+    """Scan a source for the tenant that the settings name; other tenants have no files of their own.
+
+    The digest of what the files say is reported as the data version of the external asset `given`, too.
+    """
     from memory_assets.ingest.scans import refresh_source
 
     tenant = memory.open_for(context)
@@ -51,11 +59,15 @@ def _materialize(context: dg.AssetExecutionContext, memory: MemoryResource, sour
     outcome = refresh_source(tenant, source)
     if outcome.files_read:
         memory.prepare_reader(tenant)
+    root = dg.PathMetadataValue(str(source_paths(tenant.settings)[source]))
+    if tenant.is_sources_tenant:
+        files = {"path": root, "files": outcome.files_read + outcome.files_unchanged}
+        report_external(context, given, outcome.data_version, files)
     return dg.MaterializeResult(
         data_version=dg.DataVersion(outcome.data_version),
         metadata={  # counts alone: what is refused, and why, may quote a file
             "dagster/partition_row_count": sum(outcome.items_by_kind.values()),
-            "root": dg.PathMetadataValue(str(source_paths(tenant.settings)[source])),
+            "root": root,
             "files_read": outcome.files_read,
             "files_unchanged": outcome.files_unchanged,
             "files_vanished": outcome.files_vanished,

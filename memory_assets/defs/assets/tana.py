@@ -5,16 +5,16 @@ from collections import Counter
 import dagster as dg
 
 from memory_assets.defs.assets.sources import seed_entries
-from memory_assets.defs.partitions import TENANTS, partitioned_checks
+from memory_assets.defs.partitions import TENANTS, accepted_previews
 from memory_assets.defs.resources import MemoryResource
-from memory_assets.defs.tenant_assets import tenant_asset
+from memory_assets.defs.tenant_assets import Page, external_asset, report_external, tenant_asset
 from memory_assets.tana.config import integration
 from memory_assets.tana.errors import TanaAwayError
 from memory_assets.tenants import Tenant
 
 GROUP = "tana"
 
-with partitioned_checks():
+with accepted_previews():
     agrees = dg.AssetCheckSpec(
         "mapping_and_tana_agree",
         asset="tana_learnings",
@@ -37,7 +37,21 @@ def _unused(tenant: Tenant) -> str:
     return ""
 
 
-@tenant_asset(GROUP, "duckdb", writes="tana_nodes")
+tana_workspace = external_asset(
+    "tana_workspace", GROUP, "tana", description="The workspace of Tana that the settings name, as its Local API shows it."
+)
+_NODES = Page(("read", "gone"), "SELECT name, read_at::DATE AS read FROM tana_workspaces ORDER BY ALL")
+
+
+def _version(tenant: Tenant) -> str:
+    """A digest of which nodes there are, and when each was edited last."""
+    query = "SELECT md5(coalesce(string_agg(concat(id, ' ', modified), ',' ORDER BY id), '')) FROM tana_nodes"
+    with tenant.catalog.read() as connection:
+        (digest,) = connection.execute(query).fetchone() or ("",)
+    return digest
+
+
+@tenant_asset(GROUP, "duckdb", writes="tana_nodes", page=_NODES, pool=GROUP, deps=[tana_workspace])
 def tana_graph(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
     """Nodes, fields and links of a workspace of Tana. A run reads changed nodes, a few thousand at a time, none from the trash."""
     from memory_assets.tana.client import TanaClient
@@ -54,6 +68,7 @@ def tana_graph(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.
         )
     except TanaAwayError as error:
         return dg.MaterializeResult(metadata={"note": f"{error} What was read before stays."})
+    report_external(context, tana_workspace, _version(tenant), {"nodes": done.nodes})
     skipped = "\n".join(
         ["| node | why it is skipped |", "|---|---|", *(f"| {node} | {why} |" for node, why in done.skipped.items())]
     )
@@ -69,7 +84,14 @@ def tana_graph(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.
     )
 
 
-@tenant_asset(GROUP, "sqlite", deps=[seed_entries], check_specs=[agrees])
+@tenant_asset(
+    GROUP,
+    "json",
+    page=Page(("created", "updated", "trashed", "archived", "failed")),
+    pool=GROUP,
+    deps=[seed_entries],
+    check_specs=[agrees],
+)
 def tana_learnings(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
     """seed.json mirrored in Tana: changed entries are created, updated or trashed, once each. The run is retried if Tana is away."""
     from memory_assets.tana.activity import compare_mapping
@@ -105,7 +127,7 @@ def tana_learnings(context: dg.AssetExecutionContext, memory: MemoryResource) ->
     )
 
 
-@tenant_asset(GROUP, "duckdb", writes="tana_activity", deps=[tana_learnings])
+@tenant_asset(GROUP, "duckdb", writes="tana_activity", pool=GROUP, deps=[tana_learnings, tana_workspace])
 def freshness(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
     """The latest activity of the nodes that each learning is linked to in Tana; the scores use it."""
     from memory_assets.tana.activity import read_tana_activity

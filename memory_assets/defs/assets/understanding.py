@@ -6,13 +6,26 @@ import dagster as dg
 
 from memory_assets.defs.assets.sources import learning_entries, seed_entries, silo_files
 from memory_assets.defs.resources import MemoryResource
-from memory_assets.defs.tenant_assets import tenant_asset
+from memory_assets.defs.tenant_assets import Page, tenant_asset
 from memory_assets.language.pipeline import RULES_VERSION
 
 GROUP = "understanding"
 
 
-@tenant_asset(GROUP, "duckdb", writes="memory_entries", deps=[silo_files, seed_entries, learning_entries])
+_ENTRIES = Page(
+    ("added", "changed", "removed"),
+    "SELECT source, kind, count(*) AS entries, max(created_at)::DATE AS newest FROM memory_entries GROUP BY ALL ORDER BY ALL",
+)
+_FEATURES = Page(
+    ("analysed", "failed"),
+    """
+    SELECT entity.type AS entity_type, count(*) AS found, count(DISTINCT content_hash) AS texts
+    FROM (SELECT content_hash, unnest(entities) AS entity FROM extracted_features) GROUP BY ALL ORDER BY found DESC
+    """,
+)
+
+
+@tenant_asset(GROUP, "duckdb", writes="memory_entries", page=_ENTRIES, deps=[silo_files, seed_entries, learning_entries])
 def memory_entries(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
     """The items of all sources in one shape: a text with its kind, times, tags and provenance."""
     from memory_assets.ingest.features import refresh_entries
@@ -31,7 +44,16 @@ def memory_entries(context: dg.AssetExecutionContext, memory: MemoryResource) ->
     )
 
 
-@tenant_asset(GROUP, "spacy", "duckdb", writes="extracted_features", code_version=f"rules-{RULES_VERSION}", deps=[memory_entries])
+@tenant_asset(
+    GROUP,
+    "spacy",
+    "duckdb",
+    writes="extracted_features",
+    rules=RULES_VERSION,
+    page=_FEATURES,
+    pool="models",
+    deps=[memory_entries],
+)
 def extracted_features(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
     """Entities, actions and auto-tags of every text, extracted once per text and pipeline."""
     from memory_assets.ingest.features import extract_features

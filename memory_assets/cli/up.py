@@ -1,0 +1,63 @@
+"""`memory up` and `memory down`."""
+
+import subprocess
+import sys
+import time
+
+import click
+
+from memory_assets.cli.command import say
+
+_START_SECONDS = 150
+
+
+@click.command(epilog="Example: memory up   (then: http://127.0.0.1:3000; Ctrl-C or `memory down` ends it)")
+@click.option("--ui-port", type=click.IntRange(1, 65_535), default=3000, show_default=True, help="Port of Dagster's UI.")
+@click.option("--port", type=click.IntRange(1, 65_535), help="Port of the HTTP service; default: PORT, else 8000.")
+@click.option("--no-ui", is_flag=True, help="Run no UI.")
+@click.option("--no-service", is_flag=True, help="Run no HTTP service.")
+@click.option("--detach", is_flag=True, help="Run in the background; messages go to supervisor.log in the data folder.")
+def up(ui_port: int, port: int | None, *, no_ui: bool, no_service: bool, detach: bool) -> None:
+    """Keep the memory current: Dagster's daemon, its UI and the HTTP service, started again when they end."""
+    from memory_assets.settings import load_settings
+    from memory_assets.supervisor import supervise
+
+    settings = load_settings(port=port)
+    if detach:
+        _detach([each for each in sys.argv[1:] if each != "--detach"])
+        return
+    served = None if no_service else settings.port
+    say("memory: Starting; Ctrl-C or `memory down` ends it.", err=True)
+    supervise(settings, None if no_ui else ui_port, served, lambda line: say(f"memory: {line}", err=True))
+    say("memory: Everything has ended.", err=True)
+
+
+def _detach(arguments: list[str]) -> None:
+    from memory_assets.errors import StoreError
+    from memory_assets.settings import load_settings
+    from memory_assets.supervisor import find_running
+
+    settings = load_settings()
+    settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    path = settings.data_dir / "supervisor.log"
+    with path.open("wb") as log:
+        command = [sys.executable, "-m", "memory_assets.cli", *arguments]
+        process = subprocess.Popen(  # noqa: S603 - this program
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+        )
+    deadline = time.monotonic() + _START_SECONDS
+    while not ((running := find_running(settings)) and running.parts and all(part["pid"] for part in running.parts)):
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise StoreError(f"The services did not start; {path} says why.")
+        time.sleep(0.2)
+    for part in running.parts:
+        say(f"{part['name']}: process {part['pid']} {part['url']}".rstrip())
+
+
+@click.command(epilog="Example: memory down")
+def down() -> None:
+    """End what `memory up` keeps running, and wait until it has ended."""
+    from memory_assets.settings import load_settings
+    from memory_assets.supervisor import stop_running
+
+    say("Everything has ended." if stop_running(load_settings()) else "Nothing runs.")

@@ -1,0 +1,261 @@
+"""Keeps a local deployment running: code location, daemon, UI and HTTP service. It imports no Dagster and stays small.
+
+One supervisor a data folder. It holds a lock on `supervisor.json` there, and writes into it what runs. A part that ends is started
+again, later after each end that came soon. No part outlives the supervisor.
+"""
+
+import ctypes
+import fcntl
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import mkdtemp
+from threading import Event
+
+from memory_assets.errors import StoreError
+from memory_assets.settings import Settings
+from memory_assets.stores.files import replace_file
+
+STATE = "supervisor.json"
+_LOOK_SECONDS = 0.5
+_FIRST_PAUSE_SECONDS = 1.0
+_LONGEST_PAUSE_SECONDS = 60.0
+_STABLE_SECONDS = 60.0
+"""A part that ran for so long is started again at once."""
+_STOP_SECONDS = 30.0
+_LOAD_SECONDS = 120.0
+_LONGEST_SOCKET = 100
+"""Bytes of the path of a socket; systems allow 104 to 108."""
+_ON_LINUX = sys.platform == "linux"
+_DIE_WITH_PARENT = 1
+"""Linux's PR_SET_PDEATHSIG."""
+
+Announce = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class Part:
+    """One process that is kept running."""
+
+    name: str
+    command: Sequence[str]
+    url: str = ""
+    process: "subprocess.Popen[bytes] | None" = None
+    started: float = 0.0
+    due: float = 0.0
+    """When it is to be started, by the monotonic clock."""
+    pause: float = _FIRST_PAUSE_SECONDS
+    restarts: int = 0
+    ended: str = ""
+    """How it ended last."""
+
+    def state(self) -> dict[str, str | int | float | None]:
+        """What `memory status` shows."""
+        return {
+            "name": self.name,
+            "pid": self.process.pid if self.process else None,
+            "since": self.started,
+            "restarts": self.restarts,
+            "ended": self.ended,
+            "url": self.url,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """What a supervisor says of itself."""
+
+    pid: int
+    parts: list[dict[str, str | int | float | None]] = field(default_factory=list)
+
+
+def find_running(settings: Settings) -> Running | None:
+    """The supervisor of this data folder, None if none runs. Looking creates nothing."""
+    with suppress(FileNotFoundError), (settings.data_dir / STATE).open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            for _ in range(20):
+                with suppress(ValueError):  # it may be writing
+                    return Running(**json.loads(file.read()))
+                time.sleep(0.05)
+                file.seek(0)
+    return None
+
+
+def stop_running(settings: Settings) -> bool:
+    """End the supervisor with its parts, and wait until they have ended. Returns whether there was one."""
+    running = find_running(settings)
+    if running is None:
+        return False
+    with suppress(ProcessLookupError):
+        os.kill(running.pid, signal.SIGTERM)
+    deadline = time.monotonic() + 3 * _STOP_SECONDS
+    while find_running(settings):
+        if time.monotonic() > deadline:
+            raise StoreError(f"The supervisor (process {running.pid}) does not end; look at what it says, or kill it.")
+        time.sleep(_LOOK_SECONDS / 5)
+    return True
+
+
+def supervise(settings: Settings, ui_port: int | None, port: int | None, announce: Announce) -> None:
+    """Keep everything running until SIGINT or SIGTERM. Without `ui_port` there is no UI, without `port` no HTTP service.
+
+    Raises:
+        StoreError: a supervisor of this data folder runs already, or Dagster's instance cannot be set up.
+    """
+    stopping = Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stopping.set())
+    settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with _locked(settings.data_dir / STATE) as write, _prepared() as (home, door):
+        parts = _parts(settings, home, door, ui_port, port)
+        try:
+            _keep(parts, door, write, stopping, announce)
+        finally:
+            _stop(parts, announce)
+
+
+@contextmanager
+def _locked(path: Path) -> "Iterator[Callable[[list[Part]], None]]":
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        for _ in range(5):  # somebody may be looking
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                time.sleep(0.1)
+        else:
+            raise StoreError("The services of this data folder run already; `memory down` ends them.")
+
+        def write(parts: list[Part]) -> None:
+            said = json.dumps({"pid": os.getpid(), "parts": [part.state() for part in parts]}).encode()
+            os.pwrite(descriptor, said, 0)
+            os.ftruncate(descriptor, len(said))
+
+        write([])
+        yield write
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _prepared() -> Iterator[tuple[Path, Path]]:
+    """The instance's folder, set up in another process, so that this one stays small; and the socket of the code location."""
+    made = subprocess.run([sys.executable, "-m", "memory_assets.defs.instance"], stdout=subprocess.PIPE, check=False)
+    if made.returncode:
+        raise StoreError("Dagster's instance cannot be set up; what it said stands above.")
+    home = Path(made.stdout.decode().strip().splitlines()[-1])
+    door = home / "code.sock"
+    scratch = Path(mkdtemp(prefix="memory-")) if len(os.fsencode(door)) > _LONGEST_SOCKET else None
+    if scratch:
+        door = scratch / "code.sock"
+    location = {"grpc_server": {"socket": str(door), "location_name": "memory_assets"}}
+    replace_file(home / "workspace.yaml", json.dumps({"load_from": [location]}))
+    try:
+        yield home, door
+    finally:
+        door.unlink(missing_ok=True)
+        if scratch:
+            scratch.rmdir()
+
+
+def _parts(settings: Settings, home: Path, door: Path, ui_port: int | None, port: int | None) -> list[Part]:
+    python, workspace = sys.executable, str(home / "workspace.yaml")
+    os.environ |= {"DAGSTER_HOME": str(home), "DAGSTER_DISABLE_TELEMETRY": "1"}
+    os.environ.setdefault("MALLOC_ARENA_MAX", "2")  # a thread of Dagster's would keep an arena of its own
+    os.environ.setdefault("PYTHONWARNINGS", "ignore")
+    code = [python, "-m", "dagster", "api", "grpc", "-m", "memory_assets.definitions", "--socket", str(door)]
+    daemon = [python, "-m", "dagster._daemon", "run", "-w", workspace, "--log-level", "warning"]
+    parts = [
+        Part("code location", [*code, "--location-name", "memory_assets", "--log-level", "warning"]),
+        Part("daemon", daemon),
+    ]
+    if ui_port is not None and find_spec("dagster_webserver"):
+        ui = [python, "-m", "dagster_webserver", "-w", workspace, "--host", "127.0.0.1", "--port", str(ui_port)]
+        quiet = ["--log-level", "warning", "--dagster-log-level", "warning"]
+        parts.append(Part("UI", [*ui, *quiet], f"http://127.0.0.1:{ui_port}"))
+    if port is not None:
+        serve = [python, "-m", "memory_assets.cli", "serve", "--port", str(port)]
+        parts.append(Part("HTTP service", serve, f"http://{settings.host}:{port}"))
+    return parts
+
+
+def _keep(parts: list[Part], door: Path, write: Callable[[list[Part]], None], stopping: Event, announce: Announce) -> None:
+    code = parts[0]
+    while not stopping.is_set():
+        changed = False
+        for part in parts:
+            if part.process and (status := part.process.poll()) is not None:
+                _note_end(part, status, announce)
+                changed = True
+            waits = part is not code and not part.restarts and not _answers(door) and code.started + _LOAD_SECONDS > time.time()
+            if part.process is None and time.monotonic() >= part.due and not waits:
+                if part is code:
+                    door.unlink(missing_ok=True)
+                _start(part)
+                changed = True
+        if changed:
+            write(parts)
+        stopping.wait(_LOOK_SECONDS)
+
+
+def _answers(door: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as client:
+        return not client.connect_ex(str(door))
+
+
+def _start(part: Part) -> None:
+    def die_with_parent() -> None:
+        if _ON_LINUX:
+            ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGTERM)
+
+    group = 0 if _ON_LINUX else -1
+    part.process = subprocess.Popen(  # noqa: S603 - this program
+        part.command, stdin=subprocess.DEVNULL, process_group=group, preexec_fn=die_with_parent
+    )
+    part.started = time.time()
+
+
+def _note_end(part: Part, status: int, announce: Announce) -> None:
+    part.ended = f"signal {-status}" if status < 0 else f"exit {status}"
+    ran = time.time() - part.started
+    part.pause = _FIRST_PAUSE_SECONDS if ran > _STABLE_SECONDS else min(2 * part.pause, _LONGEST_PAUSE_SECONDS)
+    _signal_group(part, signal.SIGKILL)
+    part.process, part.restarts, part.due = None, part.restarts + 1, time.monotonic() + part.pause
+    announce(f"The {part.name} ended ({part.ended}) after {ran:.0f} s; it is started again in {part.pause:.0f} s.")
+
+
+def _stop(parts: list[Part], announce: Announce) -> None:
+    """End what asks for runs first, and the code location with its runs last."""
+    code, *others = parts
+    for group in (others, [code]):
+        running = [part for part in group if part.process]
+        for part in running:
+            _signal_group(part, signal.SIGTERM)
+        deadline = time.monotonic() + _STOP_SECONDS
+        for part in running:
+            assert part.process
+            try:
+                part.process.wait(max(0.1, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                announce(f"The {part.name} did not end within {_STOP_SECONDS:.0f} s and was killed.")
+            _signal_group(part, signal.SIGKILL)
+            part.process.wait()
+
+
+def _signal_group(part: Part, number: int) -> None:
+    """Signal a part with the processes that it started."""
+    assert part.process
+    with suppress(ProcessLookupError, PermissionError):
+        (os.killpg if _ON_LINUX else os.kill)(part.process.pid, number)
