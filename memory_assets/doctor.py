@@ -137,14 +137,14 @@ def _layout(tenant: Tenant) -> Iterator[Finding]:
 
 def _sources(tenant: Tenant) -> Iterator[Finding]:
     settings = tenant.settings
-    for path, what, variable in (
-        (settings.claude_projects_dir, "Claude Code projects", "MEMORY_CLAUDE_PROJECTS_DIR"),
-        (settings.pai_seed, "seed.json", "MEMORY_PAI_SEED"),
-        (settings.pai_learning_dir, "LEARNING store", "MEMORY_PAI_LEARNING_DIR"),
+    for path, kind, what, variable in (
+        (settings.claude_projects_dir, "folder", "Claude Code projects", "MEMORY_CLAUDE_PROJECTS_DIR"),
+        (settings.pai_seed, "file", "seed.json", "MEMORY_PAI_SEED"),
+        (settings.pai_learning_dir, "folder", "LEARNING store", "MEMORY_PAI_LEARNING_DIR"),
     ):
-        missing = f"{what}: {path} does not exist, so nothing comes from it"
-        mend = f"If it lies elsewhere, set {variable}."
-        yield Finding("ok", f"{what}: {path}") if path.exists() else Finding("note", missing, mend)
+        why = f"is no {kind}" if path.exists() else "does not exist"
+        missing = Finding("note", f"{what}: {path} {why}, so nothing comes from it", f"If it lies elsewhere, set {variable}.")
+        yield Finding("ok", f"{what}: {path}") if (path.is_file() if kind == "file" else path.is_dir()) else missing
 
 
 def _pipeline(tenant: Tenant) -> Iterator[Finding]:

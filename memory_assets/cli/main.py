@@ -70,8 +70,8 @@ _VALIDATION = "validation: "
 """How the error of a refused text begins; a person is told the rest."""
 _DISK_FAULTS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM})
 """What a person can mend at the disk."""
-_NO_MEMORY = ("failed to map segment", "bad_alloc", "Cannot allocate memory")
-"""Part of what the loader says of a library for which there is no memory."""
+_NO_MEMORY = ("failed to map segment", "bad_alloc", "Cannot allocate memory", "error return without exception set")
+"""Part of what the loader or a library says where there is no memory."""
 
 
 class _LazyGroup(click.Group):

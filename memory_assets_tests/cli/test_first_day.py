@@ -86,10 +86,11 @@ def test_a_tenant_without_a_name_is_refused() -> None:
     assert not Path(os.environ["MEMORY_DATA_DIR"]).exists()
 
 
-def test_a_closed_output_and_little_memory_end_in_no_traceback() -> None:
+@pytest.mark.parametrize("error", ["MemoryError", "RuntimeError('Exception during initialization: std::bad_alloc')"])
+def test_a_closed_output_and_little_memory_end_in_no_traceback(error: str) -> None:
     closed = subprocess.run(["sh", "-c", f"{' '.join(MEMORY)} recent >&-"], capture_output=True, text=True, check=False)
     assert "Traceback" not in closed.stderr
-    code = "from memory_assets.cli import main\ndef fail(**_): raise MemoryError\nmain.cli = fail\nmain.main()"
+    code = f"from memory_assets.cli import main\ndef fail(**_): raise {error}\nmain.cli = fail\nmain.main()"
     little = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (little.returncode, little.stderr.count("\n"), "memory" in little.stderr) == (1, 1, True)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from memory_assets.doctor import examine
 from memory_assets.ingest.scans import refresh_source, refusals
 from memory_assets.models import Source
 from memory_assets.tenants import Tenant
@@ -111,6 +112,7 @@ def test_a_seed_that_is_mended_is_read_at_the_next_run(tenant: Tenant) -> None:
     seed.parent.mkdir(parents=True)
     os.mkfifo(seed)
     assert refresh_source(tenant, Source.PAI_SEED).refusals
+    assert [finding.level for finding in examine(tenant) if f"{seed} is no file" in finding.what] == ["note"]
     seed.unlink()
     seed.write_text(json.dumps({"version": "1.0.0", "learned": {}}))
     assert not refresh_source(tenant, Source.PAI_SEED).refusals

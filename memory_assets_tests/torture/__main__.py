@@ -55,14 +55,13 @@ def main() -> int:
         reports.append((report, time.monotonic() - started, _processor_seconds() - worked))
     whole = Report("together")
     for report, *_ in reports:
-        whole.tried, whole.kills = whole.tried + report.tried, whole.kills + report.kills
-        whole.failures += report.failures
+        for name in ("tried", "kills", "acknowledged", "failures"):
+            setattr(whole, name, getattr(whole, name) + getattr(report, name))
     reports.append((whole, sum(seconds for _, seconds, _ in reports), sum(worked for *_, worked in reports)))
-    print(f"{'campaign':<32} {'tried':>7} {'kills':>7} {'failed':>7} {'seconds':>8} {'of processor':>13}")
-    for report, seconds, worked in reports:
-        print(
-            f"{report.campaign:<32} {report.tried:>7} {report.kills:>7} {len(report.failures):>7} {seconds:>8.0f} {worked:>13.0f}"
-        )
+    print(f"{'campaign':<32} {'tried':>7} {'kills':>7} {'done':>7} {'failed':>7} {'seconds':>8} {'of processor':>13}")
+    for each, seconds, worked in reports:
+        counts = "".join(f" {count:>7}" for count in (each.tried, each.kills, each.acknowledged, len(each.failures)))
+        print(f"{each.campaign:<32}{counts} {seconds:>8.0f} {worked:>13.0f}")
     return int(bool(whole.failures))
 
 

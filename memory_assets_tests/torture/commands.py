@@ -218,6 +218,7 @@ def try_command(report: Report, stage: Stage, name: str, chance: random.Random, 
                 break
         again = _run(command, world) if not problem else killed
         problem = problem or again.problem
+        report.acknowledged += not again.code
         if not problem and again.code and not command.once:
             problem = f"run again it fails: {again.err.strip()[-200:]}"
         if not problem:

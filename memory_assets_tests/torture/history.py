@@ -114,6 +114,7 @@ class History:
         done = [operation for operation, outcome in zip(operations, outcomes, strict=True) if outcome.code == 0]
         cut = [operation for operation, outcome in zip(operations, outcomes, strict=True) if outcome.killed]
         self.report.kills += len(cut)
+        self.report.acknowledged += len(done)
         for operation, outcome in zip(operations, outcomes, strict=True):
             ended = "killed" if outcome.killed else f"exit {outcome.code}"
             kept.past.append(f"{shlex.join(operation.arguments())}: {ended} at joint {outcome.joints}, clock {shift:+.0f} s")
@@ -218,6 +219,7 @@ class History:
             ended = f"killed at joint {joint}" if done.killed else f"exit {done.code}"
             kept.past.append(f"{shlex.join(line)}: {ended} {done.err.strip()[-100:]}")
             if not done.killed:
+                self.report.acknowledged += not done.code
                 self._joints[name] = max(1, min(done.joints, 60))
                 return done, done.problem
             kills -= 1

@@ -90,7 +90,7 @@ def campaign(zygote: Zygote, folder: Path, seconds: float, seed: int) -> Report:
             if wrong:
                 models[tenant] = Model((seen := world.seen(tenant)).rows, seen.relations)
         report.kills += 2
-        report.tried += sum(len(client.done) for client in clients)
+        report.acknowledged += sum(len(client.done) for client in clients)
     return report
 
 

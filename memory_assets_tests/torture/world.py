@@ -20,6 +20,8 @@ class Report:
     seed: int = 0
     tried: int = 0
     kills: int = 0
+    acknowledged: int = 0
+    """Commands and requests that said that they were done; what each promised is compared with the store."""
     failures: list[str] = field(default_factory=list)
 
     def attempt(self, what: str, problem: str | None, history: Sequence[str] = ()) -> None:
