@@ -35,7 +35,7 @@ from memory_assets.graph.relevance import decay_cycle
 from memory_assets.ingest.direct import store_memories
 from memory_assets.language.entity_types import EntityType
 from memory_assets.models import Entity, Kind, Memory, NewMemory, Source
-from memory_assets.settings import Settings
+from memory_assets.settings import Settings, load_settings
 from memory_assets.stores.keys import KeyStore
 from memory_assets.stores.memories import Filters
 from memory_assets.stores.rows import content_hash, new_id
@@ -296,7 +296,7 @@ def main() -> None:
     options.add_argument("--json", action="store_true")
     given = options.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
-        settings = Settings(data_dir=given.folder or Path(temporary), embedder=given.embedder)
+        settings = load_settings(data_dir=given.folder or Path(temporary), embedder=given.embedder)
         tenant = Tenant(settings, "bench")
         fill(tenant, given.memories)
         results: dict[str, object] = {"memories": len(tenant.memories), "embedder": tenant.embedder.name}

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from memory_assets.cli.main import cli
-from memory_assets.settings import Settings, variable_names
+from memory_assets.settings import Settings, load_settings, variable_names
 from memory_assets.stores.schema import TABLES
 
 FOLDER = Path(__file__).parent.parent / "docs" / "reference"
@@ -138,7 +138,7 @@ def http() -> Iterator[str]:
     """Every route of the service, from its OpenAPI document."""
     from memory_assets.api.app import create_app
 
-    schema = create_app(Settings()).openapi()
+    schema = create_app(load_settings()).openapi()
     yield f"# HTTP routes\n\n{_MADE}\nThe service describes every field and limit itself, at `/openapi.json` and `/docs`.\n\n"
     rows = []
     for path, operations in schema["paths"].items():

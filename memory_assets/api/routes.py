@@ -117,7 +117,7 @@ async def context(opened: Opened, body: models.ContextRequest) -> Response:
 
 @router.post("/recent")
 async def recent(
-    opened: Opened, body: Annotated[models.RecentRequest, Body(default_factory=models.RecentRequest)]
+    opened: Opened, body: Annotated[models.RecentRequest, Body(default_factory=lambda: models.RecentRequest.model_validate({}))]
 ) -> operations.show.RecentMemories:
     """The newest memories of a span of time, newest first."""
     options = {"limit": body.limit, "hours": body.hours, "cursor": body.cursor}

@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 
-from memory_assets.settings import Settings
+from memory_assets.settings import load_settings
 from memory_assets.stores.keys import KeyStore
 from memory_assets.tenants import Tenant, create_tenant
 
@@ -58,7 +58,7 @@ class Service:
 
     def __init__(self, folder: Path, **settings: str) -> None:
         self.folder = folder
-        self.settings = Settings(data_dir=folder / "data")
+        self.settings = load_settings(data_dir=folder / "data")
         self.log = folder / "service.log"
         self.environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith(("MEMORY_", "LOG_", "PORT"))},

@@ -16,7 +16,7 @@ from memory_assets.mcp.protocol import Server
 from memory_assets.mcp.tools import DAILY, PAI, RARE, Session, relate
 from memory_assets.models import Kind, NewMemory, RelationType, Source, State
 from memory_assets.operations.store import store
-from memory_assets.settings import Settings
+from memory_assets.settings import load_settings
 from memory_assets.sources.projects import Project, project_of
 from memory_assets.tenants import Tenant
 
@@ -225,7 +225,7 @@ MESSAGES = JSON | st.fixed_dictionaries(
 )
 
 
-NOBODY = Server(Session(Tenant(Settings(data_dir=Path("/nonexistent"))), None))
+NOBODY = Server(Session(Tenant(load_settings(data_dir=Path("/nonexistent"))), None))
 
 
 @given(message=MESSAGES)
@@ -267,4 +267,4 @@ def test_a_search_is_narrowed_by_names_and_verbs_and_shows_times_in_a_zone(serve
 @pytest.mark.parametrize("name", ["LEADS_TO", "leads_to", "Leads_To"])
 def test_a_relation_type_is_taken_in_any_case(name: str) -> None:
     call = relate.arguments.model_validate({"source": "1", "relation": name, "target": "2"})
-    assert call.relation is RelationType.LEADS_TO
+    assert dict(call)["relation"] is RelationType.LEADS_TO

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from memory_assets.models import Source
-from memory_assets.settings import Settings
+from memory_assets.settings import Settings, load_settings
 from memory_assets.sources.readers import scan_files, stat_stamp
 from memory_assets_tests.sources.conftest import Write
 
@@ -14,7 +14,7 @@ from memory_assets_tests.sources.conftest import Write
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     root = tmp_path / "root"
-    return Settings(claude_projects_dir=root, pai_seed=root / "seed.json", pai_learning_dir=root / "LEARNING")
+    return load_settings(claude_projects_dir=root, pai_seed=root / "seed.json", pai_learning_dir=root / "LEARNING")
 
 
 def test_adding_removing_touching_and_replacing_are_all_seen(write: Write, settings: Settings) -> None:

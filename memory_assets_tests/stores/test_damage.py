@@ -165,4 +165,4 @@ def test_a_table_that_was_never_committed_counts_as_none_and_costs_no_time(tenan
 
 def state_relation(tenant: Tenant) -> bool:
     first, second = (row["id"] for row in tenant.memories.scan(("id",)).slice(0, 2).to_pylist())
-    return tenant.relations.state(StatedRelation(first, second, RelationType.LEADS_TO, 1.0, "", "cli"))
+    return bool(tenant.relations.state(StatedRelation(first, second, RelationType.LEADS_TO, 1.0, "", "cli")))
