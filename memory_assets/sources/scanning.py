@@ -161,8 +161,9 @@ class ScanBuilder:
                 self.unchanged.append(shown)
             else:
                 _require_text_name(path)
-                parsed, digest = look()
-                self.changed.append(FileScan(shown, stamp, *map(tuple, parsed), digest))
+                (items, refusals, hooks, projects), digest = look()
+                held = tuple(items), tuple(refusals), tuple(hooks), tuple(projects)
+                self.changed.append(FileScan(shown, stamp, *held, digest))
         except FileNotFoundError:
             return
         except RefusedFileError as error:
