@@ -76,12 +76,13 @@ TOLD: dict[str, Callable[[Path], None]] = {
 def campaign(zygote: Zygote, folder: Path, names: Sequence[str] = (*REBUILT, *TOLD)) -> Report:
     """Do each damage to a copy of one healthy store."""
     report = Report("damaged files")
-    origin = World(zygote, folder / "origin").with_sample()
-    origin.remember(60)
+    world = World(zygote, folder / "world").with_sample()
+    world.remember(60)
     for line in ("run", "key create laptop", "show 1", "forget 4", "supersede 9 10", "tag 6 billing"):
-        origin.must(*line.split())
+        world.must(*line.split())
+    origin = world.copied(folder / "origin")
     for name in names:
-        world = origin.copied(folder / "world")
+        world = origin.copied(folder / "world")  # where it was, so that the sources have not moved
         (REBUILT | TOLD)[name](world.data / "main")
         for arguments in _READING:
             report.attempt(f"{name}: {arguments[0]}", world.run(*arguments).problem)
