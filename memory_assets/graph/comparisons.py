@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from memory_assets.graph.neighbours import nearest_to
-from memory_assets.language.claims import NEAR, Comparison, Relation, compare
 from memory_assets.language.english import word_set
+from memory_assets.language.statements import NEAR, Judgement, Relation, judge
 from memory_assets.language.words import words
 from memory_assets.models import Memory, RelationType
 
@@ -61,31 +61,29 @@ def _edges(pairs: dict[tuple[int, int], float], known: dict[int, Memory]) -> Ite
         old, new = sorted((known[number] for number in ids), key=lambda memory: (memory.created_at, memory.id))
         if old.content_hash == new.content_hash:
             continue
-        compared = compare(old.content, new.content, similarity)
-        if found := _edge(old, new, compared):
+        if found := _edge(old, new, judge(old.content, new.content, similarity)):
             kind, confidence, note = found
             ends = {"source_id": old.id, "target_id": new.id, "similarity": similarity}
             yield ends | {"type": kind, "confidence": confidence or similarity, "note": note}
 
 
-def _edge(old: Memory, new: Memory, compared: Comparison) -> tuple[RelationType, float, str] | None:
-    if compared.relation is Relation.RELATED:
+def _edge(old: Memory, new: Memory, judged: Judgement) -> tuple[RelationType, float, str] | None:
+    if judged.relation is Relation.RELATED or not judged.is_sure:
         return None
-    if compared.relation is Relation.SAME:
+    if judged.relation is Relation.SAME:
         return RelationType.REINFORCES, 0.0, "says the same"
-    if old.session and new.session and not compared.says_change:
+    if old.session and new.session and not judged.says_change:
         return None
-    differs = "; ".join(compared.evidence)
     by_another = old.author != new.author and bool(old.author and new.author)
-    if (compared.is_event and not compared.says_change) or (by_another and _of_oneself(old) and _of_oneself(new)):
+    if (judged.is_event and not judged.says_change) or (by_another and _of_oneself(old) and _of_oneself(new)):
         return None
-    changed = RelationType.EVOLVED_INTO if compared.relation is Relation.CHANGED else RelationType.INVALIDATED_BY
-    if compared.says_change:
-        return changed, _STATED, f"the newer says that it changed: {differs}"
+    changed = RelationType.EVOLVED_INTO if judged.relation is Relation.CHANGED else RelationType.INVALIDATED_BY
+    if judged.says_change:
+        return changed, _STATED, f"the newer says that it changed: {judged.evidence}"
     dated = not any("created_at" in str(each.metadata.get("guessed")) for each in (old, new))
     if dated and not by_another and new.created_at - old.created_at >= _LATER:
-        return changed, _DATED, f"a later day says otherwise: {differs}"
-    return RelationType.CONTRADICTS, _OPEN, differs
+        return changed, _DATED, f"a later day says otherwise: {judged.evidence}"
+    return RelationType.CONTRADICTS, _OPEN, judged.evidence
 
 
 def _of_oneself(memory: Memory) -> bool:

@@ -1,6 +1,6 @@
 """The memories most similar to one that was just stored: its splash, what it repeats, changes or contradicts.
 
-How two texts stand to each other is decided in `memory_assets.language.claims`.
+How two texts stand to each other is decided in `memory_assets.language.statements`.
 """
 
 from collections.abc import Iterable
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from memory_assets.language.claims import NEAR, SURE, Relation, compare
 from memory_assets.language.embedders.calibration import scale_of
+from memory_assets.language.statements import NEAR, Relation, judge
 from memory_assets.models import Memory, State
 from memory_assets.stores.memories import Filters
 
@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from memory_assets.stores.memories import MemoryStore
 
 _MOST = 3
-_COMPARED = 12
+_COMPARED = 5
 """Memories that a new one is compared with, and as many of those that are not near enough to say the same."""
+_SURE = 0.9
+"""Similarity that one in twenty pairs of short facts of one subject exceeds."""
 
 
 class Echo(StrEnum):
@@ -35,7 +37,7 @@ class Echo(StrEnum):
     """Nearly the same; whether it is, the words do not tell."""
 
 
-_ECHOES = {Relation.CHANGED: Echo.CHANGED, Relation.OPPOSED: Echo.CONTRADICTED}
+_ECHOES = {Relation.SAME: Echo.REPEATED, Relation.CHANGED: Echo.CHANGED, Relation.OPPOSITE: Echo.CONTRADICTED}
 
 
 class Neighbour(NamedTuple):
@@ -54,12 +56,12 @@ def find_neighbours(store: "MemoryStore", new: Memory, meaning: "npt.NDArray[np.
     `meaning` is the unit vector of what `new` says, made by `embedder`; `new` is not among the answers.
     """
     scale = scale_of(embedder, store.columns.scale)
-    found = store.alike(meaning, _COMPARED + 1, Filters(), scale.cosine(NEAR), scale.cosine(SURE))
+    found = store.alike(meaning, _COMPARED + 1, Filters(), scale.cosine(NEAR), scale.cosine(_SURE))
     if not found.num_rows:
         return []
     similarities = scale.similarity(found["similarity"].to_numpy())
     near = np.flatnonzero((found["id"].to_numpy() != new.id) & (similarities > NEAR))
-    chosen = np.union1d(near[:_COMPARED], near[similarities[near] < SURE][:_COMPARED])
+    chosen = np.union1d(near[:_COMPARED], near[similarities[near] < _SURE][:_COMPARED])
     ids, row_ids = (found[name].take(chosen).to_pylist() for name in ("id", "_rowid"))
     memories = store.take(ids, row_ids)
     listed = [(memories.get(number), value) for number, value in zip(ids, similarities[chosen].tolist(), strict=True)]
@@ -72,7 +74,9 @@ def splash(new: Memory, near: Iterable[Neighbour]) -> list[Neighbour]:
     for each in near:
         if len(found) == _MOST:
             break
-        if each.similarity < SURE and not any(_says_the_same(each, other) for other in (Neighbour(new, each.similarity), *found)):
+        if each.similarity < _SURE and not any(
+            _says_the_same(each, other) for other in (Neighbour(new, each.similarity), *found)
+        ):
             found.append(each)
     return found
 
@@ -84,11 +88,9 @@ def echoes(new: Memory, near: Iterable[Neighbour]) -> list[Neighbour]:
         if each.memory.content_hash == new.content_hash:
             found.append(Neighbour(each.memory, 1.0, Echo.REPEATED))
             continue
-        compared = compare(each.memory.content, new.content, each.similarity)
-        is_alike = each.similarity >= SURE or compared.relation is Relation.SAME
-        echo = Echo.REPEATED if compared.is_verbatim else _ECHOES.get(compared.relation) or (Echo.ALIKE if is_alike else None)
-        if echo:
-            found.append(each._replace(echo=echo, evidence="; ".join(compared.evidence)))
+        judged = judge(each.memory.content, new.content, each.similarity)
+        if echo := _ECHOES.get(judged.relation) or (Echo.ALIKE if each.similarity >= _SURE else None):
+            found.append(each._replace(echo=echo, evidence=judged.evidence))
     return sorted(found, key=lambda each: each.echo is Echo.ALIKE)[:_MOST]
 
 
@@ -96,4 +98,4 @@ def _says_the_same(one: Neighbour, other: Neighbour) -> bool:
     if one.memory.content_hash == other.memory.content_hash:
         return True
     least = min(one.similarity, other.similarity)
-    return compare(other.memory.content, one.memory.content, least).relation is Relation.SAME
+    return judge(other.memory.content, one.memory.content, least).relation is Relation.SAME

@@ -1,0 +1,111 @@
+"""How well the judge of pairs and the graph tell what holds, on the frozen sets of benchmarks/sets/holds. Counts alone are printed.
+
+    python benchmarks/holds.py [pairs] [changes]
+
+`pairs` judges two texts each. `changes` stores the facts of each world with their dates, builds the graph, and asks each question:
+the outdated fact may not stand before what holds, and no fact that never changed may be marked as outdated.
+"""
+
+import argparse
+import json
+import tempfile
+from collections import Counter, defaultdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from recall_quality import open_tenant
+
+from memory_assets.graph.edges import refresh_graph
+from memory_assets.language.embedders import open_embedder
+from memory_assets.language.embedders.calibration import scale_of
+from memory_assets.language.embedders.context import meanings_of
+from memory_assets.language.statements import judge
+from memory_assets.models import NewMemory
+from memory_assets.operations.store import store
+from memory_assets.recall.search import search_with_bridges
+from memory_assets.settings import load_settings
+
+SETS = Path(__file__).parent / "sets" / "holds"
+
+
+def read(name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (SETS / name).read_text(encoding="utf-8").splitlines()]
+
+
+def judge_pairs() -> None:
+    """Precision and recall of each answer."""
+    pairs = read("pairs.jsonl")
+    embedder = open_embedder("auto")
+    vectors = [meanings_of(embedder, [pair[side] for pair in pairs]) for side in "ab"]
+    near = scale_of(embedder.name, None).similarity((vectors[0] * vectors[1]).sum(axis=1)).tolist()
+    found = [judge(pair["a"], pair["b"], value).relation.value for pair, value in zip(pairs, near, strict=True)]
+    for part in ("all", "en", "de"):
+        counts = Counter(
+            (pair["label"], answer) for pair, answer in zip(pairs, found, strict=True) if part in ("all", pair["lang"])
+        )
+        print(part, {f"{label} -> {answer}": count for (label, answer), count in sorted(counts.items())})
+        same = sum(count for (_, answer), count in counts.items() if answer == "same")
+        wanted = sum(count for (label, _), count in counts.items() if label == "same")
+        print(f"  same: precision {counts['same', 'same'] / max(1, same):.3f}, recall {counts['same', 'same'] / wanted:.3f}")
+        kinds = ("changed", "opposite")
+        differs = sum(count for (_, answer), count in counts.items() if answer in kinds)
+        right = sum(counts[label, answer] for label in kinds for answer in kinds)
+        wanted = sum(count for (label, _), count in counts.items() if label in kinds)
+        print(f"  changed or opposite: precision {right / max(1, differs):.3f}, recall {right / wanted:.3f}")
+
+
+def ask_changes(folder: Path) -> None:
+    """What stands first, by whether the newer text has words of change, and what is marked wrongly."""
+    changes, constants = read("changes_en.jsonl"), read("constants_en.jsonl")
+    worlds: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
+    for row in changes:
+        worlds[row["world"]] += [(f"{row['key']}/{age}", row[age]["text"], row[age]["date"]) for age in ("old", "new")]
+    for row in constants:
+        worlds[row["world"]].append((f"{row['key']}/constant", row["text"], row["date"]))
+    counts: Counter[str] = Counter()
+    for world, facts in worlds.items():
+        tenant = open_tenant(load_settings(data_dir=folder), world)
+        ids = {}
+        for key, text, day in sorted(facts, key=lambda fact: fact[2]):
+            at = datetime.fromisoformat(day)
+            ids[key] = store(tenant, NewMemory(text, created_at=at if at.tzinfo else at.replace(tzinfo=UTC))).id
+        refresh_graph(tenant.catalog, tenant.memories, tenant.relations)
+        with tenant.catalog.read() as connection:
+            edges = connection.execute(
+                "SELECT source_id, target_id FROM graph_edges WHERE type IN ('EVOLVED_INTO', 'INVALIDATED_BY')"
+            )
+            replaced = {(old, new) for old, new in edges.fetchall()}
+        old_ends = {old for old, _ in replaced}
+        counts["constants"] += sum(key.endswith("/constant") for key in ids)
+        counts["constants marked"] += sum(key.endswith("/constant") and number in old_ends for key, number in ids.items())
+        for row in (row for row in changes if row["world"] == world):
+            kind = "marked" if row["marked"] else "unmarked"
+            old, new = ids[f"{row['key']}/old"], ids[f"{row['key']}/new"]
+            counts[kind] += 1
+            counts[f"{kind} found"] += (old, new) in replaced
+            counts[f"{kind} new marked"] += new in old_ends
+            places = [
+                hit.memory.id
+                for hit in search_with_bridges(tenant, row["question"], bridges=0, now=datetime(2026, 11, 23, tzinfo=UTC)).hits
+            ]
+            before = old in places and (new not in places or places.index(old) < places.index(new))
+            counts[f"{kind} outdated first"] += before
+    print(dict(sorted(counts.items())))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", choices=("pairs", "changes"), default=("pairs", "changes"))
+    parts = parser.parse_args().parts
+    np.seterr(all="raise", under="ignore")
+    if "pairs" in parts:
+        judge_pairs()
+    if "changes" in parts:
+        with tempfile.TemporaryDirectory(prefix="holds_") as folder:
+            ask_changes(Path(folder))
+
+
+if __name__ == "__main__":
+    main()

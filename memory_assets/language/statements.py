@@ -1,0 +1,367 @@
+"""Judge how two short texts stand to each other: the same, another value, the contrary, related, or unrelated.
+
+Similarity of embeddings cannot tell a fact from its change ("at 6 pm", "at 8 pm") or its contrary ("may", "must not"). So a logistic
+regression weighs it together with what the words show: which of them have no partner in the other text, in what order they stand,
+which values differ, how many denials there are. `tools/pair_judge.py` trains it on `benchmarks/sets/pairs_train.jsonl` and writes
+`statements.json`; nothing but these numbers is used here, so that every embedder whose scale is known gets the same judge.
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from enum import StrEnum
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from memory_assets.language.english import pattern, table, word_set
+from memory_assets.language.words import fold, function_words, sentences, words
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+MODEL = Path(__file__).with_name("statements.json")
+NEAR = 0.7
+"""Similarity on the common scale from which two texts may be about one thing; below it nothing is judged."""
+_MOST_WORDS = 80
+"""Words of a text that are compared; of a longer text only its sentences are."""
+_MOST_SENTENCES = 12
+_MOST_SHOWN = 60
+"""Characters of a difference that are shown."""
+_WORD = re.compile(r"\d+(?:[.,:]\d+)*|[^\W\d_]+(?:['’-][^\W\d_]+)*|[€$£%]")
+_CLOCK = re.compile(r"\b(\d{1,2})(?:[:.](\d\d))?\s?(a\.?m\b\.?|p\.?m\b\.?|uhr\b|o['’]clock\b)(?:\s(\d\d)\b)?", re.IGNORECASE)
+_BARE_CLOCK = re.compile(r"\b(\d{1,2}):(\d\d)\b")
+_HALF = re.compile(r"\b(half past|quarter past|quarter to|halb|viertel nach|viertel vor) (\w+)", re.IGNORECASE)
+_MINUTES = {"half past": 30, "quarter past": 15, "viertel nach": 15, "quarter to": -15, "viertel vor": -15, "halb": -30}
+_MULTIPLES = {"100", "1000", "1000000"}
+_LEAST_MULTIPLE = 1000
+_ISO_DATE = re.compile(r"\b(\d{4})-(\d\d)-(\d\d)\b")
+_DOTTED_DATE = re.compile(r"\b(\d{1,2})\.\s?(\d{1,2})\.(?:\s?(\d{4}))?(?!\d)")
+_GERMAN_EVENT = {"wurde", "wurden", "hatte", "hatten"}
+_GERMAN_PERFECT = re.compile(r"\b(?:hat|haben|habe|ist|sind|bin)\b.*\b\w*ge\w{2,}(?:t|en)[.!]?$", re.IGNORECASE)
+_NO_PAST = {"is", "are", "be", "been", "am", "a", "an", "the", "to"}
+_LEAST_PAST = 5
+"""Letters of a regular past tense."""
+_PARTNER = 0.75
+"""How alike the spellings of two words are that may be forms of one."""
+_SENTENCE_START = '.!?:;("“„-*#\n'
+
+
+class Relation(StrEnum):
+    """How two texts stand to each other."""
+
+    SAME = "same"
+    CHANGED = "changed"
+    """The same statement with another value."""
+    OPPOSITE = "opposite"
+    """The same statement, denied."""
+    RELATED = "related"
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The outcome of `judge`."""
+
+    relation: Relation
+    confidence: float = 0.0
+    """Probability of the relation."""
+    evidence: str = ""
+    """What differs, for a person: "840 euros -> 910 euros"."""
+    says_change: bool = False
+    """Whether the newer text has words of change, such as "no longer"."""
+    is_sure: bool = True
+    """Whether to act on it; else a person may be asked."""
+    is_verbatim: bool = False
+    """Whether the two have the same words."""
+    is_event: bool = False
+    """Whether both tell of something that happened: another time it may have happened otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Statement:
+    """A text in the parts that are compared."""
+
+    words: tuple[str, ...]
+    """Folded, in order."""
+    shown: tuple[str, ...]
+    content: tuple[str, ...]
+    names: frozenset[str]
+    values: frozenset[str]
+    denials: int
+
+
+@lru_cache(maxsize=1 << 14)
+def _statement(text: str) -> _Statement:
+    shown, names = [], set()
+    for found in _WORD.finditer(text):
+        shown.append(found[0].removesuffix("'s").removesuffix("’s"))
+        before = text[: found.start()].rstrip(" ")
+        if found[0][0].isupper() and before and before[-1] not in _SENTENCE_START:
+            names.add(fold(shown[-1]))
+        if len(shown) == _MOST_WORDS:
+            break
+    words = tuple(map(fold, shown))
+    values = _values(text)
+    content = tuple(word for word in words if word not in _small_words() and not _denies(word)) or words
+    numbered = frozenset(word for word in content if word[0].isdigit() or word in _numbers())
+    return _Statement(
+        words,
+        tuple(shown),
+        content,
+        frozenset(names).intersection(content) - numbered,
+        frozenset(values),
+        sum(_denies(word) for word in words),
+    )
+
+
+def _values(text: str) -> set[str]:
+    """Numbers, times of day, months and weekdays, normalised."""
+    values: set[str] = set()
+
+    def put(*found: str) -> str:
+        values.update(found)
+        return " "
+
+    def clock(found: re.Match[str]) -> str:
+        hour, half = int(found[1]), found[3].lower().replace(".", "")
+        hour = hour % 12 + (12 if half == "pm" else 0) if half in {"am", "pm"} else hour
+        return put(f"{hour}:{found[2] or found[4] or '00'}")
+
+    def half(found: re.Match[str]) -> str:
+        hour = _numbers().get(found[2].lower(), found[2])
+        minutes = int(hour) * 60 + _MINUTES[found[1].lower()] if hour.isdigit() else -1
+        return put(f"{minutes // 60}:{minutes % 60:02}") if minutes >= 0 else found[0]
+
+    text = _ISO_DATE.sub(lambda date: put(date[1], f"month {int(date[2])}", str(int(date[3]))), text)
+    text = _DOTTED_DATE.sub(lambda date: put(*filter(None, (str(int(date[1])), f"month {int(date[2])}", date[3]))), text)
+    text = _BARE_CLOCK.sub(lambda found: put(f"{int(found[1])}:{found[2]}"), _CLOCK.sub(clock, _HALF.sub(half, text)))
+    number = 0
+    for word in _WORD.findall(text):
+        value = _numbers().get(word.lower(), "") if word not in word_set("statements.ambiguous") else ""
+        if word[0].isdigit():
+            value = re.sub(r"[.,](?=\d{3}\b)", "", word).replace(",", ".")
+        if number and value in _MULTIPLES:
+            values.discard(str(number))
+            value = str(number * int(value))
+        if value:
+            values.add(value)
+        number = int(value) if value.isdigit() and int(value) < _LEAST_MULTIPLE else 0
+    return values
+
+
+@cache
+def _numbers() -> dict[str, str]:
+    """Word -> its value, of lists such as "january jan=month 1"."""
+    found: dict[str, str] = {}
+    for kind, prefix in (("numbers", ""), ("months", "month "), ("weekdays", "weekday ")):
+        pending: list[str] = []
+        for item in table(f"statements.{kind}").split():
+            word, _, value = item.partition("=")
+            pending.append(word)
+            if value:
+                found |= dict.fromkeys(pending, prefix + value)
+                pending = []
+    return found
+
+
+@cache
+def _small_words() -> frozenset[str]:
+    return function_words("en") | function_words("de") | word_set("statements.small")
+
+
+def _denies(word: str) -> bool:
+    return word in word_set("statements.denying") or word.endswith(("n't", "n’t"))
+
+
+def _other_values(one: _Statement, other: _Statement) -> set[str]:
+    """Values of the first that the second lacks; "at ten" is "10:00", and may be "22:00"."""
+    return {value for value in one.values - other.values if not any(_is_hour(value, each) for each in other.values)}
+
+
+def _is_hour(one: str, other: str) -> bool:
+    """Whether two values may be one time of day: "ten" and "22:00", "7:30" and "19:30"."""
+    times = [value.partition(":") for value in (one, other)]
+    if not any(colon for _, colon, _ in times) or not all(hour.isdigit() for hour, _, _ in times):
+        return False
+    (hour, _, minutes), (other_hour, _, other_minutes) = times
+    return int(hour) % 12 == int(other_hour) % 12 and (minutes or "00") == (other_minutes or "00")
+
+
+def features(old: str, new: str, similarity: float) -> dict[str, float]:
+    """What the judge weighs, the same whichever text is the first; words that one text alone has are named by themselves."""
+    from rapidfuzz.distance import JaroWinkler
+    from rapidfuzz.process import cdist
+
+    one, other = _statement(old), _statement(new)
+    alike = cdist(one.content, other.content, scorer=JaroWinkler.normalized_similarity, dtype=np.float32)
+    mine, theirs = alike.max(axis=1), alike.max(axis=0)
+    lonely = mine < _PARTNER, theirs < _PARTNER
+    steps = [set(zip(("", *each.words), (*each.words, ""), strict=True)) for each in (one, other)]
+    matcher = SequenceMatcher(None, one.words, other.words, autojunk=False)
+    common = sum(block.size for block in matcher.get_matching_blocks())
+    found: dict[str, float] = {
+        "similarity": similarity,
+        "values common": len(one.values & other.values),
+        "order": common / max(len(one.words), len(other.words)),
+        "order of the shorter": common / min(len(one.words), len(other.words)),
+        "steps": len(steps[0] & steps[1]) / min(map(len, steps)),
+        "lengths": min(len(one.content), len(other.content)) / max(len(one.content), len(other.content)),
+        "denials differ": abs(one.denials - other.denials),
+        "denials are odd": (one.denials - other.denials) % 2,
+        "denials in both": min(one.denials, other.denials),
+        "swapped": _swapped(alike),
+    }
+    other_values = len(_other_values(one, other)), len(_other_values(other, one))
+    found["values exchanged"] = float(all(other_values))
+    found["none alone"] = float(not (lonely[0].any() or lonely[1].any()))
+    lonely_words = [
+        {word for word, alone in zip(each.content, row, strict=True) if alone}
+        for each, row in zip((one, other), lonely, strict=True)
+    ]
+    for name, pair in (
+        ("alike", (mine.mean(), theirs.mean())),
+        ("least alike", (mine.min(), theirs.min())),
+        ("alone", (lonely[0].sum(), lonely[1].sum())),
+        ("share alone", (lonely[0].mean(), lonely[1].mean())),
+        ("names alone", (len(one.names & lonely_words[0]), len(other.names & lonely_words[1]))),
+        ("values alone", other_values),
+        ("words", (len(one.content), len(other.content))),
+        ("words beside", (len(one.words) - common, len(other.words) - common)),
+    ):
+        found[f"{name}, least"], found[f"{name}, most"] = float(min(pair)), float(max(pair))
+    return found | {f"only {word}": 1.0 for word in set(one.words) ^ set(other.words)}
+
+
+def _swapped(alike: "npt.NDArray[np.float32]") -> float:
+    """The share of pairs of partners whose order is another in the second text."""
+    places = alike.argmax(axis=1)[alike.max(axis=1) >= _PARTNER]
+    pairs = len(places) * (len(places) - 1) / 2
+    return float((places[:, None] > places[None, :])[np.triu_indices(len(places), 1)].sum() / pairs) if pairs else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A logistic regression over features and words."""
+
+    names: list[str]
+    """Of features in the order of `mean`, without words."""
+    words: list[str]
+    labels: list[str]
+    mean: list[float]
+    """Of each feature in the training set."""
+    scale: list[float]
+    weights: list[list[float]]
+    """For each label, those of features and words."""
+    intercepts: list[float]
+    same: float
+    """Probability from which two texts say the same."""
+    differs: float
+    """Probability of a change or contrary from which they surely are one ..."""
+    may_differ: float
+    """... and from which they may be one, or are one if the newer text has words of change."""
+
+    def inputs(self, found: dict[str, float]) -> "npt.NDArray[np.float64]":
+        """The columns that are weighed."""
+        plain = (np.array([found[name] for name in self.names]) - self.mean) / self.scale
+        return np.concatenate([plain, [float(f"only {word}" in found) for word in self.words]])
+
+    def probabilities(self, found: dict[str, float]) -> dict[str, float]:
+        """How likely each label is."""
+        logits = np.array(self.weights) @ self.inputs(found) + self.intercepts
+        shares = np.exp(logits - logits.max())
+        return dict(zip(self.labels, (shares / shares.sum()).tolist(), strict=True))
+
+
+@cache
+def load_model() -> Model:
+    """What `tools/pair_judge.py` wrote."""
+    return Model(**json.loads(MODEL.read_text(encoding="utf-8")))
+
+
+@lru_cache(maxsize=1 << 12)
+def _judge_statement(old: str, new: str, similarity: float) -> Judgement:
+    found = features(old, new, similarity)
+    shares = load_model().probabilities(found)
+    differs = shares["changed"] + shares["opposite"]
+    says_change = bool(pattern("statements.change").search(new))
+    if shares["same"] >= load_model().same and not found["values exchanged"] and not is_long(old) and not is_long(new):
+        return Judgement(Relation.SAME, shares["same"], "no word, number or name differs", says_change)
+    if differs >= load_model().may_differ:
+        relation = Relation.CHANGED if shares["changed"] >= shares["opposite"] else Relation.OPPOSITE
+        is_sure = says_change or differs >= load_model().differs
+        is_event = _is_event(old) and _is_event(new)
+        return Judgement(relation, differs, _difference(old, new), says_change, is_sure=is_sure, is_event=is_event)
+    return Judgement(Relation.RELATED, 1 - shares["same"] - differs, says_change=says_change)
+
+
+def judge(old: str, new: str, similarity: float) -> Judgement:
+    """Judge two texts; of long ones, also each pair of sentences, for one that changes or denies another.
+
+    Args:
+        old: the older text.
+        new: the newer one.
+        similarity: of what they say, on the common scale of all embedders.
+    """
+    if _normal(old) == _normal(new):
+        return Judgement(Relation.SAME, 1.0, "the same words", is_verbatim=True)
+    if similarity < NEAR or not words(old) or not words(new):
+        return Judgement(Relation.RELATED)
+    found = _judge_statement(old, new, similarity)
+    if found.relation is Relation.RELATED:
+        parts = [
+            [part for part in sentences(text)[:_MOST_SENTENCES] if words(part) and not part.endswith("?")] for text in (old, new)
+        ]
+        if max(map(len, parts)) > 1:
+            pairs = (_judge_statement(one, other, similarity) for one in parts[0] for other in parts[1])
+            differing = [each for each in pairs if each.relation in (Relation.CHANGED, Relation.OPPOSITE) and each.is_sure]
+            found = max(differing, key=lambda each: each.confidence, default=found)
+    return found
+
+
+def is_long(text: str) -> bool:
+    """Whether a text has more words than are compared."""
+    return len(_statement(text).words) == _MOST_WORDS
+
+
+def _difference(old: str, new: str) -> str:
+    """What differs, for a person."""
+    one, other = _statement(old), _statement(new)
+    matcher = SequenceMatcher(None, one.words, other.words, autojunk=False)
+    parts = [
+        (" ".join(one.shown[start:end]), " ".join(other.shown[begin:until]))
+        for kind, start, end, begin, until in matcher.get_opcodes()
+        if kind != "equal"
+    ]
+    was, now = (" … ".join(filter(None, side)) for side in zip(*parts, strict=True))
+    return " -> ".join(
+        part if len(part) <= _MOST_SHOWN else f"{part[:_MOST_SHOWN]}…" for part in (was or "(nothing)", now or "(nothing)")
+    )
+
+
+def _is_event(text: str) -> bool:
+    """Whether a text is in the past: "was repaired", "bought", not "is repaired"."""
+    found = words(text)
+    if not _GERMAN_EVENT.isdisjoint(found) or _GERMAN_PERFECT.search(text):
+        return True
+    return any(
+        (word in _past_forms() or (word.endswith("ed") and len(word) >= _LEAST_PAST)) and before not in _NO_PAST
+        for before, word in zip(["", *found], found, strict=False)
+    )
+
+
+@cache
+def _past_forms() -> frozenset[str]:
+    """Irregular past tenses that are no present tense."""
+    verbs = [verb.split() for verb in table("verbs.irregular").split("|")]
+    return (
+        frozenset(verb[1] for verb in verbs if len(verb) > 1)
+        - {verb[0] for verb in verbs}
+        - {"had", "got", "left", "was", "were"}
+    )
+
+
+def _normal(text: str) -> list[str]:
+    return [word for word in words(fold(text)) if word not in word_set("repetitions.empty")]
