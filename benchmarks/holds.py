@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from recall_quality import open_tenant
 
 from memory_assets.graph.edges import refresh_graph
@@ -22,7 +21,7 @@ from memory_assets.language.embedders import open_embedder
 from memory_assets.language.embedders.calibration import scale_of
 from memory_assets.language.embedders.context import meanings_of
 from memory_assets.language.statements import judge
-from memory_assets.models import NewMemory
+from memory_assets.models import NewMemory, Source
 from memory_assets.operations.store import store
 from memory_assets.recall.search import search_with_bridges
 from memory_assets.settings import load_settings
@@ -70,7 +69,7 @@ def ask_changes(folder: Path) -> None:
         ids = {}
         for key, text, day in sorted(facts, key=lambda fact: fact[2]):
             at = datetime.fromisoformat(day)
-            ids[key] = store(tenant, NewMemory(text, created_at=at if at.tzinfo else at.replace(tzinfo=UTC))).id
+            ids[key] = store(tenant, NewMemory(text, Source.CLI, created_at=at if at.tzinfo else at.replace(tzinfo=UTC))).id
         refresh_graph(tenant.catalog, tenant.memories, tenant.relations)
         with tenant.catalog.read() as connection:
             edges = connection.execute(
@@ -97,12 +96,11 @@ def ask_changes(folder: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", choices=("pairs", "changes"), default=("pairs", "changes"))
+    parser.add_argument("parts", nargs="*", choices=("pairs", "changes", "all"), default="all")
     parts = parser.parse_args().parts
-    np.seterr(all="raise", under="ignore")
-    if "pairs" in parts:
+    if parts != ["changes"]:
         judge_pairs()
-    if "changes" in parts:
+    if parts != ["pairs"]:
         with tempfile.TemporaryDirectory(prefix="holds_") as folder:
             ask_changes(Path(folder))
 

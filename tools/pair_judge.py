@@ -28,7 +28,7 @@ _ROUNDS = 4
 _STRENGTH = 0.1
 """Of the weights against the penalty on large ones."""
 _PRECISION = 0.95
-_PRECISION_OF_CHANGES = 0.93
+_PRECISION_OF_CHANGES = 0.9
 _PRECISION_OF_ANNOUNCED_CHANGES = 0.9
 _LEAST_PAIRS = 10
 """Pairs in which one text alone has a word that has a weight of its own."""

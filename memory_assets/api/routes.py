@@ -226,6 +226,12 @@ async def relations(opened: Opened, memory_id: MemoryIdInPath) -> operations.rel
     return await opened.read(operations.relate.relations, opened.tenant, memory_id)
 
 
+@router.get("/conflicts", responses=_NOT_FOUND)
+async def conflicts(opened: Opened, memory_id: int | None = None) -> operations.conflicts.Conflicts:
+    """Memories that contradict each other and are both held to be true; a stated RELATES_TO says that both hold."""
+    return await opened.read(operations.conflicts.conflicts, opened.tenant, memory_id)
+
+
 @router.post("/relations", responses=_NOT_FOUND | _answers(HTTPStatus.CONFLICT))
 async def relate(opened: Opened, body: models.RelationRequest) -> operations.relate.Relation:
     """State how one memory relates to another; stating it again replaces its confidence and note."""

@@ -7,7 +7,7 @@ import click
 
 from memory_assets import operations
 from memory_assets.cli.command import command, here_option, max_tokens_option, read_time, say, timezone_option
-from memory_assets.models import Kind, State
+from memory_assets.models import Kind, Source, State
 
 if TYPE_CHECKING:
     from memory_assets.operations.answers import Answer
@@ -96,6 +96,17 @@ def init(tenant: "Tenant", here: "Project | None") -> "Answer":
 def show(tenant: "Tenant", reference: str) -> "Answer":
     """Show everything about one memory."""
     return operations.show.show(tenant, reference)
+
+
+@command("memory conflicts   (and `memory conflicts --both-hold 6557 7342` decides one)")
+@click.argument("reference", metavar="[ID]", required=False)
+@click.option("--both-hold", nargs=2, metavar="ID ID", help="These two do not contradict each other.")
+@timezone_option
+def conflicts(tenant: "Tenant", reference: str | None, both_hold: tuple[str, str] | None) -> "Answer":
+    """List the memories, or those of one, that contradict each other and are both held to be true."""
+    if both_hold:
+        return operations.conflicts.decide_both_hold(tenant, *both_hold, stated_by=Source.CLI)
+    return operations.conflicts.conflicts(tenant, reference)
 
 
 @command("memory context 'the billing export' --lens meeting-prep --max-tokens 2000", prints=True)

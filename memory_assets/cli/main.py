@@ -36,6 +36,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "supersede": ("change", "Let one memory take the place of another that no longer holds."),
     "undo": ("change", "Take back the last change of a memory."),
     "relate": ("change", "State how two memories relate."),
+    "conflicts": ("look", "List memories that contradict each other, and decide that both hold."),
     "learn": ("learn", "Curate Claude Code's silos into PAI's homes: check, review, apply, undo."),
     "consolidate": ("run", "Run a sleep cycle now: decay, creative, cluster, forget."),
     "graph": ("look", "Draw the graph as one HTML file."),

@@ -148,7 +148,7 @@ def _values(text: str) -> set[str]:
             value = str(number * int(value))
         if value:
             values.add(value)
-        number = int(value) if value.isdigit() and int(value) < _LEAST_MULTIPLE else 0
+        number = int(value) if value.isdecimal() and int(value) < _LEAST_MULTIPLE else 0
     return values
 
 
@@ -176,6 +176,11 @@ def _denies(word: str) -> bool:
     return word in word_set("statements.denying") or word.endswith(("n't", "n’t"))
 
 
+def _announces(text: str) -> bool:
+    """Whether a text has words of change."""
+    return bool(pattern("statements.change").search(text))
+
+
 def _other_values(one: _Statement, other: _Statement) -> set[str]:
     """Values of the first that the second lacks; "at ten" is "10:00", and may be "22:00"."""
     return {value for value in one.values - other.values if not any(_is_hour(value, each) for each in other.values)}
@@ -184,7 +189,7 @@ def _other_values(one: _Statement, other: _Statement) -> set[str]:
 def _is_hour(one: str, other: str) -> bool:
     """Whether two values may be one time of day: "ten" and "22:00", "7:30" and "19:30"."""
     times = [value.partition(":") for value in (one, other)]
-    if not any(colon for _, colon, _ in times) or not all(hour.isdigit() for hour, _, _ in times):
+    if not any(colon for _, colon, _ in times) or not all(hour.isdecimal() for hour, _, _ in times):
         return False
     (hour, _, minutes), (other_hour, _, other_minutes) = times
     return int(hour) % 12 == int(other_hour) % 12 and (minutes or "00") == (other_minutes or "00")
@@ -213,6 +218,7 @@ def features(old: str, new: str, similarity: float) -> dict[str, float]:
         "denials are odd": (one.denials - other.denials) % 2,
         "denials in both": min(one.denials, other.denials),
         "swapped": _swapped(alike),
+        "announced": float(_announces(old) != _announces(new)),
     }
     other_values = len(_other_values(one, other)), len(_other_values(other, one))
     found["values exchanged"] = float(all(other_values))
@@ -283,10 +289,12 @@ def load_model() -> Model:
 
 @lru_cache(maxsize=1 << 12)
 def _judge_statement(old: str, new: str, similarity: float) -> Judgement:
+    if _statement(old).words == _statement(new).words:
+        return Judgement(Relation.RELATED if is_long(old) else Relation.SAME, 1.0, "the same words")
     found = features(old, new, similarity)
     shares = load_model().probabilities(found)
     differs = shares["changed"] + shares["opposite"]
-    says_change = bool(pattern("statements.change").search(new))
+    says_change = _announces(new)
     if shares["same"] >= load_model().same and not found["values exchanged"] and not is_long(old) and not is_long(new):
         return Judgement(Relation.SAME, shares["same"], "no word, number or name differs", says_change)
     if differs >= load_model().may_differ:

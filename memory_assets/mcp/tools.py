@@ -290,6 +290,12 @@ def relate(
     return session.text(stated)
 
 
+@tool()
+def conflicts(session: Session) -> str:
+    """Memories that contradict each other. Ask the user which holds; then supersede or forget, or relate both with RELATES_TO."""
+    return session.text(operations.conflicts.conflicts(session.tenant))
+
+
 @tool(asks_embedder=True)
 def health(session: Session) -> str:
     """Tell whether the memory works and how much it holds.
@@ -386,7 +392,7 @@ def _answer_within(seconds: float, work: Callable[[], str]) -> str:
 
 
 DAILY = (init, search, tana_context, store, show, recent, update, supersede, forget, undo, health)
-RARE = (tag, relate, erase)
+RARE = (tag, relate, conflicts, erase)
 """Offered where `MEMORY_MCP_TOOLS` is `all`."""
 PAI = (tana_pai_sync, tana_pai_context, tana_pai_freshness)
 """Offered where `MEMORY_MCP_TOOLS` is `all`, or pai-seed and Tana are configured."""

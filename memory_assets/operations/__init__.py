@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         answers,
         backup,
         changes,
+        conflicts,
         consolidate,
         context,
         cursors,

@@ -128,6 +128,11 @@ def withdraw(tenant: "Tenant", before: "dict[str, Any]") -> None:
         tenant.relations.state(StatedRelation(*ends, RelationType(before["type"]), **earlier))
     else:
         tenant.relations.withdraw(before["id"])
+        if tenant.catalog.exists:
+            with tenant.catalog.write() as connection:  # the next build compares the two again
+                connection.execute(
+                    "UPDATE graph_memories SET revision = '' WHERE id IN ($1, $2)", [before["source_id"], before["target_id"]]
+                )
 
 
 def relations(tenant: "Tenant", reference: str | int) -> Relations:

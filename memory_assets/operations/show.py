@@ -126,6 +126,7 @@ class ShownMemory(MemoryView):
     """One memory in full."""
 
     relevance: RelevanceView | None
+    contradicted_by: list[int] = Field(description="Memories that say otherwise, as long as nobody decided.")
 
     def text(self, local: LocalTime, *, max_tokens: int | None = None) -> str:
         fields = {
@@ -156,10 +157,12 @@ class ShownMemory(MemoryView):
 def show(tenant: "Tenant", reference: str | int) -> ShownMemory:
     """One memory by its id."""
     from memory_assets.graph.relevance import explain
+    from memory_assets.operations.conflicts import conflicts
     from memory_assets.stores.access_log import AccessLog
 
     memory = find_memory(tenant, reference)
     AccessLog(tenant.folder).record([memory.id], datetime.now(UTC))
     factors = explain(tenant.catalog, memory.id)
     relevance = RelevanceView.model_validate(factors) if factors else None
-    return ShownMemory.of(memory, relevance=relevance)
+    ends = {end for each in conflicts(tenant, memory.id).conflicts for end in (each.older.id, each.newer.id)}
+    return ShownMemory.of(memory, relevance=relevance, contradicted_by=sorted(ends - {memory.id}))

@@ -95,8 +95,8 @@ def test_shared_entities_relate_more_surely_the_rarer_they_are_and_hubs_do_not_e
 def test_near_duplicates_reinforce_across_sources_and_relate_within_one(world):
     same = [1.0, *[0.0] * 15]
     near = [1.0, 0.1, *[0.0] * 14]
-    world.put(A, days=2, vector=same, content="The garage opens with a blue key.")
-    world.put(B, days=1, vector=near, content="With a blue key the garage opens.", source=Source.HTTP)
+    world.put(A, days=2, vector=same, content="The under-elevens train at five on Tuesdays.")
+    world.put(B, days=1, vector=near, content="Training of the under-elevens is on Tuesdays at five.", source=Source.HTTP)
     world.put(C, vector=[0.0, 0.0, 1.0, *[0.0] * 13], content="told twice", days=2)
     world.put(D, vector=[0.0, 0.0, 0.0, 1.0, *[0.0] * 12], content="told twice", days=1)
     world.refresh()

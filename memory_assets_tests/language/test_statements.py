@@ -58,7 +58,10 @@ def test_a_denial_is_the_contrary(old, new):
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("The Italian course begins on 23 September.", "On 23 September the Italian course begins."),
+        (
+            "The under-elevens train at five on Tuesdays and Thursdays.",
+            "Training of the under-elevens is on Tuesdays and Thursdays at five.",
+        ),
         ("Tea is in the left cupboard.", "tea is in the LEFT cupboard"),
     ],
 )
@@ -91,3 +94,10 @@ def test_the_trained_model_knows_the_features():
     found = features("The rent is 840 euros.", "The rent is 910 euros.", 0.9)
     assert set(load_model().names) == {name for name in found if not name.startswith("only ")}
     assert sum(load_model().probabilities(found).values()) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("text", ["…", "?", "日本語の文です。", "42", "a", "don't", "²", "🙂", "no " * 500, "One. Two. Three."])
+def test_no_text_fails(text):
+    for other in ("The rent is 840 euros. We may paint the walls.", text, f"{text}!", "Ⅳ", "The " * 200):
+        assert 0 <= judge(text, other, 0.95).confidence <= 1
+        assert judge(other, text, 0.95).evidence.count("\n") == 0

@@ -63,7 +63,17 @@ def test_every_tool_says_what_it_does_and_whether_it_changes_anything(server: Se
         assert {"title", "$defs", "$ref"}.isdisjoint(re.findall(r'"([$\w]+)":', json.dumps(tool["inputSchema"])))
     reading = {name for name, tool in tools.items() if tool["annotations"]["readOnlyHint"]}
     destructive = {name for name, tool in tools.items() if tool["annotations"].get("destructiveHint")}
-    assert reading == {"init", "search", "tana_context", "tana_pai_context", "tana_pai_freshness", "show", "recent", "health"}
+    assert reading == {
+        "init",
+        "search",
+        "tana_context",
+        "tana_pai_context",
+        "tana_pai_freshness",
+        "show",
+        "recent",
+        "conflicts",
+        "health",
+    }
     assert destructive == {"update", "supersede", "forget", "erase", "undo", "tana_pai_sync"}
 
 

@@ -1,0 +1,79 @@
+"""Memories that contradict each other and are both held to be true, and the decision that both hold."""
+
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from memory_assets.models import RelationType, State
+from memory_assets.operations.answers import Answer, LocalTime, MemoryView, View, listed
+from memory_assets.operations.given import find_memory
+from memory_assets.operations.relate import Relation, relate
+
+if TYPE_CHECKING:
+    from memory_assets.tenants import Tenant
+
+_PAIRS = f"""
+SELECT source_id, target_id, any_value(note) FROM graph_edges
+WHERE type = '{RelationType.CONTRADICTS}' AND ($1 IS NULL OR $1 IN (source_id, target_id))
+GROUP BY ALL ORDER BY max(confidence) DESC, source_id, target_id
+"""
+
+
+class ConflictView(View):
+    """Two memories, the older first."""
+
+    older: MemoryView
+    newer: MemoryView
+    differs: str = Field(description="What differs, or the sentence that says so.")
+
+    def entry(self, local: LocalTime, lead: str) -> str:
+        """Both memories and what differs."""
+        return listed([f"{lead}{self.differs}", self.older.entry(local, "   "), self.newer.entry(local, "   ")])
+
+
+class Conflicts(Answer):
+    """What is undecided, the surest first."""
+
+    conflicts: list[ConflictView]
+    count: int
+
+    def text(self, local: LocalTime) -> str:
+        if not self.conflicts:
+            return "No two memories contradict each other, as of the last `memory run`."
+        first = self.conflicts[0]
+        lines = [each.entry(local, f"{number}. ") for number, each in enumerate(self.conflicts, start=1)]
+        lines.append(f"The newer one holds: supersede {first.older.id} {first.newer.id}. One is wrong: forget it.")
+        lines.append(f"Both hold: conflicts --both-hold {first.older.id} {first.newer.id}.")
+        return listed(lines)
+
+
+def conflicts(tenant: "Tenant", reference: str | int | None = None) -> Conflicts:
+    """The undecided contradictions of active memories, of one of them if `reference` is given, as of the last build of the graph.
+
+    A relation that somebody stated between two memories since then decides about them.
+    """
+    number = find_memory(tenant, reference).id if reference is not None else None
+    if not tenant.catalog.exists:
+        return Conflicts(conflicts=[], count=0)
+    with tenant.catalog.read() as connection:
+        pairs = connection.execute(_PAIRS, [number]).fetchall()
+    stated = tenant.relations.scan() if pairs else None
+    decided = {
+        frozenset((row["source_id"], row["target_id"]))
+        for row in (stated.to_pylist() if stated else ())
+        if row["type"] != RelationType.CONTRADICTS
+    }
+    known = {memory.id: memory for memory in tenant.memories.get({end for pair in pairs for end in pair[:2]})}
+    found = []
+    for one, other, note in pairs:
+        ends = [known[end] for end in (one, other) if end in known and known[end].state is State.ACTIVE]
+        if len(ends) == 2 and frozenset((one, other)) not in decided:
+            older, newer = sorted(ends, key=lambda memory: (memory.created_at, memory.id))
+            found.append(ConflictView(older=MemoryView.of(older), newer=MemoryView.of(newer), differs=note or ""))
+            decided.add(frozenset((one, other)))
+    return Conflicts(conflicts=found, count=len(found))
+
+
+def decide_both_hold(tenant: "Tenant", one: str | int, other: str | int, *, stated_by: str) -> Relation:
+    """Decide that two memories do not contradict each other. It is a stated relation, which every run keeps and `undo` takes back."""
+    return relate(tenant, one, RelationType.RELATES_TO, other, note="both hold", stated_by=stated_by)

@@ -1,0 +1,56 @@
+"""Two memories that contradict each other stay listed until somebody decides, and the decision survives every run."""
+
+from memory_assets.models import Source
+from memory_assets.operations.answers import LocalTime
+from memory_assets.operations.changes import forget, supersede
+from memory_assets.operations.conflicts import conflicts, decide_both_hold
+from memory_assets.operations.show import show
+from memory_assets.operations.undo import undo
+from memory_assets_tests.graph.conftest import World, world  # noqa: F401 - a fixture
+
+A, B = 11, 22
+_TEXTS = "The boat is moored in Hoorn.", "The boat is moored in Enkhuizen."
+
+
+def contradicting(world: World) -> World:  # noqa: F811
+    for number, text in zip((A, B), _TEXTS, strict=True):
+        world.put(number, text, vector=[1.0, *[0.0] * 15], days=2 - number / 100)
+    world.refresh()
+    return world
+
+
+def listed(world: World) -> list[tuple[int, int, str]]:  # noqa: F811
+    return [(each.older.id, each.newer.id, each.differs) for each in conflicts(world.tenant).conflicts]
+
+
+def test_two_values_of_one_day_are_told_with_what_differs(world):  # noqa: F811
+    assert listed(world) == []
+    contradicting(world)
+    assert listed(world) == [(A, B, "Hoorn -> Enkhuizen")]
+    said = conflicts(world.tenant, str(B)).text(LocalTime.of(world.settings))
+    assert "Hoorn -> Enkhuizen" in said
+    assert f"supersede {A} {B}" in said
+    assert show(world.tenant, A).contradicted_by == [B]
+
+
+def test_both_hold_is_kept_by_runs_and_taken_back_by_undo(world):  # noqa: F811
+    contradicting(world)
+    decide_both_hold(world.tenant, A, B, stated_by=Source.CLI)
+    assert listed(world) == []
+    world.refresh()
+    assert listed(world) == []
+    assert world.edges("claims") == set()
+    undo(world.tenant, A)
+    world.refresh()
+    assert listed(world) == [(A, B, "Hoorn -> Enkhuizen")]
+
+
+def test_supersede_and_forget_decide(world):  # noqa: F811
+    contradicting(world)
+    supersede(world.tenant, A, B)
+    assert listed(world) == []
+    undo(world.tenant, A)
+    world.refresh()
+    assert len(listed(world)) == 1
+    forget(world.tenant, B)
+    assert listed(world) == []
