@@ -44,6 +44,12 @@ _CHOSEN = """
         <= CASE part WHEN 'standing' THEN $standing WHEN 'feedback' THEN $feedback ELSE if(curated, $most // 2, $of_a_project) END
     ORDER BY curated DESC, standing DESC, id LIMIT $most
 """
+_DOUBTED = """
+    SELECT source_id, target_id, type FROM graph_edges JOIN graph_memories a ON a.id = source_id JOIN graph_memories b ON b.id = target_id
+    WHERE type IN ('CONTRADICTS', 'EVOLVED_INTO', 'INVALIDATED_BY') AND a.state = 'active' AND b.state = 'active'
+    ORDER BY b.created_at, target_id
+"""
+_REPLACED = "replaced by"
 
 
 def renew_brief(tenant: "Tenant") -> None:
@@ -100,7 +106,11 @@ def _made(tenant: "Tenant", held: Brief | None) -> Brief:
     memories = {memory.id: memory for memory in tenant.memories.get(chosen)}
     ordered = [memories[number] for number in chosen if number in memories]
     curated = {_name(each) for each in ordered if _is_curated(each)}
-    lines = (_of_memory(each, known) for each in ordered if _is_curated(each) or _name(each) not in curated)
+    notes = _notes(tenant)
+    lines = [
+        _of_memory(each, known, notes.get(each.id, "")) for each in ordered if _is_curated(each) or _name(each) not in curated
+    ]
+    lines.sort(key=lambda each: notes.get(each.id, "").startswith(_REPLACED))
     backlog = Curation(tenant).backlog() if tenant.is_sources_tenant else Backlog()
     return Brief(tenant.memories.count(Filters()), tuple(lines), backlog)
 
@@ -143,11 +153,26 @@ def _chosen(tenant: "Tenant") -> Sequence[int]:
         return [number for (number,) in connection.execute(_CHOSEN, limits).fetchall()]
 
 
-def _of_memory(memory: "Memory", known: "Mapping[str, int]") -> BriefLine:
+def _notes(tenant: "Tenant") -> dict[int, str]:
+    """Id of a memory -> the newer one that replaces it, or one that says otherwise while nobody decided; as of the last build."""
+    if not tenant.catalog.exists:
+        return {}
+    with tenant.catalog.read() as connection:
+        edges = connection.execute(_DOUBTED).fetchall()
+    undecided = {
+        number: f"undecided: {other} says otherwise"
+        for one, two, kind in edges
+        if kind == "CONTRADICTS"
+        for number, other in ((one, two), (two, one))
+    }
+    return undecided | {one: f"{_REPLACED} {two}" for one, two, kind in edges if kind != "CONTRADICTS"}
+
+
+def _of_memory(memory: "Memory", known: "Mapping[str, int]", note: str = "") -> BriefLine:
     curated = _is_curated(memory)
     text = memory.content.partition("\n\n")[0] if curated else memory.content
     named = f"{memory.title}: {text}" if memory.title and not text.casefold().startswith(memory.title.casefold()) else text
-    rendered = line(f"{memory.created_at:%Y-%m-%d} (id {memory.id}) {named}")
+    rendered = line(f"{memory.created_at:%Y-%m-%d} (id {memory.id}{f', {note}' if note else ''}) {named}")
     if (tokens := known.get(rendered)) is None:
         from memory_assets.language.tokens import count_tokens
 

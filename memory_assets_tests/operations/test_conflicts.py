@@ -1,5 +1,7 @@
 """Two memories that contradict each other stay listed until somebody decides, and the decision survives every run."""
 
+from memory_assets.learn.brief import read_brief
+from memory_assets.learn.briefing import renew_brief
 from memory_assets.models import Source
 from memory_assets.operations.answers import LocalTime
 from memory_assets.operations.changes import forget, supersede
@@ -54,3 +56,18 @@ def test_supersede_and_forget_decide(world):  # noqa: F811
     assert len(listed(world)) == 1
     forget(world.tenant, B)
     assert listed(world) == []
+
+
+def test_the_brief_tells_what_is_undecided_and_puts_the_outdated_last(world):  # noqa: F811
+    contradicting(world)
+    world.put(33, "The choir meets on Tuesday at seven.", vector=[0.0, 1.0, *[0.0] * 14], days=1, importance=1.0)
+    world.put(44, "The choir now meets on Thursday at seven.", vector=[0.0, 1.0, *[0.0] * 14], importance=0.1)
+    world.refresh()
+    renew_brief(world.tenant)
+    brief = read_brief(world.tenant.folder)
+    assert brief
+    lines = {each.id: each.text for each in brief.lines}
+    assert f"undecided: {B} says otherwise" in lines[A]
+    assert f"undecided: {A} says otherwise" in lines[B]
+    assert "replaced by 44" in lines[33]
+    assert list(lines)[-1] == 33
