@@ -16,7 +16,7 @@ from memory_assets.graph.neighbours import nearest_to
 from memory_assets.language.english import word_set
 from memory_assets.language.statements import NEAR, Judgement, Relation, judge
 from memory_assets.language.words import words
-from memory_assets.models import Memory, RelationType
+from memory_assets.models import Kind, Memory, RelationType
 
 if TYPE_CHECKING:
     from memory_assets.stores.memories import MemoryStore
@@ -25,6 +25,8 @@ _NEIGHBOURS = 12
 """Memories that each is compared with: the nearest."""
 _LATER = timedelta(days=1)
 """From which a newer memory of another value is a change rather than a contradiction."""
+_OF_A_MOMENT = frozenset({Kind.RATING, Kind.REFLECTION})
+"""Kinds whose memories are of one time: another time it is otherwise."""
 _STATED, _DATED, _OPEN = 0.9, 0.75, 0.7
 """Confidence of a change that the newer text states, of one that the dates show, and of a contradiction."""
 
@@ -68,7 +70,12 @@ def _edges(pairs: dict[tuple[int, int], float], known: dict[int, Memory]) -> Ite
 
 
 def _edge(old: Memory, new: Memory, judged: Judgement) -> tuple[RelationType, float, str] | None:
+    if not _OF_A_MOMENT.isdisjoint((old.kind, new.kind)) and judged.relation is not Relation.SAME:
+        return None
     if judged.relation is Relation.RELATED or not judged.is_sure:
+        is_update = judged.says_change and new.created_at - old.created_at >= _LATER
+        if is_update and old.title and old.title.casefold() == new.title.casefold():
+            return RelationType.EVOLVED_INTO, _DATED, "bears the same name on a later day, and says that something changed"
         return None
     if judged.relation is Relation.SAME:
         return RelationType.REINFORCES, 0.0, "says the same"

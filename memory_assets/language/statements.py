@@ -26,9 +26,14 @@ if TYPE_CHECKING:
 MODEL = Path(__file__).with_name("statements.json")
 NEAR = 0.7
 """Similarity on the common scale from which two texts may be about one thing; below it nothing is judged."""
-_MOST_WORDS = 80
-"""Words of a text that are compared; of a longer text only its sentences are."""
+_MOST_WORDS = 30
+"""Words of a text that is judged as a whole, as those of the training set are; of a longer text only its sentences are."""
 _MOST_SENTENCES = 12
+_LEAST_WORDS = 4
+_LEAST_COMMON = 3
+_LEAST_SHARE = 0.5
+"""Sentences of longer texts are compared if each has four words, both share three that carry a topic, and half of the longer one."""
+_NOTHING = "(nothing)"
 _MOST_SHOWN = 60
 """Characters of a difference that are shown."""
 _WORD = re.compile(r"\d+(?:[.,:]\d+)*|[^\W\d_]+(?:['’-][^\W\d_]+)*|[€$£%]")
@@ -162,7 +167,7 @@ def _numbers() -> dict[str, str]:
             word, _, value = item.partition("=")
             pending.append(word)
             if value:
-                found |= dict.fromkeys(pending, prefix + value)
+                found.update((each, f"{prefix}{value}") for each in pending)
                 pending = []
     return found
 
@@ -290,12 +295,12 @@ def load_model() -> Model:
 @lru_cache(maxsize=1 << 12)
 def _judge_statement(old: str, new: str, similarity: float) -> Judgement:
     if _statement(old).words == _statement(new).words:
-        return Judgement(Relation.RELATED if is_long(old) else Relation.SAME, 1.0, "the same words")
+        return Judgement(Relation.SAME, 1.0, "the same words")
     found = features(old, new, similarity)
     shares = load_model().probabilities(found)
     differs = shares["changed"] + shares["opposite"]
     says_change = _announces(new)
-    if shares["same"] >= load_model().same and not found["values exchanged"] and not is_long(old) and not is_long(new):
+    if shares["same"] >= load_model().same and not found["values exchanged"]:
         return Judgement(Relation.SAME, shares["same"], "no word, number or name differs", says_change)
     if differs >= load_model().may_differ:
         relation = Relation.CHANGED if shares["changed"] >= shares["opposite"] else Relation.OPPOSITE
@@ -317,16 +322,38 @@ def judge(old: str, new: str, similarity: float) -> Judgement:
         return Judgement(Relation.SAME, 1.0, "the same words", is_verbatim=True)
     if similarity < NEAR or not words(old) or not words(new):
         return Judgement(Relation.RELATED)
-    found = _judge_statement(old, new, similarity)
+    unknown = Judgement(Relation.RELATED, says_change=_announces(new))
+    found = unknown if is_long(old) or is_long(new) else _judge_statement(old, new, similarity)
     if found.relation is Relation.RELATED:
-        parts = [
-            [part for part in sentences(text)[:_MOST_SENTENCES] if words(part) and not part.endswith("?")] for text in (old, new)
+        pairs = [(one, other) for one in _parts(old) for other in _parts(new) if _is_one_predicate(one, other)]
+        judged = (_judge_statement(one, other, similarity) for one, other in pairs)
+        differing = [
+            each
+            for each in judged
+            if each.relation in (Relation.CHANGED, Relation.OPPOSITE)
+            and each.confidence >= load_model().differs
+            and _NOTHING not in each.evidence
         ]
-        if max(map(len, parts)) > 1:
-            pairs = (_judge_statement(one, other, similarity) for one in parts[0] for other in parts[1])
-            differing = [each for each in pairs if each.relation in (Relation.CHANGED, Relation.OPPOSITE) and each.is_sure]
-            found = max(differing, key=lambda each: each.confidence, default=found)
+        found = max(differing, key=lambda each: each.confidence, default=found)
     return found
+
+
+def _parts(text: str) -> list[str]:
+    """The sentences of a text, and how they begin: what stands behind the first comma does not belong to what changed."""
+    found = [part for part in sentences(text)[:_MOST_SENTENCES] if not part.endswith("?")]
+    return [
+        part for part in dict.fromkeys([*found, *(part.partition(", ")[0] for part in found)]) if len(words(part)) >= _LEAST_WORDS
+    ]
+
+
+def _is_one_predicate(one: str, other: str) -> bool:
+    """Whether two sentences share so many words in order that they are worth judging without a similarity of their own."""
+    first, second = _statement(one), _statement(other)
+    if len(set(first.content) & set(second.content)) < _LEAST_COMMON:
+        return False
+    matcher = SequenceMatcher(None, first.words, second.words, autojunk=False)
+    common = sum(block.size for block in matcher.get_matching_blocks())
+    return common >= _LEAST_SHARE * max(len(first.words), len(second.words))
 
 
 def is_long(text: str) -> bool:
@@ -345,7 +372,7 @@ def _difference(old: str, new: str) -> str:
     ]
     was, now = (" … ".join(filter(None, side)) for side in zip(*parts, strict=True))
     return " -> ".join(
-        part if len(part) <= _MOST_SHOWN else f"{part[:_MOST_SHOWN]}…" for part in (was or "(nothing)", now or "(nothing)")
+        part if len(part) <= _MOST_SHOWN else f"{part[:_MOST_SHOWN]}…" for part in (was or _NOTHING, now or _NOTHING)
     )
 
 
