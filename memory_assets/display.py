@@ -10,3 +10,8 @@ separators, and what overrides, embeds or isolates directions of writing (Unicod
 def visible(text: str) -> str:
     r"""`text` with every control character as its escape, `\u001b`; JSON stays the same JSON."""
     return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def counted(number: int, noun: str = "memory", plural: str = "memories") -> str:
+    """`number` with its noun, or with its verb."""
+    return f"{number:,} {noun if number == 1 else plural}"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
+from memory_assets.display import counted
 from memory_assets.errors import MemoryAssetsError, StoreError
 from memory_assets.invariants import INVARIANTS, Invariant
 from memory_assets.privacy import close_to_others, open_to_others
@@ -83,14 +84,16 @@ def _invariant(tenant: Tenant, invariant: Invariant) -> Iterator[Finding]:
 
 
 def _faults_caught(look: Callable[[Tenant], Iterator[Finding]], tenant: Tenant, name: str = "") -> list[Finding]:
+    found: list[Finding] = []
     try:
-        return list(look(tenant))
+        found.extend(look(tenant))
     except MemoryAssetsError as error:
         what, _, mend = str(error).partition("; ")
-        return [Finding("fault", what, mend)]
+        found.append(Finding("fault", what, mend))
     except Exception as error:  # noqa: BLE001  what is broken may break in any way; the other findings are told all the same
         name = name or look.__name__.strip("_")
-        return [Finding("fault", f"Looking at {name} failed: {type(error).__name__}: {first_line(error)}.")]
+        found.append(Finding("fault", f"Looking at {name} failed: {type(error).__name__}: {first_line(error)}."))
+    return found
 
 
 def _data_folder(tenant: Tenant) -> Iterator[Finding]:
@@ -253,12 +256,13 @@ def _migrations(tenant: Tenant) -> Iterator[Finding]:
         waiting["the memories"] = tenant.memories.stored.waiting_migrations()
     for store, names in waiting.items():
         if names:
-            yield Finding("note", f"{len(names)} migrations of {store} wait: {', '.join(names)}", "Run `memory run`.")
+            wait = counted(len(names), "migration", "migrations")
+            yield Finding("note", f"{wait} of {store} to be made: {', '.join(names)}", "Run `memory run`.")
 
 
 def _keys(tenant: Tenant) -> Iterator[Finding]:
     if held := KeyStore(tenant.folder).list():
-        yield Finding("ok", f"{len(held)} keys over HTTP")
+        yield Finding("ok", f"{counted(len(held), 'key', 'keys')} over HTTP")
 
 
 def _tana(tenant: Tenant) -> Iterator[Finding]:
@@ -270,8 +274,8 @@ def _tana(tenant: Tenant) -> Iterator[Finding]:
     waiting = len(Ledger(tenant.folder).queued())
     if integration(tenant.settings).enabled is False or not (waiting or in_use(tenant.settings)):
         return
+    if waiting:
+        yield Finding("note", f"{counted(waiting, 'change waits', 'changes wait')} for Tana", "Run `memory pai sync`.")
     client = TanaClient.open(tenant.settings)
     client.health(timeout=_TANA_PATIENCE_S)
-    yield Finding("ok", f"Tana: {client.url}, {len(client.workspaces())} workspaces")
-    if waiting:
-        yield Finding("note", f"{waiting} changes wait for Tana", "Run `memory pai sync`.")
+    yield Finding("ok", f"Tana: {client.url}, {counted(len(client.workspaces()), 'workspace', 'workspaces')}")

@@ -32,7 +32,7 @@ def check(tenant: "Tenant") -> "Answer":
 @click.option("--reject", metavar="ID", multiple=True, help="It returns only if more speaks for it.")
 @click.option("--defer", metavar="ID", multiple=True, help="For later.")
 @click.option("--edit", metavar="ID", help="Write its text in your editor.")
-@click.option("--note", help="Kept with what is accepted, rejected or deferred.")
+@click.option("--note", help="Kept with the one that is accepted, rejected or deferred.")
 @click.option("--evidence", is_flag=True, help="Show what speaks for each.")
 def review(
     accept: tuple[str, ...],
@@ -55,14 +55,15 @@ def review(
     print_answer(answer, tenant, as_json=as_json, evidence=evidence, body=evidence)
 
 
-@command("memory learn apply --dry-run", group=learn)
+@command("memory learn apply --dry-run", group=learn, prints=True)
 @click.option("--dry-run", is_flag=True, help="Say what would be written and deleted, and do nothing.")
-def apply(tenant: "Tenant", dry_run: bool) -> "Answer":
+@click.option("--verbose", is_flag=True, help="Name every file.")
+def apply(tenant: "Tenant", dry_run: bool, verbose: bool, as_json: bool) -> None:
     """Write the canonical files, then delete the silo files that they hold. Safe to stop and run again at any time.
 
     User, project and reference memories pass through, feedback only if it was accepted. What changed since the check stays.
     """
-    return operations.learn.apply(tenant, dry_run=dry_run)
+    print_answer(operations.learn.apply(tenant, dry_run=dry_run), tenant, as_json=as_json, verbose=verbose)
 
 
 @command("memory learn undo", group=learn)

@@ -69,14 +69,19 @@ def search(
 @click.option("--hours", type=click.FloatRange(min=0, min_open=True), help="Only of the last so many hours.")
 @_since_option
 @_until_option
+@click.option(
+    "--changes", is_flag=True, help="What was changed last instead, files that `memory learn` deleted too, and who did it."
+)
 @here_option
 @max_tokens_option
 @timezone_option
 def recent(
-    tenant: "Tenant", limit: int, hours: float | None, since: str | None, until: str | None, here: "Project | None"
+    tenant: "Tenant", limit: int, hours: float | None, since: str | None, until: str | None, changes: bool, here: "Project | None"
 ) -> "Answer":
     """List the newest memories."""
     narrowed = operations.given.Narrowing(here=here, since=read_time(since, "--since"), until=read_time(until, "--until"))
+    if changes:
+        return operations.show.recent_changes(tenant, limit=limit, hours=hours, narrowed=narrowed)
     return operations.show.recent(tenant, limit=limit, hours=hours, narrowed=narrowed)
 
 

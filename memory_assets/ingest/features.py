@@ -1,4 +1,4 @@
-"""Entities, actions and tags of the entries' texts, extracted once per text and pipeline."""
+"""Source items as memory entries, one text each; and the entities, actions and tags of the texts, once per text and pipeline."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass

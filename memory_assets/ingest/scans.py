@@ -7,7 +7,7 @@ from a file that was read, or with its file, goes.
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from hashlib import md5
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _TABLES = ("source_items", "source_refusals", "source_hooks", "source_projects", "source_files")
 """What is known of a source's files; each has the columns `source` and `path`."""
+_LONGEST_SCAN = timedelta(minutes=10)
 REFUSALS = """
     (SELECT source, path, reason, mend, location, key FROM source_refusals UNION ALL
      SELECT i.source, i.path, f.fault, 'shorten it, or report this as a fault of the program', '', key
@@ -102,7 +103,7 @@ def record_scan(catalog: Catalog, scan: Scan, known: Mapping[str, FileStamp]) ->
                 return _outcome(connection, scan, 0)
     with catalog.write() as connection:
         _forget_files(connection, scan.source, vanished)
-        _replace_files(connection, scan.source, scan.changed, frozenset(PurePath(path).parent for path in known))
+        _replace_files(connection, scan.source, scan.changed, _watched_since(connection, scan.source, known))
         connection.execute(
             "INSERT OR REPLACE INTO source_scans VALUES (?, ?, ?, ?)",
             [scan.source, scan.root, datetime.now(UTC), list(scan.notes)],
@@ -186,7 +187,7 @@ def _forget_files(connection: "DuckDBPyConnection", source: Source, paths: list[
 
 
 def _replace_files(
-    connection: "DuckDBPyConnection", source: Source, files: Iterable[FileScan], watched: frozenset[PurePath]
+    connection: "DuckDBPyConnection", source: Source, files: Iterable[FileScan], watched: Mapping[PurePath, datetime]
 ) -> None:
     files = list(files)
     if not files:
@@ -219,16 +220,23 @@ def _replace_files(
     )
 
 
-def _item_row(item: SourceItem, file: FileScan, watched: frozenset[PurePath]) -> dict[str, Any]:
-    """A row of `source_items`. Without a stated time it gets its file's, as a guess unless its folder was known before.
+def _watched_since(connection: "DuckDBPyConnection", source: Source, known: Iterable[str]) -> dict[PurePath, datetime]:
+    """The folders of which files are known, each with the time from which a new file's time is when it was written."""
+    (scanned_at,) = connection.execute("SELECT finished_at FROM source_scans WHERE source = ?", [source]).fetchone() or (None,)
+    return {PurePath(path).parent: scanned_at - _LONGEST_SCAN for path in known} if scanned_at else {}
 
-    The digest leaves the file's time out, so that a touched file keeps its first one.
+
+def _item_row(item: SourceItem, file: FileScan, watched: Mapping[PurePath, datetime]) -> dict[str, Any]:
+    """A row of `source_items`. Without a stated time it gets its file's, as a guess unless it was written while its folder was watched.
+
+    A file that was copied or brought back may have any time. The digest leaves the time out, so that a touched file keeps its first one.
     """
     row: dict[str, Any] = {field.name: getattr(item, field.name) for field in fields(item)} | {"metadata": _json(item.metadata)}
     digest = md5(json.dumps(row, ensure_ascii=False, default=str).encode("utf-8", "replace"), usedforsecurity=False)
     if item.created_at is None:
-        row["created_at"] = datetime.fromtimestamp(file.stamp.mtime_ns / 1e9, UTC)
-        if PurePath(file.path).parent not in watched:
+        row["created_at"] = written = datetime.fromtimestamp(file.stamp.mtime_ns / 1e9, UTC)
+        since = watched.get(PurePath(file.path).parent)
+        if since is None or written < since:
             row["metadata"] = _json(item.metadata | {"guessed": [*item.metadata.get("guessed", ()), "created_at"]})
     return row | {"path": file.path, "item_hash": digest.hexdigest()}
 

@@ -2,7 +2,7 @@
 
 It is a folder of ours; of the user's settings at most the status line is written, which no plugin can bring.
 `<configuration>/skills/memory` is such a place since Claude Code 2.1. A list beside the plugin tells what was written; a file that its
-owner changed since is never lost.
+owner changed since is never lost. In the settings one member is inserted and taken out again; every other byte stays.
 """
 
 import hashlib

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from memory_assets.errors import ConflictError
 from memory_assets.learn.journal import Journal, Placed, Plan, Taken
-from memory_assets.learn.memory_files import hooks_of, only, read_index, without
+from memory_assets.learn.memory_files import hooks_of, mentions, only, read_index, without
 from memory_assets.learn.proposals import Status, read_decisions, write_decisions
 from memory_assets.sources.files import RefusedFileError, digest_of, read_source_file
 from memory_assets.sources.memory_index import INDEX_NAME
@@ -72,6 +72,9 @@ def undo(plan: Plan, journal: Journal, folder: Path, projects_dir: Path) -> list
     for placed in plan.placed:
         if Path(placed.path) not in kept:
             work.unplace(placed, contents[placed.before] if placed.before else None)
+    for made in reversed(plan.folders):
+        with suppress(OSError):  # somebody put something there
+            Path(made).rmdir()
     _set_status(folder, plan, Status.APPLIED, Status.ACCEPTED)
     _write_moves(journal, folder)
     return work.left
@@ -175,19 +178,21 @@ class _Work:
             _remove(aside)
 
     def shorten_index(self, place: int, silo: Path, files: list[Taken]) -> None:
-        """Take out of an index the lines for files that are gone, and keep it as it was before."""
+        """Take out of an index the lines that point to files that are gone, keep it as it was, and tell where else they are named."""
         path = silo / INDEX_NAME
         clear_remains(path)
         gone = {Path(taken.path).name for taken in files if not os.path.lexists(taken.path)}
         try:
             for _ in range(_TRIES):
                 data = read_index(path, self.projects_dir)
-                if gone.isdisjoint(hooks_of(data)):
-                    return
-                self.journal.keep_index(self.plan.number, place, data)
-                if read_index(path, self.projects_dir) == data:
-                    replace_file(path, without(data, gone))
-                    return
+                if not gone.isdisjoint(hooks_of(data)):
+                    self.journal.keep_index(self.plan.number, place, data)
+                    if read_index(path, self.projects_dir) != data:
+                        continue
+                    data = without(data, gone)
+                    replace_file(path, data)
+                self.left += [f"{path} still names {name} in line {number}." for number, name in mentions(data, sorted(gone))]
+                return
             self.left.append(
                 f"{path} is written all the time and stays as it is; its lines for files that are gone lead nowhere."
             )

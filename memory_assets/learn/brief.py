@@ -1,6 +1,8 @@
-"""The brief: one small file for each tenant with the lines that a starting session may be told.
+"""The brief: one small file for each tenant with the lines that a starting session may be told; and the frame around them.
 
-A hook reads this file and opens no store. `memory_assets.learn.briefing` writes it.
+A hook reads this file and opens no store. `memory_assets.learn.briefing` writes it. The frame is fenced and labelled. No memory can end it,
+begin a line of its own, look like a tag or hide: brackets become look-alikes, white space one space, and what has no visible shape is
+dropped.
 """
 
 import json
@@ -9,6 +11,8 @@ import unicodedata
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from memory_assets.display import counted
 
 if TYPE_CHECKING:
     from memory_assets.places import Places
@@ -52,8 +56,8 @@ class Backlog:
         return sum(self.by_type.values())
 
     def __str__(self) -> str:
-        memories, silos = "memory" if self.memories == 1 else "memories", "silo" if self.silos == 1 else "silos"
-        return f"{self.memories:,} un-ingested {memories} across {self.silos:,} {silos}"
+        memories = counted(self.memories, "un-ingested memory", "un-ingested memories")
+        return f"{memories} across {counted(self.silos, 'silo', 'silos')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +87,7 @@ def status_line(places: "Places") -> str:
     """Return such as "1,204 memories, 7 un-ingested memories across 3 silos"."""
     if (brief := read_brief(places.folder)) is None:
         return "no memories yet"
-    remembered = f"{brief.memories:,} memor{'y' if brief.memories == 1 else 'ies'}"
+    remembered = counted(brief.memories)
     return f"{remembered}, {brief.backlog}" if brief.backlog.memories and places.is_sources_tenant else remembered
 
 

@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Mapping, Sequence
 from datetime import datetime
 from hashlib import blake2b
 from pathlib import Path
@@ -13,6 +13,7 @@ from memory_assets.models import Kind
 from memory_assets.sources.dating import utc_seconds
 from memory_assets.sources.files import decode
 from memory_assets.sources.frontmatter import parse
+from memory_assets.sources.markdown import GUESSED_DATE
 from memory_assets.sources.pai_learning import HOMES
 
 HOME_OF = {kind: home for home, kind in HOMES.items()}
@@ -20,14 +21,14 @@ HOME_OF = {kind: home for home, kind in HOMES.items()}
 _LONGEST_NAME = 60
 """Characters of a name in its file's name."""
 _ALWAYS_FIRST = ("name", "description", "type")
-_OURS = ("source_cwd", "ingested_at", "original_path", "source_hash", "index_hook", "merged_from")
+_OURS = ("source_cwd", "ingested_at", "original_path", "source_hash", "index_hook", "merged_from", "merged_hashes")
 _DATES = ("modified", "created", "date")
 
 
-def moved_file(entry: MemoryFile, ingested_at: datetime, merged_from: Iterable[str] = ()) -> bytes:
+def moved_file(entry: MemoryFile, ingested_at: datetime, merged: Sequence[MemoryFile] = ()) -> bytes:
     """Return the canonical file of a silo's memory: all it says, unknown fields too, and where it came from.
 
-    `merged_from` are the paths of further files whose text it holds.
+    `merged` are further files that it stands for.
     """
     fields, body = parse(decode(entry.data)[0])
     nested = fields.pop("metadata", {})
@@ -36,21 +37,31 @@ def moved_file(entry: MemoryFile, ingested_at: datetime, merged_from: Iterable[s
     left = {key: value for key, value in nested.items() if key not in ("name", "description", "type", *_OURS)}
     fields |= {"metadata": left} if left else {}
     if not any(fields.get(name) or left.get(name) for name in _DATES):
-        fields["created"] = utc_seconds(entry.written_at)
+        fields |= written_fields(entry)
     item = entry.item
     fields |= {"name": item.title, "description": item.description, "type": item.kind.value}
-    return render(fields | provenance(entry, ingested_at, merged_from), body)
+    return render(fields | provenance(entry, ingested_at, merged), body)
 
 
-def provenance(entry: MemoryFile, ingested_at: datetime, merged_from: Iterable[str] = ()) -> dict[str, Any]:
+def written_fields(entry: MemoryFile) -> dict[str, str]:
+    """Return the fields that say when a memory was written, and whether that is a guess."""
+    guessed = {GUESSED_DATE: "true"} if "created_at" in entry.item.metadata.get("guessed", ()) else {}
+    return {"created": utc_seconds(entry.written_at), **guessed}
+
+
+def hash_of(entry: MemoryFile) -> str:
+    """Return the digest of a file as a canonical file states it."""
+    return f"sha256:{entry.digest}"
+
+
+def provenance(entry: MemoryFile, ingested_at: datetime, merged: Sequence[MemoryFile] = ()) -> dict[str, Any]:
     """Return the fields that say where a canonical file came from, and what its silo's index said of it."""
-    others = list(merged_from)
     return {
         "source_cwd": entry.item.project,
         "ingested_at": utc_seconds(ingested_at),
         "original_path": str(entry.path),
-        "source_hash": f"sha256:{entry.digest}",
-        **({"merged_from": others} if others else {}),
+        "source_hash": hash_of(entry),
+        **({"merged_from": [str(each.path) for each in merged], "merged_hashes": list(map(hash_of, merged))} if merged else {}),
         **({"index_hook": list(entry.hooks)} if entry.hooks else {}),
     }
 

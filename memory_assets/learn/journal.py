@@ -64,6 +64,10 @@ class Plan:
     """Ids of the accepted proposals that it carries out."""
     told: tuple[str, ...] = ()
     """Sentences for a person: what was merged, what another replaced."""
+    folders: tuple[str, ...] = ()
+    """Folders that the canonical files need and that were not there, outer ones first."""
+    made_by: str = ""
+    """User and machine, such as `mira on otter`."""
     contents: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Place and length of each file among the copies, by digest; empty before the apply begins."""
 

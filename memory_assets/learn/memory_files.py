@@ -1,6 +1,7 @@
 """Memories as Markdown files in silos and canonical homes: those that the last scan found, and single files for who moves them.
 
-The catalog says what the files hold, with secrets masked. Only a plan opens a file itself, because it copies and deletes bytes.
+The pointers of a silo's `MEMORY.md` are taken out here, byte by byte. The catalog says what the files hold, with secrets masked. Only a
+plan opens a file itself, because it copies and deletes bytes.
 """
 
 import re
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from memory_assets.ingest.scans import StoredItem, read_items, refusals
 from memory_assets.models import Kind, Refusal, Source, SourceItem
@@ -144,7 +146,9 @@ class FileReader:
         data = read_source_file(entry.path, root, self.max_bytes)
         known = entry.item
         item = memory_item(data, source=known.source, key=known.key, path=str(entry.path), kind=known.kind, project=known.project)
-        return replace(entry, item=replace(item, created_at=known.created_at), data=data, digest=digest_of(data))
+        guessed = {"guessed": known.metadata["guessed"]} if "guessed" in known.metadata else {}
+        item = replace(item, created_at=known.created_at, metadata=item.metadata | guessed)
+        return replace(entry, item=item, data=data, digest=digest_of(data))
 
 
 def read_index(path: Path, root: Path) -> bytes:
@@ -210,6 +214,19 @@ def without(data: bytes, names: Collection[str]) -> bytes:
 def only(data: bytes, names: Collection[str]) -> bytes:
     """Return the lines of an index that point to the files of these names."""
     return b"".join(line for line, pointed in _lines(data) if pointed and pointed.name in names)
+
+
+def mentions(data: bytes, names: Collection[str]) -> list[tuple[int, str]]:
+    """Return the lines of an index, by number, that name one of these files among other things, and which."""
+    named = {
+        name: re.compile(rf"(?<![\w./-]){re.escape(name)}(?![\w-])|\[\[{re.escape(Path(name).stem)}[\]|#]") for name in names
+    }
+    return [
+        (number, name)
+        for number, (line, pointed) in enumerate(_lines(data), start=1)
+        for name, pattern in named.items()
+        if not (pointed and pointed.name == name) and pattern.search(unquote(line.decode("utf-8", "replace")))
+    ]
 
 
 def _lines(data: bytes) -> Iterator[tuple[bytes, Pointer | None]]:

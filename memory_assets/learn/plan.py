@@ -4,8 +4,10 @@ A silo file is taken only if it is, byte for byte, what the last check read. Of 
 say the same are merged; of those that say different things the newest stands, and the others are kept as history.
 """
 
+import getpass
+import socket
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,10 +18,12 @@ from memory_assets.learn.canonical import (
     HOME_OF,
     canonical_key,
     file_name,
+    hash_of,
     moved_file,
     provenance,
     render,
     with_fields,
+    written_fields,
 )
 from memory_assets.learn.journal import Placed, Plan, Taken
 from memory_assets.learn.memory_files import FileReader, MemoryFile, MemoryFiles
@@ -56,16 +60,16 @@ class Candidate:
         """What it says, for comparison."""
         return said_by(self.description, self.body)
 
-    def file(self, now: datetime, learning_dir: Path, hooks: Sequence[str], others: Iterable[str]) -> bytes:
-        """The canonical file that it would be."""
+    def file(self, now: datetime, learning_dir: Path, hooks: Sequence[str], others: Sequence[MemoryFile]) -> bytes:
+        """The canonical file that it would be, `others` being merged into it."""
         if not self.sources:
             assert self.proposal
             return _learned(self, self.proposal.evidence, now, learning_dir)
         newest = replace(self.sources[0], hooks=tuple(hooks))
         if self.proposal is None or (len(self.sources) == 1 and not self.proposal.edited):
             return moved_file(newest, now, others)
-        merged = [*(str(each.path) for each in self.sources[1:]), *others]
-        fields = {"name": self.name, "description": self.description, "type": self.kind.value, "created": iso(self.written_at)}
+        merged = [*self.sources[1:], *others]
+        fields = {"name": self.name, "description": self.description, "type": self.kind.value, **written_fields(newest)}
         return render(fields | provenance(newest, now, merged), f"\n{self.body}\n")
 
 
@@ -171,7 +175,17 @@ def make_plan(
     for (kind, name), group in sorted(groups.items()):
         builder.add(kind, name, group)
     accepted = tuple(candidate.proposal.id for candidate in chosen if candidate.proposal)
-    plan = Plan(number, iso(now), tuple(builder.placed), tuple(builder.taken), accepted, tuple(builder.told))
+    folders = {folder for placed in builder.placed for folder in Path(placed.path).parents if not folder.exists()}
+    plan = Plan(
+        number,
+        iso(now),
+        tuple(builder.placed),
+        tuple(builder.taken),
+        accepted,
+        tuple(builder.told),
+        tuple(map(str, sorted(folders))),
+        f"{getpass.getuser()} on {socket.gethostname()}",
+    )
     return Planned(plan, builder.contents, tuple(builder.outdone), tuple(waiting))
 
 
@@ -203,7 +217,7 @@ class _Builder:
         if there and stays:
             stands = self._keep(there, alike, hooks)
         else:
-            others = [str(source.path) for each in group if each is not newest for source in each.sources]
+            others = [source for each in group if each is not newest for source in each.sources]
             new = newest.file(self.now, self.reader.learning_dir, hooks, others)
             stands = self._place(path, new, there.data if there else None)
             if there:
@@ -237,6 +251,11 @@ class _Builder:
         fields: dict[str, object] = {}
         if there.missing_provenance and alike:
             fields |= {name: value for name, value in provenance(alike[0], self.now).items() if not stated.get(name)}
+        merged, hashes = (list(stated.get(name) or ()) for name in ("merged_from", "merged_hashes"))
+        known_hashes = {stated.get("source_hash"), fields.get("source_hash"), *hashes}
+        if joined := [source for source in alike if hash_of(source) not in known_hashes]:
+            fields["merged_from"] = [*merged, *(str(source.path) for source in joined)]
+            fields["merged_hashes"] = [*hashes, *map(hash_of, joined)]
         if set(hooks) - set(known):
             fields["index_hook"] = list(dict.fromkeys([*known, *hooks]))
         return self._place(there.path, with_fields(there.data, fields), there.data) if fields else there.digest

@@ -107,6 +107,11 @@ class Proposal:
         files = sorted(each.digest for each in self.silo_files)
         return blake2b(json.dumps([self.name, self.description, self.body, files]).encode(), digest_size=16).hexdigest()
 
+    @property
+    def urgency(self) -> tuple[int, int, float, str]:
+        """A key that sorts the proposals to decide on before others, and the most urgent first."""
+        return list(Status).index(self.status), list(Severity).index(self.severity), -self.strength, self.id
+
     def counted(self, origin: str) -> int:
         """How much of its evidence is of one origin."""
         return sum(each.origin == origin for each in self.evidence)

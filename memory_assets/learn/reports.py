@@ -32,8 +32,9 @@ class Checked:
 
     @property
     def open(self) -> list[Proposal]:
-        """The proposals that are, or may be, decided on."""
-        return [each for each in self.proposals if each.status in (Status.PENDING, Status.DEFERRED, Status.ACCEPTED)]
+        """The proposals that are, or may be, decided on, the most urgent first."""
+        found = [each for each in self.proposals if each.status in (Status.PENDING, Status.DEFERRED, Status.ACCEPTED)]
+        return sorted(found, key=lambda each: each.urgency)
 
 
 def mine_output(checked: Checked) -> str:
@@ -201,10 +202,7 @@ def render_review(proposals: Sequence[Proposal], before: str, *, at: str, reflec
     """
     ours = {proposal.id for proposal in proposals}
     others = [text for identity, text in _sections(before) if identity not in ours]
-    shown = sorted(
-        (each for each in proposals if each.status in _IN_REVIEW),
-        key=lambda each: (_IN_REVIEW.index(each.status), _reversed(each)),
-    )
+    shown = sorted((each for each in proposals if each.status in _IN_REVIEW), key=lambda each: each.urgency)
     since = min((each.first_seen[:10] for each in shown), default=at[:10])
     head = (
         f"---\ngenerated: {at}\npipeline_version: {PIPELINE_VERSION}\nsignals_since: {since}\n"
@@ -289,7 +287,3 @@ def _quoted(text: str) -> str:
 
 def _unquoted(text: str) -> str:
     return "\n".join(line.rstrip() for line in _QUOTE.sub("", text).strip().split("\n"))
-
-
-def _reversed(proposal: Proposal) -> int:
-    return -int(proposal.id.removeprefix("LP-"))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from memory_assets.display import counted
 from memory_assets.learn.brief import Brief, BriefLine, framed, line, read_brief
 from memory_assets.learn.noted import read_noted
 from memory_assets.learn.told import record_told
@@ -127,7 +128,7 @@ def _nudges(places: "Places", brief: Brief | None) -> list[str]:
         nudges.append(f"{brief.backlog}: the user may curate them (/memory:learn, or `memory learn check`).")
     if noted := len(read_noted(places.folder)):
         nudges.append(
-            f"{noted:,} sentence{'' if noted == 1 else 's'} of earlier sessions noted but not stored: `memory noted` lists them."
+            f"{counted(noted, 'sentence', 'sentences')} of earlier sessions noted but not stored: `memory noted` lists them."
         )
     return nudges
 

@@ -3,6 +3,9 @@
 The rules are PAI's: a reflection's signal is HIGH up to a sentiment of 5, MEDIUM up to 7, LOW above, and one more where the task went
 over budget, failed criteria or was done again; ratings up to 4 are problems, from 8 on things to do more of. A rating that was inferred
 counts as much as its confidence says. One that is missing is missing.
+
+Signals about the same thing are grouped by what they mean, feedback files first. Cosines of different embedders are not alike: what is
+unrelated lies at 0.1 for one and at 0.6 for another. So they are counted from the mean cosine of a few unrelated sentences.
 """
 
 from collections import defaultdict

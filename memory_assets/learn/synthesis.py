@@ -2,7 +2,7 @@
 
 The rules are PAI's. A theme is one from two occurrences on, or from one that was as bad as 4; a feedback file is always one. What
 several kinds of signals say is CRITICAL from 5 on and HIGH from 2; what one kind says is HIGH from 8 on where its signal is, MODERATE
-from 3. What was inferred counts as much as it is sure of.
+from 3. What was inferred counts as much as it is sure of. If a chat model is set, it words a proposal; the notes stay below its words.
 """
 
 import re
@@ -80,7 +80,7 @@ def synthesise(
         number += 1
         new.append(_proposal(f"LP-{number:03}", theme, wording, now))
     kept = [changed.get(proposal.id) or _without_theme(proposal) for proposal in before.proposals]
-    return (*kept, *sorted(new, key=lambda each: (-_rank(each.severity), -each.strength, each.id)))
+    return (*kept, *sorted(new, key=lambda each: each.urgency))
 
 
 def severity_of(theme: Sequence[Signal]) -> Severity:
@@ -220,10 +220,6 @@ def _free(name: str, taken: set[str]) -> str:
 
 def _plain(text: str) -> str:
     return " ".join(text.casefold().split())
-
-
-def _rank(severity: Severity) -> int:
-    return (Severity.LOW, Severity.MODERATE, Severity.HIGH, Severity.CRITICAL).index(severity)
 
 
 _MOST_ASKED = 20

@@ -144,11 +144,6 @@ def name_of(memory: "Memory | MemoryView") -> str:
     return memory.title or shortened(memory.content, 60)
 
 
-def counted(number: int, noun: str = "memory", plural: str = "memories") -> str:
-    """`number` with its noun."""
-    return f"{number} {noun if number == 1 else plural}"
-
-
 def shortened(text: str, most: int) -> str:
     """`text` in one line of at most `most` characters, cut between words."""
     line = " ".join(text.split())

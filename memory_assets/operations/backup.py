@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from memory_assets.display import counted
 from memory_assets.errors import InvalidInputError, NotFoundError
-from memory_assets.operations.answers import Answer, Instant, LocalTime, View, counted, listed
+from memory_assets.operations.answers import Answer, Instant, LocalTime, View, listed
 from memory_assets.stores.files import replace_file
 
 if TYPE_CHECKING:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from memory_assets.display import counted
 from memory_assets.graph.clusters import ClusterOutcome, find_clusters
 from memory_assets.graph.creative import CreativeOutcome, find_links
 from memory_assets.graph.relevance import RelevanceOutcome, decay_cycle
-from memory_assets.operations.answers import Answer, Instant, LocalTime, View, counted, listed, name_of
+from memory_assets.operations.answers import Answer, Instant, LocalTime, View, listed, name_of
 
 if TYPE_CHECKING:
     from memory_assets.tenants import Tenant

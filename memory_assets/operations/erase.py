@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from memory_assets.display import counted
 from memory_assets.errors import InvalidInputError, MemoryAssetsError, NotFoundError
 from memory_assets.models import Memory, Source, State
-from memory_assets.operations.answers import Answer, Instant, LocalTime, View, counted, listed, name_of
+from memory_assets.operations.answers import Answer, Instant, LocalTime, View, listed, name_of
 from memory_assets.operations.given import find_memory
 from memory_assets.stores.lance import quoted
 

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AwareDatetime, BaseModel, Field, TypeAdapter, ValidationError
 
+from memory_assets.display import counted
 from memory_assets.errors import InvalidInputError
 from memory_assets.language.validation import validate_memory
 from memory_assets.models import MAX_IMPORTED_LENGTH, NewMemory, RelationType, SecretPolicy, Source
-from memory_assets.operations.answers import Answer, LocalTime, counted
+from memory_assets.operations.answers import Answer, LocalTime
 
 if TYPE_CHECKING:
     from memory_assets.tenants import Tenant

@@ -3,7 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memory_assets.operations.answers import Answer, LocalTime, counted
+from memory_assets.display import counted
+from memory_assets.operations.answers import Answer, LocalTime
 
 if TYPE_CHECKING:
     from memory_assets.graph.picture import Picture

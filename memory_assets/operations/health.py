@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import ConfigDict, Field, SecretStr
 
-from memory_assets.operations.answers import Answer, Instant, LocalTime, View, counted, listed
+from memory_assets.display import counted
+from memory_assets.operations.answers import Answer, Instant, LocalTime, View, listed
 
 if TYPE_CHECKING:
     from memory_assets.tenants import Tenant

@@ -5,11 +5,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from memory_assets.display import counted
+from memory_assets.errors import InvalidInputError
 from memory_assets.learn.briefing import renew_brief
 from memory_assets.learn.curation import ApplyOutcome, CheckOutcome, Curation
 from memory_assets.learn.proposals import Decisions, Proposal, Severity, Status
 from memory_assets.learn.reports import Decided, signal_line
-from memory_assets.operations.answers import Answer, LocalTime, View, counted
+from memory_assets.operations.answers import Answer, LocalTime, View
 
 if TYPE_CHECKING:
     from memory_assets.tenants import Tenant
@@ -109,8 +111,11 @@ class CheckAnswer(Answer):
             lines += [f"{counted(len(self.left), 'file', 'files')} left alone:"]
             lines += [f"  {count} × {reason}" for (reason, _), count in reasons.most_common()]
         inferred = f" ({self.inferred_ratings} of them inferred)" if self.inferred_ratings else ""
-        unread = f", {self.unreadable_lines} lines that cannot be read" if self.unreadable_lines else ""
-        lines += [f"{self.reflections} reflections, {self.ratings} ratings{inferred}{unread}", *self.notes]
+        unread = f", {counted(self.unreadable_lines, 'line', 'lines')} that cannot be read" if self.unreadable_lines else ""
+        lines += [
+            f"{counted(self.reflections, 'reflection', 'reflections')}, {counted(self.ratings, 'rating', 'ratings')}{inferred}{unread}",
+            *self.notes,
+        ]
         lines += [f"{counted(len(self.proposals), 'proposal', 'proposals')}, the most urgent first:"] if self.proposals else []
         lines += [proposal.text() for proposal in self.proposals[:_SHOWN]]
         if len(self.proposals) > _SHOWN:
@@ -121,18 +126,45 @@ class CheckAnswer(Answer):
         return "\n".join([*lines, f"{after}`memory learn apply --dry-run` shows what apply would do."])
 
 
+class DecidedView(View):
+    """A proposal that was just decided on."""
+
+    id: str
+    status: Status
+    name: str
+    files: int
+    """Silo files that the next apply takes out of their silos; 0 unless it was accepted."""
+
+
 class ReviewAnswer(Answer):
     """The proposals, and what was decided."""
 
+    decided: tuple[DecidedView, ...] = ()
+    """What this very call decided."""
     proposals: list[ProposalView]
     review: str
     """The file that says the same, to be edited by hand."""
 
     def text(self, local: LocalTime, *, evidence: bool = False, body: bool = False) -> str:
+        if self.decided:
+            return "\n".join([*map(_decided_line, self.decided), self._left()])
         if not self.proposals:
             return "There is nothing to decide on; `memory learn check` looks for more."
         shown = [proposal.text(evidence=evidence, body=body) for proposal in self.proposals]
         return "\n\n".join([*shown, f"The same to be edited by hand: {self.review}"])
+
+    def _left(self) -> str:
+        """What is left to decide, and what the next apply does."""
+        pending = [each for each in self.proposals if each.status is Status.PENDING]
+        accepted = counted(sum(each.status is Status.ACCEPTED for each in self.proposals), "proposal", "proposals")
+        first = f", the most urgent first: {pending[0].id} · {pending[0].severity} · {pending[0].name}" if pending else ""
+        left = f"{len(pending) or 'Nothing'} left to decide on{first}."
+        return f"{left} `memory learn apply` carries out {accepted}."
+
+
+def _decided_line(decided: DecidedView) -> str:
+    files = f"; {counted(decided.files, 'silo file leaves', 'silo files leave')} with the next apply" if decided.files else ""
+    return f"{decided.id} {decided.status.lower()}: {decided.name}{files}"
 
 
 class TakenView(View):
@@ -162,22 +194,38 @@ class ApplyAnswer(Answer):
     finished: int | None
     """Number of an interrupted apply that was finished first."""
 
-    def text(self, local: LocalTime) -> str:
-        verb, deleted = ("would be written", "would leave its silo") if self.dry_run else ("written", "left its silo")
+    def text(self, local: LocalTime, *, verbose: bool = False) -> str:
         lines = [] if self.finished is None else [f"An interrupted apply was finished first (number {self.finished})."]
-        lines += [f"{deleted}: {each.path}\n   -> {each.canonical}" for each in self.taken]
-        alone = {path for path in self.written if path not in {each.canonical for each in self.taken}}
-        lines += [f"{verb}: {path}" for path in self.written if path in alone]
-        lines += [*self.merged, *self.left]
-        reasons = Counter(each.reason for each in self.waiting)
-        lines += [f"{count} × not taken: {reason}" for reason, count in reasons.most_common()]
+        written, deleted = ("would be written", "would be deleted") if self.dry_run else ("written", "deleted")
         lines.append(
-            f"{counted(len(self.written), 'canonical file', 'canonical files')} {verb}, "
-            f"{counted(len(self.taken), 'silo file', 'silo files')} {'would be deleted' if self.dry_run else 'deleted'}."
+            f"{counted(len(self.written), 'canonical file', 'canonical files')} {written}, "
+            f"{counted(len(self.taken), 'silo file', 'silo files')} {deleted}."
         )
+        for silo, (taken, waiting) in sorted(self._by_silo().items()):
+            stays = f", {len(waiting)} not taken" if waiting else ""
+            lines.append(f"  {silo}: {len(taken)} {deleted}{stays}")
+            lines += [f"    {each.path}\n      -> {each.canonical}" for each in taken if verbose]
+            reasons = Counter(each.reason for each in waiting)
+            lines += [f"    {count} × not taken: {reason}" for reason, count in reasons.most_common()]
+            lines += [f"    {each.path}: {each.reason}" for each in waiting if verbose]
+        if verbose:
+            lines += [f"{written}: {path}" for path in self.written]
+        lines += [*self.merged, *self.left]
         if self.taken and not self.dry_run:
             lines.append("`memory learn undo` takes it back; `memory run` takes it in.")
         return "\n".join(lines)
+
+    def _by_silo(self) -> dict[str, tuple[list[TakenView], list[LeftAlone]]]:
+        silos: dict[str, tuple[list[TakenView], list[LeftAlone]]] = {}
+        for taken in self.taken:
+            silos.setdefault(_silo_of(taken.path), ([], []))[0].append(taken)
+        for waiting in self.waiting:
+            silos.setdefault(_silo_of(waiting.path), ([], []))[1].append(waiting)
+        return silos
+
+
+def _silo_of(path: str) -> str:
+    return Path(path).parent.parent.name
 
 
 class UndoAnswer(Answer):
@@ -209,14 +257,16 @@ def review(
 ) -> ReviewAnswer:
     """Decide on proposals, and answer with those that are open; a check that is more than a day old is made again before.
 
-    The next apply carries out what is accepted. What is rejected returns only if more speaks for it. Each of them keeps the `note`.
+    The next apply carries out what is accepted. What is rejected returns only if more speaks for it. A `note` belongs to one decision.
     """
     curation = Curation(tenant)
     chosen = [(accept, Status.ACCEPTED), (reject, Status.REJECTED), (defer, Status.DEFERRED)]
     changes = [Decided(curation.decisions().find(each).id, status, note=note) for ids, status in chosen for each in ids]
+    if note is not None and len(changes) != 1:
+        raise InvalidInputError("A note belongs to one decision: give --note with one --accept, --reject or --defer.")
     if not changes and curation.is_stale():
         curation.check()
-    return _reviewed(curation, curation.decide(changes))
+    return _reviewed(curation, curation.decide(changes), [change.id for change in changes])
 
 
 def reword(tenant: "Tenant", reference: str, text: str) -> ReviewAnswer:
@@ -275,15 +325,18 @@ def _checked(outcome: CheckOutcome) -> CheckAnswer:
     )
 
 
-def _reviewed(curation: Curation, decisions: Decisions) -> ReviewAnswer:
+def _reviewed(curation: Curation, decisions: Decisions, decided: Sequence[str] = ()) -> ReviewAnswer:
     renew_brief(curation.tenant)
     shown = [each for each in decisions.proposals if each.status not in (Status.APPLIED, Status.WITHDRAWN)]
-    return ReviewAnswer(proposals=_by_urgency(shown), review=str(curation.review_path))
+    views = tuple(
+        DecidedView.of(each, files=len(each.silo_files) if each.status is Status.ACCEPTED else 0)
+        for each in map(decisions.find, decided)
+    )
+    return ReviewAnswer(decided=views, proposals=_by_urgency(shown), review=str(curation.review_path))
 
 
 def _by_urgency(proposals: Sequence[Proposal]) -> list[ProposalView]:
-    ranks = {each: number for number, each in enumerate((*Status, *Severity))}
-    ordered = sorted(proposals, key=lambda each: (ranks[each.status], ranks[each.severity], -each.strength, each.id))
+    ordered = sorted(proposals, key=lambda each: each.urgency)
     return [ProposalView.of(each, signal=signal_line(each), files=[file.path for file in each.silo_files]) for each in ordered]
 
 

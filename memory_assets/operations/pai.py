@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from pydantic import ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from memory_assets.operations.answers import Answer, Instant, LocalTime, View, counted, listed
+from memory_assets.display import counted
+from memory_assets.errors import InvalidInputError
+from memory_assets.operations.answers import Answer, Instant, LocalTime, View, listed
 
 if TYPE_CHECKING:
     from memory_assets.tana.changes import Outcome, Report, SyncOptions
@@ -98,7 +100,7 @@ class SyncView(Answer):
         lead = "Not synced:" if self.away else "Would change" if self.dry_run else "Synced"
         lines = [f"{lead} {counted(self.total, 'entry', 'entries')}: {', '.join(counts) or 'nothing to do'}."]
         if self.away and not counts:
-            lines = [f"Not synced: Tana is away, and none of {counted(self.total, 'entry', 'entries')} waits for it."]
+            lines = ["Not synced: Tana is away, and nothing waits for it."]
         if self.schema_made:
             lines.append(f"{'Missing' if self.dry_run else 'Made'} in Tana: {', '.join(self.schema_made)}.")
         changed = [entry for entry in self.entries if entry.action != "skipped"]
@@ -158,7 +160,9 @@ def _elsewhere(tenant: "Tenant", seed_path: str | None, workspace: str | None) -
 
     given: dict[str, object] = {}
     if seed_path:
-        given["pai_seed"] = Path(seed_path).expanduser().absolute()
+        given["pai_seed"] = path = Path(seed_path).expanduser().absolute()
+        if not path.is_file():
+            raise InvalidInputError(f"There is no file {path}; name another seed.json with --seed-path.")
     if workspace:
         given["tana_workspace"] = workspace
     return Tenant(tenant.settings.model_copy(update=given), tenant.name) if given else tenant
@@ -204,7 +208,7 @@ def _warnings(report: "Report", options: "SyncOptions") -> list[str]:
         warnings.append(f"{report.away} {waits if report.queued else 'Nothing waits for it'}.")
     if report.moved:
         warnings.append(
-            f"The mapping is of workspace {report.moved!r}: its {counted(len(report.stale), 'entry', 'entries')} are stale here."
+            f"The mapping is of workspace {report.moved!r}: its {counted(len(report.stale), 'entry is', 'entries are')} stale here."
             " `memory pai sync --resync` begins a mapping of this workspace; what is in the old one stays there."
         )
     elif report.stale:
@@ -243,8 +247,6 @@ def _warnings(report: "Report", options: "SyncOptions") -> list[str]:
         )
     if not report.there:
         warnings.append("There is no seed.json; set MEMORY_PAI_SEED to where pai-seed keeps it.")
-    if report.unknown:
-        warnings.append(f"seed.json has no confirmed learning and no proposal with the id {report.unknown!r}.")
     if report.refused:
         warnings.append(f"Not read from seed.json, and left as it is in Tana: {' '.join(report.refused[:_SHOWN])}")
     return warnings
@@ -319,9 +321,12 @@ class ReadWorkspace(Answer):
     notes: list[str]
 
     def text(self, local: LocalTime) -> str:
-        lines = [f"Read {self.read} nodes of {self.workspace}: {self.nodes} are known, {self.gone} are gone."]
+        lines = [
+            f"Read {counted(self.read, 'node', 'nodes')} of {self.workspace}: {counted(self.nodes, 'is', 'are')} known,"
+            f" {counted(self.gone, 'is', 'are')} gone."
+        ]
         if self.waiting:
-            lines.append(f"{self.waiting} wait to be read; run `memory tana read` again.")
+            lines.append(f"{counted(self.waiting, 'waits', 'wait')} to be read; run `memory tana read` again.")
         lines += self.notes
         lines += [f"Skipped {node}: {why}" for node, why in self.skipped.items()]
         return "\n".join(lines)

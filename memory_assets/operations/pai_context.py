@@ -8,9 +8,10 @@ from pydantic import ConfigDict, Field, model_serializer
 from pydantic.alias_generators import to_camel
 
 from memory_assets.context.quoting import name, plain
+from memory_assets.display import counted
 from memory_assets.language.secrets import mask
 from memory_assets.language.words import stems
-from memory_assets.operations.answers import Answer, Instant, LocalTime, View, counted, listed
+from memory_assets.operations.answers import Answer, Instant, LocalTime, View, listed
 
 if TYPE_CHECKING:
     from memory_assets.tana.freshness import Freshness, LinkedNode

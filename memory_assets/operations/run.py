@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
+from memory_assets.display import counted
 from memory_assets.ingest.stamps import NOTE, World
-from memory_assets.operations.answers import Answer, Instant, LocalTime, View, counted, listed
+from memory_assets.operations.answers import Answer, Instant, LocalTime, View, listed
 from memory_assets.stores.files import replace_file
 from memory_assets.tenants import sweep_deleted
 

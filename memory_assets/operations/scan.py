@@ -10,11 +10,12 @@ import numpy as np
 import pyarrow as pa
 from pydantic import Field
 
+from memory_assets.display import counted
 from memory_assets.keeping.purging import Removal, copies_of_applies, files_holding, purge_derived, purge_files, purge_tables
 from memory_assets.language.guard import masked_in, secrets_in, secrets_of, without_secrets
 from memory_assets.language.secrets import mask
 from memory_assets.learn.brief import NAME as BRIEF
-from memory_assets.operations.answers import Answer, LocalTime, View, counted, listed, shortened
+from memory_assets.operations.answers import Answer, LocalTime, View, listed, shortened
 from memory_assets.stores.files import replace_file
 from memory_assets.stores.rows import COLUMNS, content_hash, from_arrow, to_arrow
 

@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from memory_assets.display import counted
 from memory_assets.language.times import format_local
+from memory_assets.models import State
 from memory_assets.operations import cursors
-from memory_assets.operations.answers import Answer, Instant, LocalTime, MemoryView, View, counted, listed_within
+from memory_assets.operations.answers import Answer, Instant, LocalTime, MemoryView, View, listed_within, name_of
+from memory_assets.operations.changes import last_change
 from memory_assets.operations.given import Narrowing, find_memory
 
 if TYPE_CHECKING:
@@ -17,6 +20,13 @@ if TYPE_CHECKING:
 
 
 _NOTHING_YET = "Nothing is remembered yet; `memory store TEXT` keeps a text, `memory run` takes in what Claude Code wrote down."
+_WRITTEN = {
+    State.SUPERSEDED: "supersede",
+    State.FORGOTTEN: "forget",
+    State.ARCHIVED: "archive",
+    State.VANISHED: "vanished from its source",
+}
+"""What was done to a memory that has a state and no note of its last change."""
 INIT_LIMIT = 10
 INIT_HOURS = 24
 
@@ -34,6 +44,42 @@ class RecentMemories(Answer):
         if not self.memories:
             return _NOTHING_YET if self.is_empty else "Nothing was remembered in that time."
         return listed_within(lambda most: [memory.entry(local, "- ", most=most) for memory in self.memories], max_tokens)
+
+
+class ChangeView(View):
+    """One change: of a memory, or by an apply of `memory learn`."""
+
+    at: Instant
+    did: str
+    """Such as `edit`, `forget` or `learn apply 3`."""
+    memory_id: int | None = None
+    name: str = ""
+    """Of the memory."""
+    by: str = ""
+    """User and machine of an apply."""
+    deleted: tuple[str, ...] = ()
+    """Silo files that an apply deleted."""
+
+    def text(self, local: LocalTime) -> str:
+        what = (
+            f"{self.name} · id {self.memory_id}" if self.memory_id else f"{counted(len(self.deleted), 'file', 'files')} deleted"
+        )
+        by = f" by {self.by}" if self.by else ""
+        return "\n".join(
+            [f"- {format_local(self.at, local.zone)} · {self.did}{by}: {what}", *(f"    {path}" for path in self.deleted)]
+        )
+
+
+class RecentChanges(Answer):
+    """What was changed last, newest first."""
+
+    changes: tuple[ChangeView, ...]
+    count: int
+
+    def text(self, local: LocalTime, *, max_tokens: int | None = None) -> str:
+        if not self.changes:
+            return "Nothing was changed in that time."
+        return listed_within(lambda _: [change.text(local) for change in self.changes], max_tokens)
 
 
 class SessionStart(Answer):
@@ -83,6 +129,51 @@ def recent(
         count=len(page),
         next_cursor=cursors.place(page[-1].created_at, page[-1].id) if len(memories) > limit else None,
     )
+
+
+def recent_changes(
+    tenant: "Tenant", *, limit: int = 10, hours: float | None = None, narrowed: Narrowing | None = None
+) -> RecentChanges:
+    """The last changes of memories, and the applies of `memory learn` with the silo files that they deleted and who did it."""
+    filters = (narrowed or Narrowing()).filters(tenant)
+    until = filters.until or datetime.now(UTC)
+    since = filters.since or (until - timedelta(hours=hours) if hours else datetime.min.replace(tzinfo=UTC))
+    found = [each for each in (*_applies(tenant), *_changed_memories(tenant, limit)) if since <= each.at <= until]
+    newest = tuple(sorted(found, key=lambda each: each.at, reverse=True)[:limit])
+    return RecentChanges(changes=newest, count=len(newest))
+
+
+def _applies(tenant: "Tenant") -> list[ChangeView]:
+    from memory_assets.learn.journal import Journal
+
+    journal = Journal(tenant.folder / "learn" / "applies")
+    plans = ((plan, " (undone)" * journal.has(plan.number, "undone")) for plan in map(journal.plan, journal.numbers()))
+    return [
+        ChangeView(
+            at=datetime.fromisoformat(plan.made_at),
+            did=f"learn apply {plan.number}{undone}",
+            by=plan.made_by,
+            deleted=tuple(taken.path for taken in plan.taken),
+        )
+        for plan, undone in plans
+    ]
+
+
+def _changed_memories(tenant: "Tenant", limit: int) -> list[ChangeView]:
+    """The memories that were written last."""
+    rows = tenant.memories.scan(("id", "updated_at")) if tenant.exists else None
+    if rows is None:
+        return []
+    newest = rows.sort_by([("updated_at", "descending"), ("id", "descending")]).slice(0, limit)["id"].to_pylist()
+    return [
+        ChangeView(
+            at=memory.updated_at,
+            did=last_change(memory)[0] or _WRITTEN.get(memory.state, "store"),
+            memory_id=memory.id,
+            name=name_of(memory),
+        )
+        for memory in tenant.memories.get(newest)
+    ]
 
 
 def init(tenant: "Tenant", here: "Project | None" = None) -> SessionStart:

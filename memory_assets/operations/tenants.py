@@ -4,8 +4,9 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from memory_assets.display import counted
 from memory_assets.errors import StoreError
-from memory_assets.operations.answers import Answer, Instant, LocalTime, View, counted, listed
+from memory_assets.operations.answers import Answer, Instant, LocalTime, View, listed
 from memory_assets.stores.keys import KeyStore
 from memory_assets.stores.layout import unlisted_files
 from memory_assets.tenants import Tenant, create_tenant, delete_tenant, tenant_names

@@ -2,9 +2,10 @@
 
 from typing import TYPE_CHECKING
 
+from memory_assets.display import counted
 from memory_assets.errors import ConflictError
 from memory_assets.models import REVISES, Memory, State
-from memory_assets.operations.answers import Answer, LocalTime, MemoryView, counted
+from memory_assets.operations.answers import Answer, LocalTime, MemoryView
 from memory_assets.operations.changes import (
     commit_changes,
     last_change,

@@ -59,6 +59,8 @@ def guess_kind(place: str, text: str) -> Kind:
 
 MEMORY_TYPES = {kind.value: kind for kind in (Kind.USER, Kind.FEEDBACK, Kind.PROJECT, Kind.REFERENCE)}
 """The four types of Claude Code's auto memory directive."""
+GUESSED_DATE = "date_guessed"
+"""Field of a curated file whose date nobody stated: it is the time of the file that it came from."""
 PROVENANCE = ("source_cwd", "ingested_at", "original_path")
 """What a curated file says about where it came from."""
 
@@ -143,6 +145,8 @@ def memory_item(
     stem = PurePath(path).stem
     heading = _first_heading(body)
     guessed = [] if kind else ["kind"]
+    if written and top.get(GUESSED_DATE) == "true":
+        guessed.append("created_at")
     found = dating.date(path, data, (stem, heading), session) if dating and not written else None
     body = body.strip() or description
     if not body:

@@ -21,13 +21,19 @@ from memory_assets.sources.scanning import Parsed
 
 INDEX_NAME = "MEMORY.md"
 
+_LINK = r"\[[^\[\]]*\]\(<?(?:\./)?(?P<linked>[^()\[\]<>/\\#]+\.md)(?:#[^()\s>]*)?>?(?:\s+\"[^\"]*\")?\)"
+_WIKI = r"\[\[(?P<wiki>[^\[\]|#/\\\n]+)(?:#[^\[\]|\n]*)?(?:\\?\|[^\[\]\n]*)?\]\]"
+_TARGET = rf"(?:{_LINK}|{_WIKI}|(?P<ticks>`?)(?P<bare>[\w.-]+\.md)(?P=ticks))"
 _POINTER = re.compile(
-    r"\s*(?:(?:[-*+]|\d{1,9}[.)])\s+)?\*{0,3}"
-    r"(?:\[[^\[\]]*\]\(<?(?:\./)?(?P<linked>[^()\[\]<>/\\]+\.md)>?\)|(?P<ticks>`?)(?P<bare>[\w.-]+\.md)(?P=ticks))"
-    r"\*{0,3}(?:\s*[-–—:]+\*{0,3}\s+(?P<hook>\S.*))?\s*",
+    r"\s*(?P<mark>(?:[-*+]|\d{1,9}[.)])\s+)?(?:\[[ xX]\]\s+)?\*{0,3}"
+    rf"{_TARGET}\*{{0,3}}(?:(?P<dash>\s*[-–—:]+\*{{0,3}})?\s+(?P<hook>\S.*))?\s*",
     re.IGNORECASE,
 )
+_CELL = re.compile(rf"\s*\*{{0,3}}{_TARGET}\*{{0,3}}\s*", re.IGNORECASE)
+_BETWEEN_CELLS = re.compile(r"(?<!\\)\|")
+_OTHER_LINK = re.compile(r"\]\(|\[\[")
 _NOTHING_SAID = re.compile(r"\s*(?:[-*_=]{3,}|(?:[-*_]\s+){2,}[-*_]|<!--[^<>]*-->|[-*+]|)\s*")
+_TABLE_RULE = re.compile(r"\s*\|?(?:\s*:?-+:?\s*\|)+(?:\s*:?-+:?\s*)?")
 _OF_THE_INDEX = frozenset(("", "memory", "memory index", "memories", "index", "auto memory", "memory.md", "project memory"))
 """Headings that name the index and not what stands below it."""
 
@@ -39,6 +45,8 @@ class Pointer(NamedTuple):
     """Of the file."""
     hook: str
     """What the line says of it; may be empty."""
+    is_wiki: bool = False
+    """Whether it is `[[name]]`, which may mean a memory of that name and not a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +70,14 @@ def parse_index(data: bytes, *, prefix: str, path: str, dating: Dating, project:
     for section in _sections(parse(text)[1]):
         said: list[str] = []
         for line in section.lines:
-            if pointed := pointer(line):
+            pointed = pointer(line)
+            if pointed and not pointed.is_wiki:
                 hooks.append(Hook(prefix + pointed.name, pointed.hook))
             elif said or not _NOTHING_SAID.fullmatch(line):
                 said.append(line)
-        while said and _NOTHING_SAID.fullmatch(said[-1]):
-            said.pop()
+        while said and (_NOTHING_SAID.fullmatch(said[-1]) or _TABLE_RULE.fullmatch(said[-1])):
+            if _TABLE_RULE.fullmatch(said.pop()):
+                del said[-1:]  # the head of a table whose rows are pointers
         if not said:
             continue
         body = "\n".join(said)
@@ -99,9 +109,31 @@ def parse_index(data: bytes, *, prefix: str, path: str, dating: Dating, project:
 
 
 def pointer(line: str) -> Pointer | None:
-    """Return what a line of an index points to, None where it says anything else."""
+    """Return what a line of an index points to, None where it says anything else.
+
+    It is a list item or a line of its own, with or without a box to tick and a dash before the hook, or a row of a table.
+    """
+    if line.lstrip().startswith("|"):
+        cells = [cell.strip() for cell in _BETWEEN_CELLS.split(line.strip().strip("|"))]
+        targets = [(cell, found) for cell in cells if (found := _CELL.fullmatch(cell))]
+        others = [cell for cell in cells if not _CELL.fullmatch(cell)]
+        if len(targets) != 1 or any(map(_OTHER_LINK.search, others)):
+            return None
+        return _pointer(targets[0][1], " · ".join(filter(None, others)))
     found = _POINTER.fullmatch(line)
-    return Pointer(unquote(found["linked"] or found["bare"]), (found["hook"] or "").strip()) if found else None
+    if found is None:
+        return None
+    hook = found["hook"] or ""
+    if hook and not found["dash"] and (not found["mark"] or _OTHER_LINK.search(hook) or (found["bare"] and not found["ticks"])):
+        return None
+    return _pointer(found, hook.strip())
+
+
+def _pointer(found: re.Match[str], hook: str) -> Pointer:
+    if found["wiki"]:
+        name = found["wiki"].strip()
+        return Pointer(name if name.lower().endswith(".md") else f"{name}.md", hook, is_wiki=True)
+    return Pointer(unquote(found["linked"] or found["bare"]), hook)
 
 
 def _sections(text: str) -> Iterator[_Section]:

@@ -2,7 +2,8 @@
 
 Tana tells no time of change; it tells which nodes were edited within so many days. So a node's activity is the beginning of the shortest
 of a few such spans that it was edited in: it is never said to be livelier than it is. A project is as alive as what is below it.
-Field values that were edited do not count: Tana does not tell of them.
+Field values that were edited do not count: Tana does not tell of them. Mirrored fields that a person changed are found by comparing them
+with how they were shown first (FR-17).
 """
 
 from collections import Counter

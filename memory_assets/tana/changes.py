@@ -1,4 +1,4 @@
-"""The changes of single entries in Tana: create, update with links, and take out.
+"""The changes of single entries in Tana: create, update with links, and take out; what a sync is asked for, and its report.
 
 Each goes: intent into the ledger, effect in Tana, node into the mapping, entry into the ledger.
 """
@@ -281,5 +281,3 @@ class Report:
     last_sync: datetime | None = None
     there: bool = True
     """Whether seed.json is."""
-    unknown: str = ""
-    """The one entry that was named, where seed.json and mapping have none of that id."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from memory_assets.errors import SettingsError
+from memory_assets.errors import InvalidInputError, SettingsError
 from memory_assets.settings import origins
 from memory_assets.sources.files import RefusedFileError, read_source_file
 from memory_assets.sources.pai_seed import MAX_SEED_BYTES
@@ -108,7 +108,8 @@ def resolve_workspace(settings: "Settings", workspaces: Sequence[Workspace], nam
         each for each in workspaces if named.casefold() == each.name.casefold()
     ]
     if len(found) != 1:
-        raise TanaRefusedError(f"Tana has no workspace {named!r}, only {listed}; correct {where}.")
+        error = InvalidInputError if where == "--workspace" else TanaRefusedError
+        raise error(f"Tana has no workspace {named!r}, only {listed}; correct {where}.")
     return found[0]
 
 

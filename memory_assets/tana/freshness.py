@@ -1,5 +1,7 @@
 """How fresh a learning is (seed 000, FR-5 and FR-13): as of the latest of its confirmation and the activity of what it is linked to.
 
+`learning_network` is the picture of it: learnings, and the people, projects, meetings and learnings that they name.
+
 fresh_at = max(confirmed, activity of linked projects, people and the meetings with them);  fresh if days since then < threshold
 """
 

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
-from memory_assets.errors import StoreBusyError
+from memory_assets.errors import InvalidInputError, StoreBusyError
 from memory_assets.stores.locks import locked
 from memory_assets.tana.activity import find_edits, read_activity
 from memory_assets.tana.changes import ARCHIVED_DIGEST, Changes, Outcome, Report, SyncOptions
@@ -110,7 +110,7 @@ class _Sync:
             len(self._wanted), refused=list(self._seed.refused), last_sync=self._state.mapping.last_sync, there=self._seed.there
         )
         if options.only and options.only not in self._seed.entries and options.only not in self._state.nodes:
-            self.report.unknown = options.only
+            raise InvalidInputError(f"seed.json has no confirmed learning and no proposal with the id {options.only!r}.")
         self.report.names = {seed_id: sent.name for seed_id, sent in self._state.all_sent.items() if sent.name}
         self.report.names |= {seed_id: entry.name for seed_id, entry in self._seed.entries.items()}
         self._edits: dict[str, list[str]] = {}

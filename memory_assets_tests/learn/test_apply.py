@@ -1,6 +1,7 @@
 """Apply and undo: what they write and delete, and that no kill, at whatever point, loses or doubles anything."""
 
 import errno
+import hashlib
 import os
 import shutil
 import signal
@@ -16,11 +17,12 @@ from typing import Any
 import pytest
 
 from memory_assets.errors import ConflictError
+from memory_assets.ingest.scans import read_items, refresh_source
 from memory_assets.learn.apply import alone
 from memory_assets.learn.curation import Curation
 from memory_assets.learn.memory_files import read_silos
 from memory_assets.learn.proposals import Status
-from memory_assets.models import Kind
+from memory_assets.models import Kind, Source
 from memory_assets.operations.scan import mend, scan
 from memory_assets.sources.frontmatter import parse
 from memory_assets_tests.learn.conftest import ATLAS, INDEX, LAB, MARKERS, OpenCuration, decide, homes_of, tree, write
@@ -417,3 +419,100 @@ def test_copies_that_hold_a_secret_are_found_and_removed_and_undo_says_so(decide
     assert not scan(tenant).leaks
     with pytest.raises(ConflictError, match="its copies are gone"):
         open_curation().undo()
+
+
+def test_a_guessed_date_stays_a_guess_in_its_home_and_back_in_its_silo(curated_home: Path, open_curation: OpenCuration) -> None:
+    def guessed(source: Source) -> dict[str, bool]:
+        refresh_source(open_curation().tenant, source)
+        items = (each.item for each in read_items(open_curation().tenant.catalog, source))
+        return {item.title: "created_at" in item.metadata.get("guessed", ()) for item in items if item.kind is Kind.REFERENCE}
+
+    cloned = curated_home / ".claude/projects" / ATLAS / "memory/wiki.md"
+    cloned.write_text("---\nname: wiki\ndescription: where the wiki is\ntype: reference\n---\n\nThe wiki is on host otter.\n")
+    os.utime(cloned, (1_767_225_600, 1_767_225_600))
+    open_curation().check()
+    assert guessed(Source.CLAUDE_SILO) == {"graf": False, "wiki": True}
+
+    open_curation().apply()
+    fields, _ = parse((curated_home / ".pai/MEMORY/LEARNING/REFERENCE/reference_wiki.md").read_text())
+    assert (fields["created"], fields["date_guessed"]) == ("2026-01-01T00:00:00Z", "true")
+    assert guessed(Source.PAI_LEARNING) == {"graf": False, "wiki": True}
+    assert guessed(Source.CLAUDE_SILO) == {}
+
+    open_curation().undo()
+    assert guessed(Source.CLAUDE_SILO) == {"graf": False, "wiki": True}
+
+
+def test_undo_leaves_no_folder_that_the_apply_made(decided: Path, open_curation: OpenCuration) -> None:
+    homes = decided / ".pai/MEMORY/LEARNING"
+    (homes / "PROJECT").mkdir()
+    before = {path for path in homes.rglob("*") if path.is_dir()}
+    open_curation().apply()
+    assert (homes / "USER").is_dir()
+    open_curation().undo()
+    assert {path for path in homes.rglob("*") if path.is_dir()} == before
+
+
+def test_the_hash_of_every_joined_file_is_kept(decided: Path, open_curation: OpenCuration) -> None:
+    def states(path: Path) -> str:
+        return f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}"
+
+    atlas, lab = (decided / ".claude/projects" / slug / "memory" for slug in (ATLAS, LAB))
+    newest, outdone, standing = states(lab / "role2.md"), states(atlas / "role.md"), states(atlas / "graf.md")
+    open_curation().apply()
+    homes = decided / ".pai/MEMORY/LEARNING"
+    role, _ = parse((homes / "USER/user_role.md").read_text())
+    assert (role["source_hash"], role["merged_hashes"]) == (newest, [outdone])
+    graf, _ = parse((homes / "REFERENCE/reference_graf.md").read_text())
+    assert (graf["source_hash"], graf.get("merged_hashes")) == (standing, None)
+
+    write(lab / "graf2.md", "graf", "Dashboards: https://grafana.example", "reference", "2026-04-01T10:00:00Z")
+    joined = states(lab / "graf2.md")
+    open_curation().check()
+    open_curation().apply()
+    graf, _ = parse((homes / "REFERENCE/reference_graf.md").read_text())
+    assert (graf["source_hash"], graf["merged_hashes"]) == (standing, [joined])
+    assert graf["merged_from"] == [str(lab / "graf2.md")]
+
+
+POINTERS = """# Index
+
+- [Port](port.md) where it listens
+- [ ] [Graf](./graf.md#top)
+- [[role]]
+* `quay.md`
+1. [Mole](mole.md "the mole")
+
+| file | what |
+|---|---|
+| [Pier](pier.md) | the long one |
+| [[lock\\|Lock]] | the old one |
+
+Ask [Dock](dock.md) or [Port](port.md) first.
+- [Dock](dock.md), [Plain](plain.md)
+- Mind what dock.md says.
+"""
+
+
+def test_a_pointer_goes_with_its_file_in_any_form_or_is_named(curated_home: Path, open_curation: OpenCuration) -> None:
+    atlas = curated_home / ".claude/projects" / ATLAS / "memory"
+    for name in ("quay", "mole", "pier", "lock", "dock"):
+        write(atlas / f"{name}.md", name, f"What there is to say of the {name}.", "project")
+    (atlas / "MEMORY.md").write_text(POINTERS)
+    before = tree(atlas)
+    open_curation().check()
+
+    left = open_curation().apply().left
+
+    kept = ["# Index", "", "", "| file | what |", "|---|---|", "", *POINTERS.splitlines()[-3:]]
+    index = (atlas / "MEMORY.md").read_text()
+    assert index.splitlines() == kept
+    assert left == tuple(
+        f"{atlas / 'MEMORY.md'} still names {name} in line {number}."
+        for number, name in ((7, "dock.md"), (7, "port.md"), (8, "dock.md"), (9, "dock.md"))
+    )
+    homes = curated_home / ".pai/MEMORY/LEARNING"
+    hooks = {name: parse((homes / f"PROJECT/project_{name}.md").read_text())[0].get("index_hook") for name in ("port", "pier")}
+    assert hooks == {"port": ["where it listens"], "pier": ["the long one"]}
+    open_curation().undo()
+    assert tree(atlas) == before

@@ -1,8 +1,10 @@
 """Check and review: what is read, proposed, written in PAI's formats, decided and read back."""
 
+import getpass
 import json
 import re
 import shutil
+import socket
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -14,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_assets.cli.main import cli
+from memory_assets.errors import InvalidInputError
 from memory_assets.learn import curation as curation_module
 from memory_assets.learn.canonical import file_name, render
 from memory_assets.learn.curation import Curation
@@ -216,7 +219,7 @@ NOTE_LINES = st.lists(
 def test_a_note_and_a_text_of_any_shape_survive_the_review_file(note: str, body: str, how: str) -> None:
     """Written by a check, or typed by a person below `Notes:` without quotation marks."""
     plain = Proposal("LP-001", "n", "d", "b", Severity.LOW, (), "2026-05-01")
-    other = replace(plain, id="LP-000", name="m")
+    other = replace(plain, id="LP-002", name="m")
     if how == "written":
         noted = replace(plain, note=note, body=body)
         text = render_review([noted, other], "", at="2026-05-01", reflections=0, ratings=0)
@@ -317,6 +320,77 @@ def test_the_commands_from_check_to_undo(sample_home: Path) -> None:
     assert not (sample_home / ".claude/projects/-home-mira-lab/memory/feedback_terraform_plan_first.md").exists()
     assert "31 files back" in memory("undo")
     assert tree(sample_home / ".claude") == before
+
+
+def test_a_decision_is_answered_in_a_few_lines_and_an_apply_by_silo(
+    curated_home: Path, open_curation: OpenCuration, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Curation, "is_stale", lambda _self: False)
+    runner = CliRunner()
+
+    def memory(*arguments: str) -> str:
+        result = runner.invoke(cli, arguments, catch_exceptions=False)
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    open_curation().check()
+    ids = {each.name: each.id for each in open_curation().decisions().proposals}
+    said = memory("learn", "review", "--accept", ids["mornings"], "--reject", ids["tabs"])
+    assert said.splitlines() == [
+        f"{ids['mornings']} accepted: mornings; 1 silo file leaves with the next apply",
+        f"{ids['tabs']} rejected: tabs",
+        f"1 left to decide on, the most urgent first: {ids['plan-first']} · LOW · plan-first. `memory learn apply` carries out 1 proposal.",
+    ]
+    atlas = curated_home / ".claude/projects" / ATLAS / "memory"
+    said = memory("learn", "apply", "--dry-run")
+    assert said.splitlines()[:4] == [
+        "4 canonical files would be written, 5 silo files would be deleted.",
+        f"  {ATLAS}: 3 would be deleted, 2 not taken",
+        "    1 × not taken: its proposal is PENDING; `memory learn review` decides",
+        "    1 × not taken: its proposal was rejected",
+    ]
+    assert str(atlas) not in said
+    assert f"    {atlas / 'port.md'}\n      -> " in memory("learn", "apply", "--dry-run", "--verbose")
+
+    memory("learn", "apply")
+    (change,) = (
+        each for each in json.loads(memory("recent", "--changes", "--json"))["changes"] if each["did"] == "learn apply 1"
+    )
+    assert sorted(Path(path).name for path in change["deleted"]) == ["graf.md", "mornings.md", "port.md", "role.md", "role2.md"]
+    assert change["by"] == f"{getpass.getuser()} on {socket.gethostname()}"
+    said = memory("recent", "--changes")
+    assert f" · learn apply 1 by {change['by']}: 5 files deleted\n" in said
+    assert f"    {atlas / 'port.md'}\n" in said
+    memory("learn", "undo")
+    assert "learn apply 1 (undone) by" in memory("recent", "--changes")
+
+
+def test_a_note_belongs_to_one_decision(curated_home: Path, open_curation: OpenCuration) -> None:
+    open_curation().check()
+    first, second, _ = (each.id for each in open_curation().decisions().proposals)
+    for decisions in (["--accept", first, "--reject", second], []):
+        said = CliRunner().invoke(cli, ["learn", "review", *decisions, "--note", "too vague"])
+        assert isinstance(said.exception, InvalidInputError)
+        assert "A note belongs to one decision" in str(said.exception)
+    assert {(each.status, each.note) for each in open_curation().decisions().proposals} == {(Status.PENDING, "")}
+
+
+def test_the_most_urgent_proposal_is_first_in_every_file(open_curation: OpenCuration, curated_home: Path) -> None:
+    """Three files of one name weigh more than one; they are found after some and before another."""
+    atlas = curated_home / ".claude/projects" / ATLAS / "memory"
+    open_curation().check()
+    for number in range(3):
+        write(atlas / f"zebra{number}.md", "zebra", f"Cross at the zebra, way {number}.", "feedback")
+    open_curation().check()
+    write(atlas / "late.md", "late", "Never be late.", "feedback")
+    open_curation().check()
+    urgent = min(open_curation().decisions().proposals, key=lambda each: each.urgency)
+    assert (urgent.name, urgent.severity) == ("zebra", Severity.MODERATE)
+    homes = curated_home / ".pai/MEMORY/LEARNING"
+    for name in ("review.md", "last-synthesis.md"):
+        text = (homes / name).read_text()
+        first = min(text.find(each.id) for each in open_curation().decisions().proposals)
+        assert text[first:].startswith(urgent.id), name
 
 
 def test_a_terminal_goes_through_the_proposals(

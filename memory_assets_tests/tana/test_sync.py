@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from memory_assets.cli.main import cli
+from memory_assets.errors import InvalidInputError
 from memory_assets.settings import Settings, load_settings
 from memory_assets.tana.changes import Report, SyncOptions
 from memory_assets.tana.errors import TanaError
@@ -227,9 +228,7 @@ def test_a_sync_names_what_it_made_by_what_it_says(workspace: StandIn, seed: Pat
     said = CliRunner().invoke(cli, ["pai", "sync"]).stdout
     assert 'created   "Ada Lovelace writes the failing test before the fix" -> Ada Lovelace' in said and "pat_0001" not in said
     workspace.stop()
-    assert (
-        CliRunner().invoke(cli, ["pai", "sync"]).stdout.startswith("Not synced: Tana is away, and none of 1 entry waits for it.")
-    )
+    assert CliRunner().invoke(cli, ["pai", "sync"]).stdout.startswith("Not synced: Tana is away, and nothing waits for it.")
 
 
 def test_a_wrong_workspace_is_named_with_where_it_stands(
@@ -243,6 +242,25 @@ def test_a_wrong_workspace_is_named_with_where_it_stands(
         sync(Tenant(load_settings()))
 
 
+def test_a_wrong_option_is_refused_as_one(workspace: StandIn, tenant: Tenant, seed: Path, tmp_path: Path) -> None:
+    write_seed(seed, [TEST_FIRST])
+    for options, sentence in (
+        (["--workspace", "nowhere"], "Tana has no workspace 'nowhere', only main; correct --workspace"),
+        (["--seed-path", str(tmp_path / "none.json")], f"There is no file {tmp_path / 'none.json'}"),
+    ):
+        said = CliRunner().invoke(cli, ["pai", "sync", *options])
+        assert isinstance(said.exception, InvalidInputError) and sentence in str(said.exception)
+    assert counts(workspace) == (0, 0)
+
+
+def test_what_is_one_is_told_as_one(workspace: StandIn, tenant: Tenant, seed: Path) -> None:
+    write_seed(seed, [TEST_FIRST])
+    workspace.stop()
+    assert "1 change waits for it." in CliRunner().invoke(cli, ["pai", "sync"]).stderr
+    assert "1 change would wait for it." in CliRunner().invoke(cli, ["pai", "sync", "--dry-run"]).stderr
+    assert "1 change waits for Tana" in CliRunner().invoke(cli, ["doctor"]).output
+
+
 def test_ids_that_tana_paste_would_not_take_are_kept_whole(workspace: StandIn, tenant: Tenant, seed: Path) -> None:
     ids = ["a::b [[c]]", "-#x", "__proto__", "ключ №1", 'q"uote']
     write_seed(seed, [learning(seed_id, f"Lesson {number} of five") for number, seed_id in enumerate(ids)])
@@ -251,7 +269,7 @@ def test_ids_that_tana_paste_would_not_take_are_kept_whole(workspace: StandIn, t
     writes = workspace.writes
     assert set(actions(sync(tenant)).values()) == {"skipped"} and workspace.writes == writes
     said = CliRunner().invoke(cli, ["pai", "sync", "--entry", "nobody"])
-    assert said.exit_code == 0 and "'nobody'" in said.stderr
+    assert isinstance(said.exception, InvalidInputError) and "'nobody'" in str(said.exception)
 
 
 def test_a_tana_that_hangs_counts_as_away(
@@ -376,7 +394,7 @@ def test_a_password_in_a_learning_stays_here(workspace: StandIn, tenant: Tenant,
     (node,) = workspace.live("pai_learning")
     assert "hunter2" not in node.name + str(node.tuples) and "staging" in node.name
     said = CliRunner().invoke(cli, ["doctor"])
-    assert f"Tana: {workspace.url}, 1 workspaces" in said.output
+    assert f"Tana: {workspace.url}, 1 workspace" in said.output
 
 
 def test_a_dry_run_changes_nothing_anywhere(workspace: StandIn, tenant: Tenant, seed: Path) -> None:

@@ -8,6 +8,7 @@ from memory_assets.defs.assets.sources import seed_entries
 from memory_assets.defs.partitions import TENANTS, accepted_previews
 from memory_assets.defs.resources import MemoryResource
 from memory_assets.defs.tenant_assets import Page, external_asset, report_external, tenant_asset
+from memory_assets.display import counted
 from memory_assets.tana.config import integration
 from memory_assets.tana.errors import TanaAwayError
 from memory_assets.tenants import Tenant
@@ -105,7 +106,7 @@ def tana_learnings(context: dg.AssetExecutionContext, memory: MemoryResource) ->
     client = TanaClient.open(tenant.settings)
     report = sync(tenant, client=client, progress=lambda done, total: context.log.info(f"sent {done} of {total} changes"))
     if report.away:
-        raise TanaAwayError(f"{report.away} {len(report.queued)} changes wait.")
+        raise TanaAwayError(f"{report.away} {counted(len(report.queued), 'change waits', 'changes wait')}.")
     found = compare_mapping(tenant, client)
     actions = Counter(outcome.action for outcome in report.outcomes)
     return dg.MaterializeResult(
