@@ -10,7 +10,7 @@ export DAGSTER_DISABLE_TELEMETRY := 1
 export HF_HUB_OFFLINE := 1
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check dev torture bench clean
+.PHONY: demo test check dev torture live bench clean
 
 demo: .venv/ready  ## Run the main job on the sample home and show what it found.
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh tools/demo.sh
@@ -32,6 +32,10 @@ dev: .venv/ready  ## Dagster's UI on the demo's data at http://localhost:3000, w
 torture: .venv/ready  ## Kill, damage, fill, feed and load the program for more than an hour, and print what it survived.
 	@mkdir -p "$$HOME"
 	$(BIN)/python -m memory_assets_tests.torture
+
+live: .venv/ready  ## Drive a real Claude Code, which npm installs, through a session against a stand-in of its model.
+	npm install --silent --prefix .cache/claude @anthropic-ai/claude-code
+	$(BIN)/python -m memory_assets_tests.live .cache/claude/node_modules/.bin/claude
 
 bench: .venv/ready  ## Print the figures of benchmarks/.
 	@mkdir -p "$$HOME"

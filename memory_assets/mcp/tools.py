@@ -360,7 +360,7 @@ def recall_for_prompt(session: Session, prompt: str, for_session: Annotated[str,
     def recall() -> str:
         with suppress(MemoryAssetsError):
             return operations.prompt.recall_for_prompt(session.tenant, prompt, for_session, session.here).hook_output()
-        return ""
+        return operations.prompt.NOTHING
 
     return _answer_within(_PROMPT_SECONDS, recall)
 
@@ -369,13 +369,13 @@ def recall_for_prompt(session: Session, prompt: str, for_session: Annotated[str,
 def file_written(session: Session, path: str) -> str:
     """The assistant wrote a file: if a source holds it, it is taken in at once, in the background."""
     session.on_written(Path(path))
-    return ""
+    return operations.prompt.NOTHING
 
 
 def _answer_within(seconds: float, work: Callable[[], str]) -> str:
-    """What `work` returns; empty if that takes longer, or another such call still works. The thread ends by itself."""
+    """What `work` returns; an empty object if that takes longer, or another such call still works. The thread ends by itself."""
     if not _RECALLING.acquire(blocking=False):
-        return ""
+        return operations.prompt.NOTHING
     answers: SimpleQueue[str] = SimpleQueue()
 
     def run() -> None:
@@ -388,7 +388,7 @@ def _answer_within(seconds: float, work: Callable[[], str]) -> str:
     try:
         return answers.get(timeout=seconds)
     except Empty:
-        return ""
+        return operations.prompt.NOTHING
 
 
 DAILY = (init, search, tana_context, store, show, recent, update, supersede, forget, undo, health)

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from memory_assets.sources.projects import Project
     from memory_assets.tenants import Tenant
 
+NOTHING = "{}"
+"""The answer of a hook that has nothing to say."""
 HEADING = "Recalled for this prompt"
 _MOST_LINES = 4
 _LONGEST_PROMPT = 2_000
@@ -32,9 +34,9 @@ class PromptRecall(Answer):
         return self.framed
 
     def hook_output(self) -> str:
-        """The answer of a UserPromptSubmit hook; empty if there is nothing to say."""
+        """The answer of a UserPromptSubmit hook. An empty object says nothing; of an empty text Claude Code tells the model."""
         if not self.framed:
-            return ""
+            return NOTHING
         return json.dumps({"hookSpecificOutput": {"hookEventName": "UserPromptSubmit", "additionalContext": self.framed}})
 
 
@@ -59,13 +61,12 @@ def recall_for_prompt(tenant: "Tenant", prompt: str, session: str = "", here: "P
     filters = Narrowing(here=here).filters(tenant)
     room = tenant.settings.prompt_recall_tokens - _FRAME_TOKENS
     lines: list[tuple[int, str]] = []
-    for hit in find_for_prompt(tenant, text, filters, datetime.now(UTC), only_sure=wanted == "sure"):
+    for hit in find_for_prompt(tenant, text, filters, datetime.now(UTC), known, only_sure=wanted == "sure"):
         rendered = line(_described(hit, text))
         room -= count_tokens(f"{rendered}\n")
         if room < 0 or len(lines) == _MOST_LINES:
             break
-        if hit.memory.id not in known:
-            lines.append((hit.memory.id, rendered))
+        lines.append((hit.memory.id, rendered))
     if not lines:
         return PromptRecall()
     record_told(tenant.folder, session, lines, "prompt")

@@ -5,6 +5,7 @@ how near its meaning is to the prompt's on the common scale, the share of the pr
 BM25. The weights are a logistic regression over benchmarks/sets/sessions_train.jsonl, 432 prompts of which 180 need nothing.
 """
 
+from collections.abc import Set
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,8 +33,10 @@ _BESIDE = 0.6
 """Probability from which a hit is told beside the best."""
 
 
-def find_for_prompt(tenant: "Tenant", prompt: str, filters: "Filters", now: "datetime", *, only_sure: bool = False) -> list[Hit]:
-    """The hits that a prompt needs, best first.
+def find_for_prompt(
+    tenant: "Tenant", prompt: str, filters: "Filters", now: "datetime", known: Set[int] = frozenset(), *, only_sure: bool = False
+) -> list[Hit]:
+    """The hits that a prompt needs, best first, without the `known` ones.
 
     Raises:
         StoreError: the store's vectors are another embedder's, or it cannot be read.
@@ -42,7 +45,8 @@ def find_for_prompt(tenant: "Tenant", prompt: str, filters: "Filters", now: "dat
     question = read_query(tenant, prompt, now)
     if not question.terms:
         return []
-    hits = search_with_bridges(tenant, question, limit=_HITS, filters=filters, now=now, bridges=0).hits
+    found = search_with_bridges(tenant, question, limit=_HITS, filters=filters, now=now, bridges=0).hits
+    hits = [hit for hit in found if hit.memory.id not in known]
     if not hits:
         return []
     likely = _probabilities(tenant, prompt, hits, filters)

@@ -95,6 +95,6 @@ def test_the_hook_reaches_it_as_a_tool_that_is_not_listed(filled: Tenant) -> Non
     output = json.loads(call("who takes care of restoring the staging database?"))["hookSpecificOutput"]
     assert output["hookEventName"] == "UserPromptSubmit"
     assert "Priya" in output["additionalContext"]
-    assert call("ok, go ahead") == ""
+    assert call("ok, go ahead") == "{}"
     (filled.folder / "vectors" / "memories.lance" / "_versions").rename(filled.folder / "moved")
-    assert call("what about the customs broker?") in ("", call("thanks"))
+    assert call("what about the customs broker?") == "{}"

@@ -1,0 +1,1 @@
+"""A session of a real Claude Code against a stand-in of its model."""

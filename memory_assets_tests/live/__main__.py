@@ -1,0 +1,109 @@
+"""Drive Claude Code through a session: start, prompts, a memory file that it writes, end. `make live` installs it from npm.
+
+    python -m memory_assets_tests.live CLAUDE
+
+It prints what the model was sent of the memory, and fails if something of it is missing.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from memory_assets_tests.live.model import WRITE, Model, serve
+
+_PATIENCE_SECONDS = 60.0
+_OTTO = "The office printer is called Otto and stands in room 4."
+
+
+def main() -> None:
+    """Run the session in a temporary home."""
+    claude = sys.argv[1]
+    with tempfile.TemporaryDirectory(prefix="live_", ignore_cleanup_errors=True) as folder:
+        home, project = Path(folder, "home"), Path(folder, "src/atlas")
+        project.mkdir(parents=True)
+        subprocess.run(["git", "init", "-q", str(project)], check=True)
+        server = serve()
+        os.environ |= {
+            "HOME": str(home),
+            "ANTHROPIC_BASE_URL": f"http://127.0.0.1:{server.server_port}",
+            "ANTHROPIC_API_KEY": "none",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            "MEMORY_DATA_DIR": str(home / "data"),
+            "MEMORY_CONFIG": str(home / "memory.toml"),
+            "MEMORY_CLAUDE_PROJECTS_DIR": str(home / ".claude/projects"),
+        }
+        for name in [
+            name for name in os.environ if name.startswith("CLAUDE") and name != "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC"
+        ]:
+            del os.environ[name]
+        memory("install", "claude-code")
+        memory("store", _OTTO, "--project", str(project))
+        for day in range(1, 15):
+            memory(
+                "store", f"Invoice run {day} of the bakery was sent to the accountant on day {day}.", "--project", "/elsewhere"
+            )
+        silo = home / ".claude/projects" / str(project).replace("/", "-").replace("_", "-") / "memory"
+        silo.mkdir(parents=True)
+        session(claude, project, silo)
+
+
+def memory(*arguments: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-m", "memory_assets.cli", *arguments], check=True, capture_output=True, text=True
+    ).stdout
+
+
+def session(claude: str, project: Path, silo: Path) -> None:
+    """Say the prompts one after the other, each when its answer has come, and look at what the model was sent."""
+    command = [claude, "-p", "--verbose", "--input-format", "stream-json", "--output-format", "stream-json"]
+    command += ["--permission-mode", "acceptEdits", "--allowedTools", "Write"]
+    with subprocess.Popen(command, cwd=project, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+
+        def say(text: str) -> str:
+            """Say a prompt, wait for its answer, and return what the model was sent for it."""
+            assert process.stdin
+            assert process.stdout
+            before = len(Model.requests)
+            process.stdin.write(json.dumps({"type": "user", "message": {"role": "user", "content": text}}) + "\n")
+            process.stdin.flush()
+            for line in process.stdout:
+                if json.loads(line).get("type") == "result":
+                    break
+            return json.dumps([each.get("messages", [])[-2:] for each in Model.requests[before:]], ensure_ascii=False)
+
+        expect("The session's start tells what is known of the project.", _OTTO in say("hello"))
+        expect("A prompt that needs nothing is told nothing.", "Recalled for this prompt" not in say("thanks, go on"))
+        say(f"{WRITE}{silo}/kettle.md")
+        expect(
+            "A memory file that it wrote is searchable within seconds.", wait_for(lambda: "Ghent" in memory("search", "kettle"))
+        )
+        expect(
+            "The next prompt that needs it is told it.",
+            "Recalled for this prompt" in say("where was the red office kettle bought?"),
+        )
+        again = say("where was the red office kettle bought?")
+        expect("It is told once.", "Recalled for this prompt" not in again.rpartition("where was")[2])
+    told = memory("noted", "--told")
+    expect("`memory noted --told` lists it.", all(reason in told for reason in ("start", "prompt")))
+
+
+def wait_for(holds: Callable[[], bool]) -> bool:
+    end = time.monotonic() + _PATIENCE_SECONDS
+    while not (held := holds()) and time.monotonic() < end:
+        time.sleep(0.5)
+    return held
+
+
+def expect(promise: str, held: bool) -> None:
+    print(f"{'seen ' if held else 'MISSED'}  {promise}", flush=True)
+    if not held:
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()
