@@ -3,7 +3,7 @@
 import dagster as dg
 
 from memory_assets.defs.resources import MemoryResource
-from memory_assets.defs.sensors import stored_memories_sensor
+from memory_assets.defs.sensors import build_sensors
 from memory_assets_tests.api.service import TenantClient
 
 _MOST_TICKS = 50
@@ -14,11 +14,11 @@ def test_the_sensor_asks_for_a_run_of_a_new_tenant_and_of_each_store_over_http(c
     data_dir = str(client.service.settings.data_dir)
 
     def asked(instance: dg.DagsterInstance) -> str | None:
-        resources = {"memory": MemoryResource(data_dir=data_dir)}
+        (sensor,) = (each for each in build_sensors(MemoryResource(data_dir=data_dir)) if each.name == "stored_memories_sensor")
         cursor = None
         for _ in range(_MOST_TICKS):
-            with dg.build_sensor_context(instance=instance, resources=resources, cursor=cursor) as context:
-                outcome = stored_memories_sensor(context)
+            with dg.build_sensor_context(instance=instance, cursor=cursor) as context:
+                outcome = sensor(context)
             assert isinstance(outcome, dg.SensorResult)
             for each in outcome.run_requests or []:
                 if each.partition_key == client.name:

@@ -18,7 +18,7 @@ class Model(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     requests: ClassVar[list[dict[str, Any]]] = []
 
-    def log_message(self, *_: object) -> None:
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         return
 
     def do_HEAD(self) -> None:
