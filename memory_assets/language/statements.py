@@ -42,7 +42,8 @@ _BARE_CLOCK = re.compile(r"\b(\d{1,2}):(\d\d)\b")
 _HALF = re.compile(r"\b(half past|quarter past|quarter to|halb|viertel nach|viertel vor) (\w+)", re.IGNORECASE)
 _MINUTES = {"half past": 30, "quarter past": 15, "viertel nach": 15, "quarter to": -15, "viertel vor": -15, "halb": -30}
 _MULTIPLES = {"100", "1000", "1000000"}
-_LEAST_MULTIPLE = 1000
+_MOST_DIGITS = 3
+"""Of a number that a multiple may follow ("three hundred"); Python refuses to read thousands of digits."""
 _ISO_DATE = re.compile(r"\b(\d{4})-(\d\d)-(\d\d)\b")
 _DOTTED_DATE = re.compile(r"\b(\d{1,2})\.\s?(\d{1,2})\.(?:\s?(\d{4}))?(?!\d)")
 _GERMAN_EVENT = {"wurde", "wurden", "hatte", "hatten"}
@@ -137,7 +138,7 @@ def _values(text: str) -> set[str]:
 
     def half(found: re.Match[str]) -> str:
         hour = _numbers().get(found[2].lower(), found[2])
-        minutes = int(hour) * 60 + _MINUTES[found[1].lower()] if hour.isdigit() else -1
+        minutes = int(hour) * 60 + _MINUTES[found[1].lower()] if hour.isdecimal() and len(hour) <= _MOST_DIGITS else -1
         return put(f"{minutes // 60}:{minutes % 60:02}") if minutes >= 0 else found[0]
 
     text = _ISO_DATE.sub(lambda date: put(date[1], f"month {int(date[2])}", str(int(date[3]))), text)
@@ -153,7 +154,7 @@ def _values(text: str) -> set[str]:
             value = str(number * int(value))
         if value:
             values.add(value)
-        number = int(value) if value.isdecimal() and int(value) < _LEAST_MULTIPLE else 0
+        number = int(value) if value.isdecimal() and len(value) <= _MOST_DIGITS else 0
     return values
 
 
@@ -194,7 +195,7 @@ def _other_values(one: _Statement, other: _Statement) -> set[str]:
 def _is_hour(one: str, other: str) -> bool:
     """Whether two values may be one time of day: "ten" and "22:00", "7:30" and "19:30"."""
     times = [value.partition(":") for value in (one, other)]
-    if not any(colon for _, colon, _ in times) or not all(hour.isdecimal() for hour, _, _ in times):
+    if not any(colon for _, colon, _ in times) or not all(hour.isdecimal() and len(hour) <= _MOST_DIGITS for hour, _, _ in times):
         return False
     (hour, _, minutes), (other_hour, _, other_minutes) = times
     return int(hour) % 12 == int(other_hour) % 12 and (minutes or "00") == (other_minutes or "00")
