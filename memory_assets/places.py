@@ -30,6 +30,8 @@ class Places:
     """`on` or `off`."""
     session_start_tokens: int
     nudge_from: int
+    watch_sources: str
+    """`on` or `off`."""
 
     @property
     def folder(self) -> Path:
@@ -53,6 +55,7 @@ def read_places(tenant: str | None = None) -> Places:
         session_start=found.text("session_start", "on"),
         session_start_tokens=found.number("session_start_tokens", SESSION_START_TOKENS),
         nudge_from=found.number("nudge_from", NUDGE_FROM),
+        watch_sources=found.text("watch_sources", "on"),
     )
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from memory_assets.errors import ConflictError, InvalidInputError, NotFoundError, StoreError
 from memory_assets.models import TENANT_PATTERN
 from memory_assets.privacy import refuse_link
+from memory_assets.stores.deferred import import_lancedb
 from memory_assets.stores.layout import FOLDERS
 
 if TYPE_CHECKING:
@@ -243,9 +244,7 @@ def delete_tenant(tenant: Tenant) -> None:
         if there:
             tenant.folder.rename(tenant.folder.with_name(f".deleted-{tenant.name}-{secrets.token_hex(4)}"))
         if tenant.settings.vectors_uri:
-            import lancedb
-
-            lancedb.connect(vectors_uri).drop_all_tables()
+            import_lancedb().connect(vectors_uri).drop_all_tables()
             if "://" not in vectors_uri:
                 shutil.rmtree(vectors_uri, ignore_errors=True)
                 _remove_empty(Path(vectors_uri).parent)

@@ -58,6 +58,7 @@ def main(folder: Path) -> None:
         "undo 8",
         "edit 7 Bob-keeps-the-keys-in-June",
         "relate 7 LEADS_TO 8",
+        "conflicts",
         "noted",
         "install claude-code --dry-run",
         "forget 8",

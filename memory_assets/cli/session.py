@@ -62,7 +62,7 @@ def session_end(tenant: str | None) -> None:
         given = json.loads(_hook_input() or "{}")
         if places.session_start == "off" or "transcript_path" not in given:
             return
-        if given.get("hook_event_name") == "SessionEnd" and places.is_sources_tenant:
+        if given.get("hook_event_name") == "SessionEnd" and places.is_sources_tenant and places.watch_sources == "on":
             _take_in_later(tenant)
         project = project_of(Path(given.get("cwd") or "."))
         folder = project.folder if project else ""

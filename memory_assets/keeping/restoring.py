@@ -17,6 +17,7 @@ from memory_assets.keeping.packs import INDEX, from_bytes, index_of, rows_of
 from memory_assets.keeping.repository import Pack, Repository, Snapshot, TableCopy
 from memory_assets.settings import config_file
 from memory_assets.stores.catalog import Catalog
+from memory_assets.stores.deferred import import_lancedb
 from memory_assets.stores.files import replace_file
 from memory_assets.stores.lance import first_line
 from memory_assets.stores.layout import Care, files_of
@@ -168,8 +169,6 @@ def _restore_catalog(reader: _Reader, snapshot: Snapshot, catalog: Catalog) -> N
 
 def _restore_tables(reader: _Reader, snapshot: Snapshot, uri: str, erased: Tombstones, done: Restoration) -> None:
     """Write the tables, each in one commit, and compare every row with what was backed up; the memories come last."""
-    import lancedb
-
     stores: tuple[StoredTable, ...] = (RelationStore(uri).stored, MemoryStore(uri).stored)
     for stored in stores:
         name = stored.definition.name
@@ -182,8 +181,10 @@ def _restore_tables(reader: _Reader, snapshot: Snapshot, uri: str, erased: Tombs
             Path(uri).mkdir(parents=True, exist_ok=True, mode=0o700)
         stream = pa.RecordBatchReader.from_batches(copy.table_schema, batches)
         try:
-            table = lancedb.connect(uri).create_table(
-                name, data=stream, schema=copy.table_schema, mode="overwrite", on_bad_vectors="null"
+            table = (
+                import_lancedb()
+                .connect(uri)
+                .create_table(name, data=stream, schema=copy.table_schema, mode="overwrite", on_bad_vectors="null")
             )
         except (RuntimeError, OSError, ValueError) as error:
             if faults:

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from memory_assets.stores import lance
+from memory_assets.stores.deferred import import_lancedb
 from memory_assets.stores.filters import Filters
 from memory_assets.stores.schema import MEMORIES
 from memory_assets.stores.upkeep import probes
@@ -73,9 +74,7 @@ class DiskSearch:
 
     def matching(self, text: str, limit: int, filters: Filters, columns: Sequence[str]) -> pa.Table:
         """`id`, `score` and `_rowid` of the memories that match a text best by BM25, best first."""
-        from lancedb.query import MatchQuery
-
-        asked = MatchQuery(text, "indexed_text")  # pyright: ignore[reportCallIssue]
+        asked = import_lancedb().query.MatchQuery(text, "indexed_text")  # pyright: ignore[reportCallIssue]
         query = self._stored.reading.search(asked, query_type="fts")
         return _bounded(query, ["id", *columns, "_score"], limit, filters).rename_columns({"_score": "score"})
 
@@ -91,9 +90,8 @@ class DiskSearch:
 
         Ever longer spans of time are searched, so that the index is read no further than needed.
         """
-        from lancedb.query import ColumnOrdering
-
-        order = [ColumnOrdering(column_name=name, ascending=False) for name in ("created_at", "id")]
+        ordering = import_lancedb().query.ColumnOrdering
+        order = [ordering(column_name=name, ascending=False) for name in ("created_at", "id")]
         bounds = [datetime.now(UTC), filters.until, filters.after[0] if filters.after else None]
         end = min(bound for bound in bounds if bound)
         keys = pa.table({"id": []})

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from memory_assets.errors import StoreError
 from memory_assets.stores import lance
+from memory_assets.stores.deferred import import_lancedb
 from memory_assets.stores.locks import exclusive_lock, shared_lock
 from memory_assets.stores.tables import StoredTable, reading
 
@@ -112,9 +113,8 @@ def needs_vector_index(table: "Table", column: str | None, rows: int) -> bool:
 
 def build_vector_index(table: "Table", column: str, rows: int) -> None:
     """Build the index of a vector column anew; searches use the old one, or none, until it is there."""
-    from lancedb.index import IvfSq
-
-    config = IvfSq(distance_type="cosine", num_partitions=partitions(rows), max_iterations=_ITERATIONS, sample_rate=_SAMPLE_RATE)
+    index = import_lancedb().index.IvfSq
+    config = index(distance_type="cosine", num_partitions=partitions(rows), max_iterations=_ITERATIONS, sample_rate=_SAMPLE_RATE)
     try:
         table.create_index(column, config=config, replace=True)
     except (RuntimeError, ValueError) as error:
