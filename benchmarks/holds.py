@@ -1,9 +1,9 @@
 """How well the judge of pairs and the graph tell what holds, on the frozen sets of benchmarks/sets/holds. Counts alone are printed.
 
-    python benchmarks/holds.py [pairs] [changes]
+    python benchmarks/holds.py [pairs] [more] [changes]
 
-`pairs` judges two texts each. `changes` stores the facts of each world with their dates, builds the graph, and asks each question:
-the outdated fact may not stand before what holds, and no fact that never changed may be marked as outdated.
+`pairs` and `more` judge two texts each. `changes` stores the facts of each world with their dates, builds the graph, and asks each
+question: the outdated fact may not stand before what holds, and no fact that never changed may be marked as outdated.
 """
 
 import argparse
@@ -33,9 +33,9 @@ def read(name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (SETS / name).read_text(encoding="utf-8").splitlines()]
 
 
-def judge_pairs() -> None:
+def judge_pairs(name: str) -> None:
     """Precision and recall of each answer."""
-    pairs = read("pairs.jsonl")
+    pairs = read(name)
     embedder = open_embedder("auto")
     vectors = [meanings_of(embedder, [pair[side] for pair in pairs]) for side in "ab"]
     near = scale_of(embedder.name, None).similarity((vectors[0] * vectors[1]).sum(axis=1)).tolist()
@@ -94,15 +94,18 @@ def ask_changes(folder: Path) -> None:
     print(dict(sorted(counts.items())))
 
 
+_PAIRS = {"pairs": "pairs.jsonl", "more": "pairs_more.jsonl"}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", choices=("pairs", "changes", "all"), default="all")
-    parts = parser.parse_args().parts
-    if parts != ["changes"]:
-        judge_pairs()
-    if parts != ["pairs"]:
-        with tempfile.TemporaryDirectory(prefix="holds_") as folder:
-            ask_changes(Path(folder))
+    parser.add_argument("parts", nargs="*", choices=(*_PAIRS, "changes"), default=(*_PAIRS, "changes"))
+    for part in parser.parse_args().parts:
+        if part in _PAIRS:
+            judge_pairs(_PAIRS[part])
+        else:
+            with tempfile.TemporaryDirectory(prefix="holds_") as folder:
+                ask_changes(Path(folder))
 
 
 if __name__ == "__main__":
