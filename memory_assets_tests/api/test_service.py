@@ -161,6 +161,8 @@ def test_schemathesis_finds_nothing(service: Service, client: TenantClient, tmp_
             "/import$",  # it cannot write JSON Lines
             "--warnings",
             "off",
+            "--request-timeout",
+            "60",  # a machine with other work answers late
             "--max-time",
             "30",
         ),
