@@ -9,6 +9,8 @@ from pathlib import Path
 
 _FOLDER = "sessions"
 _MOST_SESSIONS = 200
+PROMPT = "prompt"
+"""The reason of what a prompt needed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +22,7 @@ class Told:
     digest: str
     """Of the line: a memory that was edited is told again."""
     reason: str
-    """`start`, `compact`, or the likeness to a prompt: `sure` or `likely`."""
+    """`start`, `compact` or `prompt`."""
     at: datetime
 
 
@@ -32,6 +34,17 @@ def digest_of(line: str) -> str:
 def read_told(folder: Path, session: str) -> list[Told]:
     """What a session was told, in order; nothing where there is no record. `folder` is the tenant's."""
     return _parse(_file(folder, session))
+
+
+def still_told(folder: Path, session: str) -> set[int]:
+    """Ids of what a session still has: what it was told since it began, or since its last compaction or clearing."""
+    known: set[int] = set()
+    begun: datetime | None = None
+    for each in read_told(folder, session):
+        if each.reason != PROMPT and each.at != begun:
+            known, begun = set(), each.at
+        known.add(each.memory)
+    return known
 
 
 def read_last_told(folder: Path) -> list[Told]:

@@ -41,7 +41,7 @@ class PromptRecall(Answer):
 
 
 def recall_for_prompt(tenant: "Tenant", prompt: str, session: str = "", here: "Project | None" = None) -> PromptRecall:
-    """The memories that a prompt needs, framed, within `MEMORY_PROMPT_RECALL_TOKENS`, and none that the session was told before.
+    """The memories that a prompt needs, framed, within `MEMORY_PROMPT_RECALL_TOKENS`, and none that the session still has.
 
     Raises:
         StoreError: the store's vectors are another embedder's, or it cannot be read.
@@ -50,14 +50,14 @@ def recall_for_prompt(tenant: "Tenant", prompt: str, session: str = "", here: "P
     from memory_assets.language.tokens import count_tokens
     from memory_assets.learn.brief import framed, line
     from memory_assets.learn.session_start import is_quiet
-    from memory_assets.learn.told import read_told, record_told
+    from memory_assets.learn.told import PROMPT, record_told, still_told
     from memory_assets.recall.prompt import find_for_prompt
 
     wanted = tenant.settings.prompt_recall
     text = prompt[:_LONGEST_PROMPT].strip()
     if wanted == "off" or text.startswith("/") or not tenant.exists or is_quiet(tenant.folder, here):
         return PromptRecall()
-    known = {each.memory for each in read_told(tenant.folder, session)}
+    known = still_told(tenant.folder, session)
     filters = Narrowing(here=here).filters(tenant)
     room = tenant.settings.prompt_recall_tokens - _FRAME_TOKENS
     lines: list[tuple[int, str]] = []
@@ -69,7 +69,7 @@ def recall_for_prompt(tenant: "Tenant", prompt: str, session: str = "", here: "P
         lines.append((hit.memory.id, rendered))
     if not lines:
         return PromptRecall()
-    record_told(tenant.folder, session, lines, "prompt")
+    record_told(tenant.folder, session, lines, PROMPT)
     return PromptRecall(ids=tuple(number for number, _ in lines), framed=framed([(HEADING, [text for _, text in lines])]))
 
 

@@ -7,7 +7,7 @@ import pytest
 from memory_assets.language.tokens import count_tokens
 from memory_assets.learn.brief import CLOSING, OPENING
 from memory_assets.learn.session_start import set_quiet
-from memory_assets.learn.told import read_last_told, read_told
+from memory_assets.learn.told import read_last_told, read_told, record_told
 from memory_assets.mcp.protocol import Server
 from memory_assets.mcp.tools import Session
 from memory_assets.models import Kind, NewMemory, Source
@@ -42,6 +42,14 @@ def test_a_prompt_is_told_what_it_needs_once_in_a_session(filled: Tenant) -> Non
     )
     assert [each.memory for each in read_told(filled.folder, "s1")] == list(first.ids)
     assert [each.memory for each in read_last_told(filled.folder)] == list(first.ids)
+
+
+def test_after_a_compaction_a_prompt_is_told_again_what_it_needs(filled: Tenant) -> None:
+    prompt = "who takes care of restoring the staging database?"
+    (number,) = recall_for_prompt(filled, prompt, "s1", ATLAS).ids
+    assert recall_for_prompt(filled, prompt, "s1", ATLAS).ids == ()
+    record_told(filled.folder, "s1", [(1, "Mira wants answers in English.")], "compact")
+    assert number in recall_for_prompt(filled, prompt, "s1", ATLAS).ids
 
 
 @pytest.mark.parametrize("prompt", ["ok, go ahead", "thanks!", "yes please", "/memory:learn", "", "run it again"])
