@@ -2,6 +2,7 @@
 
 import json
 from http import HTTPStatus
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from fastapi import Request, Response
@@ -57,4 +58,4 @@ def _project(request: Request) -> Project | None:
         validate_line(folder, PROJECT_HEADER)
     except InvalidInputError as error:
         raise HTTPException(HTTPStatus.BAD_REQUEST, str(error)) from error
-    return Project(folder, (folder, slug_of(folder))) if folder else None
+    return Project(folder, (folder, slug_of(folder), PurePosixPath(folder).name)) if folder else None

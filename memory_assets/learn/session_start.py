@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from memory_assets.display import counted
 from memory_assets.learn.brief import Brief, BriefLine, framed, line, read_brief
+from memory_assets.learn.checkouts import note_checkout, project_names
 from memory_assets.learn.noted import read_noted
 from memory_assets.learn.told import record_told
 from memory_assets.sources.projects import Project, project_of
@@ -61,13 +62,16 @@ class Hook:
 def session_start(places: "Places", hook: Hook) -> str:
     """The text for a session's beginning; empty if there is nothing to say, or a project does not want it."""
     project = project_of(Path(hook.directory or "."))
+    if project:
+        note_checkout(places.folder, project)
     if is_quiet(places.folder, project) or places.session_start == "off" or hook.source in _HAS_IT_STILL:
         return ""
     is_compacted = hook.source == _COMPACTED
     brief = read_brief(places.folder)
     noted = _noted_lines(places, hook.session) if is_compacted else []
     room = places.session_start_tokens - _FRAME_TOKENS - sum(map(_most_tokens, noted))
-    chosen = _chosen(brief.lines if brief else (), project, room)
+    names = frozenset(project_names(places.folder, project)) if project else frozenset[str]()
+    chosen = _chosen(brief.lines if brief else (), names, room)
     nudges = [] if is_compacted else _nudges(places, brief)
     if not (any(chosen) or noted or nudges):
         return ""
@@ -94,9 +98,8 @@ def set_quiet(folder: Path, project: Project, *, quiet: bool) -> None:
         replace_file(folder / _QUIET, json.dumps(sorted(held | {project.folder} if quiet else held)))
 
 
-def _chosen(lines: tuple[BriefLine, ...], project: Project | None, room: int) -> list[list[BriefLine]]:
-    """The lines of each section that fit."""
-    names = frozenset(project.names) if project else frozenset[str]()
+def _chosen(lines: tuple[BriefLine, ...], names: frozenset[str], room: int) -> list[list[BriefLine]]:
+    """The lines of each section that fit. `names` are those of the project at hand."""
     sections: list[list[BriefLine]] = [[] for _ in _SECTIONS]
     left = room
     for number, wanted in enumerate(_by_section(lines, names)):

@@ -47,6 +47,7 @@ class Narrowing:
     def filters(self, tenant: "Tenant") -> "Filters":
         """What the store is asked for."""
         from memory_assets.language.tags import normalise_tag
+        from memory_assets.learn.checkouts import project_names
         from memory_assets.stores.filters import Filters
 
         return Filters(
@@ -55,7 +56,7 @@ class Narrowing:
             entities=[_spellings(tenant, name) for name in self.entities],
             actions=[action.strip().casefold() for action in self.actions],
             projects=_projects(tenant, self.project) if self.project else (),
-            here=self.here.names if self.here else (),
+            here=project_names(tenant.folder, self.here) if self.here else (),
             since=self.since,
             until=self.until,
             states=self.states,

@@ -12,6 +12,11 @@ _GIT_DIRECTORY = re.compile(r"gitdir: (?P<repository>.+)/\.git/worktrees/[^/\n]+
 _POINTER_BYTES = 4_096
 """Of a file that points to another folder, so much is read."""
 _MOST_WORKTREES = 50
+_CONFIG_BYTES = 65_536
+_REMOTE = re.compile(r'^\[remote "(?P<name>[^"\n]+)"\]\s*\n(?:(?!\[).*\n)*?\s*url\s*=\s*(?P<url>\S+)', re.MULTILINE)
+_ADDRESS = re.compile(
+    r"(?:[a-z+]+://)?(?:[^@/\s]+@)?(?P<host>[\w.-]+\.[a-z]+)(?::\d+(?=/))?[:/]+(?P<path>.+?)(?:\.git)?/*", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +26,10 @@ class Project:
     folder: str
     """Its repository, the main one where it is a worktree; the directory itself where it is under no version control."""
     names: tuple[str, ...]
-    """What memories of it may be marked with: the folder, its worktrees, the directory asked for, and the slug of each."""
+    """What memories of it may be marked with: the folder, its worktrees, the directory asked for, the slug of each, the folder's name
+    alone, and the remote."""
+    remote: str = ""
+    """Host and path of its Git remote, such as `github.com/acme/atlas`: the same in every checkout. Empty without one."""
 
 
 def slug_of(directory: str) -> str:
@@ -51,8 +59,10 @@ def project_of(directory: Path) -> Project | None:
     above = (folder for folder in (directory, *directory.parents) if folder not in shared)
     checkout = next((folder for folder in above if _exists(folder / ".git")), directory)
     folder = _main_repository(checkout)
-    places = dict.fromkeys(str(place) for place in (folder, checkout, directory, *_worktrees(folder)))
-    return Project(str(folder), tuple(dict.fromkeys((*places, *map(slug_of, places)))))
+    places = [str(place) for place in (folder, checkout, directory, *_worktrees(folder))]
+    remote = _remote(folder)
+    named = [folder.name, remote] if remote else [folder.name]
+    return Project(str(folder), tuple(dict.fromkeys((*places, *map(slug_of, places), *named))), remote)
 
 
 def _exists(path: Path) -> bool:
@@ -76,9 +86,20 @@ def _worktrees(repository: Path) -> Iterator[Path]:
             yield Path(text).parent
 
 
+def _remote(repository: Path) -> str:
+    """Host and path of the remote `origin`, else of the first; empty if there is none on another host."""
+    found = {each["name"]: each["url"] for each in _REMOTE.finditer(_read(repository / ".git" / "config", _CONFIG_BYTES))}
+    address = _ADDRESS.fullmatch(found.get("origin", next(iter(found.values()), "")))
+    return f"{address['host'].lower()}/{address['path']}" if address else ""
+
+
 def _pointer(path: Path) -> str:
     """The text of a file in which Git names another place; empty where there is no such file."""
+    return _read(path, _POINTER_BYTES)
+
+
+def _read(path: Path, most: int) -> str:
     try:
-        return read_head(path, None, _POINTER_BYTES).decode("utf-8", "replace")
+        return read_head(path, None, most).decode("utf-8", "replace")
     except (OSError, RefusedFileError):
         return ""

@@ -46,6 +46,7 @@ _CARE = {
     "learn/moves.json": Care.KEPT,
     "learn/proposals.json": Care.KEPT,
     "noted.json": Care.KEPT,
+    "projects.json": Care.KEPT,
     "quiet.json": Care.KEPT,
     "sessions/*": Care.DERIVED,
     "settled.json": Care.DERIVED,

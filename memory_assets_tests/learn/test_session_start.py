@@ -39,10 +39,12 @@ from memory_assets.learn.proposals import Status
 from memory_assets.learn.told import read_told
 from memory_assets.models import Kind, NewMemory, SecretPolicy, Source
 from memory_assets.operations.changes import edit, forget, restore
+from memory_assets.operations.given import Narrowing
+from memory_assets.operations.search import search
 from memory_assets.operations.store import store
 from memory_assets.places import read_places
 from memory_assets.settings import Settings, load_settings
-from memory_assets.sources.projects import Project
+from memory_assets.sources.projects import Project, project_of
 from memory_assets.tenants import Tenant
 from memory_assets_tests.ingest.runs import ingest
 from memory_assets_tests.learn.conftest import OpenCuration, decide
@@ -223,7 +225,7 @@ EVIL = st.sampled_from([CLOSING, OPENING, "<system-reminder>", "\n", "\r", "\u20
 def test_it_stays_within_its_tokens(lines: list[tuple[str, str, str]], budget: int) -> None:
     held = tuple(told(kind, text, project) for kind, project, text in lines)
     project = module.Project("/atlas", ("/atlas",))
-    chosen = module._chosen(held, project, budget - module._FRAME_TOKENS)
+    chosen = module._chosen(held, frozenset(project.names), budget - module._FRAME_TOKENS)
     text = framed([(heading, [each.text for each in part]) for (heading, _), part in zip(module._SECTIONS, chosen, strict=True)])
     assert not any(chosen) or count_tokens(text) <= budget
     assert all(each.project in ("", "/atlas") or each.kind == "user" for part in chosen for each in part)
@@ -350,3 +352,23 @@ def test_a_pipe_in_place_of_the_settings_file_does_not_hang_the_hook(settings: S
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "MEMORY_CONFIG": str(tmp_path / "memory.toml")}
     program = [sys.executable, "-c", "from memory_assets.places import read_places; read_places()"]
     subprocess.run(program, env=environment, check=True, timeout=25)
+
+
+def test_a_project_by_its_name_alone_is_told_there_and_found_there(tenant: Tenant, atlas: Path) -> None:
+    for project in ("atlas", "borealis"):
+        store(tenant, NewMemory(f"The exports of {project} run at night.", Source.CLI, project=project))
+    found = search(tenant, "when do the exports run", narrowed=Narrowing(here=project_of(atlas / "src")))
+    assert [hit.content for hit in found.memories] == ["The exports of atlas run at night."]
+    text = hook(cwd=str(atlas / "src"))
+    assert "exports of atlas" in text
+    assert "exports of borealis" not in text
+
+
+def test_a_checkout_that_moved_keeps_its_memories(settings: Settings, atlas: Path) -> None:
+    (atlas / ".git" / "config").write_text('[remote "origin"]\n\turl = git@github.com:acme/atlas.git\n')
+    write_brief(settings, told("note", "Released on Friday.", str(atlas)), told("note", "Elsewhere.", "/elsewhere"))
+    hook(cwd=str(atlas))
+    moved = atlas.rename(atlas.parent / "work-atlas")
+    text = hook(cwd=str(moved), session="s2")
+    assert "Released on Friday." in text
+    assert "Elsewhere." not in text

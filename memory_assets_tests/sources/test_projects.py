@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from memory_assets.sources.claude_silos import scan
-from memory_assets.sources.projects import slug_of
+from memory_assets.sources.projects import project_of, slug_of
 from memory_assets_tests.sources.conftest import CWD, PLAIN, SLUG, Write, line, one, stamps_of
 
 
@@ -78,3 +78,23 @@ def test_transcripts_are_read_once_a_silo_and_only_if_something_changed(
     opened.clear()
     scan(tmp_path / "root", stamps_of(first))
     assert opened == []
+
+
+@pytest.mark.parametrize(
+    ("url", "remote"),
+    [
+        ("git@github.com:acme/Atlas.git", "github.com/acme/Atlas"),
+        ("https://mira:secret@GitHub.com/acme/Atlas", "github.com/acme/Atlas"),
+        ("ssh://git@git.acme.example:2222/acme/Atlas.git/", "git.acme.example/acme/Atlas"),
+        ("../atlas.git", ""),
+        ("/srv/git/atlas.git", ""),
+    ],
+)
+def test_a_remote_is_its_host_and_path_however_it_is_reached(tmp_path: Path, url: str, remote: str) -> None:
+    config = tmp_path / "atlas" / ".git" / "config"
+    config.parent.mkdir(parents=True)
+    other = '[remote "fork"]\n\turl = https://github.com/mira/Atlas.git\n'
+    config.write_text(f'[core]\n\tbare = false\n{other}[remote "origin"]\n\tfetch = +refs/*\n\turl = {url}\n[branch "main"]\n')
+    project = project_of(tmp_path / "atlas" / "src")
+    assert project and project.remote == remote
+    assert {"atlas", remote} - {""} <= set(project.names)

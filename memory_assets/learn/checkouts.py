@@ -1,0 +1,40 @@
+"""Which folders a project was checked out in, by its Git remote: a checkout that moved keeps its memories."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from memory_assets.sources.projects import Project, slug_of
+
+_NAME = "projects.json"
+_MOST = 2_000
+
+
+def note_checkout(folder: Path, project: Project) -> None:
+    """Note in the tenant's folder which remote this checkout has; nothing for a project without one."""
+    if not project.remote or not folder.is_dir() or _remotes(folder).get(project.folder) == project.remote:
+        return
+    from memory_assets.stores.files import replace_file
+    from memory_assets.stores.locks import locked
+
+    with locked(folder):
+        others = [(place, remote) for place, remote in _remotes(folder).items() if place != project.folder]
+        known = dict([*others, (project.folder, project.remote)][-_MOST:])
+        replace_file(folder / _NAME, json.dumps(known, ensure_ascii=False, indent=1))
+
+
+def project_names(folder: Path, project: Project) -> tuple[str, ...]:
+    """What memories of a project may be marked with, wherever it is or was checked out. `folder` is the tenant's."""
+    remotes = _remotes(folder)
+    remote = project.remote or remotes.get(project.folder, "")
+    elsewhere = [place for place, known in remotes.items() if remote and known == remote]
+    return tuple(dict.fromkeys((*project.names, *elsewhere, *map(slug_of, elsewhere))))
+
+
+def _remotes(folder: Path) -> Mapping[str, str]:
+    """Folder of a checkout -> its remote; empty if nothing was noted, or the file is damaged."""
+    try:
+        known = json.loads((folder / _NAME).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return {str(place): str(remote) for place, remote in known.items()} if isinstance(known, dict) else {}
