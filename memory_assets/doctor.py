@@ -269,9 +269,9 @@ def _tana(tenant: Tenant) -> Iterator[Finding]:
     """Only for those who use it: whether Tana answers, and what waits for it."""
     from memory_assets.tana.client import TanaClient
     from memory_assets.tana.config import in_use, integration
-    from memory_assets.tana.ledger import Ledger
+    from memory_assets.tana.state import SyncRecord
 
-    waiting = len(Ledger(tenant.folder).queued())
+    waiting = len(SyncRecord.load(tenant.folder).queue)
     if integration(tenant.settings).enabled is False or not (waiting or in_use(tenant.settings)):
         return
     if waiting:

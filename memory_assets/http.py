@@ -20,8 +20,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 from memory_assets.errors import MemoryAssetsError
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
     import httpx
 
 Repeat = Literal["always", "if not begun", "never"]
@@ -111,7 +109,6 @@ class Service:
         base_url: http or https, without the path of a request. A password in it travels as authentication, because httpx logs URLs.
         timeout: Seconds that one request may take, from connecting to the last byte of the answer, however it trickles.
         headers: Sent with every request.
-        at_once: Most requests under way at once; the others wait for their turn.
         repeated: Statuses after which a request is sent again.
 
     Raises:
@@ -124,7 +121,6 @@ class Service:
         *,
         timeout: float,
         headers: dict[str, str] | None = None,
-        at_once: int = 64,
         repeated: frozenset[int] = OVERLOADED,
     ) -> None:
         import httpx
@@ -147,7 +143,6 @@ class Service:
             )
 
         self._open_client = open_client
-        self._at_once = at_once
         self._repeated = repeated
         self._connection: _Connection | None = None
         self.timeout = timeout
@@ -161,14 +156,10 @@ class Service:
         Raises:
             ServiceError: There was none.
         """
-        return self.begin(method, path, **options).result()
-
-    def begin(self, method: str, path: str, **options: Unpack[RequestOptions]) -> "Future[HttpAnswer]":
-        """Send a request without waiting; the future's result is that of `send`."""
         given = {"json": options.get("json"), "params": options.get("params")}
         timeout = options.get("timeout") or self.timeout
         asking = self._persist(options.get("repeat", "never"), method, path, timeout, **given)
-        return asyncio.run_coroutine_threadsafe(asking, _event_loop())
+        return asyncio.run_coroutine_threadsafe(asking, _event_loop()).result()
 
     async def _persist(self, repeat: Repeat, method: str, path: str, timeout: float, **given: Any) -> HttpAnswer:
         """Try until there is an answer that waiting would not better; a service that was waited for in vain is not asked again."""
@@ -196,11 +187,11 @@ class Service:
 
         loop = asyncio.get_running_loop()
         if self._connection is None or self._connection.loop is not loop:  # before the first, or after a fork
-            self._connection = _Connection(self._open_client(), asyncio.Semaphore(self._at_once), loop)
+            self._connection = _Connection(self._open_client(), loop)
             weakref.finalize(self, _close, self._connection)
         client = self._connection.client
         try:
-            async with self._connection.turns, asyncio.timeout(timeout), client.stream(method, path, **given) as response:
+            async with asyncio.timeout(timeout), client.stream(method, path, **given) as response:
                 content = bytearray()
                 async for piece in response.aiter_bytes():
                     content += piece
@@ -223,7 +214,6 @@ class _Connection:
     """What belongs to the event loop that it was opened in."""
 
     client: "httpx.AsyncClient"
-    turns: asyncio.Semaphore
     loop: asyncio.AbstractEventLoop
 
 

@@ -12,6 +12,7 @@ from memory_assets.context.catalog import BELOW_MEMORIES, MOST_WORDS, TOLD_CHILD
 from memory_assets.context.model import Category, Fields, Link, Neighbours, Node
 from memory_assets.context.names import LONGEST_NAME, Candidate
 from memory_assets.context.store import StoreReader, shared
+from memory_assets.tana.client import ask_each
 from memory_assets.tana.errors import TanaAwayError, TanaError
 from memory_assets.tana.reading import plain_name, tag_names
 
@@ -136,11 +137,9 @@ class LiveTana:
             return
         wanted = [node for node in ids if node not in self._outlines][: max(0, self._left)]
         self._left -= len(wanted)
-        for node, answer in {node: self._client.begin_read(node) for node in wanted}.items():
-            outline = self._ask(answer)
-            if outline is None:
-                continue
-            self._outlines[node] = outline
+        read = self._ask(lambda: ask_each(self._client.read, wanted)) or {}
+        self._outlines |= read
+        for outline in read.values():
             for child in outline.children:
                 if child.id:
                     self._see(child.id, child.name, tag_names(child))

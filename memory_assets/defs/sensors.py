@@ -37,7 +37,7 @@ from memory_assets.sources.readers import source_paths
 from memory_assets.tana.client import TanaClient
 from memory_assets.tana.config import integration
 from memory_assets.tana.errors import TanaError
-from memory_assets.tana.ledger import Ledger
+from memory_assets.tana.state import SyncRecord
 from memory_assets.tenants import Tenant, sweep_deleted, tenant_names
 
 _SOURCES = {silo_files: Source.CLAUDE_SILO, seed_entries: Source.PAI_SEED, learning_entries: Source.PAI_LEARNING}
@@ -199,7 +199,7 @@ def _tana_sensor(memory: MemoryResource) -> dg.SensorDefinition:
             return dg.SkipReason(
                 "pai-seed wants no Tana." if said.enabled is False else f"There is no tenant {tenant.name!r} yet."
             )
-        waiting = sorted(Ledger(tenant.folder).queued().items())
+        waiting = sorted(SyncRecord.load(tenant.folder).queue.items())
         stamp = source_stamp(tenant, Source.PAI_SEED) if said.automatic else ""
         if not waiting and stamp in (context.cursor or "", ABSENT):
             return dg.SkipReason("Nothing waits for Tana.")

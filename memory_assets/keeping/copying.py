@@ -5,10 +5,9 @@ Of earlier backups stay one each of the last days, weeks and months.
 
 import os
 import shutil
-import sqlite3
 import tomllib
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from datetime import UTC, datetime, tzinfo
 from importlib.metadata import version
 from pathlib import Path
@@ -202,16 +201,9 @@ def _stamps(folder: Path, paths: list[str]) -> dict[str, tuple[int, int]]:
 
 def _content(path: Path) -> bytes:
     try:
-        return _sqlite(path) if path.suffix == ".sqlite3" else path.read_bytes()
+        return path.read_bytes()
     except FileNotFoundError:
         return b""
-
-
-def _sqlite(path: Path) -> bytes:
-    """An SQLite file as of its last commit, what is in its log included."""
-    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as source, closing(sqlite3.connect(":memory:")) as copy:
-        source.backup(copy)
-        return copy.serialize()
 
 
 def _settings_file(settings: Settings) -> bytes:

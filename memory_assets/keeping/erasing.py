@@ -23,8 +23,7 @@ from memory_assets.stores.locks import locked
 from memory_assets.stores.rows import COLUMNS, from_arrow
 from memory_assets.stores.tombstones import ERASED, Tombstones
 from memory_assets.tana.formats import node_name
-from memory_assets.tana.ledger import Ledger
-from memory_assets.tana.state import Mapping
+from memory_assets.tana.state import Mapping, forget_entries
 
 if TYPE_CHECKING:
     from memory_assets.keeping.repository import Repository
@@ -64,8 +63,7 @@ def erase(tenant: "Tenant", memories: Sequence[Memory]) -> list[Path]:
     unique = _unique(tenant, ids, texts)
     removal = _removal(ids, [memory.content for memory in memories], unique, tombstones)
     purge_files(tenant, removal)
-    if (ledger := Ledger(tenant.folder)).path.exists():
-        ledger.forget(_mirrored(tenant, memories))
+    forget_entries(tenant, _mirrored(tenant, memories))
     purge_derived(tenant)
     purge_tables(tenant, removal)
     purge_derived(tenant)  # once more: a run may have read the memory meanwhile

@@ -14,7 +14,8 @@ from memory_assets.language.words import stems
 from memory_assets.operations.answers import Answer, Instant, LocalTime, View, listed
 
 if TYPE_CHECKING:
-    from memory_assets.tana.freshness import Freshness, LinkedNode
+    from memory_assets.tana.freshness import Freshness
+    from memory_assets.tana.state import LinkedNode
     from memory_assets.tenants import Tenant
 
 LearningType = Literal["pattern", "insight", "self_knowledge"]
@@ -286,8 +287,8 @@ def pai_session_start(tenant: "Tenant", *, project: str = "") -> SessionStart:
     from memory_assets.tana.config import integration
     from memory_assets.tana.entries import read_seed
     from memory_assets.tana.freshness import freshness
-    from memory_assets.tana.ledger import Ledger
     from memory_assets.tana.schema import PROPOSAL
+    from memory_assets.tana.state import Activity, SyncRecord
 
     tenant.must_own_sources()
     if integration(tenant.settings).enabled is False:
@@ -298,12 +299,10 @@ def pai_session_start(tenant: "Tenant", *, project: str = "") -> SessionStart:
     chosen = list({one.entry.seed_id: one for one in [*about, *(one for one in reversed(found) if one.fresh)]}.values())[
         :_AT_START
     ]
-    ledger = Ledger(tenant.folder)
-    read_at = ledger.fact("read_at")
     return SessionStart(
         learnings=tuple(map(_learning, chosen)),
         related_nodes=_active(chosen),
         pending=sum(entry.tag == PROPOSAL and entry.fields["Status"] == "pending" for entry in seed.entries.values()),
-        queued=len(ledger.queued()),
-        read_at=datetime.fromisoformat(read_at) if read_at else None,
+        queued=len(SyncRecord.load(tenant.folder).queue),
+        read_at=Activity.load(tenant.folder).read_at,
     )

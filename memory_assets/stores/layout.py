@@ -50,8 +50,9 @@ _CARE = {
     "quiet.json": Care.KEPT,
     "sessions/*": Care.DERIVED,
     "settled.json": Care.DERIVED,
-    "tana/sync.sqlite3": Care.KEPT,
-    "tana/sync.sqlite3-*": Care.DERIVED,
+    "tana/activity.json": Care.KEPT,
+    "tana/sync.json": Care.KEPT,
+    "tana/sync.sqlite3*": Care.DERIVED,
 }
 """Pattern of a path below the folder -> its care; the first that fits holds, and `*` fits a slash too.
 

@@ -11,13 +11,13 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
-from memory_assets.tana.client import MAX_CONDITIONS, MAX_FOUND, Node, TanaClient
+from memory_assets.tana.client import MAX_CONDITIONS, MAX_FOUND, Node, TanaClient, Workspace, ask_each
 from memory_assets.tana.config import integration, resolve_workspace
 from memory_assets.tana.errors import TanaError, TanaFaultError, TanaNotFoundError
 from memory_assets.tana.formats import Outline
-from memory_assets.tana.ledger import NAME, Ledger, LinkedNode, Sent
 from memory_assets.tana.schema import (
     MEETING,
     PERSON,
@@ -29,7 +29,7 @@ from memory_assets.tana.schema import (
     known_tags,
     plain,
 )
-from memory_assets.tana.state import Mapping
+from memory_assets.tana.state import NAME, Activity, LinkedNode, Mapping, Sent, SyncRecord
 
 if TYPE_CHECKING:
     from memory_assets.tenants import Tenant
@@ -48,70 +48,64 @@ _HEALTH_TIMEOUT_S = 1.0
 def read_tana_activity(tenant: "Tenant", workspace: str = "") -> str:
     """Read from Tana how alive it is around the learnings. Return the reason if that cannot be done; what was known stays."""
     tenant.must_own_sources()
-    if integration(tenant.settings).enabled is False or not Ledger(tenant.folder).path.exists():
+    record = SyncRecord.load(tenant.folder)
+    if integration(tenant.settings).enabled is False or not record.sent:
         return ""
     try:
         client = TanaClient.open(tenant.settings)
         client.health(timeout=_HEALTH_TIMEOUT_S)
         chosen = resolve_workspace(tenant.settings, client.workspaces(), workspace)
         schema = Schema(chosen, known_tags(client.tags(chosen.id)))
-        parent = tenant.settings.tana_parent or Ledger(tenant.folder).fact(f"parent of {chosen.id}")
-        read_activity(tenant, client, schema, parent)
+        read_activity(tenant, client, schema, record)
     except TanaError as error:
         return str(error)
     return ""
 
 
-def read_activity(tenant: "Tenant", client: TanaClient, schema: Schema, parent: str, *, links_too: bool = False) -> None:
-    """Read into the ledger how alive what learnings below `parent` are linked to is.
+def read_activity(tenant: "Tenant", client: TanaClient, schema: Schema, record: SyncRecord, *, links_too: bool = False) -> None:
+    """Read how alive what the learnings are linked to is.
 
     The links are read again after an hour, or if `links_too` says so. If Tana cannot be asked, what was known stays.
     """
-    ledger = Ledger(tenant.folder)
+    known = Activity.load(tenant.folder)
     now = datetime.now(UTC)
-    nodes, links = ledger.activity()
-    read = ledger.fact("links_read_at")
-    read_links = links_too or not read or now - datetime.fromisoformat(read) > _LINKS_KEPT
-    if read_links:
-        nodes, links = _read_links(ledger, client, schema, parent)
-    active = _active_since(client, schema, nodes, sorted({*SPANS, tenant.settings.freshness_days}), now)
-    lively = [
-        replace(node, active_at=max(filter(None, (active.get(node.id), node.active_at)), default=None)) for node in nodes.values()
-    ]
-    ledger.note_activity(lively, links, now)
-    if read_links:
-        ledger.keep(links_read_at=now.isoformat())
+    if links_too or not known.links_read_at or now - known.links_read_at > _LINKS_KEPT:
+        known = Activity(*_read_links(record, client, schema, parent_of(tenant, record, schema.workspace)), links_read_at=now)
+    active = _active_since(client, schema, known.nodes, sorted({*SPANS, tenant.settings.freshness_days}), now)
+    lively = {
+        node.id: replace(node, active_at=max(filter(None, (active.get(node.id), node.active_at)), default=None))
+        for node in known.nodes.values()
+    }
+    replace(known, nodes=lively, read_at=now).save(tenant.folder)
+
+
+def parent_of(tenant: "Tenant", record: SyncRecord, workspace: Workspace) -> str:
+    """The node that learnings go below; empty before it is known."""
+    return tenant.settings.tana_parent or record.parents.get(workspace.id, "")
 
 
 def _read_links(
-    ledger: Ledger, client: TanaClient, schema: Schema, parent: str
+    record: SyncRecord, client: TanaClient, schema: Schema, parent: str
 ) -> tuple[dict[str, LinkedNode], dict[str, list[str]]]:
     """The nodes that learnings are linked to, those that a person linked too, and the meetings that refer to them."""
-    links = {
-        seed_id: [node for name in _FOLLOWED for node in sent.links.get(name, ())] for seed_id, sent in ledger.sent().items()
-    }
+    links = {seed_id: [node for name in _FOLLOWED for node in sent.links.get(name, ())] for seed_id, sent in record.sent.items()}
     with suppress(TanaFaultError):
-        held = client.read(parent, depth=2).children if parent else []
-        find_edits(ledger, held)
-        for learning in held:
+        for learning in client.read(parent, depth=2).children if parent else []:
             for seed_id in learning.texts(SEED_ID):
                 links[seed_id] = [node for name in _FOLLOWED for node in learning.refs(name)]
     linked = list(dict.fromkeys(node for found in links.values() for node in found))
-    kinds = {tag: name for name, tag in schema.tags.items() if name in (PERSON, PROJECT, MEETING)}
-    outlines = {node: client.begin_read(node, depth=0) for node in linked}
-    nodes: dict[str, LinkedNode] = {}
-    for node, outline in outlines.items():
-        with suppress(TanaFaultError, TanaError):
-            held = outline()
-            nodes[node] = LinkedNode(node, held.name, _kind(held, schema), None)
-    meetings = _meetings(client, schema, linked[:_MOST_MEETINGS_OF])
-    for node, found in meetings.items():
-        nodes.update(
-            (meeting.id, LinkedNode(meeting.id, meeting.name, kinds[schema.tags[MEETING]], meeting.created)) for meeting in found
-        )
-        for seed_id, targets in links.items():
-            if node in targets:
-                links[seed_id] = [*targets, *(meeting.id for meeting in found)]
+    outlines = ask_each(partial(client.read, depth=0), linked)
+    nodes = {node: LinkedNode(node, held.name, _kind(held, schema), None) for node, held in outlines.items()}
+    if meeting := schema.tags.get(MEETING):
+
+        def meetings_with(node: str) -> list[Node]:
+            return client.search({"and": [{"hasType": meeting}, {"linksTo": [node]}]}, schema.workspace.id)
+
+        for node, found in ask_each(meetings_with, linked[:_MOST_MEETINGS_OF]).items():
+            nodes |= {each.id: LinkedNode(each.id, each.name, MEETING, each.created) for each in found}
+            for targets in links.values():
+                if node in targets:
+                    targets += [each.id for each in found]
     return nodes, {seed_id: found for seed_id, found in links.items() if found}
 
 
@@ -122,20 +116,6 @@ def _kind(held: Outline, schema: Schema) -> str:
     )
 
 
-def _meetings(client: TanaClient, schema: Schema, nodes: list[str]) -> dict[str, list[Node]]:
-    if MEETING not in schema.tags:
-        return {}
-    begun = {
-        node: client.begin_search({"and": [{"hasType": schema.tags[MEETING]}, {"linksTo": [node]}]}, schema.workspace.id)
-        for node in nodes
-    }
-    found: dict[str, list[Node]] = {}
-    for node, answer in begun.items():
-        with suppress(TanaFaultError):
-            found[node] = answer()
-    return found
-
-
 def _active_since(
     client: TanaClient, schema: Schema, nodes: dict[str, LinkedNode], spans: list[int], now: datetime
 ) -> dict[str, datetime]:
@@ -143,13 +123,14 @@ def _active_since(
     if not nodes:
         return {}
     kinds = [{"hasType": schema.tags[name]} for name in (PERSON, PROJECT, MEETING) if name in schema.tags]
-    begun = [
-        (days, client.begin_search({"and": [{"or": kinds}, {"edited": {"last": days}}]}, schema.workspace.id)) for days in spans
-    ]
+
+    def edited_within(days: int) -> list[Node]:
+        return client.search({"and": [{"or": kinds}, {"edited": {"last": days}}]}, schema.workspace.id)
+
     active: dict[str, datetime] = {}
-    for days, answer in begun:
-        found = answer()
-        if len(found) >= MAX_FOUND:
+    for days, listed in ask_each(edited_within, spans).items():
+        found = listed
+        if len(listed) >= MAX_FOUND:
             found = _edited_by_name(client, schema, [node for node in nodes.values() if node.id not in active], days)
         for node in found:
             if node.id in nodes:
@@ -174,38 +155,31 @@ def _edited_below(client: TanaClient, schema: Schema, nodes: Iterable[str], span
     found: dict[str, int] = {}
     left = list(nodes)
     for days in reversed(spans):
-        edited = [{"edited": {"last": days}}]
-        begun = {
-            node: client.begin_search({"and": [{"ownedBy": {"nodeId": node}}, *edited]}, schema.workspace.id, limit=1)
-            for node in left
-        }
-        left = []
-        for node, answer in begun.items():
-            with suppress(TanaFaultError):
-                if answer():
-                    found[node] = days
-                    left.append(node)
+
+        def edited_below(node: str, days: int = days) -> list[Node]:
+            edited = {"and": [{"ownedBy": {"nodeId": node}}, {"edited": {"last": days}}]}
+            return client.search(edited, schema.workspace.id, limit=1)
+
+        left = [node for node, edited in ask_each(edited_below, left).items() if edited]
+        found |= dict.fromkeys(left, days)
     return found
 
 
-def find_edits(ledger: Ledger, held: Iterable[Outline], *, keep: bool = True) -> dict[str, list[str]]:
+def find_edits(record: SyncRecord, held: Iterable[Outline]) -> dict[str, list[str]]:
     """The mirrored fields of each entry that Tana shows otherwise than after they were sent: seed id -> names of fields.
 
-    `held` are nodes as Tana shows them now. With `keep` the ledger notes how a field is shown for the first time after it was sent.
+    `held` are nodes as Tana shows them now. `record` gets how a field is shown for the first time after it was sent.
     """
     by_node = {outline.id: outline for outline in held}
     edits: dict[str, list[str]] = {}
-    first: dict[str, Sent] = {}
-    for seed_id, sent in ledger.sent().items():
+    for seed_id, sent in record.sent.items():
         if sent.node not in by_node or not sent.digest:
             continue
         now = _shown(by_node[sent.node], sent)
         if sent.shown is None:
-            first[seed_id] = replace(sent, shown=now)
+            record.sent[seed_id] = replace(sent, shown=now)
         elif changed := [name for name, value in now.items() if sent.shown.get(name, value) != value]:
             edits[seed_id] = changed
-    if keep and first:
-        ledger.note_shown(first)
     return edits
 
 
@@ -227,7 +201,7 @@ class MappingFaults:
 def compare_mapping(tenant: "Tenant", client: TanaClient) -> MappingFaults:
     """Compare the mapping with what lies below the node that learnings go below, and with each mapped node that does not."""
     workspace = resolve_workspace(tenant.settings, client.workspaces())
-    parent = tenant.settings.tana_parent or Ledger(tenant.folder).fact(f"parent of {workspace.id}")
+    parent = parent_of(tenant, SyncRecord.load(tenant.folder), workspace)
     there = client.read(parent, depth=2).children if parent else []
     counts = Counter(seed_id for node in there for seed_id in node.texts(SEED_ID))
     known = {node.id for node in there}

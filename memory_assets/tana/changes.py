@@ -1,6 +1,6 @@
 """The changes of single entries in Tana: create, update with links, and take out; what a sync is asked for, and its report.
 
-Each goes: intent into the ledger, effect in Tana, node into the mapping, entry into the ledger.
+Each goes: effect in Tana, node into the mapping, entry into the record.
 """
 
 import re
@@ -13,11 +13,11 @@ from memory_assets.tana.client import TanaClient
 from memory_assets.tana.entries import Entry
 from memory_assets.tana.errors import TanaError, TanaRefusedError, TanaUncertainError
 from memory_assets.tana.formats import Outline, date, is_plain, paste, reference
-from memory_assets.tana.ledger import NAME, Sent
 from memory_assets.tana.linking import FIELDS as LINK_FIELDS
 from memory_assets.tana.linking import Link, Linked, Linker
-from memory_assets.tana.matching import UNNAMED, NodeMatcher
+from memory_assets.tana.matching import NodeMatcher, placeholder
 from memory_assets.tana.schema import ARCHIVED, LEARNING, RELATED_LEARNINGS, Schema, plain
+from memory_assets.tana.state import NAME, Sent
 
 if TYPE_CHECKING:
     from memory_assets.tana.state import SyncState
@@ -44,46 +44,36 @@ class Changes:
     """Send also what did not change."""
 
     def create(self, entry: Entry, linked: Linked) -> str:
-        """Make a node; what was mapped before, and is a proposal's, is to be retired."""
-        tag = self.schema.tags[entry.tag]
+        """Make a node; the one that was the entry's as a proposal goes to the trash."""
         targets = self._link_targets(entry, linked.links)
-        name = entry.name if is_plain(entry.name) and is_plain(entry.seed_id) else f"{UNNAMED} {entry.digest[:12]}"
+        name = entry.name if is_plain(entry.name) and is_plain(entry.seed_id) else placeholder(entry.seed_id)
         values = {name: value for name, value in entry.fields.items() if value}
-        pasted = {
-            field_id: shown
-            for each, value in values.items()
-            if (field_id := self._field(entry, each)) and (shown := self._pasted(entry, each, value))
-        }
-        pasted |= {
-            self._field(entry, each): [reference(node) for node in nodes]
-            for each, nodes in targets.items()
-            if self._field(entry, each)
-        }
-        before = self.state.nodes.get(entry.seed_id, "")
-        intents: list[tuple[str, str, dict[str, str]]] = [("create", entry.seed_id, {"name": name, "before": before})]
-        known = self.state.sent(entry.seed_id)
-        if before and entry.seed_id not in self.state.trashed and known.tag != entry.tag:
-            intents.append(("retire", before, {"seed_id": entry.seed_id}))
-        self.state.ledger.intend(*intents)
+        pasted = {self._field(entry, each): self._pasted(entry, each, value) for each, value in values.items()}
+        pasted |= {self._field(entry, each): [reference(node) for node in nodes] for each, nodes in targets.items()}
+        pasted = {field_id: shown for field_id, shown in pasted.items() if field_id and shown}
+        before, known = self.state.nodes.get(entry.seed_id, ""), self.state.sent(entry.seed_id)
+        is_to_go = before and entry.seed_id not in self.state.trashed and known.tag != entry.tag
         try:
-            made = self.client.import_paste(self.parent, paste(name, tag, pasted))
-            node = self._which(made, name, entry)
+            made = self.client.import_paste(self.parent, paste(name, self.schema.tags[entry.tag], pasted))
+            self.state.map(entry.seed_id, self._which(made, name, entry))
         except TanaUncertainError:
-            node = self.matcher.made_before(entry.seed_id, name, self.parent)
-            if not node:
+            self.matcher.adopt_named(self.client.all_children(self.parent))
+            if self.state.nodes.get(entry.seed_id, "") == before:
                 raise
-        self.state.map(entry.seed_id, node)
+        if is_to_go:
+            self.client.trash(before)
+        node = self.state.nodes[entry.seed_id]
         if name != entry.name:
             self.client.update(node, entry.name)
         for each, value in values.items():
             if self._field(entry, each) not in pasted:
                 self._set(node, entry, each, value)
-        self._record(entry, node, targets, linked)
+        self._keep(entry, node, targets, linked)
         return "created"
 
-    def _record(self, entry: Entry, node: str, targets: dict[str, list[str]], linked: Linked) -> None:
+    def _keep(self, entry: Entry, node: str, targets: dict[str, list[str]], linked: Linked) -> None:
         sent = Sent(node, entry.tag, entry.digest, entry.name, entry.fields, targets, unlinked=not linked.complete)
-        self.state.record(entry.seed_id, sent)
+        self.state.keep(entry.seed_id, sent)
 
     def _which(self, made: dict[str, str], name: str, entry: Entry) -> str:
         """The node among those an import made, in no order, that is the entry's: values may be nodes of the same name."""
@@ -118,25 +108,26 @@ class Changes:
                 self._set(node, entry, each, value)
         if held:
             self._relink(entry, node, held, known.links if sure else {}, targets)
-        self._record(entry, node, targets, linked)
+        self._keep(entry, node, targets, linked)
         return "updated"
 
     def _relink(
         self, entry: Entry, node: str, held: Outline, before: dict[str, list[str]], targets: dict[str, list[str]]
     ) -> None:
         """Add what is newly named beside what is there, and take away what was linked here and is named no more."""
-        unfinished = self.state.ledger.intents("links").get(entry.seed_id, {})
+        known = self.state.sent(entry.seed_id)
         for each in {**before, **targets}:
             field_id = self._field(entry, each)
             if not field_id:
                 continue
             ours, wanted = before.get(each, []), targets.get(each, [])
-            there = unfinished[each].split() if each in unfinished else held.refs(each)
+            there = known.relinking.get(each) or held.refs(each)
             added = [one for one in wanted if one not in ours and one not in there]
             dropped = [one for one in ours if one not in wanted and one in there]
             kept = [one for one in there if one not in dropped]
-            if dropped or each in unfinished:
-                self.state.ledger.intend(("links", entry.seed_id, {each: " ".join(kept + added)}))
+            if dropped or each in known.relinking:
+                known.relinking[each] = kept + added
+                self.state.save()
                 if not kept + added:
                     self.client.set_content(node, field_id, None)
                 for number, one in enumerate(kept + added):
@@ -154,7 +145,7 @@ class Changes:
             today = datetime.now(UTC).date().isoformat()
             self.client.set_content(node, field_id, today)
             fields = known.fields | {ARCHIVED: today}
-            self.state.record(seed_id, Sent(node, known.tag or LEARNING, ARCHIVED_DIGEST, known.name, fields, known.links))
+            self.state.keep(seed_id, Sent(node, known.tag or LEARNING, ARCHIVED_DIGEST, known.name, fields, known.links))
             return "archived"
         if seed_id not in self.state.trashed:
             self.client.trash(node)

@@ -5,7 +5,8 @@ for; no boolean is ever a query parameter, since Tana refuses them. A call that 
 a call that would add something twice is not, unless Tana surely did nothing. An answer of another shape is an error of Tana's.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -53,6 +54,8 @@ DataType = Literal["plain", "number", "date", "url", "email", "checkbox", "user"
 _Text = Annotated[str, BeforeValidator(lambda value: "" if value is None else value)]
 _Time = Annotated[datetime | None, BeforeValidator(utc_time)]
 Shape = TypeVar("Shape")
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
 
 
 class _Answered(BaseModel):
@@ -156,7 +159,7 @@ class TanaClient:
             )
         headers = {"Authorization": f"Bearer {token}"}
         try:
-            return cls(Service(settings.tana_url, timeout=settings.tana_timeout, headers=headers, at_once=_AT_ONCE))
+            return cls(Service(settings.tana_url, timeout=settings.tana_timeout, headers=headers))
         except ValueError as error:
             raise TanaError(f"MEMORY_TANA_URL cannot be used: {error}.") from None
 
@@ -171,42 +174,27 @@ class TanaClient:
 
     def health(self, timeout: float | None = None) -> bool:
         """Whether Tana is ready; asked once."""
-        return self._begin(_Health, "GET", "/health", repeat="never", timeout=timeout)().node_space_ready
+        return self._ask(_Health, "GET", "/health", repeat="never", timeout=timeout).node_space_ready
 
     def workspaces(self) -> list[Workspace]:
         """The workspaces that are open to the token."""
-        return self._begin(list[Workspace], "GET", "/workspaces")()
+        return self._ask(list[Workspace], "GET", "/workspaces")
 
     def search(self, query: Query, workspace: str, *, limit: int = MAX_FOUND, trashed: bool = False) -> list[Node]:
         """At most `limit` nodes (100) that fulfil `query`. Tana's index lags what was created or renamed by seconds."""
-        return self.begin_search(query, workspace, limit=limit, trashed=trashed)()
-
-    def begin_search(
-        self, query: Query, workspace: str, *, limit: int = MAX_FOUND, trashed: bool = False
-    ) -> Callable[[], list[Node]]:
-        """Begin a `search` beside others (four at once); calling the result waits for it."""
         params = dict(_bracketed("query", query)) | {"workspaceIds[0]": workspace, "limit": str(limit)}
-        answer = self._begin(list[Node], "GET", "/nodes/search", params=params)
-        return lambda: [node for node in answer() if trashed or not node.in_trash]
+        found = self._ask(list[Node], "GET", "/nodes/search", params=params)
+        return [node for node in found if trashed or not node.in_trash]
 
     def read(self, node: str, depth: int = 1) -> Outline:
         """A node and what is below it."""
-        return self.begin_read(node, depth)()
-
-    def begin_read(self, node: str, depth: int = 1) -> Callable[[], Outline]:
-        """Begin a `read` beside others; calling the result waits for it."""
-        answer = self._begin(_Markdown, "GET", f"/nodes/{_part(node)}", params={"maxDepth": str(depth)})
-
-        def wait() -> Outline:
-            said = answer()
-            return replace(read_node(said.markdown), description=said.description)
-
-        return wait
+        said = self._ask(_Markdown, "GET", f"/nodes/{_part(node)}", params={"maxDepth": str(depth)})
+        return replace(read_node(said.markdown), description=said.description)
 
     def children(self, node: str, *, offset: int = 0, limit: int = PAGE_SIZE) -> tuple[Sequence[Node], bool]:
         """A page of a node's children, as they are now, and whether there are more."""
         params = {"limit": str(limit), "offset": str(offset)}
-        page = self._begin(_Children, "GET", f"/nodes/{_part(node)}/children", params=params)()
+        page = self._ask(_Children, "GET", f"/nodes/{_part(node)}/children", params=params)
         return page.children, page.has_more
 
     def all_children(self, node: str) -> Iterator[Node]:
@@ -245,7 +233,7 @@ class TanaClient:
     def tags(self, workspace: str) -> list[Tag]:
         """The supertags of a workspace: 200 at most are listed as such, the others are children of its schema node."""
         params = {"limit": str(PAGE_SIZE)}
-        listed = self._begin(list[Tag], "GET", f"/workspaces/{_part(workspace)}/tags", params=params)()
+        listed = self._ask(list[Tag], "GET", f"/workspaces/{_part(workspace)}/tags", params=params)
         if len(listed) < PAGE_SIZE:
             return listed
         known = {tag.id for tag in listed}
@@ -254,7 +242,7 @@ class TanaClient:
 
     def tag_schema(self, tag: str) -> str:
         """A supertag and its fields as Markdown."""
-        return self._begin(_Markdown, "GET", f"/tags/{_part(tag)}/schema")().markdown
+        return self._ask(_Markdown, "GET", f"/tags/{_part(tag)}/schema").markdown
 
     def create_tag(self, workspace: str, name: str, description: str = "") -> str:
         """Make a supertag; returns its id. A second call makes a second tag."""
@@ -307,16 +295,16 @@ class TanaClient:
 
     def _set(self, path: str, body: dict[str, object]) -> None:
         """Change what is the same after a second time; what Tana says of it does not matter."""
-        self._begin(object, "POST", path, body=body)()
+        self._ask(object, "POST", path, body=body)
 
     def _add(self, shape: type[Shape], path: str, body: Mapping[str, object]) -> Shape:
         """Add what would be there twice after a second time."""
         try:
-            return self._begin(shape, "POST", path, body=body, repeat="if not begun")()
+            return self._ask(shape, "POST", path, body=body, repeat="if not begun")
         except TanaFaultError as error:
             raise TanaUncertainError(f"{error} It was adding something, which may be there.") from None
 
-    def _begin(
+    def _ask(
         self,
         shape: type[Shape],
         method: str,
@@ -326,26 +314,18 @@ class TanaClient:
         params: dict[str, str] | None = None,
         repeat: Repeat = "always",
         timeout: float | None = None,
-    ) -> Callable[[], Shape]:
-        """Send a request now; calling the result waits for the answer, and checks it."""
-        begun = self.service.begin(method, path, json=body, params=params, timeout=timeout, repeat=repeat)
-
-        def wait() -> Shape:
-            try:
-                answer = begun.result()
-            except BusyError as busy:
-                raise TanaAwayError(
-                    f"Tana at {self.url} asks to be left alone for {busy.seconds:.0f} s; try again later."
-                ) from None
-            except UnreachableError:
-                raise TanaAwayError(
-                    f"Tana does not answer at {self.url}; start Tana Desktop and turn on Settings > Local API, or set MEMORY_TANA_URL."
-                ) from None
-            except ServiceError:
-                raise TanaUncertainError(f"Tana at {self.url} broke off or took too long; try again.") from None
-            return self._checked(answer, shape)
-
-        return wait
+    ) -> Shape:
+        try:
+            answer = self.service.send(method, path, json=body, params=params, timeout=timeout, repeat=repeat)
+        except BusyError as busy:
+            raise TanaAwayError(f"Tana at {self.url} asks to be left alone for {busy.seconds:.0f} s; try again later.") from None
+        except UnreachableError:
+            raise TanaAwayError(
+                f"Tana does not answer at {self.url}; start Tana Desktop and turn on Settings > Local API, or set MEMORY_TANA_URL."
+            ) from None
+        except ServiceError:
+            raise TanaUncertainError(f"Tana at {self.url} broke off or took too long; try again.") from None
+        return self._checked(answer, shape)
 
     def _checked(self, answer: HttpAnswer, shape: type[Shape]) -> Shape:
         """What Tana answered, or its refusal with what it says of it; a message of Tana's names nodes and fields, never the token."""
@@ -377,6 +357,19 @@ class TanaClient:
 
 
 _adapter = cache(TypeAdapter)
+
+
+def ask_each(ask: Callable[[Item], Answer], items: Iterable[Item]) -> dict[Item, Answer]:
+    """What Tana answers about each of `items`, without those that it fails on or does not know; four are asked at once."""
+
+    def answer(item: Item) -> tuple[Item, Answer] | None:
+        try:
+            return item, ask(item)
+        except (TanaFaultError, TanaNotFoundError):
+            return None
+
+    with ThreadPoolExecutor(_AT_ONCE, "tana") as threads:
+        return dict(filter(None, threads.map(answer, items)))
 
 
 def token_of(settings: "Settings") -> str:

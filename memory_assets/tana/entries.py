@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from memory_assets.errors import InvalidInputError
-from memory_assets.ingest.scans import read_source
+from memory_assets.ingest.scans import active_projects, known_stamps, read_items, read_source, refusals
 from memory_assets.models import Kind, Source, SourceItem
 from memory_assets.tana.formats import node_name, one_line
 from memory_assets.tana.schema import CONTENT, LEARNING, PROPOSAL, SEED_ID
@@ -52,26 +52,32 @@ class SeedFile:
 
 
 def read_seed(tenant: "Tenant") -> SeedFile:
-    """Read the confirmed learnings and the proposals, learnings first, with secrets as the settings say.
+    """The confirmed learnings and the proposals, learnings first, with secrets as the settings say.
 
-    An erased entry counts as kept: its node is left alone, and its text does not leave for Tana again.
+    The catalog has them if seed.json is as it was at the last scan. An erased entry counts as kept: its node is left alone, and its text
+    does not leave for Tana again.
     """
-    path = tenant.settings.pai_seed
-    found = read_source(tenant, Source.PAI_SEED, {})
-    if not found.changed:
+    path, catalog = tenant.settings.pai_seed, tenant.catalog
+    scan = read_source(tenant, Source.PAI_SEED, known_stamps(catalog, Source.PAI_SEED))
+    if not path.exists() or not (scan.changed or scan.unchanged):
         return SeedFile(there=path.exists())
-    (file,) = found.changed
-    unnamed = [refusal for refusal in file.refusals if refusal.key is None]
-    if unnamed and not file.items:
+    if scan.changed:
+        (file,) = scan.changed
+        items, refused, projects = file.items, file.refusals, file.projects
+    else:
+        items = [stored.item for stored in read_items(catalog, Source.PAI_SEED)]
+        refused, projects = refusals(catalog, Source.PAI_SEED), active_projects(catalog)
+    unnamed = [refusal for refusal in refused if refusal.key is None]
+    if unnamed and not items:
         raise InvalidInputError(f"{path} cannot be read: {unnamed[0].reason}; {unnamed[0].mend}.")
-    entries = [entry for item in file.items if (entry := _entry(item))]
+    entries = [entry for item in items if (entry := _entry(item))]
     entries.sort(key=lambda entry: entry.tag != LEARNING)
     return SeedFile(
         entries={entry.seed_id: entry for entry in entries},
-        kept=frozenset(refusal.key.partition(":")[2] for refusal in file.refusals if refusal.key),
+        kept=frozenset(refusal.key.partition(":")[2] for refusal in refused if refusal.key),
         unnamed=len(unnamed),
-        projects=file.projects,
-        refused=tuple(f"{refusal.location or path}: {refusal.reason}; {refusal.mend}." for refusal in file.refusals),
+        projects=tuple(projects),
+        refused=tuple(f"{refusal.location or path}: {refusal.reason}; {refusal.mend}." for refusal in refused),
     )
 
 

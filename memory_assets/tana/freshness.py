@@ -15,9 +15,8 @@ from memory_assets.graph.picture import Picture
 from memory_assets.language.secrets import mask
 from memory_assets.models import Source
 from memory_assets.tana.entries import Entry, SeedFile, read_seed
-from memory_assets.tana.ledger import Ledger, LinkedNode
 from memory_assets.tana.schema import LEARNING
-from memory_assets.tana.state import Mapping
+from memory_assets.tana.state import Activity, LinkedNode, Mapping
 
 if TYPE_CHECKING:
     from memory_assets.tenants import Tenant
@@ -50,12 +49,12 @@ def freshness(
     threshold = threshold or tenant.settings.freshness_days
     now = now or datetime.now(UTC)
     mapped = Mapping.load(tenant.settings.pai_mapping).nodes
-    nodes, links = Ledger(tenant.folder).activity()
+    known = Activity.load(tenant.folder)
     found: list[Freshness] = []
     for entry in (seed or read_seed(tenant)).entries.values():
         if entry.tag != LEARNING or (kind and entry.fields["Type"] != kind):
             continue
-        linked = tuple(nodes[node] for node in links.get(entry.seed_id, ()) if node in nodes)
+        linked = tuple(known.nodes[node] for node in known.links.get(entry.seed_id, ()) if node in known.nodes)
         liveliest = max((node for node in linked if node.active_at), key=lambda node: node.active_at or entry.at, default=None)
         activity = liveliest.active_at if liveliest else None
         alive = liveliest is not None and activity is not None and activity > entry.at
@@ -71,7 +70,7 @@ def store_activity(tenant: "Tenant") -> int:
     """Write into the catalog, if it differs, what keeps learnings alive in Tana as last read; return how many are kept alive."""
     import pyarrow as pa
 
-    if not Ledger(tenant.folder).path.exists():
+    if not Activity.load(tenant.folder).read_at:
         return 0
     alive = [found for found in freshness(tenant) if found.fresh_at > found.confirmed_at]
     rows = pa.table(

@@ -6,7 +6,6 @@ with the tags #person and #project are searched for it. A node is linked if the 
 nodes have means the person whom a relationship file means. Nothing is made.
 """
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -19,8 +18,8 @@ from memory_assets.sources.json_fields import Fields, loads
 from memory_assets.tana.client import MAX_CONDITIONS, MAX_FOUND, Node, TanaClient
 from memory_assets.tana.config import resolve_workspace
 from memory_assets.tana.errors import TanaFaultError
-from memory_assets.tana.ledger import Ledger
 from memory_assets.tana.schema import PERSON, PROJECT, RELATED_PEOPLE, RELATED_PROJECTS, Schema, known_tags
+from memory_assets.tana.state import SyncRecord, one_at_a_time
 
 if TYPE_CHECKING:
     from memory_assets.tenants import Tenant
@@ -73,7 +72,7 @@ class Linker:
         self._found: dict[str, Node] = {}
         self._failed: set[str] = set()
         """Words that Tana failed on when it was asked for them."""
-        chosen: dict[str, str] = json.loads(Ledger(tenant.folder).fact("people") or "{}")
+        chosen = SyncRecord.load(tenant.folder).people
         self._chosen = {normalised(name, EntityType.PERSON): node for name, node in chosen.items()}
         """Whom pai-seed's relationships mean."""
 
@@ -171,9 +170,6 @@ def _searchable(name: str) -> str:
     return (words[0] if words else name).casefold()
 
 
-FACT = "people"
-
-
 @dataclass(frozen=True, slots=True)
 class Relationship:
     """One relationship file, and whom it means."""
@@ -186,7 +182,7 @@ class Relationship:
 
 
 def relate_people(tenant: "Tenant", client: TanaClient, *, dry_run: bool = False) -> list[Relationship]:
-    """Find the node of each relationship file, and note in the ledger those that are certain. Files and Tana stay as they are."""
+    """Find the node of each relationship file, and keep those that are certain. Files and Tana stay as they are."""
     folder = tenant.settings.pai_relationships_dir
     files: dict[str, str | RefusedFileError] = {}
     for path in sorted(folder.glob("rel_*.json")):
@@ -199,8 +195,10 @@ def relate_people(tenant: "Tenant", client: TanaClient, *, dry_run: bool = False
     linker = Linker(tenant, client, Schema(workspace, known_tags(client.tags(workspace.id))))
     meant = linker.people(names)
     if not dry_run:
-        certain = {name: nodes[0] for name, nodes in meant.items() if len(nodes) == 1}
-        Ledger(tenant.folder).keep(**{FACT: json.dumps(certain, ensure_ascii=False, sort_keys=True)})
+        with one_at_a_time(tenant):
+            record = SyncRecord.load(tenant.folder)
+            record.people = {name: nodes[0] for name, nodes in meant.items() if len(nodes) == 1}
+            record.save(tenant.folder)
     return [
         Relationship(file, name, tuple(meant[name]))
         if isinstance(name, str)

@@ -1,4 +1,4 @@
-"""Matches nodes of Tana with entries: nodes whose making a kill cut short, and nodes that somebody else made."""
+"""Matches nodes of Tana with entries: nodes that a killed sync made, and nodes that somebody else made."""
 
 import re
 import unicodedata
@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from memory_assets.tana.client import MAX_CONDITIONS, MAX_FOUND, Node, TanaClient
@@ -60,9 +61,13 @@ def _plain(text: str) -> str:
 
 
 PARENT_NAME = "PAI memory"
-UNNAMED = "PAI entry"
-"""What a node is called until it is renamed to what Tana Paste would not take as a name."""
+_UNNAMED = "PAI entry"
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
+
+
+def placeholder(seed_id: str) -> str:
+    """What a node is called until it is renamed to what Tana Paste would not take as a name."""
+    return f"{_UNNAMED} {blake2b(seed_id.encode(), digest_size=6).hexdigest()}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,23 +84,17 @@ class NodeMatcher:
         if chosen:
             return chosen
         workspace = self.schema.workspace
-        fact = f"parent of {workspace.id}"
-        known = self.state.ledger.fact(fact)
-        if known:
+        if known := self.state.record.parents.get(workspace.id):
             with suppress(TanaNotFoundError):
                 children, _ = self.client.children(known, limit=1)
                 if not any(child.in_trash for child in children):
                     return known
-        found = [node.id for node in self.client.search({"textContains": PARENT_NAME}, workspace.id) if _is_parent(node)]
-        if not found and self.state.ledger.intents("parent"):
-            found = [node.id for node in self.client.all_children(workspace.library) if _is_parent(node)]
-        if not found and make:
-            self.state.ledger.intend(("parent", workspace.id, {}))
-            found = list(self.client.import_paste(workspace.library, f"- {PARENT_NAME}"))
-        if found and make:
-            self.state.ledger.keep(**{fact: found[0]})
-            self.state.ledger.done("parent", workspace.id)
-        return found[0] if found else ""
+        found = next((node.id for node in self.client.all_children(workspace.library) if _is_parent(node)), "")
+        if make:
+            found = found or next(iter(self.client.import_paste(workspace.library, f"- {PARENT_NAME}")))
+            self.state.record.parents[workspace.id] = found
+            self.state.save()
+        return found
 
     def by_seed_id(self, seed_ids: Iterable[str], *, trashed: bool = False) -> dict[str, Node]:
         """Nodes of either supertag whose Seed Entry ID is one of these, by node id."""
@@ -114,30 +113,39 @@ class NodeMatcher:
                 found.update((node.id, node) for node in hits)
         return found
 
-    def made_before(self, seed_id: str, name: str, parent: str) -> str:
-        """The node below `parent` that was made for an entry under a name and is not mapped; empty where there is none."""
+    def adopt_named(self, nodes: Iterable[Node]) -> None:
+        """Take over those that have an entry's seed id and are not mapped, as after a sync that was killed.
+
+        Of two nodes of a proposal that became a learning, the older one goes to the trash.
+        """
+        tags = {self.schema.tags[tag]: tag for tag in self.schema.fields if tag in self.schema.tags}
         mapped = set(self.state.nodes.values())
-        for node in self.client.all_children(parent) if parent else ():
-            if node.name == name and node.id not in mapped and not node.in_trash:
-                held = self.client.read(node.id)
-                if name.startswith(UNNAMED) or seed_id in held.texts(SEED_ID):
-                    return node.id
-        return ""
+        placeholders = {placeholder(seed_id): seed_id for seed_id in self.seed.entries}
+        for node in nodes:
+            tag = next((tags[each.id] for each in node.tags if each.id in tags), "")
+            if node.id in mapped or node.in_trash or not tag:
+                continue
+            seed_id = placeholders.get(node.name) or next(iter(self.read(node.id).texts(SEED_ID)), "")
+            entry = self.seed.entries.get(seed_id)
+            former = self.state.nodes.get(seed_id)
+            was_other = self.state.sent(seed_id).tag not in ("", tag)
+            if entry and entry.tag == tag and (not former or was_other or seed_id in self.state.trashed):
+                self.state.map(seed_id, node.id)
+                mapped.add(node.id)
+                if former and was_other:
+                    self.client.trash(former)
+            elif entry and entry.tag != tag and former:
+                self.client.trash(node.id)
 
     def adopt(self, new: list[Entry]) -> None:
         """Take nodes over that stand for new entries already: by seed id, then by what they say."""
-        open_entries = {entry.seed_id: entry for entry in new}
-        if not open_entries or all(f"#{tag}" in self.schema.made for tag in self.schema.fields):
+        if not new or all(f"#{tag}" in self.schema.made for tag in self.schema.fields):
             return
+        named = self.by_seed_id(entry.seed_id for entry in new).values()
+        self.adopt_named(sorted(named, key=lambda node: (node.created or _LONG_AGO, node.id)))
         mapped = set(self.state.nodes.values())
-        for node in sorted(self.by_seed_id(open_entries).values(), key=lambda node: (node.created or _LONG_AGO, node.id)):
-            if node.id not in mapped:
-                for seed_id in self.read(node.id).texts(SEED_ID):
-                    if seed_id in open_entries and self.schema.tags[open_entries[seed_id].tag] in {each.id for each in node.tags}:
-                        self.state.map(open_entries.pop(seed_id).seed_id, node.id)
-                        mapped.add(node.id)
         for tag in self.schema.fields:
-            entries = {entry.seed_id: entry for entry in open_entries.values() if entry.tag == tag}
+            entries = {entry.seed_id: entry for entry in new if entry.tag == tag and entry.seed_id not in self.state.nodes}
             names = EquivalentTexts({seed_id: entry.name for seed_id, entry in entries.items()})
             for node in self._tagged(tag, list(entries.values())):
                 if node.id in mapped:

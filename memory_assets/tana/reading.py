@@ -15,7 +15,6 @@ leaves the catalog.
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -24,7 +23,7 @@ import pyarrow as pa
 
 from memory_assets.stores.schema import table
 from memory_assets.stores.tombstones import Tombstones
-from memory_assets.tana.client import MAX_FOUND, Node, Query, Tag, TanaClient, Workspace
+from memory_assets.tana.client import MAX_FOUND, Node, Query, Tag, TanaClient, Workspace, ask_each
 from memory_assets.tana.config import resolve_workspace
 from memory_assets.tana.errors import TanaAwayError, TanaFaultError, TanaNotFoundError
 from memory_assets.tana.formats import INLINE, Outline
@@ -41,7 +40,6 @@ _READ_AGAIN = 300
 """Of these, nodes that are read again because they were read longest ago."""
 _KEPT_EVERY = 250
 """Nodes after which what was read is kept."""
-_AT_ONCE = 4
 _OVERLAP = timedelta(minutes=2)
 """How far before the last reading an edit counts as new: Tana's index lags."""
 _AGES = (1, 7, 30, 90)
@@ -226,13 +224,12 @@ def _wanted(catalog: "Catalog", workspace: Workspace, most: int, again: int) -> 
 
 
 def _pages(client: TanaClient, nodes: Sequence[str], deadline: float) -> list[_Page]:
-    """What nodes say, four asked at once; those whose turn comes after the deadline are left out."""
+    """What nodes say; those whose turn comes after the deadline are left out."""
 
     def in_time(node: str) -> _Page | None:
         return _page(client, node) if time.monotonic() <= deadline else None
 
-    with ThreadPoolExecutor(_AT_ONCE, "tana") as threads:
-        return list(filter(None, threads.map(in_time, nodes)))
+    return list(filter(None, ask_each(in_time, nodes).values()))
 
 
 def _page(client: TanaClient, node: str) -> _Page:

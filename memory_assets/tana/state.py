@@ -1,24 +1,114 @@
-"""Which Tana node stands for which entry of seed.json, and what Tana got of it: the mapping file and the ledger, kept in step."""
+"""What syncs know: which node of Tana stands for which entry, what was sent there, what waits, and Tana's activity as last read.
 
+pai-mapping.json says which node stands for which entry (seed 000, FR-18). The rest lies in the tenant's folder, in two files that are
+replaced as a whole: `tana/sync.json`, which syncs write one at a time, and `tana/activity.json`.
+"""
+
+import fcntl
 import json
-from collections.abc import Sequence
+import time
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from memory_assets.errors import StoreError
+from pydantic import TypeAdapter
+
+from memory_assets.errors import StoreBusyError, StoreError
 from memory_assets.sources.dating import utc_seconds, utc_time
 from memory_assets.sources.files import RefusedFileError, read_source_file
 from memory_assets.stores.files import replace_file
-from memory_assets.tana.ledger import Ledger, Sent
+from memory_assets.stores.locks import locked
 
 if TYPE_CHECKING:
     from memory_assets.tenants import Tenant
 
 VERSION = 1
-
+NAME = "name"
+"""Stands for the node's name among mirrored fields."""
 _MOST_BYTES = 16 << 20
+_LOCK_POLL_S = 0.1
+
+Kept = TypeVar("Kept")
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """An entry as Tana got it last."""
+
+    node: str = ""
+    tag: str = ""
+    digest: str = ""
+    """Of the entry; empty where it is not known what Tana has."""
+    name: str = ""
+    fields: dict[str, str] = field(default_factory=dict)
+    links: dict[str, list[str]] = field(default_factory=dict)
+    """Field -> the nodes that were linked there."""
+    unlinked: bool = False
+    """Whether its mentions could not be looked up."""
+    shown: dict[str, str] | None = None
+    """Field -> how Tana showed it after it was sent; None before that was read."""
+    relinking: dict[str, list[str]] = field(default_factory=dict)
+    """Field -> all its links, while they are written one after the other; the next sync finishes what a kill left."""
+
+
+@dataclass(slots=True)
+class SyncRecord:
+    """What was sent, and what waits."""
+
+    sent: dict[str, Sent] = field(default_factory=dict)
+    """By seed id."""
+    queue: dict[str, str] = field(default_factory=dict)
+    """Seed id -> create, update, trash or archive."""
+    parents: dict[str, str] = field(default_factory=dict)
+    """Workspace -> the node that learnings go below."""
+    workspace: str = ""
+    """That the mapping is of, for when the mapping is lost."""
+    people: dict[str, str] = field(default_factory=dict)
+    """Name in pai-seed's relationships -> node."""
+
+    @classmethod
+    def load(cls, folder: Path) -> "SyncRecord":
+        """That of the tenant in `folder`; an empty one before the first sync."""
+        return _load(cls, folder / "tana" / "sync.json")
+
+    def save(self, folder: Path) -> None:
+        """Replace the file."""
+        _save(self, folder / "tana" / "sync.json")
+
+
+@dataclass(frozen=True, slots=True)
+class LinkedNode:
+    """A node of Tana that learnings are linked to, as last read."""
+
+    id: str
+    name: str
+    kind: str
+    """Name of its tag, such as `project`."""
+    active_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """The nodes that learnings are linked to, as last read."""
+
+    nodes: dict[str, LinkedNode] = field(default_factory=dict)
+    links: dict[str, list[str]] = field(default_factory=dict)
+    """Seed id -> ids of nodes."""
+    read_at: datetime | None = None
+    links_read_at: datetime | None = None
+
+    @classmethod
+    def load(cls, folder: Path) -> "Activity":
+        """That of the tenant in `folder`; an empty one before the first reading."""
+        return _load(cls, folder / "tana" / "activity.json")
+
+    def save(self, folder: Path) -> None:
+        """Replace the file."""
+        _save(self, folder / "tana" / "activity.json")
 
 
 @dataclass(slots=True)
@@ -53,34 +143,24 @@ class Mapping:
         return cls(path, str(said.get("workspace") or ""), utc_time(str(said.get("lastSync") or "")), nodes)
 
     def save(self) -> None:
-        """Replace the file in one step."""
+        """Replace the file."""
         stamp = self.last_sync and utc_seconds(self.last_sync)
         said = {"version": VERSION, "workspace": self.workspace, "lastSync": stamp, "mappings": self.nodes}
         replace_file(self.path, json.dumps(said, ensure_ascii=False, indent=2) + "\n")
 
 
-MAPPED_WORKSPACE = "mapped workspace"
-_NEVER = Sent("", "", "")
-"""Of what was never sent."""
-
-
 class SyncState:
-    """Mapping and ledger of a tenant; what is changed here is on the disk when the method returns."""
+    """What one sync knows; what its methods change is on the disk when they return."""
 
     def __init__(self, tenant: "Tenant") -> None:
-        self.ledger = Ledger(tenant.folder)
+        self._folder = tenant.folder
+        self.record = SyncRecord.load(tenant.folder)
         self.mapping = Mapping.load(tenant.settings.pai_mapping)
-        self._sent = self.ledger.sent()
-        if not self.mapping.path.exists():  # it was lost: the ledger knows which nodes were made
-            self.mapping.nodes = {seed_id: sent.node for seed_id, sent in self._sent.items() if sent.node}
-            self.mapping.workspace = self.ledger.fact(MAPPED_WORKSPACE) if self.mapping.nodes else ""
+        if not self.mapping.path.exists():  # it was lost: the record knows which nodes were made
+            self.nodes.update({seed_id: sent.node for seed_id, sent in self.record.sent.items() if sent.node})
+            self.mapping.workspace = self.record.workspace if self.nodes else ""
         self.trashed: set[str] = set()
         """Seed ids whose nodes are in the trash, once that was looked at."""
-
-    def read_again(self) -> None:
-        """Drop what was kept in memory."""
-        self.mapping = Mapping.load(self.mapping.path)
-        self._sent = self.ledger.sent()
 
     @property
     def nodes(self) -> dict[str, str]:
@@ -89,30 +169,85 @@ class SyncState:
 
     def sent(self, seed_id: str) -> Sent:
         """An entry as Tana got it last."""
-        return self._sent.get(seed_id, _NEVER)
+        return self.record.sent.get(seed_id, Sent())
 
-    @property
-    def all_sent(self) -> dict[str, Sent]:
-        """Entries as Tana got them last, by seed id."""
-        return self._sent
+    def save(self) -> None:
+        """Write what was changed in `record`."""
+        self.record.save(self._folder)
 
     def map(self, seed_id: str, node: str) -> None:
         """Let a node stand for an entry."""
         self.nodes[seed_id] = node
+        self.trashed.discard(seed_id)
         self.mapping.save()
 
     def drop(self, seed_ids: Sequence[str]) -> None:
-        """Forget which nodes stood for entries."""
-        for seed_id in seed_ids:
-            self.nodes.pop(seed_id, None)
-            self._sent.pop(seed_id, None)
-            self.trashed.discard(seed_id)
+        """Forget entries that are no more in Tana, and what was sent of them."""
         if seed_ids:
+            for seed_id in seed_ids:
+                self.nodes.pop(seed_id, None)
+                self.trashed.discard(seed_id)
+            _forget(self.record, seed_ids)
             self.mapping.save()
-            self.ledger.forget(seed_ids)
+            self.save()
 
-    def record(self, seed_id: str, sent: Sent) -> None:
-        """Note that an entry is in Tana as it should be."""
-        self._sent[seed_id] = sent
-        self.trashed.discard(seed_id)
-        self.ledger.record(seed_id, sent)
+    def keep(self, seed_id: str, sent: Sent) -> None:
+        """Note how Tana has an entry now."""
+        self.record.sent[seed_id] = sent
+        self.record.queue.pop(seed_id, None)
+        self.save()
+
+
+def forget_entries(tenant: "Tenant", seed_ids: Collection[str]) -> None:
+    """Forget what was sent of entries, and what waits of them; which nodes stand for them stays in the mapping.
+
+    Raises:
+        StoreBusyError: a sync is under way for longer than is waited.
+    """
+    if SyncRecord.load(tenant.folder).sent.keys() & set(seed_ids):
+        with one_at_a_time(tenant):
+            record = SyncRecord.load(tenant.folder)
+            _forget(record, seed_ids)
+            record.save(tenant.folder)
+
+
+def _forget(record: SyncRecord, seed_ids: Collection[str]) -> None:
+    for seed_id in seed_ids:
+        record.sent.pop(seed_id, None)
+        record.queue.pop(seed_id, None)
+
+
+@contextmanager
+def one_at_a_time(tenant: "Tenant") -> Iterator[None]:
+    """Lock the mapping's folder: all tenants and processes share the one mapping."""
+    folder = tenant.settings.pai_mapping.parent
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    deadline = time.monotonic() + tenant.settings.lock_timeout
+    with ExitStack() as held:
+        while True:
+            try:
+                held.enter_context(locked(folder, fcntl.LOCK_EX | fcntl.LOCK_NB))
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise StoreBusyError("Another `memory pai sync` is under way; run this one again when it is done.") from None
+                time.sleep(_LOCK_POLL_S)
+        yield
+
+
+_adapter = cache(TypeAdapter)
+
+
+def _load(kind: type[Kept], path: Path) -> Kept:
+    try:
+        return _adapter(kind).validate_json(path.read_bytes())
+    except FileNotFoundError:
+        return kind()
+    except (OSError, ValueError) as error:
+        raise StoreError(f"{path} cannot be used ({error}); move it away: the next sync makes it anew.") from error
+
+
+def _save(kept: SyncRecord | Activity, path: Path) -> None:
+    for former in path.parent.glob("sync.sqlite3*"):  # of 0.1.0: it may hold texts that are erased later
+        former.unlink()
+    replace_file(path, _adapter(type(kept)).dump_json(kept) + b"\n")

@@ -1,27 +1,24 @@
 """seed.json mirrored in Tana (seed 000, FR-3, FR-7 to FR-9, FR-16 to FR-20).
 
-seed.json says what is to be there, the mapping file which node stands for what, the ledger what was sent. A change goes: intent into
-the ledger, effect in Tana, node into the mapping, entry into the ledger. A kill between two of them leaves an intent, and the next sync
-looks among the children of the node that learnings go below, which, unlike a search, shows at once what was made. All other effects may
-happen twice without harm. A mirrored field that was changed in Tana is told, and restored
-unless the settings say otherwise. Links are added beside the user's own, and a link that the user took away stays away.
+seed.json says what is to be there, the mapping file which node stands for what, the record what was sent. A change goes: effect in Tana,
+node into the mapping, entry into the record. A sync that is killed leaves at most a node that is not mapped: the next one finds it among
+the children of the node that learnings go below, which, unlike a search, show at once what was made. All other effects may happen twice
+without harm. A mirrored field that was changed in Tana is told, and restored unless the settings say otherwise. Links are added beside
+the user's own, and a link that the user took away stays away.
 """
 
-import fcntl
-import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
-from memory_assets.errors import InvalidInputError, StoreBusyError
-from memory_assets.stores.locks import locked
+from memory_assets.errors import InvalidInputError
 from memory_assets.tana.activity import find_edits, read_activity
 from memory_assets.tana.changes import ARCHIVED_DIGEST, Changes, Outcome, Report, SyncOptions
 from memory_assets.tana.client import TanaClient, Workspace
-from memory_assets.tana.config import resolve_workspace, same_workspace
+from memory_assets.tana.config import integration, resolve_workspace, same_workspace
 from memory_assets.tana.entries import Entry, SeedFile, read_seed
 from memory_assets.tana.errors import (
     NoTokenError,
@@ -34,15 +31,14 @@ from memory_assets.tana.errors import (
 )
 from memory_assets.tana.linking import Linked
 from memory_assets.tana.matching import NodeMatcher
-from memory_assets.tana.schema import RELATED_LEARNINGS, ensure_schema
-from memory_assets.tana.state import MAPPED_WORKSPACE, SyncState
+from memory_assets.tana.schema import RELATED_LEARNINGS, Schema, ensure_schema
+from memory_assets.tana.state import SyncState, one_at_a_time
 
 if TYPE_CHECKING:
     from memory_assets.tenants import Tenant
 
 _MOST_LOOKED_UP = 20
 """Nodes that are read one by one before all that are missing count as gone."""
-_LOCK_POLL_S = 0.1
 _PATIENCE_S = 3.0
 """How long a Tana that accepts connections may take to say that it is there."""
 _UNANSWERED = 3
@@ -76,24 +72,6 @@ def sync(
         return run.report
 
 
-@contextmanager
-def one_at_a_time(tenant: "Tenant") -> Iterator[None]:
-    """Lock the mapping's folder: all tenants and processes share the one mapping."""
-    folder = tenant.settings.pai_mapping.parent
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    deadline = time.monotonic() + tenant.settings.lock_timeout
-    with ExitStack() as held:
-        while True:
-            try:
-                held.enter_context(locked(folder, fcntl.LOCK_EX | fcntl.LOCK_NB))
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise StoreBusyError("Another `memory pai sync` is under way; run this one again when it is done.") from None
-                time.sleep(_LOCK_POLL_S)
-        yield
-
-
 class _Sync:
     def __init__(self, tenant: "Tenant", options: SyncOptions, progress: Callable[[int, int], None]) -> None:
         self._tenant = tenant
@@ -101,17 +79,13 @@ class _Sync:
         self._progress = progress
         self._state = SyncState(tenant)
         self._seed: SeedFile = read_seed(tenant)
-        if options.only:
-            chosen = {key: entry for key, entry in self._seed.entries.items() if key == options.only}
-            self._wanted = chosen
-        else:
-            self._wanted = self._seed.entries
+        self._wanted = {key: entry for key, entry in self._seed.entries.items() if options.only in ("", key)}
         self.report = Report(
             len(self._wanted), refused=list(self._seed.refused), last_sync=self._state.mapping.last_sync, there=self._seed.there
         )
         if options.only and options.only not in self._seed.entries and options.only not in self._state.nodes:
             raise InvalidInputError(f"seed.json has no confirmed learning and no proposal with the id {options.only!r}.")
-        self.report.names = {seed_id: sent.name for seed_id, sent in self._state.all_sent.items() if sent.name}
+        self.report.names = {seed_id: sent.name for seed_id, sent in self._state.record.sent.items() if sent.name}
         self.report.names |= {seed_id: entry.name for seed_id, entry in self._seed.entries.items()}
         self._edits: dict[str, list[str]] = {}
         """Seed id -> mirrored fields that were changed in Tana."""
@@ -124,16 +98,14 @@ class _Sync:
 
     def _leaving(self) -> list[str]:
         """Mapped entries that are no more in seed.json."""
-        gone = [
+        return [
             seed_id
             for seed_id in self._state.nodes
             if seed_id not in self._seed.entries
             and seed_id not in self._seed.kept
+            and self._options.only in ("", seed_id)
             and self._state.sent(seed_id).digest != ARCHIVED_DIGEST
         ]
-        if self._options.only:
-            return [seed_id for seed_id in gone if seed_id == self._options.only]
-        return gone
 
     def _change(self, entry: Entry) -> str:
         """`create`, `update` or nothing."""
@@ -171,7 +143,7 @@ class _Sync:
     def queue_rest(self, why: str) -> None:
         """Note durably what is still to be done."""
         self.report.away = why
-        self._state.read_again()
+        self._state = SyncState(self._tenant)
         self.report.queued = self._planned()
         leaving = self._leaving()
         self.report.held_back = leaving if self._too_many(leaving) else []
@@ -179,8 +151,10 @@ class _Sync:
             self._queue(self.report.queued)
 
     def _queue(self, planned: dict[str, str]) -> None:
-        others = {key: change for key, change in self._state.ledger.queued().items() if key != self._options.only}
-        self._state.ledger.queue(planned | (others if self._options.only else {}))
+        only, record = self._options.only, self._state.record
+        others = {key: change for key, change in record.queue.items() if only and key != only}
+        record.queue = planned | others
+        self._state.save()
 
     def carry_out(self, client: TanaClient) -> None:
         """Look, plan, and change what differs."""
@@ -196,54 +170,54 @@ class _Sync:
         schema = ensure_schema(client, workspace, archive=archive, make=False)
         self._matcher = NodeMatcher(client, schema, self._state, self._seed)
         self._parent = self._matcher.parent(settings.tana_parent, make=False)
-        if make:
-            self._reconcile()
         if not self._look_at_mapped():
             return
-        self._find_edits(keep=make)
+        self._edits = {
+            key: names for key, names in self._changed_in_tana().items() if key in self._wanted.keys() - self._state.trashed
+        }
+        self.report.edited, self.report.restores = self._edits, settings.tana_edits == "restore"
         if make and schema.made:
             schema = ensure_schema(client, workspace, archive=archive)
-            self._matcher = NodeMatcher(client, schema, self._state, self._seed)
+            self._matcher = replace(self._matcher, schema=schema)
         self.report.made = schema.made
-        if make:
-            self._parent = self._matcher.parent(settings.tana_parent, make=True)
         leaving = self._leaving()
         if self._too_many(leaving):
             self.report.held_back, leaving = leaving, []
         if make:
+            self._parent = self._matcher.parent(settings.tana_parent, make=True)
             self._matcher.adopt([entry for entry in self._wanted.values() if entry.seed_id not in self._state.nodes])
         changes = {entry.seed_id: change for entry in self._wanted.values() if (change := self._change(entry))}
-        if self._options.dry_run:
+        nodes = self._state.nodes
+        if make:
+            work = Changes(self._tenant, client, schema, self._state, self._matcher, self._parent, force=self._options.force)
+            self._carry_out_changes(work, changes, leaving)
+        else:
             planned = changes | dict.fromkeys(leaving, settings.tana_leaving)
-            nodes = self._state.nodes
             self.report.outcomes = [Outcome(seed_id, change, nodes.get(seed_id, "")) for seed_id, change in planned.items()]
-            self._skipped(changes)
-            return
-        work = Changes(self._tenant, client, schema, self._state, self._matcher, self._parent, force=self._options.force)
-        self._carry_out_changes(work, changes, leaving)
-        self._skipped(changes)
-        self._retire()
+        skipped = (seed_id for seed_id in self._wanted if seed_id not in changes)
+        self.report.outcomes += [Outcome(seed_id, "skipped", nodes.get(seed_id, "")) for seed_id in skipped]
+        if make:
+            self._conclude(schema, links_too=bool(changes))
+
+    def _conclude(self, schema: Schema, *, links_too: bool) -> None:
+        """Note what waits, how Tana shows what was sent, and what lives around it."""
+        state, settings, workspace = self._state, self._tenant.settings, schema.workspace
+        configured = settings.tana_workspace or integration(settings).workspace or workspace.id
+        state.record.workspace = state.mapping.workspace = state.mapping.workspace or configured
+        self._changed_in_tana()
         self._queue(self._planned())
-        self._state.mapping.workspace = self._state.mapping.workspace or self._configured(workspace)
-        self._state.ledger.keep(**{MAPPED_WORKSPACE: self._state.mapping.workspace})
-        with suppress(TanaError):  # the sync is done; what lives around it is read next time
-            read_activity(self._tenant, client, schema, self._parent, links_too=bool(changes))
-        self._state.mapping.last_sync = self.report.last_sync = datetime.now(UTC)
-        self._state.mapping.save()
+        with suppress(TanaError):  # the sync is done; the next reading makes up for it
+            read_activity(self._tenant, self._client, schema, state.record, links_too=links_too)
+        state.mapping.last_sync = self.report.last_sync = datetime.now(UTC)
+        state.mapping.save()
 
-    def _find_edits(self, *, keep: bool) -> None:
-        """Find what was changed in Tana of the entries that are to be synced, and tell it."""
-        with suppress(TanaFaultError):
+    def _changed_in_tana(self) -> dict[str, list[str]]:
+        """The mirrored fields that were changed there, by seed id; what is shown for the first time is noted."""
+        try:
             held = self._client.read(self._parent, depth=2).children if self._parent else []
-            found = find_edits(self._state.ledger, held, keep=keep)
-            self._edits = {key: fields for key, fields in found.items() if key in self._wanted and key not in self._state.trashed}
-        self.report.edited = self._edits
-        self.report.restores = self._tenant.settings.tana_edits == "restore"
-
-    def _skipped(self, changes: dict[str, str]) -> None:
-        self.report.outcomes += [
-            Outcome(seed_id, "skipped", self._state.nodes.get(seed_id, "")) for seed_id in self._wanted if seed_id not in changes
-        ]
+        except TanaFaultError:
+            return {}
+        return find_edits(self._state.record, held)
 
     def _workspace(self) -> Workspace:
         workspaces = self._client.workspaces()
@@ -257,39 +231,17 @@ class _Sync:
                 self.report.moved, self.report.stale = "", []
         return workspace
 
-    def _configured(self, workspace: Workspace) -> str:
-        from memory_assets.tana.config import integration
-
-        return self._tenant.settings.tana_workspace or integration(self._tenant.settings).workspace or workspace.id
-
-    def _reconcile(self) -> None:
-        """Find out what became of the creations that a kill or a lost answer left open."""
-        for seed_id, said in self._state.ledger.intents("create").items():
-            mapped = self._state.nodes.get(seed_id, "")
-            if mapped and mapped != said["before"]:
-                continue  # the mapping was written: an update finishes the rest
-            if found := self._matcher.made_before(seed_id, said["name"], self._parent):
-                self._state.map(seed_id, found)
-            self._state.ledger.done("create", seed_id)
-        self._retire()
-
-    def _retire(self) -> None:
-        """Take the nodes of proposals out that became learnings with nodes of their own."""
-        for node, said in self._state.ledger.intents("retire").items():
-            if self._state.nodes.get(said["seed_id"]) not in (node, None):
-                self._client.trash(node)
-            self._state.ledger.done("retire", node)
-
     def _look_at_mapped(self) -> bool:
         """Find out which nodes are in the trash or gone; False where the workspace was reset and that was not reckoned with."""
-        mapped = {key: node for key, node in self._state.nodes.items() if not self._options.only or key == self._options.only}
-        listed = (
-            {} if self._options.only or not self._parent else {each.id: each for each in self._client.all_children(self._parent)}
-        )
-        self._state.trashed = {key for key, node in mapped.items() if node in listed and listed[node].in_trash}
-        missing = {key: node for key, node in mapped.items() if node not in listed}
+        state, make, only = self._state, not self._options.dry_run, self._options.only
+        listed = {each.id: each for each in self._client.all_children(self._parent)} if self._parent else {}
+        mapped = {key: node for key, node in state.nodes.items() if only in ("", key)}
+        state.trashed = {key for key, node in mapped.items() if node in listed and listed[node].in_trash}
+        if make:
+            self._matcher.adopt_named(listed.values())
+        missing = {key: node for key, node in mapped.items() if node not in listed and node == state.nodes[key]}
         found = self._matcher.by_seed_id(missing, trashed=True)
-        self._state.trashed |= {key for key, node in missing.items() if node in found and found[node].in_trash}
+        state.trashed |= {key for key, node in missing.items() if node in found and found[node].in_trash}
         unseen = {key: node for key, node in missing.items() if node not in found}
         gone: list[str] = []
         for number, (seed_id, node) in enumerate(unseen.items()):
@@ -302,18 +254,14 @@ class _Sync:
                 gone.append(seed_id)
             except TanaFaultError:
                 continue
-        self.report.trashed_in_tana = sorted(self._state.trashed - set(self._leaving()))
-        if self._options.resync and not self._options.dry_run:
-            self._state.drop(gone)
-            gone = []
         left = set(self._leaving())
-        if not self._options.dry_run:
-            self._state.drop([seed_id for seed_id in gone if seed_id in left])
-        stale = {seed_id: None for seed_id in gone if seed_id not in left}
-        self.report.stale = list(stale)
-        reset = bool(self.report.stale) and len(gone) == len(mapped) and not self._options.only
-        self._wanted = {key: entry for key, entry in self._wanted.items() if key not in stale}
-        return not reset
+        self.report.trashed_in_tana = sorted(state.trashed - left)
+        if make:
+            state.drop([seed_id for seed_id in gone if seed_id in left or self._options.resync])
+        if not (make and self._options.resync):
+            self.report.stale = [seed_id for seed_id in gone if seed_id not in left]
+        self._wanted = {key: entry for key, entry in self._wanted.items() if key not in self.report.stale}
+        return not (self.report.stale and len(gone) == len(mapped) and not only)
 
     def _carry_out_changes(self, work: Changes, changes: dict[str, str], leaving: list[str]) -> None:
         total, done = len(changes) + len(leaving), 0
@@ -336,7 +284,7 @@ class _Sync:
                 try:
                     work.update(entry, linked[seed_id])
                 except (TanaRefusedError, TanaFaultError):
-                    self._state.record(seed_id, replace(known, unlinked=True))
+                    self._state.keep(seed_id, replace(known, unlinked=True))
         self.report.unlinked = [seed_id for seed_id in self._wanted if self._state.sent(seed_id).unlinked]
         self.report.relinked = sorted(before - set(self.report.unlinked))
 

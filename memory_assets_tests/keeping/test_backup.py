@@ -31,7 +31,7 @@ from memory_assets.stores.keys import KeyStore
 from memory_assets.stores.locks import shared_lock
 from memory_assets.stores.relations import StatedRelation
 from memory_assets.stores.rows import new_id
-from memory_assets.tana.ledger import Ledger
+from memory_assets.tana.state import SyncRecord
 from memory_assets.tenants import Tenant, create_tenant
 from memory_assets_tests.stores.unit_vectors import vectors
 
@@ -60,7 +60,7 @@ def used(tenant: Tenant) -> Tenant:
     AccessLog(tenant.folder).record([first], datetime.now(UTC))
     fold_accesses(tenant.catalog, AccessLog(tenant.folder), datetime.now(UTC))
     AccessLog(tenant.folder).record([second], datetime.now(UTC))
-    Ledger(tenant.folder).queue({"seed-1": "create"})
+    SyncRecord(queue={"seed-1": "create"}).save(tenant.folder)
     (tenant.folder / "gazetteer.toml").write_text('[project]\n"Halcyon" = []\n')
     (tenant.folder / "learn").mkdir()
     (tenant.folder / "learn" / "proposals.json").write_text("{}")
@@ -86,7 +86,7 @@ def test_a_restored_tenant_holds_every_row_and_file_that_is_not_derived(used: Te
     assert moved.folder.joinpath("gazetteer.toml").exists()
     assert moved.folder.joinpath("learn/proposals.json").exists()
     assert [key.description for key in KeyStore(moved.folder).list()] == ["laptop"]
-    assert Ledger(moved.folder).queued() == {"seed-1": "create"}
+    assert SyncRecord.load(moved.folder).queue == {"seed-1": "create"}
     assert json.loads(used.settings.pai_mapping.read_text())["mappings"] == {"seed-1": "node"}
     with moved.catalog.read() as connection:
         assert connection.execute("SELECT accesses FROM memory_access").fetchall() == [(1,)]

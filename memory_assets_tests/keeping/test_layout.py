@@ -19,7 +19,7 @@ from memory_assets.operations.store import store
 from memory_assets.stores.access_log import AccessLog
 from memory_assets.stores.keys import KeyStore
 from memory_assets.stores.layout import FOLDERS, Care, care_of, kept_files, unlisted_files
-from memory_assets.tana.ledger import Ledger
+from memory_assets.tana.state import SyncRecord
 from memory_assets.tenants import Tenant
 from memory_assets_tests.conftest import WriteSilo
 from memory_assets_tests.ingest.runs import ingest
@@ -34,11 +34,11 @@ def test_every_file_of_a_used_tenant_is_listed_as_kept_or_derived(tenant: Tenant
     AccessLog(tenant.folder).record([first], datetime.now(UTC))
     KeyStore(tenant.folder).create()
     note(tenant.folder, [Noted("Always lint first.", "", "", "s1")])
-    Ledger(tenant.folder).queue({"a": "create"})
+    SyncRecord(queue={"a": "create"}).save(tenant.folder)
     backup(tenant, str(tmp_path / "backups"))
     erase(tenant, Chosen([second]))
     assert unlisted_files(tenant.folder) == []
-    assert {"noted.json", "tana/sync.sqlite3", "erased.json", "backups.json"} <= set(kept_files(tenant.folder))
+    assert {"noted.json", "tana/sync.json", "erased.json", "backups.json"} <= set(kept_files(tenant.folder))
     assert care_of("vectors/memories.lance/data/a.lance") is Care.TABLE
 
 

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import dagster as dg
@@ -83,11 +84,11 @@ def test_what_is_alive_in_tana_does_not_fade_here(tana: StandIn, tenant: Tenant,
     later = datetime.now(UTC) + timedelta(days=60)
     from memory_assets.graph.relevance import decay_cycle
     from memory_assets.tana.freshness import store_activity
-    from memory_assets.tana.ledger import Ledger, LinkedNode
+    from memory_assets.tana.state import Activity
 
-    ledger = Ledger(tenant.folder)
-    nodes, links = ledger.activity()
-    ledger.note_activity([LinkedNode(node.id, node.name, node.kind, later) for node in nodes.values()], links, later)
+    known = Activity.load(tenant.folder)
+    lively = {node.id: replace(node, active_at=later) for node in known.nodes.values()}
+    replace(known, nodes=lively).save(tenant.folder)
     assert store_activity(tenant) == 1
     decay_cycle(tenant, later)
     with tenant.catalog.read() as connection:

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from memory_assets.cli.main import cli
 from memory_assets.language.tokens import count_tokens
 from memory_assets.settings import load_settings
 from memory_assets.tana.errors import TanaAwayError
-from memory_assets.tana.ledger import Ledger
+from memory_assets.tana.state import Activity
 from memory_assets.tenants import Tenant
 from memory_assets_tests.tana.nodes import Node
 from memory_assets_tests.tana.seeds import learning, proposal, write_seed
@@ -78,7 +79,7 @@ def test_links_count_as_read_only_when_they_are_kept(
     (alone,) = tana.by_seed_id("pai_learning", "pat_alone")
     projects = next(definition.id for definition in tana.tags[alone.tags[0]].fields if definition.name == "Related Projects")
     tana.set_option(alone.id, projects, tana.add_node("Mail", tana.tag_named("project")).id, "append")
-    Ledger(tenant.folder).keep(links_read_at=OLD)
+    replace(Activity.load(tenant.folder), links_read_at=datetime.fromisoformat(OLD)).save(tenant.folder)
 
     def away(*_: object) -> None:
         raise TanaAwayError("Tana went away.")

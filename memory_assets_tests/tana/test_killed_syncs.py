@@ -17,8 +17,7 @@ from memory_assets.cli.main import cli
 from memory_assets.http import Service
 from memory_assets.settings import Settings
 from memory_assets.tana.client import TanaClient
-from memory_assets.tana.ledger import Ledger
-from memory_assets.tana.state import Mapping
+from memory_assets.tana.state import Mapping, SyncRecord
 from memory_assets.tana.sync import sync
 from memory_assets.tenants import Tenant
 from memory_assets_tests.tana.seeds import HOSTILE, SLOW_REVIEW, TEST_FIRST, counts, learning, mapping, write_seed
@@ -38,20 +37,18 @@ class _Killer:
         self.at = 0
         self.step = 0
         self._wrap(monkeypatch, Mapping, "save")
-        for name in ("keep", "intend", "done", "record", "forget", "queue"):
-            self._wrap(monkeypatch, Ledger, name)
-        begin = Service.begin
+        self._wrap(monkeypatch, SyncRecord, "save")
+        send = Service.send
 
-        def begun(service: Service, method: str, *given: Any, **named: Any) -> Any:
+        def sent(service: Service, method: str, *given: Any, **named: Any) -> Any:
             if method == "GET":
-                return begin(service, method, *given, **named)
+                return send(service, method, *given, **named)
             self._count()
-            answer = begin(service, method, *given, **named)
-            answer.exception()
+            answer = send(service, method, *given, **named)
             self._count()
             return answer
 
-        monkeypatch.setattr(Service, "begin", begun)
+        monkeypatch.setattr(Service, "send", sent)
 
     def _wrap(self, monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> None:
         real: Callable[..., Any] = getattr(owner, name)

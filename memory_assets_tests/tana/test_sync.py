@@ -12,8 +12,7 @@ from memory_assets.errors import InvalidInputError
 from memory_assets.settings import Settings, load_settings
 from memory_assets.tana.changes import Report, SyncOptions
 from memory_assets.tana.errors import TanaError
-from memory_assets.tana.ledger import Ledger
-from memory_assets.tana.state import Mapping
+from memory_assets.tana.state import Mapping, SyncRecord
 from memory_assets.tana.sync import sync
 from memory_assets.tenants import Tenant
 from memory_assets_tests.tana.nodes import WORKSPACE
@@ -161,10 +160,10 @@ def test_while_tana_is_away_changes_wait_and_go_when_it_is_back(workspace: Stand
     write_seed(seed, [learning("pat_0001", "Writes it after the fix now"), HOSTILE])
     said = CliRunner().invoke(cli, ["pai", "sync"])
     assert said.exit_code == 0 and said.stderr.count("memory:") == 1 and "2 changes wait" in said.stderr
-    assert Ledger(tenant.folder).queued() == {"pat_0001": "update", "pat_0002": "create"}
+    assert SyncRecord.load(tenant.folder).queue == {"pat_0001": "update", "pat_0002": "create"}
     workspace.start()
     assert sorted(actions(sync(tenant)).values()) == ["created", "updated"]
-    assert Ledger(tenant.folder).queued() == {} and counts(workspace) == (2, 0)
+    assert SyncRecord.load(tenant.folder).queue == {} and counts(workspace) == (2, 0)
 
 
 def test_links_that_a_passing_fault_cost_are_made_up_for_at_the_next_sync(workspace: StandIn, tenant: Tenant, seed: Path) -> None:
@@ -173,7 +172,7 @@ def test_links_that_a_passing_fault_cost_are_made_up_for_at_the_next_sync(worksp
     said = CliRunner().invoke(cli, ["pai", "sync"])
     node = workspace.nodes[mapping(tenant.settings)["pat_0001"]]
     assert workspace.value(node, "Related People") == ["Ada Lovelace"]
-    assert "links may be missing" in said.stderr and Ledger(tenant.folder).queued() == {}
+    assert "links may be missing" in said.stderr and SyncRecord.load(tenant.folder).queue == {}
     workspace.traps.failing_searches = ""
     said = CliRunner().invoke(cli, ["pai", "sync"])
     assert workspace.value(node, "Related People") == ["Ada Lovelace", "Grace Hopper"]
@@ -290,7 +289,7 @@ def test_without_a_seed_or_a_token_nothing_breaks(
     monkeypatch.setattr("keyring.get_password", lambda *_: None)
     write_seed(seed, [TEST_FIRST])
     said = CliRunner().invoke(cli, ["pai", "sync", "--entry", "pat_0001"])
-    assert said.exit_code == 0 and "no token" in said.stderr and Ledger(tenant.folder).queued() == {"pat_0001": "create"}
+    assert said.exit_code == 0 and "no token" in said.stderr and SyncRecord.load(tenant.folder).queue == {"pat_0001": "create"}
 
 
 def test_lost_answers_and_faults_of_tana_neither_lose_nor_double(workspace: StandIn, tenant: Tenant, seed: Path) -> None:

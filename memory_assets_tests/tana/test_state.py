@@ -1,0 +1,46 @@
+"""What syncs keep, and what they keep no longer."""
+
+from pathlib import Path
+
+import pytest
+
+from memory_assets.errors import StoreError
+from memory_assets.ingest.scans import refresh_source
+from memory_assets.models import Source
+from memory_assets.tana.entries import read_seed
+from memory_assets.tana.state import Activity, Sent, SyncRecord, forget_entries
+from memory_assets.tenants import Tenant
+from memory_assets_tests.tana.seeds import TEST_FIRST, write_seed
+
+TEXT = "Nobody may know that the spare key lies below the third stone."
+
+
+def test_no_byte_stays_of_what_was_sent_of_an_entry_that_is_forgotten(tenant: Tenant) -> None:
+    folder = tenant.folder / "tana"
+    folder.mkdir(parents=True)
+    (folder / "sync.sqlite3").write_text(TEXT)
+    SyncRecord({"pat_0001": Sent("n1", "pai_learning", "d1", TEXT, {"Content": TEXT})}, {"pat_0001": "update"}).save(
+        tenant.folder
+    )
+    assert SyncRecord.load(tenant.folder).sent["pat_0001"].name == TEXT
+    forget_entries(tenant, ["pat_0001"])
+    assert SyncRecord.load(tenant.folder) == SyncRecord()
+    assert not [path for path in folder.iterdir() if TEXT.encode() in path.read_bytes()]
+
+
+@pytest.mark.parametrize(("kept", "name"), [(SyncRecord, "sync.json"), (Activity, "activity.json")])
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, kept: type[SyncRecord | Activity], name: str) -> None:
+    assert kept.load(tmp_path) == kept()
+    assert not (tmp_path / "tana").exists()
+    (tmp_path / "tana").mkdir()
+    (tmp_path / "tana" / name).write_text('{"sent": 3, "nodes": 4}')
+    with pytest.raises(StoreError, match=f"{name} cannot be used"):
+        kept.load(tmp_path)
+
+
+def test_a_seed_that_is_as_at_the_last_scan_is_not_read_again(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_seed(tenant.settings.pai_seed, [TEST_FIRST])
+    read = read_seed(tenant)
+    refresh_source(tenant, Source.PAI_SEED)
+    monkeypatch.setattr("memory_assets.sources.scanning.read_source_file", lambda *_: pytest.fail("read again"))
+    assert read_seed(tenant) == read
