@@ -10,12 +10,12 @@ export DAGSTER_DISABLE_TELEMETRY := 1
 export HF_HUB_OFFLINE := 1
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check dev torture live bench clean
+.PHONY: browser demo test check dev torture live bench clean
 
 demo: .venv/ready  ## Run the main job on the sample home and show what it found.
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh tools/demo.sh
 
-test: .venv/ready .venv/multilingual  ## Run every test.
+test: .venv/ready .venv/multilingual browser  ## Run every test.
 	@mkdir -p "$$HOME"
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
@@ -52,6 +52,12 @@ bench: .venv/ready  ## Print the figures of benchmarks/.
 .venv/multilingual: .venv/ready
 	$(BIN)/python -m pip install --quiet --no-deps $(MULTILINGUAL)
 	@touch $@
+
+browser:  # Chromium, which the tests of the pages drive; without it they are skipped.
+	@mkdir -p .cache
+	@command -v chromium >/dev/null \
+		|| { apt-get -qy update && apt-get -qy install --no-install-recommends chromium fonts-dejavu-core; } >.cache/browser.log 2>&1 \
+		|| echo "Chromium cannot be installed (.cache/browser.log), so the tests of the pages in a browser are skipped."
 
 clean:  ## Remove everything that was made.
 	rm -rf .venv .cache data/demo

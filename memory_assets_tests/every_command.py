@@ -76,6 +76,7 @@ def main(folder: Path) -> None:
         f"backup {folder / 'backups'}",
         f"restore {folder / 'backups'} --tenant restored",
         "status",
+        "ui --help",
         "up --help",
         "down",
         "scan",

@@ -48,8 +48,8 @@ _ARENAS = 2
 _WAITING_CONNECTIONS = 2048
 
 
-def create_app(settings: "Settings") -> FastAPI:
-    """The service over the data folder of `settings`; nothing is opened before the first request."""
+def create_app(settings: "Settings", mount_pages: "Callable[[FastAPI], None] | None" = None) -> FastAPI:
+    """The service over the data folder of `settings`; nothing is opened before the first request. `mount_pages` adds pages for people."""
     app = FastAPIOffline(
         title="Memory",
         description=_DESCRIPTION,
@@ -72,6 +72,8 @@ def create_app(settings: "Settings") -> FastAPI:
     app.add_api_route("/api/v1/health", _health, response_model=models.ServiceHealth, responses=_UNHEALTHY, name="health")
     app.add_api_route("/metrics", _metrics, include_in_schema=False)
     app.include_router(router)
+    if mount_pages:
+        mount_pages(app)
     _describe_as_served(app)
     return app
 
@@ -132,10 +134,13 @@ def _describe_as_served(app: FastAPI) -> None:
     app.openapi = openapi
 
 
-def serve(settings: "Settings", announce: "Callable[[str], None]") -> None:
+def serve(
+    settings: "Settings", announce: "Callable[[str, bool], None]", mount_pages: "Callable[[FastAPI], None] | None" = None
+) -> None:
     """Serve until SIGINT or SIGTERM; requests that were accepted are finished first.
 
-    `announce` is called with the address once the service can be reached.
+    `announce` is called with the address, and whether some tenant has a key, once the service can be reached. `mount_pages` adds
+    pages for people.
 
     Raises:
         SettingsError: the address cannot be listened on, or is not loopback while no tenant has a key.
@@ -153,7 +158,7 @@ def serve(settings: "Settings", announce: "Callable[[str], None]") -> None:
     _limit_arenas()
     configure_logging(settings.log_level, settings.log_format)
     settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-    app = create_app(settings)
+    app = create_app(settings, mount_pages)
     app.state.pool.warm_up()
     config = uvicorn.Config(
         app,
@@ -169,9 +174,7 @@ def serve(settings: "Settings", announce: "Callable[[str], None]") -> None:
     )
     sys.setswitchinterval(_SWITCH_SECONDS)
     listener.listen(_WAITING_CONNECTIONS)
-    announce(f"http://{f'[{host}]' if ':' in host else host}:{port}")
-    if not keyed:
-        announce("No tenant has a key yet, so every request is refused; `memory key create` makes one, and no restart is needed.")
+    announce(f"http://{f'[{host}]' if ':' in host else host}:{port}", keyed)
     uvicorn.Server(config).run(sockets=[listener])
 
 

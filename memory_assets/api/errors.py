@@ -82,12 +82,12 @@ async def _http(_request: Request, error: Exception) -> JSONResponse:
 
 
 async def _known(_request: Request, error: Exception) -> JSONResponse:
-    return error_response(_status_of(error), describe_error(error))
+    return error_response(status_of(error), describe_error(error))
 
 
 def describe_error(error: Exception) -> str:
     """What a client is told of an error: nothing of where this machine keeps what, which is logged."""
-    status = _status_of(error)
+    status = status_of(error)
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         _log.error("request failed: %s", error, exc_info=error)
     if isinstance(error, StoreError):
@@ -97,7 +97,8 @@ def describe_error(error: Exception) -> str:
     return str(error)
 
 
-def _status_of(error: Exception) -> HTTPStatus:
+def status_of(error: Exception) -> HTTPStatus:
+    """The status that an error is answered with."""
     match error:
         case InvalidInputError() | ProcessingError(step=Step.VALIDATION):
             return HTTPStatus.BAD_REQUEST

@@ -17,8 +17,43 @@ def serve(host: str | None, port: int | None) -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # requests are the unit of work; threads of one would only spin
     from memory_assets.api.app import serve
     from memory_assets.settings import load_settings
+    from memory_assets.ui.app import mount_pages
 
-    serve(load_settings(host=host, port=port), lambda line: say(f"memory: {line}", err=True))
+    def announce(address: str, keyed: bool) -> None:
+        say(f"memory: {address}", err=True)
+        if not keyed:
+            say(
+                "memory: No tenant has a key yet, so every request is refused; `memory key create` makes one, and no restart is needed.",
+                err=True,
+            )
+
+    serve(load_settings(host=host, port=port), announce, mount_pages)
+
+
+@click.command(epilog="Example: memory ui --no-browser   (then: open the address that it prints)")
+@click.option("--no-browser", is_flag=True, help="Print the address, and open nothing.")
+@click.option("--tenant", callback=existing_tenant, metavar="NAME", help="Whose memory; default: MEMORY_TENANT, else main.")
+def ui(*, no_browser: bool, tenant: Tenant) -> None:
+    """Look at the memory in a browser: a page on this machine, until Ctrl-C; if `memory up` runs, its service shows the page."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    from memory_assets.settings import load_settings
+    from memory_assets.supervisor import find_running
+    from memory_assets.ui.app import mount_pages, one_time_address
+
+    def show(service: str, _keyed: bool = False) -> None:
+        address = one_time_address(tenant, service)
+        say(f"memory: {address} opens the page once, within five minutes. Ctrl-C ends it.", err=True)
+        if not no_browser:
+            click.launch(address)
+
+    running = find_running(tenant.settings)
+    served = [str(part["url"]) for part in running.parts if part["name"] == "HTTP service" and part["pid"]] if running else []
+    if served:
+        show(served[0])
+        return
+    from memory_assets.api.app import serve
+
+    serve(load_settings(host="127.0.0.1", port=0, log_level="WARNING"), show, mount_pages)
 
 
 @click.command(epilog="Example: claude mcp add memory -- memory mcp")

@@ -48,6 +48,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "pai": ("pai", "Mirror pai-seed's learnings in Tana."),
     "up": ("up", "Keep the memory current: daemon, UI and HTTP service under one supervisor."),
     "down": ("up", "End what `memory up` keeps running."),
+    "ui": ("connect", "Look at the memory in a browser: search, correct, review."),
     "serve": ("connect", "Serve the memory over HTTP."),
     "mcp": ("connect", "Serve the memory to an assistant over MCP."),
     "tana": ("pai", "Read what Tana holds."),

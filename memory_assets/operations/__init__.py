@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         install,
         learn,
         noted,
+        overview,
         pai,
         pai_context,
         prompt,

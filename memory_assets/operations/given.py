@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from memory_assets.errors import InvalidInputError, NotFoundError
-from memory_assets.models import Entity, Kind, State
+from memory_assets.models import Entity, Kind, Source, State
 
 if TYPE_CHECKING:
     from memory_assets.models import Memory
@@ -29,6 +29,7 @@ class Narrowing:
     """What a user wants to see alone, as it was typed; an empty field does not narrow."""
 
     kinds: Sequence[Kind] = ()
+    sources: Sequence[Source] = ()
     tags: Sequence[str] = ()
     """All of these."""
     entities: Sequence[str] = ()
@@ -52,6 +53,7 @@ class Narrowing:
 
         return Filters(
             kinds=self.kinds,
+            sources=self.sources,
             tags=[normalise_tag(tag) for tag in self.tags],
             entities=[_spellings(tenant, name) for name in self.entities],
             actions=[action.strip().casefold() for action in self.actions],

@@ -140,11 +140,13 @@ def search(
     bridges: int = 0,
     cursor: str | None = None,
     everything: bool = False,
+    recalls: bool = True,
 ) -> Found:
     """The memories that fit `query` best; a blank query gives the newest.
 
     `bridges` bounds the paths that explain the first page. `cursor` is `next_cursor` of the page before, with otherwise the same
     arguments: what is stored meanwhile does not push in. With `everything` a query that nothing fits is answered with what is nearest.
+    Without `recalls` nothing counts as recalled: somebody is still typing.
     """
     from memory_assets.recall.candidates import LEAST_SIMILARITY
     from memory_assets.recall.search import search_with_bridges
@@ -171,7 +173,7 @@ def search(
     )
     new = [hit for hit in found.hits if hit.memory.id not in known]
     page = new[:limit]
-    if query.strip():
+    if recalls and query.strip():
         AccessLog(tenant.folder).record([hit.memory.id for hit in page[:_RECALLED]], now)
     shown += [hit.memory.id for hit in page]
     more = len(new) > len(page) and len(shown) < cursors.MOST_SEEN

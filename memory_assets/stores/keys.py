@@ -1,4 +1,6 @@
-"""The keys that open one tenant over HTTP: one small file each, so processes need no lock, and a service sees a change at once.
+"""The keys and one-time links that open one tenant over HTTP: one small file each.
+
+So processes need no lock, and a service sees a change at once.
 
 A key is `mk_<id>_<secret>`, kept in `keys/<id>.json` with the SHA-256 digest of its 256 random bits: a slow hash would gain nothing.
 """
@@ -6,6 +8,8 @@ A key is `mk_<id>_<secret>`, kept in `keys/<id>.json` with the SHA-256 digest of
 import hmac
 import re
 import secrets
+import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -18,6 +22,8 @@ from memory_assets.stores.files import replace_file
 
 _KEY = re.compile(r"mk_([0-9a-f]{12})_([A-Za-z0-9_-]{43})", re.ASCII)
 _ID = re.compile(r"[0-9a-f]{12}", re.ASCII)
+_LINK_SECONDS = 300
+"""How long a one-time link may wait for its use."""
 _NOBODYS_DIGEST = "0" * 64
 """Compared with where there is no such key, so that an unknown tenant, an unknown key and a wrong secret cost the same."""
 
@@ -76,6 +82,11 @@ class KeyStore:
         matches = hmac.compare_digest(_digest(secret), known.sha256 if known else _NOBODYS_DIGEST)
         return known if known and known.active and matches else None
 
+    def is_active(self, number: str) -> bool:
+        """Whether there is a key of this id that is not revoked."""
+        known = self._read(number) if _ID.fullmatch(number) else None
+        return known is not None and known.active
+
     def _read(self, number: str) -> Key | None:
         file = self.folder / f"{number}.json"
         try:
@@ -87,6 +98,33 @@ class KeyStore:
 
     def _write(self, key: Key) -> None:
         replace_file(self.folder / f"{key.id}.json", key.model_dump_json(indent=2) + "\n")
+
+
+class OneTimeLinks:
+    """Links that open one tenant's pages once: a file for each, named by the digest of its token, and removed by its use."""
+
+    def __init__(self, tenant_folder: Path) -> None:
+        self.folder = tenant_folder / "links"
+
+    def create(self) -> str:
+        """Make a link, and remove those that nobody used in time; returns its token."""
+        for file in self.folder.glob("*"):
+            with suppress(FileNotFoundError):
+                if time.time() - file.stat().st_mtime > _LINK_SECONDS:
+                    file.unlink()
+        token = secrets.token_urlsafe(32)
+        replace_file(self.folder / _digest(token), "")
+        return token
+
+    def use(self, token: str) -> bool:
+        """Whether the token opens the pages now. Of several attempts one succeeds; an old link opens nothing."""
+        file = self.folder / _digest(token)
+        try:
+            age = time.time() - file.stat().st_mtime
+            file.unlink()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return age < _LINK_SECONDS
 
 
 def _digest(secret: str) -> str:

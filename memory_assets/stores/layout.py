@@ -45,6 +45,7 @@ _CARE = {
     "learn/applies/*": Care.KEPT,
     "learn/moves.json": Care.KEPT,
     "learn/proposals.json": Care.KEPT,
+    "links/*": Care.DERIVED,
     "noted.json": Care.KEPT,
     "projects.json": Care.KEPT,
     "quiet.json": Care.KEPT,
@@ -53,6 +54,7 @@ _CARE = {
     "tana/activity.json": Care.KEPT,
     "tana/sync.json": Care.KEPT,
     "tana/sync.sqlite3*": Care.DERIVED,
+    "visit.json": Care.KEPT,
 }
 """Pattern of a path below the folder -> its care; the first that fits holds, and `*` fits a slash too.
 

@@ -1,0 +1,227 @@
+"""The pages as one ASGI application, mounted at /ui: login, logout, files, security headers, errors, and the views."""
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from memory_assets.api.access import authorised
+from memory_assets.api.errors import describe_error, request_id, status_of
+from memory_assets.errors import InvalidInputError, MemoryAssetsError, NotFoundError
+from memory_assets.stores.keys import OneTimeLinks
+from memory_assets.tenants import validate_tenant
+from memory_assets.ui.page import VIEWS, FormFields, Page, View
+from memory_assets.ui.rendering import assets, render
+from memory_assets.ui.sessions import Sessions, new_token
+from memory_assets.ui.views import memory, search, start  # noqa: F401 - a module registers its views
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from fastapi import FastAPI
+    from starlette.requests import Request
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from memory_assets.tenants import Tenant
+
+PATH = "/ui"
+_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
+        "base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "X-Frame-Options": "DENY",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+_FORM = "application/x-www-form-urlencoded"
+_MOST_FIELDS = 5_000
+_A_YEAR = "private, max-age=31536000, immutable"
+
+
+def mount_pages(app: "FastAPI") -> None:
+    """Show the pages of `app`'s tenants at /ui."""
+    pages = Pages(app)
+    handlers = {HTTPException: pages.show_error, MemoryAssetsError: pages.show_error, Exception: pages.show_error}
+    routes = [
+        Route("/static/{digest}/{name}", _asset),
+        Route("/login", pages.ask_for_key, methods=["GET"]),
+        Route("/login", pages.log_in, methods=["POST"]),
+        Route("/open/{tenant}/{token}", pages.open_link),
+        Route("/logout", pages.log_out, methods=["POST"]),
+        *(Route(each.path, pages.answer(each), methods=[each.method], name=each.path) for each in VIEWS),
+    ]
+    inner = Starlette(routes=routes, exception_handlers=handlers)
+    inner.router.redirect_slashes = False
+    for path in ("/", PATH):
+        app.add_api_route(path, _to_pages, include_in_schema=False)
+    app.mount(PATH, _Guarded(inner))
+
+
+def one_time_address(tenant: "Tenant", service: str) -> str:
+    """An address that opens a tenant's pages once, at the service of that address."""
+    return f"{service}{PATH}/open/{tenant.name}/{OneTimeLinks(tenant.folder).create()}"
+
+
+async def _to_pages() -> RedirectResponse:
+    return RedirectResponse(f"{PATH}/", HTTPStatus.SEE_OTHER)
+
+
+async def _asset(request: "Request") -> Response:
+    found = assets().get(request.path_params["name"])
+    if found is None:
+        raise HTTPException(HTTPStatus.NOT_FOUND, "There is no such file.")
+    content, kind = found
+    return Response(content, media_type=kind, headers={"Cache-Control": _A_YEAR})
+
+
+class _Guarded:
+    """Adds the security headers to every answer."""
+
+    def __init__(self, app: "ASGIApp") -> None:
+        self._app = app
+
+    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+        async def send_guarded(message: "Message") -> None:
+            if message["type"] == "http.response.start":
+                given = {name.lower() for name, _ in message["headers"]}
+                added = [(name.lower().encode(), value.encode()) for name, value in _HEADERS.items()]
+                message = {**message, "headers": [*message["headers"], *(each for each in added if each[0] not in given)]}
+            await send(message)
+
+        await self._app(scope, receive, send_guarded)
+
+
+class Pages:
+    """What all requests for pages share."""
+
+    def __init__(self, app: "FastAPI") -> None:
+        self._state = app.state
+        self._sessions = Sessions(app.state.settings)
+
+    async def ask_for_key(self, request: "Request") -> Response:
+        """Show the login form, to anybody."""
+        token = _token_of(request) or new_token()
+        return self._logged_out(request, token)
+
+    async def log_in(self, request: "Request") -> Response:
+        """Open a session with a tenant's key."""
+        token = _token_of(request)
+        form = await _read_form(request)
+        if not self._sessions.may_change(token, form.get("csrf", "")):
+            return self._logged_out(request, token or new_token(), "This form was open for too long; log in again.")
+        tenant, key = form.get("tenant", "").strip(), form.get("key", "").strip()
+        try:
+            found = authorised(self._state.settings, tenant, key)
+        except HTTPException:
+            return self._logged_out(request, token, "This key does not open this memory.", tenant)
+        self._sessions.end(token)
+        return self._logged_in(request, self._sessions.begin(tenant, found.id))
+
+    async def open_link(self, request: "Request") -> Response:
+        """Open a session with a one-time link."""
+        try:
+            tenant = validate_tenant(request.path_params["tenant"])
+        except InvalidInputError:
+            tenant = ""
+        if not tenant or not OneTimeLinks(self._state.settings.tenant_dir(tenant)).use(request.path_params["token"]):
+            message = "This link was used already, or is too old; run `memory ui` for another one, or log in with a key."
+            return self._logged_out(request, _token_of(request) or new_token(), message)
+        self._sessions.end(_token_of(request))
+        return self._logged_in(request, self._sessions.begin(tenant))
+
+    async def log_out(self, request: "Request") -> Response:
+        """Close the session."""
+        token = _token_of(request)
+        form = await _read_form(request)
+        if not self._sessions.may_change(token, form.get("csrf", "")):
+            raise _stale_form()
+        self._sessions.end(token)
+        return _with_cookie(request, RedirectResponse(f"{PATH}/login", HTTPStatus.SEE_OTHER), new_token())
+
+    def answer(self, view: View) -> "Callable[[Request], Awaitable[Response]]":
+        """The endpoint of a view."""
+
+        async def endpoint(request: "Request") -> Response:
+            token = _token_of(request)
+            session = self._sessions.find(token)
+            if session is None:
+                answered = RedirectResponse(f"{PATH}/login", HTTPStatus.SEE_OTHER)
+                if "HX-Request" in request.headers:
+                    answered = Response(status_code=HTTPStatus.NO_CONTENT, headers={"HX-Redirect": f"{PATH}/login"})
+                return answered
+            form = await _read_form(request) if view.method == "POST" else FormFields()
+            if view.method == "POST" and not self._sessions.may_change(token, form.get("csrf", "")):
+                raise _stale_form()
+            try:
+                opened = await self._state.pool.get(session.tenant)
+            except NotFoundError:
+                self._sessions.end(token)
+                return RedirectResponse(f"{PATH}/login", HTTPStatus.SEE_OTHER)
+            page = request.state.page = Page(request, session, opened.tenant, self._sessions.csrf_of(token), form)
+            with opened.serving():
+                return await getattr(opened, view.work)(view.answer, page)
+
+        return endpoint
+
+    async def show_error(self, request: "Request", error: Exception) -> Response:
+        """A page that says in one sentence what went wrong."""
+        is_http = isinstance(error, HTTPException)
+        status = error.status_code if is_http else status_of(error)
+        values = {
+            "code": int(status),
+            "message": error.detail if is_http else describe_error(error),
+            "request_id": request_id(),
+        }
+        page: Page | None = getattr(request.state, "page", None)
+        if page:
+            return page.render("error.html", status=status, **values)
+        shown = render("error.html", {"page": None, "messages": [], **values})
+        return Response(shown, status, media_type="text/html")
+
+    def _logged_out(self, request: "Request", token: str, message: str = "", tenant: str = "") -> Response:
+        values = {"page": None, "messages": [], "csrf": self._sessions.csrf_of(token), "message": message}
+        values["tenant"] = tenant or self._state.settings.tenant
+        status = HTTPStatus.FORBIDDEN if message else HTTPStatus.OK
+        return _with_cookie(request, Response(render("login.html", values), status, media_type="text/html"), token)
+
+    def _logged_in(self, request: "Request", token: str) -> Response:
+        return _with_cookie(request, RedirectResponse(f"{PATH}/", HTTPStatus.SEE_OTHER), token)
+
+
+async def _read_form(request: "Request") -> FormFields:
+    kind = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    if kind != _FORM:
+        raise HTTPException(HTTPStatus.BAD_REQUEST, f"This is not a form; send it as {_FORM}.")
+    try:
+        fields = parse_qsl((await request.body()).decode("ascii"), keep_blank_values=True, max_num_fields=_MOST_FIELDS)
+    except ValueError as error:
+        raise HTTPException(HTTPStatus.BAD_REQUEST, "This form cannot be read; open the page again.") from error
+    return FormFields(fields)
+
+
+def _stale_form() -> HTTPException:
+    message = "This form does not belong to your session, and nothing was changed; open the page again."
+    return HTTPException(HTTPStatus.FORBIDDEN, message)
+
+
+def _cookie_name(request: "Request") -> str:
+    """Another name for each port: browsers send the cookies of a host to all its ports."""
+    return f"memory_{(request.scope.get('server') or ('', 0))[1]}"
+
+
+def _token_of(request: "Request") -> str:
+    return request.cookies.get(_cookie_name(request), "")
+
+
+def _with_cookie(request: "Request", answered: Response, token: str) -> Response:
+    is_secure = "https" in (request.url.scheme, request.headers.get("X-Forwarded-Proto", ""))
+    answered.set_cookie(_cookie_name(request), token, path=PATH, httponly=True, samesite="strict", secure=is_secure)
+    return answered

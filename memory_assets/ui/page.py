@@ -1,0 +1,125 @@
+"""What a view is made of: a function from a page to a response, registered with its path.
+
+A view runs in a thread of the service, so it calls operations directly. It never sees a request without an open session, nor a form
+whose CSRF token is not the visitor's.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+from markupsafe import Markup
+from starlette.datastructures import ImmutableMultiDict
+from starlette.responses import RedirectResponse, Response
+
+from memory_assets.operations.answers import LocalTime
+from memory_assets.ui.rendering import render
+from memory_assets.ui.sessions import Message
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from memory_assets.tenants import Tenant
+    from memory_assets.ui.sessions import Session
+
+FormFields = ImmutableMultiDict[str, str]
+"""The fields of a form; of several of one name, `get` gives the last."""
+Work = Literal["read", "search", "write"]
+"""Which threads of the service a view runs in: `search` if it embeds a question, `write` if it embeds texts or changes much."""
+
+
+@dataclass(frozen=True)
+class Page:
+    """One request of an open session."""
+
+    request: "Request"
+    session: "Session"
+    tenant: "Tenant"
+    csrf: str
+    form: FormFields = field(default_factory=FormFields)
+    """What was sent with POST."""
+
+    @property
+    def query(self) -> Mapping[str, str]:
+        """The parameters of the address."""
+        return self.request.query_params
+
+    @property
+    def path(self) -> Mapping[str, Any]:
+        """The parts of the path that the view's pattern names, such as `id`."""
+        return self.request.path_params
+
+    @property
+    def csrf_field(self) -> Markup:
+        """The hidden field that every form needs."""
+        return Markup('<input type="hidden" name="csrf" value="{}">').format(self.csrf)
+
+    @property
+    def is_fragment(self) -> bool:
+        """Whether htmx asks, because somebody types or wants more of a list."""
+        return "HX-Request" in self.request.headers
+
+    @cached_property
+    def local(self) -> LocalTime:
+        """The reader's clock."""
+        return LocalTime.of(self.tenant.settings)
+
+    def text(self, name: str) -> str:
+        """A field of the form as text, with line feeds alone; empty if it was not sent."""
+        return self.form.get(name, "").replace("\r\n", "\n").strip()
+
+    def texts(self, name: str) -> list[str]:
+        """All values of a field of the form, or of a parameter of the address: boxes that are ticked."""
+        return [*self.form.getlist(name), *self.request.query_params.getlist(name)]
+
+    def render(self, template: str, *, status: int = 200, **values: Any) -> Response:
+        """The page. htmx selects the part of it that it needs."""
+        values |= {"page": self, "local": self.local, "csrf": self.csrf, "messages": self._messages()}
+        return Response(render(template, values), status, media_type="text/html")
+
+    def redirect(self, path: str, message: str = "", *, undo: int | None = None) -> Response:
+        """Go on to a path below the pages, and say `message` there; `undo` is a memory whose last change can be undone."""
+        if message:
+            self.session.messages.append(Message(message, undo))
+        return RedirectResponse(f"{self.request.scope['root_path']}{path}", 303)
+
+    def _messages(self) -> list[Message]:
+        if self.is_fragment:
+            return []
+        told, self.session.messages[:] = list(self.session.messages), []
+        return told
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A function that answers the requests for a path."""
+
+    path: str
+    answer: Callable[[Page], Response]
+    method: Literal["GET", "POST"]
+    work: Work
+
+
+VIEWS: list[View] = []
+"""All views of the imported modules."""
+
+
+def view(path: str, *, work: Work = "read") -> Callable[[Callable[[Page], Response]], Callable[[Page], Response]]:
+    """Show a function's answer at a path below the pages, in the form of Starlette's routes: `/memories/{id:int}`."""
+
+    def register(answer: Callable[[Page], Response]) -> Callable[[Page], Response]:
+        VIEWS.append(View(path, answer, "GET", work))
+        return answer
+
+    return register
+
+
+def change(path: str, *, work: Work = "write") -> Callable[[Callable[[Page], Response]], Callable[[Page], Response]]:
+    """Do what a form asks that is sent to a path; the function usually answers with `page.redirect`."""
+
+    def register(answer: Callable[[Page], Response]) -> Callable[[Page], Response]:
+        VIEWS.append(View(path, answer, "POST", work))
+        return answer
+
+    return register

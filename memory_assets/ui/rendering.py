@@ -1,0 +1,102 @@
+"""Templates: Jinja2 with every value escaped, Markdown without HTML, and numbers as small drawings."""
+
+import hashlib
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from markupsafe import Markup
+
+from memory_assets.display import counted, visible
+from memory_assets.errors import SettingsError
+from memory_assets.operations.answers import name_of, passage, shortened
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from markdown_it import MarkdownIt
+
+_LINKED_SCHEMES = frozenset({"http", "https", "mailto"})
+_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+NAVIGATION = (
+    ("/", "Start"),
+    ("/search", "Search"),
+)
+"""Paths and names of the views that the head of each page links to."""
+
+
+@cache
+def _environment() -> "Environment":
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("memory_assets.ui"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+        finalize=_shown,
+    )
+    environment.filters |= {"markdown": markdown, "passage": passage, "shortened": shortened, "name_of": name_of}
+    environment.globals |= {"navigation": NAVIGATION, "counted": counted, "asset": asset_path}
+    return environment
+
+
+def _shown(value: object) -> object:
+    """What a template writes of a value: control characters and turned writing directions as escapes."""
+    return visible(value) if type(value) is str else "" if value is None else value
+
+
+def render(template: str, values: Mapping[str, Any]) -> str:
+    """The template as HTML."""
+    return _environment().get_template(template).render(values)
+
+
+@cache
+def _markdown() -> "MarkdownIt":
+    from markdown_it import MarkdownIt
+
+    parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"]).disable("image")
+    parser.validateLink = _may_link
+    parser.add_render_rule("link_open", _open_link)
+    return parser
+
+
+def _may_link(url: str) -> bool:
+    return urlsplit(url.strip()).scheme.lower() in _LINKED_SCHEMES
+
+
+def _open_link(renderer: Any, tokens: Any, place: int, options: Any, _env: Any) -> str:
+    tokens[place].attrSet("rel", "noopener noreferrer")
+    return renderer.renderToken(tokens, place, options, _env)
+
+
+def markdown(text: str) -> Markup:
+    """A text as HTML: no HTML of its own, no image, and links to web pages and mail addresses alone."""
+    return Markup(_markdown().render(visible(text)))  # noqa: S704 - markdown-it escapes what is not its own
+
+
+@cache
+def assets() -> Mapping[str, tuple[bytes, str]]:
+    """The files that pages load: name -> content and media type.
+
+    Raises:
+        SettingsError: the package that carries htmx is not installed.
+    """
+    package = find_spec("js_lib_htmx")
+    if package is None or package.origin is None:
+        raise SettingsError("The pages need the package django-js-lib-htmx, which is not installed; install memory_assets again.")
+    own = [file for file in (files("memory_assets.ui") / "static").iterdir() if Path(file.name).suffix in _TYPES]
+    found = {file.name: file.read_bytes() for file in own}
+    found["htmx.js"] = (Path(package.origin).parent / "static/htmx/htmx.min.js").read_bytes()
+    return {name: (content, _TYPES[Path(name).suffix]) for name, content in found.items()}
+
+
+@cache
+def asset_path(name: str) -> str:
+    """The path of a file below the pages, another one for another content, so that browsers may keep it."""
+    return f"/static/{hashlib.sha256(assets()[name][0]).hexdigest()[:12]}/{name}"

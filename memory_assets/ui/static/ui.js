@@ -1,0 +1,13 @@
+"use strict";
+// "/" goes to the search field of the page, wherever no text is being written.
+document.addEventListener("keydown", (event) => {
+  const field = document.querySelector('input[type="search"]');
+  if (event.key !== "/" || !field || event.target.closest("input, textarea, select")) return;
+  event.preventDefault();
+  field.focus();
+});
+// A form with data-confirm asks before it is sent.
+document.addEventListener("submit", (event) => {
+  const question = event.target.dataset.confirm;
+  if (question && !window.confirm(question)) event.preventDefault();
+});

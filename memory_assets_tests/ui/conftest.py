@@ -1,0 +1,82 @@
+"""One service with pages for the tests of a process, new tenants of it, the sample home, and Chromium."""
+
+import shutil
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from itertools import count
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from memory_assets.graph.edges import refresh_graph
+from memory_assets.graph.known_names import refresh_known_names
+from memory_assets.graph.relevance import decay_cycle
+from memory_assets.operations.take_in import take_in
+from memory_assets.stores.keys import KeyStore
+from memory_assets.tenants import Tenant, create_tenant
+from memory_assets.ui.app import one_time_address
+from memory_assets_tests.conftest import SAMPLE
+from memory_assets_tests.ui.site import Site, Visitor
+
+_numbers = count(1)
+_CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """The running service."""
+    folder = tmp_path_factory.mktemp("site")
+    shutil.copytree(SAMPLE, folder / "home")
+    with Site(folder) as running:
+        yield running
+
+
+@pytest.fixture
+def tenant(site: Site) -> Tenant:
+    """A new, empty tenant of the service."""
+    return site.new_tenant(f"visitor{next(_numbers)}")[0]
+
+
+@pytest.fixture
+def visitor(site: Site, tenant: Tenant) -> Visitor:
+    """A browser without a window, logged in to the tenant."""
+    return site.visitor(tenant)
+
+
+@pytest.fixture(scope="session")
+def sample(site: Site) -> Tenant:
+    """The tenant of the sample home, with its graph and scores; tests that change it must not depend on each other."""
+    tenant = Tenant(site.settings)
+    create_tenant(tenant)
+    KeyStore(tenant.folder).create()
+    take_in(tenant)
+    refresh_known_names(tenant)
+    refresh_graph(tenant.catalog, tenant.memories, tenant.relations, tenant.analyzer.gazetteer.canonical)
+    decay_cycle(tenant, datetime.now(UTC))
+    return tenant
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    """A headless browser; without one the test is skipped. It ends with its module: while it runs, no test can run an event loop."""
+    if _CHROMIUM is None:
+        pytest.skip("no Chromium is installed; `make test` as root installs Debian's")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=_CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def tab(chromium: Browser, site: Site, sample: Tenant) -> Iterator[Page]:
+    """A tab that is logged in to the sample home. No page of a test may log an error, nor ask another host for anything."""
+    with chromium.new_context(base_url=site.url, viewport={"width": 1440, "height": 900}, locale="en-GB") as context:
+        context.set_default_timeout(30_000)
+        page = context.new_page()
+        faults: list[str] = []
+        page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.on("request", lambda request: None if request.url.startswith(site.url) else faults.append(request.url))
+        page.goto(one_time_address(sample, site.url))
+        yield page
+        assert faults == []

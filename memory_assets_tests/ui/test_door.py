@@ -1,0 +1,148 @@
+"""Who gets in, what a form must carry, and what every answer forbids the browser."""
+
+import time
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from memory_assets.stores.keys import KeyStore, OneTimeLinks
+from memory_assets.tenants import Tenant, delete_tenant
+from memory_assets.ui.app import one_time_address
+from memory_assets.ui.page import VIEWS
+from memory_assets_tests.ui.site import Site, Visitor, remember
+
+PATHS = sorted({each.path.replace("{id:int}", "1") for each in VIEWS if each.method == "GET"})
+CHANGES = sorted({each.path.replace("{id:int}", "1") for each in VIEWS if each.method == "POST"})
+
+
+def test_a_key_opens_the_pages_of_its_tenant_until_logout(site: Site) -> None:
+    tenant, key = site.new_tenant("mira")
+    visitor = site.visitor()
+    assert "This key does not open this memory." in visitor.log_in("mira", key[:-1] + "x").text
+    opened = visitor.log_in("mira", key)
+    assert (opened.status_code, opened.url.path) == (200, "/ui/")
+    before = dict(visitor.http.cookies)
+    assert visitor.post("/logout").url.path == "/ui/login"
+    visitor.http.cookies.update(before)
+    assert visitor.get("/").url.path == "/ui/login"
+    assert tenant.name == "mira"
+
+
+def test_the_cookie_is_for_this_port_and_no_script(site: Site) -> None:
+    _, key = site.new_tenant("nora")
+    visitor = site.visitor()
+    visitor.get("/login")
+    answer = visitor.http.post("/ui/login", data={"csrf": visitor.csrf, "tenant": "nora", "key": key}, follow_redirects=False)
+    cookie = answer.headers["Set-Cookie"]
+    assert cookie.startswith(f"memory_{urlsplit(site.url).port}=")
+    assert {"HttpOnly", "SameSite=strict", "Path=/ui"} <= set(cookie.split("; "))
+    assert "Secure" not in cookie
+    behind = visitor.http.get("/ui/login", headers={"X-Forwarded-Proto": "https"})
+    assert "Secure" in behind.headers["Set-Cookie"]
+
+
+def test_a_login_needs_the_token_of_its_form(site: Site) -> None:
+    _, key = site.new_tenant("otto")
+    visitor = site.visitor()
+    visitor.get("/login")
+    for csrf in ("", "x" * 64):
+        visitor.csrf = csrf
+        assert visitor.http.post("/ui/login", data={"csrf": csrf, "tenant": "otto", "key": key}).status_code == 403
+    assert visitor.get("/").url.path == "/ui/login"
+
+
+def test_a_link_opens_once_and_not_when_it_is_old(site: Site, tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    address = one_time_address(tenant, site.url)
+    assert site.visitor().http.get(address).url.path == "/ui/"
+    again = site.visitor().http.get(address)
+    assert again.status_code == 403
+    assert "was used already" in again.text
+    old = OneTimeLinks(tenant.folder).create()
+    now = time.time()
+    monkeypatch.setattr("memory_assets.stores.keys.time.time", lambda: now + 301)
+    assert not OneTimeLinks(tenant.folder).use(old)
+    OneTimeLinks(tenant.folder).create()
+    assert len(list((tenant.folder / "links").iterdir())) == 1
+    for path in ("/open/nobody/x", "/open/..%2F..%2Fx/y", "/open/main/..%2F..%2Fkeys"):
+        assert site.visitor().get(path).status_code in (403, 404)
+
+
+def test_nothing_is_shown_or_changed_without_a_session(site: Site) -> None:
+    stranger = site.visitor()
+    for path in PATHS:
+        assert stranger.get(path).url.path == "/ui/login", path
+        assert stranger.http.get(f"/ui{path}", headers={"HX-Request": "true"}).headers["HX-Redirect"] == "/ui/login", path
+    for path in CHANGES:
+        assert stranger.post(path).url.path == "/ui/login", path
+
+
+def test_a_change_needs_the_token_of_the_session(site: Site, tenant: Tenant, visitor: Visitor) -> None:
+    number = remember(tenant, "Alice sails.")
+    other = site.visitor(tenant)
+    assert other.get("/search").status_code == visitor.get("/search").status_code == 200
+    for csrf in ("", "x" * 64, other.csrf):
+        for path in CHANGES:
+            sent = visitor.http.post(f"/ui{path.replace('/1', f'/{number}')}", data={"csrf": csrf})
+            assert sent.status_code == 403, path
+            assert "nothing was changed" in sent.text
+    as_json = visitor.http.post(f"/ui/memories/{number}/undo", json={"csrf": visitor.csrf})
+    assert as_json.status_code == 400
+    assert tenant.memories.get([number])[0].state == "active"
+
+
+def test_a_revoked_key_ends_an_open_session(site: Site) -> None:
+    tenant, key = site.new_tenant("petra")
+    visitor = site.visitor()
+    visitor.log_in("petra", key)
+    assert visitor.get("/search").url.path == "/ui/search"
+    KeyStore(tenant.folder).revoke(key.split("_")[1])
+    assert visitor.get("/search").url.path == "/ui/login"
+
+
+def test_a_deleted_tenant_ends_its_sessions(site: Site) -> None:
+    tenant, key = site.new_tenant("quinn")
+    visitor = site.visitor()
+    visitor.log_in("quinn", key)
+    delete_tenant(tenant)
+    assert visitor.get("/").url.path == "/ui/login"
+
+
+def test_another_tenants_memories_are_not_there(site: Site, tenant: Tenant, visitor: Visitor) -> None:
+    other, _ = site.new_tenant("rosa")
+    visitor.get("/search")
+    number = remember(other, "Rosa keeps a secret garden.")
+    assert visitor.get(f"/memories/{number}").status_code == 404
+    assert visitor.post(f"/memories/{number}/undo").status_code == 404
+    assert "secret" not in visitor.get("/search?q=garden&all=1").text
+    assert other.memories.get([number])[0].state == "active"
+
+
+@pytest.mark.parametrize("path", ["/", "/login", "/nowhere", "/memories/1", "/search?kind=nonsense", "/static/0/ui.css"])
+def test_every_answer_forbids_what_it_does_not_need(visitor: Visitor, path: str) -> None:
+    headers = visitor.get(path).headers
+    policy = dict(part.partition(" ")[::2] for part in headers["Content-Security-Policy"].split("; "))
+    assert policy["default-src"] == "'none'"
+    assert policy["script-src"] == policy["style-src"] == "'self'"
+    assert policy["frame-ancestors"] == policy["base-uri"] == "'none'"
+    assert headers["X-Frame-Options"] == "DENY"
+    assert headers["Referrer-Policy"] == "no-referrer"
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["Cache-Control"] == ("no-store" if "static" not in path else "private, max-age=31536000, immutable")
+
+
+def test_a_page_of_another_name_is_refused(site: Site, visitor: Visitor) -> None:
+    refused = visitor.http.get("/ui/", headers={"Host": "evil.example"})
+    assert refused.status_code == 400
+    assert "memory_" not in refused.headers.get("Set-Cookie", "")
+
+
+def test_no_path_leads_out_of_the_files_of_the_pages(site: Site) -> None:
+    for name in ("..%2Fapp.py", "....//app.py", "%2e%2e%2fapp.py", "ui.css%00", "htmx.min.js"):
+        assert httpx.get(f"{site.url}/ui/static/0/{name}").status_code == 404, name
+
+
+def test_script_and_style_stay_below_150_kilobytes(site: Site) -> None:
+    from memory_assets.ui.rendering import assets
+
+    assert sum(len(content) for content, _ in assets().values()) <= 150_000

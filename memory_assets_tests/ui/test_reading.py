@@ -1,0 +1,106 @@
+"""What the pages show, and that what others wrote is text wherever it is shown."""
+
+import time
+
+from memory_assets.models import Kind
+from memory_assets.operations.changes import forget
+from memory_assets.tenants import Tenant
+from memory_assets.ui.page import VIEWS
+from memory_assets.ui.rendering import markdown
+from memory_assets_tests.ui.site import FRESH_SECONDS, Site, Visitor, remember
+
+ATTACK = "\"'><script>alert(1)</script><img src=x onerror=alert(2)>"
+
+
+def test_an_empty_memory_says_how_to_begin(visitor: Visitor) -> None:
+    assert "Nothing is remembered yet." in visitor.get("/").text
+    assert "Nothing is remembered that fits." in visitor.get("/search?q=anything").text
+
+
+def test_the_start_counts_and_names_what_is_new(site: Site, tenant: Tenant, visitor: Visitor) -> None:
+    remember(tenant, "Alice moved the billing export.", kind=Kind.PROJECT, project="/home/mira/atlas")
+    page = site.visitor(tenant).get("/").text
+    assert "1 memory" in page
+    assert "atlas" in page
+    assert "Alice moved the billing export." in page.partition("New since your last visit")[2]
+
+
+def test_search_finds_with_reasons_and_filters(tenant: Tenant, visitor: Visitor) -> None:
+    number = remember(tenant, "Alice moved the billing export to DuckDB.", tags=("release plan",))
+    remember(tenant, "The billing export page needs a new title.", kind=Kind.FEEDBACK)
+    found = visitor.get("/search?q=billing+export").text
+    assert f"/ui/memories/{number}" in found
+    assert "Parts of the score" in found
+    assert f"/ui/memories/{number}" not in visitor.get("/search?q=billing+export&kind=feedback").text
+    assert f"/ui/memories/{number}" in visitor.get("/search?q=billing+export&tag=release+plan").text
+    assert visitor.get("/search?q=x&kind=nonsense").status_code == 400
+
+
+def test_nothing_relevant_is_said(tenant: Tenant, visitor: Visitor) -> None:
+    remember(tenant, "Alice moved the billing export to DuckDB.")
+    page = visitor.get("/search?q=quantum+chromodynamics+lattice").text
+    assert "Nothing relevant is remembered." in page
+    assert "all=1" in page
+
+
+def test_lists_page_by_cursor(tenant: Tenant, visitor: Visitor) -> None:
+    numbers = {remember(tenant, f"Alice measured the retry loop, round {each}.") for each in range(13)}
+    seen: list[str] = []
+    address = "/search?q="
+    while address:
+        page = visitor.get(address).text
+        seen += [part.partition('"')[0] for part in page.split('<h3><a href="/ui/memories/')[1:]]
+        more = page.partition('<p class="more"><a href="/ui')[2].partition('"')[0]
+        address = more.replace("&amp;", "&")
+    assert sorted(map(int, seen)) == sorted(numbers)
+
+
+def test_typing_recalls_nothing_and_a_search_does(tenant: Tenant, visitor: Visitor) -> None:
+    from memory_assets.stores.access_log import AccessLog
+
+    remember(tenant, "Alice moved the billing export to DuckDB.")
+    visitor.get("/search?q=billing", **{"HX-Request": "true"})
+    assert AccessLog(tenant.folder).read_since({}).rows.num_rows == 0
+    visitor.get("/search?q=billing")
+    assert AccessLog(tenant.folder).read_since({}).rows.num_rows == 1
+
+
+def test_a_memory_tells_its_state(tenant: Tenant, visitor: Visitor) -> None:
+    number = remember(tenant, "# Plan\n\nAlice *moved* the export.")
+    page = visitor.get(f"/memories/{number}").text
+    assert "<em>moved</em>" in page
+    forget(tenant, number)
+    time.sleep(FRESH_SECONDS)
+    assert "This memory is forgotten" in visitor.get(f"/memories/{number}").text
+    assert visitor.get("/memories/12345").status_code == 404
+
+
+def test_what_others_wrote_is_text_in_every_view(site: Site) -> None:
+    tenant, _ = site.new_tenant("mallory")
+    fields = {"title": ATTACK, "tags": (ATTACK,), "project": f"/home/{ATTACK}", "session": ATTACK, "author": ATTACK}
+    number = remember(
+        tenant, f"Dear Mallory Jones, {ATTACK} wrote [here](javascript:alert(3)).", metadata={"path": ATTACK}, **fields
+    )
+    visitor = site.visitor(tenant)
+    paths = [each.path.replace("{id:int}", str(number)) for each in VIEWS if each.method == "GET"]
+    for path in [*paths, f"/search?q={ATTACK}", f"/search?tag={ATTACK}", f"/search?kind={ATTACK}", f"/{ATTACK}"]:
+        page = visitor.get(path).text
+        assert "<script>" not in page, path
+        assert "<img" not in page, path
+        assert 'href="javascript:' not in page, path
+
+
+def test_markdown_is_rendered_without_html_pictures_or_other_schemes() -> None:
+    assert markdown("**a** <b>c</b>") == "<p><strong>a</strong> &lt;b&gt;c&lt;/b&gt;</p>\n"
+    assert "<img" not in markdown("![x](https://evil.example/pixel.png)")
+    for address in (
+        "javascript:alert(1)",
+        "JaVaScRiPt:alert(1)",
+        "data:text/html,x",
+        "file:///etc/passwd",
+        "vbscript:x",
+        "//evil",
+    ):
+        assert "<a" not in markdown(f"[x]({address}) <{address}>"), address
+    assert '<a href="https://a.example" rel="noopener noreferrer">x</a>' in markdown("[x](https://a.example)")
+    assert "\u202e" not in markdown("a\u202eb")
