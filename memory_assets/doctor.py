@@ -8,13 +8,19 @@ from typing import Literal
 
 from memory_assets.display import counted
 from memory_assets.errors import MemoryAssetsError, StoreError
+from memory_assets.ingest.backfill import outdated
 from memory_assets.invariants import INVARIANTS, Invariant
+from memory_assets.language.embedders import EmbedderError, describe_choice, spec_in_use
+from memory_assets.language.tokens import count_tokens
 from memory_assets.privacy import close_to_others, open_to_others
 from memory_assets.stores.keys import KeyStore
 from memory_assets.stores.lance import first_line
 from memory_assets.stores.layout import unlisted_files
 from memory_assets.stores.tables import StoredTable
 from memory_assets.stores.tombstones import Tombstones
+from memory_assets.tana.client import TanaClient
+from memory_assets.tana.config import in_use, integration
+from memory_assets.tana.state import SyncRecord
 from memory_assets.tenants import Tenant, deleted_folders, own_paths, sweep_deleted
 
 _TANA_PATIENCE_S = 1.0
@@ -40,14 +46,11 @@ def examine(tenant: Tenant) -> list[Finding]:
     for look in (
         _data_folder,
         _permissions,
-        _deleted,
-        _erasures,
-        _layout,
+        _leftovers,
         _sources,
-        _pipeline,
+        _language,
         _tables,
         _embedder,
-        _tokens,
         _memories,
         _catalog,
         _migrations,
@@ -121,18 +124,12 @@ def _permissions(tenant: Tenant) -> Iterator[Finding]:
         yield Finding("fault", what, "Run `memory doctor --mend`.", close)
 
 
-def _deleted(tenant: Tenant) -> Iterator[Finding]:
+def _leftovers(tenant: Tenant) -> Iterator[Finding]:
     if left := deleted_folders(tenant.settings):
         what = f"Deleting a tenant was stopped midway and left {', '.join(map(str, left))}."
         yield Finding("fault", what, "Run `memory doctor --mend`.", lambda: sweep_deleted(tenant.settings))
-
-
-def _erasures(tenant: Tenant) -> Iterator[Finding]:
     if any(not each.finished for each in Tombstones(tenant.folder).all):
         yield Finding("fault", "An erasure was stopped midway; some of the text may be left.", "Run `memory erase`.")
-
-
-def _layout(tenant: Tenant) -> Iterator[Finding]:
     if unlisted := unlisted_files(tenant.folder):
         what = f"{len(unlisted)} files in {tenant.folder} are not the program's, and no backup holds them: {', '.join(unlisted[:3])}."
         yield Finding("note", what, "Move them elsewhere.")
@@ -150,13 +147,13 @@ def _sources(tenant: Tenant) -> Iterator[Finding]:
         yield Finding("ok", f"{what}: {path}") if (path.is_file() if kind == "file" else path.is_dir()) else missing
 
 
-def _pipeline(tenant: Tenant) -> Iterator[Finding]:
+def _language(tenant: Tenant) -> Iterator[Finding]:
     yield Finding("ok", f"language pipeline {tenant.analyzer.name}")
+    count_tokens("tokens")
+    yield Finding("ok", "token counting with tiktoken")
 
 
 def _embedder(tenant: Tenant) -> Iterator[Finding]:
-    from memory_assets.language.embedders import describe_choice, spec_in_use
-
     choice = describe_choice(tenant.settings.embedder)
     if not choice.ready:
         yield Finding("fault", f"The embedder {choice.name} is not ready: {choice.reason}", choice.command or "")
@@ -176,8 +173,6 @@ def _embedder(tenant: Tenant) -> Iterator[Finding]:
 
 def _remote_embedder(tenant: Tenant, name: str) -> Finding:
     """Whether a service embeds a word within a few seconds."""
-    from memory_assets.language.embedders import EmbedderError
-
     patience = min(tenant.settings.embedding_timeout, _EMBEDDER_PATIENCE_S)
     settings = tenant.settings.model_copy(update={"embedding_timeout": patience})
     try:
@@ -186,13 +181,6 @@ def _remote_embedder(tenant: Tenant, name: str) -> Finding:
         what, _, mend = str(error).partition("; ")
         return Finding("fault", what, mend)
     return Finding("ok", f"embedder {name}, which answers")
-
-
-def _tokens(_tenant: Tenant) -> Iterator[Finding]:
-    from memory_assets.language.tokens import count_tokens
-
-    count_tokens("tokens")
-    yield Finding("ok", "token counting with tiktoken")
 
 
 def _tables(tenant: Tenant) -> Iterator[Finding]:
@@ -225,8 +213,6 @@ def _memories(tenant: Tenant) -> Iterator[Finding]:
     if not tenant.exists:
         yield Finding("note", f"tenant {tenant.name} has no memories yet", "Run `memory run` or `memory store TEXT`.")
         return
-    from memory_assets.ingest.backfill import outdated
-
     yield Finding("ok", f"{len(tenant.memories)} memories in {tenant.memories.uri}")
     older = tenant.memories.table.count_rows(outdated(tenant.analyzer))
     if older:
@@ -267,10 +253,6 @@ def _keys(tenant: Tenant) -> Iterator[Finding]:
 
 def _tana(tenant: Tenant) -> Iterator[Finding]:
     """Only for those who use it: whether Tana answers, and what waits for it."""
-    from memory_assets.tana.client import TanaClient
-    from memory_assets.tana.config import in_use, integration
-    from memory_assets.tana.state import SyncRecord
-
     waiting = len(SyncRecord.load(tenant.folder).queue)
     if integration(tenant.settings).enabled is False or not (waiting or in_use(tenant.settings)):
         return

@@ -3,33 +3,35 @@
 An invariant that follows from the registry of schemas is made from it. Statistics belong to the assets' metadata.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import groupby
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 
+from memory_assets.graph.edges import refresh_graph
+from memory_assets.graph.relevance import decay_cycle
+from memory_assets.ingest.backfill import reembed
 from memory_assets.ingest.scans import DANGLING_HOOKS
+from memory_assets.learn.memory_files import read_homes
 from memory_assets.models import Source, State
 from memory_assets.stores import lance
+from memory_assets.stores.embedding_columns import meaning_column
 from memory_assets.stores.schema import LANCE_TABLES, MEMORIES, Table, catalog_differences, differences
 from memory_assets.stores.tables import StoredTable
+from memory_assets.tenants import Tenant
 
-if TYPE_CHECKING:
-    from memory_assets.tenants import Tenant
-
-pc: Any = pyarrow.compute
-"""Its functions are made at import, where no type checker sees them."""
 _LENGTH_TOLERANCE = 1e-3
 _SAMPLE = 20_000
 """Embeddings that are looked at: of the rows written last."""
 _DOCTOR = "Run `memory doctor --mend`."
 _GRAPH = "graph_nodes graph_edges graph_mentions graph_aliases graph_memories graph_surfaces graph_cues graph_position".split()  # noqa: SIM905
 _SCORES = ("relevance_scores", "scored_memories", "scored_position")
+
+
+Find = Callable[[Tenant], list[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +42,11 @@ class Invariant:
     asset: str
     """The asset that it is checked for."""
     promise: str
-    find: "Callable[[Tenant], Sequence[str]]"
+    find: Find
     """The rows, files or columns that break it, each named."""
     mend: str = _DOCTOR
     """What a person does."""
-    repair: "Callable[[Tenant], None] | None" = None
+    repair: Callable[[Tenant], None] | None = None
     """What `memory doctor --mend` does; None if only a person can."""
     is_blocking: bool = False
     """Whether the steps after the asset must not run on it."""
@@ -52,41 +54,24 @@ class Invariant:
     """Whether it lies in files of others, so that it fails nothing of ours."""
 
 
-def _columns(stored: StoredTable, *names: str) -> pa.Table:
-    if not stored.exists:
-        return pa.table({name: pa.array([], pa.int64()) for name in names})
-    return stored.reading.search().select(list(names)).limit(None).to_arrow()
-
-
-def _repeated(rows: pa.Table, column: str) -> list[Any]:
-    """The values that a column has more than once."""
-    counted = rows.group_by(column).aggregate([([], "count_all")])
-    return counted.filter(pc.field("count_all") > 1)[column].to_pylist()
-
-
-def _tables(tenant: "Tenant") -> "Iterator[tuple[StoredTable, Table]]":
+def _tables(tenant: Tenant) -> "Iterator[tuple[StoredTable, Table]]":
     return zip((tenant.memories.stored, tenant.relations.stored), LANCE_TABLES, strict=True)
 
 
-def _unregistered(tenant: "Tenant") -> list[str]:
+def _unregistered(tenant: Tenant) -> list[str]:
     there = [(table, stored.reading.schema) for stored, table in _tables(tenant) if stored.exists]
     return [each for table, schema in there for each in differences(table, {field.name: str(field.type) for field in schema})]
 
 
-def _unregistered_catalog(tenant: "Tenant") -> list[str]:
+def _unregistered_catalog(tenant: Tenant) -> list[str]:
     if not tenant.catalog.exists:
         return []
     with tenant.catalog.read() as connection:
         return catalog_differences(connection)
 
 
-def _doubled(tenant: "Tenant") -> list[str]:
-    keys = [(stored, table.name, key) for stored, table in _tables(tenant) for key in table.key]
-    return [f"{name} {value}" for stored, name, key in keys for value in _repeated(_columns(stored, key), key)]
-
-
-def _drop_twins(tenant: "Tenant") -> None:
-    for name in _doubled(tenant):
+def _drop_twins(tenant: Tenant) -> None:
+    for name in _DOUBLED(tenant):
         table, number = name.split()
         stored = (tenant.memories if table == MEMORIES.name else tenant.relations).stored
         time = "updated_at" if table == MEMORIES.name else "created_at"
@@ -96,162 +81,144 @@ def _drop_twins(tenant: "Tenant") -> None:
         stored.writing.delete(f"_rowid IN ({', '.join(older)})")
 
 
-def _without_unit_embedding(tenant: "Tenant") -> list[str]:
-    return [f"memory {number}" for number in _ids_without_embedding(tenant)]
-
-
-def _ids_without_embedding(tenant: "Tenant") -> list[int]:
-    import numpy as np
-
+def _without_unit_embedding(tenant: Tenant) -> list[str]:
     column = tenant.memories.columns.live
     active = f"state = '{State.ACTIVE}'"
     rows = tenant.memories.scan(("id", "updated_at"), active)
     if column is None or not rows.num_rows:
-        return rows["id"].to_pylist()
+        return [f"memory {number}" for number in rows["id"].to_pylist()]
     newest = rows.sort_by([("updated_at", "descending")])["id"].slice(0, _SAMPLE).to_pylist()
     found = tenant.memories.scan(("id", column), f"{active} AND {lance.ids_in(newest)}")
     vectors = found[column].combine_chunks()
     there = np.asarray(vectors.is_valid())
     lengths = np.zeros(len(vectors))
     lengths[there] = np.linalg.norm(vectors.drop_null().flatten().to_numpy().reshape(-1, vectors.type.list_size), axis=1)
-    return found["id"].to_numpy()[~(np.abs(lengths - 1) <= _LENGTH_TOLERANCE)].tolist()
+    return [f"memory {number}" for number in found["id"].to_numpy()[~(np.abs(lengths - 1) <= _LENGTH_TOLERANCE)]]
 
 
-def _embed_again(tenant: "Tenant") -> None:
-    from memory_assets.ingest.backfill import reembed
-    from memory_assets.stores.embedding_columns import meaning_column
-
+def _embed_again(tenant: Tenant) -> None:
     if column := tenant.memories.columns.live:
         empty = (column, meaning_column(column))
-        _set(tenant, _ids_without_embedding(tenant), dict.fromkeys(empty))
+        _set(tenant, _without_unit_embedding(tenant), dict.fromkeys(empty))
     reembed(tenant.memories, tenant.embedder, lambda _done, _total: None)
 
 
-def _set(tenant: "Tenant", ids: Sequence[int], values: dict[str, Any]) -> None:
-    """Give these memories the same values."""
-    if not ids:
+def _set(tenant: Tenant, names: Sequence[str], values: dict[str, Any]) -> None:
+    """Give the memories of these names the same values."""
+    if not names:
         return
-    rows = tenant.memories.scan(("id", "updated_at"), lance.ids_in(ids))
+    rows = tenant.memories.scan(("id", "updated_at"), lance.ids_in(_numbers(names)))
     schema = tenant.memories.table.schema
     columns = {name: pa.array([value] * rows.num_rows, schema.field(name).type) for name, value in values.items()}
     now = pa.array([datetime.now(UTC)] * rows.num_rows, schema.field("updated_at").type)
     tenant.memories.update(pa.table({"id": rows["id"], **columns, "updated_at": now}), rows["updated_at"].to_pylist())
 
 
-def _with_one_source_key(tenant: "Tenant") -> Iterator[list[dict[str, Any]]]:
-    """The memories of each source key that several are said to hold by, newest first."""
-    rows = tenant.memories.scan(("id", "source_key", "updated_at"), f"source_key <> '' AND state <> '{State.SUPERSEDED}'")
-    repeated = pa.array(_repeated(rows, "source_key"), pa.string())
-    ordered = rows.filter(pc.is_in(rows["source_key"], repeated)).sort_by(
-        [("source_key", "ascending"), ("updated_at", "descending")]
-    )
-    for _, same in groupby(ordered.to_pylist(), key=itemgetter("source_key")):
-        yield list(same)
+def _numbers(names: Iterable[str]) -> list[int]:
+    """The ids in names such as `memory 3`."""
+    return [int(name.split()[1]) for name in names]
 
 
-def _doubled_source_keys(tenant: "Tenant") -> list[str]:
-    return [f"memories {', '.join(str(row['id']) for row in same)}" for same in _with_one_source_key(tenant)]
-
-
-def _supersede_older(tenant: "Tenant") -> None:
-    for newest, *older in _with_one_source_key(tenant):
-        ids = [row["id"] for row in older]
+def _supersede_older(tenant: Tenant) -> None:
+    for name in _DOUBLED_SOURCE_KEYS(tenant):
+        newest, *older = map(int, name.removeprefix("memories ").split(", "))
         states = [state for state in State if state is not State.SUPERSEDED]
-        tenant.memories.transition(ids, states, State.SUPERSEDED, superseded_by=[newest["id"]] * len(ids))
+        tenant.memories.transition(older, states, State.SUPERSEDED, superseded_by=[newest] * len(older))
 
 
-def _strangers(tenant: "Tenant") -> list[str]:
-    rows = tenant.memories.scan(("id", "source_key"), f"source_key <> '' AND state = '{State.ACTIVE}'")
-    with tenant.catalog.read() as connection:
-        connection.register(
-            "rows", rows
-        )  # before the first run, and after an erase, a catalog knows no entry: then none is strange
-        found = connection.execute("""
-            SELECT id, source_key FROM rows ANTI JOIN memory_entries e ON e.key = rows.source_key
-            WHERE EXISTS (FROM memory_entries)
-        """)
-        return [f"memory {number} of {key}" for number, key in found.fetchall()]
+def _drop_relations(tenant: Tenant) -> None:
+    if dangling := _DANGLING_RELATIONS(tenant):
+        tenant.relations.stored.writing.delete(lance.ids_in(_numbers(dangling)))
 
 
-def _superseded_but_active(tenant: "Tenant") -> list[int]:
-    return tenant.memories.scan(("id",), f"superseded_by IS NOT NULL AND state = '{State.ACTIVE}'")["id"].to_pylist()
-
-
-def _out_of_bounds(tenant: "Tenant") -> list[int]:
-    fraction = "({0} IS NULL OR isnan({0}) OR {0} < 0 OR {0} > 1)"
-    where = " OR ".join(fraction.format(name) for name in ("importance", "confidence"))
-    return tenant.memories.scan(("id",), where)["id"].to_pylist()
-
-
-def _dangling_relations(tenant: "Tenant") -> list[int]:
-    rows = _columns(tenant.relations.stored, "id", "source_id", "target_id")
-    known = tenant.memories.scan(("id",))["id"].combine_chunks() if rows.num_rows else pa.array([], pa.int64())
-    both = pc.and_(pc.is_in(rows["source_id"], known), pc.is_in(rows["target_id"], known))
-    return rows.filter(pc.invert(both))["id"].to_pylist()
-
-
-def _drop_relations(tenant: "Tenant") -> None:
-    if ids := _dangling_relations(tenant):
-        tenant.relations.stored.writing.delete(lance.ids_in(ids))
-
-
-def _rebuild_graph(tenant: "Tenant") -> None:
-    from memory_assets.graph.edges import refresh_graph
-
+def _rebuild_graph(tenant: Tenant) -> None:
     _empty(tenant, _GRAPH)
     refresh_graph(tenant.catalog, tenant.memories, tenant.relations, tenant.analyzer.gazetteer.canonical)
 
 
-def _score_again(tenant: "Tenant") -> None:
-    from memory_assets.graph.relevance import decay_cycle
-
+def _score_again(tenant: Tenant) -> None:
     _empty(tenant, _SCORES)
     decay_cycle(tenant, datetime.now(UTC))
 
 
-def _empty(tenant: "Tenant", tables: Sequence[str]) -> None:
+def _empty(tenant: Tenant, tables: Sequence[str]) -> None:
     with tenant.catalog.write() as connection:
         for table in tables:
             connection.execute(f"DELETE FROM {table}")
 
 
-def _named(name: str, find: "Callable[[Tenant], list[int]]") -> "Callable[[Tenant], list[str]]":
-    return lambda tenant: [f"{name} {number}" for number in find(tenant)]
+def _selected(query: str, *columns: str) -> Find:
+    """What a query finds, whose one column names the rows.
 
+    It may read the catalog, and of LanceDB `stored_relations` and `stored_memories`, which has the given columns.
+    """
 
-def _selected(query: str) -> "Callable[[Tenant], list[str]]":
-    """What a query on the catalog finds, whose one column names the rows."""
-
-    def find(tenant: "Tenant") -> list[str]:
+    def find(tenant: Tenant) -> list[str]:
+        stored = {"stored_memories": tenant.memories.scan(columns)} if columns else {}
+        if "stored_relations" in query:
+            stored["stored_relations"] = tenant.relations.scan()
         with tenant.catalog.read() as connection:
+            for name, rows in stored.items():
+                connection.register(name, rows)
             return [name for (name,) in connection.execute(query).fetchall()]
 
     return find
 
 
-def _executed(statement: str) -> "Callable[[Tenant], None]":
-    def repair(tenant: "Tenant") -> None:
+def _executed(statement: str) -> Callable[[Tenant], None]:
+    def repair(tenant: Tenant) -> None:
         with tenant.catalog.write() as connection:
             connection.execute(statement)
 
     return repair
 
 
-_LOST_LINKS = "source NOT IN (SELECT id FROM tana_nodes)"
-_LOST_FIELDS = "node NOT IN (SELECT id FROM tana_nodes)"
-_LOST_MEMBERS = "memory_id NOT IN (SELECT id FROM graph_memories) OR cluster_id NOT IN (SELECT id FROM clusters)"
-_LOST_CREATIVE = "source_id NOT IN (SELECT id FROM graph_memories) OR target_id NOT IN (SELECT id FROM graph_memories)"
+def _no_dangling(name: str, asset: str, promise: str, lost: dict[str, tuple[str, str]]) -> Invariant:
+    """Nothing refers to what is not there. `lost`: table of the catalog -> the name of a row, and the condition of a lost one."""
+    found = (f"SELECT {row} FROM {table} WHERE {condition}" for table, (row, condition) in lost.items())
+    mends = (f"DELETE FROM {table} WHERE {condition}" for table, (_, condition) in lost.items())
+    return Invariant(name, asset, promise, _selected(" UNION ALL ".join(found)), repair=_executed("; ".join(mends)))
 
 
-def _without_provenance(tenant: "Tenant") -> list[str]:
-    from memory_assets.learn.memory_files import read_homes
+_DOUBLED = _selected(
+    """
+    SELECT concat('memories ', id) FROM stored_memories GROUP BY id HAVING count(*) > 1
+    UNION ALL SELECT concat('relations ', id) FROM stored_relations GROUP BY id HAVING count(*) > 1
+    """,
+    "id",
+)
+_DOUBLED_SOURCE_KEYS = _selected(
+    f"""
+    SELECT concat('memories ', string_agg(id, ', ' ORDER BY updated_at DESC)) FROM stored_memories
+    WHERE source_key <> '' AND state <> '{State.SUPERSEDED}' GROUP BY source_key HAVING count(*) > 1 ORDER BY source_key
+    """,
+    *("id", "source_key", "state", "updated_at"),
+)
+_DANGLING_RELATIONS = _selected(
+    """
+    SELECT concat('relation ', id) FROM stored_relations
+    WHERE source_id NOT IN (SELECT id FROM stored_memories) OR target_id NOT IN (SELECT id FROM stored_memories)
+    """,
+    "id",
+)
+_SUPERSEDED_BUT_ACTIVE = _selected(
+    f"SELECT concat('memory ', id) FROM stored_memories WHERE superseded_by IS NOT NULL AND state = '{State.ACTIVE}'",
+    *("id", "superseded_by", "state"),
+)
+_OUT_OF_BOUNDS = _selected(
+    """
+    SELECT concat('memory ', id) FROM stored_memories
+    WHERE NOT coalesce(importance BETWEEN 0 AND 1 AND confidence BETWEEN 0 AND 1, false)
+    """,
+    *("id", "importance", "confidence"),
+)
 
+
+def _without_provenance(tenant: Tenant) -> list[str]:
     return [str(entry.path) for entry in read_homes(tenant).entries if entry.missing_provenance]
 
 
-def _doubled_names(tenant: "Tenant") -> list[str]:
-    from memory_assets.learn.memory_files import read_homes
-
+def _doubled_names(tenant: Tenant) -> list[str]:
     by_name: dict[tuple[str, str], list[str]] = {}
     for entry in read_homes(tenant).entries:
         by_name.setdefault((entry.item.kind, entry.item.title), []).append(str(entry.path))
@@ -275,17 +242,11 @@ def _no_refused_file(asset: str, source: Source) -> Invariant:
 
 
 _LARGE_SHARE = 0.5
+_KNOWN = "(SELECT id FROM graph_memories)"
 _UNSCORED = """
     SELECT concat('score of ', id) FROM graph_memories ANTI JOIN relevance_scores USING (id)
     WHERE state = 'active' AND EXISTS (FROM scored_position)
 """
-
-
-def _mostly_archived(tenant: "Tenant") -> list[str]:
-    if not tenant.memories.exists:
-        return []
-    archived, active = (tenant.memories.table.count_rows(f"state = '{state}'") for state in (State.ARCHIVED, State.ACTIVE))
-    return [f"{archived} archived, {active} in recall"] if archived > _LARGE_SHARE * (archived + active) else []
 
 
 INVARIANTS = (
@@ -302,7 +263,14 @@ INVARIANTS = (
         "few_memories_are_archived",
         "relevance_scores",
         f"At most {_LARGE_SHARE:.0%} of what could be in recall is archived.",
-        _mostly_archived,
+        _selected(
+            f"""
+            SELECT concat(count_if(state = '{State.ARCHIVED}'), ' archived, ', count_if(state = '{State.ACTIVE}'), ' in recall')
+            FROM stored_memories WHERE state IN ('{State.ARCHIVED}', '{State.ACTIVE}')
+            HAVING count_if(state = '{State.ARCHIVED}') > {_LARGE_SHARE} * count(*)
+            """,
+            "state",
+        ),
         "Look with `memory search --archived`; lower MEMORY_ARCHIVE_THRESHOLD or MEMORY_DECAY_RATE if too much left, then `memory run`.",
         is_warning=True,
     ),
@@ -351,7 +319,7 @@ INVARIANTS = (
         "every_key_is_unique",
         "memories",
         "No two memories, and no two relations, have one id.",
-        _doubled,
+        _DOUBLED,
         repair=_drop_twins,
         is_blocking=True,
     ),
@@ -366,35 +334,42 @@ INVARIANTS = (
         "one_memory_per_source_key",
         "memories",
         "No two memories that are not superseded come from one source key.",
-        _doubled_source_keys,
+        _DOUBLED_SOURCE_KEYS,
         repair=_supersede_older,
     ),
     Invariant(
         "no_memory_of_another_tenant",
         "memories",
         "Every memory from a file comes from a file that this tenant's catalog knows.",
-        _strangers,
+        # before the first run, and after an erase, a catalog knows no entry: then none is strange
+        _selected(
+            f"""
+            SELECT concat('memory ', id, ' of ', source_key) FROM stored_memories ANTI JOIN memory_entries e ON e.key = source_key
+            WHERE source_key <> '' AND state = '{State.ACTIVE}' AND EXISTS (FROM memory_entries)
+            """,
+            *("id", "source_key", "state"),
+        ),
         "Run `memory run`: memories of files that it does not find leave recall.",
     ),
     Invariant(
         "no_active_memory_is_superseded",
         "memories",
         "A memory that another one replaced is not in recall.",
-        _named("memory", _superseded_but_active),
-        repair=lambda tenant: _set(tenant, _superseded_but_active(tenant), {"superseded_by": None}),
+        _SUPERSEDED_BUT_ACTIVE,
+        repair=lambda tenant: _set(tenant, _SUPERSEDED_BUT_ACTIVE(tenant), {"superseded_by": None}),
     ),
     Invariant(
         "importance_and_confidence_within_bounds",
         "memories",
         "Importance and confidence lie within 0 and 1.",
-        _named("memory", _out_of_bounds),
-        repair=lambda tenant: _set(tenant, _out_of_bounds(tenant), {"importance": 0.5, "confidence": 1.0}),
+        _OUT_OF_BOUNDS,
+        repair=lambda tenant: _set(tenant, _OUT_OF_BOUNDS(tenant), {"importance": 0.5, "confidence": 1.0}),
     ),
     Invariant(
         "no_relation_dangles",
         "graph_edges",
         "Both memories of every stated relation exist.",
-        _named("relation", _dangling_relations),
+        _DANGLING_RELATIONS,
         repair=_drop_relations,
     ),
     Invariant(
@@ -411,19 +386,27 @@ INVARIANTS = (
         """),
         repair=_rebuild_graph,
     ),
-    Invariant(
+    _no_dangling(
         "no_creative_link_dangles",
         "creative_links",
         "Both memories of every creative link are known.",
-        _selected(f"SELECT concat('link ', source_id, ' to ', target_id) FROM creative_links WHERE {_LOST_CREATIVE}"),
-        repair=_executed(f"DELETE FROM creative_links WHERE {_LOST_CREATIVE}"),
+        {
+            "creative_links": (
+                "concat('link ', source_id, ' to ', target_id)",
+                f"source_id NOT IN {_KNOWN} OR target_id NOT IN {_KNOWN}",
+            )
+        },
     ),
-    Invariant(
+    _no_dangling(
         "no_member_dangles",
         "clusters",
         "Every member of a cluster is a known memory of a known cluster.",
-        _selected(f"SELECT concat('member ', memory_id, ' of ', cluster_id) FROM cluster_members WHERE {_LOST_MEMBERS}"),
-        repair=_executed(f"DELETE FROM cluster_members WHERE {_LOST_MEMBERS}"),
+        {
+            "cluster_members": (
+                "concat('member ', memory_id, ' of ', cluster_id)",
+                f"memory_id NOT IN {_KNOWN} OR cluster_id NOT IN (SELECT id FROM clusters)",
+            )
+        },
     ),
     Invariant(
         "scores_within_bounds",
@@ -432,15 +415,14 @@ INVARIANTS = (
         _selected("SELECT concat('score of ', id) FROM relevance_scores WHERE NOT coalesce(relevance BETWEEN 0 AND 1, false)"),
         repair=_score_again,
     ),
-    Invariant(
+    _no_dangling(
         "no_link_of_an_unknown_tana_node",
         "tana_graph",
         "Every link and field belongs to a node of Tana that is known.",
-        _selected(f"""
-            SELECT concat('link of ', source) FROM tana_links WHERE {_LOST_LINKS}
-            UNION ALL SELECT concat('field of ', node) FROM tana_fields WHERE {_LOST_FIELDS}
-        """),
-        repair=_executed(f"DELETE FROM tana_links WHERE {_LOST_LINKS}; DELETE FROM tana_fields WHERE {_LOST_FIELDS}"),
+        {
+            "tana_links": ("concat('link of ', source)", "source NOT IN (SELECT id FROM tana_nodes)"),
+            "tana_fields": ("concat('field of ', node)", "node NOT IN (SELECT id FROM tana_nodes)"),
+        },
     ),
     Invariant(
         "every_canonical_entry_has_provenance",

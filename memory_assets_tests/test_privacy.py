@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from memory_assets.api.access import authorised
+from memory_assets.api.middleware import authorised
 from memory_assets.cli.main import cli
 from memory_assets.errors import StoreError
 from memory_assets.ingest.direct import store_memories

@@ -5,12 +5,12 @@ import ctypes
 import os
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from hmac import compare_digest
 from http import HTTPStatus
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import uvicorn
@@ -19,20 +19,15 @@ from fastapi_offline import FastAPIOffline
 from starlette.exceptions import HTTPException
 
 from memory_assets.api import errors, models
-from memory_assets.api.access import RateLimit, is_loopback
 from memory_assets.api.logs import configure_logging
-from memory_assets.api.middleware import BodyLimit, HostCheck, Metrics, RequestRecord
+from memory_assets.api.middleware import BodyLimit, HostCheck, Metrics, RateLimit, RequestRecord, is_loopback
 from memory_assets.api.pool import TenantPool
 from memory_assets.api.routes import router
 from memory_assets.errors import SettingsError
 from memory_assets.operations.health import disk_fault
+from memory_assets.settings import Settings
 from memory_assets.stores.keys import KeyStore
 from memory_assets.tenants import tenant_names
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from memory_assets.settings import Settings
 
 _DESCRIPTION = """Stores, finds and relates what an AI assistant remembers.
 
@@ -48,7 +43,7 @@ _ARENAS = 2
 _WAITING_CONNECTIONS = 2048
 
 
-def create_app(settings: "Settings", mount_pages: "Callable[[FastAPI], None] | None" = None) -> FastAPI:
+def create_app(settings: Settings, mount_pages: Callable[[FastAPI], None] | None = None) -> FastAPI:
     """The service over the data folder of `settings`; nothing is opened before the first request. `mount_pages` adds pages for people."""
     app = FastAPIOffline(
         title="Memory",
@@ -135,7 +130,7 @@ def _describe_as_served(app: FastAPI) -> None:
 
 
 def serve(
-    settings: "Settings", announce: "Callable[[str, bool], None]", mount_pages: "Callable[[FastAPI], None] | None" = None
+    settings: Settings, announce: Callable[[str, bool], None], mount_pages: Callable[[FastAPI], None] | None = None
 ) -> None:
     """Serve until SIGINT or SIGTERM; requests that were accepted are finished first.
 
@@ -178,7 +173,7 @@ def serve(
     uvicorn.Server(config).run(sockets=[listener])
 
 
-def _listen(settings: "Settings") -> socket.socket:
+def _listen(settings: Settings) -> socket.socket:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)[0]
     except OSError as error:

@@ -1,24 +1,33 @@
-"""What happens around every request, whatever route it takes: an id, a size limit, a count and a log line."""
+"""What every request meets before its route: an id, a count and a log line, the check of its host, a size limit, its key and their rate.
+
+Without a valid key nobody learns whether a tenant exists: an unknown tenant, a name that cannot be one, an unknown key, another
+tenant's key and a revoked key take the same way and get the same answer.
+"""
 
 import asyncio
 import logging
 import re
 import time
+from abc import ABC, abstractmethod
+from collections.abc import Collection
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from ipaddress import ip_address
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST, generate_latest
 from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from memory_assets.api.access import is_loopback
 from memory_assets.api.errors import REQUEST_ID_HEADER, begin_request, error_response
+from memory_assets.errors import InvalidInputError
+from memory_assets.privacy import refuse_link
+from memory_assets.settings import Settings
+from memory_assets.stores.keys import Key, KeyStore
+from memory_assets.tenants import validate_tenant
 
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
+KEY_HEADER = "X-API-Key"
+_NOBODY = "-"
+"""No tenant's name."""
 _log = logging.getLogger("memory_assets.api.access")
 _HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:\d+)?", re.ASCII)
 _SECONDS = (0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.2, 0.5, 1.0, 5.0, 30.0)
@@ -48,22 +57,32 @@ class Metrics:
         return generate_latest(self._registry)
 
 
-class RequestRecord:
+class _Middleware(ABC):
+    """Stands before the application for every request."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await (self.serve if scope["type"] == "http" else self.app)(scope, receive, send)
+
+    @abstractmethod
+    async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+
+
+class RequestRecord(_Middleware):
     """Gives each request its id, puts it on the answer, and counts and logs what came of it."""
 
-    def __init__(self, app: "ASGIApp", metrics: Metrics) -> None:
-        self.app = app
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        super().__init__(app)
         self.metrics = metrics
 
-    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
-        """Serve one connection."""
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
+    async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         number, begun = begin_request(), time.perf_counter()
         status = HTTPStatus.INTERNAL_SERVER_ERROR.value
 
-        async def send_with_id(message: "Message") -> None:
+        async def send_with_id(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -86,7 +105,7 @@ class RequestRecord:
             _log.info("request", extra=fields)
 
 
-class HostCheck:
+class HostCheck(_Middleware):
     """Refuses a request that names another host than this one with 400.
 
     A page that a browser loaded from elsewhere can have its own name resolve to this machine (DNS rebinding); what gives it away is
@@ -94,13 +113,12 @@ class HostCheck:
     service's form of errors.
     """
 
-    def __init__(self, app: "ASGIApp", names: "Collection[str]") -> None:
-        self.app = app
+    def __init__(self, app: ASGIApp, names: Collection[str]) -> None:
+        super().__init__(app)
         self.names = frozenset(name.lower() for name in names)
 
-    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
-        """Serve one connection."""
-        if scope["type"] == "http" and not self._is_own(scope):
+    async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if not self._is_own(scope):
             message = (
                 "The Host header names another host; ask for this service's address, or name the host in MEMORY_ALLOWED_HOSTS."
             )
@@ -108,7 +126,7 @@ class HostCheck:
         else:
             await self.app(scope, receive, send)
 
-    def _is_own(self, scope: "Scope") -> bool:
+    def _is_own(self, scope: Scope) -> bool:
         address = scope["server"][0]
         given = [value for name, value in scope["headers"] if name == b"host"]
         if len(given) != 1 or not (host := _HOST.fullmatch(given[0].decode("latin-1"))):
@@ -117,20 +135,16 @@ class HostCheck:
         return name == address or name in self.names or (name == "localhost" and is_loopback(address))
 
 
-class BodyLimit:
+class BodyLimit(_Middleware):
     """Refuses a request body that is too large with 413 (before it is read if its length is announced), and one that stalls with 408."""
 
-    def __init__(self, app: "ASGIApp", most_bytes: int, seconds: float) -> None:
-        self.app = app
+    def __init__(self, app: ASGIApp, most_bytes: int, seconds: float) -> None:
+        super().__init__(app)
         self.seconds = seconds
         self.most_bytes = most_bytes
         self._message = f"The request body is larger than {most_bytes:,} bytes; send less at once."
 
-    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
-        """Serve one connection."""
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
+    async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         announced = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
         if not announced.isdigit() or int(announced[:20]) > self.most_bytes:
             response = error_response(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, self._message, {"Connection": "close"})
@@ -138,7 +152,7 @@ class BodyLimit:
             return
         taken, is_complete = 0, False
 
-        async def receive_within_limit() -> "Message":
+        async def receive_within_limit() -> Message:
             nonlocal taken, is_complete
             try:
                 message = await asyncio.wait_for(receive(), None if is_complete else self.seconds)
@@ -153,3 +167,62 @@ class BodyLimit:
             return message
 
         await self.app(scope, receive_within_limit, send)
+
+
+def authorised(settings: Settings, tenant: str, key: str) -> Key:
+    """The key that `key` is, if it opens `tenant`.
+
+    Raises:
+        HTTPException: 401, it does not.
+        StoreError: the key's file cannot be read, or the tenant's folder is a link.
+    """
+    try:
+        name = validate_tenant(tenant)
+    except InvalidInputError:
+        name = _NOBODY
+    folder = settings.tenant_dir(name)
+    refuse_link(folder)
+    found = KeyStore(folder).find(key)
+    if found is None:
+        raise HTTPException(
+            HTTPStatus.UNAUTHORIZED,
+            f"Unauthorized: send a key of this tenant in the header {KEY_HEADER}.",
+            {"WWW-Authenticate": "ApiKey"},
+        )
+    return found
+
+
+def is_loopback(address: str) -> bool:
+    """Whether only this machine can reach an IP address."""
+    try:
+        return ip_address(address).is_loopback
+    except ValueError:
+        return False
+
+
+class RateLimit:
+    """So many requests a minute for each key, in a bucket that fills steadily; in memory, for this process alone."""
+
+    def __init__(self, per_minute: int) -> None:
+        self._per_minute = per_minute
+        self._buckets: dict[str, tuple[float, float]] = {}
+
+    def take(self, key: Key) -> None:
+        """Count one request.
+
+        Raises:
+            HTTPException: 429, the key has used up its requests.
+        """
+        if not self._per_minute:
+            return
+        now = time.monotonic()
+        left, filled_at = self._buckets.get(key.id, (float(self._per_minute), now))
+        left = min(self._per_minute, left + (now - filled_at) * self._per_minute / 60)
+        if left < 1:
+            seconds = int((1 - left) * 60 / self._per_minute) + 1
+            raise HTTPException(
+                HTTPStatus.TOO_MANY_REQUESTS,
+                f"This key may make {self._per_minute} requests a minute; try again in {seconds} s.",
+                {"Retry-After": str(seconds)},
+            )
+        self._buckets[key.id] = left - 1, now

@@ -13,8 +13,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from memory_assets.errors import InvalidInputError
 from memory_assets.language.validation import MAX_TAG_LENGTH, is_blank, reject_unstorable, validate_line
 from memory_assets.models import MAX_CONTENT_LENGTH, Kind, RelationType, Source
-from memory_assets.operations import cursors
 from memory_assets.operations.context import LONGEST_TOPIC, MOST_TOPICS, Format
+from memory_assets.operations.given import PLACE_CURSOR, SEEN_CURSOR, SEEN_CURSOR_LENGTH
 
 MAX_QUERY_LENGTH = 500
 MAX_LIMIT = 100
@@ -114,7 +114,7 @@ class SearchRequest(_Filtered):
     limit: Limit = 10
     bridges: Bridges = 0
     all: bool = Field(False, description="What is nearest, even if nothing fits.")
-    cursor: Annotated[str, Field(pattern=cursors.SEEN, max_length=cursors.SEEN_LENGTH)] | None = Field(
+    cursor: Annotated[str, Field(pattern=SEEN_CURSOR, max_length=SEEN_CURSOR_LENGTH)] | None = Field(
         None, description="`next_cursor` of the page before; ask the same question with it."
     )
 
@@ -124,7 +124,7 @@ class RecentRequest(_Filtered):
 
     hours: float = Field(24, gt=0, le=MAX_HOURS, allow_inf_nan=False)
     limit: Limit = 10
-    cursor: Annotated[str, Field(pattern=cursors.PLACE)] | None = Field(None, description="`next_cursor` of the page before.")
+    cursor: Annotated[str, Field(pattern=PLACE_CURSOR)] | None = Field(None, description="`next_cursor` of the page before.")
 
 
 class ContextRequest(_Request):

@@ -15,22 +15,20 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 from weakref import WeakValueDictionary
 
 import pyarrow as pa
 
+from memory_assets.api.middleware import Metrics
 from memory_assets.errors import NotFoundError, StoreError, said
+from memory_assets.language.embedders import Embedder, EmbedderError, describe_choice
 from memory_assets.learn.briefing import renew_brief
 from memory_assets.operations.take_in import SourceWatch
+from memory_assets.settings import Settings
 from memory_assets.stores.group_commit import MAX_BATCH
 from memory_assets.stores.resident.memories import Allowance
 from memory_assets.tenants import Tenant
-
-if TYPE_CHECKING:
-    from memory_assets.api.middleware import Metrics
-    from memory_assets.language.embedders import Embedder
-    from memory_assets.settings import Settings
 
 _log = logging.getLogger(__name__)
 Result = TypeVar("Result")
@@ -153,7 +151,7 @@ class OpenTenant:
 class TenantPool:
     """All that is shared by the requests of one service."""
 
-    def __init__(self, settings: "Settings", metrics: "Metrics") -> None:
+    def __init__(self, settings: Settings, metrics: Metrics) -> None:
         self.settings = settings
         self.metrics = metrics
         self.served = asyncio.Event()
@@ -189,8 +187,6 @@ class TenantPool:
             SettingsError: the spaCy pipeline of the settings cannot be used.
             EmbedderError: the embedder of the settings cannot be opened.
         """
-        from memory_assets.language.embedders import describe_choice
-
         tenant = Tenant(self.settings, embedders=self._embedders)
         tenant.analyzer.analyze("Alice warmed up the service.")
         embedder = tenant.open_embedder(self.settings.embedder)
@@ -211,8 +207,6 @@ class TenantPool:
             return f"it did not answer within {_PATIENCE_SECONDS:g} s"
 
     def _examine(self) -> str | None:
-        from memory_assets.language.embedders import EmbedderError
-
         try:
             Tenant(self.settings, embedders=self._embedders).open_embedder(self.settings.embedder).embed(["health"])
         except EmbedderError as error:

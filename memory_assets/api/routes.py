@@ -1,9 +1,11 @@
 """The routes of one tenant, `/api/v1/{tenant}/...`: a route for each operation on memories."""
 
+import json
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from dataclasses import fields
 from http import HTTPStatus
-from typing import Annotated, Any
+from pathlib import PurePosixPath
+from typing import Annotated, Any, get_type_hints
 
 from fastapi import APIRouter, Body, Depends, Header, Path, Request, Response, Security
 from fastapi.responses import StreamingResponse
@@ -13,13 +15,21 @@ from starlette.exceptions import HTTPException
 
 from memory_assets import operations
 from memory_assets.api import models
-from memory_assets.api.access import KEY_HEADER, authorised
-from memory_assets.api.mcp import answer as mcp_answer
+from memory_assets.api.errors import describe_error
+from memory_assets.api.middleware import KEY_HEADER, authorised
 from memory_assets.api.pool import OpenTenant
 from memory_assets.errors import InvalidInputError
+from memory_assets.language.validation import validate_line
+from memory_assets.mcp.protocol import HANDSHAKE_VERSIONS, MODERN_VERSIONS, PARSE_ERROR, Message, Server, encoded, failure
+from memory_assets.mcp.tools import Session
 from memory_assets.models import TENANT_PATTERN, NewMemory, Source
+from memory_assets.operations.answers import Answer
+from memory_assets.sources.projects import Project, slug_of
 from memory_assets.stores.rows import derived_id
 
+PROJECT_HEADER = "X-Memory-Project"
+"""The folder of the project that a client works in; without it all projects are at hand."""
+_VERSION_HEADER = "MCP-Protocol-Version"
 _JSONL = "application/x-ndjson"
 _MOST_FAULTS = 5
 """Lines of an import that its answer names."""
@@ -78,6 +88,20 @@ router = APIRouter(
 )
 _NOT_FOUND = _answers(HTTPStatus.NOT_FOUND)
 _CHANGE = _NOT_FOUND | _answers(HTTPStatus.CONFLICT)
+
+
+def _serve_memory(method: str, action: str, operation: Callable[..., Answer], errors: dict[int | str, dict[str, Any]]) -> None:
+    """Add the route of an operation that takes the id of a memory and nothing else."""
+
+    async def serve(opened: Opened, memory_id: MemoryIdInPath) -> Answer:
+        return await opened.read(operation, opened.tenant, memory_id)
+
+    described = {
+        "name": operation.__name__,
+        "description": (operation.__doc__ or "").partition("\n\n")[0],
+        "response_model": get_type_hints(operation)["return"],
+    }
+    router.add_api_route(f"/memories/{{memory_id}}{action}", serve, methods=[method], responses=errors, **described)
 
 
 @router.post("/store", responses=_answers(HTTPStatus.CONFLICT))
@@ -142,22 +166,14 @@ async def health(opened: Opened) -> operations.health.Health:
     return found
 
 
-@router.get("/memories/{memory_id}", responses=_NOT_FOUND)
-async def show(opened: Opened, memory_id: MemoryIdInPath) -> operations.show.ShownMemory:
-    """Everything about one memory, in whatever state it is."""
-    return await opened.read(operations.show.show, opened.tenant, memory_id)
-
-
-@router.post("/memories/{memory_id}/forget", responses=_CHANGE)
-async def forget(opened: Opened, memory_id: MemoryIdInPath) -> operations.changes.ForgottenMemory:
-    """Take a memory out of recall. It stays restorable."""
-    return await opened.read(operations.changes.forget, opened.tenant, memory_id)
-
-
-@router.post("/memories/{memory_id}/restore", responses=_CHANGE)
-async def restore(opened: Opened, memory_id: MemoryIdInPath) -> operations.changes.ForgottenMemory:
-    """Bring a memory back into recall."""
-    return await opened.read(operations.changes.restore, opened.tenant, memory_id)
+for _method, _action, _operation, _errors in (
+    ("GET", "", operations.show.show, _NOT_FOUND),
+    ("GET", "/relations", operations.relate.relations, _NOT_FOUND),
+    ("POST", "/forget", operations.changes.forget, _CHANGE),
+    ("POST", "/restore", operations.changes.restore, _CHANGE),
+    ("POST", "/undo", operations.undo.undo, _CHANGE),
+):
+    _serve_memory(_method, _action, _operation, _errors)
 
 
 @router.post("/erase", responses=_NOT_FOUND)
@@ -187,12 +203,6 @@ async def supersede(
     return await opened.read(operations.changes.supersede, opened.tenant, memory_id, body.new_id)
 
 
-@router.post("/memories/{memory_id}/undo", responses=_CHANGE)
-async def undo(opened: Opened, memory_id: MemoryIdInPath) -> operations.undo.Undone:
-    """Take back the last change of a memory, once."""
-    return await opened.read(operations.undo.undo, opened.tenant, memory_id)
-
-
 @router.get("/export", response_class=StreamingResponse, responses={200: {"content": {_JSONL: {}}}})
 async def export(opened: Opened) -> StreamingResponse:
     """All memories in every state, as JSON Lines."""
@@ -220,12 +230,6 @@ async def import_(opened: Opened, request: Request, skip_invalid: bool = False) 
         raise HTTPException(HTTPStatus.BAD_REQUEST, " ".join([str(error), *faults[:_MOST_FAULTS]])) from error
 
 
-@router.get("/memories/{memory_id}/relations", responses=_NOT_FOUND)
-async def relations(opened: Opened, memory_id: MemoryIdInPath) -> operations.relate.Relations:
-    """What was stated about how a memory relates to others."""
-    return await opened.read(operations.relate.relations, opened.tenant, memory_id)
-
-
 @router.get("/conflicts", responses=_NOT_FOUND)
 async def conflicts(opened: Opened, memory_id: int | None = None) -> operations.conflicts.Conflicts:
     """Memories that contradict each other and are both held to be true; a stated RELATES_TO says that both hold."""
@@ -242,7 +246,7 @@ async def relate(opened: Opened, body: models.RelationRequest) -> operations.rel
 @router.post("/mcp", include_in_schema=False)
 async def mcp(opened: Opened, request: Request) -> Response:
     """MCP for an assistant; its own messages describe it."""
-    return await mcp_answer(request, opened)
+    return await answer_message(request, opened)
 
 
 def _next_lines(lines: Iterator[str]) -> str:
@@ -252,3 +256,41 @@ def _next_lines(lines: Iterator[str]) -> str:
 def _narrowed(body: models.SearchRequest | models.RecentRequest) -> operations.given.Narrowing:
     names = {field.name for field in fields(operations.given.Narrowing)} & type(body).model_fields.keys()
     return operations.given.Narrowing(**body.model_dump(include=names))
+
+
+async def answer_message(request: Request, opened: OpenTenant) -> Response:
+    """Answer one message; a notification gets 202 and no body.
+
+    Raises:
+        HTTPException: 400, a header cannot be used.
+    """
+    spoken = request.headers.get(_VERSION_HEADER, HANDSHAKE_VERSIONS[0])
+    if spoken not in (*HANDSHAKE_VERSIONS, *MODERN_VERSIONS):
+        raise HTTPException(HTTPStatus.BAD_REQUEST, f"{_VERSION_HEADER}: this service speaks {', '.join(HANDSHAKE_VERSIONS)}.")
+    try:
+        message = json.loads(await request.body())
+    except (ValueError, RecursionError):
+        return _json(failure(None, PARSE_ERROR, "The request body is not JSON."))
+    session = Session(opened.tenant, _project(request), may_name_files=False, describe_error=describe_error)
+    server = Server(session, all_tools=opened.tenant.settings.mcp_tools == "all")
+    tool = server.called_tool(message)
+    work = opened.read if tool is None or not tool.asks_embedder else opened.search if tool.read_only else opened.write
+    answered = await work(server.answer, message)
+    if answered is None:
+        return Response(status_code=HTTPStatus.ACCEPTED)
+    return _json(answered)
+
+
+def _json(message: Message) -> Response:
+    malformed = message["id"] is None
+    status = HTTPStatus.BAD_REQUEST if malformed else HTTPStatus.OK
+    return Response(encoded(message), status, media_type="application/json")
+
+
+def _project(request: Request) -> Project | None:
+    folder = request.headers.get(PROJECT_HEADER, "").rstrip("/")
+    try:
+        validate_line(folder, PROJECT_HEADER)
+    except InvalidInputError as error:
+        raise HTTPException(HTTPStatus.BAD_REQUEST, str(error)) from error
+    return Project(folder, (folder, slug_of(folder), PurePosixPath(folder).name)) if folder else None

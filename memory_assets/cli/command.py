@@ -5,10 +5,11 @@ import shutil
 import sys
 import textwrap
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from memory_assets import operations
 from memory_assets.display import visible
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from memory_assets.sources.projects import Project
     from memory_assets.tenants import Tenant
 
+Function = TypeVar("Function", bound="Callable[..., Any]")
 TENANT = "memory_assets.tenant"
 """Where a command's context keeps the `--tenant` that stands before the command."""
 _CREATE = "memory_assets.create"
@@ -126,14 +128,16 @@ here_option = click.option(
 """Parameter `here`: the `Project` of the working directory, or None."""
 
 
-def read_time(text: str | None, name: str) -> "datetime | None":
-    """A time that somebody typed; if it is not in the ISO form, stderr says how it was read."""
-    from memory_assets.operations.given import parse_time
+def time_option(name: str, **attributes: Any) -> "Callable[[Function], Function]":
+    """An option that takes a time; if it is not in the ISO form, stderr says how it was read."""
 
-    moment = parse_time(text, name)
-    if moment is not None and text is not None and not text[:4].isdigit():
-        say(f"memory: {name} {text} is read as {moment:%-d %B %Y, %H:%M} UTC.", err=True)
-    return moment
+    def read(_context: click.Context, _parameter: click.Parameter, text: str | None) -> "datetime | None":
+        moment = operations.given.parse_time(text, name) if text is not None else None
+        if moment and text and not text[:4].isdigit():
+            say(f"memory: {name} {text} is read as {moment:%-d %B %Y, %H:%M} UTC.", err=True)
+        return moment
+
+    return click.option(name, callback=read, **attributes)
 
 
 def say(text: str, **style: Any) -> None:

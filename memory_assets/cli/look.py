@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memory_assets import operations
-from memory_assets.cli.command import command, here_option, max_tokens_option, read_time, say, timezone_option
+from memory_assets.cli.command import command, here_option, max_tokens_option, say, time_option, timezone_option
 from memory_assets.models import Kind, Source, State
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 _BRIDGES = 5
 _limit_option = click.option("--limit", "-n", type=click.IntRange(1, 1000), default=10, show_default=True)
-_since_option = click.option("--since", help="Only created at or after this date; also yesterday, 7d, last week.")
-_until_option = click.option("--until", help="Only created before this date; the same forms.")
+_since_option = time_option("--since", help="Only created at or after this date; also yesterday, 7d, last week.")
+_until_option = time_option("--until", help="Only created before this date; the same forms.")
 
 
 @command("memory search 'why did we leave MongoDB' --explain --bridges", "explain", "max_tokens")
@@ -45,8 +45,6 @@ def search(
     limit: int,
     bridges: bool,
     kinds: tuple[str, ...],
-    since: str | None,
-    until: str | None,
     history: bool,
     archived: bool,
     everything: bool,
@@ -55,8 +53,6 @@ def search(
     """Find memories by meaning, by words and by what the graph knows of them. Without words ('') it lists the newest."""
     narrowed = operations.given.Narrowing(
         kinds=[Kind(kind) for kind in kinds],
-        since=read_time(since, "--since"),
-        until=read_time(until, "--until"),
         states=[State.ACTIVE, *([State.SUPERSEDED] if history else []), *([State.ARCHIVED] if archived else [])],
         **narrowing,
     )
@@ -75,14 +71,10 @@ def search(
 @here_option
 @max_tokens_option
 @timezone_option
-def recent(
-    tenant: "Tenant", limit: int, hours: float | None, since: str | None, until: str | None, changes: bool, here: "Project | None"
-) -> "Answer":
+def recent(tenant: "Tenant", limit: int, hours: float | None, changes: bool, **narrowing: Any) -> "Answer":
     """List the newest memories."""
-    narrowed = operations.given.Narrowing(here=here, since=read_time(since, "--since"), until=read_time(until, "--until"))
-    if changes:
-        return operations.show.recent_changes(tenant, limit=limit, hours=hours, narrowed=narrowed)
-    return operations.show.recent(tenant, limit=limit, hours=hours, narrowed=narrowed)
+    listed = operations.show.recent_changes if changes else operations.show.recent
+    return listed(tenant, limit=limit, hours=hours, narrowed=operations.given.Narrowing(**narrowing))
 
 
 @command("memory init --timezone Europe/Berlin", "max_tokens")

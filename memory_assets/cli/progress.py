@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import timedelta
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from memory_assets.display import visible
@@ -34,21 +34,23 @@ class StepProgress:
 
     def __init__(self, *, shown: bool) -> None:
         self._shown = shown
-        self._progress: Progress | None = None
-        self._task: TaskID | None = None
         self._step = ""
+        self._task: TaskID | None = None
+
+    @cached_property
+    def _progress(self) -> "Progress":
+        return _progress(shown=self._shown, transient=True)
 
     def __enter__(self) -> "StepProgress":
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._progress:
+        if self._task is not None:
             self._progress.stop()
 
     def tell(self, step: str, message: str) -> None:
         """Show what a step said."""
-        if not self._progress:
-            self._progress = _progress(shown=self._shown, transient=True)
+        if self._task is None:
             self._progress.start()
         if self._task is None or step != self._step:
             if self._task is not None:
@@ -61,31 +63,18 @@ class StepProgress:
     @contextmanager
     def hidden(self) -> Iterator[None]:
         """Take the line away while something else is printed."""
-        if self._progress:
+        if self._task is not None:
             self._progress.stop()
         yield
-        if self._progress:
+        if self._task is not None:
             self._progress.start()
 
 
 def _progress(*columns: "ProgressColumn", shown: bool, transient: bool = False) -> "Progress":
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
-    from rich.text import Text
-
-    class TimeLeft(ProgressColumn):
-        """Nothing as long as nobody can tell."""
-
-        def render(self, task: Task) -> Text:
-            return Text("" if task.time_remaining is None else f"{timedelta(seconds=int(task.time_remaining))} left")
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     console = Console(stderr=True)
-    layout = (
-        SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=20),
-        *columns,
-        TimeElapsedColumn(),
-        TimeLeft(),
-    )
+    description = TextColumn("{task.description}", markup=False)
+    layout = (SpinnerColumn(), description, BarColumn(bar_width=20), *columns, TimeElapsedColumn(), TimeRemainingColumn())
     return Progress(*layout, console=console, transient=transient, disable=not shown or not console.is_terminal)

@@ -3,15 +3,16 @@
 Of earlier backups stay one each of the last days, weeks and months.
 """
 
+import fcntl
+import json
 import os
 import shutil
 import tomllib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime, tzinfo
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from memory_assets.errors import ConflictError, DamagedError, StoreError
 from memory_assets.keeping.packs import copy_table, to_bytes
@@ -22,9 +23,7 @@ from memory_assets.stores.locks import exclusive_lock, locked
 from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.relations import RelationStore
 from memory_assets.stores.schema import UNDERIVED
-
-if TYPE_CHECKING:
-    from memory_assets.tenants import Tenant
+from memory_assets.tenants import Tenant
 
 CATALOG = "catalog/"
 """Tables of the catalog that no run could derive again, among a backup's files."""
@@ -80,7 +79,7 @@ class Writer:
         return name
 
 
-def take_backup(tenant: "Tenant", repository: Repository) -> Snapshot:
+def take_backup(tenant: Tenant, repository: Repository) -> Snapshot:
     """Copy what is not derived of a tenant into a repository; only what changed since its last backup there is written."""
     with repository.alone(), pinned_tables(tenant) as uri:
         last = repository.newest(tenant.name)
@@ -110,7 +109,7 @@ def _copy_newest(store: type[RelationStore | MemoryStore], uri: str, writer: Wri
 
 
 @contextmanager
-def pinned_tables(tenant: "Tenant") -> Iterator[str]:
+def pinned_tables(tenant: Tenant) -> Iterator[str]:
     """Hold the tenant's tables as they are at one moment, and return the URI under which they can be read meanwhile.
 
     Both tables are hard-linked while nobody commits, which takes milliseconds. LanceDB's tags are not used for this: every cleanup of
@@ -122,8 +121,11 @@ def pinned_tables(tenant: "Tenant") -> Iterator[str]:
         return
     pin = Path(uri).parent / PINNED
     pin.mkdir(mode=0o700, exist_ok=True)
-    with _pin_lock(pin) as mine:
-        if not mine:
+    is_alone = False
+    with ExitStack() as held:
+        with suppress(BlockingIOError):
+            is_alone = held.enter_context(locked(pin, fcntl.LOCK_EX | fcntl.LOCK_NB))
+        if not is_alone:
             raise ConflictError(f"Another backup of the tenant {tenant.name!r} is under way; wait for it to end.")
         drop_pins(pin)
         try:
@@ -133,17 +135,6 @@ def pinned_tables(tenant: "Tenant") -> Iterator[str]:
         finally:
             drop_pins(pin)
             pin.rmdir()
-
-
-@contextmanager
-def _pin_lock(pin: Path) -> Iterator[bool]:
-    import fcntl
-
-    try:
-        with locked(pin, fcntl.LOCK_EX | fcntl.LOCK_NB) as there:
-            yield there
-    except BlockingIOError:
-        yield False
 
 
 def drop_pins(pin: Path) -> None:
@@ -158,7 +149,7 @@ def _link(source: str, target: str) -> None:
         shutil.copyfile(source, target)
 
 
-def _files(tenant: "Tenant", notes: list[str]) -> Iterator[tuple[str, bytes]]:
+def _files(tenant: Tenant, notes: list[str]) -> Iterator[tuple[str, bytes]]:
     """The files of a backup: path and content."""
     try:
         with tenant.catalog.read() as connection:
@@ -212,8 +203,6 @@ def _settings_file(settings: Settings) -> bytes:
         held = tomllib.loads(config_file().read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return b""
-    import json
-
     secret = {name for name, field in type(settings).model_fields.items() if "SecretStr" in str(field.annotation)}
     lines = [
         f"{name} = {json.dumps(value)}"

@@ -4,12 +4,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from memory_assets.errors import SettingsError
-
-if TYPE_CHECKING:
-    from memory_assets.settings import Settings
+from memory_assets.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -22,7 +20,7 @@ class Cipher:
     """File of the secret key; only reading needs it."""
 
     @classmethod
-    def of(cls, settings: "Settings") -> "Cipher":
+    def of(cls, settings: Settings) -> "Cipher":
         """The cipher of the settings."""
         return cls(settings.backup_recipient or "", settings.backup_identity)
 

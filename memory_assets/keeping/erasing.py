@@ -5,36 +5,59 @@ make the memory again. The memory itself goes after them: as long as it is there
 other places. A kill leaves tombstones that are not finished; the next erasure goes on with those.
 """
 
+import json
+import mmap
+import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from memory_assets.errors import StoreError
+from memory_assets.errors import DamagedError, StoreError
+from memory_assets.keeping.copying import drop_pins
 from memory_assets.keeping.packs import from_bytes
-from memory_assets.keeping.purging import Removal, files_holding, purge_derived, purge_files, purge_tables
+from memory_assets.keeping.repository import Repository
 from memory_assets.learn.briefing import renew_brief
+from memory_assets.learn.journal import Journal
 from memory_assets.models import Memory, Source
+from memory_assets.stores.files import replace_file
 from memory_assets.stores.lance import quoted
+from memory_assets.stores.layout import PINNED, Care, files_of, regular_files
 from memory_assets.stores.locks import locked
 from memory_assets.stores.rows import COLUMNS, from_arrow
 from memory_assets.stores.tombstones import ERASED, Tombstones
+from memory_assets.stores.upkeep import rewrite
 from memory_assets.tana.formats import node_name
 from memory_assets.tana.state import Mapping, forget_entries
+from memory_assets.tenants import Tenant
 
-if TYPE_CHECKING:
-    from memory_assets.keeping.repository import Repository
-    from memory_assets.tenants import Tenant
-
+_TEXTLESS = ("keys/*", "access/*", "erased.json", "backups.json")
+"""Kept files that hold no text of a memory."""
 _SHORTEST = 16
 """Letters from which a sentence or title of an erased text is looked for by itself."""
 _SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|\n+")
 
 
-def versions_of(tenant: "Tenant", ids: Iterable[int]) -> list[Memory]:
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """What is taken out."""
+
+    memories: Callable[[pa.Table], pa.Table]
+    """All rows of the memories, in all columns -> those that stay, as they shall be."""
+    relations: Callable[[pa.Table], pa.Table]
+    json: Callable[[Any], Any]
+    """A JSON value of a kept file -> what may stay of it; None if nothing."""
+    is_in: Callable[[str], bool]
+    """Whether a text holds something that is taken out."""
+
+
+def versions_of(tenant: Tenant, ids: Iterable[int]) -> list[Memory]:
     """The memories of some ids with their earlier versions, and with all that say exactly the same."""
     found: dict[int, Memory] = {}
     waiting = tenant.memories.get(ids)
@@ -47,7 +70,7 @@ def versions_of(tenant: "Tenant", ids: Iterable[int]) -> list[Memory]:
     return list(found.values())
 
 
-def erase(tenant: "Tenant", memories: Sequence[Memory]) -> list[Path]:
+def erase(tenant: Tenant, memories: Sequence[Memory]) -> list[Path]:
     """Erase memories, as `versions_of` finds them, and finish erasures that were killed.
 
     Returns the files of the data folder that still hold some of the text.
@@ -75,7 +98,7 @@ def erase(tenant: "Tenant", memories: Sequence[Memory]) -> list[Path]:
     return files_holding(tenant.settings.data_dir, unique) if unique else []
 
 
-def allow_again(tenant: "Tenant", ids: Iterable[int]) -> int:
+def allow_again(tenant: Tenant, ids: Iterable[int]) -> int:
     """Let the texts of erased memories come back, and have the sources read again; return how many memories these are."""
     with locked(tenant.folder):
         tombstones = Tombstones(tenant.folder)
@@ -87,7 +110,7 @@ def allow_again(tenant: "Tenant", ids: Iterable[int]) -> int:
     return len(lifted)
 
 
-def backups_holding(repository: "Repository", tenant: str, ids: Iterable[int]) -> list[str]:
+def backups_holding(repository: Repository, tenant: str, ids: Iterable[int]) -> list[str]:
     """Names of the backups of a tenant that hold one of some memories."""
     wanted = np.array(sorted(ids), np.int64)
     held: dict[str, Any] = {}
@@ -102,7 +125,7 @@ def backups_holding(repository: "Repository", tenant: str, ids: Iterable[int]) -
     return found
 
 
-def _tombstone_texts(tenant: "Tenant", memory: Memory) -> list[str]:
+def _tombstone_texts(tenant: Tenant, memory: Memory) -> list[str]:
     """What must not come back: the text, and what its source says of it, whose parts the memory joined."""
     texts = [memory.content]
     if memory.source_key:
@@ -165,7 +188,7 @@ def _removal(ids: set[int], contents: Sequence[str], texts: Sequence[str], erase
     return Removal(lambda rows: others(rows, "id"), unlinked, cleaned, is_in)
 
 
-def _unique(tenant: "Tenant", ids: Iterable[int], texts: Sequence[str]) -> list[str]:
+def _unique(tenant: Tenant, ids: Iterable[int], texts: Sequence[str]) -> list[str]:
     """Those of the texts that no memory says that stays: only they tell of what is erased."""
     if not texts:
         return []
@@ -174,17 +197,117 @@ def _unique(tenant: "Tenant", ids: Iterable[int], texts: Sequence[str]) -> list[
     return [text for text in texts if text not in said]
 
 
-def mirroring_nodes(tenant: "Tenant", memories: Sequence[Memory]) -> dict[str, str]:
+def mirroring_nodes(tenant: Tenant, memories: Sequence[Memory]) -> dict[str, str]:
     """The nodes in Tana that mirror memories, by the ids of their entries in seed.json."""
     keys = _mirrored(tenant, memories)
     nodes = Mapping.load(tenant.settings.pai_mapping).nodes if keys else {}
     return {key: nodes[key] for key in keys if key in nodes}
 
 
-def _mirrored(tenant: "Tenant", memories: Sequence[Memory]) -> list[str]:
+def _mirrored(tenant: Tenant, memories: Sequence[Memory]) -> list[str]:
     seeds = (memory.source_key for memory in memories if memory.source is Source.PAI_SEED and memory.source_key)
     return [key.partition(":")[2] for key in seeds] if tenant.is_sources_tenant else []
 
 
 def _folded(text: str) -> str:
     return " ".join(text.split())
+
+
+def purge_files(tenant: Tenant, removal: Removal) -> None:
+    """Take it out of the kept files, and remove what a kill or damage left of derived ones.
+
+    The copies of finished applies go as a whole if they hold it: an undo of them is not possible any more.
+    """
+    copies = set(copies_of_applies(tenant))
+    for relative, care in list(files_of(tenant.folder)):
+        path = tenant.folder / relative
+        if care is Care.KEPT and not any(fnmatchcase(relative, pattern) for pattern in _TEXTLESS):
+            if path in copies:
+                if removal.is_in(_text(path)):
+                    path.unlink(missing_ok=True)
+            elif path.suffix in (".json", ".jsonl"):
+                _purge_json(path, removal)
+        elif care is Care.DERIVED and relative.endswith(".tmp") and removal.is_in(_text(path)):
+            path.unlink(missing_ok=True)
+    for log in tenant.settings.data_dir.glob("*.log"):
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
+        if kept := [line for line in lines if not removal.is_in(line)]:
+            if len(kept) < len(lines):
+                replace_file(log, "".join(kept))
+        elif lines:
+            log.unlink()
+
+
+def purge_tables(tenant: Tenant, removal: Removal) -> None:
+    """Write both tables anew without it and without their older versions. After a failure, doing it again ends it."""
+    with _unpinned(tenant):
+        if tenant.relations.stored.exists:
+            rewrite(tenant.relations.stored, removal.relations)
+        if tenant.memories.exists:
+            rewrite(tenant.memories.stored, removal.memories)
+
+
+def purge_derived(tenant: Tenant) -> None:
+    """Begin the catalog and other derived files again: of the catalog stays what no run could derive, and that holds no text."""
+    if tenant.catalog.exists:
+        try:
+            tenant.catalog.begin_again()
+        except DamagedError:
+            tenant.catalog.path.unlink()
+            tenant.catalog.log_path.unlink(missing_ok=True)
+    for relative, care in list(files_of(tenant.folder)):
+        if care is Care.DERIVED and fnmatchcase(relative, "*catalog.duckdb.[!w]*"):
+            (tenant.folder / relative).unlink(missing_ok=True)
+    for name in ("brief.json", "known_names.json", "settled.json"):
+        (tenant.folder / name).unlink(missing_ok=True)
+
+
+def copies_of_applies(tenant: Tenant) -> list[Path]:
+    """What finished applies keep for an undo; the copies of one that a kill left are needed to finish it."""
+    journal = Journal(tenant.folder / "learn" / "applies")
+    unfinished = journal.unfinished()
+    finished = [journal.copies(number) for number in journal.numbers() if number != unfinished]
+    return [path for copies in finished for path in (copies, *copies.parent.glob("index-*")) if path.exists()]
+
+
+def files_holding(folder: Path, texts: Iterable[str]) -> list[Path]:
+    """The files below `folder` in which one of the texts stands, byte by byte, or as JSON writes it."""
+    wanted = {form for text in texts for form in (text.encode("utf-8", "surrogatepass"), json.dumps(text)[1:-1].encode())}
+    holding = []
+    for path in regular_files(folder):
+        with suppress(FileNotFoundError), path.open("rb") as file:
+            if not os.fstat(file.fileno()).st_size:
+                continue
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+                if any(data.find(text) >= 0 for text in wanted):
+                    holding.append(path)
+    return holding
+
+
+@contextmanager
+def _unpinned(tenant: Tenant) -> Iterator[None]:
+    """Wait for a backup that is under way, and remove what a killed one pinned."""
+    pin = tenant.folder / PINNED
+    with locked(pin):
+        drop_pins(pin)
+        yield
+
+
+def _purge_json(path: Path, removal: Removal) -> None:
+    """Replace a file of JSON, or of a JSON value a line, by what may stay of it."""
+    lines = path.read_bytes().split(b"\n") if path.suffix == ".jsonl" else [path.read_bytes()]
+    try:
+        before = [json.loads(line) for line in lines if line.strip()]
+    except (ValueError, RecursionError):
+        return
+    after = [kept for value in before if (kept := removal.json(value)) is not None]
+    if after == before:
+        return
+    if path.suffix == ".jsonl":
+        replace_file(path, "".join(json.dumps(value, ensure_ascii=False) + "\n" for value in after))
+    else:
+        replace_file(path, json.dumps(after[0] if after else None, ensure_ascii=False, indent=1) + "\n")
+
+
+def _text(path: Path) -> str:
+    return path.read_bytes().decode("utf-8", "replace")

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,10 +26,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from memory_assets.errors import DamagedError, InvalidInputError, NotFoundError, StoreError
 from memory_assets.keeping.encryption import Cipher
+from memory_assets.settings import Settings
 from memory_assets.stores.files import replace_file
-
-if TYPE_CHECKING:
-    from memory_assets.settings import Settings
 
 FORMAT = 1
 _TIME = "%Y-%m-%dT%H%M%S.%fZ"
@@ -129,7 +127,7 @@ class Repository:
     """Endpoint and credentials of object storage, as `pyarrow.fs.S3FileSystem` takes them."""
 
     @classmethod
-    def of(cls, settings: "Settings", target: str) -> "Repository":
+    def of(cls, settings: Settings, target: str) -> "Repository":
         """The repository in a place, with the cipher and the credentials of the settings."""
         endpoint = settings.backup_endpoint or ""
         scheme, _, host = endpoint.rpartition("://")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +14,7 @@ import pyarrow as pa
 from memory_assets.errors import ConflictError, DamagedError, MemoryAssetsError, StoreError
 from memory_assets.keeping.copying import CATALOG, MAPPING, SETTINGS
 from memory_assets.keeping.packs import INDEX, from_bytes, index_of, rows_of
-from memory_assets.keeping.repository import Pack, Repository, Snapshot, TableCopy
+from memory_assets.keeping.repository import Repository, Snapshot, TableCopy
 from memory_assets.settings import config_file
 from memory_assets.stores.catalog import Catalog
 from memory_assets.stores.deferred import import_lancedb
@@ -25,11 +25,9 @@ from memory_assets.stores.locks import locked
 from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.relations import RelationStore
 from memory_assets.stores.schema import UNDERIVED
+from memory_assets.stores.tables import StoredTable
 from memory_assets.stores.tombstones import Tombstones
-
-if TYPE_CHECKING:
-    from memory_assets.stores.tables import StoredTable
-    from memory_assets.tenants import Tenant
+from memory_assets.tenants import Tenant
 
 _BATCH = 4_096
 _STAGING = ".restoring-"
@@ -75,7 +73,7 @@ def find_damage(repository: Repository, snapshot: Snapshot, *, decrypting: bool 
 def restore_backup(
     repository: Repository,
     snapshot: Snapshot,
-    tenant: "Tenant",
+    tenant: Tenant,
     *,
     skip_damaged: bool = False,
     with_settings: bool = False,
@@ -84,7 +82,11 @@ def restore_backup(
 
     Texts that were erased since the backup stay out. A backup of another tenant brings no keys. A settings file that exists stays.
     """
-    _refuse_used(tenant)
+    if held := len(tenant.memories) + len(tenant.relations):
+        raise ConflictError(
+            f"The tenant {tenant.name!r} holds {held} memories and relations already; "
+            "restore into a new one with --tenant NAME, or delete this one first."
+        )
     data = tenant.settings.data_dir
     data.mkdir(parents=True, exist_ok=True, mode=0o700)
     staging = data / f"{_STAGING}{tenant.name}"
@@ -94,124 +96,123 @@ def restore_backup(
             raise ConflictError(f"The tenant {tenant.name!r} is just being restored by another process.")
         for path in staging.iterdir():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
-        reader = _Reader(repository, snapshot, skip_damaged=skip_damaged)
-        done = Restoration(damaged=reader.damaged)
-        erased = Tombstones(tenant.folder).joined(Tombstones(tenant.settings.tenant_dir(snapshot.tenant)))
-        _restore_files(reader, snapshot, tenant, staging, done)
-        erased.joined(Tombstones(staging)).save(staging)
-        _restore_catalog(reader, snapshot, Catalog(str(staging / "catalog.duckdb"), tenant.settings.lock_timeout))
+        return _Restoring(repository, snapshot, tenant, staging, skip_damaged=skip_damaged).restore(with_settings=with_settings)
+
+
+class _Restoring:
+    """Makes one tenant of one backup in a folder beside, and then puts that in the tenant's place."""
+
+    def __init__(self, repository: Repository, snapshot: Snapshot, tenant: Tenant, staging: Path, *, skip_damaged: bool) -> None:
+        self._repository = repository
+        self._snapshot = snapshot
+        self._tenant = tenant
+        self._staging = staging
+        self._skip_damaged = skip_damaged
+        self._erased = Tombstones(tenant.folder).joined(Tombstones(tenant.settings.tenant_dir(snapshot.tenant)))
+        self._done = Restoration()
+
+    def restore(self, *, with_settings: bool) -> Restoration:
+        """Restore everything; the memories are there at once, in one step."""
+        tenant = self._tenant
+        self._restore_files()
+        self._erased.joined(Tombstones(self._staging)).save(self._staging)
+        self._restore_catalog(Catalog(str(self._staging / "catalog.duckdb"), tenant.settings.lock_timeout))
         uri = tenant.settings.tenant_vectors_uri(tenant.name)
         here = Path(uri).parent == tenant.folder
         if here:
-            _restore_tables(reader, snapshot, str(staging / "vectors"), erased, done)
-        _put_in_place(tenant, staging)
+            self._restore_tables(str(self._staging / "vectors"))
+        if tenant.folder.exists():  # the folder of an empty tenant goes as that of a deleted one does
+            tenant.folder.rename(tenant.folder.with_name(f".deleted-{tenant.name}-{secrets.token_hex(4)}"))
+        self._staging.rename(tenant.folder)
         if not here:
-            _restore_tables(reader, snapshot, uri, erased, done)
-    _restore_outside(reader, snapshot, tenant, done, with_settings=with_settings)
-    return done
+            self._restore_tables(uri)
+        self._restore_outside(with_settings=with_settings)
+        return self._done
 
-
-class _Reader:
-    """Reads the objects of a backup; damaged ones are left out where that is asked for."""
-
-    def __init__(self, repository: Repository, snapshot: Snapshot, *, skip_damaged: bool) -> None:
-        self._repository = repository
-        self._snapshot = snapshot
-        self._skip_damaged = skip_damaged
-        self.damaged: list[str] = []
-
-    def get(self, name: str) -> bytes | None:
+    def _read(self, name: str) -> bytes | None:
+        """The content of an object; None for a damaged one that is to be left out."""
         try:
             return self._repository.get(name, self._snapshot.objects[name])
         except DamagedError as error:
             if not self._skip_damaged:
                 raise
-            self.damaged.append(str(error))
+            self._done.damaged.append(str(error))
             return None
 
-    def packs(self, copy: TableCopy) -> Iterator[tuple[Pack, bytes]]:
-        for pack in copy.packs:
-            if (content := self.get(pack.rows)) is not None:
-                yield pack, content
+    def _restore_files(self) -> None:
+        """The kept files; where the tenant's folder has others already, those stay."""
+        folder, is_other = self._tenant.folder, self._snapshot.tenant != self._tenant.name
+        for path, name in self._snapshot.files.items():
+            foreign = path.startswith((CATALOG, "outside/")) or (path.startswith("keys/") and is_other)
+            if not foreign and (content := self._read(name)) is not None:
+                replace_file(self._staging / path, content)
+                self._done.files += 1
+        for relative, care in files_of(folder):
+            if care is Care.KEPT and not (self._staging / relative).exists():
+                replace_file(self._staging / relative, (folder / relative).read_bytes())
 
+    def _restore_catalog(self, catalog: Catalog) -> None:
+        held = {path.removeprefix(CATALOG): name for path, name in self._snapshot.files.items() if path.startswith(CATALOG)}
+        if not held:
+            return
+        with catalog.write() as connection:
+            for table, name in held.items():
+                if table in UNDERIVED and (content := self._read(name)) is not None:
+                    connection.register("kept", from_bytes(content))
+                    connection.execute(f"INSERT INTO {table} BY NAME FROM kept")
 
-def _refuse_used(tenant: "Tenant") -> None:
-    held = len(tenant.memories) + len(tenant.relations)
-    if held:
-        raise ConflictError(
-            f"The tenant {tenant.name!r} holds {held} memories and relations already; "
-            "restore into a new one with --tenant NAME, or delete this one first."
-        )
+    def _restore_tables(self, uri: str) -> None:
+        """Write the tables, each in one commit, and compare every row with what was backed up; the memories come last."""
+        done = self._done
+        stores: tuple[StoredTable, ...] = (RelationStore(uri).stored, MemoryStore(uri).stored)
+        for name, copy in ((each.definition.name, self._snapshot.tables.get(each.definition.name)) for each in stores):
+            if copy is None:
+                continue
+            indices: list[pa.Table] = []
+            faults: list[Exception] = []
+            if "://" not in uri:
+                Path(uri).mkdir(parents=True, exist_ok=True, mode=0o700)
+            stream = pa.RecordBatchReader.from_batches(copy.table_schema, self._batches(copy, indices, faults))
+            options = {"schema": copy.table_schema, "mode": "overwrite", "on_bad_vectors": "null"}
+            try:
+                table = import_lancedb().connect(uri).create_table(name, data=stream, **options)
+            except (RuntimeError, OSError, ValueError) as error:
+                if faults:
+                    raise faults[0] from error
+                raise StoreError(
+                    f"The table {name!r} cannot be written to {uri} ({first_line(error)}); restore again."
+                ) from error
+            done.rows[name] = _compared(table, pa.concat_tables([*indices, INDEX.empty_table()]))
+            if not done.damaged and done.rows[name] + done.erased * (name == "memories") != copy.rows:
+                raise DamagedError(
+                    f"The backup {self._snapshot.name} has {done.rows[name]} of {copy.rows} rows of {name}; take another one."
+                )
+        MemoryStore(uri).prepare()
+        RelationStore(uri).prepare()
 
-
-def _restore_files(reader: _Reader, snapshot: Snapshot, tenant: "Tenant", staging: Path, done: Restoration) -> None:
-    """The kept files; where the tenant's folder has others already, those stay."""
-    for path, name in snapshot.files.items():
-        foreign = path.startswith((CATALOG, "outside/")) or (path.startswith("keys/") and snapshot.tenant != tenant.name)
-        if not foreign and (content := reader.get(name)) is not None:
-            replace_file(staging / path, content)
-            done.files += 1
-    for relative, care in files_of(tenant.folder):
-        if care is Care.KEPT and not (staging / relative).exists():
-            replace_file(staging / relative, (tenant.folder / relative).read_bytes())
-
-
-def _restore_catalog(reader: _Reader, snapshot: Snapshot, catalog: Catalog) -> None:
-    held = {path.removeprefix(CATALOG): name for path, name in snapshot.files.items() if path.startswith(CATALOG)}
-    if not held:
-        return
-    with catalog.write() as connection:
-        for table, name in held.items():
-            if table in UNDERIVED and (content := reader.get(name)) is not None:
-                connection.register("kept", from_bytes(content))
-                connection.execute(f"INSERT INTO {table} BY NAME FROM kept")
-
-
-def _restore_tables(reader: _Reader, snapshot: Snapshot, uri: str, erased: Tombstones, done: Restoration) -> None:
-    """Write the tables, each in one commit, and compare every row with what was backed up; the memories come last."""
-    stores: tuple[StoredTable, ...] = (RelationStore(uri).stored, MemoryStore(uri).stored)
-    for stored in stores:
-        name = stored.definition.name
-        if (copy := snapshot.tables.get(name)) is None:
-            continue
-        indices: list[pa.Table] = []
-        faults: list[Exception] = []
-        batches = _batches(reader, copy, erased, done, indices, faults)
-        if "://" not in uri:
-            Path(uri).mkdir(parents=True, exist_ok=True, mode=0o700)
-        stream = pa.RecordBatchReader.from_batches(copy.table_schema, batches)
+    def _batches(self, copy: TableCopy, indices: list[pa.Table], faults: list[Exception]) -> Iterator[pa.RecordBatch]:
+        """The rows of a table for LanceDB. Their indices go to `indices`, and to `faults` what fails: LanceDB does not pass it on."""
+        packs = ((pack, content) for pack in copy.packs if (content := self._read(pack.rows)) is not None)
         try:
-            table = (
-                import_lancedb()
-                .connect(uri)
-                .create_table(name, data=stream, schema=copy.table_schema, mode="overwrite", on_bad_vectors="null")
-            )
-        except (RuntimeError, OSError, ValueError) as error:
-            if faults:
-                raise faults[0] from error
-            raise StoreError(f"The table {name!r} cannot be written to {uri} ({first_line(error)}); restore again.") from error
-        done.rows[name] = _compared(table, pa.concat_tables([*indices, INDEX.empty_table()]))
-        if not reader.damaged and done.rows[name] + done.erased * (name == "memories") != copy.rows:
-            raise DamagedError(
-                f"The backup {snapshot.name} has {done.rows[name]} of {copy.rows} rows of {name}; take another one."
-            )
-    MemoryStore(uri).prepare()
-    RelationStore(uri).prepare()
+            for pack in rows_of(packs, copy.table_schema):
+                whole = self._erased.without(pack) if "content" in pack.column_names else pack
+                self._done.erased += pack.num_rows - whole.num_rows
+                indices.append(index_of(whole))
+                yield from whole.to_batches()
+        except MemoryAssetsError as error:
+            faults.append(error)
+            raise
 
-
-def _batches(
-    reader: _Reader, copy: TableCopy, erased: Tombstones, done: Restoration, indices: list[pa.Table], faults: list[Exception]
-) -> Iterator[pa.RecordBatch]:
-    """The rows of a table for LanceDB; their indices go to `indices`, and what fails, of which LanceDB passes on no more, to `faults`."""
-    try:
-        for pack in rows_of(reader.packs(copy), copy.table_schema):
-            whole = erased.without(pack) if "content" in pack.column_names else pack
-            done.erased += pack.num_rows - whole.num_rows
-            indices.append(index_of(whole))
-            yield from whole.to_batches()
-    except MemoryAssetsError as error:
-        faults.append(error)
-        raise
+    def _restore_outside(self, *, with_settings: bool) -> None:
+        """Files of others that the program writes, where there are none yet."""
+        files = self._snapshot.files
+        wanted = {MAPPING: self._tenant.settings.pai_mapping} if self._tenant.is_sources_tenant else {}
+        if with_settings:
+            wanted[SETTINGS] = config_file()
+        for path, target in wanted.items():
+            if path in files and not target.exists() and (content := self._read(files[path])) is not None:
+                replace_file(target, content)
+                self._done.outside.append(target)
 
 
 def _compared(table: Any, written: pa.Table) -> int:
@@ -231,33 +232,8 @@ def _compared(table: Any, written: pa.Table) -> int:
     return count
 
 
-def _put_in_place(tenant: "Tenant", staging: Path) -> None:
-    """Let the tenant's folder be the restored one; the folder of an empty tenant goes as that of a deleted one does."""
-    if tenant.folder.exists():
-        tenant.folder.rename(tenant.folder.with_name(f".deleted-{tenant.name}-{secrets.token_hex(4)}"))
-    staging.rename(tenant.folder)
-
-
-def _restore_outside(reader: _Reader, snapshot: Snapshot, tenant: "Tenant", done: Restoration, *, with_settings: bool) -> None:
-    """Files of others that the program writes, where there are none yet."""
-    wanted = {MAPPING: tenant.settings.pai_mapping if tenant.is_sources_tenant else None, SETTINGS: config_file()}
-    if not with_settings:
-        del wanted[SETTINGS]
-    for path, target in wanted.items():
-        if (
-            target
-            and path in snapshot.files
-            and not target.exists()
-            and (content := reader.get(snapshot.files[path])) is not None
-        ):
-            replace_file(target, content)
-            done.outside.append(target)
-
-
-def try_restore(repository: Repository, tenant: "Tenant") -> Restoration:
+def try_restore(repository: Repository, tenant: Tenant) -> Restoration:
     """Restore a tenant's newest backup into a folder of its own, compare every row, and throw it away."""
-    from memory_assets.tenants import Tenant
-
     scratch = tenant.settings.data_dir / "tmp"
     scratch.mkdir(mode=0o700, exist_ok=True)
     with TemporaryDirectory(prefix="restored-", dir=scratch) as folder:

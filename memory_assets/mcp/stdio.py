@@ -3,29 +3,26 @@
 import json
 import os
 import sys
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from threading import Lock, Thread
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 from memory_assets.errors import MemoryAssetsError
 from memory_assets.mcp.protocol import PARSE_ERROR, Message, Server, encoded, failure
 from memory_assets.mcp.tools import Session
 from memory_assets.operations.take_in import SourceWatch
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from memory_assets.sources.projects import Project
-    from memory_assets.tenants import Tenant
+from memory_assets.sources.projects import Project
+from memory_assets.tenants import Tenant
 
 _THREADS = 4
 """Calls that are worked on at once, and as many that ask the embedder; what is only told about the server is answered beside them."""
 _SLOW = frozenset({"tools/call", "resources/read"})
 
 
-def serve(tenant: "Tenant", here: "Project | None") -> None:
+def serve(tenant: Tenant, here: Project | None) -> None:
     """Answer what comes on standard input until it ends; what was begun is finished. `here` is the project at hand.
 
     Anything else that prints to standard output goes to standard error, so that it cannot break a message.
@@ -38,7 +35,7 @@ def serve(tenant: "Tenant", here: "Project | None") -> None:
     watch.stop()
 
 
-def _warm_up(tenant: "Tenant", watch: SourceWatch) -> None:
+def _warm_up(tenant: Tenant, watch: SourceWatch) -> None:
     """Load what the first calls would wait for, searching first, then watch the sources; a fault is told by the call that meets it."""
     from memory_assets.language.embedders import describe_choice
     from memory_assets.language.tokens import load_encoding
@@ -55,14 +52,14 @@ def _warm_up(tenant: "Tenant", watch: SourceWatch) -> None:
 class _Line:
     """One client's connection."""
 
-    def __init__(self, server: Server, sink: BinaryIO, warm_up: "Callable[[], object]") -> None:
+    def __init__(self, server: Server, sink: BinaryIO, warm_up: Callable[[], object]) -> None:
         self._server = server
         self._sink = sink
         self._writing = Lock()
         self._warming = Thread(target=warm_up, name="mcp-warm-up", daemon=True)
         self._calls: dict[str | int, Future[Message | None]] = {}
 
-    def run(self, source: "Iterable[bytes]") -> None:
+    def run(self, source: Iterable[bytes]) -> None:
         """Answer every line of `source`."""
         with ThreadPoolExecutor(_THREADS, "memory-mcp") as threads, ThreadPoolExecutor(_THREADS, "memory-embedding") as waiting:
             for line in source:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, create_model
 
@@ -21,10 +21,8 @@ from memory_assets.errors import InvalidInputError, MemoryAssetsError
 from memory_assets.models import Kind, NewMemory, RelationType, Source
 from memory_assets.operations.answers import Answer, LocalTime
 from memory_assets.operations.given import Narrowing, parse_time
-
-if TYPE_CHECKING:
-    from memory_assets.sources.projects import Project
-    from memory_assets.tenants import Tenant
+from memory_assets.sources.projects import Project
+from memory_assets.tenants import Tenant
 
 INIT_TOKENS = 600
 LIST_TOKENS = 800
@@ -45,8 +43,8 @@ LearningType = Literal["pattern", "insight", "self_knowledge"]
 class Session:
     """Whose memory an assistant speaks with, and from where."""
 
-    tenant: "Tenant"
-    here: "Project | None"
+    tenant: Tenant
+    here: Project | None
     """The project at hand; None where there is none, and everything is at hand."""
     may_name_files: bool = True
     """Whether who asks sits at this machine, so that a call may name files of it."""
@@ -59,7 +57,7 @@ class Session:
         """What the command prints of an answer; `shown` goes to its text form."""
         return visible(answer.text(LocalTime.of(self.tenant.settings, timezone), **shown))
 
-    def scope(self, everywhere: bool) -> "Project | None":
+    def scope(self, everywhere: bool) -> Project | None:
         """Where to look."""
         return None if everywhere else self.here
 

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
         conflicts,
         consolidate,
         context,
-        cursors,
         erase,
         exchange,
         given,

@@ -4,17 +4,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, PlainSerializer, WithJsonSchema, computed_field, field_validator
 
 from memory_assets.language.times import display_zone, relative_age
 from memory_assets.language.words import sentences, stems
-from memory_assets.models import LAST_CHANGE, Kind, Source, State
-
-if TYPE_CHECKING:
-    from memory_assets.models import Memory
-    from memory_assets.settings import Settings
+from memory_assets.models import LAST_CHANGE, Kind, Memory, Source, State
+from memory_assets.settings import Settings
 
 PASSAGE_LENGTH = 280
 """Characters that a list shows of a memory; `show` has the rest."""
@@ -37,7 +34,7 @@ class LocalTime:
     now: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     @classmethod
-    def of(cls, settings: "Settings", timezone: str | None = None) -> "LocalTime":
+    def of(cls, settings: Settings, timezone: str | None = None) -> "LocalTime":
         """The clock of a request's `timezone`, else of the settings, else of this machine."""
         return cls(display_zone(timezone, configured=settings.timezone, geoip_url=settings.geoip_url))
 
@@ -139,7 +136,7 @@ class MemoryView(Answer):
         return f"{lead}{' · '.join(fact for fact in facts if fact)}\n{' ' * len(lead)}{passage(self.content, query, most)}"
 
 
-def name_of(memory: "Memory | MemoryView") -> str:
+def name_of(memory: Memory | MemoryView) -> str:
     """A memory's title, or how it begins."""
     return memory.title or shortened(memory.content, 60)
 

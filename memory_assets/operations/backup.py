@@ -4,20 +4,19 @@ import json
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from memory_assets.display import counted
 from memory_assets.errors import InvalidInputError, NotFoundError
+from memory_assets.keeping import restoring
+from memory_assets.keeping.copying import prune, take_backup
+from memory_assets.keeping.repository import Repository, Snapshot
+from memory_assets.keeping.restoring import find_damage
 from memory_assets.operations.answers import Answer, Instant, LocalTime, View, listed
+from memory_assets.settings import Settings
 from memory_assets.stores.files import replace_file
-
-if TYPE_CHECKING:
-    from memory_assets.keeping.repository import Repository, Snapshot
-    from memory_assets.settings import Settings
-    from memory_assets.tenants import Tenant
-
+from memory_assets.tenants import Tenant
 
 _PLACES = "backups.json"
 _UNITS = ("B", "kB", "MB", "GB", "TB")
@@ -87,14 +86,12 @@ class VerifiedBackup(Answer):
         return listed(self.damage) if self.damage else f"Whole: {self.backup.line(local)} (compared {compared})"
 
 
-def backup(tenant: "Tenant", place: str | None = None) -> BackedUp:
+def backup(tenant: Tenant, place: str | None = None) -> BackedUp:
     """Take a backup of a tenant, and remove those that retention does not keep.
 
     Raises:
         StoreError: something cannot be read or written; earlier backups stay whole.
     """
-    from memory_assets.keeping.copying import prune, take_backup
-
     repository = open_repository(tenant.settings, place)
     if Path(repository.target).is_relative_to(tenant.settings.data_dir):
         raise InvalidInputError(
@@ -112,16 +109,14 @@ def backup(tenant: "Tenant", place: str | None = None) -> BackedUp:
     )
 
 
-def list_backups(settings: "Settings", place: str | None = None) -> Backups:
+def list_backups(settings: Settings, place: str | None = None) -> Backups:
     """The backups of all tenants in a place."""
     repository = open_repository(settings, place)
     return Backups(place=repository.target, backups=[view_backup(each) for each in repository.snapshots()])
 
 
-def verify(tenant: "Tenant", place: str | None = None, as_of: datetime | None = None) -> VerifiedBackup:
+def verify(tenant: Tenant, place: str | None = None, as_of: datetime | None = None) -> VerifiedBackup:
     """Compare every byte and row of a tenant's newest backup, or of that of a time, with its digests."""
-    from memory_assets.keeping.restoring import find_damage
-
     repository = open_repository(tenant.settings, place)
     snapshot = repository.require(tenant.name, as_of)
     opened = not any(name.endswith(".age") for name in snapshot.objects) or repository.cipher.identity is not None
@@ -129,29 +124,27 @@ def verify(tenant: "Tenant", place: str | None = None, as_of: datetime | None = 
     return VerifiedBackup(place=repository.target, backup=view_backup(snapshot), damage=damage, opened=opened)
 
 
-def open_repository(settings: "Settings", place: str | None) -> "Repository":
+def open_repository(settings: Settings, place: str | None) -> Repository:
     """The repository in a place, else in that of the settings."""
-    from memory_assets.keeping.repository import Repository
-
     place = place or settings.backup_to
     if not place:
         raise InvalidInputError("Name where backups lie, such as `memory backup /media/stick`, or set MEMORY_BACKUP_TO.")
     return Repository.of(settings, place)
 
 
-def places_of(tenant: "Tenant") -> list[str]:
+def places_of(tenant: Tenant) -> list[str]:
     """Where backups of a tenant were ever taken to from here."""
     with suppress(OSError, ValueError):
         return sorted(map(str, json.loads((tenant.folder / _PLACES).read_bytes())))
     return []
 
 
-def _note_place(tenant: "Tenant", place: str) -> None:
+def _note_place(tenant: Tenant, place: str) -> None:
     if place not in (known := places_of(tenant)):
         replace_file(tenant.folder / _PLACES, json.dumps(sorted([*known, place])) + "\n")
 
 
-def view_backup(snapshot: "Snapshot") -> BackupView:
+def view_backup(snapshot: Snapshot) -> BackupView:
     """The view of a manifest."""
     rows = {name: snapshot.tables[name].rows if name in snapshot.tables else 0 for name in ("memories", "relations")}
     return BackupView.of(snapshot, files=len(snapshot.files), bytes=snapshot.stored_bytes, **rows)
@@ -191,7 +184,7 @@ class RestoredBackup(Answer):
 
 
 def restore_backup(
-    tenant: "Tenant",
+    tenant: Tenant,
     place: str | None = None,
     *,
     source: str | None = None,
@@ -203,8 +196,6 @@ def restore_backup(
 
     Without `source`, the backup is the tenant's own, or that of the only tenant there.
     """
-    from memory_assets.keeping import restoring
-
     repository = open_repository(tenant.settings, place)
     there = repository.tenants()
     if not there:

@@ -7,17 +7,18 @@ done, the state afterwards, and what was before. If another writer moved the mem
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from memory_assets.errors import ConflictError, InvalidInputError
+from memory_assets.ingest.direct import revise_memory
+from memory_assets.language.tags import normalise_tag
+from memory_assets.language.validation import validate_tags
 from memory_assets.learn.briefing import tell_brief
 from memory_assets.models import LAST_CHANGE, REVISES, Memory, NewMemory, Source, State
 from memory_assets.operations.answers import LocalTime, MemoryView, passage
 from memory_assets.operations.given import find_memory
-
-if TYPE_CHECKING:
-    from memory_assets.tenants import Tenant
-
+from memory_assets.stores.rows import to_arrow
+from memory_assets.tenants import Tenant
 
 _COLUMNS = ("id", "state", "superseded_by", "tags", "importance", "metadata", "updated_at")
 """What a change may set."""
@@ -38,13 +39,11 @@ def last_change(memory: Memory) -> tuple[str, Any]:
     return str(note.get("did", "")), note.get("before")
 
 
-def commit_changes(tenant: "Tenant", changes: Sequence[tuple[Memory, Memory]]) -> list[Memory]:
+def commit_changes(tenant: Tenant, changes: Sequence[tuple[Memory, Memory]]) -> list[Memory]:
     """Commit changes together: all, or none if somebody changed one of the memories since it was read.
 
     `changes` holds each memory as it was read, and as it is to be.
     """
-    from memory_assets.stores.rows import to_arrow
-
     now = datetime.now(UTC)
     after = [replace(each, updated_at=now) for _, each in changes]
     if not tenant.memories.change_together(to_arrow(after).select(_COLUMNS), [each.updated_at for each, _ in changes]):
@@ -56,7 +55,7 @@ def commit_changes(tenant: "Tenant", changes: Sequence[tuple[Memory, Memory]]) -
     return after
 
 
-def replacement(tenant: "Tenant", memory: Memory) -> Memory | None:
+def replacement(tenant: Tenant, memory: Memory) -> Memory | None:
     """The active memory that says today what `memory` said before it was superseded, or before its edit was taken back."""
     followed = {memory.id}
     number = memory.superseded_by or memory.metadata.get(REVISES)
@@ -72,7 +71,7 @@ def replacement(tenant: "Tenant", memory: Memory) -> Memory | None:
     return None
 
 
-def refuse_if_superseded(tenant: "Tenant", memory: Memory) -> None:
+def refuse_if_superseded(tenant: Tenant, memory: Memory) -> None:
     """Refuse to change history."""
     if memory.state is State.SUPERSEDED:
         newer = replacement(tenant, memory)
@@ -80,7 +79,7 @@ def refuse_if_superseded(tenant: "Tenant", memory: Memory) -> None:
         raise ConflictError(f"The memory {memory.id} is superseded by {number}; name that one.")
 
 
-def refuse_if_replaced(tenant: "Tenant", memory: Memory) -> None:
+def refuse_if_replaced(tenant: Tenant, memory: Memory) -> None:
     """Refuse to bring back a text beside the version that holds now."""
     if newer := replacement(tenant, memory):
         raise ConflictError(
@@ -108,14 +107,12 @@ class EditedMemory(MemoryView):
         return f"Edited: {self.replaces} is history, {self.id} takes its place\n   {passage(self.content)}"
 
 
-def edit(tenant: "Tenant", reference: str | int, content: str, *, source: Source) -> EditedMemory:
+def edit(tenant: Tenant, reference: str | int, content: str, *, source: Source) -> EditedMemory:
     """Replace the text of the memory of this id.
 
     What somebody gave it, tags too, goes over to the newer version, which is of the present; entities, actions and automatic tags are
     found anew.
     """
-    from memory_assets.ingest.direct import revise_memory
-
     old = find_memory(tenant, reference)
     refuse_if_from_file(old)
     refuse_if_superseded(tenant, old)
@@ -139,11 +136,8 @@ class TaggedMemory(MemoryView):
         return f"{self.name} · id {self.id}\n   {', '.join(self.tags) or 'no tags'}"
 
 
-def tag(tenant: "Tenant", reference: str | int, *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> TaggedMemory:
+def tag(tenant: Tenant, reference: str | int, *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> TaggedMemory:
     """Add tags to the memory of this id, and remove some."""
-    from memory_assets.language.tags import normalise_tag
-    from memory_assets.language.validation import validate_tags
-
     memory = find_memory(tenant, reference)
     refuse_if_from_file(memory)
     refuse_if_superseded(tenant, memory)
@@ -162,7 +156,7 @@ class SupersededMemory(MemoryView):
         return f"Superseded: {self.id} is history, {self.superseded_by} takes its place"
 
 
-def supersede(tenant: "Tenant", old: str | int, new: str | int) -> SupersededMemory:
+def supersede(tenant: Tenant, old: str | int, new: str | int) -> SupersededMemory:
     """Let the memory `new` take the place of `old`."""
     before, after = find_memory(tenant, old), find_memory(tenant, new)
     if before.id == after.id:
@@ -184,8 +178,8 @@ class ForgottenMemory(MemoryView):
         return f"{'In recall again' if self.active else 'Forgotten'}: {self.name} · id {self.id}"
 
 
-def forget(tenant: "Tenant", reference: str | int) -> ForgottenMemory:
-    """Take the memory of this id out of recall."""
+def forget(tenant: Tenant, reference: str | int) -> ForgottenMemory:
+    """Take the memory of this id out of recall. It stays restorable."""
     memory = find_memory(tenant, reference)
     refuse_if_superseded(tenant, memory)
     if memory.state is not State.FORGOTTEN:
@@ -194,7 +188,7 @@ def forget(tenant: "Tenant", reference: str | int) -> ForgottenMemory:
     return ForgottenMemory.model_validate(memory)
 
 
-def restore(tenant: "Tenant", reference: str | int) -> ForgottenMemory:
+def restore(tenant: Tenant, reference: str | int) -> ForgottenMemory:
     """Bring the memory of this id back into recall."""
     memory = find_memory(tenant, reference)
     refuse_if_superseded(tenant, memory)

@@ -1,16 +1,12 @@
 """Memories that contradict each other and are both held to be true, and the decision that both hold."""
 
-from typing import TYPE_CHECKING
-
 from pydantic import Field
 
 from memory_assets.models import RelationType, State
 from memory_assets.operations.answers import Answer, LocalTime, MemoryView, View, listed
 from memory_assets.operations.given import find_memory
 from memory_assets.operations.relate import Relation, relate
-
-if TYPE_CHECKING:
-    from memory_assets.tenants import Tenant
+from memory_assets.tenants import Tenant
 
 _PAIRS = f"""
 SELECT source_id, target_id, any_value(note) FROM graph_edges
@@ -47,7 +43,7 @@ class Conflicts(Answer):
         return listed(lines)
 
 
-def conflicts(tenant: "Tenant", reference: str | int | None = None) -> Conflicts:
+def conflicts(tenant: Tenant, reference: str | int | None = None) -> Conflicts:
     """The undecided contradictions of active memories, of one of them if `reference` is given, as of the last build of the graph.
 
     A relation that somebody stated between two memories since then decides about them.
@@ -74,6 +70,6 @@ def conflicts(tenant: "Tenant", reference: str | int | None = None) -> Conflicts
     return Conflicts(conflicts=found, count=len(found))
 
 
-def decide_both_hold(tenant: "Tenant", one: str | int, other: str | int, *, stated_by: str) -> Relation:
+def decide_both_hold(tenant: Tenant, one: str | int, other: str | int, *, stated_by: str) -> Relation:
     """Decide that two memories do not contradict each other. It is a stated relation, which every run keeps and `undo` takes back."""
     return relate(tenant, one, RelationType.RELATES_TO, other, note="both hold", stated_by=stated_by)

@@ -3,18 +3,19 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from memory_assets.display import counted
 from memory_assets.graph.clusters import ClusterOutcome, find_clusters
 from memory_assets.graph.creative import CreativeOutcome, find_links
+from memory_assets.graph.edges import refresh_graph
+from memory_assets.graph.forgetting import forget
 from memory_assets.graph.relevance import RelevanceOutcome, decay_cycle
+from memory_assets.learn.briefing import renew_brief
 from memory_assets.operations.answers import Answer, Instant, LocalTime, View, listed, name_of
-
-if TYPE_CHECKING:
-    from memory_assets.tenants import Tenant
+from memory_assets.tana.freshness import store_activity
+from memory_assets.tenants import Tenant
 
 _SHOWN = 20
 """Entries that a text form lists; the JSON form has all."""
@@ -114,14 +115,12 @@ class Cleaned(_Cycle):
         return []
 
 
-def decay(tenant: "Tenant", *, dry_run: bool = False) -> Decayed:
+def decay(tenant: Tenant, *, dry_run: bool = False) -> Decayed:
     """Score every memory as of now; archived ones that matter again come back.
 
     Raises:
         StoreError: a store cannot be read or written; finished commits stay.
     """
-    from memory_assets.tana.freshness import store_activity
-
     if not dry_run:
         _refresh_graph(tenant)
         store_activity(tenant)
@@ -129,17 +128,17 @@ def decay(tenant: "Tenant", *, dry_run: bool = False) -> Decayed:
     return Decayed.of(outcome, dry_run=dry_run, archive_threshold=tenant.settings.archive_threshold)
 
 
-def creative(tenant: "Tenant", *, dry_run: bool = False) -> Linked:
+def creative(tenant: Tenant, *, dry_run: bool = False) -> Linked:
     """Connect similar memories that no edge connects."""
     return Linked.of(find_links(tenant, datetime.now(UTC), dry_run=dry_run), dry_run=dry_run)
 
 
-def cluster(tenant: "Tenant", *, dry_run: bool = False) -> Clustered:
+def cluster(tenant: Tenant, *, dry_run: bool = False) -> Clustered:
     """Make patterns with a summary of dense groups of memories."""
     return Clustered.of(find_clusters(tenant, datetime.now(UTC), dry_run=dry_run), dry_run=dry_run)
 
 
-def clean(tenant: "Tenant", *, dry_run: bool = False, however_many: bool = False) -> Cleaned:
+def clean(tenant: Tenant, *, dry_run: bool = False, however_many: bool = False) -> Cleaned:
     """Archive memories of low relevance; delete them only if the settings say so.
 
     With `dry_run` nothing changes. `however_many` says that a person has seen how many would go, and lets them.
@@ -147,9 +146,6 @@ def clean(tenant: "Tenant", *, dry_run: bool = False, however_many: bool = False
     Raises:
         StoreError: a store cannot be read or written; finished commits stay.
     """
-    from memory_assets.graph.forgetting import forget
-    from memory_assets.learn.briefing import renew_brief
-
     if not dry_run:
         _refresh_graph(tenant)
     outcome = forget(tenant, datetime.now(UTC), dry_run=dry_run, however_many=however_many)
@@ -162,10 +158,8 @@ def clean(tenant: "Tenant", *, dry_run: bool = False, however_many: bool = False
     return Cleaned.of(outcome, dry_run=dry_run, at_most=tenant.settings.forget_at_most, archived=archived, deleted=deleted)
 
 
-def _refresh_graph(tenant: "Tenant") -> None:
+def _refresh_graph(tenant: Tenant) -> None:
     """Connect memories that were stored since the last run, so that they do not look isolated."""
-    from memory_assets.graph.edges import refresh_graph
-
     refresh_graph(tenant.catalog, tenant.memories, tenant.relations, tenant.analyzer.gazetteer.canonical)
 
 

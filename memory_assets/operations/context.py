@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Literal
 
 from memory_assets.errors import InvalidInputError
 from memory_assets.operations.answers import Answer, LocalTime
+from memory_assets.tenants import Tenant
 
 if TYPE_CHECKING:
     from memory_assets.context.store import StoreReader
-    from memory_assets.tenants import Tenant
 
 Format = Literal["markdown", "json"]
 MOST_TOPICS = 10
@@ -34,7 +34,7 @@ class AssembledContext(Answer):
 
 
 def context(
-    tenant: "Tenant",
+    tenant: Tenant,
     topics: Sequence[str],
     *,
     depth: int = 2,
@@ -75,7 +75,7 @@ def context(
     )
 
 
-def _with_tana(tenant: "Tenant", store: "StoreReader", *, offline: bool) -> "StoreReader":
+def _with_tana(tenant: Tenant, store: "StoreReader", *, offline: bool) -> "StoreReader":
     """The store with Tana: live where the settings have its token and are this tenant's, else as last read, where it ever was."""
     from memory_assets.context.tana import JoinedReader, LiveTana
 

@@ -5,19 +5,20 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from memory_assets.display import counted
 from memory_assets.errors import InvalidInputError, MemoryAssetsError, NotFoundError
+from memory_assets.keeping import erasing
 from memory_assets.models import Memory, Source, State
 from memory_assets.operations.answers import Answer, Instant, LocalTime, View, listed, name_of
+from memory_assets.operations.backup import open_repository, places_of
 from memory_assets.operations.given import find_memory
 from memory_assets.stores.lance import quoted
-
-if TYPE_CHECKING:
-    from memory_assets.tenants import Tenant
+from memory_assets.stores.tombstones import Tombstones
+from memory_assets.tana.client import TanaClient
+from memory_assets.tenants import Tenant
 
 _MOST_LISTED = 20
 
@@ -83,12 +84,12 @@ class Allowed(Answer):
         return f"The texts of {counted(self.memories)} may come back: store them, or let `memory run` read their files again."
 
 
-def preview(tenant: "Tenant", chosen: Chosen) -> Erased:
+def preview(tenant: Tenant, chosen: Chosen) -> Erased:
     """What an erasure would remove; nothing is changed."""
     return _answer(tenant, _chosen(tenant, chosen), done=False)
 
 
-def erase(tenant: "Tenant", chosen: Chosen, *, trash_in_tana: bool = False) -> Erased:
+def erase(tenant: Tenant, chosen: Chosen, *, trash_in_tana: bool = False) -> Erased:
     """Remove memories, their earlier versions and all that say the same from every file of the data folder.
 
     It can be run again after a kill: a memory that was begun is found by its id. `trash_in_tana` moves the nodes that mirror them.
@@ -96,8 +97,6 @@ def erase(tenant: "Tenant", chosen: Chosen, *, trash_in_tana: bool = False) -> E
     Raises:
         StoreError: a store cannot be read or written; running it again ends it.
     """
-    from memory_assets.keeping import erasing
-
     memories = _chosen(tenant, chosen)
     answer = _answer(tenant, memories, done=True)
     trashed = trash_in_tana and _trash(tenant, answer.nodes)  # first: a killed erasure may not know the nodes any more
@@ -105,10 +104,8 @@ def erase(tenant: "Tenant", chosen: Chosen, *, trash_in_tana: bool = False) -> E
     return answer.model_copy(update={"trashed": trashed, "remains": [str(path) for path in remains]})
 
 
-def allow_again(tenant: "Tenant", ids: Sequence[str]) -> Allowed:
+def allow_again(tenant: Tenant, ids: Sequence[str]) -> Allowed:
     """Let the texts of erased memories come back."""
-    from memory_assets.keeping import erasing
-
     try:
         lifted = erasing.allow_again(tenant, map(int, ids))
     except ValueError:
@@ -118,10 +115,7 @@ def allow_again(tenant: "Tenant", ids: Sequence[str]) -> Allowed:
     return Allowed(memories=lifted)
 
 
-def _chosen(tenant: "Tenant", chosen: Chosen) -> list[Memory]:
-    from memory_assets.keeping.erasing import versions_of
-    from memory_assets.stores.tombstones import Tombstones
-
+def _chosen(tenant: Tenant, chosen: Chosen) -> list[Memory]:
     unfinished = {each.id for each in Tombstones(tenant.folder).all if not each.finished}
     if not chosen.ids and not chosen.has_conditions and not unfinished:
         raise InvalidInputError("Name what to erase: ids, or --matching, --source or --before.")
@@ -134,7 +128,7 @@ def _chosen(tenant: "Tenant", chosen: Chosen) -> list[Memory]:
                 raise
     if chosen.has_conditions:
         ids += tenant.memories.scan(("id",), _condition(chosen))["id"].to_pylist()
-    memories = versions_of(tenant, ids)
+    memories = erasing.versions_of(tenant, ids)
     if not memories and not unfinished:
         raise NotFoundError("No memory fits; nothing is to be erased.")
     return memories
@@ -153,14 +147,12 @@ def _condition(chosen: Chosen) -> str:
     return " AND ".join(parts)
 
 
-def _answer(tenant: "Tenant", memories: list[Memory], *, done: bool) -> Erased:
-    from memory_assets.keeping.erasing import mirroring_nodes
-
+def _answer(tenant: Tenant, memories: list[Memory], *, done: bool) -> Erased:
     return Erased(
         done=done,
         memories=[ErasedMemory.of(memory, name="" if done else name_of(memory)) for memory in memories],
         files=_files(memories),
-        nodes=list(mirroring_nodes(tenant, memories).values()),
+        nodes=list(erasing.mirroring_nodes(tenant, memories).values()),
         trashed=False,
         backups=_backups(tenant, [memory.id for memory in memories]),
         remains=[],
@@ -173,25 +165,21 @@ def _files(memories: list[Memory]) -> list[str]:
     return list(dict.fromkeys(str(path) for path in paths if path and Path(path).exists()))
 
 
-def _backups(tenant: "Tenant", ids: list[int]) -> list[str]:
-    from memory_assets.keeping.erasing import backups_holding
-    from memory_assets.operations.backup import open_repository, places_of
-
+def _backups(tenant: Tenant, ids: list[int]) -> list[str]:
     found: list[str] = []
     for place in dict.fromkeys([*places_of(tenant), *filter(None, [tenant.settings.backup_to])]):
         try:
             found += [
-                f"{place}/snapshots/{name}" for name in backups_holding(open_repository(tenant.settings, place), tenant.name, ids)
+                f"{place}/snapshots/{name}"
+                for name in erasing.backups_holding(open_repository(tenant.settings, place), tenant.name, ids)
             ]
         except MemoryAssetsError as error:
             found.append(f"{place}, perhaps: {error}")
     return found
 
 
-def _trash(tenant: "Tenant", nodes: Sequence[str]) -> bool:
+def _trash(tenant: Tenant, nodes: Sequence[str]) -> bool:
     """Move nodes to Tana's trash; False where Tana cannot be asked."""
-    from memory_assets.tana.client import TanaClient
-
     with suppress(MemoryAssetsError):
         client = TanaClient.open(tenant.settings)
         for node in nodes:

@@ -5,18 +5,23 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from pydantic import AwareDatetime, BaseModel, Field, TypeAdapter, ValidationError
 
 from memory_assets.display import counted
 from memory_assets.errors import InvalidInputError
+from memory_assets.ingest.direct import import_memories
+from memory_assets.language.secrets import mask
 from memory_assets.language.validation import validate_memory
+from memory_assets.learn.briefing import renew_brief
 from memory_assets.models import MAX_IMPORTED_LENGTH, NewMemory, RelationType, SecretPolicy, Source
 from memory_assets.operations.answers import Answer, LocalTime
-
-if TYPE_CHECKING:
-    from memory_assets.tenants import Tenant
+from memory_assets.stores.files import writing
+from memory_assets.stores.relations import StatedRelation
+from memory_assets.stores.rows import to_jsonl
+from memory_assets.stores.tombstones import Tombstones
+from memory_assets.tenants import Tenant
 
 
 class Exported(Answer):
@@ -29,15 +34,13 @@ class Exported(Answer):
         return f"{counted(self.memories)} written to {self.file}"
 
 
-def export(tenant: "Tenant", file: Path) -> Exported:
+def export(tenant: Tenant, file: Path) -> Exported:
     """Write all memories to `file`, one a line, as the store holds them and not by time, a batch in memory at once.
 
     Raises:
         StoreError: the memories cannot be read; the old file stays.
         OSError: the file cannot be written; the old one stays.
     """
-    from memory_assets.stores.files import writing
-
     written = 0
     with writing(file) as lines:
         for text in exported_lines(tenant):
@@ -46,14 +49,12 @@ def export(tenant: "Tenant", file: Path) -> Exported:
     return Exported(file=file.absolute(), memories=written)
 
 
-def exported_lines(tenant: "Tenant") -> Iterator[str]:
+def exported_lines(tenant: Tenant) -> Iterator[str]:
     """All memories as JSON Lines, a batch at a time.
 
     Raises:
         StoreError: the memories cannot be read; the lines given before are whole.
     """
-    from memory_assets.stores.rows import to_jsonl
-
     relations: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
     for row in tenant.relations.scan().sort_by([("target_id", "ascending"), ("type", "ascending")]).to_pylist():
         relations[row.pop("source_id")].append({name: value for name, value in row.items() if name != "id"})
@@ -116,7 +117,7 @@ def _memory_of(line: dict[str, Any]) -> NewMemory:
 
 
 def import_lines(
-    tenant: "Tenant",
+    tenant: Tenant,
     name: str,
     lines: Iterable[bytes],
     *,
@@ -133,11 +134,6 @@ def import_lines(
         ProcessingError: a step failed; finished commits stay.
         StoreError: a commit failed; finished commits stay.
     """
-    from memory_assets.ingest.direct import import_memories
-    from memory_assets.language.secrets import mask
-    from memory_assets.learn.briefing import renew_brief
-    from memory_assets.stores.tombstones import Tombstones
-
     given: list[NewMemory] = []
     stated: dict[int, tuple[_Relation, ...]] = {}
     exported: set[int | None] = set()
@@ -174,11 +170,8 @@ def import_lines(
     )
 
 
-def _import_relations(tenant: "Tenant", stated: Mapping[int, Sequence[_Relation]]) -> None:
+def _import_relations(tenant: Tenant, stated: Mapping[int, Sequence[_Relation]]) -> None:
     """Record the relations of lines between memories that are there; one that is there already stays as it is."""
-    from memory_assets.language.secrets import mask
-    from memory_assets.stores.relations import StatedRelation
-
     if not stated:
         return
     there = set(tenant.memories.scan(("id",))["id"].to_pylist())

@@ -1,21 +1,36 @@
-"""What a user gives, as the stores know it: a memory by its id, filters and times as they were typed."""
+"""What a user gives, as the stores know it: a memory by its id, filters, times as they were typed, and where a page ends.
+
+The cursor of a page is text that a client hands back unread. A place in the order of time needs only the last memory's time and id.
+A ranking has no such order, because scores depend on what else is found; its cursor names what was shown, so that no page repeats
+another, and the moment the question was first asked, so that what is stored while somebody turns pages does not push in.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from memory_assets.errors import InvalidInputError, NotFoundError
-from memory_assets.models import Entity, Kind, Source, State
+from memory_assets.models import Entity, Kind, Memory, Source, State
+from memory_assets.sources.projects import Project
+from memory_assets.tenants import Tenant
 
 if TYPE_CHECKING:
-    from memory_assets.models import Memory
-    from memory_assets.sources.projects import Project
     from memory_assets.stores.filters import Filters
-    from memory_assets.tenants import Tenant
+
+PLACE_CURSOR = r"^[0-9a-f]{32}$"
+SEEN_CURSOR = r"^[0-9a-f]{16}([0-9a-f]{14})*$"
+MOST_SEEN = 500
+"""Memories that a client may page through with one question."""
+SEEN_CURSOR_LENGTH = 16 + 14 * MOST_SEEN
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_LATEST = (datetime(2200, 1, 1, tzinfo=UTC) - _EPOCH) // _MICROSECOND
+_OFFSET = 1 << 60
+"""Added to times so that those before 1970 have no sign."""
 
 
-def find_memory(tenant: "Tenant", reference: str | int) -> "Memory":
+def find_memory(tenant: Tenant, reference: str | int) -> Memory:
     """The memory of an id, or, where `reference` is text, of the first digits of one."""
     if isinstance(reference, str):
         return tenant.memories.resolve(reference)
@@ -38,14 +53,14 @@ class Narrowing:
     """All of these, as lemmas: "decide"."""
     project: str = ""
     """A project as memories name it, or the last part of that: "billing" for /home/mira/src/billing."""
-    here: "Project | None" = None
+    here: Project | None = None
     """The project at hand: what is of another one is left out, unless it is about the user."""
     since: datetime | None = None
     until: datetime | None = None
     """Created at or after `since` and before `until`."""
     states: Sequence[State] = (State.ACTIVE,)
 
-    def filters(self, tenant: "Tenant") -> "Filters":
+    def filters(self, tenant: Tenant) -> "Filters":
         """What the store is asked for."""
         from memory_assets.language.tags import normalise_tag
         from memory_assets.learn.checkouts import project_names
@@ -65,7 +80,7 @@ class Narrowing:
         )
 
 
-def _projects(tenant: "Tenant", name: str) -> list[str]:
+def _projects(tenant: Tenant, name: str) -> list[str]:
     """The projects of that name; a path names one alone."""
     if "/" in name:
         return [name]
@@ -73,7 +88,7 @@ def _projects(tenant: "Tenant", name: str) -> list[str]:
     return [name, *(each for each in known if each.rstrip("/").rpartition("/")[2].casefold() == name.casefold())]
 
 
-def _spellings(tenant: "Tenant", name: str) -> frozenset[Entity]:
+def _spellings(tenant: Tenant, name: str) -> frozenset[Entity]:
     """How memories write the things of this name, of whatever type."""
     from memory_assets.language.entity_types import EntityType
 
@@ -121,3 +136,32 @@ def _named_time(text: str, name: str) -> datetime:
             f"{name} {text!r} is not a time; write it like 2026-03-14, 2026-03-14T09:30+01:00, yesterday or 7d."
         )
     return interval.start
+
+
+def place_cursor(created_at: datetime, number: int) -> str:
+    """The cursor of what comes after the memory of this creation time and id."""
+    return f"{_ticks(created_at):016x}{number:016x}"
+
+
+def read_place_cursor(cursor: str) -> tuple[datetime, int]:
+    """The time and id that `place_cursor` was given; of any 32 hexadecimal digits, some time and some id."""
+    return _moment(cursor[:16]), min(int(cursor[16:], 16), (1 << 63) - 1)
+
+
+def seen_cursor(asked_at: datetime, numbers: Sequence[int]) -> str:
+    """The cursor of what was not shown yet when `numbers` were."""
+    return f"{_ticks(asked_at):016x}" + "".join(f"{number:014x}" for number in numbers)
+
+
+def read_seen_cursor(cursor: str) -> tuple[datetime, list[int]]:
+    """What `seen_cursor` was given."""
+    ids = cursor[16:]
+    return _moment(cursor[:16]), [int(ids[start : start + 14], 16) for start in range(0, len(ids), 14)]
+
+
+def _ticks(moment: datetime) -> int:
+    return (moment - _EPOCH) // _MICROSECOND + _OFFSET
+
+
+def _moment(digits: str) -> datetime:
+    return _EPOCH + _MICROSECOND * max(-_LATEST, min(int(digits, 16) - _OFFSET, _LATEST))

@@ -1,14 +1,13 @@
 """Draw the graph, or what was learned and Tana knows of it, as one HTML file that works offline."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from memory_assets.display import counted
+from memory_assets.graph.picture import Picture, draw, read_picture
 from memory_assets.operations.answers import Answer, LocalTime
-
-if TYPE_CHECKING:
-    from memory_assets.graph.picture import Picture
-    from memory_assets.tenants import Tenant
+from memory_assets.stores.files import writing
+from memory_assets.tana.freshness import learning_network
+from memory_assets.tenants import Tenant
 
 
 class Drawn(Answer):
@@ -23,33 +22,26 @@ class Drawn(Answer):
         return drawn if self.nodes else f"{drawn}\nThe graph is empty; `memory run` builds it."
 
 
-def draw_graph(tenant: "Tenant", file: Path, limit: int) -> Drawn:
+def draw_graph(tenant: Tenant, file: Path, limit: int) -> Drawn:
     """Draw memories, entities and clusters with their typed edges, at most `limit` nodes, the most relevant first.
 
     Raises:
         OSError: the file cannot be written; what was there stays.
     """
-    from memory_assets.graph.picture import read_picture
-
     return _drawn(read_picture(tenant.catalog, limit), file, f"Memory of {tenant.name}")
 
 
-def draw_learnings(tenant: "Tenant", file: Path) -> Drawn:
+def draw_learnings(tenant: Tenant, file: Path) -> Drawn:
     """Draw the learnings of seed.json with what they are linked to in Tana, as it was last read.
 
     Raises:
         OSError: the file cannot be written; what was there stays.
     """
-    from memory_assets.tana.freshness import learning_network
-
     tenant.must_own_sources()
     return _drawn(learning_network(tenant), file, "What was learned")
 
 
-def _drawn(picture: "Picture", file: Path, title: str) -> Drawn:
-    from memory_assets.graph.picture import draw
-    from memory_assets.stores.files import writing
-
+def _drawn(picture: Picture, file: Path, title: str) -> Drawn:
     with writing(file) as page:
         page.write(draw(picture, title).encode("utf-8"))
     return Drawn(file=file.absolute(), nodes=len(picture.ids), edges=len(picture.edges))

@@ -3,16 +3,13 @@
 import os
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import ConfigDict, Field, SecretStr
 
 from memory_assets.display import counted
 from memory_assets.operations.answers import Answer, Instant, LocalTime, View, listed
-
-if TYPE_CHECKING:
-    from memory_assets.tenants import Tenant
-
+from memory_assets.tenants import Tenant
 
 _COMMIT_BYTES = 1 << 20
 """More than a commit of some memories takes."""
@@ -57,7 +54,7 @@ def disk_fault(folder: Path) -> str | None:
     return None
 
 
-def health(tenant: "Tenant") -> Health:
+def health(tenant: Tenant) -> Health:
     """Look at the store and its disk, and have the embedder embed a word."""
     from memory_assets.errors import StoreError
     from memory_assets.language.embedders import EmbedderError, describe_choice
@@ -135,7 +132,7 @@ class Diagnosis(Answer):
         return listed(lines)
 
 
-def diagnose(tenant: "Tenant", *, mend: bool = False, with_settings: bool = False) -> Diagnosis:
+def diagnose(tenant: Tenant, *, mend: bool = False, with_settings: bool = False) -> Diagnosis:
     """Look at settings, sources, language room and stores of a tenant.
 
     `mend` repairs what can be repaired without a choice of the user's, then looks again.
@@ -152,7 +149,7 @@ def diagnose(tenant: "Tenant", *, mend: bool = False, with_settings: bool = Fals
     return Diagnosis(findings=tuple(in_order), settings=_settings(tenant) if with_settings else {})
 
 
-def _settings(tenant: "Tenant") -> dict[str, SettingView]:
+def _settings(tenant: Tenant) -> dict[str, SettingView]:
     from memory_assets.settings import origins
 
     return {

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from memory_assets.display import counted
 from memory_assets.errors import InvalidInputError
@@ -12,9 +11,7 @@ from memory_assets.learn.curation import ApplyOutcome, CheckOutcome, Curation
 from memory_assets.learn.proposals import Decisions, Proposal, Severity, Status
 from memory_assets.learn.reports import Decided, signal_line
 from memory_assets.operations.answers import Answer, LocalTime, View
-
-if TYPE_CHECKING:
-    from memory_assets.tenants import Tenant
+from memory_assets.tenants import Tenant
 
 _SHOWN = 12
 
@@ -240,7 +237,7 @@ class UndoAnswer(Answer):
         return "\n".join([*lines, *self.left])
 
 
-def check(tenant: "Tenant") -> CheckAnswer:
+def check(tenant: Tenant) -> CheckAnswer:
     """Look through silos, reflections and ratings, propose what to write, and leave PAI's files; no silo is touched."""
     outcome = Curation(tenant).check()
     renew_brief(tenant)
@@ -248,7 +245,7 @@ def check(tenant: "Tenant") -> CheckAnswer:
 
 
 def review(
-    tenant: "Tenant",
+    tenant: Tenant,
     *,
     accept: Sequence[str] = (),
     reject: Sequence[str] = (),
@@ -269,7 +266,7 @@ def review(
     return _reviewed(curation, curation.decide(changes), [change.id for change in changes])
 
 
-def reword(tenant: "Tenant", reference: str, text: str) -> ReviewAnswer:
+def reword(tenant: Tenant, reference: str, text: str) -> ReviewAnswer:
     """Let a person write a proposal's text: its first paragraph is the description, the rest the body."""
     curation = Curation(tenant)
     description, _, body = (part.strip() for part in text.strip().partition("\n\n"))
@@ -277,7 +274,7 @@ def reword(tenant: "Tenant", reference: str, text: str) -> ReviewAnswer:
     return _reviewed(curation, curation.decide([change]))
 
 
-def apply(tenant: "Tenant", *, dry_run: bool = False) -> ApplyAnswer:
+def apply(tenant: Tenant, *, dry_run: bool = False) -> ApplyAnswer:
     """Move what passes through, and the feedback that was accepted, into the canonical homes; its silo files are deleted."""
     curation = Curation(tenant)
     outcome = ApplyOutcome(curation.plan(), None, (), 0) if dry_run else curation.apply()
@@ -297,7 +294,7 @@ def apply(tenant: "Tenant", *, dry_run: bool = False) -> ApplyAnswer:
     )
 
 
-def undo(tenant: "Tenant") -> UndoAnswer:
+def undo(tenant: Tenant) -> UndoAnswer:
     """Take the last apply back: the silo files return, and the canonical files are as they were."""
     plan, left = Curation(tenant).undo()
     renew_brief(tenant)

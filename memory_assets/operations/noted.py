@@ -1,7 +1,6 @@
 """Notes of earlier sessions: list them, store them as memories, or drop them; and what a session was told."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -10,9 +9,7 @@ from memory_assets.learn.noted import Noted, read_noted, settle, settled_ids
 from memory_assets.learn.told import read_last_told, read_told
 from memory_assets.models import Kind, NewMemory, Source
 from memory_assets.operations.answers import Answer, Instant, LocalTime, View, passage
-
-if TYPE_CHECKING:
-    from memory_assets.tenants import Tenant
+from memory_assets.tenants import Tenant
 
 
 class NotedView(View):
@@ -69,7 +66,7 @@ class SessionTold(Answer):
         return "\n".join(lines) or "No session was told anything."
 
 
-def told(tenant: "Tenant", session: str = "") -> SessionTold:
+def told(tenant: Tenant, session: str = "") -> SessionTold:
     """Return what a session was told; without its id, the session that was told something last.
 
     Raises:
@@ -80,12 +77,12 @@ def told(tenant: "Tenant", session: str = "") -> SessionTold:
     return SessionTold(told=tuple(ToldView.of(each, content=contents.get(each.memory, "")) for each in listed))
 
 
-def noted(tenant: "Tenant") -> NotedSentences:
+def noted(tenant: Tenant) -> NotedSentences:
     """Return the notes that are neither stored nor dropped."""
     return _answer([NotedView.of(each) for each in read_noted(tenant.folder)])
 
 
-def store_noted(tenant: "Tenant", ids: Sequence[str]) -> NotedSentences:
+def store_noted(tenant: Tenant, ids: Sequence[str]) -> NotedSentences:
     """Store the notes with these ids as feedback, or all if no id is given. A repeated call stores nothing twice.
 
     Raises:
@@ -115,14 +112,14 @@ def store_noted(tenant: "Tenant", ids: Sequence[str]) -> NotedSentences:
     return _answer(stored, "stored", settled)
 
 
-def drop_noted(tenant: "Tenant", ids: Sequence[str]) -> NotedSentences:
+def drop_noted(tenant: Tenant, ids: Sequence[str]) -> NotedSentences:
     """Drop the notes with these ids, or all if no id is given."""
     picked, settled = _picked(tenant, ids)
     settle(tenant.folder, picked)
     return _answer([NotedView.of(each) for each in picked], "dropped", settled)
 
 
-def _picked(tenant: "Tenant", ids: Sequence[str]) -> tuple[list[Noted], tuple[str, ...]]:
+def _picked(tenant: Tenant, ids: Sequence[str]) -> tuple[list[Noted], tuple[str, ...]]:
     """Return the notes of these ids, and the ids that were settled before."""
     open_notes = read_noted(tenant.folder)
     wanted = [each.casefold() for each in ids]

@@ -1,29 +1,37 @@
 """Tana: mirror pai-seed's learnings in it (seed 000), and read a workspace. Answers have the names that the seed's users know."""
 
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import Annotated
 
-from pydantic import ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from memory_assets.display import counted
 from memory_assets.errors import InvalidInputError
 from memory_assets.operations.answers import Answer, Instant, LocalTime, View, listed
-
-if TYPE_CHECKING:
-    from memory_assets.tana.changes import Outcome, Report, SyncOptions
-    from memory_assets.tenants import Tenant
-
+from memory_assets.tana.changes import Outcome, Report, SyncOptions
+from memory_assets.tana.client import TanaClient
+from memory_assets.tana.config import integration, resolve_workspace
+from memory_assets.tana.linking import relate_people
+from memory_assets.tana.reading import MOST_READ, read_workspace
+from memory_assets.tana.schema import ensure_schema
+from memory_assets.tana.sync import sync
+from memory_assets.tenants import Tenant
 
 _SHOWN = 10
-_CAMEL = ConfigDict(alias_generator=to_camel, populate_by_name=True, serialize_by_alias=True, from_attributes=True, frozen=True)
+_ACTIONS = ("created", "updated", "trashed", "archived", "skipped", "failed")
+CAMEL = ConfigDict(alias_generator=to_camel, populate_by_name=True, serialize_by_alias=True, from_attributes=True, frozen=True)
+"""Of what programs that know pai-seed read."""
+_TextOrNone = Annotated[str | None, BeforeValidator(lambda text: text or None)]
 
 
 class SchemaView(Answer):
     """The supertags in a workspace."""
 
-    model_config = _CAMEL
+    model_config = CAMEL
 
     workspace: str
     tags: dict[str, str] = Field(description="Name -> id.")
@@ -40,32 +48,32 @@ class SchemaView(Answer):
 class LinkView(View):
     """A person or project that a learning was linked to."""
 
-    model_config = _CAMEL
+    model_config = CAMEL
 
-    entity_name: str
-    tana_node_id: str
-    tag_type: str
+    entity_name: str = Field(validation_alias="name")
+    tana_node_id: str = Field(validation_alias="node")
+    tag_type: str = Field(validation_alias="kind")
     confidence: float
 
 
 class EntryView(View):
     """What became of one entry of seed.json."""
 
-    model_config = _CAMEL
+    model_config = CAMEL
 
     seed_id: str
     name: str = Field(default="", description="What it says, as its node is called.")
-    tana_node_id: str | None
+    tana_node_id: _TextOrNone = Field(validation_alias="node")
     action: str = Field(description="created, updated, trashed, archived, skipped, failed; queued where Tana is away.")
-    entity_links: tuple[LinkView, ...] = ()
-    unknown_names: list[str] = Field(default=[], description="Names in it that mean no node of Tana, or more than one.")
-    error: str | None = None
+    entity_links: tuple[LinkView, ...] = Field(validation_alias="links")
+    unknown_names: list[str] = Field(validation_alias="unknown", description="In it, that mean no node of Tana, or several.")
+    error: _TextOrNone
 
 
 class SyncView(Answer):
     """What a sync did."""
 
-    model_config = _CAMEL
+    model_config = CAMEL
 
     total: int = Field(default=0, description="Confirmed learnings and proposals in seed.json.")
     created: int = 0
@@ -92,11 +100,7 @@ class SyncView(Answer):
         return bool(self.failed or (self.held_back and not self.dry_run))
 
     def text(self, local: LocalTime) -> str:
-        counts = [
-            counted(number, verb, verb)
-            for verb in ("created", "updated", "trashed", "archived", "skipped", "failed", "queued")
-            if (number := getattr(self, verb))
-        ]
+        counts = [counted(number, verb, verb) for verb in (*_ACTIONS, "queued") if (number := getattr(self, verb))]
         lead = "Not synced:" if self.away else "Would change" if self.dry_run else "Synced"
         lines = [f"{lead} {counted(self.total, 'entry', 'entries')}: {', '.join(counts) or 'nothing to do'}."]
         if self.away and not counts:
@@ -114,12 +118,8 @@ class SyncView(Answer):
         return listed(lines)
 
 
-def schema_init(tenant: "Tenant", *, dry_run: bool = False) -> SchemaView:
+def schema_init(tenant: Tenant, *, dry_run: bool = False) -> SchemaView:
     """Make what a workspace lacks of #pai_learning and #pai_proposal."""
-    from memory_assets.tana.client import TanaClient
-    from memory_assets.tana.config import resolve_workspace
-    from memory_assets.tana.schema import ensure_schema
-
     tenant.must_own_sources()
     client = TanaClient.open(tenant.settings)
     workspace = resolve_workspace(tenant.settings, client.workspaces())
@@ -129,8 +129,8 @@ def schema_init(tenant: "Tenant", *, dry_run: bool = False) -> SchemaView:
 
 
 def pai_sync(
-    tenant: "Tenant",
-    options: "SyncOptions",
+    tenant: Tenant,
+    options: SyncOptions,
     *,
     seed_path: str | None = None,
     workspace: str | None = None,
@@ -143,9 +143,6 @@ def pai_sync(
     Raises:
         TanaError: Tana refuses; where it is only away, the answer says so and the changes wait.
     """
-    from memory_assets.tana.config import integration
-    from memory_assets.tana.sync import sync
-
     tenant.must_own_sources()
     at = _elsewhere(tenant, seed_path, workspace)
     configured = integration(at.settings)
@@ -154,10 +151,8 @@ def pai_sync(
     return _view(sync(at, options, progress=progress), options)
 
 
-def _elsewhere(tenant: "Tenant", seed_path: str | None, workspace: str | None) -> "Tenant":
+def _elsewhere(tenant: Tenant, seed_path: str | None, workspace: str | None) -> Tenant:
     """The tenant with another seed.json or workspace, where one is given."""
-    from memory_assets.tenants import Tenant
-
     given: dict[str, object] = {}
     if seed_path:
         given["pai_seed"] = path = Path(seed_path).expanduser().absolute()
@@ -168,93 +163,66 @@ def _elsewhere(tenant: "Tenant", seed_path: str | None, workspace: str | None) -
     return Tenant(tenant.settings.model_copy(update=given), tenant.name) if given else tenant
 
 
-def _view(report: "Report", options: "SyncOptions") -> SyncView:
-    from memory_assets.tana.changes import Outcome
-
-    actions = [outcome.action for outcome in report.outcomes]
+def _view(report: Report, options: SyncOptions) -> SyncView:
     done = {"create": "created", "update": "updated", "trash": "trashed", "archive": "archived"}
-    actions = [done.get(action, action) for action in actions]
+    counts = Counter(done.get(outcome.action, outcome.action) for outcome in report.outcomes)
     queued = [Outcome(seed_id, "queued") for seed_id in report.queued if report.away]
+    views = (EntryView.model_validate(outcome) for outcome in [*report.outcomes, *queued])
     return SyncView.of(
         report,
-        **{name: actions.count(name) for name in ("created", "updated", "trashed", "archived", "skipped", "failed")},
+        **{action: counts[action] for action in _ACTIONS},
         queued=len(queued),
         away=bool(report.away),
-        entries=tuple(_entry(outcome, report.names) for outcome in [*report.outcomes, *queued]),
+        entries=tuple(each.model_copy(update={"name": report.names.get(each.seed_id, "")}) for each in views),
         dry_run=options.dry_run,
         schema_made=tuple(report.made),
-        warnings=tuple(_warnings(report, options)),
+        warnings=tuple(_warnings(report, dry_run=options.dry_run)),
     )
 
 
-def _entry(outcome: "Outcome", names: dict[str, str]) -> EntryView:
-    return EntryView.of(
-        outcome,
-        name=names.get(outcome.seed_id, ""),
-        tana_node_id=outcome.node or None,
-        entity_links=tuple(
-            LinkView.of(link, entity_name=link.name, tana_node_id=link.node, tag_type=link.kind) for link in outcome.links
-        ),
-        unknown_names=outcome.unknown,
-        error=outcome.error or None,
-    )
-
-
-def _warnings(report: "Report", options: "SyncOptions") -> list[str]:
-    warnings: list[str] = []
+def _warnings(report: Report, *, dry_run: bool) -> Iterator[str]:
     if report.away:
-        verb = "would wait" if options.dry_run else "waits" if len(report.queued) == 1 else "wait"
+        verb = "would wait" if dry_run else "waits" if len(report.queued) == 1 else "wait"
         waits = f"{counted(len(report.queued), 'change', 'changes')} {verb} for it"
-        warnings.append(f"{report.away} {waits if report.queued else 'Nothing waits for it'}.")
+        yield f"{report.away} {waits if report.queued else 'Nothing waits for it'}."
     if report.moved:
-        warnings.append(
+        yield (
             f"The mapping is of workspace {report.moved!r}: its {counted(len(report.stale), 'entry is', 'entries are')} stale here."
             " `memory pai sync --resync` begins a mapping of this workspace; what is in the old one stays there."
         )
     elif report.stale:
-        warnings.append(
+        yield (
             f"{counted(len(report.stale), 'mapping is', 'mappings are')} stale, because the nodes are gone from Tana:"
             f" {_some(report, report.stale)}. `memory pai sync --resync` makes them anew."
         )
     if report.trashed_in_tana:
-        warnings.append(
-            f"Trashed in Tana and left so: {_some(report, report.trashed_in_tana)}. They come back when they change in seed.json, or with"
-            " --force."
-        )
+        left = _some(report, report.trashed_in_tana)
+        yield f"Trashed in Tana and left so: {left}. They come back when they change in seed.json, or with --force."
     if report.edited:
-        fields = (
-            f"{_name(report.names.get(key, ''), key)} ({', '.join(names)})" for key, names in list(report.edited.items())[:_SHOWN]
-        )
-        rest = f" and {len(report.edited) - _SHOWN} more" if len(report.edited) > _SHOWN else ""
         done = (
-            "left so"
-            if not report.restores
-            else "restored, because seed.json says otherwise (MEMORY_TANA_EDITS=leave leaves them)"
+            "restored, because seed.json says otherwise (MEMORY_TANA_EDITS=leave leaves them)" if report.restores else "left so"
         )
-        warnings.append(
-            f"Changed in Tana and {'to be ' if options.dry_run and report.restores else ''}{done}: {', '.join(fields)}{rest}."
-        )
+        fields = {seed_id: f" ({', '.join(names)})" for seed_id, names in report.edited.items()}
+        yield f"Changed in Tana and {'to be ' if dry_run and report.restores else ''}{done}: {_some(report, fields, fields)}."
     if report.relinked:
-        warnings.append(f"The links that an earlier sync could not look up are made now: {_some(report, report.relinked)}.")
+        yield f"The links that an earlier sync could not look up are made now: {_some(report, report.relinked)}."
     if report.unlinked:
-        warnings.append(
-            f"Tana failed while names were looked up, so links may be missing; the next sync makes them: {_some(report, report.unlinked)}."
-        )
+        again = _some(report, report.unlinked)
+        yield f"Tana failed while names were looked up, so links may be missing; the next sync makes them: {again}."
     if report.held_back:
-        warnings.append(
+        yield (
             f"{counted(len(report.held_back), 'entry', 'entries')} of the mapping left seed.json: {_some(report, report.held_back)}."
             " That is much at once, so their nodes stay; look at seed.json, then add --yes."
         )
     if not report.there:
-        warnings.append("There is no seed.json; set MEMORY_PAI_SEED to where pai-seed keeps it.")
+        yield "There is no seed.json; set MEMORY_PAI_SEED to where pai-seed keeps it."
     if report.refused:
-        warnings.append(f"Not read from seed.json, and left as it is in Tana: {' '.join(report.refused[:_SHOWN])}")
-    return warnings
+        yield f"Not read from seed.json, and left as it is in Tana: {' '.join(report.refused[:_SHOWN])}"
 
 
-def _some(report: "Report", seed_ids: Iterable[str]) -> str:
-    """The first of some entries by what they say."""
-    names = [_name(report.names.get(seed_id, ""), seed_id) for seed_id in seed_ids]
+def _some(report: Report, seed_ids: Iterable[str], notes: Mapping[str, str] = MappingProxyType({})) -> str:
+    """The first of some entries by what they say, each with its note."""
+    names = [f"{_name(report.names.get(seed_id, ''), seed_id)}{notes.get(seed_id, '')}" for seed_id in seed_ids]
     rest = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + rest
 
@@ -266,19 +234,19 @@ def _name(name: str, seed_id: str) -> str:
 class PersonView(View):
     """A relationship file of pai-seed, and whom it means in Tana."""
 
-    model_config = _CAMEL
+    model_config = CAMEL
 
     file: str
     name: str
     tana_node_id: str | None
     candidates: int = Field(description="#person nodes of that name; certain where it is one.")
-    fault: str | None = Field(description="Why the file cannot be read.")
+    fault: _TextOrNone = Field(description="Why the file cannot be read.")
 
 
 class PeopleView(Answer):
     """pai-seed's relationships as references to #person nodes."""
 
-    model_config = _CAMEL
+    model_config = CAMEL
 
     people: tuple[PersonView, ...]
     dry_run: bool
@@ -293,20 +261,15 @@ class PeopleView(Answer):
         return listed(lines)
 
 
-def pai_people(tenant: "Tenant", *, dry_run: bool = False) -> PeopleView:
+def pai_people(tenant: Tenant, *, dry_run: bool = False) -> PeopleView:
     """Find the #person node of each relationship file of pai-seed, and keep those that are certain for the links of learnings."""
-    from memory_assets.tana.client import TanaClient
-    from memory_assets.tana.linking import relate_people
-
     tenant.must_own_sources()
     found = relate_people(tenant, TanaClient.open(tenant.settings), dry_run=dry_run)
-    people = tuple(
-        PersonView.of(
-            one, tana_node_id=one.nodes[0] if len(one.nodes) == 1 else None, candidates=len(one.nodes), fault=one.fault or None
-        )
-        for one in found
-    )
-    return PeopleView(people=people, dry_run=dry_run)
+    people = [
+        PersonView.of(each, tana_node_id=each.nodes[0] if len(each.nodes) == 1 else None, candidates=len(each.nodes))
+        for each in found
+    ]
+    return PeopleView(people=tuple(people), dry_run=dry_run)
 
 
 class ReadWorkspace(Answer):
@@ -333,15 +296,12 @@ class ReadWorkspace(Answer):
 
 
 def read_tana(
-    tenant: "Tenant", *, most: int | None = None, on_progress: Callable[[int, int], None] = lambda _read, _planned: None
+    tenant: Tenant, *, most: int | None = None, on_progress: Callable[[int, int], None] = lambda _read, _planned: None
 ) -> ReadWorkspace:
     """Bring what is known of the workspace of the settings nearer to what Tana holds.
 
     `most` bounds the nodes that are asked for, a few thousand unless given. `on_progress` gets (read, planned).
     """
-    from memory_assets.tana.client import TanaClient
-    from memory_assets.tana.reading import MOST_READ, read_workspace
-
     tenant.must_own_sources()
     done = read_workspace(tenant, TanaClient.open(tenant.settings), most=most or MOST_READ, on_progress=on_progress)
-    return ReadWorkspace.of(done)
+    return ReadWorkspace.model_validate(done)

@@ -2,17 +2,19 @@
 
 import json
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from memory_assets.language.tokens import count_tokens
+from memory_assets.learn.brief import framed, line
+from memory_assets.learn.session_start import is_quiet
+from memory_assets.learn.told import PROMPT, record_told, still_told
 from memory_assets.operations.answers import Answer, LocalTime, passage
 from memory_assets.operations.given import Narrowing
-
-if TYPE_CHECKING:
-    from memory_assets.recall.search import Hit
-    from memory_assets.sources.projects import Project
-    from memory_assets.tenants import Tenant
+from memory_assets.recall.prompt import find_for_prompt
+from memory_assets.recall.search import Hit
+from memory_assets.sources.projects import Project
+from memory_assets.tenants import Tenant
 
 NOTHING = "{}"
 """The answer of a hook that has nothing to say."""
@@ -40,19 +42,13 @@ class PromptRecall(Answer):
         return json.dumps({"hookSpecificOutput": {"hookEventName": "UserPromptSubmit", "additionalContext": self.framed}})
 
 
-def recall_for_prompt(tenant: "Tenant", prompt: str, session: str = "", here: "Project | None" = None) -> PromptRecall:
+def recall_for_prompt(tenant: Tenant, prompt: str, session: str = "", here: Project | None = None) -> PromptRecall:
     """The memories that a prompt needs, framed, within `MEMORY_PROMPT_RECALL_TOKENS`, and none that the session still has.
 
     Raises:
         StoreError: the store's vectors are another embedder's, or it cannot be read.
         EmbedderError: the prompt cannot be embedded.
     """
-    from memory_assets.language.tokens import count_tokens
-    from memory_assets.learn.brief import framed, line
-    from memory_assets.learn.session_start import is_quiet
-    from memory_assets.learn.told import PROMPT, record_told, still_told
-    from memory_assets.recall.prompt import find_for_prompt
-
     wanted = tenant.settings.prompt_recall
     text = prompt[:_LONGEST_PROMPT].strip()
     if wanted == "off" or text.startswith("/") or not tenant.exists or is_quiet(tenant.folder, here):
@@ -73,7 +69,7 @@ def recall_for_prompt(tenant: "Tenant", prompt: str, session: str = "", here: "P
     return PromptRecall(ids=tuple(number for number, _ in lines), framed=framed([(HEADING, [text for _, text in lines])]))
 
 
-def _described(hit: "Hit", prompt: str) -> str:
+def _described(hit: Hit, prompt: str) -> str:
     memory = hit.memory
     said = passage(memory.content, prompt)
     named = f"{memory.title}: {said}" if memory.title and memory.title.casefold() not in said.casefold() else said

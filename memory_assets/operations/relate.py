@@ -1,7 +1,7 @@
 """State how two memories relate, and see what was stated."""
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from memory_assets.errors import ConflictError
 from memory_assets.language.secrets import mask
@@ -9,10 +9,8 @@ from memory_assets.models import Memory, RelationType, SecretPolicy, State
 from memory_assets.operations.answers import Answer, LocalTime
 from memory_assets.operations.changes import commit_changes, last_change, note_change
 from memory_assets.operations.given import find_memory
-
-if TYPE_CHECKING:
-    from memory_assets.stores.relations import StatedRelation
-    from memory_assets.tenants import Tenant
+from memory_assets.stores.relations import StatedRelation
+from memory_assets.tenants import Tenant
 
 _ATTEMPTS = 5
 
@@ -44,7 +42,7 @@ class Relations(Answer):
 
 
 def relate(
-    tenant: "Tenant",
+    tenant: Tenant,
     source: str | int,
     relation: RelationType,
     target: str | int,
@@ -57,8 +55,6 @@ def relate(
 
     Keys and passwords in `note` are masked, unless the settings allow them. `stated_by` is a face, such as "cli".
     """
-    from memory_assets.stores.relations import StatedRelation
-
     if tenant.settings.secrets is not SecretPolicy.ALLOW:
         note = mask(note)
     first, second = find_memory(tenant, source), find_memory(tenant, target)
@@ -70,7 +66,7 @@ def relate(
     return Relation.model_validate(stated)
 
 
-def _note_relation(tenant: "Tenant", stated: "StatedRelation") -> bool:
+def _note_relation(tenant: Tenant, stated: StatedRelation) -> bool:
     """Note with both memories what is about to be stated, and what was stated before, so that `undo` takes it back.
 
     Returns:
@@ -99,7 +95,7 @@ def _note_relation(tenant: "Tenant", stated: "StatedRelation") -> bool:
     return True
 
 
-def _stated_terms(tenant: "Tenant", source: int, number: int) -> "dict[str, Any] | None":
+def _stated_terms(tenant: Tenant, source: int, number: int) -> "dict[str, Any] | None":
     """The terms of the relation `number` from the memory `source`, None if it is not stated."""
     return next((_terms(row) for row in tenant.relations.of(source).to_pylist() if row["id"] == number), None)
 
@@ -109,7 +105,7 @@ def _terms(relation: "dict[str, Any]") -> "dict[str, Any]":
     return {"confidence": round(relation["confidence"], 6), "note": relation["note"], "stated_by": relation["stated_by"]}
 
 
-def last_done(tenant: "Tenant", memory: Memory) -> tuple[str, Any]:
+def last_done(tenant: Tenant, memory: Memory) -> tuple[str, Any]:
     """What was last done to a memory, and what was before: a relation that was noted, but then not stated, does not count."""
     did, before = last_change(memory)
     if did == "relate" and "previous" in before and _stated_terms(tenant, before["source_id"], before["id"]) == before["earlier"]:
@@ -119,10 +115,8 @@ def last_done(tenant: "Tenant", memory: Memory) -> tuple[str, Any]:
     return did, before
 
 
-def withdraw(tenant: "Tenant", before: "dict[str, Any]") -> None:
+def withdraw(tenant: Tenant, before: "dict[str, Any]") -> None:
     """Take back a relation that `relate` noted: what was stated earlier holds again, or nothing. May be repeated."""
-    from memory_assets.stores.relations import StatedRelation
-
     if earlier := before["earlier"]:
         ends = before["source_id"], before["target_id"]
         tenant.relations.state(StatedRelation(*ends, RelationType(before["type"]), **earlier))
@@ -135,8 +129,8 @@ def withdraw(tenant: "Tenant", before: "dict[str, Any]") -> None:
                 )
 
 
-def relations(tenant: "Tenant", reference: str | int) -> Relations:
-    """What was stated about the memory of this id."""
+def relations(tenant: Tenant, reference: str | int) -> Relations:
+    """What was stated about how the memory of this id relates to others."""
     number = find_memory(tenant, reference).id
     found = [Relation.model_validate(row) for row in tenant.relations.of(number).to_pylist()]
     return Relations(relations=found, count=len(found))

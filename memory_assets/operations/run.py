@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import Field
 
@@ -14,11 +14,7 @@ from memory_assets.display import counted
 from memory_assets.ingest.stamps import NOTE, World
 from memory_assets.operations.answers import Answer, Instant, LocalTime, View, listed
 from memory_assets.stores.files import replace_file
-from memory_assets.tenants import sweep_deleted
-
-if TYPE_CHECKING:
-    from memory_assets.tenants import Tenant
-
+from memory_assets.tenants import Tenant, sweep_deleted
 
 _SHOWN = {
     "silo_files": ("files_read", "files_unchanged", "files_vanished", "refused"),
@@ -88,7 +84,7 @@ class Ran(Answer):
 
 
 def run(
-    tenant: "Tenant", on_message: Callable[[str, str], None], on_report: Callable[[StepReport], None], gone: Sequence[Path] = ()
+    tenant: Tenant, on_message: Callable[[str, str], None], on_report: Callable[[StepReport], None], gone: Sequence[Path] = ()
 ) -> Ran:
     """Run what is due: nothing, the scores if memories were only recalled, else everything from the sources to the scores.
 
@@ -139,7 +135,7 @@ def run(
     return Ran(unchanged_since=None, assets=reports, failed_checks=failed)
 
 
-def _is_settled(tenant: "Tenant", reports: dict[str, dict[str, Any]]) -> bool:
+def _is_settled(tenant: Tenant, reports: dict[str, dict[str, Any]]) -> bool:
     """Whether another run would find nothing to do: no other process wrote meanwhile, and the chat model answered."""
     if not tenant.catalog.is_undisturbed:
         return False
@@ -152,7 +148,7 @@ def _is_settled(tenant: "Tenant", reports: dict[str, dict[str, Any]]) -> bool:
     return not asked_again and (compared, graph["lance_version"], graph["relations_version"]) == (memories, memories, relations)
 
 
-def _read_note(tenant: "Tenant") -> tuple[World | None, datetime | None]:
+def _read_note(tenant: Tenant) -> tuple[World | None, datetime | None]:
     try:
         note = json.loads((tenant.folder / NOTE).read_bytes())
         return World(**note["world"]), datetime.fromisoformat(note["ended_at"])
@@ -173,7 +169,7 @@ class Backfilled(Answer):
         return f"{counted(self.analysed)} analysed by {self.pipeline}, {self.embedded} embedded by {self.embedder}, {self.indexed} indexed."
 
 
-def backfill(tenant: "Tenant", analysing: Callable[[int, int], None], embedding: Callable[[int, int], None]) -> Backfilled:
+def backfill(tenant: Tenant, analysing: Callable[[int, int], None], embedding: Callable[[int, int], None]) -> Backfilled:
     """Analyse and embed anew what another pipeline or embedder made; search goes on meanwhile with the old vectors.
 
     Both callbacks get (done, total).

@@ -4,24 +4,23 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 from pydantic import Field
 
 from memory_assets.display import counted
-from memory_assets.keeping.purging import Removal, copies_of_applies, files_holding, purge_derived, purge_files, purge_tables
+from memory_assets.ingest.backfill import reanalyse, reembed
+from memory_assets.keeping.erasing import Removal, copies_of_applies, files_holding, purge_derived, purge_files, purge_tables
 from memory_assets.language.guard import masked_in, secrets_in, secrets_of, without_secrets
 from memory_assets.language.secrets import mask
 from memory_assets.learn.brief import NAME as BRIEF
+from memory_assets.learn.briefing import renew_brief
+from memory_assets.models import Memory
 from memory_assets.operations.answers import Answer, LocalTime, View, listed, shortened
 from memory_assets.stores.files import replace_file
 from memory_assets.stores.rows import COLUMNS, content_hash, from_arrow, to_arrow
-
-if TYPE_CHECKING:
-    from memory_assets.models import Memory
-    from memory_assets.tenants import Tenant
+from memory_assets.tenants import Tenant
 
 _BATCH = 4_096
 """Memories that are looked through at a time."""
@@ -66,12 +65,12 @@ class Scanned(Answer):
         return listed(lines)
 
 
-def scan(tenant: "Tenant") -> Scanned:
+def scan(tenant: Tenant) -> Scanned:
     """Look through all that holds texts: stores, what was read from files, deleted memories, copies of curated ones, the brief."""
     return Scanned(leaks=_leaks(_found(tenant)), masked=False, remains=[])
 
 
-def mend(tenant: "Tenant") -> Scanned:
+def mend(tenant: Tenant) -> Scanned:
     """Mask what `scan` finds, whatever the settings say, so that no byte of it stays below the data folder.
 
     The tables are written anew without their older versions. Of the catalog only what cannot be derived is kept: the next run
@@ -81,9 +80,6 @@ def mend(tenant: "Tenant") -> Scanned:
         StoreError: a store cannot be read or written; doing it again ends it.
         EmbedderError: the embedder failed; the secrets are gone, and `memory backfill` makes the vectors.
     """
-    from memory_assets.ingest.backfill import reanalyse, reembed
-    from memory_assets.learn.briefing import renew_brief
-
     found = list(_found(tenant))
     leaks = _leaks(found)
     begun = tenant.folder / _BEGUN
@@ -107,7 +103,7 @@ def _unseen(_done: int, _total: int) -> None:
     return None
 
 
-def _found(tenant: "Tenant") -> Iterator[tuple[str, list[tuple[str, str]]]]:
+def _found(tenant: Tenant) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """Every place, with kind and text of the secrets there."""
     for memory in _memories(tenant.memories.table.search().select(list(COLUMNS)).to_batches(_BATCH)):
         yield f"Memory {memory.id} ({shortened(mask(memory.title or memory.content), 60)})", secrets_of(memory)
@@ -126,7 +122,7 @@ def _found(tenant: "Tenant") -> Iterator[tuple[str, list[tuple[str, str]]]]:
             yield str(file), [secret for line in lines for secret in secrets_in(json.loads(line))]
 
 
-def _memories(batches: Iterable[pa.RecordBatch]) -> "Iterator[Memory]":
+def _memories(batches: Iterable[pa.RecordBatch]) -> Iterator[Memory]:
     for batch in batches:
         yield from from_arrow(pa.Table.from_batches([batch]))
 
@@ -152,7 +148,7 @@ def _without_secrets(rows: pa.Table) -> pa.Table:
     return pa.concat_tables([kept, changed.cast(kept.schema)])
 
 
-def _forgetful(memory: "Memory", masked: "Memory", now: datetime) -> "Memory":
+def _forgetful(memory: Memory, masked: Memory, now: datetime) -> Memory:
     words = "".join("".join(filter(str.isalnum, secret)).lower() for _, secret in secrets_of(memory))
     tags = tuple(tag for tag in masked.tags if "".join(filter(str.isalnum, tag)) not in words)
     return replace(

@@ -2,16 +2,15 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from memory_assets.operations import cursors
 from memory_assets.operations.answers import Answer, Instant, LocalTime, MemoryView, View, listed, listed_within
-from memory_assets.operations.given import Narrowing
-
-if TYPE_CHECKING:
-    from memory_assets.tenants import Tenant
+from memory_assets.operations.given import MOST_SEEN, Narrowing, read_seen_cursor, seen_cursor
+from memory_assets.recall.candidates import LEAST_SIMILARITY
+from memory_assets.recall.search import search_with_bridges
+from memory_assets.stores.access_log import AccessLog
+from memory_assets.tenants import Tenant
 
 _NAMED = 3
 """So many of the memories that say the same are named in a text; JSON has all."""
@@ -132,7 +131,7 @@ class Found(Answer):
 
 
 def search(
-    tenant: "Tenant",
+    tenant: Tenant,
     query: str,
     *,
     limit: int = 10,
@@ -148,16 +147,12 @@ def search(
     arguments: what is stored meanwhile does not push in. With `everything` a query that nothing fits is answered with what is nearest.
     Without `recalls` nothing counts as recalled: somebody is still typing.
     """
-    from memory_assets.recall.candidates import LEAST_SIMILARITY
-    from memory_assets.recall.search import search_with_bridges
-    from memory_assets.stores.access_log import AccessLog
-
     narrowed = narrowed or Narrowing()
     project = narrowed.here.folder if narrowed.here else ""
     if not tenant.exists:
         return Found(query=query, project=project)
     now = datetime.now(UTC)
-    asked_at, shown = cursors.read_seen(cursor) if cursor else (now, [])
+    asked_at, shown = read_seen_cursor(cursor) if cursor else (now, [])
     filters = narrowed.filters(tenant)
     if cursor:
         filters = replace(filters, until=min(asked_at, filters.until) if filters.until else asked_at)
@@ -176,7 +171,7 @@ def search(
     if recalls and query.strip():
         AccessLog(tenant.folder).record([hit.memory.id for hit in page[:_RECALLED]], now)
     shown += [hit.memory.id for hit in page]
-    more = len(new) > len(page) and len(shown) < cursors.MOST_SEEN
+    more = len(new) > len(page) and len(shown) < MOST_SEEN
     return Found(
         query=query,
         project=project,
@@ -187,5 +182,5 @@ def search(
         count=len(page),
         bridges=tuple(map(BridgeView.model_validate, found.bridges)),
         below_floor=found.below_floor,
-        next_cursor=cursors.seen(asked_at, shown) if more else None,
+        next_cursor=seen_cursor(asked_at, shown) if more else None,
     )

@@ -2,22 +2,17 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from memory_assets.display import counted
 from memory_assets.language.times import format_local
 from memory_assets.models import State
-from memory_assets.operations import cursors
 from memory_assets.operations.answers import Answer, Instant, LocalTime, MemoryView, View, listed_within, name_of
 from memory_assets.operations.changes import last_change
-from memory_assets.operations.given import Narrowing, find_memory
-
-if TYPE_CHECKING:
-    from memory_assets.sources.projects import Project
-    from memory_assets.tenants import Tenant
-
+from memory_assets.operations.given import Narrowing, find_memory, place_cursor, read_place_cursor
+from memory_assets.sources.projects import Project
+from memory_assets.tenants import Tenant
 
 _NOTHING_YET = "Nothing is remembered yet; `memory store TEXT` keeps a text, `memory run` takes in what Claude Code wrote down."
 _WRITTEN = {
@@ -102,7 +97,7 @@ class SessionStart(Answer):
 
 
 def recent(
-    tenant: "Tenant",
+    tenant: Tenant,
     *,
     limit: int = 10,
     hours: float | None = None,
@@ -120,19 +115,19 @@ def recent(
     if hours is not None and not filters.since:
         filters = replace(filters, since=(filters.until or datetime.now(UTC)) - timedelta(hours=hours), dated=True)
     if cursor:
-        filters = replace(filters, after=cursors.read_place(cursor))
+        filters = replace(filters, after=read_place_cursor(cursor))
     memories = tenant.memories.recent(limit + 1, filters)
     page = memories[:limit]
     return RecentMemories(
         is_empty=not memories and not len(tenant.memories),
         memories=tuple(MemoryView.model_validate(memory) for memory in page),
         count=len(page),
-        next_cursor=cursors.place(page[-1].created_at, page[-1].id) if len(memories) > limit else None,
+        next_cursor=place_cursor(page[-1].created_at, page[-1].id) if len(memories) > limit else None,
     )
 
 
 def recent_changes(
-    tenant: "Tenant", *, limit: int = 10, hours: float | None = None, narrowed: Narrowing | None = None
+    tenant: Tenant, *, limit: int = 10, hours: float | None = None, narrowed: Narrowing | None = None
 ) -> RecentChanges:
     """The last changes of memories, and the applies of `memory learn` with the silo files that they deleted and who did it."""
     filters = (narrowed or Narrowing()).filters(tenant)
@@ -143,7 +138,7 @@ def recent_changes(
     return RecentChanges(changes=newest, count=len(newest))
 
 
-def _applies(tenant: "Tenant") -> list[ChangeView]:
+def _applies(tenant: Tenant) -> list[ChangeView]:
     from memory_assets.learn.journal import Journal
 
     journal = Journal(tenant.folder / "learn" / "applies")
@@ -159,7 +154,7 @@ def _applies(tenant: "Tenant") -> list[ChangeView]:
     ]
 
 
-def _changed_memories(tenant: "Tenant", limit: int) -> list[ChangeView]:
+def _changed_memories(tenant: Tenant, limit: int) -> list[ChangeView]:
     """The memories that were written last."""
     rows = tenant.memories.scan(("id", "updated_at")) if tenant.exists else None
     if rows is None:
@@ -176,7 +171,7 @@ def _changed_memories(tenant: "Tenant", limit: int) -> list[ChangeView]:
     ]
 
 
-def init(tenant: "Tenant", here: "Project | None" = None) -> SessionStart:
+def init(tenant: Tenant, here: Project | None = None) -> SessionStart:
     """Begin a session, in the project `here` or anywhere."""
     now = datetime.now(UTC)
     newest = recent(tenant, limit=INIT_LIMIT, hours=INIT_HOURS, narrowed=Narrowing(here=here)).memories
@@ -245,8 +240,8 @@ class ShownMemory(MemoryView):
         return f"{kept}… ({left_out:,} more characters)" if left_out else kept
 
 
-def show(tenant: "Tenant", reference: str | int) -> ShownMemory:
-    """One memory by its id."""
+def show(tenant: Tenant, reference: str | int) -> ShownMemory:
+    """Everything about one memory, in whatever state it is."""
     from memory_assets.graph.relevance import explain
     from memory_assets.operations.conflicts import conflicts
     from memory_assets.stores.access_log import AccessLog

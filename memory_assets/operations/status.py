@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import PurePath
-from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -14,10 +13,7 @@ from memory_assets.models import Refusal, Source
 from memory_assets.operations.answers import Answer, Instant, LocalTime, View, listed
 from memory_assets.stores.analyzer_failures import AnalyzerFailures, read_failures
 from memory_assets.supervisor import find_running
-
-if TYPE_CHECKING:
-    from memory_assets.settings import Settings
-    from memory_assets.tenants import Tenant
+from memory_assets.tenants import Tenant
 
 _COLUMNS = ("entries", "taken_in", "guessed", "refused", "passed_over", "waiting", "kept")
 _GUESSED = r"""
@@ -128,11 +124,11 @@ class Status(Answer):
             yield f"{kept} more are known from folders that are gone or closed, and what is remembered from them stays."
 
 
-def status(tenant: "Tenant") -> Status:
+def status(tenant: Tenant) -> Status:
     """Count what the tenant's stores hold; source files are compared by `stat`, and only new ones are read."""
     rows = tenant.memories.scan(("id", "state", "kind", "source_key", "content_hash"))
     catalog = tenant.catalog.interactive
-    scans, refused = scan_sources(tenant), refusals(catalog)
+    scans, refused, running = scan_sources(tenant), refusals(catalog), find_running(tenant.settings)
     with catalog.read() as connection:
         items = _nested(
             connection.execute("SELECT source, kind, count(*) FROM source_items GROUP BY ALL ORDER BY ALL").fetchall()
@@ -163,14 +159,9 @@ def status(tenant: "Tenant") -> Status:
             guessed=guessed,
             remarks=tuple(remark for (remark,) in connection.execute(_REMARKS).fetchall()),
             masked=masked,
-            services=_services(tenant.settings),
+            services=tuple(map(ServiceView.model_validate, running.parts)) if running else (),
             chat_model=read_failures(connection, tenant.settings.chat_model) if tenant.settings.chat_model else None,
         )
-
-
-def _services(settings: "Settings") -> tuple[ServiceView, ...]:
-    running = find_running(settings)
-    return tuple(ServiceView.model_validate(part) for part in running.parts) if running else ()
 
 
 def _nested(counts: Iterable[tuple[str, str, int]]) -> dict[str, dict[str, int]]:

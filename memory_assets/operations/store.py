@@ -1,22 +1,19 @@
 """Remember a text, whole or not at all, and see what it stirs up."""
 
 import logging
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from functools import partial
-from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from memory_assets.errors import InvalidInputError, trace
+from memory_assets.ingest.direct import Stored, store_memories, store_once
+from memory_assets.language.secrets import marks
+from memory_assets.learn.briefing import tell_brief
 from memory_assets.models import NewMemory
 from memory_assets.operations.answers import LocalTime, MemoryView, listed
-from memory_assets.recall.similar import Echo
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from memory_assets.ingest.direct import Stored
-    from memory_assets.tenants import Tenant
+from memory_assets.recall.similar import Echo, echoes, find_neighbours, splash
+from memory_assets.tenants import Tenant
 
 _log = logging.getLogger(__name__)
 
@@ -81,27 +78,17 @@ class StoredMemory(MemoryView):
         return listed(lines)
 
 
-def store(tenant: "Tenant", given: NewMemory) -> StoredMemory:
+def store(tenant: Tenant, given: NewMemory) -> StoredMemory:
     """Remember one text; texts that other threads store in the same tenant at the same time share its commit."""
     if given.created_at and given.created_at > datetime.now(UTC) + _CLOCK_DIFFERENCE:
         raise InvalidInputError(f"created_at {given.created_at:%Y-%m-%d} lies in the future; give a time up to now.")
     if given.id is None:
-        return tenant.commits.run(given, partial(_store_batch, tenant))
-    from memory_assets.ingest.direct import store_once
-
+        return tenant.commits.run(given, lambda batch: _finish(tenant, store_memories(tenant, batch)))
     return _finish(tenant, [store_once(tenant, given)])[0]
 
 
-def _store_batch(tenant: "Tenant", given: "Sequence[NewMemory]") -> list[StoredMemory]:
-    from memory_assets.ingest.direct import store_memories
-
-    return _finish(tenant, store_memories(tenant, given))
-
-
-def _finish(tenant: "Tenant", stored: "Sequence[Stored]") -> list[StoredMemory]:
+def _finish(tenant: Tenant, stored: Sequence[Stored]) -> list[StoredMemory]:
     """Answer for what was committed. One after the other: side by side they end sooner, and searches wait for both."""
-    from memory_assets.learn.briefing import tell_brief
-
     answers = [_with_splash(tenant, each) for each in stored]
     if tenant.on_commit:
         tenant.on_commit(len(answers))
@@ -111,11 +98,8 @@ def _finish(tenant: "Tenant", stored: "Sequence[Stored]") -> list[StoredMemory]:
     return answers
 
 
-def _with_splash(tenant: "Tenant", stored: "Stored") -> StoredMemory:
+def _with_splash(tenant: Tenant, stored: Stored) -> StoredMemory:
     """The answer for a memory that was committed. A splash that cannot be had is empty: nothing must be stored again for it."""
-    from memory_assets.language.secrets import marks
-    from memory_assets.recall.similar import echoes, find_neighbours, splash
-
     related, repeated = [], []
     try:
         near = find_neighbours(tenant.memories, stored.memory, stored.meaning, tenant.embedder.name)

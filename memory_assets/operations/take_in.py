@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 from memory_assets.errors import MemoryAssetsError
 from memory_assets.operations.answers import Answer, LocalTime
+from memory_assets.tenants import Tenant
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from memory_assets.tenants import Tenant
 
 _log = logging.getLogger(__name__)
 _LOCK = "taking_in"
@@ -37,7 +36,7 @@ class TakenIn(Answer):
         return ", ".join(f"{getattr(self, name)} {name}" for name in fields if getattr(self, name)) or "Nothing changed."
 
 
-def take_in(tenant: "Tenant") -> TakenIn:
+def take_in(tenant: Tenant) -> TakenIn:
     """Bring the memories to what the sources say. Where two processes do it, the second waits and then finds nothing left to do.
 
     Raises:
@@ -70,7 +69,7 @@ def take_in(tenant: "Tenant") -> TakenIn:
 class SourceWatch:
     """Watches the folders of the sources, and takes in what changes there: one thread, in the background, a change at a time."""
 
-    def __init__(self, tenant: "Tenant", work: "Callable[[Tenant], object]" = take_in) -> None:
+    def __init__(self, tenant: Tenant, work: "Callable[[Tenant], object]" = take_in) -> None:
         self._tenant = tenant
         self._work = work
         self._due = Event()

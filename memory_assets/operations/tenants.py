@@ -1,18 +1,14 @@
 """Tenants and the keys that open one over HTTP: create, list, delete, revoke."""
 
-from typing import TYPE_CHECKING
-
 from pydantic import Field
 
 from memory_assets.display import counted
 from memory_assets.errors import StoreError
 from memory_assets.operations.answers import Answer, Instant, LocalTime, View, listed
+from memory_assets.settings import Settings
 from memory_assets.stores.keys import KeyStore
 from memory_assets.stores.layout import unlisted_files
 from memory_assets.tenants import Tenant, create_tenant, delete_tenant, tenant_names
-
-if TYPE_CHECKING:
-    from memory_assets.settings import Settings
 
 
 class CreatedTenant(Answer):
@@ -68,7 +64,7 @@ def create(tenant: Tenant, *, with_key: bool = False) -> CreatedTenant:
     return CreatedTenant(tenant=tenant.name, key=KeyStore(tenant.folder).create("first key")[1] if with_key else None)
 
 
-def list_tenants(settings: "Settings") -> Tenants:
+def list_tenants(settings: Settings) -> Tenants:
     """All tenants; the damage of one hides no other."""
     return Tenants(tenants=tuple(look_at(Tenant(settings, name)) for name in tenant_names(settings)))
 
@@ -103,10 +99,8 @@ class KeyView(Answer):
     active: bool = Field(description="Whether it still opens its tenant.")
 
     def text(self, local: LocalTime) -> str:
-        return f"{self.id}  {_day(self.created_at, local)}  {self._state(local):<18}  {self.description}"
-
-    def _state(self, local: LocalTime) -> str:
-        return f"revoked {_day(self.revoked_at, local)}" if self.revoked_at else "active"
+        state = f"revoked {_day(self.revoked_at, local)}" if self.revoked_at else "active"
+        return f"{self.id}  {_day(self.created_at, local)}  {state:<18}  {self.description}"
 
 
 class CreatedKey(Answer):

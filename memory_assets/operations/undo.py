@@ -1,7 +1,5 @@
 """Take back the last change of a memory, once: that it was stored, edited, superseded, tagged, related, forgotten or restored."""
 
-from typing import TYPE_CHECKING
-
 from memory_assets.display import counted
 from memory_assets.errors import ConflictError
 from memory_assets.models import REVISES, Memory, State
@@ -15,9 +13,7 @@ from memory_assets.operations.changes import (
 )
 from memory_assets.operations.given import find_memory
 from memory_assets.operations.relate import last_done, withdraw
-
-if TYPE_CHECKING:
-    from memory_assets.tenants import Tenant
+from memory_assets.tenants import Tenant
 
 _UNDONE = "undo"
 
@@ -35,8 +31,8 @@ class Undone(Answer):
         return "\n".join([f"Undone, {counted(self.count)} changed", *lines])
 
 
-def undo(tenant: "Tenant", reference: str | int) -> Undone:
-    """Take back the last change of the memory of this id.
+def undo(tenant: Tenant, reference: str | int) -> Undone:
+    """Take back the last change of the memory of this id, once.
 
     An edit or a supersession may be named by either of its two memories: the older one is in recall again, and the text that an edit
     wrote is forgotten. A memory that nothing was done to since it was stored is forgotten. A change that was taken back already stays
@@ -55,7 +51,7 @@ def undo(tenant: "Tenant", reference: str | int) -> Undone:
     return Undone(memories=tuple(map(MemoryView.model_validate, changed)), count=len(changed))
 
 
-def _changes_back(tenant: "Tenant", memory: Memory, did: str, before: object) -> list[tuple[Memory, Memory]]:
+def _changes_back(tenant: Tenant, memory: Memory, did: str, before: object) -> list[tuple[Memory, Memory]]:
     """Each memory that is to change, as it is and as it was before the last change."""
     if did == _UNDONE:
         return []

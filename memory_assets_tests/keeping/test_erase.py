@@ -22,7 +22,7 @@ from memory_assets.doctor import examine
 from memory_assets.ingest.scans import refusals
 from memory_assets.keeping import erasing
 from memory_assets.keeping.copying import take_backup
-from memory_assets.keeping.purging import Removal, files_holding
+from memory_assets.keeping.erasing import Removal, files_holding
 from memory_assets.keeping.repository import Repository
 from memory_assets.keeping.restoring import restore_backup
 from memory_assets.language.process import ProcessingError
