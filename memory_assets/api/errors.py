@@ -50,10 +50,8 @@ def request_id() -> str:
 
 def install(app: FastAPI) -> None:
     """Let `app` answer every error in the one shape."""
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _http)
-    app.add_exception_handler(MemoryAssetsError, _known)
-    app.add_exception_handler(Exception, _unexpected)
+    for kind in (RequestValidationError, HTTPException, MemoryAssetsError, Exception):
+        app.add_exception_handler(kind, _answer)
 
 
 def error_response(status: int, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
@@ -62,9 +60,15 @@ def error_response(status: int, message: str, headers: dict[str, str] | None = N
     return JSONResponse(body, status, {REQUEST_ID_HEADER: request_id(), **(headers or {})})
 
 
-async def _invalid(_request: Request, error: Exception) -> JSONResponse:
-    faults = error.errors() if isinstance(error, RequestValidationError) else ()
-    return error_response(HTTPStatus.BAD_REQUEST, "; ".join(_fault(each) for each in faults[:_MOST_FAULTS]))
+async def _answer(_request: Request, error: Exception) -> JSONResponse:
+    match error:
+        case RequestValidationError():
+            return error_response(HTTPStatus.BAD_REQUEST, "; ".join(_fault(each) for each in error.errors()[:_MOST_FAULTS]))
+        case HTTPException():
+            return error_response(error.status_code, error.detail, dict(error.headers or {}))
+        case MemoryAssetsError():
+            return error_response(status_of(error), describe_error(error))
+    return error_response(HTTPStatus.INTERNAL_SERVER_ERROR, _INTERNAL)
 
 
 def _fault(fault: dict[str, Any]) -> str:
@@ -73,16 +77,6 @@ def _fault(fault: dict[str, Any]) -> str:
         what = _BODY_FAULTS.get(fault["type"], str(fault["msg"]))
         return f"The request body {what}: send a JSON object with the header Content-Type: application/json."
     return f"{'.'.join(str(part)[:100] for part in path)}: {fault['msg'].removeprefix('Value error, ')}"
-
-
-async def _http(_request: Request, error: Exception) -> JSONResponse:
-    if not isinstance(error, HTTPException):
-        raise error
-    return error_response(error.status_code, error.detail, dict(error.headers or {}))
-
-
-async def _known(_request: Request, error: Exception) -> JSONResponse:
-    return error_response(status_of(error), describe_error(error))
 
 
 def describe_error(error: Exception) -> str:
@@ -110,7 +104,3 @@ def status_of(error: Exception) -> HTTPStatus:
             return HTTPStatus.SERVICE_UNAVAILABLE
         case _:
             return HTTPStatus.INTERNAL_SERVER_ERROR
-
-
-async def _unexpected(_request: Request, _error: Exception) -> JSONResponse:
-    return error_response(HTTPStatus.INTERNAL_SERVER_ERROR, _INTERNAL)

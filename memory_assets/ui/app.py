@@ -9,8 +9,8 @@ from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from memory_assets.api.access import authorised
 from memory_assets.api.errors import describe_error, request_id, status_of
+from memory_assets.api.middleware import authorised
 from memory_assets.errors import InvalidInputError, MemoryAssetsError, NotFoundError
 from memory_assets.stores.keys import OneTimeLinks
 from memory_assets.tenants import validate_tenant
