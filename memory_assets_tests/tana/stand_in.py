@@ -3,7 +3,14 @@
     python -m memory_assets_tests.tana.stand_in [--port 8262] [--nodes 50000] [--latency 0.02] [--token demo]
 
 Every request is held to the contract; what does not fulfil it is refused with 400 and kept in `violations`. Counts of nodes and writes
-are the server's own. `contract.json` has the types of Tana's OpenAPI document, without its texts.
+are the server's own. `contract.json` has the types of Tana's OpenAPI document, without its texts. What Tana does beyond that document:
+
+- A search that names no workspace looks in the one that is open. Trashed nodes are in the results. It lists at most 100 nodes and has no
+  next page.
+- Boolean query parameters are refused.
+- The search index lags creations and renames by seconds; a list of children does not.
+- An import adds a second field where a node has one.
+- A page that holds a "poison node" fails as a whole.
 """
 
 import argparse
