@@ -109,17 +109,9 @@ async def store(
     opened: Opened, body: models.StoreRequest, idempotency_key: IdempotencyKey = None
 ) -> operations.store.StoredMemory:
     """Remember a text, whole or not at all; answers after the commit, with what the text stirs up."""
-    given = NewMemory(
-        body.content,
-        Source.HTTP,
-        body.kind,
-        tags=tuple(body.tags),
-        id=derived_id("idempotency-key", idempotency_key) if idempotency_key else None,
-        project=body.project,
-        session=body.session,
-        author=body.author,
-        importance=body.importance,
-    )
+    number = derived_id("idempotency-key", idempotency_key) if idempotency_key else None
+    attributes = body.model_dump(exclude={"tags"})
+    given = NewMemory(**attributes, tags=tuple(body.tags), source=Source.HTTP, id=number)
     return await opened.write(operations.store.store, opened.tenant, given)
 
 

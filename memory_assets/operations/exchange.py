@@ -11,10 +11,8 @@ from pydantic import AwareDatetime, BaseModel, Field, TypeAdapter, ValidationErr
 
 from memory_assets.display import counted
 from memory_assets.errors import InvalidInputError
-from memory_assets.ingest.direct import import_memories
 from memory_assets.language.secrets import mask
 from memory_assets.language.validation import validate_memory
-from memory_assets.learn.briefing import renew_brief
 from memory_assets.models import MAX_IMPORTED_LENGTH, NewMemory, RelationType, SecretPolicy, Source
 from memory_assets.operations.answers import Answer, LocalTime
 from memory_assets.stores.files import writing
@@ -134,6 +132,9 @@ def import_lines(
         ProcessingError: a step failed; finished commits stay.
         StoreError: a commit failed; finished commits stay.
     """
+    from memory_assets.ingest.direct import import_memories
+    from memory_assets.learn.briefing import renew_brief
+
     given: list[NewMemory] = []
     stated: dict[int, tuple[_Relation, ...]] = {}
     exported: set[int | None] = set()
