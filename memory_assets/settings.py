@@ -46,15 +46,10 @@ class Settings(BaseSettings):
         env_prefix="MEMORY_", extra="ignore", populate_by_name=True, frozen=True, allow_inf_nan=False
     )
 
-    data_dir: Path = Field(
-        default_factory=default_data_dir,
-        description="Folder of everything this project writes; one folder a tenant below it.",
-    )
+    data_dir: Path = Field(default_factory=default_data_dir, description="What this project writes, a folder for each tenant.")
     tenant: str = Field("main", pattern=TENANT_PATTERN, description="Whose memory a command works on.")
     vectors_uri: str | None = Field(None, description="LanceDB root; default: the data folder. Below it: `<tenant>/vectors`.")
-    catalog_uri: str | None = Field(
-        None, description="DuckDB root; default: the data folder. Below it: `<tenant>/catalog.duckdb`."
-    )
+    catalog_uri: str | None = Field(None, description="DuckDB root; default: the data folder. Below: `<tenant>/catalog.duckdb`.")
     claude_projects_dir: Path = Field(Path("~/.claude/projects"), description="Claude Code's project folders.")
     pai_seed: Path = Field(Path("~/.pai/seed.json"), description="pai-seed's file.")
     pai_learning_dir: Path = Field(Path("~/.pai/MEMORY/LEARNING"), description="PAI's LEARNING store.")
@@ -64,10 +59,7 @@ class Settings(BaseSettings):
     freshness_days: int = Field(90, ge=1, description="Days without activity after which a learning is stale.")
     source_max_bytes: int | None = Field(None, ge=1, description="Larger source files are refused; default: by source.")
 
-    secrets: SecretPolicy = Field(
-        SecretPolicy.MASK,
-        description="What is done with keys and passwords in texts: mask, refuse or allow; files stay as they are.",
-    )
+    secrets: SecretPolicy = Field(SecretPolicy.MASK, description="What is done with keys and passwords: mask, refuse or allow.")
 
     embedder: str = Field("auto", description="auto (bge-small), e5-multilingual, ollama, ollama:MODEL or openai:MODEL")
     openai_url: str | None = Field(None, description="Base URL of an OpenAI-compatible endpoint.")
@@ -118,23 +110,13 @@ class Settings(BaseSettings):
     tana_read_seconds: float = Field(600.0, gt=0, description="Seconds after which a reading of Tana ends; the next one goes on.")
     tana_workspace: str = Field("", description="Name or id of the workspace; default: pai-seed's, else the only one.")
     tana_parent: str = Field("", description="Id of the node below which learnings go; default: `PAI memory` in the Library.")
-    tana_leaving: Literal["trash", "archive"] = Field(
-        "trash", description="What becomes of a node whose entry left seed.json: trash it, or mark it as archived."
-    )
-    tana_edits: Literal["restore", "leave"] = Field(
-        "restore", description="What becomes of a mirrored field that was changed in Tana: restore it, or leave it."
-    )
-    tana_trash_at_most: Fraction = Field(
-        0.1, description="Share of mirrored entries that `pai sync` takes out of Tana without --yes."
-    )
+    tana_leaving: Literal["trash", "archive"] = Field("trash", description="trash or archive the node of what left seed.json.")
+    tana_edits: Literal["restore", "leave"] = Field("restore", description="restore or leave a mirrored field edited in Tana.")
+    tana_trash_at_most: Fraction = Field(0.1, description="Share of mirrored entries that `pai sync` takes out without --yes.")
 
-    session_start: Literal["on", "off"] = Field(
-        "on", description="Whether a session's start is told anything; off: hooks are silent."
-    )
+    session_start: Literal["on", "off"] = Field("on", description="Whether a session's start is told anything; off: silence.")
     session_start_tokens: int = Field(SESSION_START_TOKENS, ge=0, description="Tokens that it is told at most.")
-    watch_sources: Literal["on", "off"] = Field(
-        "on", description="Whether the service and the MCP server take in changed source files at once."
-    )
+    watch_sources: Literal["on", "off"] = Field("on", description="Whether service and MCP server take in changed files at once.")
     prompt_recall: Literal["on", "sure", "off"] = Field(
         "on", description="Whether a prompt is told the memories that it needs: on, sure (only what fits well), or off."
     )
@@ -151,17 +133,13 @@ class Settings(BaseSettings):
         description="URL of the S3 service, where it is not AWS: http://127.0.0.1:9000.",
     )
     backup_region: str | None = Field(None, description="Its region; default: AWS_REGION, else that of the bucket.")
-    backup_access_key: SecretStr | None = Field(
-        None, description="Its access key; default: as AWS's own variables and files say."
-    )
+    backup_access_key: SecretStr | None = Field(None, description="Its access key; default: what AWS's variables and files say.")
     backup_secret_key: SecretStr | None = Field(None, description="The secret of that key.")
     backup_every: Literal["daily", "weekly"] = Field("daily", description="How often the daemon takes a backup.")
     backup_keep: Annotated[tuple[int, ...], NoDecode, BeforeValidator(_listed)] = Field(
         (7, 4, 12), min_length=3, max_length=3, description="Days, weeks and months of which a backup is kept: 7,4,12."
     )
-    backup_recipient: str | None = Field(
-        None, pattern="^age1", description="age public key; backups are encrypted for it if set."
-    )
+    backup_recipient: str | None = Field(None, pattern="^age1", description="age public key for which backups are encrypted.")
     backup_identity: Path | None = Field(None, description="File of the age identity that reads encrypted backups.")
 
     host: str = Field("127.0.0.1", description="Address that `memory serve` listens on; any other than loopback needs keys.")
