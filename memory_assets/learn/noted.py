@@ -1,7 +1,7 @@
 """Notes: sentences of the user in a session that ask to be kept, found when the session ends or is compacted.
 
 Notes are proposals. Nothing becomes a memory until somebody stores it. Only the user's own lines of the transcript are read, not tool
-results, and only wordings such as "from now on", "always", "remember that", "we decided" count.
+results, and only sentences with a wording such as "from now on", or that `memory_assets.learn.lasting` judges to be worth keeping.
 """
 
 import hashlib
@@ -45,6 +45,8 @@ class Noted:
     said_at: str
     """ISO time, or empty."""
     session: str
+    kind: str = "feedback"
+    """Of the memory that it becomes: `user`, `feedback` or `project`."""
 
     @property
     def id(self) -> str:
@@ -127,18 +129,23 @@ def _change(folder: Path, change: Callable[[_Held], _Held]) -> None:
 
 
 def find_sentences(transcript: Path, project: str, session: str) -> list[Noted]:
-    """What the user said in a transcript that sounds as if it should last; keys and passwords in it are masked."""
+    """What the user said in a transcript that is worth keeping; keys and passwords in it are masked."""
     from memory_assets.language.secrets import mask
     from memory_assets.language.words import sentences
+    from memory_assets.learn.lasting import NONE, judge
 
     found: dict[str, Noted] = {}
     skip = max(0, transcript.stat().st_size - _TAIL_BYTES)
     for entry in json_objects(read_head(transcript, None, _TAIL_BYTES, skip=skip), b'"user"'):
         for sentence in sentences(_said(entry)):
             text = " ".join(visible(sentence).split())
-            if _SHORTEST <= len(text) <= _LONGEST and _CUE.search(text) and not _QUESTION.search(text):
+            if not _SHORTEST <= len(text) <= _LONGEST or text in found or _QUESTION.search(text):
+                continue
+            kind = judge(text)
+            if kind != NONE or _CUE.search(text):
                 moment = entry.get("timestamp")
-                found.setdefault(text, Noted(mask(text), project, moment if isinstance(moment, str) else "", session))
+                said_at = moment if isinstance(moment, str) else ""
+                found[text] = Noted(mask(text), project, said_at, session, "feedback" if kind == NONE else kind)
     return list(found.values())[-_MOST_OF_A_SESSION:]
 
 

@@ -20,6 +20,7 @@ class NotedView(View):
     project: str
     said_at: str
     session: str
+    kind: str = Field(description="Of the memory that it becomes.")
     stored: int | None = Field(default=None, description="The memory that it became.")
 
 
@@ -83,7 +84,7 @@ def noted(tenant: Tenant) -> NotedSentences:
 
 
 def store_noted(tenant: Tenant, ids: Sequence[str]) -> NotedSentences:
-    """Store the notes with these ids as feedback, or all if no id is given. A repeated call stores nothing twice.
+    """Store the notes with these ids, or all if no id is given. A repeated call stores nothing twice.
 
     Raises:
         ProcessingError: a note cannot be stored; those before it are stored.
@@ -98,7 +99,7 @@ def store_noted(tenant: Tenant, ids: Sequence[str]) -> NotedSentences:
         given = NewMemory(
             each.text,
             Source.CLI,
-            Kind.FEEDBACK,
+            Kind(each.kind),
             id=derived_id(f"noted:{each.session}", content_hash(each.text)),
             project=each.project,
             session=each.session,

@@ -9,7 +9,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from memory_assets.cli.main import cli
+from memory_assets.learn.lasting import judge
 from memory_assets.learn.noted import Noted, note, read_noted
+from memory_assets.models import Kind
+from memory_assets.operations.noted import store_noted
 from memory_assets.settings import Settings
 from memory_assets.tenants import Tenant
 
@@ -59,6 +62,34 @@ def test_the_users_lasting_words_are_noted_once_and_secrets_masked(transcript: P
     assert (settings.tenant_dir() / "noted.json").stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("My name is Mira and I work in Hamburg.", "user"),
+        ("Ab jetzt bitte immer auf Deutsch antworten.", "feedback"),
+        ("please don't use emojis in commit messages", "feedback"),
+        ("We decided to keep DuckDB.", "project"),
+        ("The release is on the 14th of March.", "project"),
+        ("Fix the failing test please.", "none"),
+        ("Looks good, commit it.", "none"),
+        ("kannst du das nochmal laufen lassen", "none"),
+    ],
+)
+def test_what_lasts_is_known_without_magic_words(text: str, kind: str) -> None:
+    assert judge(text) == kind
+
+
+def test_a_noted_sentence_becomes_a_memory_of_its_kind(settings: Settings, tenant: Tenant, tmp_path: Path) -> None:
+    path = tmp_path / "session.jsonl"
+    path.write_text(json.dumps(said("Run it again. My name is Mira and I work in Hamburg.")) + "\n", encoding="utf-8")
+    settings.tenant_dir().mkdir(parents=True)
+    end(path, hook_event_name="SessionEnd")
+    (stored,) = store_noted(tenant, []).noted
+    assert stored.stored
+    (memory,) = tenant.memories.get([stored.stored])
+    assert (memory.kind, memory.content) == (Kind.USER, "My name is Mira and I work in Hamburg.")
+
+
 def test_a_failing_end_is_silent_and_writes_nothing(tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     end(tmp_path / "none.jsonl")
     assert not settings.data_dir.exists()
@@ -79,7 +110,7 @@ def test_what_was_noted_is_stored_or_dropped_and_a_session_is_reminded(transcrip
     (memory,) = tenant.memories.get([stored["noted"][0]["stored"]])
     assert (memory.content, memory.kind, memory.project, memory.session) == (
         "We decided to keep DuckDB.",
-        "feedback",
+        "project",
         "/srv/atlas",
         "s1",
     )
