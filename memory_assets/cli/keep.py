@@ -104,7 +104,7 @@ def import_(tenant: Tenant, file: Path, skip_invalid: bool) -> Answer:
         if next(faults) < _MOST_FAULTS:
             say(f"memory: {fault}", err=True)
 
-    with click.open_file(str(file), "rb") as lines, progress_bar() as advance:
+    with operations.exchange.open_lines(file) as lines, progress_bar() as advance:
         progress = partial(advance, "Importing")
         return operations.exchange.import_lines(
             tenant, str(file), lines, skip_invalid=skip_invalid, on_fault=report, on_progress=progress

@@ -51,14 +51,7 @@ class Stored:
 
 def store_memories(tenant: "Tenant", given: Sequence[NewMemory]) -> list[Stored]:
     """Remember several texts that have no ids yet, in one commit: all of them or none. A ProcessingError names the text."""
-    guarded, now = _guarded(tenant, given), datetime.now(UTC)
-
-    def store(embedder: "Embedder") -> list[Stored]:
-        memories, vectors = _understand(tenant.analyzer, embedder, guarded, now)
-        tenant.memories.add(memories, vectors, embedder.name)
-        return [Stored(memory, meaning) for memory, meaning in zip(memories, vectors.meanings, strict=True)]
-
-    return tenant.with_embedder(store)
+    return _store(tenant, given, tenant.memories.add)
 
 
 def store_once(tenant: "Tenant", given: NewMemory) -> Stored:
@@ -66,17 +59,11 @@ def store_once(tenant: "Tenant", given: NewMemory) -> Stored:
 
     Raises ConflictError if the id is taken by something else.
     """
-    guarded, now = _guarded(tenant, [given]), datetime.now(UTC)
-
-    def store(embedder: "Embedder") -> Stored:
-        (memory,), vectors = understood = _understand(tenant.analyzer, embedder, guarded, now)
-        tenant.memories.insert(*understood, embedder.name)
-        (kept,) = tenant.memories.get([memory.id])
-        if kept.revision != memory.revision:
-            raise ConflictError("this key was used for another memory; retry with the same content or choose a new key")
-        return Stored(kept, vectors.meanings[0])
-
-    return tenant.with_embedder(store)
+    (stored,) = _store(tenant, [given], tenant.memories.insert)
+    (kept,) = tenant.memories.get([stored.memory.id])
+    if kept.revision != stored.memory.revision:
+        raise ConflictError("this key was used for another memory; retry with the same content or choose a new key")
+    return replace(stored, memory=kept)
 
 
 def revise_memory(tenant: "Tenant", old: Memory, given: NewMemory) -> Stored:
@@ -84,15 +71,28 @@ def revise_memory(tenant: "Tenant", old: Memory, given: NewMemory) -> Stored:
 
     Raises ConflictError if `old` is superseded or forgotten already, or changes this moment; then nothing is changed.
     """
-    guarded, now = _guarded(tenant, [given]), datetime.now(UTC)
 
-    def store(embedder: "Embedder") -> Stored:
-        (memory,), vectors = _understand(tenant.analyzer, embedder, guarded, now)
-        rows = tenant.memories.columns.fill(to_arrow([memory]), vectors, embedder.name)
+    def supersede(newer: list[Memory], vectors: TextVectors, embedder: str) -> None:
+        (memory,) = newer
+        rows = tenant.memories.columns.fill(to_arrow(newer), vectors, embedder)
         if not tenant.memories.insert_superseding(rows, {old.id: memory.id}, [old.updated_at]):
             tenant.memories.delete([memory.id])
             raise ConflictError(f"The memory {old.id} is {old.state} or was changed this moment; `memory show {old.id}` tells.")
-        return Stored(memory, vectors.meanings[0])
+
+    (stored,) = _store(tenant, [given], supersede)
+    return stored
+
+
+def _store(
+    tenant: "Tenant", given: Sequence[NewMemory], commit: Callable[[list[Memory], TextVectors, str], object]
+) -> list[Stored]:
+    """Understand texts, and `commit` them with the name of the embedder that made the vectors."""
+    guarded, now = _guarded(tenant, given), datetime.now(UTC)
+
+    def store(embedder: "Embedder") -> list[Stored]:
+        memories, vectors = _understand(tenant.analyzer, embedder, guarded, now)
+        commit(memories, vectors, embedder.name)
+        return [Stored(memory, meaning) for memory, meaning in zip(memories, vectors.meanings, strict=True)]
 
     return tenant.with_embedder(store)
 

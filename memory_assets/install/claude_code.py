@@ -10,9 +10,7 @@ import json
 import os
 import re
 import shlex
-import shutil
 import sys
-import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from itertools import chain, count
@@ -25,8 +23,6 @@ from memory_assets.sources.files import RefusedFileError, read_source_file
 from memory_assets.stores.files import clear_remains, replace_file
 
 _LIST = ".installed.json"
-_UNFINISHED = f".{NAME}-unfinished-"
-"""Beginning of the name of a folder that becomes the plugin's."""
 _KEPT = ".yours"
 """Ending of the copy of a file that its owner changed, and that was written anew."""
 
@@ -83,13 +79,10 @@ def install(folder: Path, tenant: str | None, *, status_line: bool, dry_run: boo
     merging = [Change("merge" if merged else "keep", settings)] if status_line else []
     if not dry_run:
         _clear_remains(folder, files)
-    if not folder.exists():
-        if not dry_run:
-            _make(folder, files)
-            _merge(folder, merged)
-        return [*(Change("write", folder / name) for name in files), *merging]
-    installed = _written(folder)
+    installed = _written(folder) if _holds_files(folder) else _Installed({})
     ours = installed.files
+    if not dry_run:  # before the files, so that a kill leaves none that the list lacks
+        _Installed(_digests(files) | dict(ours), installed.merged).write(folder)
     changes: list[Change] = []
     for name, text in files.items():
         path = folder / name
@@ -110,8 +103,8 @@ def install(folder: Path, tenant: str | None, *, status_line: bool, dry_run: boo
 def remove(folder: Path, *, dry_run: bool) -> list[Change]:
     """Delete what was written into `folder`; a file that its owner changed or added stays."""
     if not dry_run:
-        _clear_remains(folder, _written(folder).files if folder.exists() else ())
-    if not folder.exists():
+        _clear_remains(folder, _written(folder).files if (folder / _LIST).exists() else ())
+    if not _holds_files(folder):
         return []
     installed, settings = _written(folder), settings_file(folder)
     ours = installed.files
@@ -133,24 +126,12 @@ def remove(folder: Path, *, dry_run: bool) -> list[Change]:
     return changes
 
 
-def _make(folder: Path, files: Mapping[str, str]) -> None:
-    """Let the whole folder appear at once."""
-    folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    temporary = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=folder.parent))
-    try:
-        for name, text in files.items():
-            replace_file(temporary / name, text)
-        _Installed(_digests(files)).write(temporary)
-        temporary.rename(folder)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
+def _holds_files(folder: Path) -> bool:
+    return any(path.is_file() for path in folder.rglob("*"))
 
 
 def _clear_remains(folder: Path, names: Iterable[str]) -> None:
-    """Delete what an installation or a removal that was killed left: the unfinished plugin, and temporary files beside our files."""
-    for unfinished in folder.parent.glob(f"{_UNFINISHED}*"):
-        shutil.rmtree(unfinished)
+    """Delete the temporary files that an installation or a removal left beside our files as it was killed."""
     for path in (settings_file(folder), folder / _LIST, *(folder / name for name in names)):
         clear_remains(path)
 

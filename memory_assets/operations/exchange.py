@@ -1,11 +1,14 @@
 """Write memories as JSON Lines, and take in what `memory export` or another program wrote so."""
 
+import os
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, BinaryIO
 
 from pydantic import AwareDatetime, BaseModel, Field, TypeAdapter, ValidationError
 
@@ -15,6 +18,7 @@ from memory_assets.language.secrets import mask
 from memory_assets.language.validation import validate_memory
 from memory_assets.models import MAX_IMPORTED_LENGTH, NewMemory, RelationType, SecretPolicy, Source
 from memory_assets.operations.answers import Answer, LocalTime
+from memory_assets.sources.files import RefusedFileError, open_regular
 from memory_assets.stores.files import writing
 from memory_assets.stores.relations import StatedRelation
 from memory_assets.stores.rows import to_jsonl
@@ -112,6 +116,19 @@ def _memory_of(line: dict[str, Any]) -> NewMemory:
     memory = replace(memory, created_at=created, metadata=memory.metadata | unknown)
     validate_memory(memory, MAX_IMPORTED_LENGTH)
     return memory
+
+
+@contextmanager
+def open_lines(file: Path) -> Iterator[BinaryIO]:
+    """A file or pipe of lines to be imported, `-` for standard input; raises InvalidInputError if it cannot be read."""
+    if str(file) == "-":
+        yield sys.stdin.buffer
+        return
+    try:
+        with open_regular(file, or_pipe=True) as descriptor, os.fdopen(descriptor, "rb", closefd=False) as lines:
+            yield lines
+    except RefusedFileError as error:
+        raise InvalidInputError(f"{file} cannot be imported: {error.reason}; name a file or a pipe.") from error
 
 
 def import_lines(

@@ -5,7 +5,6 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 
-from memory_assets.errors import MemoryAssetsError
 from memory_assets.operations.answers import Answer, LocalTime
 from memory_assets.tenants import Tenant
 
@@ -102,7 +101,7 @@ class SourceWatch:
             try:
                 if self._roots():
                     self._work(self._tenant)
-            except (MemoryAssetsError, OSError) as error:
+            except Exception as error:  # noqa: BLE001 - the next change is taken in all the same
                 _log.warning("sources were not taken in: %s", type(error).__name__)
 
     def _watch(self) -> None:

@@ -27,7 +27,7 @@ _SAFE_CONFIG = {
     "log.showSignature": "false",
 }
 """Whatever a repository's own configuration says, git runs no program of it and reaches no other machine."""
-_LOG = (
+_LOG = [
     "log",
     "-z",
     "--raw",
@@ -37,7 +37,7 @@ _LOG = (
     "--no-ext-diff",
     "--no-textconv",
     "--format=%x01%at",
-)
+]
 
 
 class Dating:

@@ -197,13 +197,19 @@ def denied(error: OSError) -> RefusedFileError:
 
 
 @contextmanager
-def open_regular(path: Path, root: Path | None = None) -> Iterator[int]:
+def open_regular(path: Path, root: Path | None = None, *, or_pipe: bool = False) -> Iterator[int]:
     """Open a file of somebody else without blocking, and yield its descriptor: the only way in which such files are opened.
+
+    With `or_pipe` a pipe that a person names is opened too, and waits for its writer.
 
     Raises:
         FileNotFoundError: there is nothing at `path`.
         RefusedFileError: it is no readable regular file, or a link that leaves `root`.
     """
+    if or_pipe and path.is_fifo():
+        with path.open("rb", buffering=0) as pipe:
+            yield pipe.fileno()
+        return
     try:
         real = os.path.realpath(path, strict=True)
     except FileNotFoundError:

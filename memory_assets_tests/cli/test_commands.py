@@ -263,6 +263,16 @@ def test_an_import_can_be_run_again_and_updates_what_changed(tmp_path: Path) -> 
     assert invoke_json("search", "export", "-n", "1")["memories"][0]["external_id"] == "a-1"
 
 
+def test_an_import_reads_files_and_pipes_and_no_device(tmp_path: Path) -> None:
+    line = '{"content": "Priya owns the export", "id": "a-1"}'
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["/bin/sh", "-c", 'printf "%s" "$0" > "$1"', line, str(pipe)]):
+        assert '"added": 1' in memory("import", str(pipe), "--json").stdout
+    refused = memory("import", "/dev/zero")
+    assert (refused.returncode, "it is a device" in refused.stderr) == (2, True)
+
+
 def test_an_import_with_a_bad_line_takes_nothing_and_names_line_and_field(tmp_path: Path) -> None:
     file = tmp_path / "memories.jsonl"
     file.write_text('{"content": "good"}\n{"content": 3}\nnot json\n{"content": "x", "importance": 7}\n')

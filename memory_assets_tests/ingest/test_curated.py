@@ -8,7 +8,7 @@ from memory_assets.stores.layout import moves_file
 from memory_assets.stores.rows import COLUMNS, from_arrow
 from memory_assets.tenants import Tenant
 from memory_assets_tests.conftest import WriteSilo
-from memory_assets_tests.ingest.runs import ingest
+from memory_assets_tests.ingest.runs import changed, ingest
 
 
 def curate(tenant: Tenant, canonical: dict[Path, Path]) -> None:
@@ -48,7 +48,7 @@ def test_a_curated_memory_stays_the_same_memory_and_is_never_there_twice(tenant:
     assert {memory.state for memory in rows.values() if memory.content.endswith("Tomasz owned the billing export.")} == {
         State.SUPERSEDED
     }
-    assert not ingest(tenant).changed
+    assert not changed(tenant)
 
 
 def test_between_two_steps_of_an_apply_a_memory_is_there_once_and_an_undo_gives_it_back(

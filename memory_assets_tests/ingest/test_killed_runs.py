@@ -10,7 +10,7 @@ from memory_assets.models import State
 from memory_assets.stores.rows import COLUMNS, from_arrow
 from memory_assets.tenants import Tenant
 from memory_assets_tests.conftest import WriteSilo
-from memory_assets_tests.ingest.runs import by_title, ingest
+from memory_assets_tests.ingest.runs import by_title, changed, ingest
 
 KILLED_RUNS = """
 import os, signal, sys
@@ -18,7 +18,7 @@ from memory_assets.settings import load_settings
 from memory_assets.tenants import Tenant
 from memory_assets.stores import catalog, lance
 from memory_assets.ingest import memories, features
-from memory_assets_tests.ingest.runs import ingest
+from memory_assets_tests.ingest.runs import changed, ingest
 memories._CHUNK = features._CHUNK = 3
 left = 0
 def counting(function):
@@ -76,4 +76,4 @@ def test_a_run_killed_at_any_store_access_is_completed_by_the_next(
             for title in (title for title in before if title.startswith("note")):
                 old = rows[before[title].id]
                 assert (old.state, old.superseded_by) == (State.SUPERSEDED, active[title].id)
-            assert ingest(tenant).changed == 0
+            assert changed(tenant) == 0

@@ -27,7 +27,7 @@ from memory_assets.stores.memories import Filters
 from memory_assets.stores.resident.memories import Allowance
 from memory_assets.tenants import Tenant
 from memory_assets_tests.conftest import WriteSilo
-from memory_assets_tests.ingest.runs import by_title, ignore, ingest
+from memory_assets_tests.ingest.runs import by_title, changed, ignore, ingest
 
 
 def test_files_become_memories_with_their_provenance(tenant: Tenant, write_silo: WriteSilo) -> None:
@@ -45,7 +45,7 @@ def test_a_second_run_of_an_unchanged_world_writes_nothing(tenant: Tenant, write
     write_silo("owner", "Priya owns the billing export.")
     ingest(tenant)
     version, catalog = tenant.memories.version, tenant.catalog.path.read_bytes()
-    assert ingest(tenant).changed == 0
+    assert changed(tenant) == 0
     assert tenant.memories.version == version
     assert tenant.catalog.path.read_bytes() == catalog
 
@@ -74,7 +74,7 @@ def test_a_text_that_returns_to_an_earlier_one_revives_that_memory(tenant: Tenan
     assert active.superseded_by is None
     assert superseded.superseded_by == active.id
     assert len(tenant.memories) == 2
-    assert ingest(tenant).changed == 0
+    assert changed(tenant) == 0
 
 
 def test_a_changed_attribute_updates_its_memory_in_place(tenant: Tenant, write_silo: WriteSilo) -> None:
@@ -94,7 +94,7 @@ def test_a_touched_file_changes_nothing(tenant: Tenant, write_silo: WriteSilo) -
     ingest(tenant)
     version = tenant.memories.version
     os.utime(path, (1_700_000_000, 1_700_000_000))
-    assert ingest(tenant).changed == 0
+    assert changed(tenant) == 0
     assert tenant.memories.version == version
 
 
@@ -146,7 +146,7 @@ def test_a_file_that_breaks_keeps_its_last_good_memory_and_is_reported(tenant: T
     path = write_silo("owner", "Priya owns the billing export.")
     ingest(tenant)
     path.write_text("---\nname: owner\nno end of frontmatter")
-    assert ingest(tenant).changed == 0
+    assert changed(tenant) == 0
     assert "owner" in by_title(tenant)
     (refusal,) = refusals(tenant.catalog)
     assert refusal.path == str(path)
@@ -176,13 +176,13 @@ def test_a_source_that_is_gone_keeps_its_memories_until_a_person_lets_them_go(te
     ingest(tenant)
     projects = tenant.settings.claude_projects_dir
     projects.rename(projects.with_name("away"))
-    assert ingest(tenant).changed == 0
+    assert changed(tenant) == 0
     assert [refusal.path for refusal in refusals(tenant.catalog)] == [str(projects)]
     projects.with_name("away").rename(projects)
-    assert ingest(tenant).changed == 0
+    assert changed(tenant) == 0
     assert refusals(tenant.catalog) == ()
     shutil.rmtree(other.parents[1])
-    assert ingest(tenant).changed == 0
+    assert changed(tenant) == 0
     drop_path(tenant.catalog, other.parents[1])
     assert ingest(tenant).vanished == 1
     assert list(by_title(tenant)) == ["owner"]
@@ -211,13 +211,13 @@ def test_a_text_that_cannot_be_analysed_is_named_and_holds_up_no_other(
     assert (refusal.path, refusal.passed_over) == (str(culprit), False)
     assert refusal.reason == "the text cannot be analysed: RecursionError: too deep"
     analysed.clear()
-    assert ingest(tenant).changed == 0
+    assert changed(tenant) == 0
     assert analysed == []
     write_silo("culprit", "This one does not.")
     assert ingest(tenant).added == 1
     assert refusals(tenant.catalog) == ()
     write_silo("culprit", "This one breaks it again.")
-    assert ingest(tenant).changed == 0
+    assert changed(tenant) == 0
     assert by_title(tenant)["culprit"].content.endswith("This one does not.")
 
 
@@ -229,7 +229,7 @@ def test_a_lost_catalog_is_rebuilt_without_touching_the_memories(tenant: Tenant,
     tenant.catalog.path.unlink()
     sync_memories(tenant.catalog, tenant.memories, lambda: tenant.embedder, ignore)
     assert by_title(tenant) == before
-    assert ingest(tenant).changed == 0
+    assert changed(tenant) == 0
     assert by_title(tenant) == before
 
 
@@ -242,7 +242,7 @@ def test_a_lost_catalog_gives_the_memories_no_other_tags_when_more_names_are_kno
     write_known_names(tenant.folder, {"Juno Larkfield": "PERSON"})
     tenant.catalog.path.unlink()
     named = Tenant(tenant.settings)
-    assert ingest(named).changed == 0
+    assert changed(named) == 0
     assert tenant.memories.scan(("id", "tags", "entities", "updated_at")) == before
     with named.catalog.read() as connection:
         assert "juno" in str(connection.execute("SELECT entities FROM extracted_features").fetchall())
@@ -340,7 +340,7 @@ def test_a_hook_of_the_index_adds_to_its_file_unless_the_file_says_so(tenant: Te
     assert by_title(tenant)["later"].content == "about later\ndue in June\n\nNothing yet."
     index.unlink()
     assert ingest(tenant).superseded == 1
-    assert ingest(tenant).changed == 0
+    assert changed(tenant) == 0
 
 
 def test_a_file_emptied_on_purpose_lets_its_memory_rest(tenant: Tenant, write_silo: WriteSilo) -> None:
@@ -360,7 +360,7 @@ def test_a_first_import_is_guessed_to_be_of_its_files_and_never_listed_as_recent
     ingest(tenant)
     assert "guessed" not in by_title(tenant)["written"].metadata
     later.touch()
-    assert ingest(tenant).changed == 0
+    assert changed(tenant) == 0
     local = LocalTime(UTC)
     for resident in (False, True):
         if resident:

@@ -5,6 +5,7 @@ import os
 import shlex
 import signal
 import subprocess
+from itertools import count
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -60,20 +61,30 @@ def test_it_is_written_and_taken_out_and_all_else_stays(folder: Path) -> None:
     assert "There is no plugin" in install("--remove")
 
 
-def _die_at(call: str, *options: str) -> None:
-    setattr(Path, call, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+def _die_at(call: str, number: int, *options: str) -> None:
+    real, calls = getattr(Path, call), count(1)
+
+    def counted(*given: object) -> object:
+        if next(calls) == number:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return real(*given)
+
+    setattr(Path, call, counted)
     install(*options)
 
 
-@pytest.mark.parametrize(("call", "options"), [("rename", ()), ("replace", ()), ("replace", ("--remove",))])
+@pytest.mark.parametrize(
+    ("call", "number", "options"),
+    [("replace", 1, ()), ("replace", 4, ()), ("replace", 1, ("--remove",)), ("rmdir", 1, ("--remove",))],
+)
 def test_a_killed_installation_or_removal_leaves_nothing_when_run_again(
-    folder: Path, call: str, options: tuple[str, ...]
+    folder: Path, call: str, number: int, options: tuple[str, ...]
 ) -> None:
     place = folder.parents[1]
     before = everything(place)
     if options:
         install("--status-line")
-    process = get_context("spawn").Process(target=_die_at, args=(call, *options))
+    process = get_context("spawn").Process(target=_die_at, args=(call, number, *options))
     process.start()
     process.join()
     assert process.exitcode == -signal.SIGKILL

@@ -73,6 +73,24 @@ def test_a_watch_takes_in_a_file_that_is_written_and_a_folder_that_appears(tenan
     assert {each.title for each in search(tenant, "office").memories} == {"kettle", "lamp"}
 
 
+def test_an_error_that_nobody_foresaw_ends_no_watch(silo: Path, settings: Settings) -> None:
+    taken: list[int] = []
+
+    def work(_: Tenant) -> None:
+        taken.append(len(taken))
+        if len(taken) == 1:
+            raise KeyError("a fault of the program")
+
+    watch = SourceWatch(Tenant(settings.model_copy(update={"watch_sources": "on"})), work)
+    watch.start()
+    try:
+        wait_until(lambda: taken == [0])
+        watch.notice(silo / "kettle.md")
+        wait_until(lambda: taken == [0, 1])
+    finally:
+        watch.stop()
+
+
 def test_a_transcript_and_foreign_files_wake_nobody(settings: Settings) -> None:
     watch = SourceWatch(Tenant(settings))
     for path in (settings.claude_projects_dir / "-src" / "a.jsonl", Path("/etc/hosts"), settings.data_dir / "x.md"):
