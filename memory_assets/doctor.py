@@ -237,13 +237,9 @@ def _catalog(tenant: Tenant) -> Iterator[Finding]:
 
 
 def _migrations(tenant: Tenant) -> Iterator[Finding]:
-    waiting = {"the catalog": tenant.catalog.interactive.waiting_migrations()}
-    if tenant.exists:
-        waiting["the memories"] = tenant.memories.stored.waiting_migrations()
-    for store, names in waiting.items():
-        if names:
-            wait = counted(len(names), "migration", "migrations")
-            yield Finding("note", f"{wait} of {store} to be made: {', '.join(names)}", "Run `memory run`.")
+    if names := tenant.catalog.interactive.waiting_migrations():
+        wait = counted(len(names), "migration", "migrations")
+        yield Finding("note", f"{wait} of the catalog to be made: {', '.join(names)}", "Run `memory run`.")
 
 
 def _keys(tenant: Tenant) -> Iterator[Finding]:

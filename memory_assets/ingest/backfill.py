@@ -10,16 +10,14 @@ import pyarrow as pa
 from memory_assets.language.embedders import spec_to_move_to
 from memory_assets.language.embedders.calibration import MEASURED, measure
 from memory_assets.language.embedders.context import embed_in_context
-from memory_assets.language.words import UNSPACED
 from memory_assets.stores import lance
 from memory_assets.stores.embedding_columns import meaning_column, vector_array
 from memory_assets.stores.memories import MemoryStore
-from memory_assets.stores.rows import PIECES_FACT, SCHEMA, heading, indexed_text, rows_of, statement
+from memory_assets.stores.rows import SCHEMA, heading, rows_of, statement
 
 if TYPE_CHECKING:
     from memory_assets.language.embedders import Embedder
     from memory_assets.language.pipeline import Analyzer
-    from memory_assets.models import Memory
     from memory_assets.tenants import Tenant
 
 _EMBEDDED = ("author", "created_at", "project", "title", "content")
@@ -64,34 +62,13 @@ def _batches(store: MemoryStore, todo: pa.Table) -> Iterator[pa.RecordBatch]:
             store.upkeep.after_commit()
 
 
-def reindex(store: MemoryStore) -> int:
-    """Index anew what an earlier release stored in scripts without spaces. Returns how many memories that were."""
-    if not store.exists or PIECES_FACT in lance.facts_of(store.table.schema):
-        return 0
-    done = 0
-    for batch in store.scan(("id",), f"regexp_like(indexed_text, '{UNSPACED}')").to_batches(max_chunksize=_CHUNK):
-        while memories := _indexed_otherwise(store, batch["id"].to_pylist()):
-            rows = rows_of(id=[memory.id for memory in memories], indexed_text=list(map(indexed_text, memories)))
-            done += store.update(rows, [memory.updated_at for memory in memories])
-    lance.set_facts(store.stored.writing, {PIECES_FACT: "1"})
-    return done
-
-
-def _indexed_otherwise(store: MemoryStore, ids: list[int]) -> "list[Memory]":
-    """The memories whose indexed text would be another now."""
-    rows = store.scan(("id", "indexed_text"), lance.ids_in(ids))
-    indexed = dict(zip(rows["id"].to_pylist(), rows["indexed_text"].to_pylist(), strict=True))
-    return [memory for memory in store.get(ids) if indexed.get(memory.id) != indexed_text(memory)]
-
-
 def catch_up(tenant: "Tenant", on_progress: Callable[[int, int], None]) -> int:
-    """Migrate the table, and move the memories to the settings' embedder and to how it makes vectors now.
+    """Move the memories to the settings' embedder and to how it makes vectors now.
 
     Returns how many memories were embedded.
     """
     if tenant.memories.exists:
         tenant.memories.prepare()
-    reindex(tenant.memories)
     columns = tenant.memories.columns
     better = spec_to_move_to(tenant.settings.embedder, columns.embedder)
     if better or columns.outdated:

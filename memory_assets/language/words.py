@@ -19,9 +19,7 @@ _UNSPACED = (
     f"\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3041-\u309f\u30a1-\u30fa\u30fc-\u30ff\uac00-\ud7a3\uff66-\uffdc{_HAN}"
 )
 """Thai, Lao, Burmese, single Korean letters, Khmer, Japanese syllables, Korean syllables, narrow forms, Chinese."""
-UNSPACED = f"[{_UNSPACED}]"
-"""Regular expression for a character of a script whose words full text cannot tell apart."""
-_ANY_UNSPACED = re.compile(UNSPACED)
+_ANY_UNSPACED = re.compile(f"[{_UNSPACED}]")
 _WORD = re.compile(r"[^\W_]+(?:[.+#'’_-]*[^\W_]+)*[+#]*")
 _WORD_OF_ANY_SCRIPT = re.compile(rf"(?:[^\W_]|[{_UNSPACED}])+")
 _RUN = re.compile(f"[{_UNSPACED}]+|[^{_UNSPACED}]+")

@@ -163,10 +163,9 @@ class Backfilled(Answer):
     analysed: int
     embedder: str
     embedded: int
-    indexed: int
 
     def text(self, local: LocalTime) -> str:
-        return f"{counted(self.analysed)} analysed by {self.pipeline}, {self.embedded} embedded by {self.embedder}, {self.indexed} indexed."
+        return f"{counted(self.analysed)} analysed by {self.pipeline}, {self.embedded} embedded by {self.embedder}."
 
 
 def backfill(tenant: Tenant, analysing: Callable[[int, int], None], embedding: Callable[[int, int], None]) -> Backfilled:
@@ -177,12 +176,9 @@ def backfill(tenant: Tenant, analysing: Callable[[int, int], None], embedding: C
     Raises:
         EmbedderError: the embedder failed; finished batches stay and the old vectors stay live.
     """
-    from memory_assets.ingest.backfill import reanalyse, reembed, reindex
+    from memory_assets.ingest.backfill import reanalyse, reembed
 
-    indexed = reindex(tenant.memories)
     analysed = reanalyse(tenant.memories, tenant.analyzer, analysing)
     embedder = tenant.open_embedder(tenant.settings.embedder)
     embedded = reembed(tenant.memories, embedder, embedding)
-    return Backfilled(
-        pipeline=tenant.analyzer.name, analysed=analysed, embedder=embedder.name, embedded=embedded, indexed=indexed
-    )
+    return Backfilled(pipeline=tenant.analyzer.name, analysed=analysed, embedder=embedder.name, embedded=embedded)

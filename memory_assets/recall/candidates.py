@@ -115,7 +115,7 @@ def gather(
     vector = _meaning(embedder, question.text, own)
     by_meaning = [store.nearest(vector, embedder.name, wanted, scope, ("indexed_text",)) for scope in scopes]
     by_words = [found.result() for found in waiting] or [look_up(scope) for scope in scopes]
-    if question.is_request and store.knows_preferences:
+    if question.is_request:
         scope = replace(filters, preferences=True)
         preferences = store.nearest(vector, embedder.name, len(PREFERENCE_RANKS), scope, ("indexed_text",))
         by_meaning.append(preferences.rename_columns({"similarity": "preference"}))

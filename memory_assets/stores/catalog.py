@@ -111,7 +111,7 @@ class Catalog:
         except _DamageError as damage:
             _log.warning("%s", self._set_aside(damage))
             connection = self._connect(self._in_memory)
-        if waiting_migrations(connection, f"The catalog {self.path}") != []:
+        if waiting_migrations(connection, f"The catalog {self.path}") != ():
             connection.close()
             connection = self._connect(self._in_memory)
         with self._closing(connection):

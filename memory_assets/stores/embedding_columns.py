@@ -169,12 +169,6 @@ class EmbeddingColumns:
             self._seen = None
 
 
-def has_meanings(schema: pa.Schema) -> bool:
-    """Whether the live column, if there is one, has its `meaning_column`."""
-    live = lance.facts_of(schema).get(LIVE_COLUMN_FACT)
-    return live is None or meaning_column(live) in schema.names
-
-
 def meaning_column(column: str) -> str:
     """The column of texts alone that belongs to a column of texts in their context."""
     return column.replace(_PREFIX, _MEANING_PREFIX)

@@ -17,11 +17,10 @@ from memory_assets.errors import InvalidInputError, NotFoundError
 from memory_assets.models import Memory, State, TextVectors
 from memory_assets.stores import lance
 from memory_assets.stores.deferred import import_lancedb
-from memory_assets.stores.embedding_columns import EmbeddingColumns, has_meanings
+from memory_assets.stores.embedding_columns import EmbeddingColumns
 from memory_assets.stores.feed import Changes, Known, Position, Rows, read_changes
 from memory_assets.stores.filters import Filters
-from memory_assets.stores.migrations import TableMigration
-from memory_assets.stores.rows import COLUMNS, PIECES_FACT, PREFERENCE_SQL, SCHEMA, from_arrow, rows_of, to_arrow
+from memory_assets.stores.rows import COLUMNS, SCHEMA, from_arrow, rows_of, to_arrow
 from memory_assets.stores.search import DiskSearch
 from memory_assets.stores.tables import TableDefinition, TableStore, reading
 from memory_assets.stores.upkeep import Upkeep
@@ -58,12 +57,7 @@ def _indices() -> dict[str, Any]:
     }
 
 
-MIGRATIONS = (
-    TableMigration("pieces-of-unspaced-scripts", lambda schema: PIECES_FACT in lance.facts_of(schema)),
-    TableMigration("meanings", has_meanings),
-    TableMigration("wishes", lambda schema: "wish" in schema.names, "wish", PREFERENCE_SQL),
-)
-DEFINITION = TableDefinition("memories", SCHEMA, MIGRATIONS, _indices)
+DEFINITION = TableDefinition("memories", SCHEMA, _indices)
 
 
 class MemoryStore(TableStore):
@@ -320,12 +314,6 @@ class MemoryStore(TableStore):
         if column is None:
             return _NONE_NEAR
         return self._search(column).nearest(vector, column, limit, filters, columns)
-
-    @property
-    @reading
-    def knows_preferences(self) -> bool:
-        """Whether it is known which memories are preferences; a store that an earlier release wrote last does not know it."""
-        return "wish" in self.columns.schema.names
 
     @reading
     def alike(

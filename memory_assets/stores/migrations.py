@@ -1,6 +1,6 @@
-"""Migrations: how a store of an earlier release gets the schema of this one, in small named steps that each run once.
+"""Migrations: how the catalog of an earlier release gets the schema of this one, in small named steps that each run once.
 
-The catalog runs and records each step in a transaction of its own. A LanceDB table shows by its schema which steps are done.
+Each step is a transaction of its own, which counts up the number in `schema_version`.
 """
 
 from contextlib import contextmanager
@@ -11,9 +11,8 @@ from memory_assets.errors import StoreError
 from memory_assets.stores.schema import CATALOG_TABLES, table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
-    import pyarrow as pa
     from duckdb import DuckDBPyConnection
 
 
@@ -40,18 +39,6 @@ class CatalogMigration:
 
 
 CATALOG_MIGRATIONS = (
-    CatalogMigration("index-lines", ("source_hooks", "extracted_features.fault"), "UPDATE source_files SET size = -1"),
-    CatalogMigration("log-of-builds", ("graph_builds", "graph_touched", "graph_position", "graph_memories.updated_at")),
-    CatalogMigration("first-seen", ("memory_first_seen",)),
-    CatalogMigration("analyzer-failures", ("analyzer_failures",)),
-    CatalogMigration("lasting-scores", ("relevance_scores.lasting", "scored_memories", "scored_position")),
-    CatalogMigration("keys-of-aliases", ("graph_aliases.key", "graph_aliases.division", "graph_position.names")),
-    CatalogMigration("tana-graph", ("tana_workspaces", "tana_nodes", "tana_links", "tana_fields")),
-    CatalogMigration("tana-activity", ("tana_activity",)),
-    CatalogMigration(
-        "stated-changes",
-        ("graph_position.stated_version", "analyzer_news"),
-    ),
     CatalogMigration("digests-of-files", ("source_files.digest", "source_projects"), "UPDATE source_files SET size = -1"),
     CatalogMigration(
         "relations-as-a-whole",
@@ -60,13 +47,12 @@ CATALOG_MIGRATIONS = (
     ),
 )
 """In the order in which they run. A new one is appended; none is changed or removed as long as stores may wait for it."""
-_VERSION = 1 + len(CATALOG_MIGRATIONS)
-"""What earlier releases compare: they refuse a catalog of a greater version."""
-_FIRST_NAMED = 11
-"""The version from which a catalog records the names of its migrations."""
+_OLDEST = 10
+"""The version of the first release, where the first step begins; earlier ones were never released."""
+_VERSION = _OLDEST + len(CATALOG_MIGRATIONS)
 
 
-def waiting_migrations(connection: "DuckDBPyConnection", catalog: object) -> list[CatalogMigration] | None:
+def waiting_migrations(connection: "DuckDBPyConnection", catalog: object) -> "Sequence[CatalogMigration] | None":
     """The steps that a catalog still has to go through; None for one without any table of this project."""
     import duckdb
 
@@ -74,56 +60,33 @@ def waiting_migrations(connection: "DuckDBPyConnection", catalog: object) -> lis
         (version,) = connection.execute("SELECT max(version) FROM schema_version").fetchone() or (0,)
     except duckdb.CatalogException:
         return None
-    if version < _FIRST_NAMED:
-        return list(CATALOG_MIGRATIONS[version - 1 :])
-    done = {name for (name,) in connection.execute("SELECT name FROM migrations").fetchall()}
-    if version > _VERSION or done - {step.name for step in CATALOG_MIGRATIONS}:
+    if version > _VERSION:
         raise StoreError(f"{catalog} has schema version {version} and this release knows {_VERSION}; upgrade memory_assets.")
-    return [step for step in CATALOG_MIGRATIONS if step.name not in done]
+    if version < _OLDEST:
+        raise StoreError(f"{catalog} is older than the first release; move it away and run `memory run`, which derives it anew.")
+    return CATALOG_MIGRATIONS[version - _OLDEST :]
 
 
 def migrate_catalog(connection: "DuckDBPyConnection", catalog: object) -> None:
     """Bring a catalog to the registered schema, a transaction a step. After a kill the next writing goes on with the step that waits."""
     waiting = waiting_migrations(connection, catalog)
-    if waiting == []:
-        return
-    with _transaction(connection):
-        if waiting is None:
+    if waiting is None:
+        with _transaction(connection, _VERSION):
             for each in CATALOG_TABLES:
                 connection.execute(each.ddl())
-        else:
-            connection.execute(table("migrations").ddl().replace("TABLE", "TABLE IF NOT EXISTS", 1))
-        _record(connection, [step for step in CATALOG_MIGRATIONS if step not in (waiting or ())])
-    for step in waiting or ():
-        with _transaction(connection):
+    for version, step in enumerate(waiting or (), 1 + _VERSION - len(waiting or ())):
+        with _transaction(connection, version):
             step.run(connection)
-            _record(connection, [step])
-
-
-def _record(connection: "DuckDBPyConnection", done: "Sequence[CatalogMigration]") -> None:
-    if done:
-        connection.executemany("INSERT OR IGNORE INTO migrations VALUES (?, now())", [[step.name] for step in done])
-    connection.execute("CREATE OR REPLACE TABLE schema_version AS SELECT ?::INTEGER AS version", [_VERSION])
 
 
 @contextmanager
-def _transaction(connection: "DuckDBPyConnection") -> "Iterator[None]":
+def _transaction(connection: "DuckDBPyConnection", version: int) -> "Iterator[None]":
+    """Whatever brings the catalog to a version."""
     connection.begin()
     try:
         yield
+        connection.execute("CREATE OR REPLACE TABLE schema_version AS SELECT ?::INTEGER AS version", [version])
     except BaseException:
         connection.rollback()
         raise
     connection.commit()
-
-
-@dataclass(frozen=True, slots=True)
-class TableMigration:
-    """One step of a LanceDB table."""
-
-    name: str
-    is_done: "Callable[[pa.Schema], bool]"
-    column: str = ""
-    """The column that the first writing adds; a step without one is done by `memory run`."""
-    expression: str = ""
-    """The SQL expression that makes the column."""

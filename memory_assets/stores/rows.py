@@ -10,27 +10,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from memory_assets.language.english import pattern, phrases
+from memory_assets.language.english import pattern
 from memory_assets.language.words import pieces
 from memory_assets.models import ASSISTANTS, USERS, Entity, Kind, Memory, Source, State
-from memory_assets.stores import lance
 from memory_assets.stores.schema import MEMORIES, VERSION, VERSION_FACT
 
-PIECES_FACT = "memory_assets:indexed_pieces"
-"""Of a table whose indexed texts hold the pieces of scripts without spaces; tables of earlier releases lack them."""
-SCHEMA = MEMORIES.arrow(facts={VERSION_FACT: VERSION, PIECES_FACT: "1"})
+SCHEMA = MEMORIES.arrow(facts={VERSION_FACT: VERSION})
 DERIVED = ("indexed_text", "wish")
 """Columns that are made of a memory for searches."""
 COLUMNS = tuple(name for name in SCHEMA.names if name not in DERIVED)
 """The columns that a `Memory` is made of."""
 
 _PREFERENCES = "preferences.phrases"
-PREFERENCE_SQL = (
-    f"(kind = '{Kind.FEEDBACK}' OR regexp_like(content, '(?i){phrases(_PREFERENCES)}'))"
-    f" AND lower(author) NOT IN {lance.quoted(sorted(ASSISTANTS))}"
-)
-"""`is_preference` as a Lance expression over a row of `memories`."""
-
 _FIELDS = tuple(field.name for field in fields(Memory))
 _READ: dict[str, Callable[[Any], Any]] = {
     "kind": Kind,

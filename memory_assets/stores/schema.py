@@ -1,6 +1,6 @@
 """The registry of schemas: every table of LanceDB and DuckDB with its columns, their types, meanings and keys.
 
-Arrow schemas, DDL, checks and the reference page are made from it. How a table of an earlier release gets this schema is a migration
+Arrow schemas, DDL, checks and the reference page are made from it. How a catalog of an earlier release gets this schema is a migration
 (`stores/migrations.py`).
 """
 
@@ -443,10 +443,6 @@ tana_activity: Learnings that are kept fresh by what is linked to them in Tana.
 analyzer_news: Memories whose links by the chat model the next build has to read.
     memory_id  integer  The memory.
     noted      integer  When, in nanoseconds since 1970.
-
-migrations: The migrations that this catalog has been through.
-    name*    text  Name of the migration.
-    done_at  time  When it was done; of a new catalog, when it was made.
 """
 """A paragraph a table: its name, its meaning, then each column with its type (`=` its default) and meaning; `*` marks the key.
 

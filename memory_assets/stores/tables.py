@@ -1,7 +1,7 @@
 """LanceDB tables that are opened when they are first read and made when they are first written.
 
 Reading creates nothing: a table that does not exist reads as an empty one, and is looked for again with every reading. The first
-writing makes it, migrates it and builds its indices. Several processes may do that at once.
+writing makes it and builds its indices. Several processes may do that at once.
 """
 
 import json
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import cache, partial, wraps
+from functools import cache, wraps
 from pathlib import Path
 from threading import RLock
 from time import monotonic, sleep
@@ -23,7 +23,6 @@ from memory_assets.privacy import keep_temporary_files
 from memory_assets.stores import lance
 from memory_assets.stores.deferred import import_lancedb
 from memory_assets.stores.files import replace_file
-from memory_assets.stores.migrations import TableMigration
 from memory_assets.stores.schema import VERSION, VERSION_FACT
 
 if TYPE_CHECKING:
@@ -55,13 +54,11 @@ def session() -> "Session":
 
 @dataclass(frozen=True, slots=True)
 class TableDefinition:
-    """Name, schema, migrations and indices of a table."""
+    """Name, schema and indices of a table."""
 
     name: str
     schema: pa.Schema
     """With `id` as its primary key."""
-    migrations: tuple[TableMigration, ...] = ()
-    """Steps for tables of earlier releases. Readers do without them until then."""
     indices: Callable[[], Mapping[str, Any]] = dict
     """Makes the index configuration by column."""
 
@@ -104,7 +101,7 @@ class StoredTable:
 
     @property
     def writing(self) -> "Table":
-        """The table, made, migrated and indexed where that has not been done."""
+        """The table, made and indexed where that has not been done."""
         if not self._prepared:
             with self._opening, self.explained("made"):
                 table = self._opened() if self._table is None else self._table
@@ -112,19 +109,10 @@ class StoredTable:
                     table = self._created()
                 if self._data_dir:
                     keep_temporary_files(self._data_dir)
-                for step in filter(lambda step: step.column, self.definition.migrations):
-                    failure = f"The column {step.column!r} of {self.definition.name!r} cannot be made"
-                    add = partial(table.add_columns, {step.column: step.expression})
-                    lance.ensure(table, lambda step=step: step.column in table.schema.names, add, failure)
                 lance.ensure_indices(table, self.definition.indices())
                 self._table, self._prepared = table, True
         assert self._table is not None
         return self._table
-
-    def waiting_migrations(self) -> list[str]:
-        """Names of the migrations that the table still has to go through."""
-        schema = self.reading.schema
-        return [step.name for step in self.definition.migrations if not step.is_done(schema)] if self.exists else []
 
     def rebuild_indices(self) -> None:
         """Build all indices anew, whatever is left of them; a vector index waits for the next upkeep."""

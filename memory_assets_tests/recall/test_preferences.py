@@ -3,12 +3,9 @@
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from memory_assets.models import Kind, Memory, Source
+from memory_assets.models import Kind, Memory
 from memory_assets.recall.candidates import PREFERENCE_RANKS
 from memory_assets.recall.question import understand
 from memory_assets.recall.search import search
@@ -120,50 +117,3 @@ def test_wishes_are_the_same_on_disk_and_in_memory(tenant: Tenant, wish: Memory)
     vector = tenant.embedder.embed([REQUEST], "query")[0]
     for store in (tenant.memories, resident):
         assert store.nearest(vector, tenant.embedder.name, 5, Filters(preferences=True))["id"].to_pylist() == [wish.id]
-
-
-def test_a_store_of_an_earlier_release_answers_and_knows_its_wishes_after_the_next_writing(
-    tenant: Tenant, wish: Memory, remember: Callable[..., Memory]
-) -> None:
-    tenant.memories.table.drop_columns(["wish"])
-    earlier = Tenant(tenant.settings, tenant.name)
-    earlier.__dict__["embedder"] = tenant.embedder
-    hits = search(earlier, REQUEST)
-    assert hits
-    assert wish.id not in [hit.memory.id for hit in hits]
-    earlier.memories.prepare()
-    assert wish.id in [hit.memory.id for hit in search(earlier, REQUEST)]
-    version = earlier.memories.version
-    MemoryStore(tenant.memories.uri).prepare()
-    assert earlier.memories.version == version
-
-
-@settings(max_examples=15)
-@given(
-    st.lists(
-        st.tuples(
-            st.sampled_from([Kind.NOTE, Kind.FEEDBACK]),
-            st.sampled_from(["", "user", "ASSISTANT", "Ann"]),
-            st.lists(
-                st.sampled_from([*WISHES, *OTHERS]) | st.text(st.characters(codec="utf-8", exclude_characters="\0")), min_size=1
-            ).map("\n".join),
-        ),
-        min_size=1,
-        max_size=20,
-    )
-)
-def test_lance_tells_wishes_as_python_does(tmp_path_factory: pytest.TempPathFactory, said: list[tuple[Kind, str, str]]) -> None:
-    store = MemoryStore(str(tmp_path_factory.mktemp("wishes")))
-    now = datetime.now(UTC)
-    memories = [
-        Memory(number, content, kind, Source.CLI, "", now, now, content_hash="", author=author)
-        for number, (kind, author, content) in enumerate(said, start=1)
-    ]
-    store.put(memories, np.eye(len(memories), 32, dtype=np.float32), "unit")
-    store.table.drop_columns(["wish"])
-    again = MemoryStore(store.uri)
-    again.prepare()
-    made = again.scan(("id", "wish"))
-    assert dict(zip(made["id"].to_pylist(), made["wish"].to_pylist(), strict=True)) == {
-        number: is_preference(*each) for number, each in enumerate(said, start=1)
-    }

@@ -3,21 +3,16 @@
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_assets.ingest.backfill import reindex
 from memory_assets.language.words import fold, pieces
 from memory_assets.models import Memory
 from memory_assets.recall.question import understand
 from memory_assets.recall.search import search
-from memory_assets.stores import lance
 from memory_assets.stores.memories import Filters, MemoryStore
 from memory_assets.stores.resident.memories import Allowance
-from memory_assets.stores.rows import PIECES_FACT, SCHEMA, statement
 from memory_assets.tenants import Tenant
 
 SAID = {
@@ -62,43 +57,6 @@ def test_an_author_is_named_within_a_sentence_without_spaces(tenant: Tenant, rem
     hits = search(tenant, "佐藤さんの会議は?")
     assert hits[0].memory == others[1]
     assert "by the one the question names" in next(part.reason for part in hits[0].components if part.name == "relation")
-
-
-def test_what_an_earlier_release_indexed_is_indexed_anew_once(tenant: Tenant, said: dict[str, Memory]) -> None:
-    store = tenant.memories
-    memories = list(said.values())
-    old = pa.table(
-        {
-            "id": [memory.id for memory in memories],
-            "indexed_text": [statement(memory.title, memory.content) for memory in memories],
-            "updated_at": [datetime.now(UTC)] * len(memories),
-        },
-        schema=pa.schema([SCHEMA.field(name) for name in ("id", "indexed_text", "updated_at")]),
-    )
-    store.update(old, [memory.updated_at for memory in memories])
-    lance.set_facts(store.stored.writing, {PIECES_FACT: None})
-    vector = tenant.embedder.embed(["猫"], "query")[0]
-    near = store.nearest(vector, tenant.embedder.name, 20, Filters())
-    assert not by_words(store, "猫")
-    assert by_words(store, "Straße") == [memories[7].id]
-
-    assert reindex(store) == sum(bool(pieces(memory.content)) for memory in memories)
-    for question, memory in said.items():
-        assert by_words(store, question)[:1] == [memory.id]
-    after = store.nearest(vector, tenant.embedder.name, 20, Filters())
-    assert dict(zip(after["id"].to_pylist(), after["similarity"].to_pylist(), strict=True)) == dict(
-        zip(near["id"].to_pylist(), near["similarity"].to_pylist(), strict=True)
-    )
-    version = store.version
-    assert reindex(store) == 0
-    assert store.version == version
-
-
-def test_a_new_store_has_nothing_to_be_indexed_anew(tenant: Tenant, said: dict[str, Memory]) -> None:
-    version = tenant.memories.version
-    assert reindex(tenant.memories) == 0
-    assert tenant.memories.version == version
-    assert len(said) == len(np.unique(tenant.memories.scan(("id",))["id"].to_numpy()))
 
 
 def test_pieces_are_pairs_and_single_chinese_characters_and_words_of_other_scripts() -> None:

@@ -48,11 +48,10 @@ def test_a_fresh_catalog_has_the_newest_schema(catalog: Catalog) -> None:
     assert not catalog.waiting_migrations()
 
 
-@pytest.mark.parametrize("version", range(1, 11))
+@pytest.mark.parametrize("version", range(10, 13))
 def test_a_catalog_of_every_earlier_version_can_be_read_and_written(tmp_path: Path, version: int) -> None:
     catalog = Catalog(str(tmp_path / "catalog.duckdb"), 1)
     with catalog.write() as connection:
-        connection.execute("DROP TABLE migrations")
         connection.execute("UPDATE schema_version SET version = ?", [version])
     for opened in (catalog.read, catalog.write):
         with opened() as connection:

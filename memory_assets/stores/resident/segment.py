@@ -187,8 +187,7 @@ class Segment:
         for spellings in filters.entities:
             passing &= self._having("entities", lambda entities, spellings=spellings: _is_entity(entities, spellings))
         if filters.preferences:
-            known = "wish" in self.rows.schema.names
-            passing &= pc.fill_null(self.rows.column("wish"), False).to_numpy(zero_copy_only=False) if known else False
+            passing &= pc.fill_null(self.rows.column("wish"), False).to_numpy(zero_copy_only=False)
         if filters.since:
             passing &= self.created >= microseconds(filters.since)
         if filters.until:
