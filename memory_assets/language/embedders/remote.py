@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from memory_assets.http import OVERLOADED, BusyError, HttpAnswer, Repeat, Service, ServiceError
-from memory_assets.language.embedders.choice import prefixes_of, recorded_name, spec_recorded
+from memory_assets.language.embedders import prefixes_of, recorded_name, spec_recorded
 from memory_assets.language.embedders.protocol import EmbedderAwayError, EmbedderError, checked_texts, unit_rows
 
 if TYPE_CHECKING:
@@ -17,10 +17,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from pydantic import SecretStr
 
-    from memory_assets.language.embedders.choice import Prefixes
     from memory_assets.language.embedders.protocol import Role
 
-OPENAI_DEFAULT_URL = "https://api.openai.com/v1"
 OPENAI_DEFAULT_URL = "https://api.openai.com/v1"
 MAX_DIMENSION = 16_384
 _REST_S = 5.0
@@ -30,7 +28,7 @@ Vector = Annotated[list[Annotated[float, Field(allow_inf_nan=False)]], Field(min
 
 
 class Reply(BaseModel):
-    """What a service answers; numbers must be numbers, and other keys are ignored."""
+    """What a service answers; numbers must be numbers."""
 
     model_config = ConfigDict(strict=True)
 
@@ -58,29 +56,22 @@ class RemoteEmbedder(ABC):
     sent again, `repeated` after which statuses.
     """
 
-    def __init__(
-        self,
-        name: str,
-        prefixes: "Prefixes",
-        base_url: str,
-        *,
-        timeout: float,
-        batch_size: int,
-        headers: dict[str, str] | None = None,
-        repeat: Repeat = "never",
-        repeated: frozenset[int] = OVERLOADED,
-    ) -> None:
-        self.name = name
-        self._shown_name = spec_recorded(name)
-        self._prefixes = prefixes
+    kind: str
+    batch_size: int
+    repeat: Repeat = "never"
+    repeated = OVERLOADED
+
+    def __init__(self, model: str, url: str, timeout: float, headers: dict[str, str] | None = None) -> None:
+        self.name = recorded_name(self.kind, model)
+        self._model = model
+        self._shown_name = spec_recorded(self.name)
+        self._prefixes = prefixes_of(model)
         self._timeout = timeout
-        self._batch_size = batch_size
-        self._repeat: Repeat = repeat
         self._dimension: int | None = None
         self._rests_until = 0.0
         self._last_fault = ""
         try:
-            self._service = Service(base_url, timeout=timeout, headers=headers, repeated=repeated)
+            self._service = Service(url, timeout=timeout, headers=headers, repeated=self.repeated)
         except ValueError as error:
             raise EmbedderError(f"Embedder {self._shown_name!r}: {error}; mend the setting.") from None
         self._shown_url = self._service.shown_url
@@ -104,8 +95,8 @@ class RemoteEmbedder(ABC):
             return np.empty((0, self.dimension), dtype=np.float32)
         prefix = self._prefixes.query if role == "query" else self._prefixes.document
         batches: list[npt.NDArray[np.float32]] = []
-        for start in range(0, len(checked), self._batch_size):
-            batch = [f"{prefix}{text}" for text in checked[start : start + self._batch_size]]
+        for start in range(0, len(checked), self.batch_size):
+            batch = [f"{prefix}{text}" for text in checked[start : start + self.batch_size]]
             rows = unit_rows(self._request_vectors(batch), embedder=self._shown_name, count=len(batch), dimension=self._dimension)
             self._dimension = rows.shape[1]
             batches.append(rows)
@@ -113,18 +104,18 @@ class RemoteEmbedder(ABC):
 
     @abstractmethod
     def _request_vectors(self, batch: list[str]) -> list[list[float]]:
-        """Ask the service for the vectors of a batch."""
+        """The vectors of a batch."""
 
     @abstractmethod
     def _away(self) -> str:
         """What to do about a service that has no connection, or broke it off."""
 
-    def _ask(self, path: str, payload: dict[str, object], shape: type[Shape]) -> Shape:
+    def _ask(self, path: str, batch: list[str], shape: type[Shape]) -> Shape:
         """Ask the service, and check its answer. A service that rests is not asked, so that many requests do not wait in a row."""
         if monotonic() < self._rests_until:
             raise EmbedderAwayError(self._last_fault)
         try:
-            answer = self._service.send("POST", path, json=payload, repeat=self._repeat)
+            answer = self._service.send("POST", path, json={"model": self._model, "input": batch}, repeat=self.repeat)
         except BusyError as busy:
             raise self._resting(f"asks to wait {busy.seconds:.0f} s before the next request; try again after that.") from None
         except ServiceError as error:
@@ -172,13 +163,11 @@ class OllamaEmbedder(RemoteEmbedder):
     waited for within the one timeout.
     """
 
-    def __init__(self, model: str, *, url: str, timeout: float) -> None:
-        name = recorded_name("ollama", model)
-        super().__init__(name, prefixes_of(model), url, timeout=timeout, batch_size=32)
-        self._model = model
+    kind = "ollama"
+    batch_size = 32
 
     def _request_vectors(self, batch: list[str]) -> list[list[float]]:
-        return self._ask("/api/embed", {"model": self._model, "input": batch}, _OllamaReply).embeddings
+        return self._ask("/api/embed", batch, _OllamaReply).embeddings
 
     def _refused(self, answer: HttpAnswer) -> EmbedderError:
         """Ollama tells of a missing model in JSON; one before 0.3 does not know the path, and says so in plain text."""
@@ -207,8 +196,12 @@ class OpenAIEmbedder(RemoteEmbedder):
     once. `url` is the base address, usually ending in `/v1`; None means OpenAI's own. Local servers need no key.
     """
 
+    kind = "openai"
+    batch_size = 64
+    repeat = "always"
+    repeated = OVERLOADED | {500}
+
     def __init__(self, model: str, *, url: str | None, api_key: "SecretStr | None", timeout: float) -> None:
-        name = recorded_name("openai", model)
         if api_key is None and url is None:
             raise EmbedderError(
                 f"Embedder 'openai:{model}' needs a key for {OPENAI_DEFAULT_URL}; set OPENAI_API_KEY, or the URL of an"
@@ -223,20 +216,10 @@ class OpenAIEmbedder(RemoteEmbedder):
                     " set OPENAI_API_KEY to the key alone."
                 )
             headers["Authorization"] = f"Bearer {key}"
-        super().__init__(
-            name,
-            prefixes_of(model),
-            url or OPENAI_DEFAULT_URL,
-            timeout=timeout,
-            batch_size=64,
-            headers=headers,
-            repeat="always",
-            repeated=OVERLOADED | {500},
-        )
-        self._model = model
+        super().__init__(model, url or OPENAI_DEFAULT_URL, timeout, headers)
 
     def _request_vectors(self, batch: list[str]) -> list[list[float]]:
-        items = self._ask("/embeddings", {"model": self._model, "input": batch}, _OpenAIReply).data
+        items = self._ask("/embeddings", batch, _OpenAIReply).data
         vectors = {item.index: item.embedding for item in items}
         if vectors.keys() != set(range(len(batch))):
             raise EmbedderError(
