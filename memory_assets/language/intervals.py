@@ -7,9 +7,10 @@ an hour wide to either side, longer units are the calendar's.
 """
 
 import re
-from calendar import monthrange
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
+
+from dateutil.relativedelta import MO, relativedelta, weekday
 
 EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 """Where "before March" begins."""
@@ -25,7 +26,7 @@ _NUMBERS = {
     "a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10,
     "eleven": 11, "twelve": 12, "fifteen": 15, "twenty": 20, "thirty": 30, "couple": 2, "few": 5,
 }  # fmt: skip
-_FEW = (2, 5)
+_LEAST_FEW = 2
 _UNIT_FORMS = {
     "second": ("s", "sec", "secs", "second", "seconds"),
     "minute": ("m", "min", "mins", "minute", "minutes"),
@@ -38,6 +39,20 @@ _UNIT_FORMS = {
 _UNITS = {form: unit for unit, forms in _UNIT_FORMS.items() for form in forms}
 _EXACT = {"second": timedelta(seconds=1), "minute": timedelta(minutes=1), "hour": timedelta(hours=1)}
 """Units of real time; longer ones are the calendar's."""
+_CALENDAR = {
+    "day": relativedelta(days=1),
+    "week": relativedelta(weeks=1),
+    "month": relativedelta(months=1),
+    "quarter": relativedelta(months=3),
+    "year": relativedelta(years=1),
+}
+_BEGINNINGS = {
+    "day": relativedelta(),
+    "week": relativedelta(weekday=MO(-1)),
+    "month": relativedelta(day=1),
+    "year": relativedelta(month=1, day=1),
+}
+"""Added to a day, they lead to the first of its week, month or year."""
 
 _COUNT = rf"(?:\d{{1,3}}|(?:a\s+)?couple\s+of|(?:a\s+)?few|{'|'.join(_NUMBERS)})"
 _UNIT = (
@@ -180,39 +195,36 @@ def _part(period: tuple[datetime, datetime], part: str | None) -> tuple[datetime
             return end - third, end
 
 
-def _amounts(length: str) -> list[tuple[str, str]]:
-    """The counts of a length, as written, each with its unit's full name."""
-    amounts = ((amount["count"], _UNITS.get(amount["unit"].lower())) for amount in _AMOUNTS.finditer(length))
-    return [(count, unit) for count, unit in amounts if unit]
+def _amounts(length: str) -> list[tuple[int, int, str]]:
+    """The counts of a length, fewest and most, each with its unit's full name."""
+    found: list[tuple[int, int, str]] = []
+    for amount in _AMOUNTS.finditer(length):
+        count, unit = amount["count"].lower(), _UNITS.get(amount["unit"].lower())
+        if unit:
+            word = next(part for part in count.split() if part != "a" or count == "a")
+            number = int(word) if word.isdigit() else _NUMBERS[word]
+            found.append((_LEAST_FEW if word == "few" else number, number, unit))
+    return found
 
 
 def _back(clock: _Clock, length: str) -> datetime:
     """The moment so long before now: exact up to hours, on the wall clock for days and longer ones."""
-    wall, exact = clock.wall, timedelta(0)
-    calendar = False
+    exact, calendar = timedelta(0), relativedelta()
+    for _, number, unit in _amounts(length):
+        if unit in _EXACT:
+            exact += number * _EXACT[unit]
+        else:
+            calendar += number * _CALENDAR[unit]
     try:
-        for count, unit in _amounts(length):
-            number = _number(count)
-            if unit in _EXACT:
-                exact += number * _EXACT[unit]
-                continue
-            calendar = True
-            days = {"day": 1, "week": 7}.get(unit)
-            wall = wall - days * number * _DAY if days else _months_later(wall, -number * (12 if unit == "year" else 1))
-        return (clock.utc(wall) if calendar else clock.now.astimezone(UTC)) - exact
+        return (clock.utc(clock.wall - calendar) if calendar else clock.now.astimezone(UTC)) - exact
     except (ValueError, OverflowError):  # before the year 1
         return EARLIEST
-
-
-def _number(count: str) -> int:
-    word = next(part for part in count.lower().split() if part != "a" or count.lower() == "a")
-    return int(word) if word.isdigit() else _NUMBERS[word]
 
 
 def _period(expression: str, clock: _Clock) -> tuple[datetime, datetime] | None:
     """The interval of one expression without its preposition, in UTC."""
     words = expression.lower().replace("the ", "", 1).split()
-    if words[-1:] == ["ago"] and (unit := _amounts(expression)[-1][1]) in _EXACT:
+    if words[-1:] == ["ago"] and (unit := _amounts(expression)[-1][2]) in _EXACT:
         middle, half = _back(clock, expression), _EXACT[unit] / 2
         return middle - half, middle + half
     walls = _wall_period(words, clock)
@@ -240,7 +252,8 @@ def _wall_period(words: list[str], clock: _Clock) -> tuple[datetime, datetime] |
         case [name] if name in _SEASONS or name in _WEEKDAYS or name in _QUARTERS:
             return _named(name, clock, ended=False)
         case [season, *_, year] if season in _SEASONS:
-            return _months(today.replace(year=int(year), month=_SEASONS[season], day=1), 3)
+            start = today.replace(year=int(year), month=_SEASONS[season], day=1)
+            return start, start + _CALENDAR["quarter"]
         case _:
             return _dated(" ".join(words), clock)
 
@@ -252,46 +265,34 @@ def _part_of_day(day: datetime, part: str) -> tuple[datetime, datetime]:
 
 def _long_ago(expression: str, clock: _Clock) -> tuple[datetime, datetime]:
     """The day, week, month or year so long ago; the day, where the length has several units."""
-    (count, unit), *more = _amounts(expression)
+    (fewest, most, unit), *more = _amounts(expression)
     if more:
         day = _back(clock, expression).astimezone(clock.zone).replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None)
         return day, day + _DAY
-    number = _number(count)
-    nearest, farthest = _FEW if "few" in count else (number, number)
-    match unit:
-        case "day":
-            return clock.today - farthest * _DAY, clock.today - (nearest - 1) * _DAY
-        case "week":
-            monday = clock.today - clock.today.weekday() * _DAY
-            return monday - 7 * farthest * _DAY, monday - 7 * (nearest - 1) * _DAY
-        case "month":
-            first = clock.today.replace(day=1)
-            return _months_later(first, -farthest), _months_later(first, 1 - nearest)
-        case _:
-            first = clock.today.replace(month=1, day=1)
-            return _months_later(first, -12 * farthest), _months_later(first, 12 * (1 - nearest))
+    present = clock.today + _BEGINNINGS[unit]
+    return present - most * _CALENDAR[unit], present - (fewest - 1) * _CALENDAR[unit]
 
 
 def _named(name: str, clock: _Clock, *, ended: bool) -> tuple[datetime, datetime] | None:
     """The latest week, month, season, weekday ... of that name that has begun; that is over, if `ended`."""
     today = clock.today
     if name in _WEEKDAYS:
-        days = (today.weekday() - _WEEKDAYS.index(name)) % 7
-        start = today - (days or (7 if ended else 0)) * _DAY
+        start = today + relativedelta(days=-1 if ended else 0, weekday=weekday(_WEEKDAYS.index(name), -1))
         return start, start + _DAY
-    if name in {"week", "weekend"}:
-        monday = today - (today.weekday() + (7 if ended else 0)) * _DAY
-        return (monday if name == "week" else monday + 5 * _DAY), monday + 7 * _DAY
-    if name in {"month", "quarter", "year"}:
-        length = {"month": 1, "quarter": 3, "year": 12}[name]
-        first = today.replace(day=1, month=(today.month - 1) // length * length + 1)
-        return _months(_months_later(first, -length) if ended else first, length)
+    if name == "weekend":
+        start, end = _named("week", clock, ended=ended) or (today, today)
+        return start + 5 * _DAY, end
+    if name in _CALENDAR:
+        length = _CALENDAR[name]
+        start = today.replace(month=(today.month - 1) // 3 * 3 + 1, day=1) if name == "quarter" else today + _BEGINNINGS[name]
+        return (start - length, start) if ended else (start, start + length)
     if first_month := _SEASONS.get(name) or _QUARTERS.get(name):
-        period = _months(today.replace(month=first_month, day=1), 3)
+        start = today.replace(month=first_month, day=1)
+        period = start, start + _CALENDAR["quarter"]
     else:
         period = _dated(name, clock)
     while period and (period[1] if ended else period[0]) > (today if ended else clock.wall):
-        period = _months_later(period[0], -12), _months_later(period[1], -12)
+        period = period[0] - _CALENDAR["year"], period[1] - _CALENDAR["year"]
     return period
 
 
@@ -314,15 +315,4 @@ def _dated(expression: str, clock: _Clock) -> tuple[datetime, datetime] | None:
     if data.date_obj is None:
         return None
     start = data.date_obj.replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None)
-    months = {"month": 1, "quarter": 3, "year": 12}.get(data.period or "day")
-    return _months(start, months) if months else (start, start + _DAY)
-
-
-def _months(start: datetime, count: int) -> tuple[datetime, datetime]:
-    return start, _months_later(start, count)
-
-
-def _months_later(wall: datetime, months: int) -> datetime:
-    """The same day so many months later, the month's last day where it has no such day."""
-    year, month = divmod(wall.year * 12 + wall.month - 1 + months, 12)
-    return wall.replace(year=year, month=month + 1, day=min(wall.day, monthrange(year, month + 1)[1]))
+    return start, start + _CALENDAR.get(data.period or "day", _CALENDAR["day"])
