@@ -6,13 +6,9 @@ Anything else raises `InvalidInputError`; its message names the field, the posit
 import re
 import unicodedata
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from memory_assets.errors import InvalidInputError
-from memory_assets.models import MAX_CONTENT_LENGTH
-
-if TYPE_CHECKING:
-    from memory_assets.models import NewMemory
+from memory_assets.models import MAX_CONTENT_LENGTH, NewMemory
 
 MAX_TAG_LENGTH = 200
 """Characters a tag may hold; a longer one is a sentence that belongs in the content."""
@@ -40,7 +36,7 @@ def validate_content(text: object, longest: int = MAX_CONTENT_LENGTH) -> str:
     return text
 
 
-def validate_memory(given: "NewMemory", longest: int = MAX_CONTENT_LENGTH) -> None:
+def validate_memory(given: NewMemory, longest: int = MAX_CONTENT_LENGTH) -> None:
     """Refuse a record of which a field cannot be stored, with `InvalidInputError`: one rule, whichever face or file it comes from."""
     validate_content(given.content, longest)
     validate_tags(given.tags)

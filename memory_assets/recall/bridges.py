@@ -16,15 +16,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from memory_assets.models import Memory, State
-
-if TYPE_CHECKING:
-    from memory_assets.recall.view import View
-    from memory_assets.stores.memories import MemoryStore
+from memory_assets.recall.view import View
+from memory_assets.stores.memories import MemoryStore
 
 DAMPING = 0.9
 """What a hop leaves of a path's score, whatever its confidence."""
@@ -92,8 +90,8 @@ class _Path(NamedTuple):
 
 
 def find_bridges(
-    store: "MemoryStore",
-    view: "View",
+    store: MemoryStore,
+    view: View,
     scores: Mapping[int, float],
     *,
     limit: int = 5,
@@ -122,7 +120,7 @@ def find_bridges(
 class _Walk:
     """One walk through the graph; what leads on from a node is worked out once."""
 
-    def __init__(self, view: "View", scores: Mapping[int, float], depth: int, *, only_active: bool) -> None:
+    def __init__(self, view: View, scores: Mapping[int, float], depth: int, *, only_active: bool) -> None:
         self._view = view
         self._scores = scores
         self._depth = depth
@@ -211,7 +209,7 @@ class _Walk:
         ]
 
 
-def _hop(view: "View", step: _Step) -> Hop:
+def _hop(view: View, step: _Step) -> Hop:
     if step.edge is None:
         reason = f"both mention {view.graph.label(step.entity)}"
         return Hop(step.source, step.target, SHARED_ENTITY, "entity", step.confidence, reason)
@@ -220,7 +218,7 @@ def _hop(view: "View", step: _Step) -> Hop:
     return Hop(step.source, step.target, kind, origin, step.confidence, view.graph.note(step.edge) or origin)
 
 
-def _with_memories(store: "MemoryStore", view: "View", paths: Sequence[_Path], states: Sequence[State]) -> list[Bridge]:
+def _with_memories(store: MemoryStore, view: View, paths: Sequence[_Path], states: Sequence[State]) -> list[Bridge]:
     """The paths with what they lead over; without those over a memory that has been forgotten or deleted this moment."""
     nodes = np.unique(np.array([node for path in paths for node in path.nodes], np.int64))
     rows = view.timeline.rows(nodes)

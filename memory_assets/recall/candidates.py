@@ -8,22 +8,18 @@ must be none, and the questions about nothing in a store that it turns away.
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
+from memory_assets.arrays import Floats, Ids, Rows, Values
+from memory_assets.language.embedders import Embedder
 from memory_assets.language.embedders.calibration import scale_of
 from memory_assets.language.embedders.context import meanings_of
 from memory_assets.language.words import is_unspaced
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from memory_assets.language.embedders import Embedder
-    from memory_assets.recall.question import Question
-    from memory_assets.recall.view import View
-    from memory_assets.stores.memories import Filters, MemoryStore
+from memory_assets.recall.question import Question
+from memory_assets.recall.view import View
+from memory_assets.stores.memories import Filters, MemoryStore
 
 FEWEST = 100
 """Candidates asked of each index: enough that what is second in both lists is seen, cheap enough for every search."""
@@ -44,37 +40,37 @@ _OTHER_SCRIPT = 0.05
 class Candidates:
     """What was found, one entry a memory, sorted by id."""
 
-    ids: "npt.NDArray[np.int64]"
-    cosine: "npt.NDArray[np.float64]"
+    ids: Ids
+    cosine: Values
     """NaN where the memory is not among the nearest."""
-    bm25: "npt.NDArray[np.float64]"
+    bm25: Values
     """NaN where it is not among the best matches."""
     texts: list[str]
     """Indexed text; empty where neither index found the memory."""
     tags: list[tuple[str, ...]]
     """None where the text did not match."""
-    preference: "npt.NDArray[np.float64]"
+    preference: Values
     """Cosine of a preference that may apply to the request; NaN for every other memory."""
-    row_ids: "npt.NDArray[np.int64]"
+    row_ids: Ids
     """Where LanceDB keeps the row; -1 where that is not known."""
-    vector: "npt.NDArray[np.float32]"
+    vector: Floats
     """What the question means."""
 
     def __len__(self) -> int:
         return len(self.ids)
 
-    def places(self, ids: "npt.NDArray[np.int64]") -> "npt.NDArray[np.intp]":
+    def places(self, ids: Ids) -> Rows:
         """Where each id stands among the candidates; -1 where it does not."""
         if not len(self.ids):
             return np.full(len(ids), -1, np.intp)
         places = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
         return np.where(self.ids[places] == ids, places, -1)
 
-    def best(self, count: int) -> "npt.NDArray[np.int64]":
+    def best(self, count: int) -> Ids:
         """Ids of the best `count` of each index."""
         return np.union1d(self.ids[_top(self.cosine, count)], self.ids[_top(self.bm25, count)])
 
-    def extended(self, more: "npt.NDArray[np.int64]", row_ids: "npt.NDArray[np.int64]") -> "Candidates":
+    def extended(self, more: Ids, row_ids: Ids) -> "Candidates":
         """These and further memories that neither index found; `more` is sorted and holds none of these."""
         places = np.searchsorted(self.ids, more)
         cosine, bm25, preference = (np.insert(each, places, np.nan) for each in (self.cosine, self.bm25, self.preference))
@@ -86,7 +82,7 @@ class Candidates:
         return Candidates(ids, cosine, bm25, texts, tags, preference, row_ids, self.vector)
 
 
-def _top(values: "npt.NDArray[np.float64]", count: int) -> "npt.NDArray[np.intp]":
+def _top(values: Values, count: int) -> Rows:
     known = np.flatnonzero(~np.isnan(values))
     return known[np.argsort(-values[known], kind="stable")[:count]]
 
@@ -96,9 +92,7 @@ def _threads() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max_workers=8, thread_name_prefix="recall")
 
 
-def gather(
-    store: "MemoryStore", embedder: "Embedder", question: "Question", own: str, limit: int, filters: "Filters"
-) -> Candidates:
+def gather(store: MemoryStore, embedder: Embedder, question: Question, own: str, limit: int, filters: Filters) -> Candidates:
     """Ask the vector index and the full-text index; within the time that the question names, both once more.
 
     A request is also compared with the preferences. On disk both indices are asked at the same time; in memory they answer sooner
@@ -122,7 +116,7 @@ def gather(
     return _joined(by_meaning, by_words, vector)
 
 
-def _meaning(embedder: "Embedder", text: str, own: str) -> "npt.NDArray[np.float32]":
+def _meaning(embedder: Embedder, text: str, own: str) -> Floats:
     """The unit vector of a question that is asked in two ways."""
     if own == text:
         return embedder.embed([text], "query")[0]
@@ -131,7 +125,7 @@ def _meaning(embedder: "Embedder", text: str, own: str) -> "npt.NDArray[np.float
     return both / np.linalg.norm(both)
 
 
-def _within(filters: "Filters", start, end) -> "Filters":
+def _within(filters: Filters, start, end) -> Filters:
     return replace(
         filters,
         since=max(start, filters.since) if filters.since else start,
@@ -139,7 +133,7 @@ def _within(filters: "Filters", start, end) -> "Filters":
     )
 
 
-def _joined(by_meaning: list[pa.Table], by_words: list[pa.Table], vector: "npt.NDArray[np.float32]") -> Candidates:
+def _joined(by_meaning: list[pa.Table], by_words: list[pa.Table], vector: Floats) -> Candidates:
     tables = [table for table in (*by_meaning, *by_words) if table.num_rows]
     ids = np.unique(np.concatenate([np.array([], np.int64), *(table["id"].to_numpy() for table in tables)]))
     count = len(ids)
@@ -162,7 +156,7 @@ def _joined(by_meaning: list[pa.Table], by_words: list[pa.Table], vector: "npt.N
 
 
 def anything_fits(
-    question: "Question", said: float, view: "View", store: "MemoryStore", embedder: "Embedder", filters: "Filters", least: float
+    question: Question, said: float, view: View, store: MemoryStore, embedder: Embedder, filters: Filters, least: float
 ) -> bool:
     """Whether some memory may answer a question.
 

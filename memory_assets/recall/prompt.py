@@ -6,20 +6,18 @@ BM25. The weights are a logistic regression over benchmarks/sets/sessions_train.
 """
 
 from collections.abc import Set
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from memory_assets.arrays import Values
 from memory_assets.language.embedders.calibration import scale_of
 from memory_assets.language.embedders.context import meanings_of
 from memory_assets.recall.search import Hit, read_query, search_with_bridges
+from memory_assets.stores.filters import Filters
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
-    import numpy.typing as npt
-
-    from memory_assets.stores.filters import Filters
     from memory_assets.tenants import Tenant
 
 _HITS = 8
@@ -34,7 +32,7 @@ _BESIDE = 0.6
 
 
 def find_for_prompt(
-    tenant: "Tenant", prompt: str, filters: "Filters", now: "datetime", known: Set[int] = frozenset(), *, only_sure: bool = False
+    tenant: "Tenant", prompt: str, filters: Filters, now: datetime, known: Set[int] = frozenset(), *, only_sure: bool = False
 ) -> list[Hit]:
     """The hits that a prompt needs, best first, without the `known` ones.
 
@@ -56,7 +54,7 @@ def find_for_prompt(
     return [hit for hit, probability in zip(hits, likely.tolist(), strict=True) if probability >= _BESIDE]
 
 
-def _probabilities(tenant: "Tenant", prompt: str, hits: list[Hit], filters: "Filters") -> "npt.NDArray[np.float64]":
+def _probabilities(tenant: "Tenant", prompt: str, hits: list[Hit], filters: Filters) -> Values:
     scale = scale_of(tenant.embedder.name, tenant.memories.columns.scale)
     nearest = tenant.memories.alike(meanings_of(tenant.embedder, [prompt])[0], _NEAREST, filters)
     similarity = dict(zip(nearest["id"].to_pylist(), scale.similarity(nearest["similarity"].to_numpy()).tolist(), strict=True))

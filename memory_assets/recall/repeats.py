@@ -7,13 +7,10 @@ more. Case, marks, articles and "is" make no difference; a number, a negation or
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from memory_assets.language.english import word_set
 from memory_assets.language.words import words
-
-if TYPE_CHECKING:
-    from memory_assets.models import Memory
+from memory_assets.models import Memory
 
 _LONGEST = 2_000
 """Characters up to which texts are compared word by word; longer ones are the same only to the letter."""
@@ -29,8 +26,8 @@ _FEWEST = 4
 class Repeated:
     """A memory and those further down that say the same."""
 
-    first: "Memory"
-    others: "list[Memory]" = field(default_factory=list)
+    first: Memory
+    others: list[Memory] = field(default_factory=list)
 
 
 class Distinct:
@@ -46,7 +43,7 @@ class Distinct:
     def __len__(self) -> int:
         return len(self._groups)
 
-    def join(self, memory: "Memory") -> bool:
+    def join(self, memory: Memory) -> bool:
         """Put a memory beside the one that says the same; whether there is one."""
         for group in self._groups[:_COMPARED]:
             if self._same(group.first, memory):
@@ -54,10 +51,10 @@ class Distinct:
                 return True
         return False
 
-    def add(self, memory: "Memory") -> None:
+    def add(self, memory: Memory) -> None:
         self._groups.append(Repeated(memory))
 
-    def _same(self, one: "Memory", other: "Memory") -> bool:
+    def _same(self, one: Memory, other: Memory) -> bool:
         if (one.author, one.state) != (other.author, other.state):
             return False
         shorter, longer = sorted((one, other), key=lambda memory: len(memory.content))
@@ -67,7 +64,7 @@ class Distinct:
             return False
         return _says(self._words_of(longer), self._words_of(shorter)) or _says(self._words_of(shorter), self._words_of(longer))
 
-    def _words_of(self, memory: "Memory") -> list[str]:
+    def _words_of(self, memory: Memory) -> list[str]:
         if memory.id not in self._words:
             self._words[memory.id] = [word for word in words(memory.content) if word not in word_set("repetitions.empty")]
         return self._words[memory.id]

@@ -23,25 +23,18 @@ or of the memories it stands next to:
 
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from memory_assets.arrays import Mask, Rows, Times, Values
 from memory_assets.language.english import word_set
 from memory_assets.language.words import fold, pieces
 from memory_assets.models import ASSISTANTS
+from memory_assets.recall.candidates import Candidates
+from memory_assets.recall.question import Question
 from memory_assets.recall.support import Support, by_authors, by_the_other_side, support
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from memory_assets.recall.candidates import Candidates
-    from memory_assets.recall.question import Question
-    from memory_assets.recall.view import View
-    from memory_assets.settings import Settings
-
-    Values = npt.NDArray[np.float64]
-    Rows = npt.NDArray[np.intp]
+from memory_assets.recall.view import View
+from memory_assets.settings import Settings
 
 OTHER_SIDE = 0.5
 """What is left of every component if the assistant said it and the question is about the user, or the other way round."""
@@ -74,7 +67,7 @@ class Weights:
     recency: float = 0.05
 
     @classmethod
-    def of(cls, settings: "Settings") -> "Weights":
+    def of(cls, settings: Settings) -> "Weights":
         return cls(**{each.name: getattr(settings, f"weight_{each.name}") for each in fields(cls)})
 
 
@@ -82,8 +75,8 @@ class Weights:
 class Scores:
     """Scores of the candidates and the parts they consist of."""
 
-    values: "Values"
-    parts: "list[tuple[str, float, Values, Values]]"
+    values: Values
+    parts: list[tuple[str, float, Values, Values]]
     """Name, effective weight, raw measure and value within 0..1 of each component that speaks."""
     support: Support
     coverage: float
@@ -95,7 +88,7 @@ class Scores:
         return self.support.reason(place) if name == "relation" else self.notes.get(name, "")
 
 
-def score(question: "Question", found: "Candidates", view: "View", weights: Weights, now: datetime) -> Scores:
+def score(question: Question, found: Candidates, view: View, weights: Weights, now: datetime) -> Scores:
     """Score candidates for a question as of `now`."""
     rows = view.timeline.rows(found.ids)
     known = rows >= 0
@@ -135,7 +128,7 @@ def score(question: "Question", found: "Candidates", view: "View", weights: Weig
     return Scores(values, parts, backing, float(coverage.max(initial=0.0)), notes)
 
 
-def with_turn_before(found: "Candidates", rows: "Rows", view: "View") -> "Values":
+def with_turn_before(found: Candidates, rows: Rows, view: View) -> Values:
     """Cosines of the candidates; a reply's is higher by how much the turn before it is nearer to the question than the last candidate.
 
     "Not before April" says little by itself. A reply that the vector index did not find counts from the cosine of the last that it
@@ -156,12 +149,12 @@ def with_turn_before(found: "Candidates", rows: "Rows", view: "View") -> "Values
     return np.where(known, found.cosine, np.where(gained > 0, last, np.nan)) + gained
 
 
-def trust_in_words(coverage: "Values") -> float:
+def trust_in_words(coverage: Values) -> float:
     """How much full text can be trusted with a question: the largest content value among the candidates."""
     return float(coverage.max(initial=0.0))
 
 
-def scaled_cosine(cosine: "Values") -> "Values":
+def scaled_cosine(cosine: Values) -> Values:
     """Min-max scaled to 0..1, NaN to 0; the lowest keeps a little, so that being found at all counts."""
     known = cosine[~np.isnan(cosine)]
     if not len(known):
@@ -170,24 +163,24 @@ def scaled_cosine(cosine: "Values") -> "Values":
     return np.nan_to_num(1.0 - 0.95 * (known.max() - cosine) / span, nan=0.0)
 
 
-def scaled_bm25(bm25: "Values") -> "Values":
+def scaled_bm25(bm25: Values) -> Values:
     """Relative to the best, NaN to 0."""
     best = float(bm25[~np.isnan(bm25)].max(initial=0.0))
     return np.nan_to_num(bm25 / best, nan=0.0) if best else np.zeros_like(bm25)
 
 
-def closeness(created: "npt.NDArray[np.int64]", start: int, end: int) -> "Values":
+def closeness(created: Times, start: int, end: int) -> Values:
     """1 for times within start..end, falling with the distance to it in units of its length (at least a day); microseconds."""
     distance = np.maximum(0, np.maximum(start - created, created - (end - 1)))
     return np.exp(-distance / max(end - start, _DAY))
 
 
-def recency(created: "npt.NDArray[np.int64]", now: int) -> "Values":
+def recency(created: Times, now: int) -> Values:
     """exp(-days / 30) of the age; both times are microseconds since 1970."""
     return np.exp(-np.maximum(0, now - created) / _DAY / _RECENCY_DAYS)
 
 
-def _coverage(question: "Question", found: "Candidates", view: "View") -> "Values":
+def _coverage(question: Question, found: Candidates, view: View) -> Values:
     """Share of the question's idf mass whose exact words occur in the text of each candidate that full text found."""
     idf = {term: view.terms.idf(term) for term in question.terms}
     total = sum(idf.values())
@@ -200,14 +193,14 @@ def _coverage(question: "Question", found: "Candidates", view: "View") -> "Value
     return np.array(held) / total
 
 
-def _asking(question: "Question", found: "Candidates") -> "npt.NDArray[np.bool_]":
+def _asking(question: Question, found: Candidates) -> Mask:
     """Which candidates are short and end with a question mark; none if the question is about what was asked."""
     if not word_set("question.about_asking").isdisjoint(question.terms):
         return np.zeros(len(found), bool)
     return np.array([len(text) <= _SHORT and text.endswith(_QUESTION_MARKS) for text in found.texts], bool)
 
 
-def _tagged(question: "Question", found: "Candidates", view: "View") -> "Values":
+def _tagged(question: Question, found: Candidates, view: View) -> Values:
     """Share of the idf mass of the tags that the question names, among all that candidates have."""
     named: dict[str, float] = {}
     for tag in {tag for tags in found.tags for tag in tags}:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from memory_assets.arrays import Floats, Ids, Rows, Values
 from memory_assets.models import Memory, State
 from memory_assets.recall.bridges import DEPTH, Bridge, find_bridges
 from memory_assets.recall.candidates import PREFERENCE_RANKS, Candidates, anything_fits, gather
@@ -22,8 +23,6 @@ from memory_assets.stores.lance import ids_in
 from memory_assets.stores.memories import Filters, MemoryStore
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from memory_assets.tenants import Tenant
 
 _STRONG = 20
@@ -78,7 +77,7 @@ class Findings(NamedTuple):
     bridges: list[Bridge]
     below_floor: bool = False
     """Whether nothing is shown because nothing fits; see `memory_assets.recall.candidates`."""
-    vector: "npt.NDArray[np.float32] | None" = None
+    vector: Floats | None = None
     """What the question means; None for a blank one."""
 
 
@@ -134,7 +133,7 @@ class _Lift(NamedTuple):
     """A change of scores that no component makes."""
 
     name: str
-    change: "npt.NDArray[np.float64]"
+    change: Values
     reason: str
 
 
@@ -149,7 +148,7 @@ class _Ranked:
     view: View
 
     @property
-    def scores(self) -> "npt.NDArray[np.float64]":
+    def scores(self) -> Values:
         return sum((lift.change for lift in self.lifts), self.judged.values)
 
 
@@ -207,7 +206,7 @@ def _with_replacements(view: View, hits: list[Hit]) -> list[Hit]:
     return [replace(hit, replaced_by=found.get(place)) for place, hit in enumerate(hits)]
 
 
-def _further(store: MemoryStore, view: View, found: Candidates, filters: Filters) -> "npt.NDArray[np.int64]":
+def _further(store: MemoryStore, view: View, found: Candidates, filters: Filters) -> Ids:
     """Ids of memories that neither index found and that stand next to the best in a session, or are their newer versions."""
     strong = found.best(_STRONG)
     rows = view.timeline.rows(strong)
@@ -222,7 +221,7 @@ def _further(store: MemoryStore, view: View, found: Candidates, filters: Filters
     return np.sort(passing["id"].to_numpy())
 
 
-def _successors(view: View, ids: "npt.NDArray[np.int64]") -> "tuple[npt.NDArray[np.intp], npt.NDArray[np.int64]]":
+def _successors(view: View, ids: Ids) -> tuple[Rows, Ids]:
     """(place in `ids`, id of a newer version of what that memory said) pairs."""
     codes = [code for code, name in enumerate(view.graph.types.names) if name in _SUCCESSOR_TYPES]
     edges = view.graph.edges
@@ -231,7 +230,7 @@ def _successors(view: View, ids: "npt.NDArray[np.int64]") -> "tuple[npt.NDArray[
     return places[kept], edges.columns["target"][rows[kept]]
 
 
-def _newest_first(view: View, found: Candidates, scores: "npt.NDArray[np.float64]") -> "npt.NDArray[np.float64]":
+def _newest_first(view: View, found: Candidates, scores: Values) -> Values:
     """Lift what replaced a candidate to that candidate's score, and put the replaced one right below."""
     old, newer = _successors(view, found.ids)
     new = found.places(newer)
@@ -243,7 +242,7 @@ def _newest_first(view: View, found: Candidates, scores: "npt.NDArray[np.float64
     return scores
 
 
-def _with_preferences(found: Candidates, scores: "npt.NDArray[np.float64]") -> "npt.NDArray[np.float64]":
+def _with_preferences(found: Candidates, scores: Values) -> Values:
     """Lift the preferences that may apply to a request to the places that are kept for them."""
     preferences = np.flatnonzero(~np.isnan(found.preference))
     preferences = preferences[np.argsort(-found.preference[preferences], kind="stable")]

@@ -5,19 +5,15 @@ How two texts stand to each other is decided in `memory_assets.language.statemen
 
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from memory_assets.arrays import Floats
 from memory_assets.language.embedders.calibration import scale_of
 from memory_assets.language.statements import NEAR, Relation, judge
 from memory_assets.models import Memory, State
-from memory_assets.stores.memories import Filters
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from memory_assets.stores.memories import MemoryStore
+from memory_assets.stores.memories import Filters, MemoryStore
 
 _MOST = 3
 _COMPARED = 5
@@ -50,7 +46,7 @@ class Neighbour(NamedTuple):
     """What differs, such as "840 € -> 910 €"."""
 
 
-def find_neighbours(store: "MemoryStore", new: Memory, meaning: "npt.NDArray[np.float32]", embedder: str) -> list[Neighbour]:
+def find_neighbours(store: MemoryStore, new: Memory, meaning: Floats, embedder: str) -> list[Neighbour]:
     """The active memories that are most similar to `new`, best first, and those of the splash behind them if so many say the same.
 
     `meaning` is the unit vector of what `new` says, made by `embedder`; `new` is not among the answers.

@@ -7,21 +7,15 @@ same rare thing; and from who and what the question names.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from memory_assets.arrays import Mask, Rows, Values
 from memory_assets.models import ASSISTANTS, USERS
+from memory_assets.recall.candidates import Candidates
+from memory_assets.recall.question import Question
 from memory_assets.recall.timeline import name_words
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from memory_assets.recall.candidates import Candidates
-    from memory_assets.recall.question import Question
-    from memory_assets.recall.view import View
-
-    Values = npt.NDArray[np.float64]
+from memory_assets.recall.view import View
 
 SESSION = (0.75, 0.4, 0.2)
 """Share of the match of a memory that stands one place away in the session, two places away, and so on."""
@@ -41,11 +35,11 @@ _REDUNDANT_ORIGINS = frozenset({"session", "similar", "same text", "entities", "
 class Support:
     """The value of the relation component and the four parts it is the sum of, all capped at 1."""
 
-    value: "Values"
-    session: "Values"
-    named: "Values"
-    edge: "Values"
-    entity: "Values"
+    value: Values
+    session: Values
+    named: Values
+    edge: Values
+    entity: Values
 
     def reason(self, place: int) -> str:
         """Which parts a candidate's support consists of."""
@@ -58,7 +52,7 @@ class Support:
         return ", ".join(f"{text} {value:.2f}" for value, text in parts if value > 0.005)
 
 
-def support(question: "Question", found: "Candidates", rows: "npt.NDArray[np.intp]", match: "Values", view: "View") -> Support:
+def support(question: Question, found: Candidates, rows: Rows, match: Values, view: View) -> Support:
     """Support of each candidate; `rows` are their rows in the timeline, `match` how well their own texts fit."""
     strength = _strength(match)
     session = _from_session(found, rows, strength, view)
@@ -68,14 +62,14 @@ def support(question: "Question", found: "Candidates", rows: "npt.NDArray[np.int
     return Support(np.minimum(1.0, session + named + edge + entity), session, named, edge, entity)
 
 
-def _strength(match: "Values") -> "Values":
+def _strength(match: Values) -> Values:
     """What a match passes on: nothing outside the best `_SUPPORTERS`, all of it at the top, so that weak matches stay alone."""
     top = match.max(initial=0.0)
     bar = np.partition(match, -_SUPPORTERS)[-_SUPPORTERS] if len(match) >= _SUPPORTERS else 0.0
     return np.clip((match - bar) / (top - bar), 0.0, 1.0) * top if top > bar else np.zeros_like(match)
 
 
-def _from_session(found: "Candidates", rows: "npt.NDArray[np.intp]", strength: "Values", view: "View") -> "Values":
+def _from_session(found: Candidates, rows: Rows, strength: Values, view: View) -> Values:
     total = np.zeros(len(found))
     for distance, share in enumerate(SESSION, start=1):
         for step in (-distance, distance):
@@ -85,7 +79,7 @@ def _from_session(found: "Candidates", rows: "npt.NDArray[np.intp]", strength: "
     return total
 
 
-def _from_edges(found: "Candidates", strength: "Values", view: "View") -> "Values":
+def _from_edges(found: Candidates, strength: Values, view: View) -> Values:
     best = np.zeros(len(found))
     edges = view.graph.edges
     if not len(edges):
@@ -98,7 +92,7 @@ def _from_edges(found: "Candidates", strength: "Values", view: "View") -> "Value
     return best
 
 
-def _from_entities(found: "Candidates", strength: "Values", view: "View") -> "Values":
+def _from_entities(found: Candidates, strength: Values, view: View) -> Values:
     mentions = view.graph.mentions
     best = np.zeros(len(found))
     if not len(mentions) or not len(found):
@@ -122,7 +116,7 @@ def _from_entities(found: "Candidates", strength: "Values", view: "View") -> "Va
     return best
 
 
-def by_authors(is_meant: Callable[[str], bool], rows: "npt.NDArray[np.intp]", view: "View") -> "npt.NDArray[np.bool_]":
+def by_authors(is_meant: Callable[[str], bool], rows: Rows, view: View) -> Mask:
     """Which of some rows of the timeline have an author whose name passes; -1 stands for a row that is not known."""
     if not view.timeline.authors.names or not len(rows):
         return np.zeros(len(rows), bool)
@@ -131,7 +125,7 @@ def by_authors(is_meant: Callable[[str], bool], rows: "npt.NDArray[np.intp]", vi
     return np.isin(authors, meant)
 
 
-def by_the_other_side(question: "Question", rows: "npt.NDArray[np.intp]", view: "View") -> "npt.NDArray[np.bool_]":
+def by_the_other_side(question: Question, rows: Rows, view: View) -> Mask:
     """Which rows, in a store with talk to an assistant, were said by the side that the question does not ask about.
 
     What an assistant said is long and says again what the user has said, so it fits most questions about the user. A note has no

@@ -8,24 +8,20 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from memory_assets.arrays import Ids, Rows, Times
 from memory_assets.language.words import fold, pieces, words
 from memory_assets.models import State
 from memory_assets.stores.feed import UNKNOWN, Changes, Position
+from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.rows import to_arrow
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from memory_assets.stores.memories import MemoryStore
-
-    Arrays = Mapping[str, npt.NDArray[Any]]
-    Ids = npt.NDArray[np.int64]
-    Rows = npt.NDArray[np.intp]
+Arrays = Mapping[str, npt.NDArray[Any]]
 
 _COLUMNS = ("id", "created_at", "updated_at", "importance", "session", "author", "state")
 _MOST = 1_000
@@ -57,7 +53,7 @@ class Codes:
         """Whether one of some lower-case names has a code, however it was written."""
         return not self._folded.isdisjoint(folded)
 
-    def encoded(self, values: pa.ChunkedArray) -> "npt.NDArray[np.int32]":
+    def encoded(self, values: pa.ChunkedArray) -> npt.NDArray[np.int32]:
         """The codes of some names, new ones given as they come."""
         encoded = values.combine_chunks().dictionary_encode()
         local = np.array([self._code(name) if name else -1 for name in encoded.dictionary.to_pylist()], np.int32)
@@ -78,17 +74,17 @@ class Timeline:
     position: Position
     sessions: Codes
     authors: Codes
-    columns: "Arrays"
+    columns: Arrays
     """`id`; `row_id`, where LanceDB kept the row when it was read, or -1; `created` and `updated` in microseconds since 1970; `importance`;
     `active`: it takes part in recall; `session` and `author`: codes, -1 for none."""
 
     def __len__(self) -> int:
         return len(self.columns["id"])
 
-    def ids(self) -> "Ids":
+    def ids(self) -> Ids:
         return self.columns["id"]
 
-    def rows(self, ids: "Ids") -> "Rows":
+    def rows(self, ids: Ids) -> Rows:
         """Row of each id; -1 where it is unknown."""
         if not len(self):
             return np.full(len(ids), -1, np.intp)
@@ -96,8 +92,8 @@ class Timeline:
         found = self._by_id[np.minimum(places, len(self) - 1)]
         return np.where(self.columns["id"][found] == ids, found, -1)
 
-    def updated(self, ids: "Ids") -> "npt.NDArray[np.int64]":
-        """When each memory was updated last, in microseconds since 1970; `UNKNOWN` for those that are not here."""
+    def updated(self, ids: Ids) -> Times:
+        """When each memory was updated last; `UNKNOWN` for those that are not here."""
         rows = self.rows(ids)
         return np.where(rows >= 0, self.columns["updated"][rows], UNKNOWN) if len(self) else rows
 
@@ -107,10 +103,10 @@ class Timeline:
         return bool(self.columns["active"].all())
 
     @cached_property
-    def _by_id(self) -> "Rows":
+    def _by_id(self) -> Rows:
         return np.argsort(self.columns["id"])
 
-    def neighbour(self, rows: "Rows", step: int) -> "Rows":
+    def neighbour(self, rows: Rows, step: int) -> Rows:
         """The row that lies `step` places later in the same session; -1 where there is none or the row itself is -1."""
         if not len(self):
             return np.full(len(rows), -1, np.intp)
@@ -135,7 +131,7 @@ class Timeline:
         return replace(self, position=changes.position, columns=columns)
 
 
-def read_timeline(store: "MemoryStore", known: Timeline | None) -> Timeline:
+def read_timeline(store: MemoryStore, known: Timeline | None) -> Timeline:
     """The timeline of the store's present version; from `known`, only what changed since is read."""
     if known is None:
         codes = Codes(), Codes()
@@ -146,7 +142,7 @@ def read_timeline(store: "MemoryStore", known: Timeline | None) -> Timeline:
     return known.following(store.changes(known.position, known, _COLUMNS))
 
 
-def _arrays(rows: pa.Table, sessions: Codes, authors: Codes) -> "dict[str, npt.NDArray[Any]]":
+def _arrays(rows: pa.Table, sessions: Codes, authors: Codes) -> dict[str, npt.NDArray[Any]]:
     row_ids = rows["_rowid"].cast(pa.int64()).to_numpy() if "_rowid" in rows.column_names else np.full(rows.num_rows, -1)
     return {
         "id": rows["id"].to_numpy(),
@@ -160,12 +156,12 @@ def _arrays(rows: pa.Table, sessions: Codes, authors: Codes) -> "dict[str, npt.N
     }
 
 
-def _sorted(arrays: "Arrays") -> "Arrays":
+def _sorted(arrays: Arrays) -> Arrays:
     order = np.lexsort((arrays["id"], arrays["created"], arrays["session"]))
     return {name: values[order] for name, values in arrays.items()}
 
 
-def _place(columns: "Arrays", session: int, created: int, number: int) -> int:
+def _place(columns: Arrays, session: int, created: int, number: int) -> int:
     """Where a row belongs."""
     first, last = np.searchsorted(columns["session"], np.array([session, session + 1], np.int32))
     first, last = first + np.searchsorted(columns["created"][first:last], [created, created + 1])

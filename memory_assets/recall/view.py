@@ -9,29 +9,26 @@ import math
 import threading
 import time
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from memory_assets.arrays import Ids, Rows
 from memory_assets.errors import StoreError
 from memory_assets.language.words import fold, is_unspaced, words
 from memory_assets.recall.timeline import Codes, Timeline, read_timeline
+from memory_assets.stores.catalog import Catalog, Stamp
 from memory_assets.stores.graph_builds import NO_BUILD, Build, present_build
+from memory_assets.stores.memories import MemoryStore
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import numpy.typing as npt
-
-    from memory_assets.stores.catalog import Catalog, Stamp
-    from memory_assets.stores.memories import MemoryStore
     from memory_assets.tenants import Tenant
 
-    Nodes = npt.NDArray[np.int64]
-    Rows = npt.NDArray[np.intp]
 
 _PATIENCE = 0.25
 """Seconds that a first search waits for the catalog's lock."""
@@ -55,14 +52,14 @@ _GROWTH = 1.25
 class Links:
     """Directed links, each a row of columns, found from either end."""
 
-    columns: "Mapping[str, npt.NDArray[Any]]"
+    columns: Mapping[str, npt.NDArray[Any]]
     """`source`, `target` and what else is known of each link."""
-    _targets: "Nodes"
+    _targets: Ids
     """Ascending."""
-    _by_target: "Rows"
+    _by_target: Rows
 
     @classmethod
-    def of(cls, columns: "Mapping[str, npt.NDArray[Any]]") -> "Links":
+    def of(cls, columns: Mapping[str, npt.NDArray[Any]]) -> "Links":
         """Of columns that are sorted by `source`."""
         by_target = np.argsort(columns["target"], kind="stable")
         return cls(columns, columns["target"][by_target], by_target)
@@ -70,16 +67,16 @@ class Links:
     def __len__(self) -> int:
         return len(self._targets)
 
-    def outgoing(self, nodes: "Nodes") -> "tuple[Rows, Rows]":
+    def outgoing(self, nodes: Ids) -> tuple[Rows, Rows]:
         """The links that lead from these nodes, as (place in `nodes`, row) pairs."""
         return ranges(self.columns["source"], nodes)
 
-    def incoming(self, nodes: "Nodes") -> "tuple[Rows, Rows]":
+    def incoming(self, nodes: Ids) -> tuple[Rows, Rows]:
         """The links that lead to these nodes, as (place in `nodes`, row) pairs."""
         places, at = ranges(self._targets, nodes)
         return places, self._by_target[at]
 
-    def incoming_counts(self, nodes: "Nodes") -> "npt.NDArray[np.int64]":
+    def incoming_counts(self, nodes: Ids) -> Ids:
         """How many links lead to each node."""
         return np.searchsorted(self._targets, nodes, "right") - np.searchsorted(self._targets, nodes)
 
@@ -88,7 +85,7 @@ class Links:
 class GraphView:
     """The graph as it was when the catalog had this stamp."""
 
-    stamp: "Stamp"
+    stamp: Stamp
     build: Build
     edges: Links
     """Between nodes, with `type` and `origin` (codes) and `confidence`."""
@@ -113,7 +110,7 @@ class GraphView:
         return self._notes[edge].as_py() or ""
 
 
-def read_graph(catalog: "Catalog", known: GraphView | None) -> GraphView:
+def read_graph(catalog: Catalog, known: GraphView | None) -> GraphView:
     """The graph as the catalog has it now; `known` where that is still true or the catalog cannot be read."""
     stamp = catalog.stamp
     if known is not None and known.stamp == stamp:
@@ -133,7 +130,7 @@ def read_graph(catalog: "Catalog", known: GraphView | None) -> GraphView:
     return _view(stamp, build, *tables)
 
 
-def _view(stamp: "Stamp", build: Build, edges: pa.Table, mentions: pa.Table, named: pa.Table) -> GraphView:
+def _view(stamp: Stamp, build: Build, edges: pa.Table, mentions: pa.Table, named: pa.Table) -> GraphView:
     types, origins = Codes(), Codes()
     columns = {
         "type": types.encoded(edges["type"]),
@@ -152,7 +149,7 @@ def _view(stamp: "Stamp", build: Build, edges: pa.Table, mentions: pa.Table, nam
     )
 
 
-def _ends(links: pa.Table) -> "dict[str, npt.NDArray[Any]]":
+def _ends(links: pa.Table) -> dict[str, npt.NDArray[Any]]:
     return {name: links[name].to_numpy() for name in ("source", "target")}
 
 
@@ -167,7 +164,7 @@ _NOTHING = [
 ]
 
 
-def ranges(keys: "Nodes", wanted: "Nodes") -> "tuple[Rows, Rows]":
+def ranges(keys: Ids, wanted: Ids) -> tuple[Rows, Rows]:
     """Where each wanted key occurs in sorted `keys`, as (place in `wanted`, place in `keys`) pairs."""
     starts = np.searchsorted(keys, wanted, "left")
     counts = np.searchsorted(keys, wanted, "right") - starts
@@ -239,7 +236,7 @@ def current_view(tenant: "Tenant", *, fresh: bool = False) -> View:
     return keeper.view(tenant, fresh=fresh)
 
 
-def _count_terms(store: "MemoryStore", size: int) -> TermStatistics:
+def _count_terms(store: MemoryStore, size: int) -> TermStatistics:
     if size <= _SAMPLE:
         texts = store.scan(("indexed_text",))["indexed_text"].to_pylist()
     else:

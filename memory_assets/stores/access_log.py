@@ -11,12 +11,11 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 
-if TYPE_CHECKING:
-    from memory_assets.stores.catalog import Catalog
+from memory_assets.stores.catalog import Catalog
 
 _log = logging.getLogger(__name__)
 _SEGMENT = re.compile(r"\d{4}-\d\d-\d\d\.log")
@@ -90,7 +89,7 @@ class AccessLog:
         return sorted(path for path in self.folder.iterdir() if _SEGMENT.fullmatch(path.name))
 
 
-def fold_accesses(catalog: "Catalog", log: AccessLog, now: datetime) -> int:
+def fold_accesses(catalog: Catalog, log: AccessLog, now: datetime) -> int:
     """Add what was recalled since the last time to `memory_access`, in one transaction, so each record exactly once; return the count."""
     with catalog.read() as connection:
         known = dict(connection.execute('SELECT segment, "offset" FROM access_offsets').fetchall())

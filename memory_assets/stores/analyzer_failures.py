@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from memory_assets.stores.catalog import Catalog
+
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
-
-    from memory_assets.stores.catalog import Catalog
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ def read_failures(connection: "DuckDBPyConnection", model: str) -> AnalyzerFailu
     return AnalyzerFailures(*newest) if newest else None
 
 
-def record_failure(catalog: "Catalog", memory_id: int, content_hash: str, model: str, failure: str) -> None:
+def record_failure(catalog: Catalog, memory_id: int, content_hash: str, model: str, failure: str) -> None:
     """Write down that the model was asked about a memory in vain, once more."""
     with catalog.write() as connection:
         connection.execute(

@@ -10,19 +10,15 @@ from hashlib import blake2b
 from pathlib import Path
 from threading import Lock
 from time import monotonic
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from memory_assets.arrays import Floats
 from memory_assets.errors import StoreError
 from memory_assets.models import TextVectors
 from memory_assets.stores import lance
 from memory_assets.stores.locks import exclusive_lock
 from memory_assets.stores.tables import StoredTable, reading
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
 
 LIVE_COLUMN_FACT = "memory_assets:embedding_column"
 EMBEDDER_FACT = "memory_assets:embedder"
@@ -124,7 +120,7 @@ class EmbeddingColumns:
         assert live is not None
         return live
 
-    def fill(self, rows: pa.Table, vectors: "TextVectors | npt.NDArray[np.float32]", embedder: str) -> pa.Table:
+    def fill(self, rows: pa.Table, vectors: TextVectors | Floats, embedder: str) -> pa.Table:
         """`rows` with the live vector columns, `in_context` last. An array of shape (n, dimension) serves for both."""
         vectors = vectors if isinstance(vectors, TextVectors) else TextVectors(vectors, vectors)
         column = self.filled(embedder, vectors.in_context.shape[1])
@@ -174,7 +170,7 @@ def meaning_column(column: str) -> str:
     return column.replace(_PREFIX, _MEANING_PREFIX)
 
 
-def vector_array(vectors: "npt.NDArray[np.float32]") -> pa.FixedSizeListArray:
+def vector_array(vectors: Floats) -> pa.FixedSizeListArray:
     """A column's values, from vectors of shape (n, dimension)."""
     return pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1), pa.float32()), vectors.shape[1])
 

@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import pyarrow as pa
 
+from memory_assets.arrays import Ids, Times
 from memory_assets.stores import lance
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
     from duckdb import DuckDBPyConnection
     from lancedb.table import Table
 
     from memory_assets.stores.resident.snapshot import Snapshot
 
-    Ids = npt.NDArray[np.int64]
 
 CLOCK_SLACK = timedelta(minutes=10)
 """How far the clocks of two writers may differ, and how long one commit may take after its time was read."""
@@ -48,10 +47,10 @@ class Known(Protocol):
 
     def __len__(self) -> int: ...
 
-    def ids(self) -> "Ids": ...
+    def ids(self) -> Ids: ...
 
-    def updated(self, ids: "Ids") -> "npt.NDArray[np.int64]":
-        """The `updated_at` with which it holds each row, in microseconds since 1970; `UNKNOWN` where it does not."""
+    def updated(self, ids: Ids) -> Times:
+        """The `updated_at` with which it holds each row; `UNKNOWN` where it does not."""
         ...
 
 
@@ -62,14 +61,14 @@ class Changes:
     position: Position
     rows: pa.Table
     """The columns asked for, of rows that are new or changed."""
-    gone: "Ids"
+    gone: Ids
     """Ids that it holds and the table no longer has."""
 
     def __bool__(self) -> bool:
         return bool(self.rows.num_rows or len(self.gone))
 
 
-def read_changes(table: "Rows | Snapshot", since: Position | None, known: Known, columns: Sequence[str]) -> Changes:
+def read_changes(table: "TableRows | Snapshot", since: Position | None, known: Known, columns: Sequence[str]) -> Changes:
     """What changed in a table since a position, where an earlier reading ended that gave `known`.
 
     None reads all; so does a version beyond that of the table, which was replaced then. `columns` are read, `id` among them.
@@ -96,7 +95,7 @@ def read_changes(table: "Rows | Snapshot", since: Position | None, known: Known,
     return Changes(here, table.rows_of(wanted, columns), gone)
 
 
-class Rows:
+class TableRows:
     """A LanceDB table as the feed reads it."""
 
     def __init__(self, table: "Table", *, row_ids: bool = False) -> None:
@@ -111,7 +110,7 @@ class Rows:
     def __len__(self) -> int:
         return self._table.count_rows()
 
-    def ids(self) -> "Ids":
+    def ids(self) -> Ids:
         return self._read(("id",), "true", row_ids=False)["id"].to_numpy()
 
     def rows(self, columns: Sequence[str]) -> pa.Table:
@@ -121,7 +120,7 @@ class Rows:
         """Columns of the rows whose `updated_at` is `moment` or later, by the index on it."""
         return self._read(columns, f"updated_at >= {lance.timestamp(moment)}", row_ids=False)
 
-    def rows_of(self, ids: "Ids", columns: Sequence[str]) -> pa.Table:
+    def rows_of(self, ids: Ids, columns: Sequence[str]) -> pa.Table:
         if len(ids) > _MANY:
             rows = self.rows(columns)
             return rows.filter(pa.array(np.isin(rows["id"].to_numpy(), ids)))
@@ -142,11 +141,11 @@ class CatalogRows:
     def __len__(self) -> int:
         return self._column(f"SELECT count(*) FROM {self._table}")[0].item()
 
-    def ids(self) -> "Ids":
+    def ids(self) -> Ids:
         return self._column(f"SELECT id FROM {self._table}")
 
-    def updated(self, ids: "Ids") -> "Ids":
-        """When each was updated last, in microseconds since 1970; `UNKNOWN` for those that the table lacks."""
+    def updated(self, ids: Ids) -> Times:
+        """When each was updated last; `UNKNOWN` for those that the table lacks."""
         wanted = pa.table({"id": ids, "place": np.arange(len(ids))})
         query = f"""
             SELECT CASE WHEN t.id IS NULL THEN {UNKNOWN} ELSE coalesce(epoch_us(updated_at), 0) END
@@ -155,7 +154,7 @@ class CatalogRows:
         """
         return self._column(query, wanted)
 
-    def _column(self, query: str, wanted: pa.Table | None = None) -> "Ids":
+    def _column(self, query: str, wanted: pa.Table | None = None) -> Ids:
         if wanted is not None:
             self._connection.register("wanted", wanted)
         return self._connection.execute(query).to_arrow_table().column(0).to_numpy().astype(np.int64)

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from memory_assets.arrays import Floats
 from memory_assets.errors import InvalidInputError, NotFoundError
 from memory_assets.models import Memory, State, TextVectors
 from memory_assets.stores import lance
 from memory_assets.stores.deferred import import_lancedb
 from memory_assets.stores.embedding_columns import EmbeddingColumns
-from memory_assets.stores.feed import Changes, Known, Position, Rows, read_changes
+from memory_assets.stores.feed import Changes, Known, Position, TableRows, read_changes
 from memory_assets.stores.filters import Filters
 from memory_assets.stores.rows import COLUMNS, SCHEMA, from_arrow, rows_of, to_arrow
 from memory_assets.stores.search import DiskSearch
@@ -28,7 +29,6 @@ from memory_assets.stores.upkeep import Upkeep
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import numpy.typing as npt
     from lancedb.table import Table
 
     from memory_assets.stores.resident.memories import Allowance, ResidentMemories
@@ -113,14 +113,14 @@ class MemoryStore(TableStore):
 
     # Writing
 
-    def add(self, memories: Sequence[Memory], embeddings: "TextVectors | npt.NDArray[np.float32]", embedder: str) -> None:
+    def add(self, memories: Sequence[Memory], embeddings: TextVectors | Floats, embedder: str) -> None:
         """Append memories whose ids are new, from `new_id`, in a commit that never waits for other writers."""
         rows = self.columns.fill(to_arrow(memories), embeddings, embedder)
         version = lance.append(self.stored.writing, rows)
         if self._resident:
             self._resident.appended(rows, rows.column_names[-1], version)
 
-    def insert(self, memories: Sequence[Memory], embeddings: "TextVectors | npt.NDArray[np.float32]", embedder: str) -> None:
+    def insert(self, memories: Sequence[Memory], embeddings: TextVectors | Floats, embedder: str) -> None:
         """Insert memories whose ids are not taken; what has one of the ids already stays as it is."""
         lance.insert(self.stored.writing, self.columns.fill(to_arrow(memories), embeddings, embedder))
         self._changed()
@@ -128,7 +128,7 @@ class MemoryStore(TableStore):
     def put(
         self,
         memories: Sequence[Memory],
-        embeddings: "TextVectors | npt.NDArray[np.float32]",
+        embeddings: TextVectors | Floats,
         embedder: str,
         read_at: Sequence[datetime] | None = None,
     ) -> None:
@@ -294,12 +294,12 @@ class MemoryStore(TableStore):
     def changes(self, since: Position | None, known: Known, columns: Sequence[str]) -> Changes:
         """What changed since a position, as `read_changes` says; read on disk, rows come with LanceDB's `_rowid`."""
         held = self._resident.search() if self._resident else None
-        return read_changes(held if held is not None else Rows(self.table, row_ids=True), since, known, columns)
+        return read_changes(held if held is not None else TableRows(self.table, row_ids=True), since, known, columns)
 
     @reading
     def nearest(
         self,
-        vector: "npt.NDArray[np.float32]",
+        vector: Floats,
         embedder: str,
         limit: int,
         filters: Filters,
@@ -318,7 +318,7 @@ class MemoryStore(TableStore):
     @reading
     def alike(
         self,
-        meaning: "npt.NDArray[np.float32]",
+        meaning: Floats,
         limit: int,
         filters: Filters,
         least: float = -math.inf,

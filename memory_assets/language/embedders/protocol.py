@@ -1,17 +1,13 @@
 """What every embedder promises, the checks of its texts and vectors, and what those that run in this process share."""
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from collections.abc import Sequence
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
+from memory_assets.arrays import Floats
 from memory_assets.errors import MemoryAssetsError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy.typing as npt
-
 
 Role = Literal["document", "query"]
 """What a text is: one that is stored, or the words of somebody who searches. Some models want them told apart."""
@@ -38,12 +34,12 @@ class Embedder(Protocol):
         """Length of every vector; a remote embedder may need one call to learn it."""
         ...
 
-    def embed(self, texts: "Sequence[str]", role: Role = "document") -> "npt.NDArray[np.float32]":
+    def embed(self, texts: Sequence[str], role: Role = "document") -> Floats:
         """Unit vectors, shape (len(texts), dimension); a text's does not depend on its neighbours. No text may be blank."""
         ...
 
 
-def checked_texts(texts: "Sequence[str]", embedder: str) -> list[str]:
+def checked_texts(texts: Sequence[str], embedder: str) -> list[str]:
     """Return the texts as a list, refusing those that no embedder can give a meaning to."""
     if isinstance(texts, str):
         raise TypeError("embed() takes a sequence of texts, not one string")
@@ -60,7 +56,7 @@ def checked_texts(texts: "Sequence[str]", embedder: str) -> list[str]:
     return list(texts)
 
 
-def unit_rows(vectors: object, *, embedder: str, count: int, dimension: int | None = None) -> "npt.NDArray[np.float32]":
+def unit_rows(vectors: object, *, embedder: str, count: int, dimension: int | None = None) -> Floats:
     """Check vectors that came from a model, `count` rows of `dimension` (of any, if None), and scale each to unit length."""
     try:
         rows = np.asarray(vectors, dtype=np.float64)
@@ -92,7 +88,7 @@ class LocalEmbedder(ABC):
     dimension: int
     install_command: str
 
-    def embed(self, texts: "Sequence[str]", role: Role = "document") -> "npt.NDArray[np.float32]":
+    def embed(self, texts: Sequence[str], role: Role = "document") -> Floats:
         """See `Embedder.embed`."""
         checked = checked_texts(texts, self.name)
         if not checked:
@@ -108,9 +104,9 @@ class LocalEmbedder(ABC):
         return unit_rows(np.add.reduceat(vectors, starts), embedder=self.name, count=len(checked), dimension=self.dimension)
 
     @abstractmethod
-    def _parts(self, text: str) -> "Sequence[Any]":
+    def _parts(self, text: str) -> Sequence[Any]:
         """A text cut into what the model sees at once."""
 
     @abstractmethod
-    def _vectors(self, parts: "list[Any]", role: Role) -> "npt.NDArray[np.float32]":
+    def _vectors(self, parts: "list[Any]", role: Role) -> Floats:
         """The unit vector of each part."""

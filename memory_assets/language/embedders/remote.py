@@ -1,23 +1,21 @@
 """Embedders behind HTTP: Ollama (`POST /api/embed`), and what speaks OpenAI's protocol (`POST {base}/embeddings`)."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from memory_assets.arrays import Floats
 from memory_assets.http import OVERLOADED, BusyError, HttpAnswer, Repeat, Service, ServiceError
 from memory_assets.language.embedders import prefixes_of, recorded_name, spec_recorded
-from memory_assets.language.embedders.protocol import EmbedderAwayError, EmbedderError, checked_texts, unit_rows
+from memory_assets.language.embedders.protocol import EmbedderAwayError, EmbedderError, Role, checked_texts, unit_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy.typing as npt
     from pydantic import SecretStr
 
-    from memory_assets.language.embedders.protocol import Role
 
 OPENAI_DEFAULT_URL = "https://api.openai.com/v1"
 MAX_DIMENSION = 16_384
@@ -88,13 +86,13 @@ class RemoteEmbedder(ABC):
         assert self._dimension is not None
         return self._dimension
 
-    def embed(self, texts: "Sequence[str]", role: "Role" = "document") -> "npt.NDArray[np.float32]":
+    def embed(self, texts: Sequence[str], role: Role = "document") -> Floats:
         """Embed texts; see `Embedder.embed`."""
         checked = checked_texts(texts, self._shown_name)
         if not checked:
             return np.empty((0, self.dimension), dtype=np.float32)
         prefix = self._prefixes.query if role == "query" else self._prefixes.document
-        batches: list[npt.NDArray[np.float32]] = []
+        batches: list[Floats] = []
         for start in range(0, len(checked), self.batch_size):
             batch = [f"{prefix}{text}" for text in checked[start : start + self.batch_size]]
             rows = unit_rows(self._request_vectors(batch), embedder=self._shown_name, count=len(batch), dimension=self._dimension)

@@ -23,11 +23,11 @@ from memory_assets.stores.feed import Position, read_changes
 from memory_assets.stores.resident.segment import ROW_ID, Segment
 from memory_assets.stores.resident.snapshot import Snapshot
 from memory_assets.stores.resident.words import Terms
+from memory_assets.stores.tables import StoredTable
 
 if TYPE_CHECKING:
     from lancedb.table import Table
 
-    from memory_assets.stores.tables import StoredTable
 
 _log = logging.getLogger(__name__)
 _INLINE = 2_000
@@ -80,7 +80,7 @@ class Allowance:
 class ResidentMemories:
     """The rows of a `memories` table in memory. Any thread may ask for the newest version."""
 
-    def __init__(self, stored: "StoredTable", allowance: Allowance) -> None:
+    def __init__(self, stored: StoredTable, allowance: Allowance) -> None:
         """Keep nothing yet; later no more than `allowance` grants."""
         self._stored = stored
         self._allowance = allowance
@@ -198,7 +198,7 @@ class ResidentMemories:
 
     def _compared(self, known: Snapshot) -> Snapshot | None:
         """The snapshot after the commits until now; None if so much has changed that loading anew is cheaper."""
-        changes = read_changes(feed.Rows(self.table), known.position, known, ("id",))
+        changes = read_changes(feed.TableRows(self.table), known.position, known, ("id",))
         missing = changes.rows["id"].to_numpy()
         if len(missing) > _MOST_CHANGED:
             return None

@@ -3,33 +3,26 @@
 # pyarrow.compute makes its functions when it is imported.
 # pyright: reportAttributeAccessIssue=false
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memory_assets.models import State
+from memory_assets.arrays import Floats, Ids, Mask, Rows, Times
+from memory_assets.models import Entity, State
 from memory_assets.stores.embedding_columns import meaning_column
 from memory_assets.stores.filters import GUESSED_TIME, OF_EVERY_PROJECT, Filters
 from memory_assets.stores.resident.vectors import Vectors, quantised, spans
-from memory_assets.stores.resident.words import Words
+from memory_assets.stores.resident.words import Stem, Words
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    import numpy.typing as npt
-
-    from memory_assets.models import Entity
-    from memory_assets.stores.resident.words import Stem
-
-    Mask = npt.NDArray[np.bool_]
-    _Piece = tuple[pa.RecordBatch, npt.NDArray[np.integer], npt.NDArray[np.integer]]
-    """Some rows, their vectors and their meanings."""
+_Piece = tuple[pa.RecordBatch, npt.NDArray[np.integer], npt.NDArray[np.integer]]
+"""Some rows, their vectors and their meanings."""
 
 ROW_ID = pa.field("_rowid", pa.uint64())
 """Where LanceDB kept a row when it was read; null in rows that were appended since."""
@@ -49,22 +42,21 @@ class Segment:
     meanings: Vectors
     """Of what the texts say; of zero components if the table has none."""
     words: Words
-    current: "Mask"
-    ids: "npt.NDArray[np.int64]"
-    by_id: "npt.NDArray[np.intp]"
+    current: Mask
+    ids: Ids
+    by_id: Rows
     """The rows in the order of their ids."""
-    created: "npt.NDArray[np.int64]"
-    updated: "npt.NDArray[np.int64]"
-    """In microseconds since 1970, as `created` is."""
-    active: "Mask"
+    created: Times
+    updated: Times
+    active: Mask
 
     @classmethod
     def of(
         cls,
-        batches: "Iterable[pa.RecordBatch]",
+        batches: Iterable[pa.RecordBatch],
         schema: pa.Schema,
         column: str,
-        stem: "Stem",
+        stem: Stem,
         mean_length: float | None = None,
     ) -> "Segment":
         """A segment of rows with the columns of `schema`.
@@ -85,7 +77,7 @@ class Segment:
         return cls._of(pieces(), column, stem, mean_length)
 
     @classmethod
-    def joined(cls, segments: "Sequence[Segment]", stem: "Stem", mean_length: float | None) -> "Segment":
+    def joined(cls, segments: "Sequence[Segment]", stem: Stem, mean_length: float | None) -> "Segment":
         pieces = (
             (
                 each.rows.slice(span.start, span.stop - span.start).filter(pa.array(each.current[span])),
@@ -98,7 +90,7 @@ class Segment:
         return cls._of(pieces, segments[0].column, stem, mean_length)
 
     @classmethod
-    def _of(cls, pieces: "Iterable[_Piece]", column: str, stem: "Stem", mean_length: float | None) -> "Segment":
+    def _of(cls, pieces: "Iterable[_Piece]", column: str, stem: Stem, mean_length: float | None) -> "Segment":
         vectors: list[npt.NDArray[np.integer]] = []
         meanings: list[npt.NDArray[np.integer]] = []
         columns: dict[str, list[pa.Array]] = {}
@@ -141,31 +133,31 @@ class Segment:
     def count(self) -> int:
         return int(self.current.sum())
 
-    def without(self, ids: "npt.NDArray[np.int64]") -> "Segment":
+    def without(self, ids: Ids) -> "Segment":
         """The segment after these memories were changed or deleted."""
         places = self.places(ids)
         current = self.current.copy()
         current[places[places >= 0]] = False
         return replace(self, current=current)
 
-    def places(self, ids: "npt.NDArray[np.int64]") -> "npt.NDArray[np.intp]":
+    def places(self, ids: Ids) -> Rows:
         """Row of each id; -1 where it is not here, or no longer current."""
         if not len(self):
             return np.full(len(ids), -1, np.intp)
         found = self.by_id[np.minimum(np.searchsorted(self.ids, ids, sorter=self.by_id), len(self) - 1)]
         return np.where((self.ids[found] == ids) & self.current[found], found, -1)
 
-    def taken(self, places: "npt.NDArray[np.intp]", columns: "Sequence[str]") -> pa.RecordBatch:
+    def taken(self, places: Rows, columns: Sequence[str]) -> pa.RecordBatch:
         return self.rows.select(list(columns)).take(pa.array(places))
 
-    def _having(self, column: str, wanted: "Callable[[pa.Array], Mask]") -> "Mask":
+    def _having(self, column: str, wanted: Callable[[pa.Array], Mask]) -> Mask:
         """Which rows have a value in a column of lists that `wanted` picks."""
         lists = self.rows.column(column)
         having = np.zeros(len(self), bool)
         having[pc.list_parent_indices(lists).to_numpy()[wanted(lists.flatten())]] = True
         return having
 
-    def passing(self, filters: Filters) -> "Mask":
+    def passing(self, filters: Filters) -> Mask:
         """Which current rows pass, as `Filters.sql` means it."""
         only_active = filters.states == (State.ACTIVE,)
         passing = self.current & self.active if only_active else self.current.copy()
@@ -200,14 +192,14 @@ class Segment:
         return passing
 
 
-def _is_entity(entities: pa.StructArray, spellings: "Iterable[Entity]") -> "Mask":
+def _is_entity(entities: pa.StructArray, spellings: Iterable[Entity]) -> Mask:
     found = np.zeros(len(entities), bool)
     for entity in spellings:
         found |= _is_in(entities.field("text"), [entity.text]) & _is_in(entities.field("type"), [entity.type])
     return found
 
 
-def _is_in(values: pa.Array, wanted: "Iterable[str]") -> "Mask":
+def _is_in(values: pa.Array, wanted: Iterable[str]) -> Mask:
     accepted = pa.array([str(value) for value in wanted], pa.string())
     return pc.is_in(values, value_set=accepted).to_numpy(zero_copy_only=False)
 
@@ -217,7 +209,7 @@ def microseconds(moment: datetime) -> int:
     return pa.scalar(moment, pa.timestamp("us", tz="UTC")).value
 
 
-def _matrix(vectors: pa.FixedSizeListArray) -> "npt.NDArray[np.float32]":
+def _matrix(vectors: pa.FixedSizeListArray) -> Floats:
     """The vectors as a matrix; zeros for those that are null."""
     size = vectors.type.list_size
     values = vectors.values.slice(vectors.offset * size, len(vectors) * size).fill_null(0.0)

@@ -4,23 +4,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+from memory_assets.arrays import Floats, Ids, Rows, Times
 from memory_assets.stores.feed import UNKNOWN, Position
 from memory_assets.stores.filters import Filters
 from memory_assets.stores.resident.segment import ROW_ID, Segment, microseconds
 from memory_assets.stores.resident.words import Stem, best_rows, inverse_frequency, words_of
 from memory_assets.stores.search import UNMEASURED
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Rows = npt.NDArray[np.intp]
-    Found = tuple[Segment, Rows, npt.NDArray[np.floating]]
-    """Rows of a segment and what was measured of each."""
+Found = tuple[Segment, Rows, npt.NDArray[np.floating]]
+"""Rows of a segment and what was measured of each."""
 
 
 @dataclass(frozen=True)
@@ -42,11 +39,11 @@ class Snapshot:
     def __len__(self) -> int:
         return sum(each.count for each in self.segments)
 
-    def ids(self) -> "npt.NDArray[np.int64]":
+    def ids(self) -> Ids:
         return np.concatenate([each.ids[each.current] for each in self.segments])
 
-    def updated(self, ids: "npt.NDArray[np.int64]") -> "npt.NDArray[np.int64]":
-        """When each row was updated last, in microseconds since 1970; `UNKNOWN` where it is not here."""
+    def updated(self, ids: Ids) -> Times:
+        """When each row was updated last; `UNKNOWN` where it is not here."""
         times = np.full(len(ids), UNKNOWN, np.int64)
         for each in self.segments:
             places = each.places(ids)
@@ -61,7 +58,7 @@ class Snapshot:
         found = [(each, np.flatnonzero(each.current & (each.updated >= since))) for each in self.segments]
         return _taken(found, columns)
 
-    def rows_of(self, ids: "npt.NDArray[np.int64]", columns: Sequence[str]) -> pa.Table:
+    def rows_of(self, ids: Ids, columns: Sequence[str]) -> pa.Table:
         places = [(each, each.places(ids)) for each in self.segments]
         return _taken([(each, found[found >= 0]) for each, found in places], columns)
 
@@ -81,7 +78,7 @@ class Snapshot:
 
     def nearest(
         self,
-        vector: "npt.NDArray[np.float32]",
+        vector: Floats,
         column: str,  # noqa: ARG002
         limit: int,
         filters: Filters,
@@ -90,7 +87,7 @@ class Snapshot:
         found = [(each, *each.vectors.nearest(vector, each.passing(filters), limit)) for each in self.segments]
         return _answer(found, limit, columns, "similarity")
 
-    def cosines(self, found: pa.Table, column: str, vector: "npt.NDArray[np.float32]") -> "npt.NDArray[np.float32]":  # noqa: ARG002
+    def cosines(self, found: pa.Table, column: str, vector: Floats) -> Floats:  # noqa: ARG002
         ids = found["id"].to_numpy()
         measured = np.full(len(ids), UNMEASURED, np.float32)
         for each in self.segments:
@@ -136,7 +133,7 @@ def _answer(found: "Sequence[Found]", limit: int, columns: Sequence[str], measur
     return pa.Table.from_arrays([*arrays, row_ids, *taken.columns[1:]], ["id", measure, ROW_ID.name, *columns])
 
 
-def _taken(found: "Sequence[tuple[Segment, Rows]]", columns: Sequence[str]) -> pa.Table:
+def _taken(found: Sequence[tuple[Segment, Rows]], columns: Sequence[str]) -> pa.Table:
     """Columns of the rows of several segments, one after the other."""
     some = [(each, rows) for each, rows in found if len(rows)] or found[:1]
     return pa.Table.from_batches([each.taken(rows, columns) for each, rows in some])

@@ -11,16 +11,14 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from memory_assets.stores.tables import StoredTable
+from memory_assets.arrays import Floats, Ids, Rows
+from memory_assets.stores.tables import StoredTable
 
 Stem = Callable[[Sequence[str]], "list[str | None]"]
 """The term of each word; None for a word that is not indexed."""
@@ -29,8 +27,10 @@ _K1 = 1.2
 _B = 0.75
 _FEW = 200
 _AT_ONCE = 65_536
-"""Texts whose terms are counted at once, so that building takes bounded memory."""
+"""Texts that are split at once, so that building takes bounded memory."""
 _PILES = 1_024
+_ROW_BITS = 32
+_ROW = (1 << _ROW_BITS) - 1
 _INTEGER_BYTES = 32
 _WORD = re.compile(r"[^\W_]+")
 _MOST_KNOWN = 50_000
@@ -47,11 +47,11 @@ class Words:
 
     codes: dict[str, int]
     """Term -> its number."""
-    starts: "npt.NDArray[np.int64]"
+    starts: Ids
     """Where the postings of each term begin, and where the last end."""
-    rows: "npt.NDArray[np.int32]"
+    rows: npt.NDArray[np.int32]
     """The row of each posting."""
-    weights: "npt.NDArray[np.float32]"
+    weights: Floats
     """BM25 of each posting without the inverse document frequency."""
     length: int
     """Terms of all texts together."""
@@ -60,20 +60,15 @@ class Words:
     def of(cls, texts: pa.StringArray, stem: Stem, mean_length: float | None = None) -> "Words":
         """Index texts, one a row, without nulls; `mean_length` is the mean number of terms, by default of these texts."""
         codes: dict[str, int] = {}
-        starts_of_pieces = range(0, max(1, len(texts)), _AT_ONCE)
-        pieces = [_Counted.of(texts.slice(start, _AT_ONCE), start, stem, codes) for start in starts_of_pieces]
-        lengths, sizes = np.concatenate([piece.lengths for piece in pieces]), [piece.sizes(len(codes)) for piece in pieces]
-        length = int(lengths.sum())
-        relative = lengths / (mean_length or length / max(1, len(texts)) or 1)
-        starts = np.concatenate([[0], np.sum(sizes, axis=0).cumsum()])
-        rows, weights = np.empty(starts[-1], np.int32), np.empty(starts[-1], np.float32)
-        free = starts[:-1].copy()
-        for piece, held in zip(pieces, sizes, strict=True):
-            places = np.repeat(free - held.cumsum() + held, held) + np.arange(len(piece.rows))
-            rows[places] = piece.rows
-            weights[places] = piece.counts * (_K1 + 1) / (piece.counts + _K1 * (1 - _B + _B * relative[piece.rows]))
-            free += held
-        return cls(codes, starts, rows, weights, length)
+        starts = range(0, max(1, len(texts)), _AT_ONCE)
+        words = np.concatenate([_postings(texts.slice(start, _AT_ONCE), start, stem, codes) for start in starts])
+        lengths = np.bincount(words & _ROW, minlength=len(texts))
+        longer = _K1 * (1 - _B + _B * lengths / (mean_length or len(words) / max(1, len(texts)) or 1))
+        postings, counts = np.unique(words, return_counts=True)
+        sizes = np.bincount(postings >> _ROW_BITS, minlength=len(codes))
+        rows = (postings & _ROW).astype(np.int32)
+        weights = counts * (_K1 + 1) / (counts + longer[rows])
+        return cls(codes, np.concatenate([[0], sizes.cumsum()]), rows, weights.astype(np.float32), len(words))
 
     @property
     def nbytes(self) -> int:
@@ -88,7 +83,7 @@ class Words:
         code = self.codes.get(term)
         return 0 if code is None else int(self.starts[code + 1] - self.starts[code])
 
-    def scores(self, weights: "dict[str, float]", size: int) -> "npt.NDArray[np.float32]":
+    def scores(self, weights: "dict[str, float]", size: int) -> Floats:
         """BM25 of each of the `size` rows for terms of the given inverse document frequencies; 0 where none occurs."""
         total = np.zeros(size, np.float32)
         for term, weight in weights.items():
@@ -99,34 +94,17 @@ class Words:
         return total
 
 
-class _Counted(NamedTuple):
-    """Some of a segment's texts: which rows hold which term, by term and row."""
-
-    codes: "npt.NDArray[np.int32]"
-    rows: "npt.NDArray[np.int32]"
-    counts: "npt.NDArray[np.int32]"
-    lengths: "npt.NDArray[np.int64]"
-    """Terms of each of these texts."""
-
-    @classmethod
-    def of(cls, texts: pa.StringArray, first: int, stem: Stem, codes: dict[str, int]) -> "_Counted":
-        """Count the terms of texts, the first of which is row `first`; new terms get numbers in `codes`."""
-        split = _split(texts)
-        words = split.flatten().dictionary_encode()
-        terms = stem(words.dictionary.to_pylist())
-        code_of_word = np.array([-1 if term is None else codes.setdefault(term, len(codes)) for term in terms], np.int64)
-        code, row = code_of_word[words.indices.to_numpy()], pc.list_parent_indices(split).to_numpy()
-        code, row = code[code >= 0], row[code >= 0]
-        pairs, counts = np.unique(code * len(texts) + row, return_counts=True)
-        found, rows = np.divmod(pairs, max(1, len(texts)))
-        lengths = np.bincount(row, minlength=len(texts))
-        return cls(found.astype(np.int32), (rows + first).astype(np.int32), counts.astype(np.int32), lengths)
-
-    def sizes(self, terms: int) -> "npt.NDArray[np.int64]":
-        return np.bincount(self.codes, minlength=terms)
+def _postings(texts: pa.StringArray, first: int, stem: Stem, codes: dict[str, int]) -> Ids:
+    """For each word its term, and below `_ROW_BITS` its row, where the first text is row `first`; new terms get numbers in `codes`."""
+    split = _split(texts)
+    words = split.flatten().dictionary_encode()
+    terms = stem(words.dictionary.to_pylist())
+    code_of_word = np.array([-1 if term is None else codes.setdefault(term, len(codes)) for term in terms], np.int64)
+    code, row = code_of_word[words.indices.to_numpy()], pc.list_parent_indices(split).to_numpy()
+    return ((code << _ROW_BITS) + row + first)[code >= 0]
 
 
-def best_rows(scores: "npt.NDArray[np.float32]", count: int) -> "npt.NDArray[np.intp]":
+def best_rows(scores: Floats, count: int) -> Rows:
     """The rows of the `count` largest scores above 0 in any order, and perhaps of some smaller ones.
 
     The `count` best of the maxima of `_PILES` piles give a lower bound. Partitioning all scores takes twenty times as long.
@@ -159,7 +137,7 @@ def inverse_frequency(texts: int, holding: int) -> float:
 class Terms:
     """The terms of words by the index on `indexed_text`, cached."""
 
-    def __init__(self, stored: "StoredTable") -> None:
+    def __init__(self, stored: StoredTable) -> None:
         self._stored = stored
         self._known: dict[str, str | None] = {}
 
