@@ -101,12 +101,14 @@ class Segment:
                 columns.setdefault(name, []).append(values)
         arrays = {name: pa.concat_arrays(columns.pop(name)) for name in list(columns)}
         ids = arrays["id"].to_numpy()
+        coded = Vectors.of(np.concatenate(vectors)), Vectors.of(np.concatenate(meanings))
+        vectors.clear()
+        meanings.clear()
         pa.default_memory_pool().release_unused()
         return cls(
             pa.RecordBatch.from_arrays(list(arrays.values()), list(arrays)),
             column,
-            Vectors.of(np.concatenate(vectors)),
-            Vectors.of(np.concatenate(meanings)),
+            *coded,
             Words.of(pc.fill_null(arrays["indexed_text"], ""), stem, mean_length),
             current=np.ones(len(ids), bool),
             ids=ids,
