@@ -19,12 +19,14 @@ test: .venv/ready .venv/multilingual browser  ## Run every test.
 	@mkdir -p "$$HOME"
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
-check: .venv/ready  ## Lint, formatting, the rooms' order, types, and whether docs/reference is current.
+check: .venv/ready  ## Lint, formatting, the rooms' order, types, whether docs/reference is current and Dagster's definitions load.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-logo --no-cache
 	$(BIN)/basedpyright --pythonpath $(BIN)/python
 	$(BIN)/python tools/reference.py --check
+	@mkdir -p .cache/dg && cp deploy/local/dagster.yaml .cache/dg/  # which turns telemetry off
+	DAGSTER_HOME=$(CURDIR)/.cache/dg $(BIN)/dg check defs
 
 dev: .venv/ready  ## Dagster's UI on the demo's data at http://localhost:3000, with sensors and schedules running.
 	@exec env PATH="$(CURDIR)/$(BIN):$$PATH" sh tools/dev.sh

@@ -1,7 +1,7 @@
 """Keeps a local deployment running: code location, daemon, UI and HTTP service. It imports no Dagster and stays small.
 
 One supervisor a data folder. It holds a lock on `supervisor.json` there, and writes into it what runs. A part that ends is started
-again, later after each end that came soon. No part outlives the supervisor.
+again, later after each end that came soon; a part that hangs is killed first. No part outlives the supervisor.
 """
 
 import ctypes
@@ -9,23 +9,27 @@ import fcntl
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import mkdtemp
 from threading import Event
 
 from memory_assets.errors import StoreError
+from memory_assets.probes import Probe, grpc_probe, heartbeat_probe, http_probe
 from memory_assets.settings import Settings
 from memory_assets.stores.files import replace_file
 
 STATE = "supervisor.json"
+LOG = "supervisor.log"
+"""What a supervisor in the background and its parts say. They append to it, so that it can be shortened while they write."""
+_MOST_LOG_BYTES = 4 << 20
 _LOOK_SECONDS = 0.5
 _FIRST_PAUSE_SECONDS = 1.0
 _LONGEST_PAUSE_SECONDS = 60.0
@@ -48,7 +52,12 @@ class Part:
 
     name: str
     command: Sequence[str]
+    watch: Callable[[], Probe]
+    """Makes what watches a new process."""
     url: str = ""
+    probe: Probe | None = None
+    hangs: bool = False
+    """Whether it was killed because it gave no sign of life."""
     process: "subprocess.Popen[bytes] | None" = None
     started: float = 0.0
     due: float = 0.0
@@ -120,7 +129,7 @@ def supervise(settings: Settings, ui_port: int | None, port: int | None, announc
     with _locked(settings.data_dir / STATE) as write, _prepared() as (home, door):
         parts = _parts(settings, home, door, ui_port, port)
         try:
-            _keep(parts, door, write, stopping, announce)
+            _keep(parts, door, write, stopping, announce, settings.data_dir / LOG)
         finally:
             _stop(parts, announce)
 
@@ -175,23 +184,29 @@ def _parts(settings: Settings, home: Path, door: Path, ui_port: int | None, port
     os.environ |= {"DAGSTER_HOME": str(home), "DAGSTER_DISABLE_TELEMETRY": "1"}
     os.environ.setdefault("MALLOC_ARENA_MAX", "2")  # a thread of Dagster's would keep an arena of its own
     os.environ.setdefault("PYTHONWARNINGS", "ignore")
+    os.environ.setdefault("DAGSTER_EVENT_LOG_CONSUMER_DAEMON_INTERVAL_SECONDS", "20")  # how soon a crashed run is tried again
+    os.environ.setdefault("FRESHNESS_DAEMON_INTERVAL_SECONDS", "300")  # policies count in days
     code = [python, "-m", "dagster", "api", "grpc", "-m", "memory_assets.definitions", "--socket", str(door)]
     daemon = [python, "-m", "dagster._daemon", "run", "-w", workspace, "--log-level", "warning"]
     parts = [
-        Part("code location", [*code, "--location-name", "memory_assets", "--log-level", "warning"]),
-        Part("daemon", daemon),
+        Part("code location", [*code, "--location-name", "memory_assets", "--log-level", "warning"], partial(grpc_probe, door)),
+        Part("daemon", daemon, partial(heartbeat_probe, home / "history" / "runs.db")),
     ]
     if ui_port is not None and find_spec("dagster_webserver"):
         ui = [python, "-m", "dagster_webserver", "-w", workspace, "--host", "127.0.0.1", "--port", str(ui_port)]
         quiet = ["--log-level", "warning", "--dagster-log-level", "warning"]
-        parts.append(Part("UI", [*ui, *quiet], f"http://127.0.0.1:{ui_port}"))
+        page = partial(http_probe, "127.0.0.1", ui_port, "GET /server_info")
+        parts.append(Part("UI", [*ui, *quiet], page, f"http://127.0.0.1:{ui_port}"))
     if port is not None:
         serve = [python, "-m", "memory_assets.cli", "serve", "--port", str(port)]
-        parts.append(Part("HTTP service", serve, f"http://{settings.host}:{port}"))
+        health = partial(http_probe, settings.host, port, "HEAD /api/v1/health")
+        parts.append(Part("HTTP service", serve, health, f"http://{settings.host}:{port}"))
     return parts
 
 
-def _keep(parts: list[Part], door: Path, write: Callable[[list[Part]], None], stopping: Event, announce: Announce) -> None:
+def _keep(
+    parts: list[Part], door: Path, write: Callable[[list[Part]], None], stopping: Event, announce: Announce, log: Path
+) -> None:
     code = parts[0]
     while not stopping.is_set():
         changed = False
@@ -199,7 +214,12 @@ def _keep(parts: list[Part], door: Path, write: Callable[[list[Part]], None], st
             if part.process and (status := part.process.poll()) is not None:
                 _note_end(part, status, announce)
                 changed = True
-            waits = part is not code and not part.restarts and not _answers(door) and code.started + _LOAD_SECONDS > time.time()
+            elif part.process and part.probe and not part.hangs and part.probe.finds_hang():
+                part.hangs = True
+                announce(f"The {part.name} gives no sign of life and is killed.")
+                _signal_group(part, signal.SIGKILL)
+            is_ready = code.probe and code.probe.has_answered
+            waits = part is not code and not part.restarts and not is_ready and code.started + _LOAD_SECONDS > time.time()
             if part.process is None and time.monotonic() >= part.due and not waits:
                 if part is code:
                     door.unlink(missing_ok=True)
@@ -207,12 +227,22 @@ def _keep(parts: list[Part], door: Path, write: Callable[[list[Part]], None], st
                 changed = True
         if changed:
             write(parts)
+        _shorten(log)
         stopping.wait(_LOOK_SECONDS)
 
 
-def _answers(door: Path) -> bool:
-    with socket.socket(socket.AF_UNIX) as client:
-        return not client.connect_ex(str(door))
+def _shorten(log: Path) -> None:
+    """Leave the newest half of a log that this process writes to, once it is too long."""
+    with suppress(OSError):
+        found = log.stat()
+        if found.st_size > _MOST_LOG_BYTES and os.path.samestat(found, os.fstat(2)):
+            with log.open("r+b") as file:
+                file.seek(-_MOST_LOG_BYTES // 2, os.SEEK_END)
+                file.readline()
+                newest = file.read()
+                file.seek(0)
+                file.write(newest)
+                file.truncate()
 
 
 def _start(part: Part) -> None:
@@ -224,14 +254,16 @@ def _start(part: Part) -> None:
     part.process = subprocess.Popen(  # noqa: S603 - this program
         part.command, stdin=subprocess.DEVNULL, process_group=group, preexec_fn=die_with_parent
     )
-    part.started = time.time()
+    part.started, part.probe, part.hangs = time.time(), part.watch(), False
 
 
 def _note_end(part: Part, status: int, announce: Announce) -> None:
-    part.ended = f"signal {-status}" if status < 0 else f"exit {status}"
+    part.ended = "hung" if part.hangs else f"signal {-status}" if status < 0 else f"exit {status}"
     ran = time.time() - part.started
     part.pause = _FIRST_PAUSE_SECONDS if ran > _STABLE_SECONDS else min(2 * part.pause, _LONGEST_PAUSE_SECONDS)
     _signal_group(part, signal.SIGKILL)
+    if part.probe:
+        part.probe.close()
     part.process, part.restarts, part.due = None, part.restarts + 1, time.monotonic() + part.pause
     announce(f"The {part.name} ended ({part.ended}) after {ran:.0f} s; it is started again in {part.pause:.0f} s.")
 
@@ -252,6 +284,8 @@ def _stop(parts: list[Part], announce: Announce) -> None:
                 announce(f"The {part.name} did not end within {_STOP_SECONDS:.0f} s and was killed.")
             _signal_group(part, signal.SIGKILL)
             part.process.wait()
+            if part.probe:
+                part.probe.close()
 
 
 def _signal_group(part: Part, number: int) -> None:

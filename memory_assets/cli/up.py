@@ -35,12 +35,13 @@ def up(ui_port: int, port: int | None, *, no_ui: bool, no_service: bool, detach:
 def _detach(arguments: list[str]) -> None:
     from memory_assets.errors import StoreError
     from memory_assets.settings import load_settings
-    from memory_assets.supervisor import find_running
+    from memory_assets.supervisor import LOG, find_running
 
     settings = load_settings()
     settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-    path = settings.data_dir / "supervisor.log"
-    with path.open("wb") as log:
+    path = settings.data_dir / LOG
+    path.unlink(missing_ok=True)
+    with path.open("ab") as log:
         command = [sys.executable, "-m", "memory_assets.cli", *arguments]
         process = subprocess.Popen(  # noqa: S603 - this program
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True

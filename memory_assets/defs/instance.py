@@ -38,7 +38,7 @@ def instance_home(settings: Settings) -> Path:
     return settings.data_dir / "dagster"
 
 
-_EARLIER = frozenset({"de52527f1a3777797a4585878be39c83"})
+_EARLIER = frozenset({"de52527f1a3777797a4585878be39c83", "c2c07f73525118defc950dd9f4bd577f"})
 """MD5 of configurations of earlier releases: one that nobody edited is replaced."""
 
 

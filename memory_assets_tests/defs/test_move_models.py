@@ -1,5 +1,10 @@
 """The job that moves all tenants to other models: a backfill of the partitions, resumable, never half swapped."""
 
+import os
+import signal
+from collections.abc import Iterator
+from typing import Any
+
 import dagster as dg
 import pytest
 
@@ -14,9 +19,20 @@ from memory_assets.settings import load_settings
 from memory_assets.stores.memories import MemoryStore
 from memory_assets.tenants import Tenant
 from memory_assets_tests.defs.conftest import metadata, run
+from memory_assets_tests.defs.deployment import Deployment, wait_for
+
+_LAUNCH = """mutation ($asked: LaunchBackfillParams!) { launchPartitionBackfill(backfillParams: $asked) {
+    __typename ... on LaunchBackfillSuccess { backfillId } ... on PythonError { message } } }"""
+_BACKFILL = """query ($id: String!) { partitionBackfillOrError(backfillId: $id) { ... on PartitionBackfill {
+    status numPartitions partitionStatusCounts { runStatus count } } } }"""
+_RUNS = """query ($id: String!) { runsOrError(filter: {tags: [{key: "dagster/backfill", value: $id}]}) { ... on Runs { results {
+    status tags { key value } eventConnection { events { ... on LogMessageEvent { message } ... on MaterializationEvent {
+    assetKey { path } metadataEntries { label ... on IntMetadataEntry { intValue } } } } } } } } }"""
+_COMMITTED = 512
+
+pytestmark = pytest.mark.skipif(not e5_is_installed(), reason=f"needs `{E5_INSTALL_COMMAND}`")
 
 
-@pytest.mark.skipif(not e5_is_installed(), reason=f"needs `{E5_INSTALL_COMMAND}`")
 def test_a_move_that_fails_leaves_the_old_vectors_and_the_next_run_goes_on(
     instance: dg.DagsterInstance, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -48,3 +64,82 @@ def test_a_move_that_fails_leaves_the_old_vectors_and_the_next_run_goes_on(
         assert moved.memories.columns.embedder == E5_NAME
         assert sum(column.startswith("embedding_") for column in moved.memories.table.schema.names) == 1
         assert search(moved, "who owns the billing export").memories[0].content == facts[0]
+
+
+class Backfill:
+    """A backfill of `move_models` over all tenants, launched and watched as the UI does it."""
+
+    def __init__(self, deployment: Deployment, number: str) -> None:
+        self.ask, self.id = deployment.ask, number
+
+    @classmethod
+    def launch(cls, deployment: Deployment, tenants: list[str]) -> "Backfill | None":
+        """None before a sensor has made each tenant a partition."""
+        repository = {"repositoryLocationName": "memory_assets", "repositoryName": "__repository__"}
+        selector = {"partitionSetName": "move_models_partition_set", "repositorySelector": repository}
+        asked = {"selector": selector, "partitionNames": tenants}
+        launched = deployment.ask(_LAUNCH, asked=asked)["launchPartitionBackfill"]
+        return cls(deployment, launched["backfillId"]) if "backfillId" in launched else None
+
+    def progress(self) -> tuple[str, dict[str, int]]:
+        found = self.ask(_BACKFILL, id=self.id)["partitionBackfillOrError"]
+        return found["status"], {each["runStatus"]: each["count"] for each in found["partitionStatusCounts"]}
+
+    def runs(self) -> list[dict[str, Any]]:
+        return self.ask(_RUNS, id=self.id)["runsOrError"]["results"]
+
+    def messages(self) -> list[str]:
+        return [event["message"] for run in self.runs() for event in run["eventConnection"]["events"] if "message" in event]
+
+    def embedded_anew(self, tenant: str) -> list[int]:
+        """As the runs of a tenant reported it that were finished, the newest first."""
+        return [
+            entry["intValue"]
+            for run in self.runs()
+            if {"key": "dagster/partition", "value": tenant} in run["tags"]
+            for event in run["eventConnection"]["events"]
+            if event.get("assetKey") == {"path": ["memories"]}
+            for entry in event["metadataEntries"]
+            if entry["label"] == "embedded_anew"
+        ]
+
+
+@pytest.fixture
+def deployment(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> Iterator[Deployment]:
+    many = [f"Priya keeps ledger {number} of the quarry." for number in range(_COMMITTED)]
+    sentences = [f"The pump at gate {number} was mended by Tomasz after the flood." for number in range(6)]
+    slow = [" ".join([f"Page {number} of the logbook.", *sentences]) for number in range(40)]
+    for name, facts in (("main", [*many, *slow]), ("bob", ["Leila mended the lock."])):
+        store_memories(Tenant(tenant.settings, name), [NewMemory(fact, Source.CLI) for fact in facts])
+    monkeypatch.setenv("MEMORY_EMBEDDER", "e5-multilingual")
+    made = Deployment("--no-service")
+    try:
+        yield made
+    finally:
+        made.kill()
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1500)
+def test_a_backfill_of_all_tenants_goes_on_by_itself_after_it_was_killed_in_the_middle(
+    deployment: Deployment, tenant: Tenant
+) -> None:
+    old = tenant.memories.columns.embedder
+    wait_for("the start", deployment.running)
+    backfill = wait_for("the launch", lambda: Backfill.launch(deployment, ["main", "bob"]))
+    total = len(tenant.memories)
+    wait_for("the first commit", lambda: f"embedded {_COMMITTED} of {total} memories" in backfill.messages(), 0.1)
+    os.kill(deployment.pid("code location"), signal.SIGKILL)
+    assert backfill.progress()[0] == "REQUESTED"
+    killed = Tenant(load_settings())
+    assert killed.memories.columns.embedder == old, "searches use the old vectors until all new ones are made"
+    assert search(killed, "who keeps ledger 7").memories
+    wait_for("the end", lambda: backfill.progress()[0] == "COMPLETED_SUCCESS")
+    assert backfill.progress()[1].items() >= {"SUCCESS": 2}.items()
+    assert "FAILURE" in {each["status"] for each in backfill.runs()}, "the killed one was not healed in silence"
+    assert (backfill.embedded_anew("main"), backfill.embedded_anew("bob")) == ([total - _COMMITTED], [1])
+    for name in ("main", "bob"):
+        moved = Tenant(load_settings(), name)
+        assert moved.memories.columns.embedder == E5_NAME
+        assert sum(column.startswith("embedding_") for column in moved.memories.table.schema.names) == 1
+    assert search(Tenant(load_settings(), "bob"), "who mended the lock").memories

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 import dagster as dg
+from pydantic import Field
 
 from memory_assets.defs.assets.sources import learning_entries, silo_files
 from memory_assets.defs.resources import MemoryResource
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from memory_assets.learn.curation import Curation
 
 GROUP = "curation"
+PROPOSING = {"ops": {"proposals": {"config": {"propose": True}}}}
+"""Run configuration with which `proposals` proposes; the job `propose` gives it."""
 
 
 @tenant_asset(GROUP, "markdown", deps=[silo_files])
@@ -62,15 +65,23 @@ def canonical_entries(context: dg.AssetExecutionContext, memory: MemoryResource)
     )
 
 
+class Proposing(dg.Config):
+    """Whether the step acts. A click on Materialize writes into no file of others."""
+
+    propose: bool = Field(
+        default=False, description="Propose, and write `review.md`; otherwise the step counts earlier proposals."
+    )
+
+
 @tenant_asset(GROUP, "markdown", deps=[silo_backlog, canonical_entries])
-def proposals(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
+def proposals(context: dg.AssetExecutionContext, memory: MemoryResource, config: Proposing) -> dg.MaterializeResult:
     """The proposals of `memory learn check`, in `review.md` for a person to decide. The silos stay as they are."""
     from memory_assets.learn.proposals import Status
 
     curation = _curation(memory.open_for(context))
     if curation is None:
         return dg.MaterializeResult(metadata={"dagster/partition_row_count": 0})
-    found = curation.check().checked.proposals
+    found = curation.check().checked.proposals if config.propose else curation.decisions().proposals
     return dg.MaterializeResult(
         metadata={
             "dagster/partition_row_count": len(found),

@@ -1,0 +1,142 @@
+"""Signs of life of the parts that the supervisor keeps: an answer on a part's socket, or the daemon's heartbeat.
+
+A probe never waits: each look sends a request or reads what has come. It counts looks, not seconds, so that a machine that slept or
+a supervisor that got no processor time condemns no part.
+"""
+
+import socket
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+_PAUSE_LOOKS = 20
+"""Between an answer and the next question: ten seconds, as the supervisor looks."""
+_PATIENCE_LOOKS = 180
+"""Looks without an answer after which a part hangs: a minute and a half."""
+_LOAD_LOOKS = 600
+"""The same before the first answer: five minutes."""
+_SEND_SECONDS = 1.0
+_HEADERS = 1
+"""HTTP/2's type of the frame that an answer begins with; the settings before it come from gRPC's own threads."""
+
+
+@dataclass(slots=True)
+class Probe:
+    """Watches one process."""
+
+    is_alive: Callable[[], bool]
+    """Whether a sign of life has come since it was asked last."""
+    close: Callable[[], None] = lambda: None
+    has_answered: bool = False
+    _pause: int = 0
+    _unanswered: int = 0
+
+    def finds_hang(self) -> bool:
+        """Look once; whether there was no sign of life for too long."""
+        if self._pause:
+            self._pause -= 1
+        elif self.is_alive():
+            self._pause, self._unanswered, self.has_answered = _PAUSE_LOOKS, 0, True
+        else:
+            self._unanswered += 1
+        return self._unanswered > (_PATIENCE_LOOKS if self.has_answered else _LOAD_LOOKS)
+
+
+def http_probe(host: str, port: int, request: str) -> Probe:
+    """Any answer to a request counts, a refusal too."""
+    asked = f"{request} HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n".encode()
+    return _asking_probe(lambda: socket.create_connection((host, port), _SEND_SECONDS), asked, bool)
+
+
+def grpc_probe(path: Path) -> Probe:
+    """An answer of Dagster's code server to a ping, written as the four frames of HTTP/2 that it takes, because gRPC's library is large."""
+
+    def connect() -> socket.socket:
+        client = socket.socket(socket.AF_UNIX)
+        client.settimeout(_SEND_SECONDS)
+        try:
+            client.connect(str(path))
+        except OSError:
+            client.close()
+            raise
+        return client
+
+    def text(value: str) -> bytes:
+        return bytes([len(value)]) + value.encode()
+
+    post, http, path_, authority, content_type, literal = b"\x83", b"\x86", b"\x04", b"\x01", b"\x0f\x10", b"\x00"
+    headers = post + http + path_ + text("/api.DagsterApi/Ping") + authority + text("localhost")
+    headers += content_type + text("application/grpc") + literal + text("te") + text("trailers")
+    ping = _frame(4, 0, 0, b"") + _frame(_HEADERS, 4, 1, headers) + _frame(0, 1, 1, bytes(5))
+    return _asking_probe(connect, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + ping, _holds_answer)
+
+
+def _frame(kind: int, flags: int, stream: int, content: bytes) -> bytes:
+    return len(content).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + content
+
+
+def _holds_answer(read: bytes) -> bool:
+    while len(read) >= 9:
+        if read[3] == _HEADERS:
+            return True
+        read = read[9 + int.from_bytes(read[:3], "big") :]
+    return False
+
+
+def _asking_probe(connect: Callable[[], socket.socket], request: bytes, is_answer: Callable[[bytes], bool]) -> Probe:
+    """Asks over a socket. A question that the other side drops is asked again."""
+    asked: socket.socket | None = None
+    read = b""
+
+    def close() -> None:
+        nonlocal asked
+        if asked:
+            asked.close()
+        asked = None
+
+    def is_alive() -> bool:
+        nonlocal asked, read
+        try:
+            if asked is None:
+                asked, read = connect(), b""
+                asked.sendall(request)
+                asked.setblocking(False)
+            more = asked.recv(65_536)
+        except BlockingIOError:
+            return False
+        except OSError:
+            more = b""
+        read += more
+        answered = is_answer(read)
+        if answered or not more:
+            close()
+        return answered
+
+    return Probe(is_alive, close)
+
+
+def heartbeat_probe(records: Path) -> Probe:
+    """The heartbeats that Dagster's daemon writes every half minute into its SQLite records; without such records it counts as alive."""
+    before = _newest_heartbeat(records)
+    beats = False
+
+    def is_alive() -> bool:
+        nonlocal before, beats
+        newest = _newest_heartbeat(records)
+        has_beaten, before = newest != before, newest
+        beats = beats or has_beaten
+        return has_beaten or not beats
+
+    return Probe(is_alive)
+
+
+def _newest_heartbeat(records: Path) -> str | None:
+    with (
+        suppress(sqlite3.Error),
+        closing(sqlite3.connect(f"{records.as_uri()}?mode=ro", uri=True, timeout=0.1)) as connection,
+    ):
+        (newest,) = connection.execute("SELECT max(timestamp) FROM daemon_heartbeats").fetchone()
+        return newest
+    return None

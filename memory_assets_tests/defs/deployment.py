@@ -1,0 +1,99 @@
+"""`memory up` over a test's data folder, as tests drive it: its processes, and the webserver's GraphQL as the UI asks it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx
+import pytest
+
+from memory_assets.settings import load_settings
+from memory_assets.supervisor import Running, find_running
+
+_PATIENCE_SECONDS = 400.0
+_RUNS = """{ runsOrError(limit: 20) { ... on Runs { results { status tags { key value } } } } }"""
+_AS_IN_THE_BACKGROUND = '"$@" >&2 & echo $!; wait $!'
+"""A shell starts what runs in its background with SIGINT ignored."""
+Found = TypeVar("Found")
+
+
+def wait_for(what: str, look: Callable[[], Found | None], pause: float = 0.5) -> Found:
+    """What `look` returns as soon as it is true; slow machines get time, fast ones lose none."""
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while time.monotonic() < deadline:
+        try:
+            if found := look():
+                return found
+        except httpx.HTTPError:
+            pass
+        time.sleep(pause)
+    pytest.fail(f"{what} did not happen within {_PATIENCE_SECONDS:.0f} s")
+
+
+def free_ports() -> tuple[int, int]:
+    import socket
+
+    with socket.socket() as first, socket.socket() as second:
+        first.bind(("127.0.0.1", 0))
+        second.bind(("127.0.0.1", 0))
+        return first.getsockname()[1], second.getsockname()[1]
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs; a zombie that its parent has not asked about does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+class Deployment:
+    """`memory up` over the test's data folder."""
+
+    def __init__(self, *options: str) -> None:
+        self.ui, self.port = free_ports()
+        self.settings = load_settings()
+        self.log = self.settings.data_dir.with_name("up.log")
+        up = [sys.executable, "-m", "memory_assets.cli", "up", "--ui-port", str(self.ui), "--port", str(self.port), *options]
+        with self.log.open("wb") as log:
+            command = ["sh", "-c", _AS_IN_THE_BACKGROUND, "sh", *up]
+            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+        assert self.process.stdout
+        self.supervisor = int(self.process.stdout.readline())
+
+    def kill(self) -> None:
+        """End it as a power cut does."""
+        with suppress(ProcessLookupError):
+            os.kill(self.supervisor, signal.SIGKILL)
+        self.process.wait()
+        assert self.process.stdout
+        self.process.stdout.close()
+
+    def running(self) -> Running | None:
+        """What runs, once all of it does."""
+        assert self.process.poll() is None, self.log.read_text()
+        found = find_running(self.settings)
+        return found if found and found.parts and all(part["pid"] for part in found.parts) else None
+
+    def pid(self, name: str) -> int:
+        found = self.running()
+        return next((int(part["pid"] or 0) for part in found.parts if part["name"] == name), 0) if found else 0
+
+    def ask(self, query: str, **variables: Any) -> dict[str, Any]:
+        """What the webserver answers to a GraphQL query."""
+        asked = {"query": query, "variables": variables}
+        answer = httpx.post(f"http://127.0.0.1:{self.ui}/graphql", json=asked, timeout=60, trust_env=False)
+        return answer.raise_for_status().json()["data"]
+
+    def runs(self, changed: str, state: str = "SUCCESS") -> list[dict[str, Any]]:
+        return [
+            each
+            for each in self.ask(_RUNS)["runsOrError"]["results"]
+            if each["status"] == state and {"key": "changed", "value": changed} in each["tags"]
+        ]

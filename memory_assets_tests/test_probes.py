@@ -1,0 +1,156 @@
+"""Signs of life: a process that was stopped is noticed, killed and started again; one that answers is left alone."""
+
+import os
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Event, Thread
+
+import grpc
+import pytest
+
+from memory_assets import probes, supervisor
+from memory_assets.probes import Probe, grpc_probe, heartbeat_probe, http_probe
+from memory_assets.supervisor import Part
+
+_PATIENCE_SECONDS = 120.0
+_SERVER = """
+import http.server, sys
+handler = http.server.SimpleHTTPRequestHandler
+handler.log_message = lambda *given: None
+http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), handler).serve_forever()
+"""
+
+
+def wait_until(look: Callable[[], object]) -> None:
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while not look():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_a_part_that_was_stopped_is_killed_and_started_again(
+    free_tcp_port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "_LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(probes, "_PAUSE_LOOKS", 2)
+    monkeypatch.setattr(probes, "_PATIENCE_LOOKS", 100)
+    told: list[str] = []
+    command = [sys.executable, "-c", _SERVER, str(free_tcp_port)]
+    part = Part("page", command, lambda: http_probe("127.0.0.1", free_tcp_port, "HEAD /"))
+    stopping = Event()
+    keeping = Thread(
+        target=supervisor._keep, args=([part], tmp_path / "door", lambda _: None, stopping, told.append, tmp_path / "log")
+    )
+    keeping.start()
+    try:
+        wait_until(lambda: part.probe and part.probe.has_answered)
+        assert part.process
+        os.kill(part.process.pid, signal.SIGSTOP)
+        wait_until(lambda: part.restarts and part.probe and part.probe.has_answered)
+    finally:
+        stopping.set()
+        keeping.join()
+        supervisor._stop([part], told.append)
+    assert part.ended == "hung"
+    assert told[0] == "The page gives no sign of life and is killed."
+
+
+def test_a_part_hangs_after_as_many_looks_as_it_has_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probes, "_PAUSE_LOOKS", 3)
+    monkeypatch.setattr(probes, "_PATIENCE_LOOKS", 2)
+    monkeypatch.setattr(probes, "_LOAD_LOOKS", 5)
+    answers = iter([False] * 5 + [True] + [False, False, True] + [False] * 3)
+    probe = Probe(lambda: next(answers))
+    found = [probe.finds_hang() for _ in range(5 + 1 + 3 + 3 + 3 + 3)]
+    assert found == [False] * 17 + [True]
+    assert not list(answers)
+
+
+@pytest.fixture
+def code_server(tmp_path: Path) -> Iterator[Path]:
+    """A gRPC server that answers what Dagster's code server answers to a ping."""
+    handler = grpc.unary_unary_rpc_method_handler(lambda _request, _context: b"")
+    served = grpc.server(
+        ThreadPoolExecutor(2), handlers=[grpc.method_handlers_generic_handler("api.DagsterApi", {"Ping": handler})]
+    )
+    served.add_insecure_port(f"unix:{tmp_path / 'code.sock'}")
+    served.start()
+    yield tmp_path / "code.sock"
+    served.stop(None).wait()
+
+
+def test_a_code_server_answers_again_and_again(code_server: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probes, "_PAUSE_LOOKS", 0)
+    probe = grpc_probe(code_server)
+    for _ in range(3):
+        wait_until(probe.is_alive)
+
+
+def test_a_server_that_only_accepts_does_not_answer(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(str(tmp_path / "code.sock"))
+        silent.listen()
+        probe = grpc_probe(tmp_path / "code.sock")
+        assert not any(probe.is_alive() for _ in range(5))
+        settings_only, _ = silent.accept()
+        settings_only.sendall(probes._frame(4, 0, 0, bytes(6)))
+        time.sleep(0.1)
+        assert not probe.is_alive()
+        settings_only.close()
+        probe.close()
+
+
+def test_nothing_there_is_no_answer(free_tcp_port: int, tmp_path: Path) -> None:
+    assert not http_probe("127.0.0.1", free_tcp_port, "HEAD /").is_alive()
+    assert not grpc_probe(tmp_path / "code.sock").is_alive()
+
+
+def test_a_heartbeat_is_a_sign_of_life_once(tmp_path: Path) -> None:
+    records = tmp_path / "runs.db"
+    assert heartbeat_probe(records).is_alive(), "without records nothing can be told"
+    connection = sqlite3.connect(records)
+    connection.execute("CREATE TABLE daemon_heartbeats (daemon_type TEXT, timestamp TIMESTAMP)")
+
+    def beat(moment: str) -> None:
+        connection.execute("INSERT INTO daemon_heartbeats VALUES ('SENSOR', ?)", [moment])
+        connection.commit()
+
+    beat("2026-11-23 13:52:29.1")
+    probe = heartbeat_probe(records)
+    assert probe.is_alive(), "old records of another daemon say nothing"
+    beat("2026-11-23 13:53:29.1")
+    assert [probe.is_alive() for _ in range(3)] == [True, False, False]
+    beat("2026-11-23 13:53:59.1")
+    assert [probe.is_alive() for _ in range(2)] == [True, False]
+    connection.close()
+
+
+def test_a_log_that_is_written_to_keeps_its_newest_lines(tmp_path: Path) -> None:
+    script = """
+import os, sys
+from pathlib import Path
+from memory_assets import supervisor
+supervisor._MOST_LOG_BYTES = 1000
+log = Path(sys.argv[1])
+for number in range(200):
+    os.write(2, f"line {number}\\n".encode())
+    supervisor._shorten(log)
+    supervisor._shorten(log.with_name("absent.log"))
+    supervisor._shorten(log.with_name("other.log"))
+"""
+    log, other = tmp_path / "supervisor.log", tmp_path / "other.log"
+    other.write_bytes(bytes(2000))
+    with log.open("ab") as written:
+        subprocess.run([sys.executable, "-c", script, str(log)], stderr=written, check=True)
+    lines = log.read_text().splitlines()
+    first = int(lines[0].split()[1])
+    assert lines == [f"line {number}" for number in range(first, 200)]
+    assert 50 <= len(lines) <= 100
+    assert other.stat().st_size == 2000
