@@ -1,4 +1,4 @@
-"""Assembles the Definitions from a resource."""
+"""Assembles the Definitions from a resource: the assets, a check for each invariant, and what starts them."""
 
 from collections.abc import Callable, Sequence
 
@@ -7,13 +7,18 @@ from dagster._core.definitions.assets.graph.asset_graph import AssetGraph
 
 from memory_assets.defs import assets
 from memory_assets.defs.assets import keeping
-from memory_assets.defs.checks import build_checks
+from memory_assets.defs.failures import translate_errors
 from memory_assets.defs.jobs import JOBS
+from memory_assets.defs.partitions import TENANTS, accepted_previews
 from memory_assets.defs.resources import MemoryResource
 from memory_assets.defs.schedules import build_schedules
 from memory_assets.defs.sensors import build_sensors
+from memory_assets.invariants import INVARIANTS, Invariant
 from memory_assets.language.times import display_zone
 from memory_assets.settings import Settings
+
+_NAMED = 20
+"""Rows that a check names."""
 
 
 def build_defs(memory: MemoryResource) -> dg.Definitions:
@@ -28,15 +33,40 @@ def build_defs(memory: MemoryResource) -> dg.Definitions:
     sensors = build_sensors(memory)
     found = dg.load_assets_from_package_module(assets, include_specs=True)
     loaded = [each for each in found if isinstance(each, dg.AssetsDefinition | dg.AssetSpec)]
+    with accepted_previews():
+        checks = [*map(_check, INVARIANTS), keeping.newest_backup_restores]
     return dg.Definitions(
         assets=dg.map_asset_specs(_explained(settings, loaded, [*schedules, *sensors]), loaded),
-        asset_checks=[*build_checks(), keeping.newest_backup_restores],
+        asset_checks=checks,
         jobs=JOBS,
         schedules=schedules,
         sensors=sensors,
         resources={"memory": memory},
         executor=dg.in_process_executor,
     )
+
+
+def _check(invariant: Invariant) -> dg.AssetChecksDefinition:
+    """Each looks at the partition of its run alone."""
+
+    @dg.asset_check(
+        name=invariant.name,
+        asset=invariant.asset,
+        description=invariant.promise,
+        blocking=invariant.is_blocking,
+        partitions_def=TENANTS,
+    )
+    @translate_errors
+    def evaluate(context: dg.AssetCheckExecutionContext, memory: MemoryResource) -> dg.AssetCheckResult:
+        found = invariant.find(memory.open_for(context))
+        return dg.AssetCheckResult(
+            passed=not found,
+            severity=dg.AssetCheckSeverity.WARN if invariant.is_warning else dg.AssetCheckSeverity.ERROR,
+            description=invariant.mend if found else "",
+            metadata={"faults": len(found), "rows": dg.TextMetadataValue(", ".join(found[:_NAMED]))},
+        )
+
+    return evaluate
 
 
 def _explained(

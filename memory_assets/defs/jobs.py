@@ -31,13 +31,7 @@ JOBS = [
     _job("read_tana", "Reads changed nodes of Tana.", "tana_graph"),
     _job("mirror_tana", "Mirrors seed.json in Tana, and reads the activity around it.", "tana_learnings", "freshness"),
     _job("backlog", "Counts memories that wait in the silos, and curated entries. Only reads.", *_UNCURATED),
-    _job(
-        "propose",
-        "`memory learn check`: proposals for a person to decide. Applies nothing.",
-        *_UNCURATED,
-        "proposals",
-        config=PROPOSING,
-    ),
+    _job("propose", "`memory learn check`: proposals for a person. Applies nothing.", *_UNCURATED, "proposals", config=PROPOSING),
     _job("back_up", "A backup.", selection=_assets("backup").without_checks()),
     _job("check_backup", "A backup, and whether it can be restored.", "backup"),
 ]

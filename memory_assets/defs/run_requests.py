@@ -1,27 +1,34 @@
 """When a sensor requests a run: the rule that all sensors share.
 
-A step that reads an input first writes the input's stamp as a tag of its run. The stamp is reached when a run with that tag has
-succeeded, whoever started it. Until then sensors request a run again, a minute after the first failure and later once an hour. A
-sensor's cursor only saves this look-up; a lost cursor costs nothing.
+A step that reads an input first notes the input's stamp, by run in the instance's key-value storage. The stamp is reached when a run
+that noted it has succeeded, whoever started it. Until then sensors request a run again, a minute after the first failure and later
+once an hour. A sensor's cursor only saves this look-up; a lost cursor costs nothing.
 """
 
+import json
 import time
 from collections.abc import Mapping
 from hashlib import blake2b
 
 import dagster as dg
 
-from memory_assets.defs.upkeep import PARTITION_TAG, UNDER_WAY
+from memory_assets.defs.upkeep import PARTITION_TAG, read_values, seen_by, write_value
 
 _FIRST_PAUSE_SECONDS = 60.0
 _LONGEST_PAUSE_SECONDS = 3600.0
 _COUNTED_FAILURES = 10
-_FAILED = [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
+_NEWEST_RUNS = 50
+"""Runs of a tenant that are looked at."""
+_RUN_KEY_TAG = "dagster/run_key"
 
 
 def note_seen(context: dg.AssetExecutionContext, what: str, stamp: str) -> None:
-    """Tag the run with the stamp of an input, before the step reads it."""
-    context.instance.add_run_tags(context.run.run_id, {_tag(what): _short(stamp)})
+    """Note that the run has seen this state of an input, before the step reads it. A run without a partition counts for no sensor."""
+    if not context.has_partition_key:
+        return
+    tenant, name = context.partition_key, seen_by(context.run)
+    (seen,) = read_values(context.instance, tenant, [name])
+    write_value(context.instance, tenant, name, json.dumps(json.loads(seen or "{}") | {what: _short(stamp)}))
 
 
 def next_run(instance: dg.DagsterInstance, tenant: str, stamps: Mapping[str, str]) -> dg.RunRequest | dg.SkipReason | None:
@@ -29,34 +36,33 @@ def next_run(instance: dg.DagsterInstance, tenant: str, stamps: Mapping[str, str
 
     `stamps` are the states by input. A request is for those that are not reached.
     """
-    left = {_tag(what): _short(stamp) for what, stamp in stamps.items() if not _is_reached(instance, tenant, what, stamp)}
-    if not left:
+    records = instance.get_run_records(dg.RunsFilter(tags={PARTITION_TAG: tenant}), limit=_NEWEST_RUNS)
+    runs = [record.dagster_run for record in records]
+    values = read_values(instance, tenant, map(seen_by, runs))
+    seen = [dict[str, str](json.loads(value or "{}")) for value in values]
+    reached = {pair for run, pairs in zip(runs, seen, strict=True) if run.is_success for pair in pairs.items()}
+    left = {what: _short(stamp) for what, stamp in stamps.items()}.items() - reached
+    changed = ", ".join(sorted(what for what, _ in left))
+    wanted = f"{changed} of {tenant}, {_short(' '.join(sorted(map(' '.join, left))))}"
+    asked = [
+        record
+        for record, pairs in zip(records, seen, strict=True)
+        if left <= pairs.items() or record.dagster_run.tags.get(_RUN_KEY_TAG, "").startswith(wanted)
+    ]
+    if not left or any(record.dagster_run.is_success for record in asked):
         return None
-    if instance.get_run_ids(dg.RunsFilter(statuses=UNDER_WAY, tags={PARTITION_TAG: tenant}), limit=1):
+    if not all(run.is_finished for run in runs):
         return dg.SkipReason(f"A run for {tenant} is under way; what it leaves is looked at next time.")
-    wanted = {PARTITION_TAG: tenant, **left}
-    failed = instance.get_run_records(dg.RunsFilter(statuses=_FAILED, tags=wanted), limit=_COUNTED_FAILURES)
+    failed = asked[:_COUNTED_FAILURES]
     if failed:
         pause = min(_FIRST_PAUSE_SECONDS * 4 ** (len(failed) - 1), _LONGEST_PAUSE_SECONDS)
         wait = (failed[0].end_time or 0) + pause - time.time()
         if wait > 0:
             return dg.SkipReason(f"{len(failed)} run(s) for {tenant} failed; the next is asked for in {wait:.0f} s.")
     last = f"after {failed[0].dagster_run.run_id[:8]} failed" if failed else "first"
-    changed = ", ".join(sorted(what for what in stamps if _tag(what) in left))
-    key = f"{changed} of {tenant}, {_short(' '.join(left.values()))}, {last}"
-    return dg.RunRequest(key, partition_key=tenant, tags={"changed": changed, **left})
-
-
-def _is_reached(instance: dg.DagsterInstance, tenant: str, what: str, stamp: str) -> bool:
-    wanted = {PARTITION_TAG: tenant, _tag(what): _short(stamp)}
-    return bool(instance.get_run_ids(dg.RunsFilter(statuses=[dg.DagsterRunStatus.SUCCESS], tags=wanted), limit=1))
+    return dg.RunRequest(f"{wanted}, {last}", partition_key=tenant, tags={"changed": changed})
 
 
 def _short(stamp: str) -> str:
     """Ten digits: one change in 10^12 is missed."""
     return blake2b(stamp.encode(), digest_size=5).hexdigest()
-
-
-def _tag(what: str) -> str:
-    """Dagster's UI hides tags of this prefix: the digest says nothing to a person."""
-    return f".dagster/memory.{what}"

@@ -19,7 +19,7 @@ from dagster._core.definitions.data_version import DATA_VERSION_TAG
 from memory_assets.defs.failures import translate_errors
 from memory_assets.defs.partitions import TENANTS, accepted_previews
 from memory_assets.defs.resources import MemoryResource
-from memory_assets.defs.upkeep import read_value, write_value
+from memory_assets.defs.upkeep import read_values, write_value
 from memory_assets.stores.schema import Store, table
 from memory_assets.tenants import Tenant
 
@@ -92,6 +92,11 @@ def report_external(
     context.log_event(dg.AssetMaterialization(spec.key, partition=partition, metadata={**metadata}, tags=tags))
 
 
+def report_progress(context: dg.AssetExecutionContext, sentence: str) -> Callable[[int, int], None]:
+    """Say how far a step is, by a sentence with gaps for what is done and what there is to do."""
+    return lambda done, total: context.log.info(sentence.format(done, total))
+
+
 def table_metadata(name: str) -> dict[str, Any]:
     """Name, store and column schema of a table, for the asset that writes it."""
     registered = table(name)
@@ -142,10 +147,11 @@ def _last_change(context: dg.AssetExecutionContext, tenant: Tenant, found: Mappi
         write_value(context.instance, tenant.name, key, json.dumps(kept))
         if page.is_result:
             context.instance.add_run_tags(context.run.run_id, {context.asset_key.to_user_string(): kept["what"]})
-    elif value := read_value(context.instance, tenant.name, key):
-        kept = json.loads(value)
     else:
-        return {}
+        (value,) = read_values(context.instance, tenant.name, [key])
+        if not value:
+            return {}
+        kept = json.loads(value)
     shown: dict[str, Any] = {"last_change": kept["what"], "last_changed_at": dg.TimestampMetadataValue(kept["at"])}
     if rows := kept["rows"]:
         shown["look"] = dg.MetadataValue.table([dg.TableRecord(row) for row in rows])
@@ -153,12 +159,11 @@ def _last_change(context: dg.AssetExecutionContext, tenant: Tenant, found: Mappi
 
 
 def _look(tenant: Tenant, query: str) -> list[dict[str, str | int | float]]:
-    if not query:
-        return []
+    rows = read_rows(tenant, query) if query else []
+    return [{name: value if isinstance(value, int | float) else str(value) for name, value in row.items()} for row in rows]
+
+
+def read_rows(tenant: Tenant, query: str) -> list[dict[str, Any]]:
+    """The rows of a query on the catalog, by column."""
     with tenant.catalog.read() as connection:
-        rows = connection.execute(query)
-        names = [column[0] for column in rows.description]
-        return [
-            {name: value if isinstance(value, int | float) else str(value) for name, value in zip(names, row, strict=True)}
-            for row in rows.fetchall()
-        ]
+        return connection.execute(query).to_arrow_table().to_pylist()

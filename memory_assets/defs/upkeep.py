@@ -6,7 +6,7 @@ Run records hold counts, ids and kinds, and no text of a memory.
 import fcntl
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,19 +16,13 @@ from dagster._core.storage.event_log import SqlEventLogStorage
 from dagster._core.storage.event_log.schema import AssetCheckExecutionsTable, AssetKeyTable
 from dagster._core.storage.runs import SqlRunStorage
 from dagster._core.storage.runs.schema import KeyValueStoreTable
+from sqlalchemy import ColumnElement
 
 from memory_assets.defs.partitions import PARTITION_SET
 
 KEPT_RUNS = 200
 """Finished runs whose records stay: 55 MB, were they all of `remember`. A state that was reached is kept in the cursors, too."""
 PARTITION_TAG = "dagster/partition"
-UNDER_WAY = [
-    dg.DagsterRunStatus.QUEUED,
-    dg.DagsterRunStatus.NOT_STARTED,
-    dg.DagsterRunStatus.STARTING,
-    dg.DagsterRunStatus.STARTED,
-    dg.DagsterRunStatus.CANCELING,
-]
 _ENDED_TICKS = [TickStatus.SKIPPED, TickStatus.SUCCESS, TickStatus.FAILURE]
 FINISHED = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
 
@@ -99,10 +93,11 @@ def sweep_runs(instance: dg.DagsterInstance, keep: int = KEPT_RUNS) -> int:
     return swept
 
 
-def read_value(instance: dg.DagsterInstance, tenant: str, name: str) -> str | None:
-    """A value that outlives the records of runs, as the instance keeps it for a tenant."""
-    key = _key(tenant, name)
-    return instance.run_storage.get_cursor_values({key}).get(key)
+def read_values(instance: dg.DagsterInstance, tenant: str, names: Iterable[str]) -> list[str | None]:
+    """What the instance keeps for a tenant, by names; it outlives the records of runs."""
+    keys = [_key(tenant, name) for name in names]
+    found = instance.run_storage.get_cursor_values(set(keys))
+    return [found.get(key) for key in keys]
 
 
 def write_value(instance: dg.DagsterInstance, tenant: str, name: str, value: str) -> None:
@@ -110,16 +105,20 @@ def write_value(instance: dg.DagsterInstance, tenant: str, name: str, value: str
     instance.run_storage.set_cursor_values({_key(tenant, name): value})
 
 
+def seen_by(run: dg.DagsterRun) -> str:
+    """The name of what a run has noted that it read, until the run is deleted. A retry goes on with what the first try noted."""
+    return f"seen:{run.root_run_id or run.run_id}"
+
+
 def _key(tenant: str, name: str) -> str:
     return f"memory_assets:{tenant}:{name}"
 
 
-def _forget_values(instance: dg.DagsterInstance, tenant: str) -> None:
+def _forget_values(instance: dg.DagsterInstance, are: Callable[[ColumnElement[str]], ColumnElement[bool]]) -> None:
     runs = instance.run_storage
     if isinstance(runs, SqlRunStorage):
         with runs.connect() as connection:
-            of_tenant = KeyValueStoreTable.c.key.startswith(_key(tenant, ""), autoescape=True)
-            connection.execute(KeyValueStoreTable.delete().where(of_tenant))
+            connection.execute(KeyValueStoreTable.delete().where(are(KeyValueStoreTable.c.key)))
 
 
 def forget_tenant(instance: dg.DagsterInstance, tenant: str) -> None:
@@ -136,7 +135,7 @@ def forget_tenant(instance: dg.DagsterInstance, tenant: str) -> None:
             _delete_run(instance, run.run_id)
     if instance.get_runs_count(dg.RunsFilter(tags={PARTITION_TAG: tenant})):
         return
-    _forget_values(instance, tenant)
+    _forget_values(instance, lambda key: key.startswith(_key(tenant, ""), autoescape=True))
     instance.delete_dynamic_partition(PARTITION_SET, tenant)
     instance.wipe_asset_cached_status(list(instance.all_asset_keys()))
     events = instance.event_log_storage
@@ -154,6 +153,7 @@ def forget_tenant(instance: dg.DagsterInstance, tenant: str) -> None:
 def _delete_run(instance: dg.DagsterInstance, run_id: str) -> None:
     """Delete a run with its files and its results of checks, which Dagster's own deletion leaves behind."""
     instance.delete_run(run_id)
+    _forget_values(instance, lambda key: key.endswith(f":seen:{run_id}"))
     events = instance.event_log_storage
     if isinstance(events, SqlEventLogStorage):
         with events.index_connection() as connection:

@@ -13,9 +13,8 @@ from memory_assets.defs.assets.graph import relevance_scores
 from memory_assets.defs.charts import bar_chart
 from memory_assets.defs.partitions import TENANTS, accepted_previews
 from memory_assets.defs.resources import MemoryResource
-from memory_assets.defs.tenant_assets import Page, due_within, tenant_asset
+from memory_assets.defs.tenant_assets import Page, due_within, read_rows, tenant_asset
 from memory_assets.models import Memory
-from memory_assets.tenants import Tenant
 
 GROUP = "sleep"
 ARCHIVING = {"ops": {"archived_memories": {"config": {"archive": True}}}}
@@ -47,7 +46,7 @@ def creative_links(context: dg.AssetExecutionContext, memory: MemoryResource) ->
     outcome = find_links(tenant, datetime.now(UTC))
     return dg.MaterializeResult(
         metadata={
-            "dagster/partition_row_count": _count(tenant, "creative_links"),
+            "dagster/partition_row_count": read_rows(tenant, "SELECT count(*) AS links FROM creative_links")[0]["links"],
             "week": outcome.week,
             "sampled": outcome.sampled,
             "alike": outcome.compared,
@@ -86,12 +85,6 @@ def clusters(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.Ma
             "shown_by": "memory consolidate cluster --dry-run",
         }
     )
-
-
-def _count(tenant: Tenant, table: str) -> int:
-    with tenant.catalog.read() as connection:
-        (rows,) = connection.execute(f"SELECT count(*) FROM {table}").fetchone() or (0,)
-    return rows
 
 
 def _table_of(archived: Sequence[tuple[Memory, float]]) -> dg.MetadataValue:

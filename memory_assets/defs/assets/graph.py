@@ -9,10 +9,9 @@ from memory_assets.defs.assets.tana import freshness
 from memory_assets.defs.charts import bar_chart
 from memory_assets.defs.resources import MemoryResource
 from memory_assets.defs.run_requests import note_seen
-from memory_assets.defs.tenant_assets import Page, due_within, report_external, tenant_asset
+from memory_assets.defs.tenant_assets import Page, due_within, read_rows, report_external, report_progress, tenant_asset
 from memory_assets.graph.changes import RULES_VERSION
 from memory_assets.ingest.stamps import stored_stamp
-from memory_assets.tenants import Tenant
 
 GROUP = "graph"
 
@@ -23,6 +22,12 @@ _GRAPH = Page(
     ("written",),
     "SELECT type, origin, count(*) AS edges, round(avg(confidence), 2) AS confidence FROM graph_edges GROUP BY ALL ORDER BY ALL",
 )
+_MONTHS = """
+    SELECT * FROM (
+        SELECT strftime(created_at, '%Y-%m') AS month, count(*) AS said FROM graph_memories GROUP BY 1 ORDER BY 1 DESC LIMIT 12
+    ) ORDER BY month
+    """
+"""Memories by the month in which they were said: the last twelve that have any."""
 _SCORES = Page(
     ("written", "woken_from_archive"),
     """
@@ -45,9 +50,7 @@ def graph_edges(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg
     report_external(context, stored_memories, stamp, {"dagster/partition_row_count": len(tenant.memories)}, tenant.name)
     spellings = tenant.analyzer.gazetteer.canonical
     outcome = refresh_graph(tenant.catalog, tenant.memories, tenant.relations, spellings)
-    analyzed = analyze_changed(
-        tenant, lambda done, total: context.log.info(f"asked the chat model about {done} of {total} memories")
-    )
+    analyzed = analyze_changed(tenant, report_progress(context, "asked the chat model about {} of {} memories"))
     if analyzed.links or analyzed.withdrawn:
         outcome = refresh_graph(tenant.catalog, tenant.memories, tenant.relations, spellings)
     refresh_known_names(tenant)
@@ -59,7 +62,7 @@ def graph_edges(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg
             "edges_of_sleep_cycles": asleep,
             "memories": outcome.memories,
             "entities": outcome.entities,
-            "growth": bar_chart("memories by month", _months(tenant)),
+            "growth": bar_chart("memories by month", {row["month"]: row["said"] for row in read_rows(tenant, _MONTHS)}),
             "edge_types": bar_chart("edges by type", outcome.edges_by_type),
             "changed_memories": outcome.changed,
             "written": outcome.written,
@@ -68,13 +71,6 @@ def graph_edges(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg
             "relations_version": outcome.relations_version,
         },
     )
-
-
-def _months(tenant: Tenant) -> dict[str, int]:
-    """Month -> memories that were said in it; the last twelve months that have any."""
-    with tenant.catalog.read() as connection:
-        query = "SELECT strftime(created_at, '%Y-%m'), count(*) FROM graph_memories GROUP BY 1 ORDER BY 1 DESC LIMIT 12"
-        return dict(reversed(connection.execute(query).fetchall()))
 
 
 @tenant_asset(

@@ -8,7 +8,7 @@ from pydantic import Field
 from memory_assets.defs.assets.understanding import extracted_features
 from memory_assets.defs.partitions import TENANTS
 from memory_assets.defs.resources import MemoryResource
-from memory_assets.defs.tenant_assets import Page, external_asset, schema_version, table_metadata, tenant_asset
+from memory_assets.defs.tenant_assets import Page, external_asset, report_progress, schema_version, table_metadata, tenant_asset
 
 GROUP = "memory"
 _COMPARED_AGAIN = 3
@@ -57,15 +57,10 @@ def memories(context: dg.AssetExecutionContext, memory: MemoryResource, config: 
     started = perf_counter()
     tenant = memory.open_for(context)
 
-    def embedded(done: int, total: int) -> None:
-        context.log.info(f"embedded {done} of {total} memories")
-
-    def analysed(done: int, total: int) -> None:
-        context.log.info(f"analysed {done} of {total} memories")
-
+    embedded = report_progress(context, "embedded {} of {} memories")
     embedded_anew = catch_up(tenant, embedded)
     if config.move and tenant.memories.exists:
-        reanalyse(tenant.memories, tenant.analyzer, analysed)
+        reanalyse(tenant.memories, tenant.analyzer, report_progress(context, "analysed {} of {} memories"))
         embedded_anew += reembed(tenant.memories, tenant.open_embedder(tenant.settings.embedder), embedded)
     moves = read_moves(tenant.folder)
     compared = tenant.memories.version

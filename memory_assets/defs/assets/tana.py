@@ -7,7 +7,7 @@ import dagster as dg
 from memory_assets.defs.assets.sources import seed_entries
 from memory_assets.defs.partitions import TENANTS, accepted_previews
 from memory_assets.defs.resources import MemoryResource
-from memory_assets.defs.tenant_assets import Page, external_asset, report_external, tenant_asset
+from memory_assets.defs.tenant_assets import Page, external_asset, read_rows, report_external, report_progress, tenant_asset
 from memory_assets.display import counted
 from memory_assets.tana.config import integration
 from memory_assets.tana.errors import TanaAwayError
@@ -41,15 +41,9 @@ def _unused(tenant: Tenant) -> str:
 tana_workspace = external_asset(
     "tana_workspace", GROUP, "tana", description="The workspace of Tana that the settings name, as its Local API shows it."
 )
+_EDITED = "SELECT md5(coalesce(string_agg(concat(id, ' ', modified), ',' ORDER BY id), '')) AS digest FROM tana_nodes"
+"""Which nodes there are, and when each was edited last."""
 _NODES = Page(("read", "gone"), "SELECT name, read_at::DATE AS read FROM tana_workspaces ORDER BY ALL")
-
-
-def _version(tenant: Tenant) -> str:
-    """A digest of which nodes there are, and when each was edited last."""
-    query = "SELECT md5(coalesce(string_agg(concat(id, ' ', modified), ',' ORDER BY id), '')) FROM tana_nodes"
-    with tenant.catalog.read() as connection:
-        (digest,) = connection.execute(query).fetchone() or ("",)
-    return digest
 
 
 @tenant_asset(GROUP, "duckdb", writes="tana_nodes", page=_NODES, pool=GROUP, deps=[tana_workspace])
@@ -63,13 +57,12 @@ def tana_graph(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.
         return dg.MaterializeResult(metadata={"note": f"Nothing is read: {why_not}"})
     try:
         done = read_workspace(
-            tenant,
-            TanaClient.open(tenant.settings),
-            on_progress=lambda read, planned: context.log.info(f"read {read} of {planned} nodes"),
+            tenant, TanaClient.open(tenant.settings), on_progress=report_progress(context, "read {} of {} nodes")
         )
     except TanaAwayError as error:
         return dg.MaterializeResult(metadata={"note": f"{error} What was read before stays."})
-    report_external(context, tana_workspace, _version(tenant), {"nodes": done.nodes})
+    (edited,) = read_rows(tenant, _EDITED)
+    report_external(context, tana_workspace, edited["digest"], {"nodes": done.nodes})
     skipped = "\n".join(
         ["| node | why it is skipped |", "|---|---|", *(f"| {node} | {why} |" for node, why in done.skipped.items())]
     )

@@ -6,7 +6,7 @@ import dagster as dg
 
 from memory_assets.defs.assets.sources import learning_entries, seed_entries, silo_files
 from memory_assets.defs.resources import MemoryResource
-from memory_assets.defs.tenant_assets import Page, tenant_asset
+from memory_assets.defs.tenant_assets import Page, report_progress, tenant_asset
 from memory_assets.language.pipeline import RULES_VERSION
 
 GROUP = "understanding"
@@ -63,7 +63,7 @@ def extracted_features(context: dg.AssetExecutionContext, memory: MemoryResource
     outcome = extract_features(
         tenant.catalog,
         tenant.analyzer,
-        lambda done, total: context.log.info(f"analysed {done} of {total} texts"),
+        report_progress(context, "analysed {} of {} texts"),
         lambda texts: memory.embed_ahead(tenant, texts),
         memory.reader(tenant),
     )
