@@ -88,7 +88,7 @@ def sweep_runs(instance: dg.DagsterInstance, keep: int = KEPT_RUNS) -> int:
     swept = 0
     while old := instance.get_run_ids(dg.RunsFilter(statuses=FINISHED), cursor=newest[-1], limit=100):
         for run_id in old:
-            _delete_run(instance, run_id)
+            delete_run(instance, run_id)
         swept += len(old)
     return swept
 
@@ -132,7 +132,7 @@ def forget_tenant(instance: dg.DagsterInstance, tenant: str) -> None:
             instance.report_run_canceled(run, f"The tenant {tenant} was deleted.")
         lock = _running(instance) / run.run_id
         if not lock.exists() or not _is_held(lock):
-            _delete_run(instance, run.run_id)
+            delete_run(instance, run.run_id)
     if instance.get_runs_count(dg.RunsFilter(tags={PARTITION_TAG: tenant})):
         return
     _forget_values(instance, lambda key: key.startswith(_key(tenant, ""), autoescape=True))
@@ -150,7 +150,7 @@ def forget_tenant(instance: dg.DagsterInstance, tenant: str) -> None:
             instance.purge_ticks(origin, selector, newest.timestamp, _ENDED_TICKS)
 
 
-def _delete_run(instance: dg.DagsterInstance, run_id: str) -> None:
+def delete_run(instance: dg.DagsterInstance, run_id: str) -> None:
     """Delete a run with its files and its results of checks, which Dagster's own deletion leaves behind."""
     instance.delete_run(run_id)
     _forget_values(instance, lambda key: key.endswith(f":seen:{run_id}"))

@@ -1,5 +1,6 @@
 """Sensors: one run a change, again after a failure, and nothing created by looking."""
 
+import json
 import shutil
 import time
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ import pytest
 from memory_assets.defs import run_requests, sensors
 from memory_assets.defs.partitions import PARTITION_SET
 from memory_assets.defs.resources import MemoryResource
-from memory_assets.defs.upkeep import forget_tenant
+from memory_assets.defs.upkeep import delete_run, forget_tenant, read_values, seen_by
 from memory_assets.models import NewMemory, RelationType, Source
 from memory_assets.operations.store import store
 from memory_assets.settings import Settings
@@ -118,6 +119,20 @@ def test_a_change_that_was_taken_in_by_hand_makes_no_second_run(
     write_silo("owner", "Priya owns the billing export.")
     assert run(instance).success
     assert silos.tick() == []
+
+
+def test_what_a_run_saw_is_kept_beside_it_until_it_is_deleted_and_not_in_its_tags(
+    silos: Daemon, write_silo: WriteSilo, instance: dg.DagsterInstance
+) -> None:
+    write_silo("owner", "Priya owns the billing export.")
+    done = instance.get_run_by_id(silos.obey(*silos.tick()).run_id)
+    assert done
+    assert {tag for tag in done.tags if "memory" in tag} == set()
+    assert done.tags["changed"] == "silo_files"
+    (seen,) = read_values(instance, "main", [seen_by(done)])
+    assert set(json.loads(seen or "{}")) == {"silo_files", "seed_entries", "learning_entries", "stored_memories"}
+    delete_run(instance, done.run_id)
+    assert read_values(instance, "main", [seen_by(done)]) == [None]
 
 
 def test_several_sources_that_change_together_make_one_run(
