@@ -181,7 +181,6 @@ def _bounds(groups: dict[str, str | None], clock: _Clock) -> tuple[datetime, dat
 
 
 def _part(period: tuple[datetime, datetime], part: str | None) -> tuple[datetime, datetime]:
-    """The first, middle or last third of a period."""
     start, end = period
     third = (end - start) / 3
     match (part or "").lower().split():
@@ -196,7 +195,6 @@ def _part(period: tuple[datetime, datetime], part: str | None) -> tuple[datetime
 
 
 def _amounts(length: str) -> list[tuple[int, int, str]]:
-    """The counts of a length, fewest and most, each with its unit's full name."""
     found: list[tuple[int, int, str]] = []
     for amount in _AMOUNTS.finditer(length):
         count, unit = amount["count"].lower(), _UNITS.get(amount["unit"].lower())

@@ -73,7 +73,6 @@ def recognise(text: str) -> str | None:
 
 @lru_cache(maxsize=1 << 14)
 def _languages_of(word: str) -> tuple[str, ...]:
-    """The languages of which a word is a function word."""
     return tuple(code for code in _VOTING if word in function_words(code))
 
 

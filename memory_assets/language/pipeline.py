@@ -2,7 +2,7 @@
 
 import json
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib import metadata
@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Lock
 from time import perf_counter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from memory_assets.errors import MemoryAssetsError, SettingsError
 from memory_assets.language.entities import find_in_code
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc
     from threadpoolctl import ThreadpoolController
+
+Item = TypeVar("Item")
 
 BUNDLED_MODEL = "bundled"
 BUNDLED_PATH = Path(__file__).with_name("pipeline_en")
@@ -127,17 +129,10 @@ class Analyzer:
 
     def outcomes(self, texts: Iterable[str]) -> Iterator[Features | AnalysisError]:
         """The features of each text in order, or the error of one that cannot be analysed; `texts` are read a few at a time."""
-        group: list[Reading] = []
-        index = length = 0
-        for text in texts:
-            if group and length + len(text) > self.turn_length:
-                yield from self._understand(group, index - len(group))
-                group, length = [], 0
-            group.append(read(text))
-            length += len(text)
-            index += 1
-        if group:
-            yield from self._understand(group, index - len(group))
+        first = 0
+        for group in in_chunks(texts, len, self.turn_length):
+            yield from self._understand([read(text) for text in group], first)
+            first += len(group)
 
     def _understand(self, readings: Sequence[Reading], first: int) -> Iterator[Features | AnalysisError]:
         """The outcomes of a few texts; `first` is the number of the first of them."""
@@ -165,19 +160,15 @@ class Analyzer:
         nlp, gazetteer, threads = _load_pipeline(self.location), self.gazetteer, _native_threads()
         prose = [part for part in parts if part.language == ENGLISH]
         found: list[Findings] = []
-        spent, start = 0.0, 0
-        while start < len(prose):
-            end, length = start + 1, len(prose[start].text)
-            while end < len(prose) and (length := length + len(prose[end].text)) <= self.turn_length:
-                end += 1
+        spent = 0.0
+        for turn in in_chunks(prose, lambda part: len(part.text), self.turn_length):
             with _PIPELINE_TURNS, threads.limit(limits=1, user_api="blas"), nlp.memory_zone():
                 began = perf_counter()
-                docs = nlp.pipe([_document(nlp, part) for part in prose[start:end]], batch_size=end - start)
-                found += map(find, docs, prose[start:end], [gazetteer] * (end - start))
+                docs = nlp.pipe([_document(nlp, part) for part in turn], batch_size=len(turn))
+                found += map(find, docs, turn, [gazetteer] * len(turn))
                 spent += perf_counter() - began
             if spent > _TIME_LIMIT:
                 raise TimeoutError(f"it takes more than {_TIME_LIMIT:.0f} seconds")
-            start = end
         read_by_pipeline = iter(found)
         return [next(read_by_pipeline) if part.language == ENGLISH else find_foreign(part, gazetteer) for part in parts]
 
@@ -189,6 +180,20 @@ class Analyzer:
     def gazetteer(self) -> Gazetteer:
         """The bundled gazetteer, the user's own and the known names, as one."""
         return load_gazetteer(self.gazetteer_paths, self.known_names)
+
+
+def in_chunks(items: Iterable[Item], length: Callable[[Item], int], most: int) -> Iterator[list[Item]]:
+    """Items in order, together as long as their lengths add up to at most `most`; a longer one comes alone."""
+    chunk: list[Item] = []
+    total = 0
+    for item in items:
+        if chunk and total + length(item) > most:
+            yield chunk
+            chunk, total = [], 0
+        chunk.append(item)
+        total += length(item)
+    if chunk:
+        yield chunk
 
 
 def open_analyzer(

@@ -78,7 +78,6 @@ if hasattr(os, "register_at_fork"):
 
 @contextmanager
 def _errors_of(step: Step) -> Iterator[None]:
-    """Turn what a step may raise into a `ProcessingError` that names it."""
     try:
         yield
     except AnalysisError as error:

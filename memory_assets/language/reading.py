@@ -222,7 +222,6 @@ def _with_insets(text: str, kept: list[Inset]) -> Part:
 
 
 def _cut(part: Part) -> Iterator[Part]:
-    """A part as parts of bounded length, cut between words."""
     start = 0
     while len(part.text) - start > MAX_PART_LENGTH:
         end = part.text.rfind(" ", start, start + MAX_PART_LENGTH)

@@ -210,18 +210,6 @@ def _called(match: re.Match[str], value: str) -> str:
     return _key_kind(match["name"]) if is_key else ""
 
 
-def _in_header(_match: re.Match[str], value: str) -> str:
-    return "authorization" if _is_basic(value) or _is_key(value) else ""
-
-
-def _in_address(_match: re.Match[str], value: str) -> str:
-    return "" if _PLACEHOLDER.match(value) else "password"
-
-
-def _given_as_password(_match: re.Match[str], value: str) -> str:
-    return "password" if _is_password(value) else ""
-
-
 def _key_kind(name: str) -> str:
     name = re.sub(r"[ _-]+", " ", name.lower())
     return "api key" if name.replace(" ", "") == "apikey" else name.removesuffix(" id").removesuffix("s")
@@ -275,10 +263,10 @@ def _entropy(value: str) -> float:
 
 _PATTERNS: tuple[tuple[tuple[str, ...], re.Pattern[str], Callable[[re.Match[str], str], str]], ...] = (
     (("pass", "pw", "kennwort", "secret", "token", "key", "auth", "credential"), _CALLED, _called),
-    (("bearer", "basic"), _HEADER, _in_header),
-    (("://",), _IN_ADDRESS, _in_address),
-    (("mysql", "mariadb", "sshpass", "curl"), _ON_COMMAND_LINE, _given_as_password),
-    (("login", "credentials", "account", "zugang"), _PAIR, _given_as_password),
+    (("bearer", "basic"), _HEADER, lambda _, value: "authorization" if _is_basic(value) or _is_key(value) else ""),
+    (("://",), _IN_ADDRESS, lambda _, value: "" if _PLACEHOLDER.match(value) else "password"),
+    (("mysql", "mariadb", "sshpass", "curl"), _ON_COMMAND_LINE, lambda _, value: "password" if _is_password(value) else ""),
+    (("login", "credentials", "account", "zugang"), _PAIR, lambda _, value: "password" if _is_password(value) else ""),
 )
 """What stands, in lower case, in every text that a pattern can fit; the pattern; and the kind of what it found, empty for none."""
 

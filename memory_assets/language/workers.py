@@ -10,13 +10,13 @@ import pickle
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, suppress
 from queue import SimpleQueue
 
 from memory_assets.errors import MemoryAssetsError
-from memory_assets.language.pipeline import AnalysisError, Analyzer
+from memory_assets.language.pipeline import AnalysisError, Analyzer, in_chunks
 from memory_assets.models import Features
 
 _WORTH_WORKERS = 100_000
@@ -44,25 +44,12 @@ def outcomes_of_many(analyzer: Analyzer, texts: Sequence[str], ready: "Workers |
     with closing(ready or Workers(analyzer)) as workers:
         workers.grow(count)
         coming = deque[Future[list[Outcome]]]()
-        for chunk in _chunks(texts):
+        for chunk in in_chunks(texts, len, _AT_ONCE):
             coming.append(workers.submit(chunk))
             if len(coming) > 2 * count:
                 yield from coming.popleft().result()
         while coming:
             yield from coming.popleft().result()
-
-
-def _chunks(texts: Iterable[str]) -> Iterator[list[str]]:
-    chunk: list[str] = []
-    length = 0
-    for text in texts:
-        if chunk and length + len(text) > _AT_ONCE:
-            yield chunk
-            chunk, length = [], 0
-        chunk.append(text)
-        length += len(text)
-    if chunk:
-        yield chunk
 
 
 class Workers:

@@ -67,7 +67,6 @@ class Candidates:
         return np.where(self.ids[places] == ids, places, -1)
 
     def best(self, count: int) -> Ids:
-        """Ids of the best `count` of each index."""
         return np.union1d(self.ids[_top(self.cosine, count)], self.ids[_top(self.bm25, count)])
 
     def extended(self, more: Ids, row_ids: Ids) -> "Candidates":
@@ -117,7 +116,6 @@ def gather(store: MemoryStore, embedder: Embedder, question: Question, own: str,
 
 
 def _meaning(embedder: Embedder, text: str, own: str) -> Floats:
-    """The unit vector of a question that is asked in two ways."""
     if own == text:
         return embedder.embed([text], "query")[0]
     first_person, as_asked = embedder.embed([own, text], "query")

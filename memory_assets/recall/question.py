@@ -82,7 +82,6 @@ class Question:
 
     @cached_property
     def _longer(self) -> set[str]:
-        """Terms that hold another one."""
         return {term for term in self.terms if any(other in term and other != term for other in self.terms)}
 
 

@@ -139,8 +139,6 @@ class _Lift(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Ranked:
-    """Every candidate with its final score."""
-
     question: Question
     found: Candidates
     judged: Scores

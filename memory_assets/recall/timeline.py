@@ -54,7 +54,6 @@ class Codes:
         return not self._folded.isdisjoint(folded)
 
     def encoded(self, values: pa.ChunkedArray) -> npt.NDArray[np.int32]:
-        """The codes of some names, new ones given as they come."""
         encoded = values.combine_chunks().dictionary_encode()
         local = np.array([self._code(name) if name else -1 for name in encoded.dictionary.to_pylist()], np.int32)
         return local[encoded.indices.to_numpy()] if len(local) else np.full(len(values), -1, np.int32)
@@ -116,7 +115,6 @@ class Timeline:
         return np.where((rows >= 0) & (beside == rows + step) & same, beside, -1)
 
     def following(self, changes: Changes) -> "Timeline":
-        """The timeline after some changes."""
         added = _arrays(changes.rows, self.sessions, self.authors)
         replaced = self.rows(np.union1d(added["id"], changes.gone))
         replaced = replaced[replaced >= 0]
@@ -162,7 +160,6 @@ def _sorted(arrays: Arrays) -> Arrays:
 
 
 def _place(columns: Arrays, session: int, created: int, number: int) -> int:
-    """Where a row belongs."""
     first, last = np.searchsorted(columns["session"], np.array([session, session + 1], np.int32))
     first, last = first + np.searchsorted(columns["created"][first:last], [created, created + 1])
     return int(first + np.searchsorted(columns["id"][first:last], number))

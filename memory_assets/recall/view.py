@@ -25,6 +25,7 @@ from memory_assets.recall.timeline import Codes, Timeline, read_timeline
 from memory_assets.stores.catalog import Catalog, Stamp
 from memory_assets.stores.graph_builds import NO_BUILD, Build, present_build
 from memory_assets.stores.memories import MemoryStore
+from memory_assets.stores.schema import table
 
 if TYPE_CHECKING:
     from memory_assets.tenants import Tenant
@@ -32,12 +33,15 @@ if TYPE_CHECKING:
 
 _PATIENCE = 0.25
 """Seconds that a first search waits for the catalog's lock."""
-_EDGES = """
-    SELECT source_id AS source, target_id AS target, type, origin, coalesce(confidence, 1)::FLOAT AS confidence, note
-    FROM graph_edges ORDER BY source_id, target_id, type, origin
-"""
-_MENTIONS = "SELECT memory_id AS source, entity_id AS target FROM graph_mentions ORDER BY memory_id, entity_id"
-_NAMED = "SELECT id, coalesce(label, '') AS label FROM graph_nodes WHERE kind <> 'memory'"
+_READ = {
+    "graph_edges": """
+        SELECT source_id, target_id, type, origin, coalesce(confidence, 1)::FLOAT AS confidence, note
+        ORDER BY source_id, target_id, type, origin
+    """,
+    "graph_mentions": "ORDER BY memory_id, entity_id",
+    "graph_nodes": "SELECT id, coalesce(label, '') AS label WHERE kind <> 'memory'",
+}
+"""Table of the catalog -> how it is read."""
 _REFRESH_SECONDS = 1.0
 _REFRESHED_FAST = 200_000
 """After `_REFRESH_SECONDS`, in proportion more in a store of more memories, a search looks for what other processes committed; those that
@@ -77,7 +81,6 @@ class Links:
         return places, self._by_target[at]
 
     def incoming_counts(self, nodes: Ids) -> Ids:
-        """How many links lead to each node."""
         return np.searchsorted(self._targets, nodes, "right") - np.searchsorted(self._targets, nodes)
 
 
@@ -102,7 +105,6 @@ class GraphView:
         return not (len(self.edges) or len(self.mentions))
 
     def label(self, node: int) -> str:
-        """Name of an entity or a pattern."""
         return self._labels.get(node, str(node))
 
     def note(self, edge: int) -> str:
@@ -116,7 +118,7 @@ def read_graph(catalog: Catalog, known: GraphView | None) -> GraphView:
     if known is not None and known.stamp == stamp:
         return known
     if not stamp:
-        return _view((), NO_BUILD, *_NOTHING)
+        return _nothing()
     from memory_assets.stores.catalog import Catalog
 
     try:
@@ -124,9 +126,9 @@ def read_graph(catalog: Catalog, known: GraphView | None) -> GraphView:
             build = present_build(connection)
             if known is not None and known.build == build:
                 return replace(known, stamp=stamp)
-            tables = [connection.execute(query).to_arrow_table() for query in (_EDGES, _MENTIONS, _NAMED)]
+            tables = [connection.execute(f"FROM {name} {query}").to_arrow_table() for name, query in _READ.items()]
     except StoreError:
-        return known or _view((), NO_BUILD, *_NOTHING)
+        return known or _nothing()
     return _view(stamp, build, *tables)
 
 
@@ -140,8 +142,8 @@ def _view(stamp: Stamp, build: Build, edges: pa.Table, mentions: pa.Table, named
     return GraphView(
         stamp=stamp,
         build=build,
-        edges=Links.of(_ends(edges) | columns),
-        mentions=Links.of(_ends(mentions)),
+        edges=Links.of({"source": edges["source_id"].to_numpy(), "target": edges["target_id"].to_numpy(), **columns}),
+        mentions=Links.of({"source": mentions["memory_id"].to_numpy(), "target": mentions["entity_id"].to_numpy()}),
         types=types,
         origins=origins,
         _notes=edges["note"],
@@ -149,19 +151,8 @@ def _view(stamp: Stamp, build: Build, edges: pa.Table, mentions: pa.Table, named
     )
 
 
-def _ends(links: pa.Table) -> dict[str, npt.NDArray[Any]]:
-    return {name: links[name].to_numpy() for name in ("source", "target")}
-
-
-_ENDS = [("source", pa.int64()), ("target", pa.int64())]
-_NOTHING = [
-    pa.schema(fields).empty_table()
-    for fields in (
-        [*_ENDS, ("type", pa.string()), ("origin", pa.string()), ("confidence", pa.float32()), ("note", pa.string())],
-        _ENDS,
-        [("id", pa.int64()), ("label", pa.string())],
-    )
-]
+def _nothing() -> GraphView:
+    return _view((), NO_BUILD, *(table(name).arrow().empty_table() for name in _READ))
 
 
 def ranges(keys: Ids, wanted: Ids) -> tuple[Rows, Rows]:
@@ -199,8 +190,6 @@ class View:
 
 
 class _Keeper:
-    """Keeps one tenant's view; several threads may ask."""
-
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._view: View | None = None

@@ -37,7 +37,6 @@ class AccessLog:
     """One tenant's access log."""
 
     def __init__(self, folder: Path) -> None:
-        """Name the tenant's folder; nothing is opened or created yet."""
         self.folder = folder / "access"
 
     def record(self, ids: Iterable[int], at: datetime) -> None:

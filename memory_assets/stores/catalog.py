@@ -54,7 +54,6 @@ class Catalog:
     """One tenant's catalog at a path; connections live only inside `read` and `write`."""
 
     def __init__(self, uri: str, lock_timeout: float) -> None:
-        """Name the catalog's file and how many seconds to wait for its lock."""
         self.path = Path(uri)
         self.lock_timeout = lock_timeout
         self._found = False
@@ -67,7 +66,6 @@ class Catalog:
 
     @property
     def damaged_path(self) -> Path:
-        """Where a damaged catalog is set aside; the next one takes its place."""
         return self.path.with_name(f"{self.path.name}.damaged")
 
     @property
@@ -94,7 +92,6 @@ class Catalog:
 
     @property
     def is_undisturbed(self) -> bool:
-        """Whether no other process has written since `watch`."""
         return _WATCHED.get(self.path) == self.stamp
 
     @contextmanager
@@ -293,8 +290,6 @@ class Catalog:
 
 
 class _DamageError(Exception):
-    """What is damaged of a catalog's file, and which file it is."""
-
     def __init__(self, what: str, inode: int) -> None:
         super().__init__(what)
         self.inode = inode

@@ -65,13 +65,9 @@ class _Finder(MetaPathFinder, Loader):
 _finder = _Finder()
 
 
-def put_off() -> None:
-    """Let the next `import lancedb` do without the client, unless it is there already."""
-    if CLIENT not in sys.modules and _finder not in sys.meta_path:
-        sys.meta_path.insert(0, _finder)
-
-
 def import_lancedb() -> Any:
     """`lancedb`, imported by one thread at a time: its modules import each other, and a second thread would meet one half made."""
     with _importing:
+        if "lancedb" not in sys.modules and CLIENT not in sys.modules:
+            sys.meta_path.insert(0, _finder)
         return import_module("lancedb")

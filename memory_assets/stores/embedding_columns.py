@@ -68,12 +68,10 @@ class EmbeddingColumns:
 
     @property
     def scale(self) -> tuple[float, ...] | None:
-        """The scale of the live vectors' similarities, if `keep_scale` kept one."""
         kept = self._fact(meaning_column(self.live or ""), SCALE_FACT)
         return tuple(json.loads(kept)) if kept else None
 
     def keep_scale(self, column: str, measure: Callable[[], Sequence[float]]) -> None:
-        """Keep the scale of a column's similarities, unless there is one."""
         if self._fact(meaning_column(column), SCALE_FACT) is None:
             kept = {"path": meaning_column(column), "metadata": {SCALE_FACT: json.dumps(list(measure()))}}
             failure = f"The scale of the vectors in {self.stored.uri} cannot be kept"

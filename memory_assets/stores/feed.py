@@ -95,66 +95,63 @@ def read_changes(table: "TableRows | Snapshot", since: Position | None, known: K
     return Changes(here, table.rows_of(wanted, columns), gone)
 
 
+@dataclass(frozen=True, slots=True)
 class TableRows:
-    """A LanceDB table as the feed reads it."""
+    """A LanceDB table as the feed reads it, with its `_rowid` beside the columns if asked for."""
 
-    def __init__(self, table: "Table", *, row_ids: bool = False) -> None:
-        """Read a table, with LanceDB's `_rowid` beside the columns if asked for."""
-        self._table = table
-        self._row_ids = row_ids
+    table: "Table"
+    row_ids: bool = False
 
     @property
     def version(self) -> int:
-        return self._table.version
+        return self.table.version
 
     def __len__(self) -> int:
-        return self._table.count_rows()
+        return self.table.count_rows()
 
     def ids(self) -> Ids:
         return self._read(("id",), "true", row_ids=False)["id"].to_numpy()
 
     def rows(self, columns: Sequence[str]) -> pa.Table:
-        return self._read(columns, "true", row_ids=self._row_ids)
+        return self._read(columns, "true", row_ids=self.row_ids)
 
     def updated_since(self, moment: datetime, columns: Sequence[str]) -> pa.Table:
-        """Columns of the rows whose `updated_at` is `moment` or later, by the index on it."""
         return self._read(columns, f"updated_at >= {lance.timestamp(moment)}", row_ids=False)
 
     def rows_of(self, ids: Ids, columns: Sequence[str]) -> pa.Table:
         if len(ids) > _MANY:
             rows = self.rows(columns)
             return rows.filter(pa.array(np.isin(rows["id"].to_numpy(), ids)))
-        return self._read(columns, lance.ids_in(ids.tolist()), row_ids=self._row_ids)
+        return self._read(columns, lance.ids_in(ids.tolist()), row_ids=self.row_ids)
 
     def _read(self, columns: Sequence[str], where: str, *, row_ids: bool) -> pa.Table:
-        return self._table.search().where(where).select(list(columns)).with_row_id(row_ids).to_arrow()
+        return self.table.search().where(where).select(list(columns)).with_row_id(row_ids).to_arrow()
 
 
+@dataclass(frozen=True, slots=True)
 class CatalogRows:
     """The rows of one table of the catalog, by its columns `id` and `updated_at`."""
 
-    def __init__(self, connection: "DuckDBPyConnection", table: str) -> None:
-        """Name the table, and a connection to read it with."""
-        self._connection = connection
-        self._table = table
+    connection: "DuckDBPyConnection"
+    table: str
 
     def __len__(self) -> int:
-        return self._column(f"SELECT count(*) FROM {self._table}")[0].item()
+        return self._column(f"SELECT count(*) FROM {self.table}")[0].item()
 
     def ids(self) -> Ids:
-        return self._column(f"SELECT id FROM {self._table}")
+        return self._column(f"SELECT id FROM {self.table}")
 
     def updated(self, ids: Ids) -> Times:
         """When each was updated last; `UNKNOWN` for those that the table lacks."""
         wanted = pa.table({"id": ids, "place": np.arange(len(ids))})
         query = f"""
             SELECT CASE WHEN t.id IS NULL THEN {UNKNOWN} ELSE coalesce(epoch_us(updated_at), 0) END
-            FROM wanted w LEFT JOIN (SELECT id, updated_at FROM {self._table} SEMI JOIN wanted USING (id)) t USING (id)
+            FROM wanted w LEFT JOIN (SELECT id, updated_at FROM {self.table} SEMI JOIN wanted USING (id)) t USING (id)
             ORDER BY place
         """
         return self._column(query, wanted)
 
     def _column(self, query: str, wanted: pa.Table | None = None) -> Ids:
         if wanted is not None:
-            self._connection.register("wanted", wanted)
-        return self._connection.execute(query).to_arrow_table().column(0).to_numpy().astype(np.int64)
+            self.connection.register("wanted", wanted)
+        return self.connection.execute(query).to_arrow_table().column(0).to_numpy().astype(np.int64)

@@ -70,7 +70,6 @@ class KeyStore:
         return revoked
 
     def list(self) -> list[Key]:
-        """All keys, the oldest first, revoked ones too."""
         numbers = [file.stem for file in self.folder.glob("*.json") if _ID.fullmatch(file.stem)]
         return sorted(filter(None, map(self._read, numbers)), key=lambda key: (key.created_at, key.id))
 

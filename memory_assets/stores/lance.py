@@ -188,7 +188,6 @@ def _change_columns(table: "Table", rows: pa.Table, where: Callable[[str], str])
 
 
 def _change_whole(table: "Table", rows: pa.Table, to_do: str) -> tuple[int, int]:
-    """How many rows were to be changed, and how many were."""
     whole = table.search().where(to_do).to_arrow()
     return whole.num_rows, _replace_whole(table, whole, rows) if whole.num_rows else 0
 

@@ -98,7 +98,6 @@ class Tombstones:
         self._index()
 
     def finish(self) -> None:
-        """Note that of all of them nothing is left."""
         self._by_key = {key: tuple(replace(each, finished=True) for each in stones) for key, stones in self._by_key.items()}
         self._index()
 

@@ -44,7 +44,6 @@ class Upkeep:
     """The upkeep of one table."""
 
     def __init__(self, stored: StoredTable, vector_column: Callable[[], str | None]) -> None:
-        """Name the table, and a function that gives the vector column to index."""
         self.stored = stored
         self._vector_column = vector_column
         self._left_small = 0

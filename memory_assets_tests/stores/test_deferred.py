@@ -11,9 +11,9 @@ SESSION = """
 import sys
 from memory_assets.models import NewMemory, Source
 from memory_assets.operations.store import store
-from memory_assets.stores.deferred import CLIENT
+from memory_assets.stores.deferred import CLIENT, import_lancedb
 from memory_assets.tenants import Tenant
-import lancedb
+lancedb = import_lancedb()
 clients = lambda: len([name for name in sys.modules if name.startswith(CLIENT)])
 before = clients()
 database = lancedb.connect(sys.argv[1])

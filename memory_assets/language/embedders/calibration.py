@@ -79,7 +79,6 @@ def measure(embedder: Embedder) -> tuple[float, ...]:
 
 @cache
 def _threes() -> Sequence[list[list[str]]]:
-    """The notes and the short facts."""
     text = _TEXTS.read_text(encoding="utf-8").partition("\n")[2]
     return [[three.splitlines() for three in part.strip().split("\n\n")] for part in text.split("====")]
 

@@ -134,7 +134,6 @@ class RemoteEmbedder(ABC):
             ) from None
 
     def _resting(self, fault: str) -> EmbedderAwayError:
-        """Let a service rest that was waited for in vain."""
         self._rests_until, self._last_fault = monotonic() + _REST_S, f"Embedder {self._shown_name!r}: {self._shown_url} {fault}"
         return EmbedderAwayError(self._last_fault)
 
