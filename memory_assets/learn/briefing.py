@@ -5,16 +5,18 @@ A run rewrites the whole brief from the store. Storing, editing or forgetting a 
 
 import json
 import logging
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from memory_assets.errors import said
+from memory_assets.language.secrets import marks
 from memory_assets.learn.brief import FORMAT, NAME, Backlog, Brief, BriefLine, line, read_brief
 from memory_assets.learn.curation import Curation
 from memory_assets.models import Kind, Source, State
-from memory_assets.sources.projects import slug_of
+from memory_assets.sources.projects import is_home, slug_of
 from memory_assets.stores.files import replace_file
 from memory_assets.stores.filters import Filters
 
@@ -49,7 +51,7 @@ _DOUBTED = """
     WHERE type IN ('CONTRADICTS', 'EVOLVED_INTO', 'INVALIDATED_BY') AND a.state = 'active' AND b.state = 'active'
     ORDER BY b.created_at, target_id
 """
-_REPLACED = "replaced by"
+_ALSO = re.compile(r"^also,?\s+", re.IGNORECASE)
 
 
 def renew_brief(tenant: "Tenant") -> None:
@@ -72,7 +74,8 @@ def tell_brief(tenant: "Tenant", changed: "Iterable[Memory]") -> None:
 def _followed(tenant: "Tenant", held: Brief, now: "dict[int, Memory]") -> Brief:
     kept = [each for each in held.lines if each.id not in now]
     known = _counted(held)
-    told = [_of_memory(memory, known) for memory in now.values() if memory.state is State.ACTIVE and memory.kind in _TOLD]
+    changed = [each for each in now.values() if each.state is State.ACTIVE and each.kind in _TOLD and not marks(each.content)]
+    told = [_of_memory(memory, known) for memory in changed]
     return replace(held, memories=tenant.memories.count(Filters()), lines=(*told, *kept)[:_MOST])
 
 
@@ -102,17 +105,27 @@ def _counted(held: Brief | None) -> "Mapping[str, int]":
 
 def _made(tenant: "Tenant", held: Brief | None) -> Brief:
     known = _counted(held)
-    chosen = _chosen(tenant)
-    memories = {memory.id: memory for memory in tenant.memories.get(chosen)}
+    replaced, undecided = _doubts(tenant)
+    chosen = list(dict.fromkeys(_last(number, replaced) for number in _chosen(tenant)))
+    memories = {memory.id: memory for memory in tenant.memories.get(chosen) if memory.state is State.ACTIVE}
     ordered = [memories[number] for number in chosen if number in memories]
+    newest: dict[tuple[str, str, str], Memory] = {}
+    for each in sorted(ordered, key=lambda each: (each.created_at, _is_curated(each))):
+        newest[_name(each)] = each
     curated = {_name(each) for each in ordered if _is_curated(each)}
-    notes = _notes(tenant)
-    lines = [
-        _of_memory(each, known, notes.get(each.id, "")) for each in ordered if _is_curated(each) or _name(each) not in curated
-    ]
-    lines.sort(key=lambda each: notes.get(each.id, "").startswith(_REPLACED))
+    told = [each for each in ordered if _name(each) not in curated or newest[_name(each)] is each]
+    notes = {number: f"undecided: {other} says otherwise" for number, other in undecided.items()}
+    lines = [_of_memory(each, known, notes.get(each.id, "")) for each in told if not marks(each.content)]
     backlog = Curation(tenant).backlog() if tenant.is_sources_tenant else Backlog()
     return Brief(tenant.memories.count(Filters()), tuple(lines), backlog)
+
+
+def _last(number: int, replaced: "Mapping[int, int]") -> int:
+    """The id of what holds today instead of a memory; its own if nothing replaced it."""
+    seen = {number}
+    while (newer := replaced.get(number, number)) not in seen:
+        seen.add(number := newer)
+    return number
 
 
 def _is_curated(memory: "Memory") -> bool:
@@ -120,7 +133,7 @@ def _is_curated(memory: "Memory") -> bool:
 
 
 def _name(memory: "Memory") -> tuple[str, str, str]:
-    """A curated memory replaces others with the same kind, title and, except for feedback, project."""
+    """Of memories with the same kind, title and, except for feedback, project, the newest is told if one of them is curated."""
     return memory.kind, memory.title.casefold(), "" if memory.kind is Kind.FEEDBACK else slug_of(memory.project)
 
 
@@ -153,28 +166,32 @@ def _chosen(tenant: "Tenant") -> Sequence[int]:
         return [number for (number,) in connection.execute(_CHOSEN, limits).fetchall()]
 
 
-def _notes(tenant: "Tenant") -> dict[int, str]:
-    """Id of a memory -> the newer one that replaces it, or one that says otherwise while nobody decided; as of the last build."""
+def _doubts(tenant: "Tenant") -> tuple[dict[int, int], dict[int, int]]:
+    """Id of a memory -> the newer one that replaces it; and -> one that says otherwise while nobody decided. As of the last build."""
     if not tenant.catalog.exists:
-        return {}
+        return {}, {}
     with tenant.catalog.read() as connection:
         edges = connection.execute(_DOUBTED).fetchall()
-    undecided = {
-        number: f"undecided: {other} says otherwise"
-        for one, two, kind in edges
-        if kind == "CONTRADICTS"
-        for number, other in ((one, two), (two, one))
-    }
-    return undecided | {one: f"{_REPLACED} {two}" for one, two, kind in edges if kind != "CONTRADICTS"}
+    contrary = [(one, two) for one, two, kind in edges if kind == "CONTRADICTS"]
+    undecided = dict([*contrary, *((two, one) for one, two in contrary)])
+    return {one: two for one, two, kind in edges if kind != "CONTRADICTS"}, undecided
 
 
 def _of_memory(memory: "Memory", known: "Mapping[str, int]", note: str = "") -> BriefLine:
     curated = _is_curated(memory)
-    text = memory.content.partition("\n\n")[0] if curated else memory.content
+    text = _ALSO.sub("", _beginning(memory.content) if curated else memory.content)
     named = f"{memory.title}: {text}" if memory.title and not text.casefold().startswith(memory.title.casefold()) else text
     rendered = line(f"{memory.created_at:%Y-%m-%d} (id {memory.id}{f', {note}' if note else ''}) {named}")
     if (tokens := known.get(rendered)) is None:
         from memory_assets.language.tokens import count_tokens
 
         tokens = count_tokens(f"{rendered}\n")
-    return BriefLine(memory.kind, memory.project, rendered, tokens, memory.id, curated)
+    project = "" if is_home(memory.project) else memory.project
+    return BriefLine(memory.kind, project, rendered, tokens, memory.id, curated)
+
+
+def _beginning(content: str) -> str:
+    """The first paragraph, and the second if the first only announces it."""
+    first, _, rest = content.partition("\n\n")
+    is_heading = first.rstrip().endswith(("?", ":")) or first.lstrip().startswith("#")
+    return f"{first} {rest.partition(chr(10) * 2)[0]}" if is_heading else first

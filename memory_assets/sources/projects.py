@@ -65,6 +65,12 @@ def project_of(directory: Path) -> Project | None:
     return Project(str(folder), tuple(dict.fromkeys((*places, *map(slug_of, places), *named))), remote)
 
 
+def is_home(project: str) -> bool:
+    """Whether memories of `project` were written in the home directory or above it, and so belong to no project."""
+    home = Path.home()
+    return project in {name for folder in (home, *home.parents) for name in (str(folder), slug_of(str(folder)))}
+
+
 def _exists(path: Path) -> bool:
     try:
         path.lstat()

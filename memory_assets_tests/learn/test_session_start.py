@@ -7,6 +7,7 @@ import sys
 import unicodedata
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -210,7 +211,7 @@ def test_a_session_is_told_of_a_curated_entry_what_search_finds_of_it(
     brief = (tenant.folder / NAME).read_text()
     assert "Mira is a baker." in brief
     assert (key in brief) == (policy is SecretPolicy.ALLOW)
-    assert ("Mira deploys with" in brief) == (policy is not SecretPolicy.REFUSE)
+    assert ("Mira deploys with" in brief) == (policy is SecretPolicy.ALLOW), "what is masked takes no line"
 
 
 LINES = st.lists(
@@ -372,3 +373,22 @@ def test_a_checkout_that_moved_keeps_its_memories(settings: Settings, atlas: Pat
     text = hook(cwd=str(moved), session="s2")
     assert "Released on Friday." in text
     assert "Elsewhere." not in text
+
+
+def test_the_newest_of_one_name_is_told_and_feedback_of_the_home_directory_everywhere(
+    tenant: Tenant, atlas: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    old, new = datetime(2026, 5, 1, tzinfo=UTC), datetime(2026, 9, 1, tzinfo=UTC)
+    for text, source, kind, project, moment in (
+        ("Due on 29 May.", Source.PAI_LEARNING, Kind.PROJECT, str(atlas), old),
+        ("Due on 16 October.", Source.CLAUDE_SILO, Kind.PROJECT, str(atlas), new),
+        ("Also, answer in one sentence.", Source.CLAUDE_SILO, Kind.FEEDBACK, str(tmp_path), new),
+    ):
+        title = "carrier portal deadline" if kind is Kind.PROJECT else ""
+        store(tenant, NewMemory(text, source, kind, title=title, project=project, created_at=moment))
+    renew_brief(tenant)
+    text = hook(cwd=str(atlas))
+    assert "16 October" in text
+    assert "29 May" not in text
+    assert " answer in one sentence." in text
