@@ -8,11 +8,11 @@ other places. A kill leaves tombstones that are not finished; the next erasure g
 import json
 import mmap
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from memory_assets.errors import DamagedError, StoreError
 from memory_assets.keeping.copying import drop_pins
 from memory_assets.keeping.packs import from_bytes
 from memory_assets.keeping.repository import Repository
+from memory_assets.language.words import sentences
 from memory_assets.learn.briefing import renew_brief
 from memory_assets.learn.journal import Journal
 from memory_assets.models import Memory, Source
@@ -41,7 +42,6 @@ _TEXTLESS = ("keys/*", "access/*", "erased.json", "backups.json")
 """Kept files that hold no text of a memory."""
 _SHORTEST = 16
 """Letters from which a sentence or title of an erased text is looked for by itself."""
-_SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|\n+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,8 @@ def _tombstone_texts(tenant: Tenant, memory: Memory) -> list[str]:
 
 def _sentences(memory: Memory) -> list[str]:
     """The text and those of its sentences, and the title, that are long enough to be told from others."""
-    parts = (memory.content, memory.title, *_SENTENCE_END.split(memory.content))
+    lines = chain.from_iterable(map(str.splitlines, sentences(memory.content)))
+    parts = (memory.content, memory.title, *lines)
     return list(dict.fromkeys(part.strip() for part in parts if part == memory.content or len(part.strip()) >= _SHORTEST))
 
 

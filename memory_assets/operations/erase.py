@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 from pydantic import Field
@@ -15,6 +15,7 @@ from memory_assets.models import Memory, Source, State
 from memory_assets.operations.answers import Answer, Instant, LocalTime, View, listed, name_of
 from memory_assets.operations.backup import open_repository, places_of
 from memory_assets.operations.given import find_memory
+from memory_assets.stores.filters import Filters
 from memory_assets.stores.lance import quoted
 from memory_assets.stores.tombstones import Tombstones
 from memory_assets.tana.client import TanaClient
@@ -136,15 +137,11 @@ def _chosen(tenant: Tenant, chosen: Chosen) -> list[Memory]:
 
 def _condition(chosen: Chosen) -> str:
     """The conditions as a Lance filter."""
-    parts = []
+    where = Filters(sources=[chosen.source] if chosen.source else (), until=chosen.before, states=()).sql()
     if chosen.matching:
         wanted = quoted([chosen.matching])
-        parts.append(f"(strpos(lower(content), lower{wanted}) > 0 OR strpos(lower(title), lower{wanted}) > 0)")
-    if chosen.source:
-        parts.append(f"source = '{chosen.source.value}'")
-    if chosen.before:
-        parts.append(f"created_at < timestamp '{chosen.before.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}+00:00'")
-    return " AND ".join(parts)
+        where += f" AND (strpos(lower(content), lower{wanted}) > 0 OR strpos(lower(title), lower{wanted}) > 0)"
+    return where
 
 
 def _answer(tenant: Tenant, memories: list[Memory], *, done: bool) -> Erased:
