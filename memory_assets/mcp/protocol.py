@@ -5,12 +5,12 @@ Nothing is kept between two messages, so that one object serves any number of cl
 docs/decisions/mcp-server.md.
 """
 
+import inspect
 import json
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import ValidationError
 
@@ -47,58 +47,38 @@ _TEMPLATES = [{"uriTemplate": f"{_SCHEME}{{id}}", "name": "memory", "title": "A 
 _UNCACHED = {"ttlMs": 0, "cacheScope": "private"}
 
 
-@dataclass(frozen=True, slots=True)
-class Prompt:
-    """Words with a gap for what the person adds."""
-
-    name: str
-    about: str
-    argument: str
-    argument_about: str
-    words: str
-    """With `{}` where the argument goes."""
-    default: str
-    """What goes there where a person adds nothing."""
-
-    def definition(self) -> dict[str, Any]:
-        """The prompt as `prompts/list` tells of it."""
-        argument = {"name": self.argument, "description": self.argument_about, "required": False}
-        return {"name": self.name, "description": self.about, "arguments": [argument]}
-
-    def text(self, argument: str) -> str:
-        """What the assistant is asked."""
-        return self.words.replace("{}", argument.strip() or self.default)
+def remember(text: Annotated[str, "What to remember; nothing for what was just said."] = "what I just told you") -> str:
+    """Store something for later sessions."""
+    return (
+        f"Remember this for later sessions: {text}. Write it as sentences that stand alone, with names and dates, and call `store`. "
+        "If the answer names a memory that it repeats or contradicts, tell me, and ask whether the older one still holds."
+    )
 
 
-PROMPTS = (
-    Prompt(
-        "remember",
-        "Store something for later sessions.",
-        "text",
-        "What to remember; nothing for what was just said.",
-        "Remember this for later sessions: {}. Write it as sentences that stand alone, with names and dates, and call `store`. "
-        "If the answer names a memory that it repeats or contradicts, tell me, and ask whether the older one still holds.",
-        "what I just told you",
-    ),
-    Prompt(
-        "recall",
-        "Find what is remembered about a topic.",
-        "topic",
-        "What it is about; nothing for the present task.",
-        "Search the memory for {}, show in full what matters, and tell me in a few sentences what is known, with the ids and how old "
-        "it is. Say so where nothing fits.",
-        "what bears on our present task",
-    ),
-    Prompt(
-        "learn",
-        "Store what this session taught.",
-        "focus",
-        "What to look at; nothing for the whole session.",
-        "Look back at {}. List the decisions, corrections and facts that will matter in later sessions and are not plain from the "
-        "code. Search for each whether it is remembered already. Show me the list, and store what I agree to, one memory each.",
-        "this session",
-    ),
-)
+def recall(topic: Annotated[str, "What it is about; nothing for the present task."] = "what bears on our present task") -> str:
+    """Find what is remembered about a topic."""
+    return (
+        f"Search the memory for {topic}, show in full what matters, and tell me in a few sentences what is known, with the ids and how "
+        "old it is. Say so where nothing fits."
+    )
+
+
+def learn(focus: Annotated[str, "What to look at; nothing for the whole session."] = "this session") -> str:
+    """Store what this session taught."""
+    return (
+        f"Look back at {focus}. List the decisions, corrections and facts that will matter in later sessions and are not plain from the "
+        "code. Search for each whether it is remembered already. Show me the list, and store what I agree to, one memory each."
+    )
+
+
+_PROMPTS = {prompt.__name__: prompt for prompt in (remember, recall, learn)}
+"""What a person may pick from a client's menu: ready words to ask an assistant for, with a place for what the person adds."""
+
+
+def _prompt_definition(prompt: Callable[[str], str]) -> Message:
+    (parameter,) = inspect.signature(prompt).parameters.values()
+    argument = {"name": parameter.name, "description": parameter.annotation.__metadata__[0], "required": False}
+    return {"name": prompt.__name__, "description": prompt.__doc__, "arguments": [argument]}
 
 
 class _ProtocolError(Exception):
@@ -118,7 +98,6 @@ class Server:
         offered = DAILY + (RARE if all_tools else ()) + (PAI if pai else ())
         self._tools: dict[str, Tool] = {tool.name: tool for tool in (*offered, *HOOKS)}
         self._definitions = [tool.definition() for tool in offered]
-        self._prompts: dict[str, Prompt] = {prompt.name: prompt for prompt in PROMPTS}
         self._about = {"name": "memory", "title": "Memory", "version": version("memory_assets")}
         self._methods: dict[str, Callable[[Message], Message]] = {
             "initialize": self._initialize,
@@ -129,7 +108,7 @@ class Server:
             "resources/list": lambda _: {"resources": _RESOURCES},
             "resources/templates/list": lambda _: {"resourceTemplates": _TEMPLATES},
             "resources/read": self._read_resource,
-            "prompts/list": lambda _: {"prompts": [prompt.definition() for prompt in PROMPTS]},
+            "prompts/list": lambda _: {"prompts": list(map(_prompt_definition, _PROMPTS.values()))},
             "prompts/get": self._get_prompt,
         }
 
@@ -220,12 +199,14 @@ class Server:
         return self._session.text(operations.show.show(tenant, int(number)), max_tokens=SHOWN_TOKENS)
 
     def _get_prompt(self, params: Message) -> Message:
-        prompt = self._prompts.get(_text(params, "name"))
+        prompt = _PROMPTS.get(_text(params, "name"))
         arguments = params.get("arguments") or {}
         if prompt is None or not isinstance(arguments, dict):
             raise _ProtocolError(_INVALID_PARAMS, f"Unknown prompt: {_text(params, 'name')[:100]}")
-        text = prompt.text(str(arguments.get(prompt.argument, "")))
-        return {"description": prompt.about, "messages": [{"role": "user", "content": {"type": "text", "text": text}}]}
+        (name,) = inspect.signature(prompt).parameters
+        added = str(arguments.get(name, "")).strip()
+        text = prompt(added) if added else prompt()
+        return {"description": prompt.__doc__, "messages": [{"role": "user", "content": {"type": "text", "text": text}}]}
 
 
 def encoded(message: Message) -> bytes:
