@@ -1,13 +1,17 @@
-"""Generates docs/reference/ from the code: commands, settings, assets, the HTTP routes and the MCP tools.
+"""Generates docs/reference/ from the code: commands, settings, assets, the HTTP routes, the MCP tools and examples of reading.
 
 `python tools/reference.py` writes the pages. `--check` writes nothing and exits with 1 if a page is not current.
 """
 
+import ast
+import inspect
 import sys
 import warnings
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import click
 
@@ -175,6 +179,86 @@ def mcp() -> Iterator[str]:
     yield _table(("tool", "does", "takes", "offered"), rows)
 
 
+_TAGS = {
+    "python debugging": "order is kept, verb forms stay",
+    "people": "irregular plurals are listed",
+    "snake_case": "an underscore is a space",
+    "C++": "symbols tell names apart",
+    "node.js": "the same",
+    "#python": "the mark of a hashtag is not part of it",
+    "@alice": "a person is not a topic",
+    "redis": "names that end in s are listed",
+    "Straße": "only English words are inflected",
+    "机器学习": "",
+    "!!!": "if nothing would be left, the text is the tag",
+}
+_TEXTS = (
+    "We moved the nightly export from cron to Dagster.",
+    "Needs Go 1.22.",
+    "Go to the store.",
+    "The children saw a python at the zoo.",
+    "@jonas fixed src/db/pool.py.",
+    "The k8s cluster is down.",
+    "Die Besprechung wurde auf Freitag verschoben.",
+    "Le serveur est en panne depuis lundi.",
+    "朝は会議の予定を入れないでください",
+)
+_TIMES = (
+    *("yesterday", "6 hours", "last week", "past week", "1h30m", "two days ago", "in March", "since Monday", "2026-03-14"),
+    *("we may march on", "it took 6 hours"),
+)
+
+
+def language() -> Iterator[str]:
+    """Examples of what is read from texts, tags and times."""
+    from memory_assets.language.entity_types import EntityType
+    from memory_assets.language.intervals import find_interval
+    from memory_assets.language.pipeline import open_analyzer
+    from memory_assets.language.tags import normalise_tag
+
+    yield f"# Examples of reading\n\n{_MADE}\n[language.md](../language.md) has the rules.\n\n## Texts\n\n"
+    analyzer = open_analyzer("bundled")
+    rows = [(text, analyzer.analyze(text)) for text in _TEXTS]
+    yield _table(
+        ("text", "entities", "actions", "tags"),
+        [
+            (
+                f"`{text}`",
+                ", ".join(f"{each.text} {each.type}" for each in found.entities),
+                ", ".join(found.actions),
+                ", ".join(found.tags),
+            )
+            for text, found in rows
+        ],
+    )
+    yield "\n## Types of entities\n\n"
+    types = next(each for each in ast.walk(ast.parse(inspect.getsource(EntityType))) if isinstance(each, ast.ClassDef))
+    lines = types.body[1:]
+    yield _table(
+        ("type", "is"),
+        [
+            (ast.unparse(name).split()[0], ast.literal_eval(ast.unparse(meaning)))
+            for name, meaning in zip(lines[::2], lines[1::2], strict=True)
+        ],
+    )
+    yield "\n## Tags\n\n"
+    yield _table(("written", "tag", "why"), [(f"`{tag}`", f"`{normalise_tag(tag)}`", why) for tag, why in _TAGS.items()])
+    zone = ZoneInfo("Europe/Berlin")
+    now = datetime(2026, 11, 21, 22, 30, tzinfo=zone)
+    yield f"\n## Times\n\nAs of {now:%A, %-d %B %Y, %H:%M} in Berlin.\n\n"
+    found = ((text, find_interval(text, now, zone)) for text in _TIMES)
+    yield _table(
+        ("text", "from", "to"),
+        [
+            (
+                f"`{text}`",
+                *(f"{each.astimezone(zone):%Y-%m-%d %H:%M}" if each else "" for each in (at and at.start, at and at.end)),
+            )
+            for text, at in found
+        ],
+    )
+
+
 def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     lines = [head, ("---",) * len(head), *rows]
     return "".join("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in line) + " |\n" for line in lines)
@@ -192,6 +276,7 @@ PAGES = {
     "tables.md": tables,
     "http.md": http,
     "mcp.md": mcp,
+    "language.md": language,
 }
 
 
