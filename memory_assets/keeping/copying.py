@@ -45,14 +45,14 @@ class Writer:
         self.objects: dict[str, Stored] = {}
         self.added_bytes = 0
 
-    def has(self, name: str) -> bool:
-        """Whether an object of the last backup is there in its full length, for the recipient that the settings name."""
+    def _held(self, name: str) -> Stored | None:
+        """An object of the last backup that is there in its full length."""
         stored = self._last.get(name)
-        return (
-            stored is not None
-            and self._present.get(name) == stored.stored
-            and name.endswith(f"zst{self._repository.cipher.suffix}")
-        )
+        return stored if stored and self._present.get(name) == stored.stored else None
+
+    def has(self, name: str) -> bool:
+        """Whether an object of the last backup is there, for the recipient that the settings name."""
+        return self._held(name) is not None and name.endswith(f"zst{self._repository.cipher.suffix}")
 
     def read(self, name: str) -> bytes | None:
         """The content of an index of the last backup; None where it is gone or damaged."""
@@ -68,14 +68,12 @@ class Writer:
     def put(self, content: bytes, *, secret: bool = True) -> str:
         """Write an object, unless it is there, and return its name."""
         name = self._repository.name_of(content, secret=secret)
-        if name in self.objects:
-            return name
-        if (stored := self._last.get(name)) is not None and self._present.get(name) == stored.stored:
+        if name not in self.objects:
+            stored = self._held(name)
+            if stored is None:
+                stored = self._repository.put(name, content, secret=secret)
+                self.added_bytes += stored.stored
             self.objects[name] = stored
-            return name
-        name, stored = self._repository.put(content, secret=secret)
-        self.objects[name] = stored
-        self.added_bytes += stored.stored
         return name
 
 

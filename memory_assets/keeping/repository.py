@@ -165,13 +165,12 @@ class Repository:
 
     # Objects
 
-    def put(self, content: bytes, *, secret: bool = True) -> tuple[str, Stored]:
-        """Write an object, whole or not at all, and return its name; `secret` ones are encrypted where the cipher does."""
-        name = self.name_of(content, secret=secret)
+    def put(self, name: str, content: bytes, *, secret: bool = True) -> Stored:
+        """Write an object of that name, whole or not at all; `secret` ones are encrypted where the cipher does."""
         packed = pa.Codec("zstd", _LEVEL).compress(content, asbytes=True)
         data = self.cipher.encrypt(packed) if secret else packed
         self._write(_path(name), data)
-        return name, Stored(size=len(content), stored=len(data), digest=_digest(data))
+        return Stored(size=len(content), stored=len(data), digest=_digest(data))
 
     def name_of(self, content: bytes, *, secret: bool = True) -> str:
         """The name of an object with this content."""
