@@ -13,6 +13,7 @@ from memory_assets.invariants import INVARIANTS, Invariant
 from memory_assets.language.embedders import EmbedderError, describe_choice, spec_in_use
 from memory_assets.language.tokens import count_tokens
 from memory_assets.privacy import close_to_others, open_to_others
+from memory_assets.stores.files import disk_fault
 from memory_assets.stores.keys import KeyStore
 from memory_assets.stores.lance import first_line
 from memory_assets.stores.layout import unlisted_files
@@ -91,12 +92,17 @@ def _faults_caught(look: Callable[[Tenant], Iterator[Finding]], tenant: Tenant, 
     try:
         found.extend(look(tenant))
     except MemoryAssetsError as error:
-        what, _, mend = str(error).partition("; ")
-        found.append(Finding("fault", what, mend))
+        found.append(_fault(str(error)))
     except Exception as error:  # noqa: BLE001  what is broken may break in any way; the other findings are told all the same
         name = name or look.__name__.strip("_")
         found.append(Finding("fault", f"Looking at {name} failed: {type(error).__name__}: {first_line(error)}."))
     return found
+
+
+def _fault(sentence: str) -> Finding:
+    """The finding of a sentence that says what is wrong and, after a semicolon, what mends it."""
+    what, _, mend = sentence.partition("; ")
+    return Finding("fault", what, mend)
 
 
 def _data_folder(tenant: Tenant) -> Iterator[Finding]:
@@ -104,6 +110,8 @@ def _data_folder(tenant: Tenant) -> Iterator[Finding]:
     existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
     if not os.access(existing, os.W_OK):
         yield Finding("fault", f"The data folder {folder} cannot be written.", f"Give yourself write access to {existing}.")
+    elif fault := disk_fault(existing):
+        yield _fault(fault)
     else:
         yield Finding("ok", f"data folder {folder}")
 
@@ -178,8 +186,7 @@ def _remote_embedder(tenant: Tenant, name: str) -> Finding:
     try:
         Tenant(settings, tenant.name).open_embedder(settings.embedder).embed(["health"])
     except EmbedderError as error:
-        what, _, mend = str(error).partition("; ")
-        return Finding("fault", what, mend)
+        return _fault(str(error))
     return Finding("ok", f"embedder {name}, which answers")
 
 

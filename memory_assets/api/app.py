@@ -24,8 +24,8 @@ from memory_assets.api.middleware import BodyLimit, HostCheck, Metrics, RateLimi
 from memory_assets.api.pool import TenantPool
 from memory_assets.api.routes import router
 from memory_assets.errors import SettingsError
-from memory_assets.operations.health import disk_fault
 from memory_assets.settings import Settings
+from memory_assets.stores.files import disk_fault
 from memory_assets.stores.keys import KeyStore
 from memory_assets.tenants import tenant_names
 

@@ -1,18 +1,13 @@
 """Whether a tenant's memory works and how much it holds; what is misconfigured or broken, what mends it, and on demand that mend."""
 
-import os
-from pathlib import Path
-from tempfile import TemporaryFile
 from typing import Any, Literal
 
 from pydantic import ConfigDict, Field, SecretStr
 
 from memory_assets.display import counted
 from memory_assets.operations.answers import Answer, Instant, LocalTime, View, listed
+from memory_assets.stores.files import disk_fault
 from memory_assets.tenants import Tenant
-
-_COMMIT_BYTES = 1 << 20
-"""More than a commit of some memories takes."""
 
 
 class Health(Answer):
@@ -42,16 +37,6 @@ class Health(Answer):
         holds = f"{counted(self.memory_count)}{span}" if self.store_healthy else "its store does not work"
         lines = [f"The memory of {self.tenant} {works}: {holds}. Embedder: {self.embedding_provider}.", *self.faults]
         return "\n".join(lines)
-
-
-def disk_fault(folder: Path) -> str | None:
-    """Why a folder takes nothing that is to be written, as a sentence; None if it does. Leaves nothing behind."""
-    try:
-        with TemporaryFile(dir=folder) as file:
-            os.posix_fallocate(file.fileno(), 0, _COMMIT_BYTES)
-    except OSError as error:
-        return f"The disk does not take what is to be stored ({error.strerror}); make room on it."
-    return None
 
 
 def health(tenant: Tenant) -> Health:

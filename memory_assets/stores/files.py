@@ -16,6 +16,18 @@ from memory_assets.errors import InvalidInputError
 _LONGEST_NAME_BYTES = 200
 _NO_FILE = frozenset({errno.ENOENT, errno.EEXIST, errno.ENOTDIR, errno.ENAMETOOLONG})
 """Where no file can be, whoever asks and however much room there is."""
+_COMMIT_BYTES = 1 << 20
+"""More than a commit of some memories takes."""
+
+
+def disk_fault(folder: Path) -> str | None:
+    """Why a folder takes nothing that is to be written, as a sentence; None if it does. Leaves nothing behind."""
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            os.posix_fallocate(file.fileno(), 0, _COMMIT_BYTES)
+    except OSError as error:
+        return f"The disk does not take what is to be stored ({error.strerror}); make room on it."
+    return None
 
 
 def replace_file(path: Path, content: str | bytes, mode: int = 0o600) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from memory_assets.api.app import create_app
 from memory_assets.models import NewMemory, Source
-from memory_assets.operations.health import health
+from memory_assets.operations.health import diagnose, health
 from memory_assets.operations.store import store
 from memory_assets.settings import Settings
 from memory_assets.stores.memories import MemoryStore
@@ -78,4 +78,6 @@ def test_a_full_disk_is_unhealthy_everywhere(tenant: Tenant, settings: Settings)
         assert (found.status, found.store_healthy) == ("unhealthy", False)
         assert "make room" in found.faults[0]
         assert asyncio.run(status()) == 503
+        told = diagnose(tenant)
+        assert told.is_failure and told.findings[0].what.startswith("The disk does not take")
     assert sorted(settings.data_dir.iterdir()) == before
