@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from enum import StrEnum
 from functools import cache, lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,8 @@ _MOST_WORDS = 30
 _MOST_SENTENCES = 12
 _LEAST_WORDS = 4
 _LEAST_COMMON = 3
+_LEAST_BEFORE = 2
+"""Words before the one place in which two statements differ."""
 _LEAST_SHARE = 0.5
 """Sentences of longer texts are compared if each has four words, both share three that carry a topic, and half of the longer one."""
 _NOTHING = "(nothing)"
@@ -84,6 +87,8 @@ class Judgement:
     """Whether the two have the same words."""
     is_event: bool = False
     """Whether both tell of something that happened: another time it may have happened otherwise."""
+    differs: float = 0.0
+    """Probability of a change or contrary, whatever the relation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,13 +307,42 @@ def _judge_statement(old: str, new: str, similarity: float) -> Judgement:
     differs = shares["changed"] + shares["opposite"]
     says_change = _announces(new)
     if shares["same"] >= load_model().same and not found["values exchanged"]:
-        return Judgement(Relation.SAME, shares["same"], "no word, number or name differs", says_change)
-    if differs >= load_model().may_differ:
-        relation = Relation.CHANGED if shares["changed"] >= shares["opposite"] else Relation.OPPOSITE
-        is_sure = says_change or differs >= load_model().differs
-        is_event = _is_event(old) and _is_event(new)
-        return Judgement(relation, differs, _difference(old, new), says_change, is_sure=is_sure, is_event=is_event)
-    return Judgement(Relation.RELATED, 1 - shares["same"] - differs, says_change=says_change)
+        return Judgement(Relation.SAME, shares["same"], "no word, number or name differs", says_change, differs=differs)
+    in_one_place = _differ_in_one_place(_statement(old), _statement(new))
+    is_event = _is_event(old) and _is_event(new)
+    if differs >= load_model().may_differ or in_one_place:
+        relation = Relation.CHANGED if in_one_place or shares["changed"] >= shares["opposite"] else Relation.OPPOSITE
+        is_sure = says_change or in_one_place or differs >= load_model().differs
+        return Judgement(relation, differs, difference(old, new), says_change, is_sure, is_event=is_event, differs=differs)
+    return Judgement(Relation.RELATED, 1 - shares["same"] - differs, says_change=says_change, is_event=is_event, differs=differs)
+
+
+def _replaced(one: _Statement, other: _Statement) -> tuple[int, tuple[str, ...], tuple[str, ...]] | None:
+    """Where two statements differ and what stands there, if that is one place and no denial; else None."""
+    matcher = SequenceMatcher(None, one.words, other.words, autojunk=False)
+    differing = [codes for codes in matcher.get_opcodes() if codes[0] != "equal"]
+    if len(differing) != 1 or differing[0][0] != "replace":
+        return None
+    _, start, end, begin, until = differing[0]
+    was, now = one.words[start:end], other.words[begin:until]
+    return None if any(map(_denies, (*was, *now))) else (start, was, now)
+
+
+def _differ_in_one_place(one: _Statement, other: _Statement) -> bool:
+    """Whether both say one thing of a subject up to its last words: "is in the blue folder", "is in the top drawer"."""
+    replaced = _replaced(one, other)
+    if not replaced or one.denials:
+        return False
+    start, was, now = replaced
+    kept, before = len(one.words) - len(was), one.words[start - 1]
+    firsts = [next((word for word in words if word not in word_set("statements.articles")), "") for words in (was, now)]
+    return (
+        start >= _LEAST_BEFORE
+        and kept >= max(_LEAST_COMMON, len(was), len(now))
+        and before in _small_words()
+        and _small_words().isdisjoint(firsts)
+        and (len(was) == len(now) or before not in word_set("statements.copulas"))
+    )
 
 
 def judge(old: str, new: str, similarity: float) -> Judgement:
@@ -330,13 +364,46 @@ def judge(old: str, new: str, similarity: float) -> Judgement:
         judged = (_judge_statement(one, other, similarity) for one, other in pairs)
         differing = [
             each
-            for each in judged
+            for (one, other), each in zip(pairs, judged, strict=True)
             if each.relation in (Relation.CHANGED, Relation.OPPOSITE)
             and each.confidence >= load_model().differs
-            and _NOTHING not in each.evidence
+            and _exchanges_values(_statement(one), _statement(other))
         ]
         found = max(differing, key=lambda each: each.confidence, default=found)
     return found
+
+
+def _exchanges_values(one: _Statement, other: _Statement) -> bool:
+    """Whether two sentences of longer texts differ by a denial, or in one place by values or names."""
+    replaced = _replaced(one, other)
+    if not replaced:
+        return one.denials != other.denials
+    _, was, now = replaced
+    by_name = not (one.names.isdisjoint(was) or other.names.isdisjoint(now))
+    return by_name or bool(_other_values(one, other) and _other_values(other, one))
+
+
+def find_replaced(old: str, new: str) -> str:
+    """What a newer text says was replaced by what, if the older one states it: "MongoDB -> PostgreSQL 17"; else nothing.
+
+    "Atlas leaves MongoDB for PostgreSQL" replaces "Atlas stores shipments in MongoDB", and not "MongoDB was down".
+    """
+    opening = next(iter(sentences(old)), "")
+    stated = _statement(opening)
+    subject = set(stated.content[:_LEAST_COMMON])
+    for sentence in sentences(new)[:_MOST_SENTENCES]:
+        for form in table("statements.replaced"):
+            for found in re.finditer(form, sentence, re.IGNORECASE):
+                was, now = ({fold(word) for word in _WORD.findall(found[name])} for name in ("was", "now"))
+                about = set(_statement(sentence).content) - was - now
+                is_stated = any(
+                    word in was and before in _small_words() and before not in word_set("statements.articles")
+                    for before, word in pairwise(stated.words)
+                )
+                is_doubted = pattern("relations.doubt").search(sentence[: found.start()])
+                if is_stated and not is_doubted and now.isdisjoint(stated.words) and not about.isdisjoint(subject):
+                    return f"{found['was']} -> {found['now']}"
+    return ""
 
 
 def _parts(text: str) -> list[str]:
@@ -362,7 +429,7 @@ def is_long(text: str) -> bool:
     return len(_statement(text).words) == _MOST_WORDS
 
 
-def _difference(old: str, new: str) -> str:
+def difference(old: str, new: str) -> str:
     """What differs, for a person."""
     one, other = _statement(old), _statement(new)
     matcher = SequenceMatcher(None, one.words, other.words, autojunk=False)

@@ -7,7 +7,8 @@ from datetime import datetime, tzinfo
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from memory_assets.language.english import pattern, word_set
+from memory_assets.language.english import pattern, table, word_set
+from memory_assets.language.entity_types import EntityType
 from memory_assets.language.words import fold, is_unspaced, pieces, replace_words, stem, topic_words, words
 from memory_assets.models import ASSISTANTS, USERS
 
@@ -49,6 +50,18 @@ class Question:
         Words with endings grown onto them (Korean) are looked for as they are, too: whoever says the same says more.
         """
         return " ".join(dict.fromkeys([*filter(is_unspaced, words(self.text)), *self.topic])) or self.text
+
+    @cached_property
+    def kind(self) -> tuple[str, EntityType] | None:
+        """The term that names the kind of what is asked for ("which database"), and the type of names that are of it."""
+        for found in pattern("question.kinds.asked").finditer(self.text):
+            term = fold(found[1])
+            kinds = (
+                kind for kind in EntityType if kind in table("question.kinds") and term in word_set(f"question.kinds.{kind}")
+            )
+            if term in self.terms and (kind := next(kinds, None)):
+                return term, kind
+        return None
 
     def in_first_person(self, names: Container[str]) -> str:
         """The query as those whom it names would ask it: "Where does Jun's cat sleep" as "Where does my cat sleep".

@@ -181,14 +181,20 @@ def recency(created: Times, now: int) -> Values:
 
 
 def _coverage(question: Question, found: Candidates, view: View) -> Values:
-    """Share of the question's idf mass whose exact words occur in the text of each candidate that full text found."""
+    """Share of the question's idf mass whose exact words occur in the text of each candidate that full text found.
+
+    Where the question asks for a kind ("which database"), a name of that kind counts as the word.
+    """
     idf = {term: view.terms.idf(term) for term in question.terms}
     total = sum(idf.values())
     if not total:
         return np.zeros(len(found))
+    kind, of_kind = question.kind, np.zeros(len(found), bool)
+    if kind:
+        of_kind = np.isin(found.ids, view.graph.naming(kind[1]))
     held = [
-        sum(map(idf.__getitem__, question.terms_in(text))) if is_matched else 0.0
-        for text, is_matched in zip(found.texts, (~np.isnan(found.bm25)).tolist(), strict=True)
+        sum(map(idf.__getitem__, question.terms_in(text) | ({kind[0]} if kind and is_named else set()))) if is_matched else 0.0
+        for text, is_matched, is_named in zip(found.texts, (~np.isnan(found.bm25)).tolist(), of_kind.tolist(), strict=True)
     ]
     return np.array(held) / total
 

@@ -18,7 +18,8 @@ from memory_assets.recall.timeline import name_words
 from memory_assets.recall.view import View
 
 SESSION = (0.75, 0.4, 0.2)
-"""Share of the match of a memory that stands one place away in the session, two places away, and so on."""
+"""Share of the match of a memory that stands one place away in the session, two places away, and so on. Files that one session wrote are
+texts of their own: they pass nothing on."""
 NAMED = 0.6
 """What a memory gets that the one named in the question wrote, times its own match."""
 EDGE = 0.5
@@ -71,11 +72,14 @@ def _strength(match: Values) -> Values:
 
 def _from_session(found: Candidates, rows: Rows, strength: Values, view: View) -> Values:
     total = np.zeros(len(found))
+    if not len(view.timeline):
+        return total
+    is_turn = ~view.timeline.columns["filed"]
     for distance, share in enumerate(SESSION, start=1):
         for step in (-distance, distance):
             beside = view.timeline.neighbour(rows, step)
-            places = np.where(beside >= 0, found.places(view.timeline.columns["id"][beside]) if len(view.timeline) else -1, -1)
-            total += np.where(places >= 0, share * strength[places], 0.0)
+            places = np.where(beside >= 0, found.places(view.timeline.columns["id"][beside]), -1)
+            total += np.where((places >= 0) & is_turn[rows], share * strength[places], 0.0)
     return total
 
 

@@ -16,14 +16,14 @@ import pyarrow as pa
 
 from memory_assets.arrays import Ids, Rows, Times
 from memory_assets.language.words import fold, pieces, words
-from memory_assets.models import State
+from memory_assets.models import Source, State
 from memory_assets.stores.feed import UNKNOWN, Changes, Position
 from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.rows import to_arrow
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
-_COLUMNS = ("id", "created_at", "updated_at", "importance", "session", "author", "state")
+_COLUMNS = ("id", "created_at", "updated_at", "importance", "session", "author", "state", "source")
 _MOST = 1_000
 """New rows up to which each is looked for its place; more are sorted together with all."""
 _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
@@ -75,7 +75,8 @@ class Timeline:
     authors: Codes
     columns: Arrays
     """`id`; `row_id`, where LanceDB kept the row when it was read, or -1; `created` and `updated` in microseconds since 1970; `importance`;
-    `active`: it takes part in recall; `session` and `author`: codes, -1 for none."""
+    `active`: it takes part in recall; `filed`: a session wrote it as a file, it is no turn of it; `session`
+    and `author`: codes, -1 for none."""
 
     def __len__(self) -> int:
         return len(self.columns["id"])
@@ -149,6 +150,7 @@ def _arrays(rows: pa.Table, sessions: Codes, authors: Codes) -> dict[str, npt.ND
         "updated": rows["updated_at"].cast(pa.int64()).to_numpy(),
         "importance": rows["importance"].to_numpy(),
         "active": rows["state"].to_numpy() == State.ACTIVE.value,
+        "filed": rows["source"].to_numpy() == Source.CLAUDE_SILO.value,
         "session": sessions.encoded(rows["session"]),
         "author": authors.encoded(rows["author"]),
     }

@@ -39,7 +39,7 @@ _READ = {
         ORDER BY source_id, target_id, type, origin
     """,
     "graph_mentions": "ORDER BY memory_id, entity_id",
-    "graph_nodes": "SELECT id, coalesce(label, '') AS label WHERE kind <> 'memory'",
+    "graph_nodes": "SELECT id, coalesce(label, '') AS label, type WHERE kind <> 'memory'",
 }
 """Table of the catalog -> how it is read."""
 _REFRESH_SECONDS = 1.0
@@ -99,10 +99,17 @@ class GraphView:
     _notes: pa.ChunkedArray
     _labels: dict[int, str]
     """Names of the nodes that are no memories."""
+    _kinds: pa.Table
+    """`id` and `type` of these, by id."""
 
     @property
     def empty(self) -> bool:
         return not (len(self.edges) or len(self.mentions))
+
+    def naming(self, kind: str) -> Ids:
+        """Ids of the memories that mention an entity of this type."""
+        entities = self._kinds["id"].to_numpy()[self._kinds["type"].to_numpy() == kind]
+        return np.unique(self.mentions.columns["source"][self.mentions.incoming(entities)[1]])
 
     def label(self, node: int) -> str:
         return self._labels.get(node, str(node))
@@ -148,6 +155,7 @@ def _view(stamp: Stamp, build: Build, edges: pa.Table, mentions: pa.Table, named
         origins=origins,
         _notes=edges["note"],
         _labels=dict(zip(named["id"].to_pylist(), named["label"].to_pylist(), strict=True)),
+        _kinds=named.select(["id", "type"]),
     )
 
 

@@ -330,3 +330,18 @@ def fill(world):
     world.put(B, title="b", names=[("Ann", "PERSON"), ("Redis", "TOOL")], session="s", days=2)
     world.put(C, names=[("Redis", "TOOL")], session="s", days=1)
     world.put(D, "told twice", names=[("Ann Lee", "PERSON")])
+
+
+def test_a_newer_text_replaces_what_it_most_likely_changes_and_no_other_fact_of_the_subject(world):
+    world.put(A, days=90, vector=_EQUAL_VECTOR, content="Ingrid keeps the minutes of the board meetings.")
+    world.put(B, days=80, vector=_EQUAL_VECTOR, content="Board meetings last ninety minutes.")
+    world.put(C, days=1, vector=_EQUAL_VECTOR, content="Ravi took over the minutes of the board meetings from Ingrid.")
+    world.refresh()
+    assert {edge for edge in world.edges() if C in edge} == {(A, C, "EVOLVED_INTO")}
+
+
+def test_a_change_in_other_words_is_found_by_its_likelihood(world):
+    world.put(A, days=90, vector=_EQUAL_VECTOR, content="Farida lives in Lyon with her sister.")
+    world.put(B, days=1, vector=_EQUAL_VECTOR, content="Farida has moved to Marseille.")
+    world.refresh()
+    assert world.edges() == {(A, B, "EVOLVED_INTO")}

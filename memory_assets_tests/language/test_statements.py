@@ -5,7 +5,7 @@ import pytest
 from memory_assets.language.embedders import open_embedder
 from memory_assets.language.embedders.calibration import scale_of
 from memory_assets.language.embedders.context import meanings_of
-from memory_assets.language.statements import Judgement, Relation, features, judge, load_model
+from memory_assets.language.statements import Judgement, Relation, features, find_replaced, judge, load_model
 
 
 def judged(old: str, new: str) -> Judgement:
@@ -107,3 +107,41 @@ def test_no_text_fails(text):
     for other in ("We leave at 10:00.", "The rent is 840 euros. We may paint the walls.", text, f"{text}!", "Ⅳ", "The " * 200):
         assert 0 <= judge(text, other, 0.95).confidence <= 1
         assert judge(other, text, 0.95).evidence.count("\n") == 0
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "replaced"),
+    [
+        ("Atlas stores shipments in MongoDB 7.", "In April Atlas leaves MongoDB for PostgreSQL 17.", "MongoDB -> PostgreSQL 17"),
+        ("The index of the wiki is Elasticsearch.", "The wiki replaced Elasticsearch with Solr.", "Elasticsearch -> Solr"),
+        ("The run used up the MongoDB connection pool of Atlas.", "Atlas leaves MongoDB for PostgreSQL.", ""),
+        ("Atlas stores shipments in MongoDB.", "Atlas may move from MongoDB to PostgreSQL.", ""),
+        ("Atlas stores shipments in MongoDB.", "The portal moved from MongoDB to PostgreSQL.", ""),
+        ("Atlas took its data from MongoDB to PostgreSQL.", "Atlas moved from MongoDB to PostgreSQL.", ""),
+    ],
+)  # fmt: skip
+def test_what_a_text_says_was_replaced_by_what(old, new, replaced):
+    assert find_replaced(old, new) == replaced
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "relation"),
+    [
+        ("The choir rehearses in St. Anne.", "The choir rehearses in the town hall.", Relation.CHANGED),
+        ("The rehearsals take place in the chapel.", "The rehearsals take place in the school gym.", Relation.CHANGED),
+        ("The main branch is protected by two reviews.", "The main branch is called trunk.", Relation.RELATED),
+        ("We don't deploy on Mondays.", "We don't deploy on Fridays.", Relation.RELATED),
+    ],
+)
+def test_another_place_in_the_same_words_is_a_change(old, new, relation):
+    assert judged(old, new).relation is relation
+
+
+def test_sentences_of_long_texts_that_exchange_no_value_do_not_differ():
+    one = (
+        "Boards for latency, pool and settlement run time. " + "The alert on the pool was added after the incident in March. " * 3
+    )
+    other = (
+        "Grafana: boards of latency, pool, settlement time of Atlas. " + "Ask Leila for the rights, she set the boards up. " * 4
+    )
+    assert judge(one, other, 0.95).relation is Relation.RELATED
