@@ -1,10 +1,12 @@
-"""What 180 days do to relevance: `python benchmarks/simulate_decay.py`.
+"""What a year does to relevance: `python benchmarks/simulate_decay.py`.
 
 Two stores are simulated day by day with the default settings: the sample home's memories (taken in into a temporary folder
 first, on day 0), and 10,000 synthetic ones in stories of twenty, of which every fifth stays live work. Each day some memories are recalled
 and, where there is live work, new ones are stored that link to earlier ones of their story. The tables print which share of the
 memories of day 0 lies at or above the archive threshold (0.2) and the delete threshold (0.05): as the project counts age (from
-the last sign of life), as it would be with age counted from creation, and for memories that are linked to live work.
+the last sign of life), as it would be with age counted from creation, and for memories that are linked to live work. Each quarter
+what lies below 0.2 without a sign of life in 30 days is archived; the last lines tell how many of these are recalled later in the year,
+and how many are standing wishes.
 """
 
 import argparse
@@ -19,12 +21,13 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from memory_assets.graph.relevance import LIVELY_CONFIDENCE, score_rows
+from memory_assets.graph.relevance import LIVELY_CONFIDENCE, STANDING_KINDS, score_rows
 from memory_assets.settings import Settings, load_settings
 from memory_assets.tenants import Tenant
 
-DAYS = 180
-PRINTED = (0, 7, 14, 30, 60, 90, 120, 180)
+DAYS = 365
+PRINTED = (0, 7, 14, 30, 60, 90, 120, 180, 270, 365)
+QUARTER = 91
 STORY = 20
 LIVE_SHARE = 0.2
 SAMPLE = Path(__file__).parents[1] / "data" / "sample"
@@ -38,7 +41,8 @@ class Store:
     created: list[float]
     importance: list[float]
     confidence: list[float]
-    edges: list[tuple[int, int, float]]
+    edges: list[tuple[int, int, float, str]]
+    """Ends, confidence and origin."""
     story: list[int]
     live: set[int]
     seen: list[float]
@@ -46,6 +50,10 @@ class Store:
     kind: list[str]
     last_access: dict[int, float] = field(default_factory=dict)
     accesses: dict[int, int] = field(default_factory=dict)
+    archived: dict[int, int] = field(default_factory=dict)
+    """When each was archived."""
+    missed: set[int] = field(default_factory=set)
+    """Archived ones that were recalled later."""
 
 
 def main() -> None:
@@ -79,13 +87,13 @@ def sample_store(folder: Path) -> Store:
     start = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     place = {row["id"]: number for number, row in enumerate(rows)}
     with tenant.catalog.read() as connection:
-        edges = connection.execute("SELECT source_id, target_id, confidence FROM graph_edges").fetchall()
+        edges = connection.execute("SELECT source_id, target_id, confidence, origin FROM graph_edges").fetchall()
     return Store(
         start,
         [min(0.0, (row["created_at"] - start).total_seconds() / 86_400) for row in rows],
         [row["importance"] for row in rows],
         [row["confidence"] for row in rows],
-        [(place[a], place[b], confidence) for a, b, confidence in edges if a in place and b in place],
+        [(place[a], place[b], confidence, origin) for a, b, confidence, origin in edges if a in place and b in place],
         list(range(len(rows))),
         set(),
         [0.0] * len(rows),
@@ -101,7 +109,9 @@ def synthetic(count: int) -> Store:
     edges = []
     for number in range(count):
         first = story[number] * STORY
-        edges += [(number, first + int(other), 0.9) for other in random.integers(0, STORY, 2) if first + int(other) != number]
+        edges += [
+            (number, first + int(other), 0.9, "link") for other in random.integers(0, STORY, 2) if first + int(other) != number
+        ]
     live = set(random.choice(stories, int(stories * LIVE_SHARE), replace=False).tolist())
     start = datetime(2026, 6, 1, tzinfo=UTC)
     importance = random.beta(2, 2, count).tolist()
@@ -118,17 +128,33 @@ def simulate(title: str, store: Store, *, recalls: int, stored: int) -> None:
     print(f"{'day':>5} | {shares} {'median':>11} | {shares:>21} | {'memories':>9} {shares:>21}")
     relevance = np.ones(before)
     for day in range(DAYS + 1):
-        if day in PRINTED or day % 7 == 0:
+        if day in PRINTED or day % 7 == 0 or day % QUARTER == 0:
             scores = score(store, day, settings.decay_rate)
             relevance = scores["relevance"].to_numpy()
             if day in PRINTED:
                 print_day(store, day, before, scores, settings)
+            if day and day % QUARTER == 0:
+                archive(store, day, scores, settings)
         weights = relevance[: len(store.created)] ** 2
         weights = np.pad(weights, (0, len(store.created) - len(weights)), constant_values=0.36)
         for number in random.choice(len(weights), recalls, replace=False, p=weights / weights.sum()):
             store.last_access[int(number)] = day
             store.accesses[int(number)] = store.accesses.get(int(number), 0) + 1
+            if number in store.archived:
+                store.missed.add(int(number))
         add_live_work(store, day, stored, random)
+
+    standing = {number for number in store.archived if store.kind[number] in STANDING_KINDS}
+    print(
+        f"archived {len(store.archived)} of {len(store.created)}, recalled later {len(store.missed)}, standing wishes {len(standing)}"
+    )
+
+
+def archive(store: Store, day: int, scores: pa.Table, settings: Settings) -> None:
+    latest = store.start + timedelta(days=day - settings.forget_grace_days)
+    for number, lasting, fresh_at in zip(*(scores[name].to_pylist() for name in ("id", "lasting", "fresh_at")), strict=True):
+        if lasting < settings.archive_threshold and fresh_at <= latest:
+            store.archived.setdefault(number, day)
 
 
 def add_live_work(store: Store, day: int, stored: int, random: np.random.Generator) -> None:
@@ -142,7 +168,7 @@ def add_live_work(store: Store, day: int, stored: int, random: np.random.Generat
         store.seen.append(float(day))
         store.kind.append("note")
         store.story.append(story)
-        store.edges += [(number, story * STORY + int(other), 0.9) for other in random.integers(0, STORY, 2)]
+        store.edges += [(number, story * STORY + int(other), 0.9, "link") for other in random.integers(0, STORY, 2)]
 
 
 def score(store: Store, day: int, rate: float) -> pa.Table:
@@ -172,8 +198,8 @@ def score(store: Store, day: int, rate: float) -> pa.Table:
             "accesses": pa.array([store.accesses[number] for number in accessed], pa.int64()),
         }
     )
-    columns = zip(*store.edges, strict=True) if store.edges else ((), (), ())
-    edges = pa.table(dict(zip(("source_id", "target_id", "confidence"), map(pa.array, columns), strict=True)))
+    columns = zip(*store.edges, strict=True) if store.edges else ((), (), (), ())
+    edges = pa.table(dict(zip(("source_id", "target_id", "confidence", "origin"), map(pa.array, columns), strict=True)))
     with duckdb.connect(config={"threads": 1}) as connection:
         connection.execute("LOAD icu; SET TimeZone = 'UTC'")
         for name, table in (("graph_edges", edges), ("memory_access", access), ("given_rows", rows)):
@@ -194,8 +220,8 @@ def print_day(store: Store, day: int, before: int, scores: pa.Table, settings: S
         for number, created in enumerate(store.created)
         if max(created, store.last_access.get(number, -9e9)) > day - 7 and created <= day
     }
-    linked = {b for a, b, c in store.edges if a in fresh and c >= LIVELY_CONFIDENCE}
-    linked |= {a for a, b, c in store.edges if b in fresh and c >= LIVELY_CONFIDENCE}
+    linked = {b for a, b, c, _ in store.edges if a in fresh and c >= LIVELY_CONFIDENCE}
+    linked |= {a for a, b, c, _ in store.edges if b in fresh and c >= LIVELY_CONFIDENCE}
     live = np.array(sorted(number for number in linked if number < before), int)
 
     def share(values: np.ndarray, least: float) -> str:

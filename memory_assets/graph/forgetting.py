@@ -37,6 +37,10 @@ class ForgetOutcome:
     scored: int
     active: int
     """Memories that were in recall before."""
+    protected: int
+    """Active memories below the archive threshold that stay because they are protected ..."""
+    recent: int
+    """... and those that stay because they showed a sign of life within the days of grace."""
     held_back: bool
     """Whether nothing was done, or would be, because too many would have gone."""
     archived: _Found
@@ -64,18 +68,22 @@ def forget(tenant: "Tenant", now: datetime, *, dry_run: bool = False, however_ma
     latest = now.astimezone(UTC) - timedelta(days=settings.forget_grace_days)
     to_archive: dict[int, float] = {}
     to_delete: dict[int, float] = {}
-    active = leaving = 0
+    active = leaving = protected = recent = 0
     for row in scores.select(["id", "state", "protected", "lasting", "fresh_at"]).to_pylist():
-        active += row["state"] == State.ACTIVE
+        is_active = row["state"] == State.ACTIVE
+        active += is_active
         if row["protected"] or row["fresh_at"] > latest:
+            is_low = is_active and row["lasting"] < settings.archive_threshold
+            protected += is_low and row["protected"]
+            recent += is_low and not row["protected"]
             continue
         if settings.forget_deletes and row["lasting"] < settings.delete_threshold and row["id"] not in sourced:
             to_delete[row["id"]] = row["lasting"]
-        elif row["state"] == State.ACTIVE and row["lasting"] < settings.archive_threshold:
+        elif is_active and row["lasting"] < settings.archive_threshold:
             to_archive[row["id"]] = row["lasting"]
         else:
             continue
-        leaving += row["state"] == State.ACTIVE
+        leaving += is_active
     held_back = not however_many and leaving > settings.forget_at_most * active
     archived, deleted = _read(memories, to_archive, (State.ACTIVE,)), _read(memories, to_delete, LIVE)
     file = None
@@ -91,7 +99,7 @@ def forget(tenant: "Tenant", now: datetime, *, dry_run: bool = False, however_ma
                 memories.delete(ids, read_at)
                 kept = {memory.id for memory in memories.get(ids)}
                 deleted = tuple(item for item in deleted if item[0].id not in kept)
-    return ForgetOutcome(scores.num_rows, active, held_back, archived, deleted, file)
+    return ForgetOutcome(scores.num_rows, active, protected, recent, held_back, archived, deleted, file)
 
 
 def _ids_with_source(catalog: Catalog, memories: MemoryStore) -> set[int]:

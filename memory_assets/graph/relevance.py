@@ -6,7 +6,8 @@
     age             days since the memory last showed a sign of life (`fresh_at`): the latest of its creation or confirmation, of
                     the day this store first saw it, its last recall, work in Tana on what it is linked to there, and the same but
                     for Tana of a live memory it is linked to by an edge of confidence 0.5 or more, one step far. So what is linked
-                    to live work does not sink, and a hub keeps nothing alive by itself
+                    to live work does not sink, and a hub keeps nothing alive by itself. Likeness and the edges of sleep cycles pass
+                    nothing on
     access_recency  exp(-0.05 * days since it was last accessed / (1 + ln(1 + recalls))); its creation and its first day here count
                     as accesses, and what was recalled often fades more slowly
     density         1 + 0.3 * ln(1 + n), n the memories and clusters that an edge joins it to, in either direction
@@ -28,7 +29,7 @@ neighbours of that; the first pass of a day scores all.
 """
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
 ACCESS_DECAY_PER_DAY = 0.05
 LIVELY_CONFIDENCE = 0.5
 """Edges surer than this pass on signs of life."""
+LIFELESS_ORIGINS = ("similar", "same text", "creative", "cluster")
+"""Edges that pass on none: nobody said that the two belong together."""
 
 STANDING_KINDS = (Kind.USER, Kind.FEEDBACK, Kind.SELF_KNOWLEDGE)
 STANDING_IMPORTANCE = 0.8
@@ -66,10 +69,13 @@ _SCORES = """
         FROM rows r LEFT JOIN memory_access a USING (id) LEFT JOIN memory_first_seen s USING (id)
     ),
     sides AS (
-        SELECT source_id AS id, target_id AS other, confidence FROM graph_edges SEMI JOIN concerned ON concerned.id = source_id
-        UNION ALL SELECT target_id, source_id, confidence FROM graph_edges SEMI JOIN concerned ON concerned.id = target_id
+        SELECT source_id AS id, target_id AS other, confidence, origin
+        FROM graph_edges SEMI JOIN concerned ON concerned.id = source_id
+        UNION ALL SELECT target_id, source_id, confidence, origin FROM graph_edges SEMI JOIN concerned ON concerned.id = target_id
     ),
-    links AS (SELECT id, other, max(confidence) AS confidence FROM sides GROUP BY ALL),
+    links AS (
+        SELECT id, other, coalesce(max(confidence) FILTER (origin NOT IN ($lifeless)), 0) AS confidence FROM sides GROUP BY id, other
+    ),
     neighbourhood AS (
         SELECT l.id, count(*) AS edges,
                max(o.accessed_at) FILTER (o.state = 'active' AND l.confidence >= $lively) AS activity,
@@ -136,8 +142,8 @@ CREATE TEMP TABLE rows AS FROM now_rows SEMI JOIN read USING (id);
 """
 _NOW_SCORES = """
 CREATE TEMP VIEW now_scores AS
-    SELECT relevance, lasting FROM relevance_scores ANTI JOIN concerned USING (id)
-    UNION ALL SELECT relevance, lasting FROM wanted_scores
+    SELECT id, relevance, lasting, fresh_at FROM relevance_scores ANTI JOIN concerned USING (id)
+    UNION ALL SELECT id, relevance, lasting, fresh_at FROM wanted_scores
 """
 _DIFFERS = " OR ".join(
     f"w.{name} IS DISTINCT FROM r.{name}"
@@ -159,6 +165,8 @@ class RelevanceOutcome(BaseModel):
 
     scored: int
     below_archive: int = Field(description="Active memories below the archive threshold.")
+    protected: int = Field(description="Of these, protected ones, which `forget` passes over.")
+    recent: int = Field(description="Of the others, those with a sign of life so recent that `forget` passes over them.")
     histogram: list[int] = Field(description="Scores in each tenth of 0 to 1.")
     written: int
     woken: tuple[int, ...] = Field(description="Archived memories whose score has risen to the archive threshold again.")
@@ -205,6 +213,7 @@ def score_rows(connection: "DuckDBPyConnection", moment: datetime, rate: float) 
         .replace("$access_rate", str(ACCESS_DECAY_PER_DAY))
         .replace("$rate", repr(float(rate)))
         .replace("$lively", str(LIVELY_CONFIDENCE))
+        .replace("$lifeless", ", ".join(f"'{origin}'" for origin in LIFELESS_ORIGINS))
         .replace("$kinds", ", ".join(f"'{kind}'" for kind in STANDING_KINDS))
         .replace("$standing", str(STANDING_IMPORTANCE))
     )
@@ -214,7 +223,14 @@ def score_rows(connection: "DuckDBPyConnection", moment: datetime, rate: float) 
 
 
 def refresh_relevance(
-    catalog: Catalog, memories: MemoryStore, now: datetime, *, rate: float, archive_threshold: float, dry_run: bool = False
+    catalog: Catalog,
+    memories: MemoryStore,
+    now: datetime,
+    *,
+    rate: float,
+    archive_threshold: float,
+    grace_days: float = 0,
+    dry_run: bool = False,
 ) -> RelevanceOutcome:
     """Bring the score of every active memory to what it is as of `now`; unchanged when asked twice for the same day.
 
@@ -243,9 +259,14 @@ def refresh_relevance(
         connection.register("wanted_scores", wanted)
         connection.execute(_NOW_SCORES)
         difference = {name: connection.execute(query).to_arrow_table() for name, query in _DIFFERENCES.items()}
-        scored, below = connection.execute(
-            "SELECT count(*), count(*) FILTER (lasting < $1) FROM now_scores", [archive_threshold]
-        ).fetchone() or (0, 0)
+        scored, below, protected, recent = connection.execute(
+            """
+            SELECT count(*), count(*) FILTER (lasting < $1), count(*) FILTER (lasting < $1 AND protected),
+                   count(*) FILTER (lasting < $1 AND NOT protected AND fresh_at > $2)
+            FROM now_scores JOIN now_rows USING (id)
+            """,
+            [archive_threshold, now - timedelta(days=grace_days)],
+        ).fetchone() or (0, 0, 0, 0)
         bins = dict(
             connection.execute(
                 "SELECT least(9, floor(relevance * 10))::INTEGER AS bin, count(*) FROM now_scores GROUP BY bin"
@@ -276,6 +297,8 @@ def refresh_relevance(
     return RelevanceOutcome(
         scored=scored,
         below_archive=below,
+        protected=protected,
+        recent=recent,
         histogram=histogram,
         written=difference["differing"].num_rows,
         woken=tuple(number for (number,) in woken),
@@ -312,6 +335,7 @@ def decay_cycle(tenant: "Tenant", now: datetime, *, dry_run: bool = False) -> Re
             now,
             rate=settings.decay_rate,
             archive_threshold=settings.archive_threshold,
+            grace_days=settings.forget_grace_days,
             dry_run=dry_run,
         )
         if dry_run or not outcome.woken:

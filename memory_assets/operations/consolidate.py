@@ -33,12 +33,14 @@ class Decayed(_Cycle, RelevanceOutcome):
     """Every memory's relevance as of now."""
 
     archive_threshold: float
+    grace_days: float
 
     def text(self, local: LocalTime) -> str:
         would = "would change" if self.dry_run else "changed"
         lines = [
             f"{counted(self.scored)} scored, {self.written} scores {would}, {len(self.woken)} back from the archive",
-            f"{self.below_archive} lie below the archive threshold of {self.archive_threshold:g}",
+            f"{self.below_archive} lie below the archive threshold of {self.archive_threshold:g}"
+            f"{_kept(self.protected, self.recent, self.grace_days)}",
         ]
         for low, count in enumerate(self.histogram):
             bar = "█" * round(_BAR * count / max(1, self.scored))
@@ -86,6 +88,9 @@ class Cleaned(_Cycle):
     at_most: float = Field(description="The share of active memories that may go unasked.")
     scored: int
     active: int = Field(description="Memories that were in recall before.")
+    protected: int = Field(description="Active ones below the archive threshold that stay because they are protected.")
+    recent: int = Field(description="Active ones below it that stay because of a sign of life within the days of grace.")
+    grace_days: float
     archived: tuple[LeavingMemory, ...]
     deleted: tuple[LeavingMemory, ...]
     file: Path | None = Field(description="Where deleted ones were written to.")
@@ -96,7 +101,10 @@ class Cleaned(_Cycle):
 
     def text(self, local: LocalTime) -> str:
         would = "would be " if self.dry_run or self.held_back else ""
-        counts = f"{counted(self.scored)} scored, {len(self.archived)} {would}archived, {len(self.deleted)} {would}deleted"
+        counts = (
+            f"{counted(self.scored)} scored, {len(self.archived)} {would}archived, {len(self.deleted)} {would}deleted"
+            f"{_kept(self.protected, self.recent, self.grace_days)}"
+        )
         entries = [
             f"  {each.relevance:.3f}  {each.id}  {each.created_at.astimezone(local.zone):%Y-%m-%d}  {each.name}"
             for each in (*self.deleted, *self.archived)
@@ -125,7 +133,10 @@ def decay(tenant: Tenant, *, dry_run: bool = False) -> Decayed:
         _refresh_graph(tenant)
         store_activity(tenant)
     outcome = decay_cycle(tenant, datetime.now(UTC), dry_run=dry_run)
-    return Decayed.of(outcome, dry_run=dry_run, archive_threshold=tenant.settings.archive_threshold)
+    settings = tenant.settings
+    return Decayed.of(
+        outcome, dry_run=dry_run, archive_threshold=settings.archive_threshold, grace_days=settings.forget_grace_days
+    )
 
 
 def creative(tenant: Tenant, *, dry_run: bool = False) -> Linked:
@@ -155,12 +166,28 @@ def clean(tenant: Tenant, *, dry_run: bool = False, however_many: bool = False) 
         tuple(LeavingMemory.of(memory, name=name_of(memory), relevance=relevance) for memory, relevance in leaving)
         for leaving in (outcome.archived, outcome.deleted)
     )
-    return Cleaned.of(outcome, dry_run=dry_run, at_most=tenant.settings.forget_at_most, archived=archived, deleted=deleted)
+    settings = tenant.settings
+    return Cleaned.of(
+        outcome,
+        dry_run=dry_run,
+        at_most=settings.forget_at_most,
+        grace_days=settings.forget_grace_days,
+        archived=archived,
+        deleted=deleted,
+    )
 
 
 def _refresh_graph(tenant: Tenant) -> None:
     """Connect memories that were stored since the last run, so that they do not look isolated."""
     refresh_graph(tenant.catalog, tenant.memories, tenant.relations, tenant.analyzer.gazetteer.canonical)
+
+
+def _kept(protected: int, recent: int, grace_days: float) -> str:
+    """Why fewer are forgotten than lie below the threshold."""
+    reasons = [f"{protected} are protected"] * bool(protected) + [
+        f"{recent} showed a sign of life within {grace_days:g} days"
+    ] * bool(recent)
+    return f"; of those below the threshold, {' and '.join(reasons)}, so they stay" if reasons else ""
 
 
 def _first(head: str, entries: Sequence[str]) -> str:

@@ -5,8 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from memory_assets.graph.forgetting import forget
 from memory_assets.graph.relevance import compute_scores, decay_cycle, explain, refresh_relevance
-from memory_assets.models import RelationType, State
+from memory_assets.models import RelationType, Source, State
+from memory_assets.operations.answers import LocalTime
+from memory_assets.operations.consolidate import Decayed
 from memory_assets.stores.access_log import AccessLog, fold_accesses
 from memory_assets.stores.relations import StatedRelation
 from memory_assets_tests.graph.conftest import DAY, World
@@ -227,3 +230,39 @@ def change(world, kind, *what):
             world.relations.state(StatedRelation(source, target, RelationType.RELATES_TO, confidence))
         case _:
             world.refresh()
+
+
+def test_likeness_and_what_a_cycle_joined_are_no_signs_of_life(world):
+    alike = [1.0, *[0.0] * 15]
+    world.put(A, "told twice", days=100, vector=alike)
+    world.put(B, "told twice", days=0.5, vector=alike, source=Source.HTTP)
+    world.put(C, days=100)
+    world.refresh()
+    with world.catalog.write() as connection:
+        connection.execute(
+            "INSERT INTO creative_links SELECT least($1, $2), greatest($1, $2), 'SHARES_THEME', 0.9, '2026-W22', now()", [B, C]
+        )
+        connection.execute(
+            "INSERT INTO graph_edges BY NAME SELECT $1 AS source_id, $2 AS target_id, 'SHARES_THEME' AS type, 0.9 AS confidence, "
+            "0.9 AS similarity, 'creative' AS origin, 0 AS evidence_id, 'found in sleep' AS note",
+            [B, C],
+        )
+    assert world.edges("same text", "creative") == {(A, B, "REINFORCES"), (B, C, "SHARES_THEME")}
+    for number in (A, C):
+        faded = score(world, number)
+        assert (faded.edges, faded.fresh_because) == (1, "created or confirmed")
+        assert faded.relevance < 0.01
+
+
+def test_decay_and_forget_say_why_they_count_differently(world):
+    for number, days, protected in ((A, 200, False), (B, 200, True), (C, 25, False)):
+        world.put(number, days=days, protected=protected)
+    world.with_settings(decay_rate=0.1)
+    world.refresh()
+    decayed = decay_cycle(world.tenant, DAY)
+    assert (decayed.below_archive, decayed.protected, decayed.recent) == (3, 1, 1)
+    left = forget(world.tenant, DAY, dry_run=True)
+    assert ([memory.id for memory, _ in left.archived], left.protected, left.recent) == ([A], 1, 1)
+    why = "of those below the threshold, 1 are protected and 1 showed a sign of life within 30 days, so they stay"
+    told = Decayed.of(decayed, dry_run=True, archive_threshold=0.2, grace_days=30.0)
+    assert why in told.text(LocalTime.of(world.settings))
