@@ -2,13 +2,15 @@
 
     python benchmarks/search_floor.py [--sets terse friends ...] [--home DIR]
 
-`lost` counts questions of benchmarks/sets whose answer is among the first ten without the floor and hidden with it; it has to be 0.
+`lost` counts questions of benchmarks/sets whose answers are all hidden by the floor though one is among the first ten without it; it
+has to be 0. `hidden` is the share of those of the first ten that it hides, of hits that answer and of others.
 `refused` is the share of the questions in sets/foreign.txt, asked of every store, that find nothing.
 """
 
 import argparse
 import os
 import tempfile
+from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -35,15 +37,22 @@ def measured(home: Path, name: str, foreign: list[str]) -> str:
     tenants = {store: open_tenant(load_settings(data_dir=home), store) for store in stores}
     asked = read_lines(SETS / f"{name}_questions.jsonl", ("store", "question", "relevant"))
     lost = 0
+    counts: Counter[tuple[bool, bool]] = Counter()
     for row in asked:
         tenant = tenants[row["store"]]
         known = tenant.memories.scan(("created_at",))["created_at"]
         now = max(known.to_pylist(), default=datetime.now(UTC))
-        if refused(tenant, row["question"], now):
-            found = search_with_bridges(tenant, row["question"], bridges=0, now=now).hits
-            lost += any(hit.memory.external_id in row["relevant"] for hit in found)
+        found = search_with_bridges(tenant, row["question"], bridges=0, now=now).hits
+        kept = search_with_bridges(tenant, row["question"], bridges=0, now=now, floor=LEAST_SIMILARITY).hits
+        left = {hit.memory.id for hit in kept}
+        answering = [(hit.memory.external_id in row["relevant"], hit.memory.id not in left) for hit in found]
+        counts.update(answering)
+        lost += (True, True) in answering and (True, False) not in answering
     turned_away = sum(refused(tenant, question, datetime.now(UTC)) for tenant in tenants.values() for question in foreign)
-    return f"{name:12}{len(asked):>10}{lost:>8}{100 * turned_away / (len(foreign) * len(tenants)):>9.0f} %"
+    hidden = [f"{100 * counts[right, True] / max(1, counts[right, True] + counts[right, False]):.1f}" for right in (True, False)]
+    return (
+        f"{name:12}{len(asked):>10}{lost:>8}{' / '.join(hidden):>14}{100 * turned_away / (len(foreign) * len(tenants)):>9.0f} %"
+    )
 
 
 def main() -> None:
@@ -53,7 +62,7 @@ def main() -> None:
     arguments = parser.parse_args()
     lines = (SETS / "foreign.txt").read_text(encoding="utf-8").splitlines()
     foreign = [line for line in lines if line and not line.startswith("#")]
-    print(f"{'set':12}{'questions':>10}{'lost':>8}{'refused':>11}")
+    print(f"{'set':12}{'questions':>10}{'lost':>8}{'hidden':>14}{'refused':>11}")
     with tempfile.TemporaryDirectory(prefix="search_floor_") as folder:
         for name in arguments.sets:
             print(measured((arguments.home or Path(folder)) / name, name, foreign), flush=True)

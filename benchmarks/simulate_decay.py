@@ -206,6 +206,7 @@ def score(store: Store, day: int, rate: float) -> pa.Table:
             connection.register(f"{name}_arrow", table)
             connection.execute(f"CREATE TABLE {name} AS FROM {name}_arrow")
         connection.execute("CREATE TABLE memory_first_seen (id BIGINT, seen_at TIMESTAMPTZ)")
+        connection.execute("CREATE TABLE tana_activity (source_key VARCHAR, active_at TIMESTAMPTZ, because VARCHAR)")
         connection.register("rows", rows)
         connection.register("concerned", rows.select(["id"]))
         return score_rows(connection, store.start + timedelta(days=day), rate)

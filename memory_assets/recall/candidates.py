@@ -1,8 +1,9 @@
 """The candidates of a search: what LanceDB's indexes find for a question, with what is needed to judge them.
 
-A ranking always has a best entry, even if none fits. Below the floor, where no memory has the words of a question and none is near it
-in meaning, the answer is that nothing relevant is remembered. `benchmarks/search_floor.py` counts the answers that this hides, which
-must be none, and the questions about nothing in a store that it turns away.
+A ranking always has a best entry, even if none fits. A memory that neither has words of the question nor is near it in meaning lies below
+the floor; it is found only beside one that fits. If none fits, the answer is that nothing relevant is remembered.
+`benchmarks/search_floor.py` counts the answers that this hides, which must be none, and the questions about nothing in a store that it
+turns away.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -153,27 +154,36 @@ def _joined(by_meaning: list[pa.Table], by_words: list[pa.Table], vector: Floats
     return found
 
 
-def anything_fits(
-    question: Question, said: float, view: View, store: MemoryStore, embedder: Embedder, filters: Filters, least: float
-) -> bool:
-    """Whether some memory may answer a question.
+def find_fitting(
+    question: Question,
+    found: Candidates,
+    said: npt.NDArray[np.float64],
+    view: View,
+    store: MemoryStore,
+    embedder: Embedder,
+    filters: Filters,
+    least: float,
+) -> npt.NDArray[np.bool_]:
+    """Which candidates may answer a question by what they say.
 
-    A time or an author that the question names fits by itself, and so does everything where it has no telling words, where
-    similarities do not tell the foreign from the known, and where the question is in another script than some of what is remembered.
+    All may if it names a time or an author, has no telling words, is in another script than some of what is remembered, or if similarities
+    do not tell the foreign from the known.
 
-    `said` is the largest share of its words' idf mass that a candidate has; `least` is the similarity to the question, on the common
+    `said` is the share of the question's idf mass that each candidate says; `least` is the similarity to the question, on the common
     scale, from which what a memory says may be an answer.
     """
-    if said >= _WORDS or question.interval or not question.terms:
-        return True
+    everything = np.ones(len(found), bool)
+    if question.interval or not question.terms:
+        return everything
     if view.terms.unspaced >= _OTHER_SCRIPT and not is_unspaced(question.text):
-        return True
+        return everything
     scale = scale_of(embedder.name, store.columns.scale)
     if (
         not scale.tells_the_foreign
         or store.columns.meaning is None
         or not question.spoken.isdisjoint(view.timeline.authors.called)
     ):
-        return True
-    nearest = store.alike(meanings_of(embedder, [question.text])[0], 1, filters)["similarity"].to_numpy()
-    return len(nearest) > 0 and float(scale.similarity(nearest)[0]) >= least
+        return everything
+    nearest = store.alike(meanings_of(embedder, [question.text])[0], FEWEST, filters)
+    near = scale.similarity(nearest["similarity"].to_numpy()) >= least
+    return (said >= _WORDS) | np.isin(found.ids, nearest["id"].to_numpy()[near])

@@ -79,8 +79,8 @@ class Scores:
     parts: list[tuple[str, float, Values, Values]]
     """Name, effective weight, raw measure and value within 0..1 of each component that speaks."""
     support: Support
-    coverage: float
-    """Largest share of the question's idf mass whose exact words a candidate has."""
+    coverage: "Values"
+    """Share of the question's idf mass whose exact words each candidate has."""
     notes: dict[str, str] = field(default_factory=dict)
 
     def reason(self, name: str, place: int) -> str:
@@ -125,7 +125,7 @@ def score(question: Question, found: Candidates, view: View, weights: Weights, n
     kept = np.where(by_the_other_side(question, rows, view), OTHER_SIDE, 1.0) * np.where(_asking(question, found), ASKING, 1.0)
     parts = [(name, weight / total, raw, kept * value) for name, weight, raw, value in parts if weight]
     values = sum((weight * value for _, weight, _, value in parts), np.zeros(len(found)))
-    return Scores(values, parts, backing, float(coverage.max(initial=0.0)), notes)
+    return Scores(values, parts, backing, coverage, notes)
 
 
 def with_turn_before(found: Candidates, rows: Rows, view: View) -> Values:

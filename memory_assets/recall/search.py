@@ -14,10 +14,10 @@ import numpy as np
 from memory_assets.arrays import Floats, Ids, Rows, Values
 from memory_assets.models import Memory, State
 from memory_assets.recall.bridges import DEPTH, Bridge, find_bridges
-from memory_assets.recall.candidates import PREFERENCE_RANKS, Candidates, anything_fits, gather
+from memory_assets.recall.candidates import PREFERENCE_RANKS, Candidates, find_fitting, gather
 from memory_assets.recall.question import Question, understand
 from memory_assets.recall.repeats import Distinct
-from memory_assets.recall.scoring import Scores, Weights, score
+from memory_assets.recall.scoring import Scores, Weights, scaled_cosine, score
 from memory_assets.recall.view import View, current_view
 from memory_assets.stores.lance import ids_in
 from memory_assets.stores.memories import Filters, MemoryStore
@@ -29,6 +29,10 @@ _STRONG = 20
 """Best of each index whose neighbours in their session become candidates too."""
 _SUCCESSOR_TYPES = ("EVOLVED_INTO", "INVALIDATED_BY")
 """Edges that lead from what was said to what holds now."""
+_BESIDE = 0.2
+"""Support of the graph from which a memory that does not fit by itself stands beside one that does."""
+_NEAREST = 0.75
+"""Similarity, scaled among the candidates, from which one stands beside one that fits: an answer may lie below the floor in other words."""
 _BELOW_SUCCESSOR = 0.98
 """What is left of the score of a memory whose newer version is a candidate too."""
 
@@ -99,7 +103,7 @@ def search_with_bridges(
     one is found only if the filters ask for it. Of memories that say the same, the one that fits best is a hit and names the others.
 
     "Yesterday" and recency count from `now`. At most `bridges` paths of at most `depth` hops are found. `floor` is the similarity
-    from which a memory fits without the words of the question; if none does, nothing is found. 0 finds the nearest.
+    from which a memory fits without the words of the question; what does not fit is found only beside what does. 0 finds the nearest.
     """
     filters = filters or Filters()
     moment = now or datetime.now(UTC)
@@ -108,13 +112,17 @@ def search_with_bridges(
         return Findings([Hit(memory, 1.0, ()) for memory in tenant.memories.recent(limit, filters)], [])
     ranked = _rank(tenant, question, limit, filters, weights or Weights.of(tenant.settings), moment)
     if floor and len(ranked.found):
-        fits = tenant.with_embedder(
-            lambda embedder: anything_fits(
-                question, ranked.judged.coverage, ranked.view, tenant.memories, embedder, filters, floor
+        fitting = tenant.with_embedder(
+            lambda embedder: find_fitting(
+                question, ranked.found, ranked.judged.coverage, ranked.view, tenant.memories, embedder, filters, floor
             )
         )
-        if not fits:
+        if not fitting.any():
             return Findings([], [], below_floor=True, vector=ranked.found.vector)
+        beside = ranked.judged.support.value >= _BESIDE
+        nearest = scaled_cosine(ranked.found.cosine) >= _NEAREST
+        lifted = np.any([lift.change > 0 for lift in ranked.lifts], axis=0)
+        ranked = replace(ranked, shown=fitting | beside | nearest | lifted)
     paths: list[Bridge] = []
     if bridges:
         scores = dict(zip(ranked.found.ids.tolist(), ranked.scores.tolist(), strict=True))
@@ -144,6 +152,8 @@ class _Ranked:
     judged: Scores
     lifts: "tuple[_Lift, ...]"
     view: View
+    shown: "npt.NDArray[np.bool_]"
+    """Which may be hits."""
 
     @property
     def scores(self) -> Values:
@@ -168,12 +178,13 @@ def _rank(tenant: "Tenant", question: Question, limit: int, filters: Filters, we
         _Lift("version", newest - judged.values, "a newer version comes before what it replaced"),
         _Lift("preference", preferred - newest, "the user wants this of answers like the one that is asked for"),
     )
-    return _Ranked(question, found, judged, lifts, view)
+    return _Ranked(question, found, judged, lifts, view, np.ones(len(found), bool))
 
 
 def _hits(tenant: "Tenant", ranked: _Ranked, limit: int, filters: Filters) -> list[Hit]:
     scores = ranked.scores
     order = np.argsort(-scores, kind="stable")
+    order = order[ranked.shown[order]]
     distinct, places, end = Distinct(), {}, 0
     while len(distinct) < limit and end < len(order):
         next_best, end = order[end : 2 * end or limit], 2 * end or limit

@@ -76,3 +76,12 @@ def test_nothing_is_found_in_an_empty_store_and_that_is_no_matter_of_fit(store):
 def test_without_a_common_scale_there_is_no_floor(tenant: Tenant, remember):
     remember("The deploy key is in the vault")
     assert search(tenant, "tax treaty between Peru and Chile").count == 1
+
+
+def test_what_does_not_fit_does_not_come_last_but_not_at_all(store):
+    notes = tuple(NOTES)[:-1]
+    tenant = store(*notes)
+    found = [memory.content for memory in search(tenant, "where is the deploy key").memories]
+    assert found[0] == "The deploy key is in the vault"
+    assert not {"Bela paints houses", "Ann bought a red kayak"} & set(found)
+    assert search(tenant, "where is the deploy key", everything=True).count == len(notes)
