@@ -13,7 +13,7 @@ from functools import lru_cache, partial
 import numpy as np
 import pyarrow as pa
 
-from memory_assets.arrays import Floats, Ids, Rows, Values
+from memory_assets.arrays import Floats, Ids, Mask, Rows, Values
 from memory_assets.language.embedders import Embedder
 from memory_assets.language.embedders.calibration import scale_of
 from memory_assets.language.embedders.context import meanings_of
@@ -157,13 +157,13 @@ def _joined(by_meaning: list[pa.Table], by_words: list[pa.Table], vector: Floats
 def find_fitting(
     question: Question,
     found: Candidates,
-    said: npt.NDArray[np.float64],
+    said: Values,
     view: View,
     store: MemoryStore,
     embedder: Embedder,
     filters: Filters,
     least: float,
-) -> npt.NDArray[np.bool_]:
+) -> Mask:
     """Which candidates may answer a question by what they say.
 
     All may if it names a time or an author, has no telling words, is in another script than some of what is remembered, or if similarities

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from memory_assets.arrays import Floats, Ids, Rows, Values
+from memory_assets.arrays import Floats, Ids, Mask, Rows, Values
 from memory_assets.models import Memory, State
 from memory_assets.recall.bridges import DEPTH, Bridge, find_bridges
 from memory_assets.recall.candidates import PREFERENCE_RANKS, Candidates, find_fitting, gather
@@ -152,7 +152,7 @@ class _Ranked:
     judged: Scores
     lifts: "tuple[_Lift, ...]"
     view: View
-    shown: "npt.NDArray[np.bool_]"
+    shown: Mask
     """Which may be hits."""
 
     @property
