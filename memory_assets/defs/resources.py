@@ -14,7 +14,7 @@ from memory_assets.settings import Settings, load_settings
 from memory_assets.tenants import Tenant
 
 if TYPE_CHECKING:
-    from memory_assets.ingest.ahead import AheadEmbedder
+    from memory_assets.ingest.features import AheadEmbedder
     from memory_assets.language.embedders import Embedder
     from memory_assets.language.workers import Workers
 
@@ -82,7 +82,7 @@ class MemoryResource(dg.ConfigurableResource):
 
     def embed_ahead(self, tenant: Tenant, texts: Sequence[str]) -> None:
         """Begin to embed the texts that this run's language step is about to read."""
-        from memory_assets.ingest.ahead import AheadEmbedder
+        from memory_assets.ingest.features import AheadEmbedder
         from memory_assets.language.embedders import spec_to_move_to
 
         if not spec_to_move_to(tenant.settings.embedder, tenant.memories.columns.embedder):

@@ -18,8 +18,8 @@ from memory_assets.errors import ConflictError
 from memory_assets.learn.journal import Journal, Placed, Plan, Taken
 from memory_assets.learn.memory_files import hooks_of, mentions, only, read_index, without
 from memory_assets.learn.proposals import Status, read_decisions, write_decisions
+from memory_assets.sources.claude_silos import INDEX_NAME
 from memory_assets.sources.files import RefusedFileError, digest_of, read_source_file
-from memory_assets.sources.memory_index import INDEX_NAME
 from memory_assets.stores.files import clear_remains, make_folders, replace_file, sync_folder
 from memory_assets.stores.layout import moves_file
 from memory_assets.stores.locks import locked

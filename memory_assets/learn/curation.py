@@ -27,7 +27,6 @@ from memory_assets.learn.reports import (
     Decided,
     highest_number,
     last_synthesis,
-    mine_output,
     read_review,
     render_review,
 )
@@ -126,7 +125,7 @@ class Curation:
         return not checked_at or self.now - datetime.fromisoformat(checked_at) > _STALE
 
     def check(self) -> CheckOutcome:
-        """Read everything, propose, and write PAI's three files."""
+        """Read everything, propose, and write PAI's two files."""
         with alone(self.folder, self.projects_dir):
             self.refresh()
             silos = read_silos(self.tenant)
@@ -151,17 +150,15 @@ class Curation:
                 reflections=len(signals.reflections),
                 ratings=len(signals.ratings),
             )
-            reports = (Path(os.path.realpath(self.learning_dir / name)) for name in ("mine-output.md", "last-synthesis.md"))
-            written = [*reports, self.review_path]
+            report = Path(os.path.realpath(self.learning_dir / "last-synthesis.md"))
             if self.learning_dir.is_dir():
-                replace_file(written[0], mine_output(checked))
-                replace_file(written[1], last_synthesis(checked))
+                replace_file(report, last_synthesis(checked))
             else:
                 told.append(f"{self.learning_dir} does not exist, so no reports are written; `memory learn review` decides.")
             self._keep(after, before)
             if self.journal.unfinished() is not None:
                 told.append("An apply was interrupted; `memory learn apply` finishes it.")
-        return CheckOutcome(silos, checked, tuple(written), tuple(told))
+        return CheckOutcome(silos, checked, (report, self.review_path), tuple(told))
 
     def decide(self, changes: Iterable[Decided]) -> Decisions:
         """Keep a person's decisions, those in `review.md` too."""

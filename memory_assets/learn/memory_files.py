@@ -1,28 +1,34 @@
 """Memories as Markdown files in silos and canonical homes: those that the last scan found, and single files for who moves them.
 
 The pointers of a silo's `MEMORY.md` are taken out here, byte by byte. The catalog says what the files hold, with secrets masked. Only a
-plan opens a file itself, because it copies and deletes bytes.
+plan opens a file itself, because it copies and deletes bytes. A curated memory's file has flat frontmatter with provenance, as PAI's homes
+hold it.
 """
 
 import re
 import stat
+import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from memory_assets.ingest.scans import StoredItem, read_items, refusals
 from memory_assets.models import Kind, Refusal, Source, SourceItem
-from memory_assets.sources.files import MAX_BYTES, RefusedFileError, denied, digest_of, read_source_file, wide_encoding
-from memory_assets.sources.markdown import memory_item
-from memory_assets.sources.memory_index import INDEX_NAME, Pointer, pointer
+from memory_assets.sources.claude_silos import INDEX_NAME, Pointer, pointer
+from memory_assets.sources.dating import utc_seconds
+from memory_assets.sources.files import MAX_BYTES, RefusedFileError, decode, denied, digest_of, read_source_file, wide_encoding
+from memory_assets.sources.frontmatter import parse
+from memory_assets.sources.markdown import GUESSED_DATE, memory_item
 from memory_assets.sources.pai_learning import HOMES
 
 if TYPE_CHECKING:
     from memory_assets.tenants import Tenant
+
 
 _LINK = ("it is a symbolic link, and nothing is taken over links", "put the file there instead of the link")
 _MEND = "give it a name, a description and a type, or leave it where it is"
@@ -240,3 +246,89 @@ def _lines(data: bytes) -> Iterator[tuple[bytes, Pointer | None]]:
         except UnicodeDecodeError:
             text = line.decode("cp1252", "replace")
         yield line, pointer(text.rstrip("\r\n"))
+
+
+HOME_OF = {kind: home for home, kind in HOMES.items()}
+"""The folder of each type."""
+_LONGEST_NAME = 60
+"""Characters of a name in its file's name."""
+_ALWAYS_FIRST = ("name", "description", "type")
+_OURS = ("source_cwd", "ingested_at", "original_path", "source_hash", "index_hook", "merged_from", "merged_hashes")
+_DATES = ("modified", "created", "date")
+
+
+def moved_file(entry: MemoryFile, ingested_at: datetime, merged: Sequence[MemoryFile] = ()) -> bytes:
+    """Return the canonical file of a silo's memory: all it says, unknown fields too, and where it came from.
+
+    `merged` are further files that it stands for.
+    """
+    fields, body = parse(decode(entry.data)[0])
+    nested = fields.pop("metadata", {})
+    if not isinstance(nested, dict):
+        fields["metadata"], nested = nested, {}
+    left = {key: value for key, value in nested.items() if key not in ("name", "description", "type", *_OURS)}
+    fields |= {"metadata": left} if left else {}
+    if not any(fields.get(name) or left.get(name) for name in _DATES):
+        fields |= written_fields(entry)
+    item = entry.item
+    fields |= {"name": item.title, "description": item.description, "type": item.kind.value}
+    return render(fields | provenance(entry, ingested_at, merged), body)
+
+
+def written_fields(entry: MemoryFile) -> dict[str, str]:
+    """Return the fields that say when a memory was written, and whether that is a guess."""
+    guessed = {GUESSED_DATE: "true"} if "created_at" in entry.item.metadata.get("guessed", ()) else {}
+    return {"created": utc_seconds(entry.written_at), **guessed}
+
+
+def hash_of(entry: MemoryFile) -> str:
+    """Return the digest of a file as a canonical file states it."""
+    return f"sha256:{entry.digest}"
+
+
+def provenance(entry: MemoryFile, ingested_at: datetime, merged: Sequence[MemoryFile] = ()) -> dict[str, Any]:
+    """Return the fields that say where a canonical file came from, and what its silo's index said of it."""
+    return {
+        "source_cwd": entry.item.project,
+        "ingested_at": utc_seconds(ingested_at),
+        "original_path": str(entry.path),
+        "source_hash": hash_of(entry),
+        **({"merged_from": [str(each.path) for each in merged], "merged_hashes": list(map(hash_of, merged))} if merged else {}),
+        **({"index_hook": list(entry.hooks)} if entry.hooks else {}),
+    }
+
+
+def with_fields(data: bytes, fields: Mapping[str, Any]) -> bytes:
+    """Return a canonical file with some fields set anew, and all else that it says as it was."""
+    there, body = parse(decode(data)[0])
+    return render({**there, **fields}, body)
+
+
+def render(fields: Mapping[str, Any], body: str) -> bytes:
+    """Return a Markdown file: what `sources.frontmatter.parse` reads from it is `fields` and `body`."""
+    import yaml
+
+    first = [name for name in _ALWAYS_FIRST if name in fields]
+    last = [name for name in _OURS if name in fields]
+    ordered = {name: fields[name] for name in (*first, *(name for name in fields if name not in {*first, *last}), *last)}
+    block = yaml.dump(
+        ordered, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper), allow_unicode=True, sort_keys=False, width=1 << 30
+    )
+    return f"---\n{block}---\n{body}".encode()
+
+
+def file_name(kind: Kind, name: str, taken: Container[str]) -> str:
+    """Return the name of the file that a memory gets in its home: `feedback_<short_slug>.md`, as PAI calls them.
+
+    `taken` are the casefolded names of the files that lie there and are another memory's.
+    """
+    plain = unicodedata.normalize("NFKC", name).casefold()
+    slug = re.sub(r"[\W_]+", "_", plain).strip("_").removeprefix(f"{kind.value}_")[:_LONGEST_NAME].strip("_")
+    short = blake2b(name.encode(), digest_size=3).hexdigest()
+    found = f"{kind.value}_{slug or short}.md"
+    return found if found.casefold() not in taken else f"{kind.value}_{slug}_{short}.md"
+
+
+def canonical_key(path: Path) -> str:
+    """Return the key under which `memory run` knows a canonical file."""
+    return f"pai_learning:{path.parent.name}/{path.name}"

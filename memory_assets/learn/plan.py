@@ -14,8 +14,12 @@ from pathlib import Path
 
 from memory_assets.errors import StoreError
 from memory_assets.language.secrets import mask
-from memory_assets.learn.canonical import (
+from memory_assets.learn.journal import Placed, Plan, Taken
+from memory_assets.learn.memory_files import (
     HOME_OF,
+    FileReader,
+    MemoryFile,
+    MemoryFiles,
     canonical_key,
     file_name,
     hash_of,
@@ -25,8 +29,6 @@ from memory_assets.learn.canonical import (
     with_fields,
     written_fields,
 )
-from memory_assets.learn.journal import Placed, Plan, Taken
-from memory_assets.learn.memory_files import FileReader, MemoryFile, MemoryFiles
 from memory_assets.learn.proposals import Decisions, Evidence, Proposal, Status
 from memory_assets.models import Kind, NewMemory, Source, State
 from memory_assets.sources.dating import utc_seconds

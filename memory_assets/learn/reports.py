@@ -1,10 +1,9 @@
 """The files that `memory learn` keeps in the LEARNING folder, in PAI's formats.
 
-A check writes `mine-output.md` and `last-synthesis.md`. `review.md` shows the proposals as a file that a person edits: it is read back
-before it is written again. A status, the proposed text and the notes count; proposals in it that are not ours stay as they are.
+A check writes `last-synthesis.md`, which PAI's sessions read. `review.md` shows the proposals as a file that a person edits: it is read
+back before it is written again. A status, the proposed text and the notes count; proposals in it that are not ours stay as they are.
 """
 
-import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -37,57 +36,17 @@ class Checked:
         return sorted(found, key=lambda each: each.urgency)
 
 
-def mine_output(checked: Checked) -> str:
-    """Return `mine-output.md`: what was read, as it was."""
-    signals = checked.signals
-    levels = [signal.level for signal in signals.reflections]
-    explicit = [each.evidence for each in signals.ratings if each.evidence.weight >= 1]
-    sessions = signals.sessions()
-    reflected = {
-        "entries_analyzed": len(signals.reflections),
-        "high": levels.count("HIGH"),
-        "medium": levels.count("MEDIUM"),
-        "low": levels.count("LOW"),
-        "without_sentiment": levels.count(""),
-        "quotes": [
-            {"timestamp": each.evidence.at, "signal": each.level, "quote": each.evidence.quote}
-            for each in signals.reflections
-            if each.level == "HIGH"
-        ],
-    }
-    rated = {
-        "entries_analyzed": len(signals.ratings),
-        "inferred": len(signals.ratings) - len(explicit),
-        "explicit_feedback": [{"timestamp": each.at, "rating": each.score, "comment": each.quote} for each in explicit],
-        "problem_sessions": _sessions(sessions, low=True),
-        "high_sessions": _sessions(sessions, low=False),
-    }
-    head = _head(
-        checked,
-        stage="mine",
-        ran_at=utc_seconds(checked.at),
-        input_files=["MEMORY/LEARNING/REFLECTIONS/algorithm-reflections.jsonl", "MEMORY/LEARNING/SIGNALS/ratings.jsonl"],
-        digest_used=False,
-    )
-    return (
-        f"{head}## Reflection Mining Results\n\n```json\n{_json(reflected)}\n```\n\n"
-        f"## Ratings Mining Results\n\n```json\n{_json(rated)}\n```\n"
-    )
-
-
 def last_synthesis(checked: Checked) -> str:
     """Return `last-synthesis.md`: the themes, and which signals agree."""
     crossed = [each for each in checked.open if len({evidence.origin for evidence in each.evidence}) > 1]
-    head = _head(
-        checked,
-        stage="synthesise",
-        generated=utc_seconds(checked.at),
-        upgrade_candidates=len(checked.open),
-        cross_referenced=True,
-    )
     signals = checked.signals
-    low = _sessions(signals.sessions(), low=True)
+    low = sum(mean <= PROBLEM for mean in signals.sessions().values())
     high = sum(signal.level == "HIGH" for signal in signals.reflections)
+    head = (
+        f"---\nstage: synthesise\ngenerated: {utc_seconds(checked.at)}\npipeline_version: {PIPELINE_VERSION}\n"
+        f"upgrade_candidates: {len(checked.open)}\ncross_referenced: true\nreflections_analyzed: {len(signals.reflections)}\n"
+        f"ratings_analyzed: {len(signals.ratings)}\nsilo_feedback_analyzed: {checked.feedback}\n---\n\n"
+    )
     parts = [
         "## Internal Signals\n",
         "### Algorithm Reflections\n",
@@ -95,7 +54,7 @@ def last_synthesis(checked: Checked) -> str:
         *(_candidate(each) for each in checked.open),
         "### Behavioral Signals from Ratings\n",
         f"**Entries analyzed:** {len(signals.ratings)} | **Explicit feedback:** "
-        f"{sum(each.evidence.weight >= 1 for each in signals.ratings)} | **Problem sessions:** {len(low)}\n",
+        f"{sum(each.evidence.weight >= 1 for each in signals.ratings)} | **Problem sessions:** {low}\n",
         "#### STOP (Low-Rating Patterns)\n",
         *_patterns(signals, low=True),
         "#### DO MORE (High-Rating Patterns)\n",
@@ -136,37 +95,6 @@ def _patterns(signals: Signals, *, low: bool) -> list[str]:
         if each.quote and each.score is not None and (each.score <= PROBLEM if low else each.score >= PRAISE)
     ]
     return [*lines, ""]
-
-
-def _sessions(sessions: dict[str, tuple[float, int]], *, low: bool) -> list[dict[str, object]]:
-    return [
-        {"session_id": session, "avg_rating": round(mean, 2), "entry_count": count}
-        for session, (mean, count) in sorted(sessions.items(), key=lambda each: each[1])
-        if (mean <= PROBLEM if low else mean >= PRAISE)
-    ]
-
-
-def _head(checked: Checked, **fields: object) -> str:
-    counts = {
-        "reflections_analyzed": len(checked.signals.reflections),
-        "ratings_analyzed": len(checked.signals.ratings),
-        "silo_feedback_analyzed": checked.feedback,
-    }
-    lines = [f"{name}: {_yaml(value)}" for name, value in ({"stage": fields.pop("stage")} | fields | counts).items()]
-    lines.insert(2, f"pipeline_version: {PIPELINE_VERSION}")
-    return "---\n" + "\n".join(lines) + "\n---\n\n"
-
-
-def _yaml(value: object) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, list):
-        return "".join(f"\n  - {each}" for each in value)
-    return str(value)
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=1).replace("```", "'''")
 
 
 def _one_line(text: str) -> str:

@@ -60,17 +60,14 @@ class Signals:
     refusals: tuple[Refusal, ...]
     """Lines that cannot be read."""
 
-    def sessions(self) -> dict[str, tuple[float, int]]:
-        """Session -> its mean rating, each weighed by how sure it is, and how many there are."""
+    def sessions(self) -> dict[str, float]:
+        """Session -> its mean rating, each weighed by how sure it is."""
         rated: dict[str, list[Evidence]] = defaultdict(list)
         for signal in self.ratings:
             if signal.session and signal.evidence.score is not None:
                 rated[signal.session].append(signal.evidence)
         return {
-            session: (
-                sum((each.score or 0.0) * each.weight for each in found) / (sum(each.weight for each in found) or 1.0),
-                len(found),
-            )
+            session: sum((each.score or 0.0) * each.weight for each in found) / (sum(each.weight for each in found) or 1.0)
             for session, found in rated.items()
         }
 
@@ -192,17 +189,26 @@ def group(signals: Sequence[Signal], embed: Embed) -> list[list[Signal]]:
     floor = float((reference @ reference.T)[pairs].mean())
     order = sorted(range(len(signals)), key=lambda place: (signals[place].evidence.at, signals[place].evidence.key))
     files = [place for place in order if signals[place].entry]
-    groups = _Groups(vectors, floor, _same_rules([signals[place] for place in files], vectors[files], floor), files)
+    rules = _same_rules([signals[place] for place in files], vectors[files], floor)
+    groups = [[files[place] for place in rule] for rule in rules]
+    sums = [vectors[places].sum(axis=0) for places in groups]
     for place in order:
         if signals[place].entry:
             continue
-        praise = signals[place].praise
-        best, likeness = groups.nearest(place, praise=praise)
+        best, likeness = 0, -1.0
+        if groups:
+            middles = np.stack(sums)
+            cosines = middles @ vectors[place] / np.linalg.norm(middles, axis=1)
+            cosines[[signals[places[0]].praise != signals[place].praise for places in groups]] = -1.0
+            best = int(cosines.argmax())
+            likeness = (float(cosines[best]) - floor) / (1 - floor)
         if likeness >= SAME_THEME:
-            groups.join(best, place)
+            groups[best].append(place)
+            sums[best] = sums[best] + vectors[place]
         else:
-            groups.begin(place, praise=praise)
-    return [[signals[place] for place in places] for places in groups.places]
+            groups.append([place])
+            sums.append(vectors[place])
+    return [[signals[place] for place in places] for places in groups]
 
 
 def _same_rules(files: Sequence[Signal], vectors: "Vectors", floor: float) -> list[list[int]]:
@@ -231,35 +237,3 @@ def most_telling(group: Sequence[Signal], embed: Embed) -> Signal:
     weights = np.array([[signal.evidence.weight] for signal in group], np.float32)
     nearness = vectors @ (vectors * weights).sum(axis=0)
     return max(zip(nearness.round(4).tolist(), group, strict=True), key=lambda each: (each[0], each[1].evidence.at))[1]
-
-
-class _Groups:
-    """Groups that grow: the middle of each is the mean of its members."""
-
-    def __init__(self, vectors: "Vectors", floor: float, of_files: Sequence[Sequence[int]], files: Sequence[int]) -> None:
-        self._vectors = vectors
-        self._floor = floor
-        self.places = [[files[place] for place in rule] for rule in of_files]
-        self._sums = [vectors[places].sum(axis=0) for places in self.places]
-        self._praise = [False] * len(self.places)
-
-    def nearest(self, place: int, *, praise: bool) -> tuple[int, float]:
-        """The group that a signal is most like, and how much; -1 where there is none."""
-        if not self.places:
-            return -1, -1.0
-        sums = np.stack(self._sums)
-        cosines = sums @ self._vectors[place] / np.linalg.norm(sums, axis=1)
-        cosines[np.array(self._praise) != praise] = -1.0
-        best = int(cosines.argmax())
-        return best, (float(cosines[best]) - self._floor) / (1 - self._floor)
-
-    def begin(self, place: int, *, praise: bool) -> None:
-        """Begin a group with a signal."""
-        self.places.append([place])
-        self._sums.append(self._vectors[place])
-        self._praise.append(praise)
-
-    def join(self, number: int, place: int) -> None:
-        """Put a signal into a group."""
-        self.places[number].append(place)
-        self._sums[number] = self._sums[number] + self._vectors[place]

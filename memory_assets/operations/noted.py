@@ -6,7 +6,7 @@ from pydantic import Field
 
 from memory_assets.errors import NotFoundError
 from memory_assets.learn.noted import Noted, read_noted, settle, settled_ids
-from memory_assets.learn.told import read_last_told, read_told
+from memory_assets.learn.session_start import read_last_told, read_told
 from memory_assets.models import Kind, NewMemory, Source
 from memory_assets.operations.answers import Answer, Instant, LocalTime, View, passage
 from memory_assets.tenants import Tenant

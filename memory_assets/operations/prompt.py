@@ -7,8 +7,7 @@ from pydantic import Field
 
 from memory_assets.language.tokens import count_tokens
 from memory_assets.learn.brief import framed, line
-from memory_assets.learn.session_start import is_quiet
-from memory_assets.learn.told import PROMPT, record_told, still_told
+from memory_assets.learn.session_start import PROMPT, is_quiet, record_told, still_told
 from memory_assets.operations.answers import Answer, LocalTime, passage
 from memory_assets.operations.given import Narrowing
 from memory_assets.recall.prompt import find_for_prompt

@@ -7,8 +7,7 @@ from pathlib import PurePath
 from pydantic import Field
 
 from memory_assets.display import counted, visible
-from memory_assets.ingest.folders import FolderStatus, folder_counts, scan_sources
-from memory_assets.ingest.scans import DANGLING_HOOKS, refusals
+from memory_assets.ingest.scans import DANGLING_HOOKS, FolderStatus, folder_counts, refusals, scan_sources
 from memory_assets.models import Refusal, Source
 from memory_assets.operations.answers import Answer, Instant, LocalTime, View, listed
 from memory_assets.stores.analyzer_failures import AnalyzerFailures, read_failures

@@ -1,26 +1,176 @@
-"""Claude Code's auto memory: `<projects>/<slug>/memory/*.md`, one silo for each working directory."""
+"""Claude Code's auto memory: `<projects>/<slug>/memory/*.md`, one silo for each working directory.
+
+Claude Code asks for an index `MEMORY.md` of pointers with one-line hooks. What is really in it is half of the time facts that stand nowhere
+else, so its sections are read too.
+"""
 
 import heapq
 import os
-from collections.abc import Mapping
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache, partial
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import unquote
 
-from memory_assets.models import FileStamp, Scan, Source
+from memory_assets.models import FileStamp, Hook, Refusal, Scan, Source, SourceItem
 from memory_assets.sources.dating import HEAD_BYTES, Dating
 from memory_assets.sources.files import (
     MAX_BYTES,
     RefusedFileError,
+    decode,
     json_objects,
     read_head,
     shown_path,
     text_fault,
 )
-from memory_assets.sources.markdown import memory_item, scan_folder
-from memory_assets.sources.memory_index import INDEX_NAME, parse_index
+from memory_assets.sources.frontmatter import parse
+from memory_assets.sources.markdown import guess_kind, link_targets, memory_item, scan_folder
 from memory_assets.sources.projects import slug_of
 from memory_assets.sources.scanning import Parsed, ScanBuilder
+
+INDEX_NAME = "MEMORY.md"
+
+_LINK = r"\[[^\[\]]*\]\(<?(?:\./)?(?P<linked>[^()\[\]<>/\\#]+\.md)(?:#[^()\s>]*)?>?(?:\s+\"[^\"]*\")?\)"
+_WIKI = r"\[\[(?P<wiki>[^\[\]|#/\\\n]+)(?:#[^\[\]|\n]*)?(?:\\?\|[^\[\]\n]*)?\]\]"
+_TARGET = rf"(?:{_LINK}|{_WIKI}|(?P<ticks>`?)(?P<bare>[\w.-]+\.md)(?P=ticks))"
+_POINTER = re.compile(
+    r"\s*(?P<mark>(?:[-*+]|\d{1,9}[.)])\s+)?(?:\[[ xX]\]\s+)?\*{0,3}"
+    rf"{_TARGET}\*{{0,3}}(?:(?P<dash>\s*[-–—:]+\*{{0,3}})?\s+(?P<hook>\S.*))?\s*",
+    re.IGNORECASE,
+)
+_CELL = re.compile(rf"\s*\*{{0,3}}{_TARGET}\*{{0,3}}\s*", re.IGNORECASE)
+_BETWEEN_CELLS = re.compile(r"(?<!\\)\|")
+_OTHER_LINK = re.compile(r"\]\(|\[\[")
+_NOTHING_SAID = re.compile(r"\s*(?:[-*_=]{3,}|(?:[-*_]\s+){2,}[-*_]|<!--[^<>]*-->|[-*+]|)\s*")
+_TABLE_RULE = re.compile(r"\s*\|?(?:\s*:?-+:?\s*\|)+(?:\s*:?-+:?\s*)?")
+_OF_THE_INDEX = frozenset(("", "memory", "memory index", "memories", "index", "auto memory", "memory.md", "project memory"))
+"""Headings that name the index and not what stands below it."""
+
+
+class Pointer(NamedTuple):
+    """A line of an index that points to a file of its silo."""
+
+    name: str
+    """Of the file."""
+    hook: str
+    """What the line says of it; may be empty."""
+    is_wiki: bool = False
+    """Whether it is `[[name]]`, which may mean a memory of that name and not a file."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Section:
+    title: str
+    """Its heading, behind the one above it."""
+    heading: str
+    lines: list[str]
+
+
+def parse_index(data: bytes, *, prefix: str, path: str, dating: Dating, project: str, metadata: dict[str, Any]) -> Parsed:
+    """Return the sections of an index as items, and its pointers as hooks.
+
+    The key of a section is its heading, so that an edit below it changes one item. Blank lines, rules and headings say nothing.
+    `prefix` begins the keys of the silo's files; `project` is the silo's working directory, or its slug.
+    """
+    text, note = decode(data)
+    items: list[SourceItem] = []
+    hooks: list[Hook] = []
+    seen: Counter[str] = Counter()
+    for section in _sections(parse(text)[1]):
+        said: list[str] = []
+        for line in section.lines:
+            pointed = pointer(line)
+            if pointed and not pointed.is_wiki:
+                hooks.append(Hook(prefix + pointed.name, pointed.hook))
+            elif said or not _NOTHING_SAID.fullmatch(line):
+                said.append(line)
+        while said and (_NOTHING_SAID.fullmatch(said[-1]) or _TABLE_RULE.fullmatch(said[-1])):
+            if _TABLE_RULE.fullmatch(said.pop()):
+                del said[-1:]  # the head of a table whose rows are pointers
+        if not said:
+            continue
+        body = "\n".join(said)
+        found = dating.date(path, data, [section.heading])
+        name = " ".join(section.heading.casefold().split())[:120]
+        seen[name] += 1
+        items.append(
+            SourceItem(
+                source=Source.CLAUDE_SILO,
+                key=f"{prefix}{INDEX_NAME}#{name}" + (f"~{seen[name]}" if seen[name] > 1 else ""),
+                kind=guess_kind(section.title, body),
+                body=body,
+                title=section.title,
+                created_at=found[0] if found else None,
+                links=link_targets(body),
+                project=project,
+                metadata={
+                    "path": path,
+                    **metadata,
+                    "section": section.heading,
+                    "guessed": ["kind"],
+                    **({"dated_by": found[1]} if found else {}),
+                    **({"decoding": note} if note else {}),
+                },
+            )
+        )
+    nothing_said = Refusal(Source.CLAUDE_SILO, path, "it says nothing but where to look", "")
+    return Parsed(items, () if items else [nothing_said], hooks)
+
+
+def pointer(line: str) -> Pointer | None:
+    """Return what a line of an index points to, None where it says anything else.
+
+    It is a list item or a line of its own, with or without a box to tick and a dash before the hook, or a row of a table.
+    """
+    if line.lstrip().startswith("|"):
+        cells = [cell.strip() for cell in _BETWEEN_CELLS.split(line.strip().strip("|"))]
+        targets = [(cell, found) for cell in cells if (found := _CELL.fullmatch(cell))]
+        others = [cell for cell in cells if not _CELL.fullmatch(cell)]
+        if len(targets) != 1 or any(map(_OTHER_LINK.search, others)):
+            return None
+        return _pointer(targets[0][1], " · ".join(filter(None, others)))
+    found = _POINTER.fullmatch(line)
+    if found is None:
+        return None
+    hook = found["hook"] or ""
+    if hook and not found["dash"] and (not found["mark"] or _OTHER_LINK.search(hook) or (found["bare"] and not found["ticks"])):
+        return None
+    return _pointer(found, hook.strip())
+
+
+def _pointer(found: re.Match[str], hook: str) -> Pointer:
+    if found["wiki"]:
+        name = found["wiki"].strip()
+        return Pointer(name if name.lower().endswith(".md") else f"{name}.md", hook, is_wiki=True)
+    return Pointer(unquote(found["linked"] or found["bare"]), hook)
+
+
+def _sections(text: str) -> Iterator[_Section]:
+    """Yield what stands before the first heading and below each heading, without what stands below a deeper one.
+
+    Headings are those with `#`: an underline is more often a rule below a paragraph. A quotation has none of the index's own, and
+    is not parsed: fences in quotations cost markdown-it quadratic time.
+    """
+    from markdown_it import MarkdownIt
+
+    lines = text.split("\n")
+    tokens = MarkdownIt("commonmark").disable(["inline", "lheading", "blockquote"]).parse(text)
+    headings = [(0, 0, 0, "")] + [
+        (token.map[0], token.map[1], int(token.tag[1:]), " ".join(content.content.split()))
+        for token, content in pairwise(tokens)
+        if token.type == "heading_open" and token.level == 0 and token.map
+    ]
+    ends = [start for start, *_ in headings[1:]] + [len(lines)]
+    above: dict[int, str] = {}
+    for (_, begin, depth, heading), end in zip(headings, ends, strict=True):
+        above = {level: name for level, name in above.items() if level < depth and name.casefold() not in _OF_THE_INDEX}
+        yield _Section(": ".join([*list(above.values())[-1:], heading]), heading, lines[begin:end])
+        above[depth] = heading
+
 
 _TRANSCRIPTS_READ = 5
 

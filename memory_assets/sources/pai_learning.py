@@ -4,14 +4,15 @@ import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime
 from functools import partial
 from pathlib import Path
+
+from pydantic import ConfigDict, Field
 
 from memory_assets.models import FileStamp, Hook, Kind, Refusal, Scan, Source, SourceItem
 from memory_assets.sources.dating import Dating
 from memory_assets.sources.files import MAX_BYTES, RefusedFileError, decode, shown_path, wide_encoding
-from memory_assets.sources.json_fields import Fields, loads
+from memory_assets.sources.json_fields import Fields, OptionalText, OptionalTime, loads
 from memory_assets.sources.markdown import memory_item, scan_folder
 from memory_assets.sources.scanning import Parsed, ScanBuilder
 
@@ -93,7 +94,7 @@ def _curated(data: bytes, path: str, key: str, *, kind: Kind, dating: Dating) ->
 
 def _parse_lines(data: bytes, *, path: str, relative: str) -> Parsed:
     """Return one item or refusal for each line of a JSON Lines file that is not blank."""
-    to_item = _rating if Path(path).name == RATINGS_NAME else _reflection
+    shape = _Rating if Path(path).name == RATINGS_NAME else _Reflection
     if wide_encoding(data):
         data = decode(data, allow_controls=True)[0].encode()
     items: dict[str, SourceItem] = {}
@@ -108,13 +109,12 @@ def _parse_lines(data: bytes, *, path: str, relative: str) -> Parsed:
             seen[line] = number
             text, note = decode(line, allow_controls=True)
             value = loads(text)
-            fields = Fields(value, "$")
-            created_at = fields.optional_time("timestamp")
+            read = shape.read(value, "$")
             digest = hashlib.blake2b(line, digest_size=8).hexdigest()
-            key = f"{Source.PAI_LEARNING}:{relative}#{value['timestamp'].strip() if created_at else digest}"
+            key = f"{Source.PAI_LEARNING}:{relative}#{value['timestamp'].strip() if read.timestamp else digest}"
             key = f"{key}~{digest}" if key in items else key
             decoding = {"decoding": note} if note else {}
-            item = to_item(fields, key, created_at)
+            item = read.item(key)
         except RefusedFileError as error:
             where = f"line {number} {error.location}".removesuffix(" $").rstrip()
             refusals.append(Refusal(Source.PAI_LEARNING, path, error.reason, error.mend, where))
@@ -123,61 +123,74 @@ def _parse_lines(data: bytes, *, path: str, relative: str) -> Parsed:
     return Parsed(items.values(), refusals)
 
 
-def _rating(fields: Fields, key: str, created_at: datetime | None) -> SourceItem:
-    """Return what one line of ratings says.
+class _Line(Fields):
+    model_config = ConfigDict(alias_generator=None)
 
-    A rating that was inferred from a conversation is a guess: it carries its own confidence, 0.5 where it
-    states none.
-    """
-    rating = fields.number("rating", 1, 10)
-    if rating is None:
-        raise RefusedFileError("`rating` is missing", "write 1 to 10", "$.rating")
-    explicit = fields.optional_text("source") == "explicit"
-    stated = fields.number("confidence", 0, 1)
-    guessed = _INFERRED_CONFIDENCE if stated is None else stated
-    words = filter(None, (fields.optional_text("sentiment_summary"), fields.optional_text("comment")))
-    said = " ".join(map(_sentence, dict.fromkeys(words)))
-    head = f"{'Explicit' if explicit else 'Inferred'} rating of {rating:g} out of 10"
-    return SourceItem(
-        source=Source.PAI_LEARNING,
-        key=key,
-        kind=Kind.RATING,
-        body=f"{head}: {said}" if said else f"{head}.",
-        created_at=created_at,
-        session=fields.optional_text("session_id"),
-        importance=_importance(rating),
-        confidence=1.0 if explicit else guessed,
-    )
+    timestamp: OptionalTime = None
+    session_id: OptionalText = ""
 
 
-def _reflection(fields: Fields, key: str, created_at: datetime | None) -> SourceItem:
-    """Return what one line of reflections says: the task, how it came out, and the three answers."""
-    task = fields.optional_text("task_description")
-    answers = [fields.optional_text(f"reflection_q{number}") for number in (1, 2, 3)]
-    if not (task or any(answers)):
-        raise RefusedFileError(
-            "it has neither `task_description` nor any of `reflection_q1` to `reflection_q3`",
-            "write what was reflected on",
-            "$",
+class _Rating(_Line):
+    rating: float = Field(ge=1, le=10)
+    source: OptionalText = ""
+    confidence: float = Field(_INFERRED_CONFIDENCE, ge=0, le=1)
+    sentiment_summary: OptionalText = ""
+    comment: OptionalText = ""
+
+    def item(self, key: str) -> SourceItem:
+        """What one line of ratings says.
+
+        A rating that was inferred from a conversation is a guess: it carries its own confidence, 0.5 where it states none.
+        """
+        explicit = self.source == "explicit"
+        said = " ".join(map(_sentence, dict.fromkeys(filter(None, (self.sentiment_summary, self.comment)))))
+        head = f"{'Explicit' if explicit else 'Inferred'} rating of {self.rating:g} out of 10"
+        return SourceItem(
+            source=Source.PAI_LEARNING,
+            key=key,
+            kind=Kind.RATING,
+            body=f"{head}: {said}" if said else f"{head}.",
+            created_at=self.timestamp,
+            session=self.session_id,
+            importance=_importance(self.rating),
+            confidence=1.0 if explicit else self.confidence,
         )
-    outcome: list[str] = []
-    total, passed = (fields.number(f"criteria_{name}", 0, 1e6) for name in ("count", "passed"))
-    if total and passed is not None:
-        outcome.append(f"{passed:g} of {total:g} criteria passed")
-    if fields.extra.get("within_budget") is False:
-        outcome.append("over budget")
-    sentiment = fields.number("implied_sentiment", 1, 10)
-    head = f"Reflection on {task or 'a task'}" + (f" ({', '.join(outcome)})" if outcome else "")
-    return SourceItem(
-        source=Source.PAI_LEARNING,
-        key=key,
-        kind=Kind.REFLECTION,
-        body="\n".join(map(_sentence, filter(None, (head, *answers)))),
-        title=" ".join(task.split()),
-        created_at=created_at,
-        session=fields.optional_text("session_id"),
-        importance=0.5 if sentiment is None else _importance(sentiment),
-    )
+
+
+class _Reflection(_Line):
+    task_description: OptionalText = ""
+    reflection_q1: OptionalText = ""
+    reflection_q2: OptionalText = ""
+    reflection_q3: OptionalText = ""
+    criteria_count: float | None = Field(None, ge=0, le=1e6)
+    criteria_passed: float | None = Field(None, ge=0, le=1e6)
+    implied_sentiment: float | None = Field(None, ge=1, le=10)
+
+    def item(self, key: str) -> SourceItem:
+        """What one line of reflections says: the task, how it came out, and the three answers."""
+        answers = [self.reflection_q1, self.reflection_q2, self.reflection_q3]
+        if not (self.task_description or any(answers)):
+            raise RefusedFileError(
+                "it has neither `task_description` nor any of `reflection_q1` to `reflection_q3`",
+                "write what was reflected on",
+                "$",
+            )
+        outcome: list[str] = []
+        if self.criteria_count and self.criteria_passed is not None:
+            outcome.append(f"{self.criteria_passed:g} of {self.criteria_count:g} criteria passed")
+        if (self.model_extra or {}).get("within_budget") is False:
+            outcome.append("over budget")
+        head = f"Reflection on {self.task_description or 'a task'}" + (f" ({', '.join(outcome)})" if outcome else "")
+        return SourceItem(
+            source=Source.PAI_LEARNING,
+            key=key,
+            kind=Kind.REFLECTION,
+            body="\n".join(map(_sentence, filter(None, (head, *answers)))),
+            title=" ".join(self.task_description.split()),
+            created_at=self.timestamp,
+            session=self.session_id,
+            importance=0.5 if self.implied_sentiment is None else _importance(self.implied_sentiment),
+        )
 
 
 def _importance(rating: float) -> float:

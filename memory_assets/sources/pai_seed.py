@@ -5,11 +5,24 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import Field
 
 from memory_assets.models import FileStamp, Kind, Refusal, Scan, Source, SourceItem
 from memory_assets.sources.files import RefusedFileError, decode, shown_path, text_fault
-from memory_assets.sources.json_fields import Fault, Fields, loads, member, type_name
+from memory_assets.sources.json_fields import (
+    Fault,
+    Fields,
+    OptionalText,
+    OptionalTime,
+    Text,
+    Texts,
+    Time,
+    loads,
+    member,
+    type_name,
+)
 from memory_assets.sources.scanning import Parsed, ScanBuilder
 
 MAX_SEED_BYTES = 16 << 20
@@ -23,7 +36,6 @@ LEARNING_KINDS = {
     "selfKnowledge": Kind.SELF_KNOWLEDGE,
 }
 """The arrays of `learned`: a learning's type is the array it stands in."""
-PROPOSAL_KINDS = (Kind.PATTERN, Kind.INSIGHT, Kind.SELF_KNOWLEDGE)
 
 _UNCONFIRMED_CONFIDENCE = 0.5
 _KNOWN_KEYS = frozenset(("version", "identity", "learned", "state", "tanaIntegration"))
@@ -128,75 +140,88 @@ class _Seed:
         known_id = entry.get("id") if isinstance(entry, dict) else None
         key = _key(shown_path(known_id.strip())) if isinstance(known_id, str) and known_id.strip() else None
         try:
-            fields = Fields(entry, where)
-            entry_id = fields.text("id")
-            proposed = kind is Kind.PROPOSAL
-            item = self._proposal(fields, entry_id) if proposed else self._learning(fields, entry_id, kind)
+            if kind is Kind.PROPOSAL:
+                item = self._proposal(read := _Proposal.read(entry, where))
+            else:
+                item = self._learning(read := _Learning.read(entry, where), kind)
             if item is None:
                 return
-            if entry_id in self.taken:
+            if read.id in self.taken:
                 raise RefusedFileError(
-                    f"its id `{entry_id[:60]}` is that of {self.taken[entry_id]}",
+                    f"its id `{read.id[:60]}` is that of {self.taken[read.id]}",
                     "give it an id of its own or delete it",
                     f"{where}.id",
                 )
         except RefusedFileError as error:
             self.refusals.append(error.refusal(Source.PAI_SEED, self.path, key))
             return
-        self.taken[entry_id] = where
+        self.taken[read.id] = where
         self.items.append(item)
 
-    def _learning(self, fields: Fields, entry_id: str, kind: Kind) -> SourceItem:
-        content, origin = fields.text("content"), fields.text("source")
-        extracted = fields.time("extractedAt")
-        confirmed, confirmed_at = fields.flag("confirmed"), fields.optional_time("confirmedAt")
-        return SourceItem(
-            source=Source.PAI_SEED,
-            key=_key(entry_id),
+    def _learning(self, read: "_Learning", kind: Kind) -> SourceItem:
+        said = {"origin": read.source, "confirmed": read.confirmed, "extracted_at": read.extracted_at.isoformat()}
+        return self._item(
+            read,
             kind=kind,
-            body=content,
-            created_at=confirmed_at or extracted,
-            tags=fields.texts("tags"),
-            session=_session(origin),
-            confidence=1.0 if confirmed else _UNCONFIRMED_CONFIDENCE,
-            metadata=self._metadata(fields, origin=origin, confirmed=confirmed, extracted_at=extracted.isoformat()),
+            created_at=read.confirmed_at or read.extracted_at,
+            confidence=1.0 if read.confirmed else _UNCONFIRMED_CONFIDENCE,
+            metadata=said,
         )
 
-    def _proposal(self, fields: Fields, entry_id: str) -> SourceItem | None:
+    def _proposal(self, read: "_Proposal") -> SourceItem | None:
         """Return a proposal, or None where it was accepted and its learning has been taken in."""
-        proposed = Kind(fields.choice("type", PROPOSAL_KINDS))
-        content, origin = fields.text("content"), fields.text("source")
-        extracted = fields.time("extractedAt")
-        status = fields.choice("status", ("pending", "accepted", "rejected"))
-        method, decided = fields.optional_text("method"), fields.optional_time("decidedAt")
-        confidence = fields.number("confidence", 0, 1)
-        accepted = status == "accepted"
-        if accepted and self.taken.get(entry_id, "").startswith("$.learned"):
+        accepted = read.status == "accepted"
+        if accepted and self.taken.get(read.id, "").startswith("$.learned"):
             return None
+        said = {
+            "origin": read.source,
+            "status": read.status,
+            "proposed_kind": read.type,
+            "extracted_at": read.extracted_at.isoformat(),
+        }
+        said |= {"method": read.method} if read.method else {}
+        said |= {"decided_at": read.decided_at.isoformat()} if read.decided_at else {}
+        return self._item(
+            read,
+            kind=Kind(read.type) if accepted else Kind.PROPOSAL,
+            created_at=(read.decided_at if accepted else None) or read.extracted_at,
+            confidence=read.confidence,
+            remember=accepted,
+            metadata=said,
+        )
+
+    def _item(self, read: "_Entry", metadata: dict[str, Any], **fields: Any) -> SourceItem:
+        extra = {"extra": read.model_extra} if read.model_extra else {}
         return SourceItem(
             source=Source.PAI_SEED,
-            key=_key(entry_id),
-            kind=proposed if accepted else Kind.PROPOSAL,
-            body=content,
-            created_at=(decided if accepted else None) or extracted,
-            tags=fields.texts("tags"),
-            session=_session(origin),
-            confidence=_UNCONFIRMED_CONFIDENCE if confidence is None else confidence,
-            remember=accepted,
-            metadata=self._metadata(
-                fields,
-                origin=origin,
-                status=status,
-                proposed_kind=proposed.value,
-                extracted_at=extracted.isoformat(),
-                **({"method": method} if method else {}),
-                **({"decided_at": decided.isoformat()} if decided else {}),
-            ),
+            key=_key(read.id),
+            body=read.content,
+            tags=tuple(read.tags),
+            session=_session(read.source),
+            metadata={"path": self.path, **metadata, **self.decoding, **extra},
+            **fields,
         )
 
-    def _metadata(self, fields: Fields, **said: Any) -> dict[str, Any]:
-        extra = {"extra": fields.extra} if fields.extra else {}
-        return {"path": self.path, **said, **self.decoding, **extra}
+
+class _Entry(Fields):
+    id: Text
+    content: Text
+    source: Text
+    extracted_at: Time
+    tags: Texts = Field([])
+
+
+class _Learning(_Entry):
+    confirmed: bool
+    confirmed_at: OptionalTime = None
+
+
+class _Proposal(_Entry):
+    type: Literal["pattern", "insight", "self_knowledge"]
+    status: Literal["pending", "accepted", "rejected"]
+    method: OptionalText = ""
+    decided_at: OptionalTime = None
+    confidence: float = Field(_UNCONFIRMED_CONFIDENCE, ge=0, le=1)
 
 
 def _key(entry_id: str) -> str:

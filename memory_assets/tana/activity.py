@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
-from memory_assets.tana.client import MAX_CONDITIONS, MAX_FOUND, Node, TanaClient, Workspace, ask_each
+from memory_assets.tana.client import MAX_FOUND, Node, TanaClient, Workspace, ask_each
 from memory_assets.tana.config import integration, resolve_workspace
 from memory_assets.tana.errors import TanaError, TanaFaultError, TanaNotFoundError
 from memory_assets.tana.formats import Outline
@@ -131,7 +131,8 @@ def _active_since(
     for days, listed in ask_each(edited_within, spans).items():
         found = listed
         if len(listed) >= MAX_FOUND:
-            found = _edited_by_name(client, schema, [node for node in nodes.values() if node.id not in active], days)
+            names = [{"textContains": node.name} for node in nodes.values() if node.name and node.id not in active]
+            found, _ = client.search_any(names, schema.workspace.id, [{"edited": {"last": days}}])
         for node in found:
             if node.id in nodes:
                 active.setdefault(node.id, now - timedelta(days=days))
@@ -139,15 +140,6 @@ def _active_since(
     for node, days in _edited_below(client, schema, sleeping, spans).items():
         active[node] = now - timedelta(days=days)
     return active
-
-
-def _edited_by_name(client: TanaClient, schema: Schema, nodes: list[LinkedNode], days: int) -> list[Node]:
-    """Where more were edited than one search lists: those with the names that matter, twenty in a question."""
-    found: list[Node] = []
-    for start in range(0, len(nodes), MAX_CONDITIONS):
-        names = [{"textContains": node.name} for node in nodes[start : start + MAX_CONDITIONS] if node.name]
-        found += client.search({"and": [{"or": names}, {"edited": {"last": days}}]}, schema.workspace.id) if names else []
-    return found
 
 
 def _edited_below(client: TanaClient, schema: Schema, nodes: Iterable[str], spans: list[int]) -> dict[str, int]:

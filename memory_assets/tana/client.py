@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from functools import cache
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 from urllib.parse import quote
 
@@ -38,13 +39,13 @@ MAX_FOUND = 100
 """Nodes that one search lists at most; there is no next page."""
 PAGE_SIZE = 200
 """Children or tags that one page holds at most."""
-MAX_CONDITIONS = 20
+_MAX_CONDITIONS = 20
 """Conditions that one `and` or `or` holds at most."""
 
 _AT_ONCE = 4
 """Requests under way at once: Tana answers from the same process that draws its window."""
 _MAX_FAULTS_IN_A_ROW = 12
-"""Children in a row that Tana fails on, after which it counts as failing on their node."""
+"""Children in a row that Tana fails on, after which it counts as failing on their node; conditions after which a search ends."""
 _KEYRING = ("memory_assets", "tana")
 
 Query = Mapping[str, Any]
@@ -185,6 +186,29 @@ class TanaClient:
         params = dict(_bracketed("query", query)) | {"workspaceIds[0]": workspace, "limit": str(limit)}
         found = self._ask(list[Node], "GET", "/nodes/search", params=params)
         return [node for node in found if trashed or not node.in_trash]
+
+    def search_any(
+        self, conditions: Sequence[Query], workspace: str, within: Sequence[Query] = (), *, trashed: bool = False
+    ) -> tuple[list[Node], list[Query]]:
+        """The nodes that fulfil all of `within` and one of `conditions`, and the conditions that Tana fails on.
+
+        Where one question finds as many as it can list, or fails, two narrower ones are asked; after twelve faults no more are.
+        """
+        found: dict[str, Node] = {}
+        failed: list[Query] = []
+        waiting = [list(conditions[start : start + _MAX_CONDITIONS]) for start in range(0, len(conditions), _MAX_CONDITIONS)]
+        while waiting and len(failed) < _MAX_FAULTS_IN_A_ROW:
+            asked = waiting.pop()
+            half = len(asked) // 2
+            try:
+                hits = self.search({"and": [*within, {"or": asked}]}, workspace, trashed=trashed)
+            except TanaFaultError:
+                failed += [] if half else asked
+            else:
+                found |= {node.id: node for node in hits}
+                half = half if len(hits) == MAX_FOUND else 0
+            waiting += [asked[:half], asked[half:]] if half else []
+        return list(found.values()), [*failed, *chain.from_iterable(waiting)]
 
     def read(self, node: str, depth: int = 1) -> Outline:
         """A node and what is below it."""

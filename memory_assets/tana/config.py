@@ -2,9 +2,11 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.alias_generators import to_camel
 
 from memory_assets.errors import InvalidInputError, SettingsError
 from memory_assets.settings import origins
@@ -19,9 +21,10 @@ if TYPE_CHECKING:
     from memory_assets.settings import Settings
 
 
-@dataclass(frozen=True, slots=True)
-class Integration:
+class Integration(BaseModel):
     """What pai-seed's configuration says of Tana."""
+
+    model_config = ConfigDict(alias_generator=to_camel, strict=True, frozen=True)
 
     enabled: bool | None = None
     """None where it says nothing: what a person asks for is done, and nothing by itself."""
@@ -77,16 +80,12 @@ def _read(path: "Path", _size: int, _mtime_ns: int) -> Any:
 
 
 def _checked(said: Any, path: "Path") -> Integration:
-    if not isinstance(said, dict):
-        raise SettingsError(f'`tanaIntegration` in {path} is no object; write it as {{"enabled": true}}.')
-    for name, kind, wanted in (
-        ("enabled", bool, "true or false"),
-        ("autoSync", bool, "true or false"),
-        ("workspace", str, "a name"),
-    ):
-        if name in said and not isinstance(said[name], kind):
-            raise SettingsError(f"`tanaIntegration.{name}` in {path} is not {wanted}; correct it there.")
-    return Integration(said.get("enabled"), said.get("workspace", ""), said.get("autoSync", False), str(path))
+    try:
+        return Integration.model_validate(said).model_copy(update={"place": str(path)})
+    except ValidationError as error:
+        fault = error.errors()[0]
+        name = ".".join(("tanaIntegration", *map(str, fault["loc"])))
+        raise SettingsError(f"`{name}` in {path} cannot be used: {fault['msg']}; correct it there.") from None
 
 
 def resolve_workspace(settings: "Settings", workspaces: Sequence[Workspace], named: str = "") -> Workspace:

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING
 from memory_assets.graph.entities import Surface, normalised, resolve
 from memory_assets.language.entity_types import EntityType
 from memory_assets.sources.files import RefusedFileError, decode, read_source_file
-from memory_assets.sources.json_fields import Fields, loads
-from memory_assets.tana.client import MAX_CONDITIONS, MAX_FOUND, Node, TanaClient
+from memory_assets.sources.json_fields import Fields, Text, loads
+from memory_assets.tana.client import Node, TanaClient
 from memory_assets.tana.config import resolve_workspace
-from memory_assets.tana.errors import TanaFaultError
 from memory_assets.tana.schema import PERSON, PROJECT, RELATED_PEOPLE, RELATED_PROJECTS, Schema, known_tags
 from memory_assets.tana.state import SyncRecord, one_at_a_time
 
@@ -93,28 +92,12 @@ class Linker:
         return [self._linked(names, owners) for names in mentioned]
 
     def _look_up(self, names: Iterable[str]) -> None:
-        """Search for the nodes that names may mean, twenty in a question."""
-        wanted = sorted({_searchable(name) for name in names})
+        """Search for the nodes that names may mean."""
+        wanted = [{"textContains": word} for word in sorted({_searchable(name) for name in names})]
         kinds = [{"hasType": self._schema.tags[kind]} for kind in FIELDS if kind in self._schema.tags]
-        for start in range(0, len(wanted), MAX_CONDITIONS):
-            self._search(kinds, wanted[start : start + MAX_CONDITIONS])
-
-    def _search(self, kinds: list[dict[str, str]], names: list[str]) -> None:
-        """Where one question finds as many as it can list, or fails on one of them, two narrower ones are asked."""
-        query = {"and": [{"or": kinds}, {"or": [{"textContains": name} for name in names]}]}
-        try:
-            found = self._client.search(query, self._schema.workspace.id)
-        except TanaFaultError:
-            if len(names) == 1:
-                self._failed.update(names)
-                return
-            found = []
-        else:
-            self._found.update((node.id, node) for node in found)
-            if len(found) < MAX_FOUND or len(names) == 1:
-                return
-        self._search(kinds, names[: len(names) // 2])
-        self._search(kinds, names[len(names) // 2 :])
+        found, failed = self._client.search_any(wanted, self._schema.workspace.id, [{"or": kinds}])
+        self._found |= {node.id: node for node in found}
+        self._failed |= {each["textContains"] for each in failed}
 
     def _owners(self, mentions: Sequence[tuple[str, str]]) -> dict[tuple[str, str], list[tuple[Node, str]]]:
         """The nodes, with their kind, that each name and type may mean."""
@@ -181,13 +164,17 @@ class Relationship:
     fault: str = ""
 
 
+class _Person(Fields):
+    name: Text
+
+
 def relate_people(tenant: "Tenant", client: TanaClient, *, dry_run: bool = False) -> list[Relationship]:
     """Find the node of each relationship file, and keep those that are certain. Files and Tana stay as they are."""
     folder = tenant.settings.pai_relationships_dir
     files: dict[str, str | RefusedFileError] = {}
     for path in sorted(folder.glob("rel_*.json")):
         try:
-            files[path.name] = Fields(loads(decode(read_source_file(path, folder))[0]), "$").text("name")
+            files[path.name] = _Person.read(loads(decode(read_source_file(path, folder))[0]), "$").name
         except RefusedFileError as error:
             files[path.name] = error
     names = [name for name in files.values() if isinstance(name, str)]

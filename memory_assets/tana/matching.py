@@ -2,14 +2,15 @@
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from memory_assets.tana.client import MAX_CONDITIONS, MAX_FOUND, Node, TanaClient
+from memory_assets.tana.client import MAX_FOUND, Node, TanaClient
 from memory_assets.tana.entries import Entry, SeedFile
 from memory_assets.tana.errors import TanaFaultError, TanaNotFoundError
 from memory_assets.tana.formats import Outline
@@ -21,43 +22,21 @@ if TYPE_CHECKING:
 _MIN_SIMILARITY = 0.95
 """Similarity of two texts from which they count as one: a typo, not another fact."""
 
-_Shape = tuple[int, tuple[str, ...]]
-"""How many words a text has, and its numbers: texts of two shapes are never equivalent."""
-
 
 def equivalent(one: str, other: str) -> bool:
     """Whether two texts differ by case, spaces, punctuation or a slip of the pen; never by a number or a "not"."""
-    return any(EquivalentTexts({"other": other}).of(one))
+    from rapidfuzz.distance import Levenshtein
+
+    (plain, *shape), (like, *other_shape) = _plain(one), _plain(other)
+    return bool(plain) and shape == other_shape and Levenshtein.normalized_similarity(plain, like) >= _MIN_SIMILARITY
 
 
-class EquivalentTexts:
-    """Texts by key, among which equivalents of others are looked for; each text is made plain once."""
-
-    def __init__(self, texts: Mapping[str, str]) -> None:
-        self._plain: dict[_Shape, dict[str, str]] = {}
-        for key, text in texts.items():
-            plain = _plain(text)
-            if plain:
-                self._plain.setdefault(_shape(plain), {})[key] = plain
-
-    def of(self, text: str) -> Iterator[str]:
-        """The keys of the texts that are equivalent to `text`, in the order in which they were given."""
-        from rapidfuzz.distance import Levenshtein
-        from rapidfuzz.process import extract_iter
-
-        plain = _plain(text)
-        like = self._plain.get(_shape(plain), {})
-        for _, _, key in extract_iter(plain, like, scorer=Levenshtein.normalized_similarity, score_cutoff=_MIN_SIMILARITY):
-            yield key
-
-
-def _shape(plain: str) -> _Shape:
-    return len(plain.split()), tuple(re.findall(r"\d+", plain))
-
-
-def _plain(text: str) -> str:
+@lru_cache(maxsize=4096)
+def _plain(text: str) -> tuple[str, int, list[str]]:
+    """A text in plain words, how many words it has, and its numbers."""
     folded = unicodedata.normalize("NFKC", text).casefold()
-    return " ".join(re.sub(r"[^\w\s']", " ", folded).split())
+    plain = " ".join(re.sub(r"[^\w\s']", " ", folded).split())
+    return plain, len(plain.split()), re.findall(r"\d+", plain)
 
 
 PARENT_NAME = "PAI memory"
@@ -99,19 +78,9 @@ class NodeMatcher:
     def by_seed_id(self, seed_ids: Iterable[str], *, trashed: bool = False) -> dict[str, Node]:
         """Nodes of either supertag whose Seed Entry ID is one of these, by node id."""
         fields = [field_id for tag in self.schema.fields if (field_id := self.schema.field_id(tag, SEED_ID))]
-        listed = list(seed_ids)
-        found: dict[str, Node] = {}
-        size = MAX_CONDITIONS // 2
-        for start in range(0, len(listed) if fields else 0, size):
-            conditions = [
-                {"field": {"fieldId": field_id, "stringValue": seed_id}}
-                for seed_id in listed[start : start + size]
-                for field_id in fields
-            ]
-            with suppress(TanaFaultError):
-                hits = self.client.search({"or": conditions}, self.schema.workspace.id, trashed=trashed)
-                found.update((node.id, node) for node in hits)
-        return found
+        conditions = [{"field": {"fieldId": field, "stringValue": seed_id}} for seed_id in seed_ids for field in fields]
+        found, _ = self.client.search_any(conditions, self.schema.workspace.id, trashed=trashed)
+        return {node.id: node for node in found}
 
     def adopt_named(self, nodes: Iterable[Node]) -> None:
         """Take over those that have an entry's seed id and are not mapped, as after a sync that was killed.
@@ -146,11 +115,10 @@ class NodeMatcher:
         mapped = set(self.state.nodes.values())
         for tag in self.schema.fields:
             entries = {entry.seed_id: entry for entry in new if entry.tag == tag and entry.seed_id not in self.state.nodes}
-            names = EquivalentTexts({seed_id: entry.name for seed_id, entry in entries.items()})
             for node in self._tagged(tag, list(entries.values())):
                 if node.id in mapped:
                     continue
-                match = next((entries[seed_id] for seed_id in names.of(node.name) if seed_id in entries), None)
+                match = next((entry for entry in entries.values() if equivalent(node.name, entry.name)), None)
                 if match and self._says_the_same(node, match):
                     del entries[match.seed_id]
                     self.state.map(match.seed_id, node.id)
@@ -164,13 +132,8 @@ class NodeMatcher:
         found = self.client.search(has_tag, self.schema.workspace.id)
         if len(found) < MAX_FOUND:
             return found
-        nodes: dict[str, Node] = {}
-        for start in range(0, len(entries), MAX_CONDITIONS):
-            begins = [{"textContains": entry.name[:40]} for entry in entries[start : start + MAX_CONDITIONS]]
-            with suppress(TanaFaultError):
-                hits = self.client.search({"and": [has_tag, {"or": begins}]}, self.schema.workspace.id)
-                nodes.update((node.id, node) for node in hits)
-        return list(nodes.values())
+        begins = [{"textContains": entry.name[:40]} for entry in entries]
+        return self.client.search_any(begins, self.schema.workspace.id, [has_tag])[0]
 
     def _says_the_same(self, node: Node, entry: Entry) -> bool:
         """Whether a node's content is the entry's, and it stands for no other entry of seed.json."""

@@ -6,9 +6,8 @@ from threading import Event
 import numpy as np
 import pytest
 
-from memory_assets.ingest import ahead as ahead_room
-from memory_assets.ingest.ahead import _AT_ONCE, AheadEmbedder
-from memory_assets.ingest.features import extract_features, refresh_entries
+from memory_assets.ingest import features
+from memory_assets.ingest.features import _EMBEDDED_AT_ONCE, AheadEmbedder, extract_features, refresh_entries
 from memory_assets.ingest.memories import sync_memories
 from memory_assets.ingest.scans import record_scan
 from memory_assets.language.embedders.protocol import EmbedderAwayError
@@ -16,7 +15,7 @@ from memory_assets.sources import claude_silos
 from memory_assets.tenants import Tenant
 from memory_assets_tests.conftest import WriteSilo
 
-TEXTS = [f"note {number}" for number in range(3 * _AT_ONCE)]
+TEXTS = [f"note {number}" for number in range(3 * _EMBEDDED_AT_ONCE)]
 
 
 class Counting:
@@ -74,7 +73,7 @@ def test_an_embedder_that_is_away_is_told_of_where_the_vector_is_asked_for() -> 
 
 
 def test_no_more_is_made_ahead_once_the_run_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ahead_room, "_PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr(features, "_PATIENCE_SECONDS", 0.01)
     embedder = Counting()
     embedder.may_go_on.clear()
     ahead = AheadEmbedder(lambda: embedder, TEXTS)
@@ -82,4 +81,4 @@ def test_no_more_is_made_ahead_once_the_run_has_ended(monkeypatch: pytest.Monkey
     ahead.stop()
     embedder.may_go_on.set()
     ahead._thread.join(120)
-    assert embedder.asked == TEXTS[:_AT_ONCE]
+    assert embedder.asked == TEXTS[:_EMBEDDED_AT_ONCE]

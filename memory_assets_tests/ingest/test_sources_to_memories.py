@@ -11,9 +11,8 @@ import pytest
 
 from memory_assets.errors import NotFoundError
 from memory_assets.ingest.features import extract_features, refresh_entries
-from memory_assets.ingest.folders import FolderStatus
 from memory_assets.ingest.memories import sync_memories
-from memory_assets.ingest.scans import drop_path, known_stamps, record_scan, refusals
+from memory_assets.ingest.scans import FolderStatus, drop_path, known_stamps, record_scan, refusals
 from memory_assets.language.embedders import Embedder
 from memory_assets.language.pipeline import Analyzer, Findings
 from memory_assets.language.reading import Part

@@ -37,7 +37,7 @@ from memory_assets.learn.brief import (
 from memory_assets.learn.briefing import renew_brief
 from memory_assets.learn.noted import Noted, note
 from memory_assets.learn.proposals import Status
-from memory_assets.learn.told import read_told
+from memory_assets.learn.session_start import read_told
 from memory_assets.models import Kind, NewMemory, SecretPolicy, Source
 from memory_assets.operations.changes import edit, forget, restore
 from memory_assets.operations.given import Narrowing

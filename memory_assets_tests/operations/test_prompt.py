@@ -6,8 +6,7 @@ import pytest
 
 from memory_assets.language.tokens import count_tokens
 from memory_assets.learn.brief import CLOSING, OPENING
-from memory_assets.learn.session_start import set_quiet
-from memory_assets.learn.told import read_last_told, read_told, record_told
+from memory_assets.learn.session_start import read_last_told, read_told, record_told, set_quiet
 from memory_assets.mcp.protocol import Server
 from memory_assets.mcp.tools import Session
 from memory_assets.models import Kind, NewMemory, Source

@@ -9,10 +9,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from memory_assets.models import Source
+from memory_assets.sources.claude_silos import parse_index
 from memory_assets.sources.dating import Dating
 from memory_assets.sources.files import RefusedFileError
 from memory_assets.sources.markdown import memory_item
-from memory_assets.sources.memory_index import parse_index
 
 PIECES = [
     "[[",
