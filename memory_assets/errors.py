@@ -17,6 +17,10 @@ class ConflictError(MemoryAssetsError):
     """What was asked for contradicts what is already there; nothing was changed."""
 
 
+class ChangedMeanwhileError(ConflictError):
+    """Somebody else changed the memory after it was read; nothing was changed."""
+
+
 class StoreError(MemoryAssetsError):
     """A store cannot be opened, read or written; nothing was written in part."""
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
-from memory_assets.errors import ConflictError, InvalidInputError
+from memory_assets.errors import ChangedMeanwhileError, ConflictError, InvalidInputError
 from memory_assets.language.guard import refusal_of, without_secrets
 from memory_assets.language.process import ProcessingError, Step, process_batch
 from memory_assets.language.secrets import mask
@@ -77,7 +77,9 @@ def revise_memory(tenant: "Tenant", old: Memory, given: NewMemory) -> Stored:
         rows = tenant.memories.columns.fill(to_arrow(newer), vectors, embedder)
         if not tenant.memories.insert_superseding(rows, {old.id: memory.id}, [old.updated_at]):
             tenant.memories.delete([memory.id])
-            raise ConflictError(f"The memory {old.id} is {old.state} or was changed this moment; `memory show {old.id}` tells.")
+            raise ChangedMeanwhileError(
+                f"The memory {old.id} is {old.state} or was changed this moment; `memory show {old.id}` tells."
+            )
 
     (stored,) = _store(tenant, [given], supersede)
     return stored

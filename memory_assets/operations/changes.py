@@ -1,6 +1,7 @@
 """Changes of what is remembered: edit, tag, supersede, forget, restore.
 
-Each is one commit that knows what it read. It leaves a note of itself for `undo` in the memory's metadata, under `LAST_CHANGE`: what was
+Each is one commit that knows what it read. `seen` is the `updated_at` that somebody looked at before: a memory that has another one now
+is refused with ChangedMeanwhileError. It leaves a note of itself for `undo` in the memory's metadata, under `LAST_CHANGE`: what was
 done, the state afterwards, and what was before. If another writer moved the memory into another state since, the note no longer counts.
 """
 
@@ -9,7 +10,7 @@ from dataclasses import fields, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from memory_assets.errors import ConflictError, InvalidInputError
+from memory_assets.errors import ChangedMeanwhileError, ConflictError, InvalidInputError
 from memory_assets.ingest.direct import revise_memory
 from memory_assets.language.tags import normalise_tag
 from memory_assets.language.validation import validate_tags
@@ -48,7 +49,7 @@ def commit_changes(tenant: Tenant, changes: Sequence[tuple[Memory, Memory]]) -> 
     after = [replace(each, updated_at=now) for _, each in changes]
     if not tenant.memories.change_together(to_arrow(after).select(_COLUMNS), [each.updated_at for each, _ in changes]):
         number = changes[0][0].id
-        raise ConflictError(f"The memory {number} was changed this moment; look at it (show {number}), then try again.")
+        raise ChangedMeanwhileError(f"The memory {number} was changed this moment; look at it (show {number}), then try again.")
     tell_brief(tenant, after)
     if not tenant.on_commit:
         tenant.memories.upkeep.after_commit()
@@ -107,13 +108,13 @@ class EditedMemory(MemoryView):
         return f"Edited: {self.replaces} is history, {self.id} takes its place\n   {passage(self.content)}"
 
 
-def edit(tenant: Tenant, reference: str | int, content: str, *, source: Source) -> EditedMemory:
+def edit(tenant: Tenant, reference: str | int, content: str, *, source: Source, seen: datetime | None = None) -> EditedMemory:
     """Replace the text of the memory of this id.
 
     What somebody gave it, tags too, goes over to the newer version, which is of the present; entities, actions and automatic tags are
     found anew.
     """
-    old = find_memory(tenant, reference)
+    old = find_memory(tenant, reference, seen)
     refuse_if_from_file(old)
     refuse_if_superseded(tenant, old)
     automatic = tenant.analyzer.analyze(old.content).tags
@@ -136,9 +137,16 @@ class TaggedMemory(MemoryView):
         return f"{self.name} · id {self.id}\n   {', '.join(self.tags) or 'no tags'}"
 
 
-def tag(tenant: Tenant, reference: str | int, *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> TaggedMemory:
+def tag(
+    tenant: Tenant,
+    reference: str | int,
+    *,
+    add: Sequence[str] = (),
+    remove: Sequence[str] = (),
+    seen: datetime | None = None,
+) -> TaggedMemory:
     """Add tags to the memory of this id, and remove some."""
-    memory = find_memory(tenant, reference)
+    memory = find_memory(tenant, reference, seen)
     refuse_if_from_file(memory)
     refuse_if_superseded(tenant, memory)
     gone = {normalise_tag(each, inflect=inflect) for each in validate_tags(remove) for inflect in (True, False)}
@@ -156,9 +164,9 @@ class SupersededMemory(MemoryView):
         return f"Superseded: {self.id} is history, {self.superseded_by} takes its place"
 
 
-def supersede(tenant: Tenant, old: str | int, new: str | int) -> SupersededMemory:
+def supersede(tenant: Tenant, old: str | int, new: str | int, *, seen: datetime | None = None) -> SupersededMemory:
     """Let the memory `new` take the place of `old`."""
-    before, after = find_memory(tenant, old), find_memory(tenant, new)
+    before, after = find_memory(tenant, old, seen), find_memory(tenant, new)
     if before.id == after.id:
         raise InvalidInputError(f"The memory {before.id} cannot take its own place; name the older one, then the newer one.")
     if after.state is not State.ACTIVE:
@@ -178,9 +186,9 @@ class ForgottenMemory(MemoryView):
         return f"{'In recall again' if self.active else 'Forgotten'}: {self.name} · id {self.id}"
 
 
-def forget(tenant: Tenant, reference: str | int) -> ForgottenMemory:
+def forget(tenant: Tenant, reference: str | int, *, seen: datetime | None = None) -> ForgottenMemory:
     """Take the memory of this id out of recall. It stays restorable."""
-    memory = find_memory(tenant, reference)
+    memory = find_memory(tenant, reference, seen)
     refuse_if_superseded(tenant, memory)
     if memory.state is not State.FORGOTTEN:
         after = note_change(memory, "forget", memory.state, state=State.FORGOTTEN)
@@ -188,9 +196,9 @@ def forget(tenant: Tenant, reference: str | int) -> ForgottenMemory:
     return ForgottenMemory.model_validate(memory)
 
 
-def restore(tenant: Tenant, reference: str | int) -> ForgottenMemory:
+def restore(tenant: Tenant, reference: str | int, *, seen: datetime | None = None) -> ForgottenMemory:
     """Bring the memory of this id back into recall."""
-    memory = find_memory(tenant, reference)
+    memory = find_memory(tenant, reference, seen)
     refuse_if_superseded(tenant, memory)
     if memory.state is not State.ACTIVE:
         refuse_if_replaced(tenant, memory)

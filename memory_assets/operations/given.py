@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from memory_assets.errors import InvalidInputError, NotFoundError
+from memory_assets.errors import ChangedMeanwhileError, InvalidInputError, NotFoundError
 from memory_assets.models import Entity, Kind, Memory, Source, State
 from memory_assets.sources.projects import Project
 from memory_assets.tenants import Tenant
@@ -30,11 +30,17 @@ _OFFSET = 1 << 60
 """Added to times so that those before 1970 have no sign."""
 
 
-def find_memory(tenant: Tenant, reference: str | int) -> Memory:
-    """The memory of an id, or, where `reference` is text, of the first digits of one."""
-    if isinstance(reference, str):
-        return tenant.memories.resolve(reference)
-    for memory in tenant.memories.get([reference]):
+def find_memory(tenant: Tenant, reference: str | int, seen: datetime | None = None) -> Memory:
+    """The memory of an id, or, where `reference` is text, of the first digits of one.
+
+    `seen` is the `updated_at` that somebody looked at: ChangedMeanwhileError if the memory has another one now.
+    """
+    found = [tenant.memories.resolve(reference)] if isinstance(reference, str) else tenant.memories.get([reference])
+    for memory in found:
+        if seen and memory.updated_at != seen:
+            raise ChangedMeanwhileError(
+                f"The memory {memory.id} was changed since you looked at it; look again (show {memory.id})."
+            )
         return memory
     raise NotFoundError(f"There is no memory {reference}; `memory recent` lists the newest.")
 

@@ -1,13 +1,129 @@
-"""Draw the graph, or what was learned and Tana knows of it, as one HTML file that works offline."""
+"""What memories, names and clusters are joined to; the graph, or what was learned and Tana knows of it, drawn as one HTML file."""
 
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from pydantic import Field
+
 from memory_assets.display import counted
-from memory_assets.graph.picture import Picture, draw, read_picture
-from memory_assets.operations.answers import Answer, LocalTime
+from memory_assets.graph.picture import Picture, draw, layout, read_picture
+from memory_assets.operations.answers import Answer, LocalTime, View, listed
 from memory_assets.stores.files import writing
 from memory_assets.tana.freshness import learning_network
 from memory_assets.tenants import Tenant
+
+_MENTIONS = "MENTIONS"
+"""Type of an edge from a memory to a name in it."""
+_EDGES = f"""
+    CREATE TEMP VIEW edges AS
+    SELECT source_id, target_id, type, confidence, origin, coalesce(note, '') AS note FROM graph_edges
+    UNION ALL SELECT memory_id, entity_id, '{_MENTIONS}', 0.5, 'mentions', '' FROM graph_mentions
+"""
+_NODES = """
+    SELECT n.id, CASE n.kind WHEN 'memory' THEN m.kind WHEN 'pattern' THEN 'pattern' ELSE n.type END AS kind,
+           n.kind = 'memory' AS is_memory, n.label, coalesce(s.relevance, 0) AS relevance, r.step, coalesce(d.degree, 0) AS degree
+    FROM reached r JOIN graph_nodes n USING (id) LEFT JOIN graph_memories m USING (id) LEFT JOIN relevance_scores s USING (id)
+    LEFT JOIN (
+        SELECT id, count(*) AS degree FROM (
+            SELECT source_id AS id FROM edges SEMI JOIN reached ON reached.id = source_id
+            UNION ALL SELECT target_id FROM edges SEMI JOIN reached ON reached.id = target_id
+        ) GROUP BY id
+    ) d USING (id)
+    ORDER BY r.step, n.id
+"""
+_BETWEEN = """
+    SELECT source_id, target_id, type, max(confidence), arg_max(origin, confidence), arg_max(note, confidence)
+    FROM edges SEMI JOIN reached a ON a.id = source_id SEMI JOIN reached b ON b.id = target_id
+    WHERE confidence >= $least AND (len($types) = 0 OR list_contains($types, type))
+    GROUP BY source_id, target_id, type ORDER BY 4 DESC, 1, 2, 3
+"""
+_STEP = """
+    INSERT INTO reached BY NAME
+    SELECT other AS id, $step AS step FROM (
+        SELECT target_id AS other, type, confidence FROM edges SEMI JOIN frontier f ON f.id = source_id
+        UNION ALL SELECT source_id, type, confidence FROM edges SEMI JOIN frontier f ON f.id = target_id
+    ) ANTI JOIN reached r ON r.id = other
+    WHERE confidence >= $least AND (len($types) = 0 OR list_contains($types, type))
+    GROUP BY other ORDER BY max(confidence) DESC, count(*) DESC, other LIMIT $most
+"""
+
+
+class NodeView(View):
+    """A memory, a name or a cluster, and where it is drawn."""
+
+    id: int
+    kind: str = Field(description="The memory's kind, the type of the name, or pattern.")
+    is_memory: bool
+    label: str
+    relevance: float
+    step: int = Field(description="Edges from where the neighbourhood begins.")
+    degree: int = Field(description="Edges that it has in the whole graph.")
+    x: float
+    y: float
+
+
+class EdgeView(View):
+    """An edge between two nodes that are shown."""
+
+    source: int
+    target: int
+    type: str
+    confidence: float
+    origin: str
+    note: str
+
+
+class Neighbourhood(Answer):
+    """What some memories or names are joined to."""
+
+    nodes: tuple[NodeView, ...] = ()
+    edges: tuple[EdgeView, ...] = ()
+    types: tuple[str, ...] = Field(default=(), description="Types of edges that the graph has.")
+
+    def text(self, local: LocalTime) -> str:
+        names = {each.id: each.label for each in self.nodes}
+        return listed(f"{names[each.source]} {each.type} ({each.confidence:.2f}) {names[each.target]}" for each in self.edges)
+
+
+def neighbourhood(
+    tenant: Tenant,
+    begin: Collection[int],
+    *,
+    steps: int = 1,
+    most: int = 200,
+    types: Sequence[str] = (),
+    least: float = 0.0,
+) -> Neighbourhood:
+    """The nodes within so many `steps` of those of the ids `begin`, at most `most`, the surest edges first, as of the last build.
+
+    Only edges of `types` count, if any are given, and only those of a confidence of at least `least`.
+    """
+    if not tenant.catalog.exists or not begin:
+        return Neighbourhood()
+    with tenant.catalog.interactive.read() as connection:
+        connection.execute(_EDGES)
+        wanted: dict[str, object] = {"least": least, "types": list(types)}
+        connection.execute(
+            "CREATE TEMP TABLE reached AS SELECT id, 0 AS step FROM graph_nodes WHERE list_contains($1, id)", [list(begin)]
+        )
+        for step in range(1, steps + 1):
+            (count,) = connection.execute("SELECT count(*) FROM reached").fetchone() or (0,)
+            connection.execute("CREATE OR REPLACE TEMP TABLE frontier AS SELECT id FROM reached WHERE step = $1", [step - 1])
+            connection.execute(_STEP, wanted | {"step": step, "most": max(0, most - count)})
+        nodes = connection.execute(_NODES).fetchall()
+        edges = connection.execute(_BETWEEN, wanted).fetchall()
+        known = connection.execute("SELECT DISTINCT type FROM edges ORDER BY type").fetchall()
+    place = {row[0]: number for number, row in enumerate(nodes)}
+    where = layout(len(nodes), [(place[row[0]], place[row[1]], row[3]) for row in edges])
+    names = ("id", "kind", "is_memory", "label", "relevance", "step", "degree")
+    return Neighbourhood(
+        nodes=tuple(
+            NodeView(**dict(zip(names, row, strict=True)), x=round(float(x), 2), y=round(float(y), 2))
+            for row, (x, y) in zip(nodes, where, strict=True)
+        ),
+        edges=tuple(EdgeView(**dict(zip(EdgeView.model_fields, row, strict=True))) for row in edges),
+        types=tuple(name for (name,) in known),
+    )
 
 
 class Drawn(Answer):

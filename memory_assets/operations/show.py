@@ -7,8 +7,8 @@ from pydantic import Field
 
 from memory_assets.display import counted
 from memory_assets.language.times import format_local
-from memory_assets.models import State
-from memory_assets.operations.answers import Answer, Instant, LocalTime, MemoryView, View, listed_within, name_of
+from memory_assets.models import REVISES, State
+from memory_assets.operations.answers import Answer, Instant, LocalTime, MemoryView, View, listed_within, name_of, passage
 from memory_assets.operations.changes import last_change
 from memory_assets.operations.given import Narrowing, find_memory, place_cursor, read_place_cursor
 from memory_assets.sources.projects import Project
@@ -22,6 +22,7 @@ _WRITTEN = {
     State.VANISHED: "vanished from its source",
 }
 """What was done to a memory that has a state and no note of its last change."""
+_MOST_VERSIONS = 100
 INIT_LIMIT = 10
 INIT_HOURS = 24
 
@@ -252,3 +253,39 @@ def show(tenant: Tenant, reference: str | int) -> ShownMemory:
     relevance = RelevanceView.model_validate(factors) if factors else None
     ends = {end for each in conflicts(tenant, memory.id).conflicts for end in (each.older.id, each.newer.id)}
     return ShownMemory.of(memory, relevance=relevance, contradicted_by=sorted(ends - {memory.id}))
+
+
+class VersionView(View):
+    """A text as it stood at a time."""
+
+    id: int
+    content: str
+    created_at: Instant
+    updated_at: Instant
+    state: State
+
+
+class History(Answer):
+    """What a memory said before and says since, oldest first."""
+
+    versions: tuple[VersionView, ...]
+
+    def text(self, local: LocalTime) -> str:
+        return "\n".join(
+            f"{each.id} · {each.state} · {local.age(each.created_at)}\n   {passage(each.content)}" for each in self.versions
+        )
+
+
+def history(tenant: Tenant, reference: str | int) -> History:
+    """All versions of the memory of this id: those that it replaced, itself, and those that took its place."""
+    first = find_memory(tenant, reference)
+    known, wanted = {first.id: first}, [first]
+    while wanted and len(known) < _MOST_VERSIONS:
+        numbers = ", ".join(str(each.id) for each in wanted)
+        older = tenant.memories.scan(("id",), f"superseded_by IN ({numbers})")["id"].to_pylist()
+        linked = [number for each in wanted for number in (each.superseded_by, each.metadata.get(REVISES))]
+        new = {number for number in (*older, *linked) if isinstance(number, int) and number not in known}
+        wanted = tenant.memories.get(new) if new else []
+        known |= {each.id: each for each in wanted}
+    in_order = sorted(known.values(), key=lambda each: (each.created_at, each.id))
+    return History(versions=tuple(map(VersionView.model_validate, in_order)))

@@ -1,5 +1,7 @@
 """Take back the last change of a memory, once: that it was stored, edited, superseded, tagged, related, forgotten or restored."""
 
+from datetime import datetime
+
 from memory_assets.display import counted
 from memory_assets.errors import ConflictError
 from memory_assets.models import REVISES, Memory, State
@@ -31,7 +33,7 @@ class Undone(Answer):
         return "\n".join([f"Undone, {counted(self.count)} changed", *lines])
 
 
-def undo(tenant: Tenant, reference: str | int) -> Undone:
+def undo(tenant: Tenant, reference: str | int, *, seen: datetime | None = None) -> Undone:
     """Take back the last change of the memory of this id, once.
 
     An edit or a supersession may be named by either of its two memories: the older one is in recall again, and the text that an edit
@@ -41,7 +43,7 @@ def undo(tenant: Tenant, reference: str | int) -> Undone:
     Raises:
         StoreError: a commit failed; undoing again goes on.
     """
-    memory = find_memory(tenant, reference)
+    memory = find_memory(tenant, reference, seen)
     did, before = last_done(tenant, memory)
     changes = _changes_back(tenant, memory, did, before)
     changed = commit_changes(tenant, changes) if changes else []

@@ -1,7 +1,9 @@
 """Templates: Jinja2 with every value escaped, Markdown without HTML, and numbers as small drawings."""
 
 import hashlib
+import re
 from collections.abc import Mapping
+from difflib import SequenceMatcher
 from functools import cache
 from importlib.resources import files
 from importlib.util import find_spec
@@ -9,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from memory_assets.display import counted, visible
 from memory_assets.errors import SettingsError
@@ -19,6 +21,10 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from markdown_it import MarkdownIt
 
+_WORDS = re.compile(r"\s+|\w+|[^\w\s]")
+_LINES = re.compile(r"[^\n]*\n|[^\n]+")
+_LONGEST_BY_WORDS = 10_000
+"""Characters; comparing takes time with the square of the words."""
 _LINKED_SCHEMES = frozenset({"http", "https", "mailto"})
 _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 NAVIGATION = (
@@ -100,3 +106,18 @@ def assets() -> Mapping[str, tuple[bytes, str]]:
 def asset_path(name: str) -> str:
     """The path of a file below the pages, another one for another content, so that browsers may keep it."""
     return f"/static/{hashlib.sha256(assets()[name][0]).hexdigest()[:12]}/{name}"
+
+
+def difference(before: str, after: str) -> Markup:
+    """`after` with what is new in it as `<ins>` and what is gone as `<del>`, word by word; of long texts line by line."""
+    pattern = _WORDS if max(len(before), len(after)) <= _LONGEST_BY_WORDS else _LINES
+    old, new = pattern.findall(visible(before)), pattern.findall(visible(after))
+    parts: list[Markup] = []
+    for what, start, end, begin, stop in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        gone, come = "".join(old[start:end]), "".join(new[begin:stop])
+        if what == "equal":
+            parts.append(escape(come))
+            continue
+        parts += [Markup("<del>{}</del>").format(gone)] if gone else []
+        parts += [Markup("<ins>{}</ins>").format(come)] if come else []
+    return Markup().join(parts)

@@ -1,12 +1,22 @@
-"""One memory: its text, where it came from, its history, what it relates to and how relevant it is."""
+"""One memory: its text, where it came from, its history, what it is joined to, how relevant it is; and its changes."""
 
+from datetime import datetime
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from memory_assets import operations
+from memory_assets.errors import ChangedMeanwhileError, InvalidInputError
+from memory_assets.models import RelationType, Source
 from memory_assets.ui.page import Page, change, view
+from memory_assets.ui.rendering import difference
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from starlette.responses import Response
+
+_FACE = "ui"
+_NEIGHBOURS = 40
 
 
 @view("/memories/{id:int}")
@@ -14,8 +24,141 @@ def show(page: Page) -> "Response":
     """Everything about one memory, in whatever state it is."""
     number = page.path["id"]
     found = operations.show.show(page.tenant, number)
-    stated = operations.relate.relations(page.tenant, number)
-    return page.render("memory.html", memory=found, relations=stated.relations, origin=_origin(found))
+    versions = operations.show.history(page.tenant, number).versions
+    changes = [(after, difference(before.content, after.content)) for before, after in pairwise(versions)]
+    return page.render(
+        "memory.html",
+        memory=found,
+        origin=_origin(found),
+        is_from_file=bool(found.source_key),
+        versions=versions,
+        changes=changes,
+        relation_types=[each.value for each in RelationType],
+        stated=operations.relate.relations(page.tenant, number).relations,
+    )
+
+
+@view("/memories/{id:int}/joined")
+def joined(page: Page) -> "Response":
+    """What a memory is joined to in the graph, in its own words."""
+    number = page.path["id"]
+    found = operations.graph.neighbourhood(page.tenant, [number], most=_NEIGHBOURS)
+    nodes = {each.id: each for each in found.nodes}
+    edges = [
+        (each, nodes[each.target if each.source == number else each.source])
+        for each in found.edges
+        if number in (each.source, each.target)
+    ]
+    return page.render("joined.html", number=number, edges=edges)
+
+
+@view("/memories/{id:int}/found")
+def choose(page: Page) -> "Response":
+    """Memories that fit what somebody types into the field that asks for another memory."""
+    number, query = page.path["id"], page.query.get("other_query", "")
+    found = operations.search.search(page.tenant, query, limit=6, recalls=False).memories if query.strip() else ()
+    return page.render("choose.html", found=[each for each in found if each.id != number])
+
+
+@change("/memories/{id:int}/edit")
+def edit(page: Page) -> "Response":
+    """Give a memory another text."""
+    number, content = page.path["id"], page.text("content")
+    try:
+        done = operations.changes.edit(page.tenant, number, content, source=Source.HTTP, seen=_seen(page))
+    except ChangedMeanwhileError:
+        return _changed_meanwhile(page, content)
+    return page.redirect(
+        f"/memories/{done.id}", "The new text takes the place of the old one, which stays as history.", undo=done.id
+    )
+
+
+@change("/memories/{id:int}/tags")
+def tag(page: Page) -> "Response":
+    """Give a memory the tags that somebody typed, and no others."""
+    wanted = [each.strip() for each in page.text("tags").split(",") if each.strip()]
+    had = page.texts("tag")
+    add, remove = [each for each in wanted if each not in had], [each for each in had if each not in wanted]
+    return _do(page, "Its tags are changed.", operations.changes.tag, add=add, remove=remove)
+
+
+@change("/memories/{id:int}/forget")
+def forget(page: Page) -> "Response":
+    """Take a memory out of recall."""
+    return _do(page, "Forgotten: it takes no part in recall.", operations.changes.forget)
+
+
+@change("/memories/{id:int}/restore")
+def restore(page: Page) -> "Response":
+    """Bring a memory back into recall."""
+    return _do(page, "It is in recall again.", operations.changes.restore)
+
+
+@change("/memories/{id:int}/supersede")
+def supersede(page: Page) -> "Response":
+    """Let another memory take the place of this one."""
+    return _do(page, "Another memory takes its place; this one is history.", operations.changes.supersede, _other(page))
+
+
+@change("/memories/{id:int}/relate")
+def relate(page: Page) -> "Response":
+    """State how a memory relates to another one."""
+    number = page.path["id"]
+    try:
+        relation = RelationType(page.text("type"))
+    except ValueError as error:
+        raise InvalidInputError(f"There is no relation {page.text('type')!r}.") from error
+    operations.relate.relate(page.tenant, number, relation, _other(page), note=page.text("note"), stated_by=_FACE)
+    return page.redirect(f"/memories/{number}", "The relation is stated.", undo=number)
+
+
+@change("/memories/{id:int}/undo")
+def undo(page: Page) -> "Response":
+    """Take back the last change of a memory."""
+    number = page.path["id"]
+    try:
+        done = operations.undo.undo(page.tenant, number, seen=_seen(page) if "seen" in page.form else None)
+    except ChangedMeanwhileError:
+        return _changed_meanwhile(page)
+    active = next((each.id for each in done.memories if each.active), number)
+    return page.redirect(f"/memories/{active}", done.text(page.local))
+
+
+def _do(page: Page, message: str, operation: "Callable[..., object]", *arguments: object, **options: object) -> "Response":
+    """Do a change of a memory as it was seen, and offer to undo it."""
+    number = page.path["id"]
+    try:
+        operation(page.tenant, number, *arguments, **options, seen=_seen(page))
+    except ChangedMeanwhileError:
+        return _changed_meanwhile(page)
+    return page.redirect(f"/memories/{number}", message, undo=number)
+
+
+def _seen(page: Page) -> datetime:
+    """The `updated_at` that the form's page showed."""
+    try:
+        return datetime.fromisoformat(page.text("seen"))
+    except ValueError as error:
+        raise InvalidInputError("This form does not say which version it changes; open the page again.") from error
+
+
+def _other(page: Page) -> int:
+    """The other memory that a form names."""
+    text = page.text("other").removeprefix("id").strip()
+    if not text.isdecimal():
+        raise InvalidInputError("Choose the other memory: find it by its words, or type its id.")
+    return int(text)
+
+
+def _changed_meanwhile(page: Page, content: str | None = None) -> "Response":
+    """Show what somebody else made of the memory beside what this form wanted."""
+    number = page.path["id"]
+    versions = operations.show.history(page.tenant, number).versions
+    now = next(
+        (each for each in reversed(versions) if each.state == "active"), next(each for each in versions if each.id == number)
+    )
+    compared = None if content is None else difference(now.content, content)
+    return page.render("changed.html", status=409, number=number, now=now, content=content, compared=compared)
 
 
 def _origin(memory: "operations.show.ShownMemory") -> dict[str, object]:
@@ -32,10 +175,3 @@ def _origin(memory: "operations.show.ShownMemory") -> dict[str, object]:
         "Id": memory.id,
         "Guessed": memory.metadata.get("guessed"),
     }
-
-
-@change("/memories/{id:int}/undo")
-def undo(page: Page) -> "Response":
-    """Take back the last change of a memory."""
-    done = operations.undo.undo(page.tenant, page.path["id"])
-    return page.redirect(f"/memories/{page.path['id']}", done.text(page.local))

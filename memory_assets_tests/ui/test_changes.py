@@ -1,0 +1,123 @@
+"""Changes of one memory on its page: what they do, that they can be undone, and that nobody overwrites what another one wrote."""
+
+import re
+import time
+
+from memory_assets.models import Source, State
+from memory_assets.operations import changes
+from memory_assets.tenants import Tenant
+from memory_assets.ui.rendering import difference
+from memory_assets_tests.ui.site import FRESH_SECONDS, Site, Visitor, remember
+
+_SEEN = re.compile(r'name="seen" value="([^"]+)"')
+
+
+def seen(visitor: Visitor, number: int) -> str:
+    """The version that a memory's page shows."""
+    found = _SEEN.search(visitor.get(f"/memories/{number}").text)
+    assert found
+    return found[1]
+
+
+def test_an_edit_is_a_new_version_with_a_difference_and_an_undo(tenant: Tenant, visitor: Visitor) -> None:
+    number = remember(tenant, "Alice moved the export to DuckDB.")
+    page = visitor.post(f"/memories/{number}/edit", seen=seen(visitor, number), content="Alice moved the export\r\nto SQLite.")
+    new = int(page.url.path.rpartition("/")[2])
+    assert new != number
+    assert "<del>DuckDB</del><ins>SQLite</ins>" in page.text
+    assert f'action="/ui/memories/{new}/undo"' in page.text
+    assert tenant.memories.get([new])[0].content == "Alice moved the export\nto SQLite."
+    back = visitor.post(f"/memories/{new}/undo")
+    assert back.url.path == f"/ui/memories/{number}"
+    assert tenant.memories.get([number])[0].state is State.ACTIVE
+    assert tenant.memories.get([new])[0].state is State.FORGOTTEN
+
+
+def test_tags_forgetting_and_restoring(tenant: Tenant, visitor: Visitor) -> None:
+    number = remember(tenant, "Alice sails.", tags=("summer",))
+    tags = tenant.memories.get([number])[0].tags
+    visitor.post(f"/memories/{number}/tags", seen=seen(visitor, number), tag=list(tags), tags="boats, harbour")
+    assert tenant.memories.get([number])[0].tags == ("boat", "harbour")
+    page = visitor.post(f"/memories/{number}/forget", seen=seen(visitor, number))
+    assert "Forgotten" in page.text
+    assert tenant.memories.get([number])[0].state is State.FORGOTTEN
+    visitor.post(f"/memories/{number}/undo")
+    assert tenant.memories.get([number])[0].state is State.ACTIVE
+    visitor.post(f"/memories/{number}/forget", seen=seen(visitor, number))
+    visitor.post(f"/memories/{number}/restore", seen=seen(visitor, number))
+    assert tenant.memories.get([number])[0].state is State.ACTIVE
+
+
+def test_superseding_and_relating_need_another_memory(tenant: Tenant, visitor: Visitor) -> None:
+    old, new = remember(tenant, "The export runs at two."), remember(tenant, "The export runs at three.")
+    assert f'value="{new}"' in visitor.get(f"/memories/{old}/found?other_query=export").text
+    assert visitor.post(f"/memories/{old}/relate", seen=seen(visitor, old), type="RELATES_TO", other="").status_code == 400
+    assert visitor.post(f"/memories/{old}/relate", seen=seen(visitor, old), type="NONSENSE", other=new).status_code == 400
+    visitor.post(f"/memories/{old}/relate", seen=seen(visitor, old), type="LEADS_TO", other=new, note="moved")
+    assert [row["type"] for row in tenant.relations.of(old).to_pylist()] == ["LEADS_TO"]
+    visitor.post(f"/memories/{old}/undo")
+    assert tenant.relations.of(old).num_rows == 0
+    page = visitor.post(f"/memories/{old}/supersede", seen=seen(visitor, old), other=new)
+    assert tenant.memories.get([old])[0].superseded_by == new
+    assert "This is history." in page.text
+
+
+def test_two_tabs_do_not_overwrite_each_other(site: Site, tenant: Tenant, visitor: Visitor) -> None:
+    number = remember(tenant, "The export runs at two.")
+    first = seen(visitor, number)
+    other = site.visitor(tenant)
+    new = other.post(f"/memories/{number}/edit", seen=seen(other, number), content="The export runs at three.").url.path
+    refused = visitor.post(f"/memories/{number}/edit", seen=first, content="The export runs at four.")
+    assert refused.status_code == 409
+    assert "Changed meanwhile" in refused.text
+    assert "The export runs at three." in refused.text
+    assert "<del>three</del><ins>four</ins>" in refused.text
+    assert len(tenant.memories) == 2
+    found = _SEEN.search(refused.text)
+    assert found
+    saved = visitor.post(f"{new.removeprefix('/ui')}/edit", seen=found[1], content="The export runs at four.")
+    assert saved.status_code == 200
+    assert [each.content for each in tenant.memories.get([int(saved.url.path.rpartition("/")[2])])] == [
+        "The export runs at four."
+    ]
+
+
+def test_every_change_is_refused_once_somebody_else_changed_the_memory(tenant: Tenant, visitor: Visitor) -> None:
+    number, other = remember(tenant, "Alice sails."), remember(tenant, "Bob rows.")
+    before = seen(visitor, number)
+    changes.tag(tenant, number, add=["boats"])
+    time.sleep(FRESH_SECONDS)
+    for change in ("edit", "tags", "forget", "restore", "supersede", "undo"):
+        answer = visitor.post(f"/memories/{number}/{change}", seen=before, content="Alice rows.", other=other)
+        assert answer.status_code == 409, change
+        assert "nothing of yours was saved" in answer.text
+    assert tenant.memories.get([number])[0].tags[-1] == "boat"
+    assert visitor.post(f"/memories/{number}/forget", seen="yesterday").status_code == 400
+
+
+def test_what_a_file_says_is_changed_there(site: Site, sample: Tenant) -> None:
+    number = sample.memories.scan(("id",), "source = 'claude_silo'", 1)["id"][0].as_py()
+    visitor = site.visitor(sample)
+    page = visitor.get(f"/memories/{number}").text
+    assert "change them there" in page
+    assert "Edit the text" not in page
+    answer = visitor.post(f"/memories/{number}/edit", seen=seen(visitor, number), content="x")
+    assert answer.status_code == 409
+    assert "comes from" in answer.text
+
+
+def test_a_version_of_long_texts_is_compared_by_lines() -> None:
+    text = "".join(f"line {number}\n" for number in range(3_000))
+    assert difference(text, text.replace("line 7\n", "<b>\n")).count("<ins>") == 1
+    assert "<ins>&lt;b&gt;</ins>" in difference("a", "a<b>").replace(
+        "<ins>&lt;</ins><ins>b</ins><ins>&gt;</ins>", "<ins>&lt;b&gt;</ins>"
+    )
+
+
+def test_an_edit_by_another_face_shows_in_the_history(tenant: Tenant, visitor: Visitor) -> None:
+    number = remember(tenant, "The export runs at two.")
+    second = changes.edit(tenant, number, "The export runs at three.", source=Source.CLI).id
+    third = changes.edit(tenant, second, "The export runs at four.", source=Source.CLI).id
+    for each in (number, second, third):
+        page = visitor.get(f"/memories/{each}").text
+        assert page.count('class="text diff"') == 2, each
