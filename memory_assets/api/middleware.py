@@ -22,6 +22,7 @@ from memory_assets.api.errors import REQUEST_ID_HEADER, begin_request, error_res
 from memory_assets.errors import InvalidInputError
 from memory_assets.privacy import refuse_link
 from memory_assets.settings import Settings
+from memory_assets.stores.access_log import recalled_by
 from memory_assets.stores.keys import Key, KeyStore
 from memory_assets.tenants import validate_tenant
 
@@ -80,6 +81,7 @@ class RequestRecord(_Middleware):
 
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         number, begun = begin_request(), time.perf_counter()
+        recalled_by.set("http")
         status = HTTPStatus.INTERNAL_SERVER_ERROR.value
 
         async def send_with_id(message: Message) -> None:

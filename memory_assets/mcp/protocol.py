@@ -166,6 +166,9 @@ class Server:
         return {"capabilities": {"tools": {}, "resources": {}, "prompts": {}}, "instructions": _INSTRUCTIONS}
 
     def _call_tool(self, params: Message) -> Message:
+        from memory_assets.stores.access_log import recalled_by
+
+        recalled_by.set("mcp")
         tool = self._tools.get(_text(params, "name"))
         if tool is None:
             raise _ProtocolError(_INVALID_PARAMS, f"Unknown tool: {_text(params, 'name')[:100]}")

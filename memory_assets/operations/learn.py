@@ -251,8 +251,9 @@ def review(
     reject: Sequence[str] = (),
     defer: Sequence[str] = (),
     note: str | None = None,
+    look: bool = True,
 ) -> ReviewAnswer:
-    """Decide on proposals, and answer with those that are open; a check that is more than a day old is made again before.
+    """Decide on proposals, and answer with those that are open; a check that is more than a day old is made again before, if `look`.
 
     The next apply carries out what is accepted. What is rejected returns only if more speaks for it. A `note` belongs to one decision.
     """
@@ -261,9 +262,16 @@ def review(
     changes = [Decided(curation.decisions().find(each).id, status, note=note) for ids, status in chosen for each in ids]
     if note is not None and len(changes) != 1:
         raise InvalidInputError("A note belongs to one decision: give --note with one --accept, --reject or --defer.")
-    if not changes and curation.is_stale():
+    if look and not changes and curation.is_stale():
         curation.check()
     return _reviewed(curation, curation.decide(changes), [change.id for change in changes])
+
+
+def silo_texts(tenant: Tenant, paths: Sequence[str]) -> dict[str, str]:
+    """What the silo files of these paths said when they were read last; path -> text."""
+    with tenant.catalog.interactive.read() as connection:
+        found = connection.execute("SELECT path, body FROM source_items WHERE list_contains($1, path)", [list(paths)]).fetchall()
+    return dict(found)
 
 
 def reword(tenant: Tenant, reference: str, text: str) -> ReviewAnswer:

@@ -1,13 +1,15 @@
 """The access log: which memories were recalled, and when. Recall appends to it, the decay cycle folds it into the catalog.
 
-One file a UTC day, `access/<date>.log`, one record a line: the time in microseconds, the ids, and a full stop that marks it whole. A
-record is one `write` in append mode, so processes never mix. It begins with a line break, so a torn record harms only itself.
+One file a UTC day, `access/<date>.log`, one record a line: the time in microseconds, the ids, the face that recalled, and a full stop
+that marks it whole. A record is one `write` in append mode, so processes never mix. It begins with a line break, so a torn record
+harms only itself.
 """
 
 import logging
 import os
 import re
 from collections.abc import Iterable, Mapping
+from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -19,9 +21,11 @@ from memory_assets.stores.catalog import Catalog
 
 _log = logging.getLogger(__name__)
 _SEGMENT = re.compile(r"\d{4}-\d\d-\d\d\.log")
-_RECORD = re.compile(rb"(\d{1,17})((?: \d{1,16})+) \.")
-_KEPT_DAYS = 2
-"""Days after which a segment that was folded in is deleted: long after the last writer that began it."""
+_RECORD = re.compile(rb"(\d{1,17})((?: \d{1,16})+)(?: ([a-z]+))? \.")
+_KEPT_DAYS = 30
+"""Days after which a segment that was folded in is deleted; until then it tells who recalled a memory."""
+recalled_by: ContextVar[str] = ContextVar("recalled_by", default="cli")
+"""The face that recalls: cli, http, mcp or page."""
 
 
 class Accesses(NamedTuple):
@@ -44,7 +48,7 @@ class AccessLog:
         listed = " ".join(str(int(number)) for number in ids)
         if not listed:
             return
-        line = f"\n{int(at.timestamp() * 1e6)} {listed} .\n".encode("ascii")
+        line = f"\n{int(at.timestamp() * 1e6)} {listed} {recalled_by.get()} .\n".encode("ascii")
         path = self.folder / f"{datetime.now(UTC):%Y-%m-%d}.log"
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -74,6 +78,15 @@ class AccessLog:
             reached[path.name] = start + len(whole)
         moments = pa.array(times, pa.int64()).cast(pa.timestamp("us", tz="UTC"))
         return Accesses(pa.table({"id": pa.array(ids, pa.int64()), "at": moments}), reached)
+
+    def recalls_of(self, number: int) -> list[tuple[datetime, str]]:
+        """When and by which face a memory was recalled in the last weeks, newest first; no face where an older release wrote it."""
+        marked = f" {number} ".encode()
+        found = (
+            _RECORD.fullmatch(line) for path in self._segments() for line in path.read_bytes().splitlines() if marked in line
+        )
+        recalls = [(datetime.fromtimestamp(int(each[1]) / 1e6, UTC), (each[3] or b"").decode()) for each in found if each]
+        return sorted(recalls, reverse=True)
 
     def drop_before(self, now: datetime, offsets: Mapping[str, int]) -> None:
         """Delete old segments of which everything has been read, as `offsets` says."""

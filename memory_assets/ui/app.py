@@ -11,13 +11,14 @@ from starlette.routing import Route
 
 from memory_assets.api.errors import describe_error, request_id, status_of
 from memory_assets.api.middleware import authorised
-from memory_assets.errors import InvalidInputError, MemoryAssetsError, NotFoundError
+from memory_assets.errors import ChangedMeanwhileError, InvalidInputError, MemoryAssetsError, NotFoundError
+from memory_assets.stores.access_log import recalled_by
 from memory_assets.stores.keys import OneTimeLinks
 from memory_assets.tenants import validate_tenant
 from memory_assets.ui.page import VIEWS, FormFields, Page, View
 from memory_assets.ui.rendering import assets, render
 from memory_assets.ui.sessions import Sessions, new_token
-from memory_assets.ui.views import memory, search, start  # noqa: F401 - a module registers its views
+from memory_assets.ui.views import graph, memory, review, search, start  # noqa: F401 - a module registers its views
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -166,6 +167,7 @@ class Pages:
                 self._sessions.end(token)
                 return RedirectResponse(f"{PATH}/login", HTTPStatus.SEE_OTHER)
             page = request.state.page = Page(request, session, opened.tenant, self._sessions.csrf_of(token), form)
+            recalled_by.set("page")
             with opened.serving():
                 return await getattr(opened, view.work)(view.answer, page)
 
@@ -177,6 +179,7 @@ class Pages:
         status = error.status_code if is_http else status_of(error)
         values = {
             "code": int(status),
+            "changed": isinstance(error, ChangedMeanwhileError),
             "message": error.detail if is_http else describe_error(error),
             "request_id": request_id(),
         }

@@ -30,6 +30,8 @@ _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 NAVIGATION = (
     ("/", "Start"),
     ("/search", "Search"),
+    ("/review", "Review"),
+    ("/graph", "Graph"),
 )
 """Paths and names of the views that the head of each page links to."""
 

@@ -107,11 +107,11 @@ def test_old_segments_go_once_they_are_read_and_their_counts_stay(tmp_path):
     assert segment.exists()
     with segment.open("ab") as file:
         file.write(b"\n17803")
-    fold_accesses(catalog, log, NOON + timedelta(days=5))
+    fold_accesses(catalog, log, NOON + timedelta(days=40))
     assert segment.exists(), "its torn end is not read yet"
     segment.write_bytes(segment.read_bytes().removesuffix(b"17803"))
-    fold_accesses(catalog, log, NOON + timedelta(days=5))
+    fold_accesses(catalog, log, NOON + timedelta(days=40))
     assert not segment.exists()
     log.record([1], NOON)
-    fold_accesses(catalog, log, NOON + timedelta(days=5))
+    fold_accesses(catalog, log, NOON + timedelta(days=40))
     assert counts(catalog) == {1: 2}

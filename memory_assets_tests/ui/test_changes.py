@@ -121,3 +121,15 @@ def test_an_edit_by_another_face_shows_in_the_history(tenant: Tenant, visitor: V
     for each in (number, second, third):
         page = visitor.get(f"/memories/{each}").text
         assert page.count('class="text diff"') == 2, each
+
+
+def test_the_page_says_who_recalled_a_memory(tenant: Tenant, visitor: Visitor) -> None:
+    from memory_assets.operations.search import search
+
+    number = remember(tenant, "The export runs at two.")
+    assert "you, here" in visitor.get(f"/memories/{number}").text
+    search(tenant, "when does the export run")
+    page = visitor.get(f"/memories/{number}").text
+    assert "a command or a hook" in page
+    visitor.http.post(f"/api/v1/{tenant.name}/search", json={"query": "export"}, headers={"X-API-Key": "x"})
+    assert "a program over HTTP" not in visitor.get(f"/memories/{number}").text

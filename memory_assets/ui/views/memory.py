@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _FACE = "ui"
 _NEIGHBOURS = 40
+_FACES = {"cli": "a command or a hook", "http": "a program over HTTP", "mcp": "an assistant over MCP", "page": "you, here"}
 
 
 @view("/memories/{id:int}")
@@ -32,8 +33,10 @@ def show(page: Page) -> "Response":
         origin=_origin(found),
         is_from_file=bool(found.source_key),
         versions=versions,
+        faces=_FACES,
         changes=changes,
         relation_types=[each.value for each in RelationType],
+        course=operations.show.relevance_course(page.tenant, number),
         stated=operations.relate.relations(page.tenant, number).relations,
     )
 

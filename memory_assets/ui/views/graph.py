@@ -1,0 +1,63 @@
+"""Graph: the neighbourhood of a memory, of a name or of a search, drawn and as a list."""
+
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+
+from memory_assets import operations
+from memory_assets.errors import InvalidInputError
+from memory_assets.ui.page import Page, view
+
+if TYPE_CHECKING:
+    from starlette.responses import Response
+
+_SIZES = (60, 200, 600, 2000)
+_STEPS = (0, 1, 2, 3)
+_HITS = 5
+_NEWEST = 3
+_LISTED = 200
+"""Edges that the list below the picture names; the picture has all."""
+_LARGEST_ID = (1 << 63) - 1
+
+
+@view("/graph", work="search")
+def graph(page: Page) -> "Response":
+    """What lies around the ids of the address, else around what a search finds, else around the newest memories."""
+    query = page.query.get("q", "").strip()
+    given = [_number(text, "id", _LARGEST_ID) for text in page.texts("id")]
+    steps, most = _chosen(page, "steps", _STEPS, 1 if given else 2), _chosen(page, "most", _SIZES, _SIZES[0])
+    types, least = page.texts("type"), _number(page.query.get("least") or "0", "least", 100)
+    begin = given or _found(page, query)
+    found = operations.graph.neighbourhood(page.tenant, begin, steps=steps, most=most, types=types, least=least / 100)
+    labels = {each.id: each.label for each in found.nodes}
+    return page.render(
+        "graph.html",
+        found=found,
+        data=found.model_dump(include={"nodes", "edges"}),
+        begin=begin,
+        query=query,
+        chosen={"steps": steps, "most": most, "types": types, "least": least},
+        sizes=_SIZES,
+        all_steps=_STEPS,
+        given=given,
+        address=urlencode([("steps", steps), ("most", most), ("least", least), *(("type", each) for each in types)]),
+        edges=[(labels[each.source], each, labels[each.target]) for each in found.edges[:_LISTED]],
+    )
+
+
+def _found(page: Page, query: str) -> list[int]:
+    if query:
+        return [each.id for each in operations.search.search(page.tenant, query, limit=_HITS, recalls=False).memories]
+    return [each.id for each in operations.show.recent(page.tenant, limit=_NEWEST).memories]
+
+
+def _number(text: str, name: str, most: int) -> int:
+    if not text.isdecimal() or len(text) > len(str(most)) or int(text) > most:
+        raise InvalidInputError(f"{name} {text[:40]!r} is not a whole number from 0 to {most}.")
+    return int(text)
+
+
+def _chosen(page: Page, name: str, allowed: tuple[int, ...], default: int) -> int:
+    number = _number(page.query.get(name) or str(default), name, max(allowed))
+    if number not in allowed:
+        raise InvalidInputError(f"{name} is one of {', '.join(map(str, allowed))}.")
+    return number
