@@ -13,6 +13,8 @@ from pathlib import Path
 
 _PAUSE_LOOKS = 20
 """Between an answer and the next question: ten seconds, as the supervisor looks."""
+_BEAT_LOOKS = 60
+"""Between two heartbeats: half a minute."""
 _PATIENCE_LOOKS = 180
 """Looks without an answer after which a part hangs: a minute and a half."""
 _LOAD_LOOKS = 600
@@ -29,16 +31,18 @@ class Probe:
     is_alive: Callable[[], bool]
     """Whether a sign of life has come since it was asked last."""
     close: Callable[[], None] = lambda: None
+    pause: int = 0
+    """Looks between an answer and the next question; 0 for the usual ones."""
     has_answered: bool = False
-    _pause: int = 0
+    _pausing: int = 0
     _unanswered: int = 0
 
     def finds_hang(self) -> bool:
         """Look once; whether there was no sign of life for too long."""
-        if self._pause:
-            self._pause -= 1
+        if self._pausing:
+            self._pausing -= 1
         elif self.is_alive():
-            self._pause, self._unanswered, self.has_answered = _PAUSE_LOOKS, 0, True
+            self._pausing, self._unanswered, self.has_answered = self.pause or _PAUSE_LOOKS, 0, True
         else:
             self._unanswered += 1
         return self._unanswered > (_PATIENCE_LOOKS if self.has_answered else _LOAD_LOOKS)
@@ -129,7 +133,7 @@ def heartbeat_probe(records: Path) -> Probe:
         beats = beats or has_beaten
         return has_beaten or not beats
 
-    return Probe(is_alive)
+    return Probe(is_alive, pause=_BEAT_LOOKS)
 
 
 def _newest_heartbeat(records: Path) -> str | None:
