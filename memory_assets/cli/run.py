@@ -54,25 +54,16 @@ def consolidate() -> None:
     """Run a sleep cycle now: decay, creative, cluster or forget. With --dry-run it only says what it would do."""
 
 
-@command("memory consolidate decay --dry-run", group=consolidate)
-@dry_run_option
-def decay(tenant: Tenant, dry_run: bool) -> Answer:
-    """Daily: every memory's relevance as of now; archived memories that matter again come back."""
-    return operations.consolidate.decay(tenant, dry_run=dry_run)
+def _add_cycle(name: str, about: str) -> None:
+    @command(f"memory consolidate {name} --dry-run", group=consolidate, name=name, help=about)
+    @dry_run_option
+    def cycle(tenant: Tenant, dry_run: bool) -> Answer:
+        return getattr(operations.consolidate, name)(tenant, dry_run=dry_run)
 
 
-@command("memory consolidate creative --dry-run", group=consolidate)
-@dry_run_option
-def creative(tenant: Tenant, dry_run: bool) -> Answer:
-    """Weekly: edges between similar memories that no edge connects."""
-    return operations.consolidate.creative(tenant, dry_run=dry_run)
-
-
-@command("memory consolidate cluster --json", group=consolidate)
-@dry_run_option
-def cluster(tenant: Tenant, dry_run: bool) -> Answer:
-    """Monthly: dense groups of memories become patterns with a summary."""
-    return operations.consolidate.cluster(tenant, dry_run=dry_run)
+_add_cycle("decay", "Daily: every memory's relevance as of now; archived memories that matter again come back.")
+_add_cycle("creative", "Weekly: edges between similar memories that no edge connects.")
+_add_cycle("cluster", "Monthly: dense groups of memories become patterns with a summary.")
 
 
 @command("memory consolidate forget --dry-run", group=consolidate)
