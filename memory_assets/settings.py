@@ -87,7 +87,7 @@ class Settings(BaseSettings):
     forget_grace_days: float = Field(30.0, ge=0, description="Days after its last sign of life in which nothing is forgotten.")
     forget_at_most: Fraction = Field(0.1, description="Share of active memories that `consolidate forget` takes without --yes.")
     creative_sample: int = Field(500, ge=0, description="Memories that the creative cycle draws.")
-    creative_similarity: Fraction = Field(0.75, description="Similarity that a pair must exceed to be linked.")
+    creative_similarity: Fraction = Field(0.8, description="Similarity that a pair must exceed to be linked.")
     cluster_similarity: Fraction = Field(0.6, description="Similarity below which memories are no neighbours in a cluster.")
     chat_model: str | None = Field(
         None,

@@ -1,7 +1,8 @@
 """The creative cycle: similar memories that no edge connects get one, RELATES_TO if both mention an entity, else SHARES_THEME.
 
-The cycle draws a sample of memories above a relevance, the same one for a tenant in one ISO week. The confidence of an edge is the
-similarity. Edges are kept in `creative_links`, which a rebuild of the graph leaves alone.
+Two ratings resemble each other by their form alone, so these need the entity. The cycle draws a sample of memories above a relevance, the
+same one for a tenant in one ISO week. The confidence of an edge is the similarity. Edges are kept in `creative_links`, which a rebuild of
+the graph leaves alone.
 """
 
 from collections import Counter
@@ -12,7 +13,7 @@ import pyarrow as pa
 from pydantic import BaseModel, Field
 
 from memory_assets.graph.neighbours import nearest_to
-from memory_assets.models import State
+from memory_assets.models import Kind, State
 from memory_assets.stores.graph_builds import record_build
 
 if TYPE_CHECKING:
@@ -37,12 +38,16 @@ _FRESH_LINKS = """
         ANTI JOIN graph_edges e ON e.source_id = p.target_id AND e.target_id = p.source_id
         ANTI JOIN creative_links c ON c.source_id = p.source_id AND c.target_id = p.target_id
     )
-    SELECT s.source_id, s.target_id,
-           CASE WHEN EXISTS (FROM graph_mentions a JOIN graph_mentions b USING (entity_id)
-                             WHERE a.memory_id = s.source_id AND b.memory_id = s.target_id)
-                THEN 'RELATES_TO' ELSE 'SHARES_THEME' END AS type,
-           s.similarity, a.label AS source_label, b.label AS target_label
-    FROM unconnected s JOIN graph_nodes a ON a.id = s.source_id JOIN graph_nodes b ON b.id = s.target_id
+    SELECT * EXCLUDE are_ratings FROM (
+        SELECT s.source_id, s.target_id,
+               CASE WHEN EXISTS (FROM graph_mentions a JOIN graph_mentions b USING (entity_id)
+                                 WHERE a.memory_id = s.source_id AND b.memory_id = s.target_id)
+                    THEN 'RELATES_TO' ELSE 'SHARES_THEME' END AS type,
+               s.similarity, a.label AS source_label, b.label AS target_label,
+               a.type = $rating AND b.type = $rating AS are_ratings
+        FROM unconnected s JOIN graph_nodes a ON a.id = s.source_id JOIN graph_nodes b ON b.id = s.target_id
+    )
+    WHERE type = 'RELATES_TO' OR NOT are_ratings
     ORDER BY similarity DESC, source_id, target_id
 """
 _LINKED = """
@@ -96,7 +101,7 @@ def find_links(tenant: "Tenant", now: datetime, *, dry_run: bool = False) -> Cre
 
 def _fresh_links(connection: "DuckDBPyConnection", neighbours: pa.Table, least: float) -> pa.Table:
     connection.register("neighbours", neighbours)
-    found = connection.execute(_FRESH_LINKS.replace("$least", str(least))).to_arrow_table()
+    found = connection.execute(_FRESH_LINKS.replace("$least", str(least)).replace("$rating", f"'{Kind.RATING}'")).to_arrow_table()
     linked = Counter(dict(connection.execute(_LINKED).fetchall()))
     kept: list[int] = []
     for place, ends in enumerate(zip(found["source_id"].to_pylist(), found["target_id"].to_pylist(), strict=True)):

@@ -93,7 +93,7 @@ def _label(names: Sequence[str]) -> str:
 
 
 def _topics(topics: Sequence[Sequence[str]], names: Sequence[Sequence[str]]) -> list[str]:
-    """The tags that at least a quarter of the members bear, and at least two of them, as their names are spelled.
+    """The tags that half of the members bear, else those that a quarter bears, at least two of them, as their names are spelled.
 
     Of two that say the same the longer one stays: `terraform-plan` rather than `terraform`, unless most speak of Terraform alone.
     Of several kinds of one thing the thing itself is named: `explicit-rating` and `inferred-rating` are about ratings.
@@ -105,9 +105,11 @@ def _topics(topics: Sequence[Sequence[str]], names: Sequence[Sequence[str]]) -> 
         for tag, count in common.items()
         if not any(other != tag and f"-{tag}-" in f"-{other}-" and 2 * common[other] >= count for other in common)
     ]
-    kept.sort(key=lambda tag: (-common[tag], -tag.count("-"), tag))
     heads = Counter(tag.rpartition("-")[2] for tag in kept if "-" in tag)
-    kept = list(dict.fromkeys(head if heads[head := tag.rpartition("-")[2]] > 1 else tag for tag in kept))
+    things = {tag: head if heads[head := tag.rpartition("-")[2]] > 1 else tag for tag in kept}
+    bearers = Counter(thing for listed in topics for thing in {things[tag] for tag in listed if tag in things})
+    most = [thing for thing, count in bearers.items() if 2 * count >= len(topics)] or list(bearers)
+    kept = sorted(most, key=lambda thing: (-bearers[thing], -thing.count("-"), thing))
     spelled = {normalise_tag(name): name for listed in names for name in listed}
     return [spelled.get(tag, tag.replace("-", " ")) for tag in kept[:_TOPICS_IN_LABEL]]
 

@@ -53,6 +53,15 @@ class TestCreative:
         }
         assert {(1, 2, "SHARES_THEME"), (3, 4, "RELATES_TO")} == world.edges("creative")
 
+    def test_two_ratings_that_share_no_subject_are_alike_by_form_alone(self, world):
+        world.put(1, vector=direction(1.0), kind=Kind.RATING)
+        world.put(2, vector=direction(1.0, 0.6), kind=Kind.RATING)
+        world.put(3, vector=direction(0, 0, 1.0), kind=Kind.RATING)
+        world.put(4, vector=direction(0, 0, 1.0, 0.6))
+        scored(world)
+        outcome = find_links(world.with_settings(creative_similarity=0.8), DAY)
+        assert {(link.source_id, link.target_id) for link in outcome.links} == {(3, 4)}
+
     def test_a_memory_gets_at_most_three_links_in_all(self, world):
         for number in range(1, 12):
             world.put(number, vector=direction(1.0, 0.02 * number))
@@ -281,6 +290,17 @@ class TestClusters:
         texts = ["Explicit rating of 2 out of 10: slow.", "Inferred rating of 9 out of 10: relieved."] * 2
         topics = [["explicit-rating", "query"], ["inferred-rating"]] * 2
         assert summarise(texts, [[], [], [], []], [DAY] * 4, topics).label == "Rating, query"
+
+    def test_a_label_leaves_out_what_less_than_half_are_about(self):
+        texts = [f"Explicit rating of {number} out of 10." for number in range(8)]
+        topics = [
+            ["explicit-rating", "terraform"],
+            ["inferred-rating", "terraform"],
+            ["explicit-rating"],
+            ["inferred-rating"],
+        ] * 2
+        assert summarise(texts, [[]] * 8, [DAY] * 8, topics).label == "Rating, terraform"
+        assert summarise(texts, [[]] * 8, [DAY] * 8, [*topics[:2], *topics[2:4] * 3]).label == "Rating"
 
     def test_texts_of_nothing_but_stop_words_are_still_summarised(self):
         assert summarise(["it is what it is"] * 3, [[], [], []], [DAY] * 3).text
