@@ -72,6 +72,19 @@ def base_form(form: str, guess: str, tag: str) -> str:
     return guess
 
 
+def infinitive(word: str) -> str:
+    """The verb that somebody means by one of its forms, without its sentence: "fix" by "fixed", "Fixes" or "fixing"."""
+    form = word.strip().casefold()
+    if form in COMMON or form in IRREGULAR:
+        return IRREGULAR.get(form, form)
+    for suffix in ("ing", "ed"):
+        stem = form.removesuffix(suffix)
+        if stem != form and len(stem) > 1:
+            spellings = (stem, f"{stem}e", stem[:-1], f"{stem[:-1]}y")
+            return next((each for each in spellings if each in COMMON), None) or _without(form, suffix, f"{stem}e")
+    return _third_person(form) or form
+
+
 def _without(form: str, suffix: str, guess: str) -> str:
     stem = form.removesuffix(suffix)
     if suffix == "ed" and stem.endswith("i"):

@@ -69,6 +69,7 @@ class Narrowing:
     def filters(self, tenant: Tenant) -> "Filters":
         """What the store is asked for."""
         from memory_assets.language.tags import normalise_tag
+        from memory_assets.language.verbs import infinitive
         from memory_assets.learn.checkouts import project_names
         from memory_assets.stores.filters import Filters
 
@@ -77,7 +78,7 @@ class Narrowing:
             sources=self.sources,
             tags=[normalise_tag(tag) for tag in self.tags],
             entities=[_spellings(tenant, name) for name in self.entities],
-            actions=[action.strip().casefold() for action in self.actions],
+            actions=[infinitive(action) for action in self.actions],
             projects=_projects(tenant, self.project) if self.project else (),
             here=project_names(tenant.folder, self.here) if self.here else (),
             since=self.since,

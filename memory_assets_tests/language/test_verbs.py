@@ -3,7 +3,7 @@
 import pytest
 
 from memory_assets.language.pipeline import Analyzer
-from memory_assets.language.verbs import IRREGULAR, base_form
+from memory_assets.language.verbs import IRREGULAR, base_form, infinitive
 
 
 @pytest.mark.parametrize(
@@ -55,3 +55,13 @@ def test_a_form_leads_to_its_infinitive(form: str, guess: str, tag: str, base: s
 
 def test_no_irregular_form_leads_to_another_form():
     assert not {base for base in IRREGULAR.values() if base in IRREGULAR and IRREGULAR[base] != base}
+
+
+@pytest.mark.parametrize(
+    ("form", "verb"),
+    [("fixed", "fix"), ("Decided", "decide"), ("stopped", "stop"), ("tried", "try"), ("bought", "buy"), ("moving", "move"),
+     ("misses", "miss"),
+     ("bring", "bring"), ("need", "need")],
+)  # fmt: skip
+def test_a_form_without_its_sentence_stands_for_its_verb(form, verb):
+    assert infinitive(form) == verb
