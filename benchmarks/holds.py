@@ -1,9 +1,10 @@
 """How well the judge of pairs and the graph tell what holds, on the frozen sets of benchmarks/sets/holds. Counts alone are printed.
 
-    python benchmarks/holds.py [pairs] [more] [changes]
+    python benchmarks/holds.py pairs more changes names
 
 `pairs` and `more` judge two texts each. `changes` stores the facts of each world with their dates, builds the graph, and asks each
-question: the outdated fact may not stand before what holds, and no fact that never changed may be marked as outdated.
+question: the outdated fact may not stand before what holds, and no fact that never changed may be marked as outdated. `names` reads notes
+about pets, people and projects.
 """
 
 import argparse
@@ -20,6 +21,7 @@ from memory_assets.graph.edges import refresh_graph
 from memory_assets.language.embedders import open_embedder
 from memory_assets.language.embedders.calibration import scale_of
 from memory_assets.language.embedders.context import meanings_of
+from memory_assets.language.pipeline import open_analyzer
 from memory_assets.language.statements import judge
 from memory_assets.models import NewMemory, Source
 from memory_assets.operations.store import store
@@ -53,6 +55,30 @@ def judge_pairs(name: str) -> None:
         right = sum(counts[label, answer] for label in kinds for answer in kinds)
         wanted = sum(count for (label, _), count in counts.items() if label in kinds)
         print(f"  changed or opposite: precision {right / max(1, differs):.3f}, recall {right / wanted:.3f}")
+
+
+def judge_names() -> None:
+    """Entities by their text, actions, and tags that must not arise."""
+    counts: Counter[str] = Counter()
+    analyzer = open_analyzer()
+    for row in read("notes_names.jsonl"):
+        found = analyzer.analyze(row["text"])
+        for name, wanted, given in (
+            ("entities", {entity[0].casefold() for entity in row["entities"]}, {each.text.casefold() for each in found.entities}),
+            ("actions", set(row["actions"]), set(found.actions)),
+        ):
+            counts[f"{name} right"] += len(wanted & given)
+            counts[f"{name} found"] += len(given)
+            counts[f"{name} wanted"] += len(wanted)
+        counts["bad tags"] += len(set(row["tags_bad"]) & set(found.tags))
+        counts["good tags found"] += len(set(row["tags_good"]) & set(found.tags))
+        counts["good tags"] += len(row["tags_good"])
+        counts["notes of three to five tags"] += 3 <= len(found.tags) <= 5
+        counts["notes"] += 1
+    print(dict(counts))
+    for name in ("entities", "actions"):
+        right = counts[f"{name} right"]
+        print(f"  {name}: precision {right / counts[f'{name} found']:.3f}, recall {right / counts[f'{name} wanted']:.3f}")
 
 
 def ask_changes(folder: Path) -> None:
@@ -99,10 +125,12 @@ _PAIRS = {"pairs": "pairs.jsonl", "more": "pairs_more.jsonl"}
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", choices=(*_PAIRS, "changes"), default=(*_PAIRS, "changes"))
+    parser.add_argument("parts", nargs="+", choices=(*_PAIRS, "changes", "names"))
     for part in parser.parse_args().parts:
         if part in _PAIRS:
             judge_pairs(_PAIRS[part])
+        elif part == "names":
+            judge_names()
         else:
             with tempfile.TemporaryDirectory(prefix="holds_") as folder:
                 ask_changes(Path(folder))

@@ -15,6 +15,7 @@ from memory_assets.language.entity_types import STATISTICAL_TYPES, EntityType, M
 from memory_assets.language.gazetteer import Certainty, Entry, Gazetteer
 from memory_assets.language.reading import Form, Inset, Part
 from memory_assets.language.surface import find_surface
+from memory_assets.language.verbs import COMMON, is_helped
 from memory_assets.models import Entity
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def find_mentions(doc: "Doc", gazetteer: Gazetteer, insets: Sequence[Inset] = ()
             *(mention for mention in known if mention.certain),
             *(inset.mention for inset in insets if inset.mention),
             *_projects(doc, gazetteer),
+            *_beside_what_they_are(doc, gazetteer),
         ]
     )
     guesses = _longest(
@@ -191,10 +193,27 @@ def _actors(doc: "Doc", gazetteer: Gazetteer) -> Iterator[Mention]:
     """A capitalised word directly before a verb that only people are the subject of: "Oona bought a pump"."""
     for token in doc[:-1]:
         verb = token.nbor()
+        if token.lower_ in word_set("names.groups"):
+            continue
         if token.pos_ == "PROPN" and token.is_title and verb.pos_ == "VERB" and verb.tag_ in {"VBD", "VBZ"}:
             span = _trimmed(doc, doc[token.i : token.i + 1], gazetteer) if verb.lemma_ in word_set("names.human_verbs") else None
             if span is not None:
                 yield Mention(span.start_char, span.end_char, span.text, EntityType.PERSON, certain=False)
+
+
+def _beside_what_they_are(doc: "Doc", gazetteer: Gazetteer) -> Iterator[Mention]:
+    """The name beside what bears it: "our rabbit Flopsy", "Sparkle the cat"; and who is helped: "helped Jeffery debug"."""
+    for token in doc[:-1]:
+        after = token.nbor()
+        follower = after.nbor() if after.i + 1 < len(doc) else None
+        if token.lower_ in word_set("names.animals") or is_helped(after):
+            name = after
+        elif after.lower_ == "the" and follower is not None and follower.lower_ in word_set("names.animals"):
+            name = token
+        else:
+            continue
+        if name.is_title and name.is_alpha and name.lower_ not in gazetteer.ignored | COMMON and not gazetteer.knows(name.text):
+            yield Mention(name.idx, name.idx + len(name), name.text, EntityType.PERSON, certain=True)
 
 
 def _acts_as_person(token: "Token") -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from memory_assets.language.english import table, word_set
 
 if TYPE_CHECKING:
-    from spacy.tokens import Doc, Token
+    from spacy.tokens import Doc, Span, Token
 
 _PARTS = [entry.split() for entry in table("verbs.irregular").split("|")]
 IRREGULAR = {form: base for base, *forms in _PARTS for form in forms if form != "lay"}
@@ -27,6 +27,8 @@ _SHORT_STEM = re.compile(r"^(?:[^aeiou]|qu)*[aeiouy][^aeiouwxy]$")
 _NOMINAL = frozenset({"NOUN", "PROPN", "PRON"})
 _PLACING = frozenset({"in", "on", "at", "to", "with", "into", "from"})
 _OBJECTS = frozenset({"DET", "PRON", "PROPN", "NOUN", "ADJ", "NUM", "ADV", "ADP", "PART", "PUNCT", "SCONJ", "CCONJ"})
+_NO_ACTORS = frozenset({"PRON", "DET", "ADP", "AUX", "SCONJ", "CCONJ", "INTJ", "NUM", "PART"})
+_LEAST_OF_ACTOR = 2
 FINITE_TAGS = frozenset({"VBD", "VBZ", "VBP", "MD"})
 _BASES_THEMSELVES = frozenset({"found", "lay", "saw", "fell", "ground", "bore"})
 
@@ -34,10 +36,14 @@ _BASES_THEMSELVES = frozenset({"found", "lay", "saw", "fell", "ground", "bore"})
 def mend_verbs(doc: "Doc", opaque: AbstractSet[int]) -> None:
     """Mend, in place, the part of speech and the lemma of verbs; `opaque` are the positions of tokens that stand for no prose."""
     for sentence in doc.sents:
+        _mend_actor(sentence)
         has_verb = any(token.tag_ in FINITE_TAGS for token in sentence)
         for token in sentence:
             if token.i in opaque or not token.is_alpha:
                 continue
+            if token.i > 0 and is_helped(token.nbor(-1)):
+                token.pos_, token.tag_, token.dep_ = "VERB", "VB", "xcomp"
+                token.nbor(-1).pos_, token.nbor(-1).dep_ = "PROPN", "dobj"
             if token.pos_ not in {"VERB", "AUX"} and (
                 _is_past(token, has_verb)
                 or _is_past_after_name(token, has_verb)
@@ -58,6 +64,34 @@ def mend_verbs(doc: "Doc", opaque: AbstractSet[int]) -> None:
                 if token.tag_ == "VBZ" and token.lemma_ in _NEVER_NOUNS and _is_followed_by_verb(token):
                     token.dep_ = "dep"  # "Reads release notes": of two verbs in a row one is the object
                     token.nbor().pos_, token.nbor().tag_ = "NOUN", "NN"
+
+
+def is_helped(token: "Token") -> bool:
+    """Whether somebody is helped to do something: "helped Jeffery debug"."""
+    if token.i == 0 or token.i + 1 == len(token.doc) or not token.is_title:
+        return False
+    return infinitive(token.nbor(-1).lower_) == "help" and token.nbor().lower_ in COMMON
+
+
+def _mend_actor(sentence: "Span") -> None:
+    """Read "Bella sleeps on the couch" as a name and its verb, however the tagger did: hardly anything but the living does this."""
+    if len(sentence) < _LEAST_OF_ACTOR:
+        return
+    name, verb = sentence[0], sentence[1]
+    is_form = verb.is_lower and verb.lower_ != infinitive(verb.lower_) and not verb.lower_.endswith("ing")
+    if (
+        is_form
+        and infinitive(verb.lower_) in word_set("names.human_verbs")
+        and name.is_title
+        and name.is_alpha
+        and name.pos_ not in _NO_ACTORS
+        and name.lower_ not in word_set("names.groups")
+        and infinitive(name.lower_) not in COMMON
+    ):
+        name.pos_, name.tag_ = "PROPN", "NNP"
+        verb.pos_, verb.tag_ = "VERB", "VBZ" if _third_person(verb.lower_) and verb.lower_ not in IRREGULAR else "VBD"
+        if verb.dep_ == "compound":
+            verb.dep_ = "dep"
 
 
 def base_form(form: str, guess: str, tag: str) -> str:

@@ -45,3 +45,35 @@ def test_notes_in_the_style_of_memories_are_understood(benchmark, analyzer: Anal
     assert scores.actions.precision >= 0.92
     assert scores.actions.recall >= 0.89
     assert scores.tags.recall >= 0.85
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "action"),
+    [
+        ("Rex chewed the sofa.", "Rex", "chew"),
+        ("Max ate a sock.", "Max", "eat"),
+        ("Bella sleeps on the couch", "Bella", "sleep"),
+        ("Pepper stole a sock", "Pepper", "steal"),
+        ("Ivo likes tea.", "Ivo", "like"),
+        ("Luna hates the vacuum.", "Luna", "hate"),
+        ("helped Jeffery debug the parser", "Jeffery", "debug"),
+        ("Our rabbit Flopsy chewed through the cable.", "Flopsy", "chew"),
+        ("Hamster Pippin escaped again.", "Pippin", "escape"),
+    ],
+)
+def test_who_does_what_the_living_do_is_a_name_and_that_an_action(analyzer, text, name, action):
+    found = analyzer.analyze(text)
+    assert [(each.text, each.type) for each in found.entities] == [(name, "PERSON")]
+    assert action in found.actions
+    assert not [tag for tag in found.tags if "-" in tag and tag.startswith(name.lower())]
+
+
+def test_a_name_stands_beside_what_bears_it(analyzer):
+    assert [each.text for each in analyzer.analyze("Sparkle the cat is fat.").entities] == ["Sparkle"]
+
+
+@pytest.mark.parametrize(
+    "text", ["Everyone likes cake.", "Nobody stole the bike.", "Users hate the dialog.", "Grandma sleeps late."]
+)
+def test_groups_and_kin_are_no_names(analyzer, text):
+    assert not analyzer.analyze(text).entities
