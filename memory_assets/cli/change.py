@@ -2,15 +2,17 @@
 
 import sys
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from memory_assets import operations
 from memory_assets.cli.command import command, creating_option, print_answer, time_option, timezone_option
 from memory_assets.models import Kind, NewMemory, RelationType, Source
-from memory_assets.operations.answers import Answer
-from memory_assets.tenants import Tenant
+
+if TYPE_CHECKING:
+    from memory_assets.operations.answers import Answer
+    from memory_assets.tenants import Tenant
 
 
 @command("memory store 'Alice owns the billing export' --tag billing")
@@ -25,7 +27,7 @@ from memory_assets.tenants import Tenant
 @time_option("--created-at", help="When, as an ISO time; default: now.")
 @timezone_option
 @creating_option
-def store(tenant: Tenant, text: tuple[str, ...], kind: str, project: str, here: bool, **fields: Any) -> Answer:
+def store(tenant: "Tenant", text: tuple[str, ...], kind: str, project: str, here: bool, **fields: Any) -> "Answer":
     """Remember a text; `-` reads it from standard input."""
     from memory_assets.sources.projects import project_at_hand
 
@@ -47,7 +49,7 @@ def store(tenant: Tenant, text: tuple[str, ...], kind: str, project: str, here: 
     "--told", "session", is_flag=False, flag_value="", metavar="[SESSION]", help="What the last session was told, or this one."
 )
 @click.argument("ids", nargs=-1)
-def noted(tenant: Tenant, outcome: str | None, session: str | None, ids: tuple[str, ...]) -> Answer:
+def noted(tenant: "Tenant", outcome: str | None, session: str | None, ids: tuple[str, ...]) -> "Answer":
     """List sentences of earlier sessions that may be worth keeping; store or drop them.
 
     An id stays the same whatever else is stored or dropped, so each call may be repeated.
@@ -65,7 +67,7 @@ def noted(tenant: Tenant, outcome: str | None, session: str | None, ids: tuple[s
 @click.argument("reference", metavar="ID")
 @click.argument("text", required=False)
 @timezone_option
-def edit(tenant: Tenant, reference: str, text: str | None) -> Answer:
+def edit(tenant: "Tenant", reference: str, text: str | None) -> "Answer":
     """Correct what a memory says. Without TEXT your editor opens; `-` reads standard input. The old version stays as history."""
     if text is None:
         text = click.edit(operations.given.find_memory(tenant, reference).content)
@@ -79,7 +81,7 @@ def edit(tenant: Tenant, reference: str, text: str | None) -> Answer:
 @click.argument("reference", metavar="ID")
 @click.argument("add", metavar="[TAG]...", nargs=-1)
 @click.option("--remove", multiple=True, metavar="TAG", help="Take this tag from it.")
-def tag(tenant: Tenant, reference: str, add: tuple[str, ...], remove: tuple[str, ...]) -> Answer:
+def tag(tenant: "Tenant", reference: str, add: tuple[str, ...], remove: tuple[str, ...]) -> "Answer":
     """Give a memory tags, take some from it, or see those that it has."""
     return operations.changes.tag(tenant, reference, add=add, remove=remove)
 
@@ -93,7 +95,7 @@ def tag(tenant: Tenant, reference: str, add: tuple[str, ...], remove: tuple[str,
 @click.argument("target", metavar="B")
 @click.option("--confidence", type=click.FloatRange(0, 1), default=1.0, show_default=True)
 @click.option("--note", default="", help="Why.")
-def relate(tenant: Tenant, source: str, relation: str, target: str, confidence: float, note: str) -> Answer:
+def relate(tenant: "Tenant", source: str, relation: str, target: str, confidence: float, note: str) -> "Answer":
     """State how two memories relate."""
     kind = RelationType(relation)
     return operations.relate.relate(tenant, source, kind, target, confidence=confidence, note=note, stated_by=Source.CLI)
@@ -102,7 +104,7 @@ def relate(tenant: Tenant, source: str, relation: str, target: str, confidence: 
 @command("memory supersede 65574068 71203345   (and `memory undo 65574068` takes it back)")
 @click.argument("old", metavar="OLD_ID")
 @click.argument("new", metavar="NEW_ID")
-def supersede(tenant: Tenant, old: str, new: str) -> Answer:
+def supersede(tenant: "Tenant", old: str, new: str) -> "Answer":
     """Let the memory NEW_ID take the place of OLD_ID, which no longer holds and stays as history."""
     return operations.changes.supersede(tenant, old, new)
 
@@ -110,7 +112,7 @@ def supersede(tenant: Tenant, old: str, new: str) -> Answer:
 @command("memory forget 65574068   (and --restore to bring it back)")
 @click.argument("reference", metavar="ID")
 @click.option("--restore", "back", is_flag=True, help="Bring it back into recall.")
-def forget(tenant: Tenant, reference: str, back: bool) -> Answer:
+def forget(tenant: "Tenant", reference: str, back: bool) -> "Answer":
     """Take a memory out of recall; --restore brings it back.
 
     Its text stays: in the store and its exports and backups, and in the catalog until the next run. `memory erase` removes a text for
@@ -121,7 +123,7 @@ def forget(tenant: Tenant, reference: str, back: bool) -> Answer:
 
 @command("memory undo 65574068")
 @click.argument("reference", metavar="ID")
-def undo(tenant: Tenant, reference: str) -> Answer:
+def undo(tenant: "Tenant", reference: str) -> "Answer":
     """Take back the last change of a memory, once: that it was stored, edited, superseded, tagged, related, forgotten or restored."""
     return operations.undo.undo(tenant, reference)
 
@@ -135,7 +137,7 @@ def undo(tenant: Tenant, reference: str) -> Answer:
 @click.option("--trash-in-tana", is_flag=True, help="Move the nodes that mirror them to Tana's trash.")
 @click.option("--allow-again", is_flag=True, help="Let the texts of these erased memories be stored and read again.")
 def erase(
-    tenant: Tenant,
+    tenant: "Tenant",
     ids: tuple[str, ...],
     matching: str,
     source: str | None,
@@ -144,7 +146,7 @@ def erase(
     trash_in_tana: bool,
     allow_again: bool,
     as_json: bool,
-) -> Answer:
+) -> "Answer":
     """Remove memories for good: no file of the data folder holds their texts, and no source brings them back.
 
     Earlier versions go with them, and memories that say exactly the same. Conditions are combined. What others hold is named: files,

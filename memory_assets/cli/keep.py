@@ -4,14 +4,16 @@ from datetime import datetime
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from memory_assets import operations
 from memory_assets.cli.command import command, creating_option, open_tenant, say, time_option
-from memory_assets.operations.answers import Answer
-from memory_assets.tenants import Tenant
+
+if TYPE_CHECKING:
+    from memory_assets.operations.answers import Answer
+    from memory_assets.tenants import Tenant
 
 _MOST_FAULTS = 10
 _place = click.argument("place", metavar="[FOLDER|s3://...]", required=False)
@@ -44,14 +46,14 @@ def backup() -> None:
 
 @command("memory backup /media/stick", group=backup, hidden=True)
 @_place
-def take(tenant: Tenant, place: str | None) -> Answer:
+def take(tenant: "Tenant", place: str | None) -> "Answer":
     """Take a backup of a tenant; others may write meanwhile."""
     return operations.backup.backup(tenant, place)
 
 
 @command("memory backup list /media/stick", group=backup, name="list")
 @_place
-def list_backups(tenant: Tenant, place: str | None) -> Answer:
+def list_backups(tenant: "Tenant", place: str | None) -> "Answer":
     """List the backups of all tenants in a place."""
     return operations.backup.list_backups(tenant.settings, place)
 
@@ -59,7 +61,7 @@ def list_backups(tenant: Tenant, place: str | None) -> Answer:
 @command("memory backup verify /media/stick", group=backup)
 @_place
 @_as_of
-def verify(tenant: Tenant, place: str | None, as_of: datetime | None) -> Answer:
+def verify(tenant: "Tenant", place: str | None, as_of: datetime | None) -> "Answer":
     """Compare every byte and row of the newest backup with its digests. Exits with 1 if something is damaged."""
     return operations.backup.verify(tenant, place, as_of)
 
@@ -70,14 +72,14 @@ def verify(tenant: Tenant, place: str | None, as_of: datetime | None) -> Answer:
 @_as_of
 @click.option("--skip-damaged", is_flag=True, help="Restore what is whole of a damaged backup.")
 @click.option("--with-settings", is_flag=True, help="Write the backup's memory.toml too, unless there is one.")
-def restore(tenant: Tenant, place: str | None, **wanted: Any) -> Answer:
+def restore(tenant: "Tenant", place: str | None, **wanted: Any) -> "Answer":
     """Make a tenant of a backup, and compare every row. Exits with 1 if something damaged was left out."""
     return operations.backup.restore_backup(tenant, place, **wanted)
 
 
 @command("memory export backup.jsonl   (`-` or nothing writes to standard output)")
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path, allow_dash=True), default=Path("-"))
-def export(tenant: Tenant, file: Path) -> Answer | None:
+def export(tenant: "Tenant", file: Path) -> "Answer | None":
     """Write all memories as JSON Lines, one a line, in every state, with their relations; `memory import` takes them in again.
 
     Lines come as the store holds them, not by time, so that a store of any size is written in little memory. FILE is replaced when
@@ -94,7 +96,7 @@ def export(tenant: Tenant, file: Path) -> Answer | None:
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path, allow_dash=True))
 @click.option("--skip-invalid", is_flag=True, help="Take in the good lines of a file that has bad ones.")
 @creating_option
-def import_(tenant: Tenant, file: Path, skip_invalid: bool) -> Answer:
+def import_(tenant: "Tenant", file: Path, skip_invalid: bool) -> "Answer":
     """Take in memories from a JSON Lines file. An id that is already there is updated, so an import can be run again."""
     from memory_assets.cli.progress import progress_bar
 
@@ -112,7 +114,7 @@ def import_(tenant: Tenant, file: Path, skip_invalid: bool) -> Answer:
 
 
 @command("MEMORY_EMBEDDER=ollama memory backfill")
-def backfill(tenant: Tenant) -> Answer:
+def backfill(tenant: "Tenant") -> "Answer":
     """Move the memories to the embedder and the language pipeline of the settings, and full text to this release.
 
     New vectors are made beside the live ones, in batches, and take their place in one step at the end. Search goes on

@@ -7,11 +7,11 @@ import click
 
 from memory_assets import operations
 from memory_assets.cli.command import command, print_answer, say
-from memory_assets.operations.answers import Answer
-from memory_assets.tenants import Tenant
 
 if TYPE_CHECKING:
+    from memory_assets.operations.answers import Answer
     from memory_assets.operations.learn import ProposalView
+    from memory_assets.tenants import Tenant
 
 _KEYS = "[a]ccept, [r]eject, [d]efer, [e]dit, [s]how evidence, [n]ext, [q]uit"
 
@@ -22,7 +22,7 @@ def learn() -> None:
 
 
 @command("memory learn check --json", group=learn)
-def check(tenant: Tenant) -> Answer:
+def check(tenant: "Tenant") -> "Answer":
     """Look through silos, reflections and ratings, and propose. No silo is touched."""
     return operations.learn.check(tenant)
 
@@ -41,7 +41,7 @@ def review(
     edit: str | None,
     note: str | None,
     evidence: bool,
-    tenant: Tenant,
+    tenant: "Tenant",
     as_json: bool,
 ) -> None:
     """Decide on proposals: one by one on a terminal, by their ids, or by editing PAI's review.md."""
@@ -58,7 +58,7 @@ def review(
 @command("memory learn apply --dry-run", group=learn, prints=True)
 @click.option("--dry-run", is_flag=True, help="Say what would be written and deleted, and do nothing.")
 @click.option("--verbose", is_flag=True, help="Name every file.")
-def apply(tenant: Tenant, dry_run: bool, verbose: bool, as_json: bool) -> None:
+def apply(tenant: "Tenant", dry_run: bool, verbose: bool, as_json: bool) -> None:
     """Write the canonical files, then delete the silo files that they hold. Safe to stop and run again at any time.
 
     User, project and reference memories pass through, feedback only if it was accepted. What changed since the check stays.
@@ -67,12 +67,12 @@ def apply(tenant: Tenant, dry_run: bool, verbose: bool, as_json: bool) -> None:
 
 
 @command("memory learn undo", group=learn)
-def undo(tenant: Tenant) -> Answer:
+def undo(tenant: "Tenant") -> "Answer":
     """Take the last apply back: the silo files return, and the canonical files are as they were."""
     return operations.learn.undo(tenant)
 
 
-def _ask(tenant: Tenant, proposals: "list[ProposalView]") -> None:
+def _ask(tenant: "Tenant", proposals: "list[ProposalView]") -> None:
     """Go through what is to be decided, one by one; each decision is kept at once."""
     from memory_assets.learn.proposals import Status
 
@@ -98,7 +98,7 @@ def _ask(tenant: Tenant, proposals: "list[ProposalView]") -> None:
     say("\nNothing is left to decide on; `memory learn apply` does what was accepted.")
 
 
-def _edit(tenant: Tenant, proposal: "ProposalView | None", reference: str) -> None:
+def _edit(tenant: "Tenant", proposal: "ProposalView | None", reference: str) -> None:
     from memory_assets.errors import NotFoundError
 
     if proposal is None:

@@ -4,14 +4,16 @@ import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from memory_assets import operations
 from memory_assets.cli.command import command, print_answer, say
-from memory_assets.operations.answers import Answer
-from memory_assets.tenants import Tenant
+
+if TYPE_CHECKING:
+    from memory_assets.operations.answers import Answer
+    from memory_assets.tenants import Tenant
 
 
 @click.group(epilog="Example: memory pai sync --dry-run")
@@ -26,7 +28,7 @@ def schema() -> None:
 
 @command("memory pai schema init --dry-run", group=schema)
 @click.option("--dry-run", is_flag=True, help="Say what is missing, and make nothing.")
-def init(tenant: Tenant, dry_run: bool) -> Answer:
+def init(tenant: "Tenant", dry_run: bool) -> "Answer":
     """Make what the workspace lacks of the supertags and their fields."""
     return operations.pai.schema_init(tenant, dry_run=dry_run)
 
@@ -41,7 +43,7 @@ def init(tenant: Tenant, dry_run: bool) -> Answer:
 @click.option("--yes", "take_out", is_flag=True, help="Take out of Tana however many entries left seed.json.")
 @click.pass_context
 def sync(
-    context: click.Context, seed_path: str | None, workspace: str | None, tenant: Tenant, as_json: bool, **options: Any
+    context: click.Context, seed_path: str | None, workspace: str | None, tenant: "Tenant", as_json: bool, **options: Any
 ) -> None:
     """Bring Tana to what seed.json says: create, update, trash. Where Tana is away the changes wait."""
     from memory_assets.cli.progress import progress_bar
@@ -77,7 +79,9 @@ _offline_option = click.option("--offline", is_flag=True, help="From the last re
 @_type_option
 @click.option("--format", "form", type=click.Choice(["markdown", "json"]), default="markdown", show_default=True)
 @_offline_option
-def context(topic: tuple[str, ...], max_tokens: int, kind: str, form: str, offline: bool, tenant: Tenant, as_json: bool) -> None:
+def context(
+    topic: tuple[str, ...], max_tokens: int, kind: str, form: str, offline: bool, tenant: "Tenant", as_json: bool
+) -> None:
     """What was learned about a topic, with what it is linked to in Tana."""
     _read_unless(offline, tenant)
     answer = operations.pai_context.pai_context(tenant, " ".join(topic), max_tokens=max_tokens, kind=kind)
@@ -88,7 +92,7 @@ def context(topic: tuple[str, ...], max_tokens: int, kind: str, form: str, offli
 @click.option("--threshold", type=click.IntRange(1), default=None, help="Days; default: MEMORY_FRESHNESS_DAYS (90).")
 @_type_option
 @_offline_option
-def freshness(tenant: Tenant, threshold: int | None, kind: str, offline: bool) -> Answer:
+def freshness(tenant: "Tenant", threshold: int | None, kind: str, offline: bool) -> "Answer":
     """How fresh each learning is: what is worked on in Tana keeps it so."""
     _read_unless(offline, tenant)
     return operations.pai_context.pai_freshness(tenant, threshold=threshold, kind=kind)
@@ -96,21 +100,21 @@ def freshness(tenant: Tenant, threshold: int | None, kind: str, offline: bool) -
 
 @command("memory pai session-start   (in pai-seed's session start hook)", group=pai, name="session-start")
 @click.option("--project", default="", help="The project of the session; default: the name of the working folder.")
-def session_start(tenant: Tenant, project: str) -> Answer:
+def session_start(tenant: "Tenant", project: str) -> "Answer":
     """What a session begins with, from seed.json and the last reading of Tana; never waits for Tana."""
     return operations.pai_context.pai_session_start(tenant, project=project or Path.cwd().name)
 
 
 @command("memory pai people --dry-run", group=pai)
 @click.option("--dry-run", is_flag=True, help="Say whom the files mean, and keep nothing.")
-def people(tenant: Tenant, dry_run: bool) -> Answer:
+def people(tenant: "Tenant", dry_run: bool) -> "Answer":
     """Find pai-seed's relationships among the #person nodes of Tana, for the links of learnings."""
     return operations.pai.pai_people(tenant, dry_run=dry_run)
 
 
 @command("memory pai graph learnings.html   (then open the file in a browser)", group=pai)
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path), default=Path("learnings.html"))
-def graph(tenant: Tenant, file: Path) -> Answer:
+def graph(tenant: "Tenant", file: Path) -> "Answer":
     """Draw the learnings with what they are linked to in Tana as one HTML file that works offline."""
     return operations.graph.draw_learnings(tenant, file)
 
@@ -122,12 +126,12 @@ def tana() -> None:
 
 @command("MEMORY_TANA_TOKEN=... memory tana read", group=tana)
 @click.option("--most", type=click.IntRange(1), help="Ask for at most so many nodes; default: 3000. The next reading goes on.")
-def read(tenant: Tenant, most: int | None) -> Answer:
+def read(tenant: "Tenant", most: int | None) -> "Answer":
     """Read what changed in the workspace of MEMORY_TANA_WORKSPACE, for `memory context` and when Tana is away."""
     return operations.pai.read_tana(tenant, most=most)
 
 
-def _read_unless(offline: bool, tenant: Tenant) -> None:
+def _read_unless(offline: bool, tenant: "Tenant") -> None:
     from memory_assets.tana.activity import read_tana_activity
 
     if not offline and (why_not := read_tana_activity(tenant)):

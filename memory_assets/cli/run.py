@@ -7,11 +7,11 @@ import click
 
 from memory_assets import operations
 from memory_assets.cli.command import command, dry_run_option, print_answer, say
-from memory_assets.operations.answers import Answer
-from memory_assets.tenants import Tenant
 
 if TYPE_CHECKING:
+    from memory_assets.operations.answers import Answer
     from memory_assets.operations.run import StepReport
+    from memory_assets.tenants import Tenant
 
 
 @command("memory run   (then: memory search 'what did we decide about billing')", prints=True)
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     help="A source folder or file that is gone for good: its memories rest. Without it they stay, and `status` names it.",
 )
 @click.option("--quick", is_flag=True, help="Only make changed texts searchable; graph and scores follow with the next run.")
-def run(tenant: Tenant, gone: tuple[Path, ...], quick: bool, as_json: bool) -> None:
+def run(tenant: "Tenant", gone: tuple[Path, ...], quick: bool, as_json: bool) -> None:
     """Take in what changed: sources, features, memories, graph, scores. Safe to stop and run again at any time."""
     if quick:
         print_answer(operations.take_in.take_in(tenant), tenant, as_json=as_json)
@@ -57,7 +57,7 @@ def consolidate() -> None:
 def _add_cycle(name: str, about: str) -> None:
     @command(f"memory consolidate {name} --dry-run", group=consolidate, name=name, help=about)
     @dry_run_option
-    def cycle(tenant: Tenant, dry_run: bool) -> Answer:
+    def cycle(tenant: "Tenant", dry_run: bool) -> "Answer":
         return getattr(operations.consolidate, name)(tenant, dry_run=dry_run)
 
 
@@ -69,6 +69,6 @@ _add_cycle("cluster", "Monthly: dense groups of memories become patterns with a 
 @command("memory consolidate forget --dry-run", group=consolidate)
 @dry_run_option
 @click.option("--yes", is_flag=True, help="Even where that is more than MEMORY_FORGET_AT_MOST (a tenth) of the active memories.")
-def forget(tenant: Tenant, dry_run: bool, yes: bool) -> Answer:
+def forget(tenant: "Tenant", dry_run: bool, yes: bool) -> "Answer":
     """Quarterly: archive memories of low relevance; delete only if MEMORY_FORGET_DELETES is on."""
     return operations.consolidate.clean(tenant, dry_run=dry_run, however_many=yes)

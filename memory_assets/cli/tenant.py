@@ -1,11 +1,15 @@
 """`memory tenant` and `memory key`: who has a memory, and what opens it over HTTP."""
 
+from typing import TYPE_CHECKING
+
 import click
 
 from memory_assets import operations
 from memory_assets.cli.command import command, existing_tenant, open_tenant, print_answer, say
-from memory_assets.operations.answers import Answer
-from memory_assets.tenants import Tenant
+
+if TYPE_CHECKING:
+    from memory_assets.operations.answers import Answer
+    from memory_assets.tenants import Tenant
 
 
 @click.group(epilog="Example: memory tenant create claude --with-key")
@@ -19,7 +23,7 @@ def tenant() -> None:
     tenant=click.Argument(["tenant"], metavar="NAME", callback=open_tenant),
 )
 @click.option("--with-key", is_flag=True, help="Make a first key for it, and show it once.")
-def create(tenant: Tenant, with_key: bool) -> Answer:
+def create(tenant: "Tenant", with_key: bool) -> "Answer":
     """Make room for a new tenant."""
     return operations.tenants.create(tenant, with_key=with_key)
 
@@ -30,7 +34,7 @@ def create(tenant: Tenant, with_key: bool) -> Answer:
     name="list",
     tenant=click.Option(["--tenant"], hidden=True, callback=open_tenant),
 )
-def list_tenants(tenant: Tenant) -> Answer:
+def list_tenants(tenant: "Tenant") -> "Answer":
     """List the tenants."""
     return operations.tenants.list_tenants(tenant.settings)
 
@@ -41,7 +45,7 @@ def list_tenants(tenant: Tenant) -> Answer:
     tenant=click.Argument(["tenant"], metavar="NAME", callback=existing_tenant),
 )
 @click.option("--yes", is_flag=True, help="Do not ask.")
-def delete(tenant: Tenant, yes: bool) -> Answer:
+def delete(tenant: "Tenant", yes: bool) -> "Answer":
     """Delete a tenant with its memories and keys. There is no way back but a backup (`memory export`)."""
     if not yes:
         click.confirm(f"{operations.tenants.look_at(tenant).text()}\nDelete it for good?", abort=True)
@@ -55,7 +59,7 @@ def key() -> None:
 
 @command("memory key create 'laptop' --tenant claude", group=key, name="create", prints=True)
 @click.argument("description", default="")
-def create_key(tenant: Tenant, description: str, as_json: bool) -> None:
+def create_key(tenant: "Tenant", description: str, as_json: bool) -> None:
     """Make a key. It is shown once: only a digest of it is kept."""
     made = operations.tenants.create_key(tenant, description)
     print_answer(made, tenant, as_json=as_json)
@@ -64,13 +68,13 @@ def create_key(tenant: Tenant, description: str, as_json: bool) -> None:
 
 
 @command("memory key list --tenant claude", group=key, name="list")
-def list_keys(tenant: Tenant) -> Answer:
+def list_keys(tenant: "Tenant") -> "Answer":
     """List a tenant's keys, without their secrets."""
     return operations.tenants.list_keys(tenant)
 
 
 @command("memory key revoke 3f9c0a1b2d4e --tenant claude", group=key)
 @click.argument("key_id", metavar="ID")
-def revoke(tenant: Tenant, key_id: str) -> Answer:
+def revoke(tenant: "Tenant", key_id: str) -> "Answer":
     """End a key; a running service refuses it from its next request on."""
     return operations.tenants.revoke_key(tenant, key_id)
