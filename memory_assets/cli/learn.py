@@ -74,7 +74,7 @@ def undo(tenant: "Tenant") -> "Answer":
 
 def _ask(tenant: "Tenant", proposals: "list[ProposalView]") -> None:
     """Go through what is to be decided, one by one; each decision is kept at once."""
-    from memory_assets.learn.proposals import Status
+    from memory_assets.learn.journal import Status
 
     waiting = [each for each in proposals if each.status in (Status.PENDING, Status.DEFERRED)]
     for number, proposal in enumerate(waiting, start=1):

@@ -14,13 +14,12 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
-from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
 from memory_assets.errors import ConflictError
 from memory_assets.sources.files import RefusedFileError, read_source_file
-from memory_assets.stores.files import clear_remains, replace_file
+from memory_assets.stores.files import clear_remains, free_path, replace_file
 
 NAME = "memory"
 MANIFEST = ".claude-plugin/plugin.json"
@@ -184,7 +183,7 @@ def install(folder: Path, tenant: str | None, *, status_line: bool, dry_run: boo
         if dry_run or action == "keep":
             continue
         if action == "copy":
-            replace_file(_free(path.with_name(path.name + _KEPT)), path.read_bytes())
+            replace_file(free_path(path.with_name(path.name + _KEPT)), path.read_bytes())
         replace_file(path, text)
     if not dry_run:
         _Installed(_digests(files), installed.merged).write(folder)
@@ -246,12 +245,6 @@ def _written(folder: Path) -> _Installed:
     if any(not (folder / name).resolve().is_relative_to(folder.resolve()) for name in listed):
         raise ConflictError(f"{folder / _LIST} names files outside of it; move the folder away first.")
     return _Installed(listed, merged)
-
-
-def _free(path: Path) -> Path:
-    """A name that no file has yet: an earlier copy stays."""
-    names = (path.with_name(f"{path.name}-{number}") for number in count(2))
-    return next(each for each in chain([path], names) if not each.exists())
 
 
 def _digests(files: Mapping[str, str]) -> dict[str, str]:

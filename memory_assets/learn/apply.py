@@ -15,12 +15,11 @@ from hashlib import blake2b
 from pathlib import Path
 
 from memory_assets.errors import ConflictError
-from memory_assets.learn.journal import Journal, Placed, Plan, Taken
+from memory_assets.learn.journal import Journal, Placed, Plan, Status, Taken, read_decisions, write_decisions
 from memory_assets.learn.memory_files import hooks_of, mentions, only, read_index, without
-from memory_assets.learn.proposals import Status, read_decisions, write_decisions
 from memory_assets.sources.claude_silos import INDEX_NAME
 from memory_assets.sources.files import RefusedFileError, digest_of, read_source_file
-from memory_assets.stores.files import clear_remains, make_folders, replace_file, sync_folder
+from memory_assets.stores.files import clear_remains, free_path, make_folders, replace_file, sync_folder
 from memory_assets.stores.layout import moves_file
 from memory_assets.stores.locks import locked
 
@@ -237,17 +236,8 @@ def _remove(path: Path) -> None:
 def _put_back(aside: Path, path: Path) -> None:
     """Give a file that was put aside its name again; where that is taken meanwhile, one like it."""
     if os.path.lexists(aside):
-        free = next(each for each in _names_like(path) if not os.path.lexists(each))
-        aside.rename(free)
+        aside.rename(free_path(path))
         sync_folder(path.parent)
-
-
-def _names_like(path: Path) -> Iterator[Path]:
-    yield path
-    number = 2
-    while True:
-        yield path.with_name(f"{path.stem}-{number}{path.suffix}")
-        number += 1
 
 
 def _is_silo(folder: Path, projects_dir: Path) -> bool:

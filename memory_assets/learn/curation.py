@@ -17,10 +17,9 @@ from memory_assets.ingest.scans import refresh_source
 from memory_assets.language.guard import masked_in, refusal_of, without_secrets
 from memory_assets.learn.apply import alone, execute, undo
 from memory_assets.learn.brief import Backlog
-from memory_assets.learn.journal import Journal, Plan
+from memory_assets.learn.journal import Decisions, Journal, Plan, Proposal, Status, read_decisions, write_decisions
 from memory_assets.learn.memory_files import FileReader, MemoryFiles, read_homes, read_silos
 from memory_assets.learn.plan import Planned, make_plan
-from memory_assets.learn.proposals import Decisions, Proposal, Status, read_decisions, write_decisions
 from memory_assets.learn.reports import (
     REVIEW_NAME,
     Checked,

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from memory_assets.errors import StoreError
 from memory_assets.language.secrets import mask
-from memory_assets.learn.journal import Placed, Plan, Taken
+from memory_assets.learn.journal import Decisions, Evidence, Placed, Plan, Proposal, Status, Taken
 from memory_assets.learn.memory_files import (
     HOME_OF,
     FileReader,
@@ -29,7 +29,6 @@ from memory_assets.learn.memory_files import (
     with_fields,
     written_fields,
 )
-from memory_assets.learn.proposals import Decisions, Evidence, Proposal, Status
 from memory_assets.models import Kind, NewMemory, Source, State
 from memory_assets.sources.dating import utc_seconds
 from memory_assets.sources.files import decode, digest_of

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from memory_assets.learn.proposals import Proposal, Status
+from memory_assets.learn.journal import Proposal, Status
 from memory_assets.learn.signals import PRAISE, PROBLEM, Signals
 from memory_assets.sources.dating import utc_seconds
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from memory_assets.ingest.scans import read_items, refusals
+from memory_assets.learn.journal import Evidence
 from memory_assets.learn.memory_files import MemoryFile
-from memory_assets.learn.proposals import Evidence
 from memory_assets.models import Kind, Refusal, Source, SourceItem
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from memory_assets.graph.analyzer import ChatModel, ChatModelError
 from memory_assets.language.words import is_function_word
-from memory_assets.learn.proposals import Decisions, Evidence, Proposal, Severity, Status
+from memory_assets.learn.journal import Decisions, Evidence, Proposal, Severity, Status
 from memory_assets.learn.signals import PROBLEM, Embed, Signal, group, most_telling
 
 if TYPE_CHECKING:

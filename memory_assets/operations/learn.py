@@ -8,7 +8,7 @@ from memory_assets.display import counted
 from memory_assets.errors import InvalidInputError
 from memory_assets.learn.briefing import renew_brief
 from memory_assets.learn.curation import ApplyOutcome, CheckOutcome, Curation
-from memory_assets.learn.proposals import Decisions, Proposal, Severity, Status
+from memory_assets.learn.journal import Decisions, Proposal, Severity, Status
 from memory_assets.learn.reports import Decided, signal_line
 from memory_assets.operations.answers import Answer, LocalTime, View
 from memory_assets.tenants import Tenant

@@ -67,7 +67,7 @@ class Overview(Answer):
 def overview(tenant: "Tenant", *, since: datetime | None = None) -> Overview:
     """Count what a tenant remembers; `since` is the time after which memories count as new."""
     from memory_assets.ingest.scans import refusals
-    from memory_assets.learn.proposals import Status, read_decisions
+    from memory_assets.learn.journal import Status, read_decisions
     from memory_assets.operations.conflicts import conflicts
     from memory_assets.stores.filters import Filters
 

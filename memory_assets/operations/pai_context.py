@@ -18,9 +18,8 @@ from memory_assets.operations.given import Narrowing
 from memory_assets.operations.pai import CAMEL
 from memory_assets.operations.search import search
 from memory_assets.tana.config import integration
-from memory_assets.tana.entries import read_seed
 from memory_assets.tana.freshness import Freshness, freshness
-from memory_assets.tana.schema import PROPOSAL
+from memory_assets.tana.schema import PROPOSAL, read_seed
 from memory_assets.tana.state import Activity, SyncRecord
 from memory_assets.tenants import Tenant
 

@@ -17,13 +17,11 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from memory_assets.models import FileStamp, Hook, Refusal, Scan, Source, SourceItem
-from memory_assets.sources.dating import HEAD_BYTES, Dating
+from memory_assets.sources.dating import Dating
 from memory_assets.sources.files import (
     MAX_BYTES,
-    RefusedFileError,
     decode,
-    json_objects,
-    read_head,
+    head_objects,
     shown_path,
     text_fault,
 )
@@ -208,11 +206,7 @@ def working_directory(silo: Path, root: Path) -> str:
     except OSError:
         return silo.name
     for _, name in heapq.nlargest(_TRANSCRIPTS_READ, transcripts):
-        try:
-            head = read_head(silo / name, root, HEAD_BYTES)
-        except (FileNotFoundError, RefusedFileError):
-            continue
-        for entry in json_objects(head, b'"cwd"'):
+        for entry in head_objects(silo / name, root, b'"cwd"'):
             cwd = entry.get("cwd")
             if isinstance(cwd, str) and not text_fault(cwd) and slug_of(cwd) == silo.name:
                 return cwd

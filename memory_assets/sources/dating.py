@@ -6,15 +6,13 @@ import re
 import subprocess
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from functools import cache, partial
 from pathlib import Path
 
-from memory_assets.sources.files import RefusedFileError, json_objects, read_head
+from memory_assets.sources.files import head_objects
 
 Dated = tuple[datetime, str]
 """A time in UTC, and where it comes from: `name`, `git` or `transcript`."""
-
-HEAD_BYTES = 65_536
-"""How much of a transcript is read."""
 
 _GIT_SECONDS = 5.0
 _DATE = re.compile(r"(?<!\d)(20\d\d)([-_.]?)(0[1-9]|1[0-2])\2(0[1-9]|[12]\d|3[01])(?!\d)")
@@ -45,10 +43,9 @@ class Dating:
 
     def __init__(self, root: Path) -> None:
         """Look below `root`, which no transcript may leave."""
-        self._root = root
-        self._repositories: dict[Path, Path | None] = {}
-        self._commits: dict[Path, dict[str, tuple[datetime, str]]] = {}
-        self._transcripts: dict[Path, datetime | None] = {}
+        self._repository = cache(_repository)
+        self._commits = cache(lambda top: _commits(top, root if root.is_relative_to(top) else top))
+        self._begun = cache(partial(_first_timestamp, root=root))
 
     def date(self, path: str, data: bytes, names: Iterable[str], session: str = "") -> Dated | None:
         """Return the first time that is found: a date in a name, the commit of this very content, the session's beginning.
@@ -67,24 +64,10 @@ class Dating:
     def _committed(self, path: Path, data: bytes) -> datetime | None:
         if (top := self._repository(path.parent)) is None:
             return None
-        if top not in self._commits:
-            self._commits[top] = _commits(top, self._root if self._root.is_relative_to(top) else top)
-        moment, blob = self._commits[top].get(path.relative_to(top).as_posix(), (None, ""))
+        moment, blob = self._commits(top).get(path.relative_to(top).as_posix(), (None, ""))
         digest = hashlib.new("sha256" if len(blob) == 64 else "sha1", b"blob %d\0" % len(data), usedforsecurity=False)
         digest.update(data)
         return moment if digest.hexdigest() == blob else None
-
-    def _repository(self, folder: Path) -> Path | None:
-        if folder not in self._repositories:
-            above = None if folder == folder.parent else folder.parent
-            here = os.path.lexists(folder / ".git")
-            self._repositories[folder] = folder if here else self._repository(above) if above else None
-        return self._repositories[folder]
-
-    def _begun(self, transcript: Path) -> datetime | None:
-        if transcript not in self._transcripts:
-            self._transcripts[transcript] = _first_timestamp(transcript, self._root)
-        return self._transcripts[transcript]
 
 
 def utc_time(text: object) -> datetime | None:
@@ -141,10 +124,10 @@ def _commits(top: Path, below: Path) -> dict[str, tuple[datetime, str]]:
     return commits
 
 
+def _repository(folder: Path) -> Path | None:
+    return next((each for each in (folder, *folder.parents) if os.path.lexists(each / ".git")), None)
+
+
 def _first_timestamp(transcript: Path, root: Path) -> datetime | None:
-    try:
-        head = read_head(transcript, root, HEAD_BYTES)
-    except (FileNotFoundError, RefusedFileError):
-        return None
-    moments = (utc_time(entry.get("timestamp")) for entry in json_objects(head, b'"timestamp"'))
+    moments = (utc_time(entry.get("timestamp")) for entry in head_objects(transcript, root, b'"timestamp"'))
     return next(filter(None, moments), None)

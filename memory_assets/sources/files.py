@@ -23,6 +23,8 @@ NOT_LOOKED_INTO = -1
 
 READ_SECONDS = 20.0
 """Longest time that reading one file may take."""
+_HEAD_BYTES = 65_536
+"""How much of a transcript is read."""
 _CHUNK_BYTES = 65_536
 _OPEN_FLAGS = (
     os.O_RDONLY
@@ -109,6 +111,12 @@ def json_objects(data: bytes, marker: bytes) -> Iterator[dict[str, Any]]:
             with suppress(ValueError, RecursionError):
                 if isinstance(entry := json.loads(line), dict):
                     yield entry
+
+
+def head_objects(transcript: Path, root: Path, marker: bytes) -> Iterator[dict[str, Any]]:
+    """Those of a transcript's beginning; none where it cannot be read."""
+    with suppress(FileNotFoundError, RefusedFileError):
+        yield from json_objects(read_head(transcript, root, _HEAD_BYTES), marker)
 
 
 def digest_of(data: bytes) -> str:

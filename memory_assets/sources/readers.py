@@ -1,6 +1,6 @@
 """The sources that are files: where each lies, its reader, and the stamp by which a change is noticed without opening a file."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import astuple
 from hashlib import blake2b
 from pathlib import Path
@@ -11,6 +11,12 @@ from memory_assets.sources import claude_silos, pai_learning, pai_seed
 
 if TYPE_CHECKING:
     from memory_assets.settings import Settings
+
+_SCANS: dict[Source, Callable[..., Scan]] = {
+    Source.CLAUDE_SILO: claude_silos.scan,
+    Source.PAI_SEED: pai_seed.scan,
+    Source.PAI_LEARNING: pai_learning.scan,
+}
 
 
 def source_paths(settings: "Settings") -> dict[Source, Path]:
@@ -24,16 +30,10 @@ def source_paths(settings: "Settings") -> dict[Source, Path]:
 
 def scan_files(settings: "Settings", source: Source, known: Mapping[str, FileStamp] | None) -> Scan:
     """Read the files of a source whose stamps are not the `known` ones; None opens no file and gives the stamps of all."""
+    if source not in _SCANS:
+        raise ValueError(f"{source} is not read from files")
     limit: dict[str, int] = {"max_bytes": settings.source_max_bytes} if settings.source_max_bytes else {}
-    match source:
-        case Source.CLAUDE_SILO:
-            return claude_silos.scan(settings.claude_projects_dir, known, **limit)
-        case Source.PAI_SEED:
-            return pai_seed.scan(settings.pai_seed, known, **limit)
-        case Source.PAI_LEARNING:
-            return pai_learning.scan(settings.pai_learning_dir, known, **limit)
-        case _:
-            raise ValueError(f"{source} is not read from files")
+    return _SCANS[source](source_paths(settings)[source], known, **limit)
 
 
 def stat_stamp(settings: "Settings", source: Source) -> str:

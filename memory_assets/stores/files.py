@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from glob import escape
 from hashlib import blake2b
+from itertools import chain, count
 from pathlib import Path
 from typing import BinaryIO
 
@@ -56,6 +57,12 @@ def writing(path: Path) -> Iterator[BinaryIO]:
         if error.errno in _NO_FILE:
             raise InvalidInputError(f"No file can be written to {path} ({error.strerror}); name another one.") from None
         raise
+
+
+def free_path(path: Path) -> Path:
+    """`path`, or the first of `name-2`, `name-3` and so on where no file is."""
+    others = (path.with_name(f"{path.stem}-{number}{path.suffix}") for number in count(2))
+    return next(each for each in chain([path], others) if not os.path.lexists(each))
 
 
 def clear_remains(path: Path) -> None:

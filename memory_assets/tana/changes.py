@@ -10,13 +10,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from memory_assets.tana.client import TanaClient
-from memory_assets.tana.entries import Entry
 from memory_assets.tana.errors import TanaError, TanaRefusedError, TanaUncertainError
 from memory_assets.tana.formats import Outline, date, is_plain, paste, reference
 from memory_assets.tana.linking import FIELDS as LINK_FIELDS
 from memory_assets.tana.linking import Link, Linked, Linker
 from memory_assets.tana.matching import NodeMatcher, placeholder
-from memory_assets.tana.schema import ARCHIVED, LEARNING, RELATED_LEARNINGS, Schema, plain
+from memory_assets.tana.schema import ARCHIVED, LEARNING, RELATED_LEARNINGS, Entry, Schema, plain
 from memory_assets.tana.state import NAME, Sent
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from memory_assets.display import visible
 from memory_assets.graph.picture import Picture
 from memory_assets.language.secrets import mask
 from memory_assets.models import Source
-from memory_assets.tana.entries import Entry, SeedFile, read_seed
-from memory_assets.tana.schema import LEARNING
+from memory_assets.tana.schema import LEARNING, Entry, SeedFile, read_seed
 from memory_assets.tana.state import Activity, LinkedNode, Mapping
 
 if TYPE_CHECKING:

@@ -11,10 +11,9 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from memory_assets.tana.client import MAX_FOUND, Node, TanaClient
-from memory_assets.tana.entries import Entry, SeedFile
 from memory_assets.tana.errors import TanaFaultError, TanaNotFoundError
 from memory_assets.tana.formats import Outline
-from memory_assets.tana.schema import CONTENT, SEED_ID, Schema
+from memory_assets.tana.schema import CONTENT, SEED_ID, Entry, Schema, SeedFile
 
 if TYPE_CHECKING:
     from memory_assets.tana.state import SyncState

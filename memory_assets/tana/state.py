@@ -31,6 +31,7 @@ NAME = "name"
 """Stands for the node's name among mirrored fields."""
 _MOST_BYTES = 16 << 20
 _LOCK_POLL_S = 0.1
+_RECORD_SECONDS = 1.0
 
 Kept = TypeVar("Kept")
 
@@ -150,7 +151,10 @@ class Mapping:
 
 
 class SyncState:
-    """What one sync knows; what its methods change is on the disk when they return."""
+    """What one sync knows. The mapping is on the disk when a method returns; the record, which grows with every entry, within a second.
+
+    An entry that is mapped and not recorded, as after a kill, is sent again.
+    """
 
     def __init__(self, tenant: "Tenant") -> None:
         self._folder = tenant.folder
@@ -161,6 +165,7 @@ class SyncState:
             self.mapping.workspace = self.record.workspace if self.nodes else ""
         self.trashed: set[str] = set()
         """Seed ids whose nodes are in the trash, once that was looked at."""
+        self._saved_at = time.monotonic()
 
     @property
     def nodes(self) -> dict[str, str]:
@@ -174,6 +179,7 @@ class SyncState:
     def save(self) -> None:
         """Write what was changed in `record`."""
         self.record.save(self._folder)
+        self._saved_at = time.monotonic()
 
     def map(self, seed_id: str, node: str) -> None:
         """Let a node stand for an entry."""
@@ -195,7 +201,8 @@ class SyncState:
         """Note how Tana has an entry now."""
         self.record.sent[seed_id] = sent
         self.record.queue.pop(seed_id, None)
-        self.save()
+        if time.monotonic() - self._saved_at > _RECORD_SECONDS:
+            self.save()
 
 
 def forget_entries(tenant: "Tenant", seed_ids: Collection[str]) -> None:

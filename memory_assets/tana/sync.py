@@ -19,7 +19,6 @@ from memory_assets.tana.activity import find_edits, read_activity
 from memory_assets.tana.changes import ARCHIVED_DIGEST, Changes, Outcome, Report, SyncOptions
 from memory_assets.tana.client import TanaClient, Workspace
 from memory_assets.tana.config import integration, resolve_workspace, same_workspace
-from memory_assets.tana.entries import Entry, SeedFile, read_seed
 from memory_assets.tana.errors import (
     NoTokenError,
     TanaAwayError,
@@ -31,7 +30,7 @@ from memory_assets.tana.errors import (
 )
 from memory_assets.tana.linking import Linked
 from memory_assets.tana.matching import NodeMatcher
-from memory_assets.tana.schema import RELATED_LEARNINGS, Schema, ensure_schema
+from memory_assets.tana.schema import RELATED_LEARNINGS, Entry, Schema, SeedFile, ensure_schema, read_seed
 from memory_assets.tana.state import SyncState, one_at_a_time
 
 if TYPE_CHECKING:
@@ -143,7 +142,6 @@ class _Sync:
     def queue_rest(self, why: str) -> None:
         """Note durably what is still to be done."""
         self.report.away = why
-        self._state = SyncState(self._tenant)
         self.report.queued = self._planned()
         leaving = self._leaving()
         self.report.held_back = leaving if self._too_many(leaving) else []
@@ -204,9 +202,10 @@ class _Sync:
         state, settings, workspace = self._state, self._tenant.settings, schema.workspace
         configured = settings.tana_workspace or integration(settings).workspace or workspace.id
         state.record.workspace = state.mapping.workspace = state.mapping.workspace or configured
-        self._changed_in_tana()
         self._queue(self._planned())
         with suppress(TanaError):  # the sync is done; the next reading makes up for it
+            self._changed_in_tana()
+            state.save()
             read_activity(self._tenant, self._client, schema, state.record, links_too=links_too)
         state.mapping.last_sync = self.report.last_sync = datetime.now(UTC)
         state.mapping.save()

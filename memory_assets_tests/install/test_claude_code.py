@@ -132,7 +132,7 @@ def test_what_its_owner_changed_is_never_lost(folder: Path) -> None:
         "commands/mine.md": b"my command",
         "commands/recall.md": b"my words again",
         "commands/recall.md.yours": b"my words",
-        "commands/recall.md.yours-2": b"more words",
+        "commands/recall.md-2.yours": b"more words",
     }
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from memory_assets.learn import curation as curation_module
 from memory_assets.learn.curation import Curation
+from memory_assets.learn.journal import Status
 from memory_assets.learn.memory_files import MemoryFiles, read_homes
-from memory_assets.learn.proposals import Status
 from memory_assets.learn.reports import Decided
 from memory_assets.settings import load_settings
 from memory_assets.tenants import Tenant

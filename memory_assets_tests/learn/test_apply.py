@@ -20,8 +20,8 @@ from memory_assets.errors import ConflictError
 from memory_assets.ingest.scans import read_items, refresh_source
 from memory_assets.learn.apply import alone
 from memory_assets.learn.curation import Curation
+from memory_assets.learn.journal import Status
 from memory_assets.learn.memory_files import read_silos
-from memory_assets.learn.proposals import Status
 from memory_assets.models import Kind, Source
 from memory_assets.operations.scan import mend, scan
 from memory_assets.sources.frontmatter import parse

@@ -19,8 +19,8 @@ from memory_assets.cli.main import cli
 from memory_assets.errors import InvalidInputError
 from memory_assets.learn import curation as curation_module
 from memory_assets.learn.curation import Curation
+from memory_assets.learn.journal import Proposal, Severity, Status
 from memory_assets.learn.memory_files import file_name, hooks_of, render, without
-from memory_assets.learn.proposals import Proposal, Severity, Status
 from memory_assets.learn.reports import read_review, render_review
 from memory_assets.models import Kind
 from memory_assets.sources.frontmatter import parse

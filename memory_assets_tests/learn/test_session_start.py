@@ -35,8 +35,8 @@ from memory_assets.learn.brief import (
     read_brief,
 )
 from memory_assets.learn.briefing import renew_brief
+from memory_assets.learn.journal import Status
 from memory_assets.learn.noted import Noted, note
-from memory_assets.learn.proposals import Status
 from memory_assets.learn.session_start import read_told
 from memory_assets.models import Kind, NewMemory, SecretPolicy, Source
 from memory_assets.operations.changes import edit, forget, restore

@@ -7,7 +7,7 @@ import pytest
 from memory_assets.errors import StoreError
 from memory_assets.ingest.scans import refresh_source
 from memory_assets.models import Source
-from memory_assets.tana.entries import read_seed
+from memory_assets.tana.schema import read_seed
 from memory_assets.tana.state import Activity, Sent, SyncRecord, forget_entries
 from memory_assets.tenants import Tenant
 from memory_assets_tests.tana.seeds import TEST_FIRST, write_seed

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_assets.learn.proposals import Status
+from memory_assets.learn.journal import Status
 from memory_assets.models import RelationType
 from memory_assets.operations import learn
 from memory_assets.operations.relate import relate

@@ -76,7 +76,7 @@ class Proposing(dg.Config):
 @tenant_asset(GROUP, "markdown", deps=[silo_backlog, canonical_entries])
 def proposals(context: dg.AssetExecutionContext, memory: MemoryResource, config: Proposing) -> dg.MaterializeResult:
     """The proposals of `memory learn check`, in `review.md` for a person to decide. The silos stay as they are."""
-    from memory_assets.learn.proposals import Status
+    from memory_assets.learn.journal import Status
 
     curation = _curation(memory.open_for(context))
     if curation is None:
