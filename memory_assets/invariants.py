@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from memory_assets.graph.decided_names import spellings_of
 from memory_assets.graph.edges import refresh_graph
 from memory_assets.graph.relevance import decay_cycle
 from memory_assets.ingest.backfill import reembed
@@ -133,7 +134,7 @@ def _drop_relations(tenant: Tenant) -> None:
 
 def _rebuild_graph(tenant: Tenant) -> None:
     _empty(tenant, _GRAPH)
-    refresh_graph(tenant.catalog, tenant.memories, tenant.relations, tenant.analyzer.gazetteer.canonical)
+    refresh_graph(tenant.catalog, tenant.memories, tenant.relations, spellings_of(tenant))
 
 
 def _score_again(tenant: Tenant) -> None:

@@ -232,7 +232,7 @@ def _compute(catalog: Catalog, changes: Changes, found: _Found, relations: pa.Ta
             connection.execute(script)
         if changes.compared_all:
             connection.execute(_ALL_ASKED)
-        if changes:
+        if changes or found.naming.lost_aliases.num_rows or found.naming.new_aliases.num_rows:
             for rule in (
                 rules.READERS,
                 rules.LINKS,

@@ -28,9 +28,11 @@ _LONGEST_FULL = 3
 """Words of a name that is called by the first or the last of them."""
 _BLOCK = 40
 """Names that are compared all with all."""
+ALONE = "alone"
+"""The space of names that a person split off."""
 _DIGITS = re.compile(r"\d+")
 _TITLE = re.compile(r"^(?:mr|mrs|ms|dr|prof|herr|frau)\.?\s+")
-_OWN_SPACE = frozenset({EntityType.FILE, EntityType.URL, EntityType.EMAIL, EntityType.ENV_VAR, EntityType.TAG})
+OWN_SPACE = frozenset({EntityType.FILE, EntityType.URL, EntityType.EMAIL, EntityType.ENV_VAR, EntityType.TAG})
 """Types whose names mean nothing but themselves; the others share one space, because their types are often mistaken."""
 _PERSONAL = frozenset({EntityType.PERSON, EntityType.NAME, EntityType.ORG, EntityType.LOC})
 """Types under which a statistical model files a person's name."""
@@ -50,7 +52,7 @@ class Surface:
 
 def normalised(text: str, kind: str) -> str:
     """What exact comparison compares: no case, accents, titles, possessive or doubled spaces; "Last, First" turned round."""
-    if kind in _OWN_SPACE:
+    if kind in OWN_SPACE:
         return text.casefold() if kind in {EntityType.EMAIL, EntityType.TAG} else text
     plain = text.casefold()
     if not plain.isascii():
@@ -94,10 +96,14 @@ def resolve(
 
 
 def key_of(surface: Surface, spellings: Mapping[str, str]) -> str:
-    """What names that are one without further ado have in common: their space and their normalised text."""
-    space = surface.type if surface.type in _OWN_SPACE else "name"
-    text = surface.text if surface.type in _OWN_SPACE else spellings.get(surface.text.casefold(), surface.text)
-    return f"{space}:{normalised(text, surface.type)}"
+    """What names that are one without further ado have in common: their space and their normalised text.
+
+    `spellings` may also replace keys, as a person decided (`decided_names`). A name in the space `ALONE` is one with no other.
+    """
+    space = surface.type if surface.type in OWN_SPACE else "name"
+    text = surface.text if surface.type in OWN_SPACE else spellings.get(surface.text.casefold(), surface.text)
+    key = f"{space}:{normalised(text, surface.type)}"
+    return spellings.get(key, key)
 
 
 def division_of(key: str) -> str:

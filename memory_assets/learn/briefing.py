@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memory_assets.errors import said
@@ -19,6 +20,7 @@ from memory_assets.models import Kind, Source, State
 from memory_assets.sources.projects import is_home, slug_of
 from memory_assets.stores.files import replace_file
 from memory_assets.stores.filters import Filters
+from memory_assets.stores.locks import locked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from memory_assets.tenants import Tenant
 
 _log = logging.getLogger(__name__)
+_UNTOLD = "untold.json"
 _STANDING = 60
 _FEEDBACK = 300
 _OF_A_PROJECT = 12
@@ -82,8 +85,6 @@ def _followed(tenant: "Tenant", held: Brief, now: "dict[int, Memory]") -> Brief:
 @contextmanager
 def _writing(tenant: "Tenant") -> Iterator[bool]:
     """One process writes at a time; False where the tenant has no folder. Whatever fails goes to the log: what was stored is stored."""
-    from memory_assets.stores.locks import locked
-
     try:
         with locked(tenant.folder) as there:
             yield there
@@ -91,7 +92,25 @@ def _writing(tenant: "Tenant") -> Iterator[bool]:
         _log.warning("the brief was not written: %s", said(error))
 
 
+def read_untold(folder: Path) -> frozenset[int]:
+    """Ids of the memories that the user wants no session to begin with."""
+    try:
+        return frozenset(map(int, json.loads((folder / _UNTOLD).read_bytes())))
+    except (OSError, ValueError, TypeError):
+        return frozenset()
+
+
+def set_told(tenant: "Tenant", number: int, *, told: bool) -> None:
+    """Let sessions begin without a memory, or with it again. A newer version of it is told."""
+    with locked(tenant.folder):
+        others = read_untold(tenant.folder) - {number}
+        replace_file(tenant.folder / _UNTOLD, json.dumps(sorted(others if told else others | {number})))
+    renew_brief(tenant)
+
+
 def _write(tenant: "Tenant", held: Brief | None, brief: Brief) -> None:
+    untold = read_untold(tenant.folder)
+    brief = replace(brief, lines=tuple(each for each in brief.lines if each.id not in untold))
     if brief != held:
         replace_file(
             tenant.folder / NAME, json.dumps({"format": FORMAT, **asdict(brief)}, ensure_ascii=False, separators=(",", ":"))

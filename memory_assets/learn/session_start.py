@@ -74,8 +74,7 @@ def session_start(places: "Places", hook: Hook) -> str:
     brief = read_brief(places.folder)
     noted = _noted_lines(places, hook.session) if is_compacted else []
     room = places.session_start_tokens - _FRAME_TOKENS - sum(map(_most_tokens, noted))
-    names = frozenset(project_names(places.folder, project)) if project else frozenset[str]()
-    chosen = _chosen(brief.lines if brief else (), names, room)
+    chosen = _chosen(brief.lines if brief else (), _names(places.folder, project), room)
     nudges = [] if is_compacted else _nudges(places, brief)
     if not (any(chosen) or noted or nudges):
         return ""
@@ -84,6 +83,17 @@ def session_start(places: "Places", hook: Hook) -> str:
         record_told(places.folder, hook.session, lines, "compact" if is_compacted else "start")
     sections = [(heading, [each.text for each in lines]) for (heading, _), lines in zip(_SECTIONS, chosen, strict=True)]
     return framed([*sections, (_NOTED_HEADING, noted), ("Waiting", nudges)])
+
+
+def preview_lines(folder: Path, project: Project | None, tokens: int) -> list[tuple[str, list[BriefLine], list[BriefLine]]]:
+    """Each section of the text for a new session: its heading, the lines that it has, and those that do not fit into `tokens`."""
+    brief, names = read_brief(folder), _names(folder, project)
+    lines = brief.lines if brief else ()
+    chosen = _chosen(lines, names, tokens - _FRAME_TOKENS)
+    return [
+        (heading, told, [each for each in wanted if each not in told])
+        for (heading, _), told, wanted in zip(_SECTIONS, chosen, _by_section(lines, names), strict=True)
+    ]
 
 
 def is_quiet(folder: Path, project: Project | None) -> bool:
@@ -100,6 +110,10 @@ def set_quiet(folder: Path, project: Project, *, quiet: bool) -> None:
     with locked(folder):
         held = _quiet_projects(folder) - {project.folder}
         replace_file(folder / _QUIET, json.dumps(sorted(held | {project.folder} if quiet else held)))
+
+
+def _names(folder: Path, project: Project | None) -> frozenset[str]:
+    return frozenset(project_names(folder, project)) if project else frozenset()
 
 
 def _chosen(lines: tuple[BriefLine, ...], names: frozenset[str], room: int) -> list[list[BriefLine]]:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         health,
         install,
         learn,
+        names,
         noted,
         overview,
         pai,
@@ -43,11 +44,13 @@ if TYPE_CHECKING:
         run,
         scan,
         search,
+        session,
         show,
         status,
         store,
         take_in,
         tenants,
+        timeline,
         undo,
     )
 

@@ -9,6 +9,7 @@ from pydantic import Field
 from memory_assets.display import counted
 from memory_assets.graph.clusters import ClusterOutcome, find_clusters
 from memory_assets.graph.creative import CreativeOutcome, find_links
+from memory_assets.graph.decided_names import spellings_of
 from memory_assets.graph.edges import refresh_graph
 from memory_assets.graph.forgetting import forget
 from memory_assets.graph.relevance import RelevanceOutcome, decay_cycle
@@ -179,7 +180,15 @@ def clean(tenant: Tenant, *, dry_run: bool = False, however_many: bool = False) 
 
 def _refresh_graph(tenant: Tenant) -> None:
     """Connect memories that were stored since the last run, so that they do not look isolated."""
-    refresh_graph(tenant.catalog, tenant.memories, tenant.relations, tenant.analyzer.gazetteer.canonical)
+    refresh_graph(tenant.catalog, tenant.memories, tenant.relations, spellings_of(tenant))
+
+
+def _kept(protected: int, recent: int, grace_days: float) -> str:
+    """Why fewer are forgotten than lie below the threshold."""
+    reasons = [f"{protected} are protected"] * bool(protected) + [
+        f"{recent} showed a sign of life within {grace_days:g} days"
+    ] * bool(recent)
+    return f"; of those below the threshold, {' and '.join(reasons)}, so they stay" if reasons else ""
 
 
 def _kept(protected: int, recent: int, grace_days: float) -> str:

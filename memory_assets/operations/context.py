@@ -3,11 +3,15 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
+from pydantic import Field
+
 from memory_assets.errors import InvalidInputError
-from memory_assets.operations.answers import Answer, LocalTime
+from memory_assets.operations.answers import Answer, LocalTime, View
 from memory_assets.tenants import Tenant
 
 if TYPE_CHECKING:
+    from memory_assets.context.budget import Allotment
+    from memory_assets.context.model import Ranked
     from memory_assets.context.store import StoreReader
 
 Format = Literal["markdown", "json"]
@@ -15,6 +19,21 @@ MOST_TOPICS = 10
 LONGEST_TOPIC = 2_000
 _PATIENCE = 1.0
 """Seconds to wait for a sign of life of Tana."""
+
+
+class FoundNode(View):
+    """A memory, a name, a pattern or a node of Tana that was found, and how much of it the document tells."""
+
+    id: str
+    name: str
+    category: str
+    type: str
+    score: float
+    distance: int
+    """Links from what the topic names."""
+    told: Literal["text", "name", "not"]
+    reason: str
+    """Why not more of it is told; empty where its text is."""
 
 
 class AssembledContext(Answer):
@@ -28,6 +47,8 @@ class AssembledContext(Answer):
     warnings: tuple[str, ...]
     warned: bool
     """Whether the document itself holds the warnings."""
+    found: tuple[FoundNode, ...] = Field(default=(), exclude=True)
+    """All that was found, in the order of relevance, told or not; not part of the JSON."""
 
     def text(self, local: LocalTime) -> str:
         return self.document
@@ -45,12 +66,14 @@ def context(
     history: bool = False,
     offline: bool = False,
     since_last: bool = False,
+    notes: bool = True,
 ) -> AssembledContext:
     """Assemble what is known about topics and what is linked with them.
 
     `topics` are ids of nodes, names or questions; several are blended. `depth` counts the links that are walked, 1 to 5. `max_tokens`
     bounds the whole document; below 500 it holds names and types alone. With `history` it has older versions too, with `offline` Tana
     as it was last read, with `since_last` only what is new or changed since the same topics were assembled the last time.
+    Without `notes` it does not count as such a time.
     """
     from memory_assets.context.assembly import LastContext, Request, assemble
     from memory_assets.context.budget import fit
@@ -63,7 +86,8 @@ def context(
     if tenant.folder.exists() and found.nodes:
         seen = LastContext(tenant.folder, request)
         shown = seen.since(found) if since_last else found
-        seen.record(found)
+        if notes:
+            seen.record(found)
         found = shown
     fitted = fit(Json(found) if form == "json" else Markdown(found), found.nodes, max_tokens)
     return AssembledContext(
@@ -72,6 +96,28 @@ def context(
         node_ids=tuple(fitted.allotment.texts),
         warnings=tuple(list_warnings(found)),
         warned=fitted.framed,
+        found=tuple(_view(each, fitted.allotment) for each in found.nodes),
+    )
+
+
+def _view(ranked: "Ranked", told: "Allotment") -> FoundNode:
+    node = ranked.node
+    how: Literal["text", "name", "not"] = "text" if node.id in told.texts else "name" if node.id in told.named else "not"
+    if how == "text":
+        reason = ""
+    elif ranked.only_named:
+        reason = "a name on the way, without a text of its own"
+    else:
+        reason = "others that fit better took the room, or say the same"
+    return FoundNode(
+        id=node.id,
+        name=node.name,
+        category=node.category.value,
+        type=node.type,
+        score=ranked.score,
+        distance=ranked.visit.hops,
+        told=how,
+        reason=reason,
     )
 
 
@@ -110,3 +156,10 @@ def _checked(topics: Sequence[str]) -> tuple[str, ...]:
         if len(topic) > LONGEST_TOPIC:
             raise InvalidInputError(f"A topic has {len(topic):,} characters; give at most {LONGEST_TOPIC:,}.")
     return tuple(topic.strip() for topic in topics)
+
+
+def list_lenses() -> dict[str, str]:
+    """Name -> description of the lenses that there are."""
+    from memory_assets.context.lenses import known_lenses
+
+    return {name: lens.description for name, lens in known_lenses().items()}

@@ -10,6 +10,7 @@ from memory_assets.display import counted, visible
 from memory_assets.ingest.scans import DANGLING_HOOKS, FolderStatus, folder_counts, refusals, scan_sources
 from memory_assets.models import Refusal, Source
 from memory_assets.operations.answers import Answer, Instant, LocalTime, View, listed
+from memory_assets.settings import Settings
 from memory_assets.stores.analyzer_failures import AnalyzerFailures, read_failures
 from memory_assets.supervisor import find_running
 from memory_assets.tenants import Tenant
@@ -127,7 +128,7 @@ def status(tenant: Tenant) -> Status:
     """Count what the tenant's stores hold; source files are compared by `stat`, and only new ones are read."""
     rows = tenant.memories.scan(("id", "state", "kind", "source_key", "content_hash"))
     catalog = tenant.catalog.interactive
-    scans, refused, running = scan_sources(tenant), refusals(catalog), find_running(tenant.settings)
+    scans, refused = scan_sources(tenant), refusals(catalog)
     with catalog.read() as connection:
         items = _nested(
             connection.execute("SELECT source, kind, count(*) FROM source_items GROUP BY ALL ORDER BY ALL").fetchall()
@@ -158,9 +159,15 @@ def status(tenant: Tenant) -> Status:
             guessed=guessed,
             remarks=tuple(remark for (remark,) in connection.execute(_REMARKS).fetchall()),
             masked=masked,
-            services=tuple(map(ServiceView.model_validate, running.parts)) if running else (),
+            services=services(tenant.settings),
             chat_model=read_failures(connection, tenant.settings.chat_model) if tenant.settings.chat_model else None,
         )
+
+
+def services(settings: Settings) -> tuple[ServiceView, ...]:
+    """What `memory up` keeps running."""
+    running = find_running(settings)
+    return tuple(ServiceView.model_validate(part) for part in running.parts) if running else ()
 
 
 def _nested(counts: Iterable[tuple[str, str, int]]) -> dict[str, dict[str, int]]:

@@ -46,6 +46,7 @@ _CARE = {
     "learn/moves.json": Care.KEPT,
     "learn/proposals.json": Care.KEPT,
     "links/*": Care.DERIVED,
+    "names.json": Care.KEPT,
     "noted.json": Care.KEPT,
     "projects.json": Care.KEPT,
     "quiet.json": Care.KEPT,
@@ -54,6 +55,7 @@ _CARE = {
     "tana/activity.json": Care.KEPT,
     "tana/sync.json": Care.KEPT,
     "tana/sync.sqlite3*": Care.DERIVED,
+    "untold.json": Care.KEPT,
     "visit.json": Care.KEPT,
 }
 """Pattern of a path below the folder -> its care; the first that fits holds, and `*` fits a slash too.

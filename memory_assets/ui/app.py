@@ -18,7 +18,18 @@ from memory_assets.tenants import validate_tenant
 from memory_assets.ui.page import VIEWS, FormFields, Page, View
 from memory_assets.ui.rendering import assets, render
 from memory_assets.ui.sessions import Sessions, new_token
-from memory_assets.ui.views import graph, memory, review, search, start  # noqa: F401 - a module registers its views
+from memory_assets.ui.views import (  # noqa: F401 - a module registers its views
+    context,
+    graph,
+    health,
+    memory,
+    names,
+    review,
+    search,
+    sleep,
+    start,
+    timeline,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -30,8 +30,14 @@ _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 NAVIGATION = (
     ("/", "Start"),
     ("/search", "Search"),
+    ("/names", "Names"),
+    ("/timeline", "Timeline"),
     ("/review", "Review"),
     ("/graph", "Graph"),
+    ("/context", "Context"),
+    ("/session", "Session"),
+    ("/sleep", "Sleep"),
+    ("/health", "Health"),
 )
 """Paths and names of the views that the head of each page links to."""
 

@@ -15,7 +15,21 @@ from memory_assets_tests.ui.site import FRESH_SECONDS, Site, remember
 AXE = Path(axe_playwright_python.__file__).parent / "axe.min.js"
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 SCREENS = ((1440, 900, "light"), (390, 844, "dark"))
-VIEWS = ["/", "/search?q=billing+export", "/review", "/graph?q=billing+export"]
+VIEWS = [
+    "/review",
+    "/graph?q=billing+export",
+    "/health",
+    "/health/secrets",
+    "/names",
+    "/context?topic=billing+export",
+    "/session",
+    "/names?type=tags",
+    "/",
+    "/search?q=billing+export",
+    "/timeline",
+    "/timeline?on=2026-06-01",
+    *(f"/sleep?cycle={each}" for each in ("decay", "creative", "cluster", "forget")),
+]
 
 
 def violations(page: Page) -> Sequence[str]:
@@ -102,3 +116,72 @@ def test_proposals_are_decided_for_many_at_once_and_applied_and_undone(tab: Page
     expect(tab.get_by_role("status")).to_contain_text("deleted")
     tab.get_by_role("button", name="Undo this apply").click()
     expect(tab.get_by_role("status")).to_contain_text("is undone")
+
+
+def test_names_are_merged_and_parted_by_keyboard(tab: Page) -> None:
+    tab.goto("/ui/names")
+    tab.locator("#names td a").first.focus()
+    tab.keyboard.press("Enter")
+    expect(tab.locator("#spellings")).to_be_visible()
+    kept = tab.url
+    tab.locator('input[name="into"]').first.focus()
+    tab.keyboard.press("Space")
+    tab.keyboard.press("Enter")
+    expect(tab.get_by_role("status")).to_contain_text("is the same as")
+    tab.goto("/ui/names")
+    tab.locator("#decided ~ ul button").first.press("Enter")
+    expect(tab.get_by_role("status")).to_contain_text("Taken back")
+    tab.goto(kept)
+    expect(tab.locator("#spellings")).to_be_visible()
+
+
+def test_a_line_is_switched_off_and_on(tab: Page) -> None:
+    tab.goto("/ui/session")
+    first = tab.locator("ul.findings li").first
+    text = first.locator("span.grow").inner_text()
+    first.get_by_role("button").click()
+    expect(tab.get_by_role("status")).to_contain_text("no session begins with it")
+    expect(tab.locator("h2", has_text="Switched off")).to_be_visible()
+    tab.get_by_role("button", name=re.compile("Tell again")).first.click()
+    expect(tab.locator("ul.findings li span.grow").first).to_have_text(text)
+
+
+def test_a_cycle_asks_before_it_runs(tab: Page) -> None:
+    asked: list[str] = []
+    tab.on("dialog", lambda dialog: (asked.append(dialog.message), dialog.accept()))
+    tab.goto("/ui/sleep")
+    tab.get_by_role("link", name=re.compile("Decay")).click()
+    tab.get_by_role("button", name="Run decay now").click()
+    expect(tab.get_by_role("status")).to_contain_text("scored")
+    assert asked == ["Run decay now?"]
+
+
+def test_a_key_is_made_and_revoked(tab: Page) -> None:
+    tab.goto("/ui/health")
+    tab.get_by_label("What it is for").fill("the new phone")
+    tab.get_by_role("button", name="Make a key").click()
+    expect(tab.get_by_role("status")).to_contain_text("shown only now")
+    tab.on("dialog", lambda dialog: dialog.accept())
+    tab.locator("tr", has_text="the new phone").get_by_role("button").click()
+    expect(tab.locator("tr", has_text="the new phone")).to_contain_text("revoked")
+
+
+def test_the_timeline_goes_back_to_a_day_and_more(tab: Page) -> None:
+    tab.goto("/ui/timeline")
+    before = tab.locator("article").count()
+    tab.get_by_role("link", name="More").click()
+    expect(tab.locator("article")).not_to_have_count(before)
+    tab.get_by_label("What held on").fill("2026-03-01")
+    tab.get_by_role("button", name="Show").click()
+    expect(tab.locator("p.notice")).to_contain_text("What held at the end of 2026-03-01")
+    assert (tab.locator("h2 time").first.get_attribute("datetime") or "") <= "2026-03-01"
+
+
+def test_a_document_says_what_was_left_out(tab: Page) -> None:
+    tab.goto("/ui/context")
+    tab.get_by_label("Topic").fill("billing export")
+    tab.get_by_label("Tokens").select_option("500")
+    tab.keyboard.press("Tab")
+    tab.get_by_role("button", name="Assemble").press("Enter")
+    expect(tab.locator("pre.document")).to_contain_text("billing")
+    expect(tab.locator("#left ~ .wide tbody tr, #left ~ .wide table tr").first).to_be_visible()

@@ -1,5 +1,6 @@
 """Who gets in, what a form must carry, and what every answer forbids the browser."""
 
+import re
 import time
 from urllib.parse import urlsplit
 
@@ -12,8 +13,8 @@ from memory_assets.ui.app import one_time_address
 from memory_assets.ui.page import VIEWS
 from memory_assets_tests.ui.site import Site, Visitor, remember
 
-PATHS = sorted({each.path.replace("{id:int}", "1") for each in VIEWS if each.method == "GET"})
-CHANGES = sorted({each.path.replace("{id:int}", "1") for each in VIEWS if each.method == "POST"})
+PATHS = sorted({re.sub(r"\{.*?\}", "1", each.path) for each in VIEWS if each.method == "GET"})
+CHANGES = sorted({re.sub(r"\{.*?\}", "1", each.path) for each in VIEWS if each.method == "POST"})
 
 
 def test_a_key_opens_the_pages_of_its_tenant_until_logout(site: Site) -> None:

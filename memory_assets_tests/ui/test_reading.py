@@ -2,8 +2,10 @@
 
 import time
 
+from memory_assets.graph.edges import refresh_graph
 from memory_assets.models import Kind
 from memory_assets.operations.changes import forget
+from memory_assets.operations.names import list_names
 from memory_assets.tenants import Tenant
 from memory_assets.ui.page import VIEWS
 from memory_assets.ui.rendering import markdown
@@ -81,8 +83,12 @@ def test_what_others_wrote_is_text_in_every_view(site: Site) -> None:
     number = remember(
         tenant, f"Dear Mallory Jones, {ATTACK} wrote [here](javascript:alert(3)).", metadata={"path": ATTACK}, **fields
     )
+    refresh_graph(tenant.catalog, tenant.memories, tenant.relations)
     visitor = site.visitor(tenant)
-    paths = [each.path.replace("{id:int}", str(number)) for each in VIEWS if each.method == "GET"]
+    name = list_names(tenant).names[0].id
+    paths = [
+        each.path.replace("{id:int}", str(number)).replace("{name:int}", str(name)) for each in VIEWS if each.method == "GET"
+    ]
     for path in [*paths, f"/search?q={ATTACK}", f"/search?tag={ATTACK}", f"/search?kind={ATTACK}", f"/{ATTACK}"]:
         page = visitor.get(path).text
         assert "<script>" not in page, path

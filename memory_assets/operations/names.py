@@ -1,0 +1,271 @@
+"""People, projects and things that memories name: list them, show one, say that two are one or that a spelling means another."""
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from memory_assets.errors import InvalidInputError, NotFoundError
+from memory_assets.operations.answers import Answer, LocalTime, View, listed
+from memory_assets.operations.overview import CountView
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from duckdb import DuckDBPyConnection
+
+    from memory_assets.graph.decided_names import NameDecision
+    from memory_assets.tenants import Tenant
+
+_NAMES = """
+    SELECT n.id, n.label, n.type, count(*) AS memories FROM graph_nodes n JOIN graph_mentions m ON m.entity_id = n.id
+    WHERE n.kind = 'entity' AND ($1 = '' OR n.type = $1)
+      AND ($2 = '' OR n.id IN (SELECT entity_id FROM graph_aliases WHERE contains(lower("text"), lower($2))))
+    GROUP BY ALL HAVING (count(*), n.id) < ($3, $4) ORDER BY memories DESC, n.id DESC LIMIT $5
+"""
+_TYPES = "SELECT type, count(*) FROM graph_nodes WHERE kind = 'entity' GROUP BY type ORDER BY 2 DESC, 1"
+_SPELLINGS = """
+    SELECT a."text", a.type, a.key, count(s.memory_id) FROM graph_aliases a LEFT JOIN graph_surfaces s USING ("text", type)
+    WHERE a.entity_id = $1 GROUP BY ALL ORDER BY 4 DESC, 1, 2
+"""
+_NODE = "SELECT id, label, type FROM graph_nodes WHERE id = $1 AND kind = 'entity'"
+_ALIKE = """
+    WITH words AS (SELECT DISTINCT unnest(string_split(lower("text"), ' ')) AS word FROM graph_aliases WHERE entity_id = $1),
+    long_words AS (SELECT coalesce(list(word), []) AS held FROM words WHERE length(word) > 2),
+    near AS (
+        SELECT entity_id, max(jaro_winkler_similarity(lower("text"), lower($2))) AS alike,
+               bool_or(list_has_any(string_split(lower("text"), ' '), (SELECT held FROM long_words))) AS shared
+    FROM graph_aliases WHERE entity_id <> $1 AND type NOT IN ('FILE', 'URL', 'EMAIL', 'ENV_VAR', 'TAG') GROUP BY entity_id
+    )
+    SELECT n.id, n.label, n.type, (SELECT count(*) FROM graph_mentions WHERE entity_id = n.id)
+    FROM near JOIN graph_nodes n ON n.id = entity_id WHERE shared OR alike > 0.9
+    ORDER BY n.type <> $3, shared DESC, alike DESC, n.id LIMIT 8
+"""
+_PROJECTS = "SELECT project, count(*) FROM stored WHERE project <> '' GROUP BY ALL ORDER BY 2 DESC, 1"
+_TAGS = "SELECT tag, count(*) FROM (SELECT unnest(tags) AS tag FROM stored) GROUP BY ALL ORDER BY 2 DESC, 1"
+_LARGEST = (1 << 62, 1 << 62)
+
+
+class NameView(View):
+    """Something that memories name."""
+
+    id: int
+    name: str
+    type: str
+    memories: int = Field(description="Those that mention it.")
+
+    @property
+    def may_merge(self) -> bool:
+        """Whether it has a name that can mean the same as another one: files, addresses and the like mean themselves alone."""
+        from memory_assets.graph.entities import OWN_SPACE
+
+        return self.type not in OWN_SPACE
+
+
+class Names(Answer):
+    """What memories name, the most mentioned first."""
+
+    names: tuple[NameView, ...]
+    types: dict[str, int] = Field(description="Type -> how many of it there are.")
+    next_cursor: str | None = Field(description="Asks for the next page; null on the last.")
+
+    def text(self, local: LocalTime) -> str:
+        return (
+            listed(f"{each.id}  {each.memories:>6}  {each.type:<10}  {each.name}" for each in self.names)
+            or "No names are known yet."
+        )
+
+
+class SpellingView(View):
+    """One way in which memories write a name."""
+
+    text: str
+    type: str
+    memories: int
+
+
+class DecisionView(View):
+    """What a person decided about names."""
+
+    id: str
+    did: str
+    names: tuple[str, ...]
+    into: str
+    at: datetime
+
+    def text(self) -> str:
+        """The decision in words."""
+        quoted = ", ".join(f"“{name}”" for name in self.names)
+        return f"{quoted} is the same as “{self.into}”" if self.did == "merge" else f"{quoted} is not “{self.into}”"
+
+
+class ShownName(Answer):
+    """One name with all that is known of it."""
+
+    name: NameView
+    spellings: tuple[SpellingView, ...]
+    alike: tuple[NameView, ...] = Field(description="Others that may be the same.")
+
+    def text(self, local: LocalTime) -> str:
+        spelt = ", ".join(f"{each.text} ({each.memories})" for each in self.spellings)
+        return f"{self.name.name} · {self.name.type} · id {self.name.id}\n   {spelt}"
+
+
+class Decided(Answer):
+    """A decision that was made or taken back, and the name that it leads to."""
+
+    decision: DecisionView
+    name: int | None = Field(description="Id of the name as it is now; null if no memory mentions it.")
+    undone: bool = False
+
+    def text(self, local: LocalTime) -> str:
+        return f"{'Taken back: ' if self.undone else ''}{self.decision.text()}."
+
+
+class Decisions(Answer):
+    """All decisions about names, the latest first."""
+
+    decisions: tuple[DecisionView, ...]
+
+    def text(self, local: LocalTime) -> str:
+        return listed(f"{each.id}  {each.text()}" for each in self.decisions) or "Nothing was decided about names."
+
+
+class Counts(Answer):
+    """Projects or tags, and how many active memories each has."""
+
+    counts: tuple[CountView, ...]
+
+    def text(self, local: LocalTime) -> str:
+        return listed(f"{each.count:>6}  {each.name}" for each in self.counts)
+
+
+def list_names(tenant: "Tenant", *, kind: str = "", like: str = "", limit: int = 50, cursor: str | None = None) -> Names:
+    """The names of a type, or of all, whose spellings hold `like`. `cursor` is `next_cursor` of the page before."""
+    memories, number = _read_cursor(cursor) if cursor else _LARGEST
+    with tenant.catalog.interactive.read() as connection:
+        rows = connection.execute(_NAMES, [kind, like, memories, number, limit + 1]).fetchall()
+        types = dict(connection.execute(_TYPES).fetchall())
+    names = tuple(NameView(id=number, name=name, type=kind, memories=count) for number, name, kind, count in rows[:limit])
+    return Names(names=names, types=types, next_cursor=f"{names[-1].memories}-{names[-1].id}" if len(rows) > limit else None)
+
+
+def show_name(tenant: "Tenant", number: int) -> ShownName:
+    """A name with its spellings and those that may be the same."""
+    with tenant.catalog.interactive.read() as connection:
+        name, spellings = _read(connection, number)
+        alike = connection.execute(_ALIKE, [number, name.name, name.type]).fetchall() if name.may_merge else []
+    return ShownName(
+        name=name,
+        spellings=tuple(SpellingView(text=text, type=kind, memories=count) for text, kind, _, count in spellings),
+        alike=tuple(NameView(id=other, name=label, type=kind, memories=count) for other, label, kind, count in alike),
+    )
+
+
+def list_counts(tenant: "Tenant", what: str) -> Counts:
+    """All "projects" or "tags" of active memories, the most used first."""
+    if not tenant.exists:
+        return Counts(counts=())
+    column, query = {"projects": ("project", _PROJECTS), "tags": ("tags", _TAGS)}[what]
+    with tenant.catalog.interactive.read() as connection:
+        connection.register("stored", tenant.memories.scan((column,), "state = 'active'"))
+        rows = connection.execute(query).fetchall()
+    return Counts(counts=tuple(CountView(name=name, count=count) for name, count in rows))
+
+
+def list_decisions(tenant: "Tenant") -> Decisions:
+    """What was decided about names."""
+    from memory_assets.graph.decided_names import read_name_decisions
+
+    return Decisions(decisions=tuple(DecisionView.model_validate(each) for each in reversed(read_name_decisions(tenant.folder))))
+
+
+def merge_names(tenant: "Tenant", number: int, into: int) -> Decided:
+    """Say that two names mean the same; every spelling of the first one then means the second, in later memories too."""
+    from memory_assets.graph.decided_names import NameDecision
+
+    with tenant.catalog.interactive.read() as connection:
+        one, spellings = _read(connection, number)
+        other, targets = _read(connection, into)
+    if one.id == other.id:
+        raise InvalidInputError(f"{one.name!r} and {other.name!r} are one already.")
+    for each in (one, other):
+        if not each.may_merge:
+            raise InvalidInputError(
+                f"{each.name!r} is a {each.type}, which means itself alone; merge names of people and things."
+            )
+    keys = tuple(dict.fromkeys(_own_key(tenant, text, kind) for text, kind, _, _ in spellings))
+    into_key = next(key for text, _, key, _ in targets if text == other.name)
+    made = NameDecision("merge", tuple(dict.fromkeys(text for text, *_ in spellings)), keys, other.name, into_key)
+    return _decide(tenant, made, lambda decisions: [*decisions, made], other.name)
+
+
+def split_name(tenant: "Tenant", number: int, spelling: str) -> Decided:
+    """Say that a spelling of a name means something else: it becomes a name of its own that no rule joins with another.
+
+    Spellings that differ in case, accents and titles alone go with it.
+    """
+    from memory_assets.graph.decided_names import NameDecision
+
+    with tenant.catalog.interactive.read() as connection:
+        name, spellings = _read(connection, number)
+    keys = {text: _own_key(tenant, text, kind) for text, kind, _, _ in spellings}
+    if spelling not in keys:
+        raise NotFoundError(f"{name.name!r} is never written {spelling!r}.")
+    going = tuple(text for text, key in keys.items() if key == keys[spelling])
+    if len(going) == len(keys):
+        raise InvalidInputError(f"{name.name!r} has no other spelling that {spelling!r} could be split from.")
+    left = name.name if name.name not in going else next(text for text in keys if text not in going)
+    made = NameDecision("split", going, (keys[spelling],), left)
+    return _decide(tenant, made, lambda decisions: [*decisions, made], spelling)
+
+
+def undo_decision(tenant: "Tenant", reference: str) -> Decided:
+    """Take a decision about names back."""
+    from memory_assets.graph.decided_names import read_name_decisions
+
+    made = next((each for each in read_name_decisions(tenant.folder) if each.id == reference), None)
+    if made is None:
+        raise NotFoundError(f"There is no decision {reference} about names; it may have been taken back already.")
+    taken_back = _decide(tenant, made, lambda decisions: [each for each in decisions if each.id != reference], made.names[0])
+    return taken_back.model_copy(update={"undone": True})
+
+
+def _decide(
+    tenant: "Tenant", made: "NameDecision", change: "Callable[[Sequence[NameDecision]], Sequence[NameDecision]]", spelling: str
+) -> Decided:
+    """Keep the decisions, bring the graph to them, and find the name that a spelling means then."""
+    from memory_assets.graph.decided_names import change_name_decisions, spellings_of
+    from memory_assets.graph.edges import refresh_graph
+
+    change_name_decisions(tenant.folder, change)
+    refresh_graph(tenant.catalog, tenant.memories, tenant.relations, spellings_of(tenant))
+    with tenant.catalog.interactive.read() as connection:
+        found = connection.execute(
+            'SELECT entity_id FROM graph_aliases WHERE "text" = $1 ORDER BY type LIMIT 1', [spelling]
+        ).fetchone()
+    return Decided(decision=DecisionView.model_validate(made), name=found[0] if found else None)
+
+
+def _read(connection: "DuckDBPyConnection", number: int) -> tuple[NameView, list[tuple[str, str, str, int]]]:
+    """A name, and its spellings: text, type, key, memories."""
+    row = connection.execute(_NODE, [number]).fetchone()
+    if row is None:
+        raise NotFoundError(f"There is no name {number}; the last run may have joined it with another one.")
+    (count,) = connection.execute("SELECT count(*) FROM graph_mentions WHERE entity_id = $1", [number]).fetchone() or (0,)
+    spellings = connection.execute(_SPELLINGS, [number]).fetchall()
+    return NameView(id=row[0], name=row[1], type=row[2], memories=count), spellings
+
+
+def _own_key(tenant: "Tenant", text: str, kind: str) -> str:
+    """The key of a spelling without any decision."""
+    from memory_assets.graph.entities import Surface, key_of
+
+    return key_of(Surface(text, kind), tenant.analyzer.gazetteer.canonical)
+
+
+def _read_cursor(cursor: str) -> tuple[int, int]:
+    memories, _, number = cursor.partition("-")
+    if not (memories.isdecimal() and number.isdecimal() and len(cursor) <= 40):
+        raise InvalidInputError("This cursor is none that a page gave; open the list again.")
+    return min(int(memories), _LARGEST[0]), min(int(number), _LARGEST[1])

@@ -1,0 +1,85 @@
+"""What the next session of Claude Code is told at its start, and which memories it is not told."""
+
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from memory_assets.operations.answers import Answer, LocalTime, MemoryView, View, listed
+from memory_assets.operations.given import find_memory
+
+if TYPE_CHECKING:
+    from memory_assets.tenants import Tenant
+
+
+class LineView(View):
+    """A memory as a line."""
+
+    id: int
+    text: str
+    tokens: int
+    kind: str
+
+
+class SectionView(View):
+    """A heading with its lines."""
+
+    heading: str
+    told: tuple[LineView, ...]
+    left_out: tuple[LineView, ...] = Field(description="Lines without room.")
+
+
+class SessionPreview(Answer):
+    """What a session is told that starts now."""
+
+    project: str
+    is_silent: bool = Field(description="Whether the settings or the project want nothing told.")
+    tokens: int = Field(description="Of all lines, without headings.")
+    most_tokens: int = Field(description="Of the whole text, as MEMORY_SESSION_START_TOKENS says.")
+    sections: tuple[SectionView, ...]
+    switched_off: tuple[MemoryView, ...] = Field(description="Memories that the user wants no session to begin with.")
+
+    def text(self, local: LocalTime) -> str:
+        return listed(line for each in self.sections if each.told for line in (each.heading, *(told.text for told in each.told)))
+
+
+class ToldAtStart(Answer):
+    """Whether sessions begin with a memory."""
+
+    memory: MemoryView
+    told: bool
+
+    def text(self, local: LocalTime) -> str:
+        return f"{self.memory.name}: {'told again where it fits' if self.told else 'no session begins with it from now on'}."
+
+
+def preview(tenant: "Tenant", project: str = "") -> SessionPreview:
+    """What a session in a project, as memories name it, is told at its start; without one, a session in no project."""
+    from memory_assets.learn.briefing import read_untold
+    from memory_assets.learn.session_start import is_quiet, preview_lines
+    from memory_assets.sources.projects import Project, slug_of
+
+    last = project.rstrip("/").rpartition("/")[2]
+    here = Project(project, tuple(dict.fromkeys((project, slug_of(project), last)))) if project else None
+    settings = tenant.settings
+    sections = tuple(
+        SectionView(heading=heading, told=tuple(map(LineView.of, told)), left_out=tuple(map(LineView.of, left_out)))
+        for heading, told, left_out in preview_lines(tenant.folder, here, settings.session_start_tokens)
+    )
+    untold = read_untold(tenant.folder)
+    return SessionPreview(
+        project=project,
+        is_silent=settings.session_start == "off" or is_quiet(tenant.folder, here),
+        tokens=sum(line.tokens for each in sections for line in each.told),
+        most_tokens=settings.session_start_tokens,
+        sections=sections,
+        switched_off=tuple(map(MemoryView.of, tenant.memories.get(sorted(untold)))) if untold else (),
+    )
+
+
+def tell_at_start(tenant: "Tenant", reference: str | int, *, told: bool) -> ToldAtStart:
+    """Let sessions begin with a memory where it fits, or without it. It stays in recall either way."""
+    from memory_assets.learn.briefing import set_told
+
+    memory = find_memory(tenant, reference)
+    set_told(tenant, memory.id, told=told)
+    return ToldAtStart(memory=MemoryView.of(memory), told=told)

@@ -1,0 +1,133 @@
+"""When things were learned, by day and source, and what held on a date."""
+
+from dataclasses import replace
+from datetime import UTC, date, datetime, time, timedelta
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from memory_assets.models import Source, State
+from memory_assets.operations.answers import Answer, Instant, LocalTime, MemoryView, View, listed
+from memory_assets.operations.given import Narrowing, place_cursor, read_place_cursor
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from memory_assets.tenants import Tenant
+
+_MOST_COLUMNS = 60
+"""Columns up to which a finer unit is chosen."""
+_SPAN = "SELECT min(created_at), max(created_at) FROM stored"
+_LEARNED = """
+    SELECT date_trunc($1, created_at AT TIME ZONE 'UTC')::DATE AS begins, source, count(*) FROM stored GROUP BY ALL ORDER BY ALL
+"""
+_HELD = """
+    WITH newer AS (
+        SELECT e.source_id AS id, arg_min(e.target_id, (t.created_at, t.id)) AS newer_id, min(t.created_at) AS at
+        FROM graph_edges e JOIN others t ON t.id = e.target_id WHERE e.type IN ('EVOLVED_INTO', 'INVALIDATED_BY') GROUP BY ALL
+    ),
+    lives AS (
+        SELECT s.id, s.created_at, coalesce(s.superseded_by, newer.newer_id) AS newer_id,
+               CASE WHEN s.superseded_by IS NOT NULL THEN if(o.created_at > s.created_at, o.created_at, s.updated_at)
+                    WHEN s.state IN ('active', 'archived') THEN newer.at
+                    ELSE s.updated_at END AS ended
+        FROM stored s LEFT JOIN others o ON o.id = s.superseded_by LEFT JOIN newer ON newer.id = s.id
+    )
+    SELECT id, created_at, ended, newer_id FROM lives
+    WHERE created_at < $1 AND (ended IS NULL OR ended >= $1) AND (created_at, id) < ($2, $3)
+    ORDER BY created_at DESC, id DESC LIMIT $4
+"""
+
+
+class ColumnView(View):
+    """A stretch of time, and what was learned in it."""
+
+    begins: date
+    sources: dict[Source, int] = Field(description="Memories by source.")
+
+    @property
+    def total(self) -> int:
+        """Memories of all sources."""
+        return sum(self.sources.values())
+
+
+class Learned(Answer):
+    """When memories were created."""
+
+    unit: Literal["day", "week", "month", "year"]
+    columns: tuple[ColumnView, ...] = Field(description="The earliest first; stretches without memories are there too.")
+
+    def text(self, local: LocalTime) -> str:
+        return listed(f"{each.begins}  {each.total:>6}" for each in self.columns if each.sources)
+
+
+class HeldView(MemoryView):
+    """A memory that held on the date."""
+
+    ended: Instant | None = Field(description="When it ceased to hold; null while it holds.")
+    ended_by: int | None = Field(description="The memory that took its place.")
+
+
+class Held(Answer):
+    """What held at the end of a day, newest first."""
+
+    on: date
+    memories: tuple[HeldView, ...]
+    next_cursor: str | None = Field(description="Asks for the next page; null on the last.")
+
+    def text(self, local: LocalTime) -> str:
+        return listed(memory.entry(local, "- ") for memory in self.memories) or f"Nothing was remembered on {self.on}."
+
+
+def learned(tenant: "Tenant", narrowed: Narrowing) -> Learned:
+    """Count the memories of each day, week, month or year, in UTC: the finest of these with at most 60 columns."""
+    if not tenant.exists:
+        return Learned(unit="day", columns=())
+    with tenant.catalog.interactive.read() as connection:
+        connection.register("stored", tenant.memories.scan(("created_at", "source"), narrowed.filters(tenant).sql()))
+        first, last = connection.execute(_SPAN).fetchone() or (None, None)
+        if first is None:
+            return Learned(unit="day", columns=())
+        units: Sequence[tuple[Literal["day", "week", "month"], int]] = (("day", 1), ("week", 7), ("month", 30))
+        days = (last - first).days
+        unit = next((name for name, length in units if days // length < _MOST_COLUMNS), "year")
+        counts: dict[date, dict[Source, int]] = {}
+        for begins, source, count in connection.execute(_LEARNED, [unit]).fetchall():
+            counts.setdefault(begins, {})[Source(source)] = count
+    begins, end, columns = min(counts), max(counts), []
+    while begins <= end:
+        columns.append(ColumnView(begins=begins, sources=counts.get(begins, {})))
+        begins = _following(begins, unit)
+    return Learned(unit=unit, columns=tuple(columns))
+
+
+def held_on(tenant: "Tenant", day: date, narrowed: Narrowing, *, limit: int = 20, cursor: str | None = None) -> Held:
+    """The memories that held at the end of a day in UTC.
+
+    A memory holds from its creation until another one supersedes it, the graph knows that another one took its place, it is forgotten,
+    or it vanishes from its source. An archived memory holds. `cursor` is `next_cursor` of the page before.
+    """
+    if not tenant.exists:
+        return Held(on=day, memories=(), next_cursor=None)
+    end = datetime.combine(day, time(), UTC) + timedelta(days=1)
+    filters = replace(narrowed.filters(tenant), states=tuple(State))
+    before, number = read_place_cursor(cursor) if cursor else (end, 0)
+    with tenant.catalog.interactive.read() as connection:
+        columns = ("id", "state", "created_at", "updated_at", "superseded_by")
+        connection.register("stored", tenant.memories.scan(columns, filters.sql()))
+        connection.register("others", tenant.memories.scan(("id", "created_at")))
+        rows = connection.execute(_HELD, [end, before, number, limit + 1]).fetchall()
+    page = {row[0]: row for row in rows[:limit]}
+    return Held(
+        on=day,
+        memories=tuple(
+            HeldView.of(each, ended=page[each.id][2], ended_by=page[each.id][3]) for each in tenant.memories.get(page)
+        ),
+        next_cursor=place_cursor(rows[limit - 1][1], rows[limit - 1][0]) if len(rows) > limit else None,
+    )
+
+
+def _following(begins: date, unit: str) -> date:
+    if unit in ("day", "week"):
+        return begins + timedelta(days=1 if unit == "day" else 7)
+    return (begins.replace(day=1) + timedelta(days=32 if unit == "month" else 366)).replace(day=1)

@@ -1,0 +1,52 @@
+"""Context: everything about a topic within a budget, and what was left out. Session: what the next one is told at its start."""
+
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+
+from memory_assets import operations
+from memory_assets.errors import InvalidInputError
+from memory_assets.ui.page import Page, change, view
+
+if TYPE_CHECKING:
+    from starlette.responses import Response
+
+_BUDGETS = (500, 1_000, 2_000, 4_000, 8_000, 16_000)
+_DEPTHS = (1, 2, 3, 4, 5)
+
+
+@view("/context", work="search")
+def context(page: Page) -> "Response":
+    """The document about a topic, and everything that was found for it."""
+    topic, lens = page.query.get("topic", "").strip(), page.query.get("lens", "general")
+    budget, depth = _number(page, "budget", 4_000), _number(page, "depth", 2)
+    if budget not in _BUDGETS or depth not in _DEPTHS:
+        raise InvalidInputError("Choose a budget and a distance of the lists.")
+    found = None
+    if topic:
+        found = operations.context.context(
+            page.tenant, [topic], lens=lens, max_tokens=budget, depth=depth, offline=True, notes=False
+        )
+    lenses = operations.context.list_lenses()
+    values = {"topic": topic, "lens": lens, "budget": budget, "depth": depth, "lenses": lenses}
+    return page.render("context.html", found=found, budgets=_BUDGETS, depths=_DEPTHS, **values)
+
+
+@view("/session")
+def session(page: Page) -> "Response":
+    """What a session in a project is told at its start."""
+    project = page.query.get("project", "")
+    projects = [each.name for each in operations.names.list_counts(page.tenant, "projects").counts]
+    return page.render("session.html", found=operations.session.preview(page.tenant, project), projects=projects, project=project)
+
+
+@change("/session/{id:int}")
+def tell(page: Page) -> "Response":
+    """Switch a line off or on."""
+    done = operations.session.tell_at_start(page.tenant, page.path["id"], told=page.text("told") == "on")
+    project = page.text("project")
+    return page.redirect(f"/session?{urlencode({'project': project})}" if project else "/session", done.text(page.local))
+
+
+def _number(page: Page, name: str, otherwise: int) -> int:
+    given = page.query.get(name, "")
+    return int(given) if given.isdecimal() and len(given) < 8 else otherwise

@@ -1,0 +1,88 @@
+"""Settings and health: what is broken and what mends it, refused files, secrets, keys, tenants and backups.
+
+What concerns the machine, not one tenant, is shown to those alone who opened the pages by a one-time link: they may run commands on it.
+"""
+
+from typing import TYPE_CHECKING
+
+from memory_assets import operations
+from memory_assets.errors import MemoryAssetsError, NotFoundError
+from memory_assets.ui.page import Page, change, view
+
+if TYPE_CHECKING:
+    from starlette.responses import Response
+
+    from memory_assets.operations.backup import BackupView
+
+
+@view("/health", work="write")
+def health(page: Page) -> "Response":
+    """Everything but the search for secrets, which takes long."""
+    tenant, of_machine = page.tenant, not page.session.key
+    status = operations.status.status(tenant)
+    return page.render(
+        "health.html",
+        diagnosis=operations.health.diagnose(tenant, with_settings=True) if of_machine else None,
+        refusals=[each for each in status.refusals if not each.passed_over],
+        masked=status.masked,
+        keys=operations.tenants.list_keys(tenant).keys,
+        tenants=operations.tenants.list_tenants(tenant.settings).tenants if of_machine else (),
+        backups=_backups(page) if of_machine else (),
+        shown_bytes=operations.backup.shown_bytes,
+    )
+
+
+@view("/health/secrets", work="write")
+def secrets(page: Page) -> "Response":
+    """Keys and passwords in what is stored."""
+    return page.render("secrets.html", found=operations.scan.scan(page.tenant))
+
+
+@change("/health/secrets")
+def mask(page: Page) -> "Response":
+    """Mask what was found."""
+    done = operations.scan.mend(page.tenant)
+    return page.redirect("/health/secrets", done.text(page.local))
+
+
+@change("/health/mend")
+def mend(page: Page) -> "Response":
+    """Repair what needs no choice of the user's."""
+    _must_be_of_machine(page)
+    broken = sum(each.level == "fault" for each in operations.health.diagnose(page.tenant, mend=True).findings)
+    return page.redirect(
+        "/health", f"Mended what could be mended; {broken} faults are left." if broken else "Mended; no fault is left."
+    )
+
+
+@change("/health/keys")
+def create_key(page: Page) -> "Response":
+    """Make a key and show it once."""
+    _must_be_of_machine(page)
+    made = operations.tenants.create_key(page.tenant, page.text("description"))
+    return page.redirect("/health", f"The new key, which is shown only now: {made.key}")
+
+
+@change("/health/keys/{key}/revoke")
+def revoke_key(page: Page) -> "Response":
+    """End a key, and with it the sessions that it opened."""
+    done = operations.tenants.revoke_key(page.tenant, page.path["key"])
+    return page.redirect("/health", done.text(page.local))
+
+
+def _must_be_of_machine(page: Page) -> None:
+    if page.session.key:
+        raise NotFoundError("This is for sessions that `memory ui` opened; run that on the machine that keeps the memory.")
+
+
+def _backups(page: Page) -> list[tuple[str, str, "list[BackupView]"]]:
+    """Each place of backups: why it cannot be read, else the tenant's backups in it, newest first."""
+    tenant, found = page.tenant, []
+    for place in dict.fromkeys([*operations.backup.places_of(tenant), *filter(None, [tenant.settings.backup_to])]):
+        try:
+            listed = operations.backup.list_backups(tenant.settings, place).backups
+            own = sorted((each for each in listed if each.tenant == tenant.name), key=lambda each: each.taken_at, reverse=True)
+            found.append((place, "", own))
+        except MemoryAssetsError as error:
+            found.append((place, str(error), []))
+    return found

@@ -1,0 +1,72 @@
+"""Sleep: what decay, creative, cluster and forget would do now, and doing it."""
+
+from typing import TYPE_CHECKING
+
+from memory_assets import operations
+from memory_assets.errors import NotFoundError
+from memory_assets.ui.page import Page, change, view
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from datetime import datetime
+
+    from starlette.responses import Response
+
+    from memory_assets.operations.answers import Answer
+
+_CYCLES = {
+    "decay": "Scores every memory as of now. Archived memories that matter again come back.",
+    "creative": "Connects similar memories that nothing connects yet.",
+    "cluster": "Finds dense groups of memories and summarises each.",
+    "forget": "Archives memories of low relevance. Recalling an archived memory brings it back.",
+}
+_ASSETS = {"decay": "relevance_scores", "creative": "creative_links", "cluster": "clusters", "forget": "archived_memories"}
+_MOST = 100
+"""Rows that a table shows."""
+_MOST_POINTS = 2_000
+"""Points of a plot."""
+
+
+@view("/sleep", work="write")
+def sleep(page: Page) -> "Response":
+    """What a cycle would do; nothing is written."""
+    name = page.query.get("cycle", "")
+    found = _cycle(name)(page.tenant, dry_run=True) if name else None
+    rows: Sequence[tuple[str, int, str]] = ()
+    points: Sequence[tuple[datetime, float, str]] = ()
+    if isinstance(found, operations.consolidate.Decayed):
+        rows = [(f"{low / 10:.1f} to {(low + 1) / 10:.1f}", count, "") for low, count in enumerate(found.histogram)]
+    elif isinstance(found, operations.consolidate.Clustered):
+        rows = [(each.label, len(each.members), "") for each in found.clusters[:_MOST]]
+    elif isinstance(found, operations.consolidate.Cleaned):
+        points = [(each.created_at, each.relevance, each.name) for each in (*found.deleted, *found.archived)[:_MOST_POINTS]]
+    values = {"cycle": name, "cycles": _CYCLES, "found": found, "most": _MOST, "runs": _runs(page, name)}
+    return page.render("sleep.html", rows=rows, points=points, **values)
+
+
+@change("/sleep/{cycle}")
+def run_cycle(page: Page) -> "Response":
+    """Do what a cycle would do."""
+    name = page.path["cycle"]
+    done = _cycle(name)(page.tenant)
+    return page.redirect(f"/sleep?cycle={name}", done.text(page.local))
+
+
+def _cycle(name: str) -> "Callable[..., Answer]":
+    consolidate = operations.consolidate
+    cycles: Mapping[str, Callable[..., Answer]] = {
+        "decay": consolidate.decay,
+        "creative": consolidate.creative,
+        "cluster": consolidate.cluster,
+        "forget": consolidate.clean,
+    }
+    if name not in cycles:
+        raise NotFoundError(f"There is no sleep cycle {name!r}; choose one of {', '.join(cycles)}.")
+    return cycles[name]
+
+
+def _runs(page: Page, cycle: str) -> str:
+    """Where Dagster shows what made the cycle's asset; empty while `memory up` runs no web server."""
+    urls = (each.url for each in operations.status.services(page.tenant.settings) if each.name == "UI")
+    base = next(urls, "")
+    return base and f"{base}/assets/{_ASSETS[cycle]}" if cycle else base and f"{base}/runs"

@@ -1,0 +1,42 @@
+"""Timeline: what was learned when, by day and source, and what held on a date."""
+
+from datetime import date
+from itertools import groupby
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+
+from memory_assets import operations
+from memory_assets.errors import InvalidInputError
+from memory_assets.models import Source
+from memory_assets.ui.filters import CHOICES, read_filters
+from memory_assets.ui.page import Page, view
+
+if TYPE_CHECKING:
+    from starlette.responses import Response
+
+_LIMIT = 20
+
+
+@view("/timeline")
+def timeline(page: Page) -> "Response":
+    """Memories by the day they are of; with `on`, those that held at the end of that day."""
+    narrowed, given = read_filters(page)
+    day, cursor = page.query.get("on", "").strip(), page.query.get("cursor")
+    try:
+        on = date.fromisoformat(day) if day else None
+    except ValueError as error:
+        raise InvalidInputError(f"{day!r} is no date; write it like 2026-03-14.") from error
+    found = (
+        operations.timeline.held_on(page.tenant, on, narrowed, limit=_LIMIT, cursor=cursor)
+        if on
+        else operations.show.recent(page.tenant, limit=_LIMIT, narrowed=narrowed, cursor=cursor)
+    )
+    zone = page.local.zone
+    values = {"given": given, "choices": CHOICES, "on": on, "sources": list(Source)}
+    values["learned"] = None if page.is_fragment else operations.timeline.learned(page.tenant, narrowed)
+    values["days"] = [
+        (each, list(memories))
+        for each, memories in groupby(found.memories, key=lambda memory: memory.created_at.astimezone(zone).date())
+    ]
+    address = urlencode({name: value for name, value in {**given, "on": day}.items() if value})
+    return page.render("timeline.html", address=address, next_cursor=found.next_cursor, **values)

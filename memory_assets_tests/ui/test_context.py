@@ -1,0 +1,79 @@
+"""The context of a topic with what was left out, and what the next session is told."""
+
+import time
+
+from memory_assets.learn.session_start import Hook, session_start
+from memory_assets.models import Kind
+from memory_assets.operations.answers import LocalTime
+from memory_assets.operations.changes import edit
+from memory_assets.operations.session import preview, tell_at_start
+from memory_assets.places import read_places
+from memory_assets.stores.layout import kept_files
+from memory_assets.tenants import Tenant
+from memory_assets_tests.ui.site import FRESH_SECONDS, Visitor, remember
+
+
+def test_a_document_is_shown_with_what_was_left_out(tenant: Tenant, visitor: Visitor) -> None:
+    for number in range(40):
+        remember(
+            tenant, f"The billing export of week {number} failed on carrier {number * 7} " + f"with code {number} again. " * 30
+        )
+    time.sleep(FRESH_SECONDS)
+    page = visitor.get("/context?topic=billing+export&budget=500").text
+    assert "of 500 tokens" in page
+    assert "others that fit better took the room" in page
+    large = visitor.get("/context?topic=billing+export&budget=16000&lens=debugging").text
+    assert large.count("others that fit better") < page.count("others that fit better")
+    assert visitor.get("/context?topic=x&lens=nonsense").status_code == 400
+    assert visitor.get("/context?topic=x&budget=7").status_code == 400
+    assert not (tenant.folder / "contexts").exists()
+
+
+def test_a_line_is_switched_off_for_sessions_alone(tenant: Tenant, visitor: Visitor, monkeypatch) -> None:
+    monkeypatch.setenv("MEMORY_DATA_DIR", str(tenant.settings.data_dir))
+    number = remember(tenant, "Prefers short answers.", kind=Kind.USER)
+    remember(tenant, "Sings alto.", kind=Kind.USER)
+    start = lambda: session_start(read_places(tenant.name), Hook())  # noqa: E731
+    page = visitor.get("/session").text
+    assert "Prefers short answers." in page
+    assert "Prefers short answers." in start()
+    done = visitor.post(f"/session/{number}", told="off").text
+    assert "no session begins with it" in done
+    assert "Prefers" not in start()
+    assert "Sings alto." in start()
+    remember(tenant, "Sails in summer.", kind=Kind.USER)
+    assert "Prefers" not in start()
+    assert "untold.json" in kept_files(tenant.folder)
+    assert [each.id for each in preview(tenant).switched_off] == [number]
+    visitor.post(f"/session/{number}", told="on")
+    assert "Prefers short answers." in start()
+    assert visitor.post("/session/12345", told="off").status_code == 404
+
+
+def test_a_preview_is_what_a_session_in_the_project_is_told(tenant: Tenant, monkeypatch) -> None:
+    monkeypatch.setenv("MEMORY_DATA_DIR", str(tenant.settings.data_dir))
+    for number in range(60):
+        remember(
+            tenant,
+            f"Decision {number}: the atlas build keeps cache {number} for a week.",
+            kind=Kind.PROJECT,
+            project="/srv/atlas",
+        )
+    remember(tenant, "The borealis build is slow.", kind=Kind.PROJECT, project="/srv/borealis")
+    found = preview(tenant, "/srv/atlas")
+    told = session_start(read_places(tenant.name), Hook(directory="/srv/atlas"))
+    lines = [line.text for section in found.sections for line in section.told]
+    assert lines
+    assert all(line in told for line in lines)
+    assert told.count("Decision") == len(lines)
+    assert found.sections[2].left_out
+    assert "borealis" not in found.text(LocalTime.of(tenant.settings))
+
+
+def test_a_newer_version_of_a_line_that_is_off_is_told(tenant: Tenant) -> None:
+    from memory_assets.models import Source
+
+    number = remember(tenant, "Prefers short answers.", kind=Kind.USER)
+    tell_at_start(tenant, number, told=False)
+    newer = edit(tenant, number, "Prefers long answers.", source=Source.CLI).id
+    assert [line.id for section in preview(tenant).sections for line in section.told] == [newer]

@@ -1,0 +1,52 @@
+"""Dry runs of the sleep cycles as pages, and running one."""
+
+import time
+from datetime import UTC, datetime
+
+import pytest
+
+from memory_assets.models import State
+from memory_assets.tenants import Tenant
+from memory_assets_tests.ui.site import FRESH_SECONDS, Visitor, remember
+
+
+@pytest.mark.parametrize("cycle", ["decay", "creative", "cluster", "forget"])
+def test_a_dry_run_is_shown_and_writes_nothing(tenant: Tenant, visitor: Visitor, cycle: str) -> None:
+    for number in range(6):
+        remember(tenant, f"Alice tuned the retry loop of the billing export, round {number}.")
+    before = tenant.memories.version
+    page = visitor.get(f"/sleep?cycle={cycle}")
+    assert page.status_code == 200
+    assert f"What {cycle} would do now" in page.text
+    assert tenant.memories.version == before
+    if tenant.catalog.exists:
+        with tenant.catalog.read() as connection:
+            assert connection.execute("SELECT count(*) FROM relevance_scores").fetchone() == (0,)
+
+
+def test_a_cycle_runs_and_tells_what_it_did(tenant: Tenant, visitor: Visitor) -> None:
+    remember(tenant, "Alice tuned the retry loop.")
+    visitor.get("/sleep")
+    done = visitor.post("/sleep/decay")
+    assert "1 memory scored, 1 scores changed" in done.text
+    with tenant.catalog.read() as connection:
+        assert connection.execute("SELECT count(*) FROM relevance_scores").fetchone() == (1,)
+
+
+def test_forget_archives_what_has_faded(tenant: Tenant, visitor: Visitor) -> None:
+    number = remember(tenant, "Alice tuned the retry loop.", created_at=datetime(2015, 1, 1, tzinfo=UTC))
+    with tenant.catalog.write() as connection:
+        connection.execute("INSERT INTO memory_first_seen VALUES ($1, $2)", [number, datetime(2015, 1, 1, tzinfo=UTC)])
+    for each in range(12):
+        remember(tenant, f"Bob noted reading {each} of the pump.")
+    page = visitor.get("/sleep?cycle=forget").text
+    assert f"/ui/memories/{number}" in page
+    assert "Relevance by creation" in page
+    visitor.post("/sleep/forget")
+    time.sleep(FRESH_SECONDS)
+    assert tenant.memories.get([number])[0].state is State.ARCHIVED
+
+
+def test_an_unknown_cycle_is_refused(visitor: Visitor) -> None:
+    assert visitor.get("/sleep?cycle=dream").status_code == 404
+    assert visitor.post("/sleep/dream").status_code == 404
