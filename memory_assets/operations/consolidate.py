@@ -191,14 +191,6 @@ def _kept(protected: int, recent: int, grace_days: float) -> str:
     return f"; of those below the threshold, {' and '.join(reasons)}, so they stay" if reasons else ""
 
 
-def _kept(protected: int, recent: int, grace_days: float) -> str:
-    """Why fewer are forgotten than lie below the threshold."""
-    reasons = [f"{protected} are protected"] * bool(protected) + [
-        f"{recent} showed a sign of life within {grace_days:g} days"
-    ] * bool(recent)
-    return f"; of those below the threshold, {' and '.join(reasons)}, so they stay" if reasons else ""
-
-
 def _first(head: str, entries: Sequence[str]) -> str:
     """`head`, and below it the entries that there is room for."""
     more = [f"  and {len(entries) - _SHOWN} more; --json lists all"] if len(entries) > _SHOWN else []

@@ -41,6 +41,10 @@ _ALIKE = """
     FROM near JOIN graph_nodes n ON n.id = entity_id WHERE shared OR alike > 0.9
     ORDER BY n.type <> $3, shared DESC, alike DESC, n.id LIMIT 8
 """
+_WRITTEN = """
+    SELECT entity_id FROM graph_aliases JOIN graph_mentions USING (entity_id) WHERE lower("text") = lower($1)
+    GROUP BY entity_id ORDER BY count(*) DESC, entity_id LIMIT 1
+"""
 _PROJECTS = "SELECT project, count(*) FROM stored WHERE project <> '' GROUP BY ALL ORDER BY 2 DESC, 1"
 _TAGS = "SELECT tag, count(*) FROM (SELECT unnest(tags) AS tag FROM stored) GROUP BY ALL ORDER BY 2 DESC, 1"
 _LARGEST = (1 << 62, 1 << 62)
@@ -160,6 +164,15 @@ def show_name(tenant: "Tenant", number: int) -> ShownName:
         spellings=tuple(SpellingView(text=text, type=kind, memories=count) for text, kind, _, count in spellings),
         alike=tuple(NameView(id=other, name=label, type=kind, memories=count) for other, label, kind, count in alike),
     )
+
+
+def find_name(tenant: "Tenant", text: str) -> int:
+    """Id of the name that is written so, in any casing; of several the one that most memories mention."""
+    with tenant.catalog.interactive.read() as connection:
+        row = connection.execute(_WRITTEN, [text]).fetchone()
+    if row is None:
+        raise NotFoundError(f"No memory names {text!r}.")
+    return row[0]
 
 
 def list_counts(tenant: "Tenant", what: str) -> Counts:

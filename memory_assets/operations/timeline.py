@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from memory_assets.tenants import Tenant
 
+Unit = Literal["day", "week", "month", "year"]
 _MOST_COLUMNS = 60
 """Columns up to which a finer unit is chosen."""
 _SPAN = "SELECT min(created_at), max(created_at) FROM stored"
@@ -54,7 +55,7 @@ class ColumnView(View):
 class Learned(Answer):
     """When memories were created."""
 
-    unit: Literal["day", "week", "month", "year"]
+    unit: Unit
     columns: tuple[ColumnView, ...] = Field(description="The earliest first; stretches without memories are there too.")
 
     def text(self, local: LocalTime) -> str:
@@ -88,9 +89,9 @@ def learned(tenant: "Tenant", narrowed: Narrowing) -> Learned:
         first, last = connection.execute(_SPAN).fetchone() or (None, None)
         if first is None:
             return Learned(unit="day", columns=())
-        units: Sequence[tuple[Literal["day", "week", "month"], int]] = (("day", 1), ("week", 7), ("month", 30))
+        units: Sequence[tuple[Unit, int]] = (("day", 1), ("week", 7), ("month", 30))
         days = (last - first).days
-        unit = next((name for name, length in units if days // length < _MOST_COLUMNS), "year")
+        unit: Unit = next((name for name, length in units if days // length < _MOST_COLUMNS), "year")
         counts: dict[date, dict[Source, int]] = {}
         for begins, source, count in connection.execute(_LEARNED, [unit]).fetchall():
             counts.setdefault(begins, {})[Source(source)] = count
@@ -127,7 +128,7 @@ def held_on(tenant: "Tenant", day: date, narrowed: Narrowing, *, limit: int = 20
     )
 
 
-def _following(begins: date, unit: str) -> date:
+def _following(begins: date, unit: Unit) -> date:
     if unit in ("day", "week"):
         return begins + timedelta(days=1 if unit == "day" else 7)
     return (begins.replace(day=1) + timedelta(days=32 if unit == "month" else 366)).replace(day=1)

@@ -142,7 +142,15 @@ def test_pages_merge_split_and_undo(named: Tenant, visitor: Visitor) -> None:
     decision = names.list_decisions(named).decisions[0].id
     assert "Taken back" in visitor.post(f"/decisions/{decision}/undo").text
     assert visitor.post(f"/decisions/{decision}/undo").status_code == 404
-    assert visitor.post(f"/names/{people['Carla Weber']}/merge", into="x").status_code == 400
+    for wrong, status in (
+        ({"into": "x"}, 400),
+        ({"into": "9" * 30}, 400),
+        ({"other": "Nobody Known"}, 404),
+        ({"other": "carla weber"}, 400),
+    ):
+        assert visitor.post(f"/names/{people['Carla Weber']}/merge", **wrong).status_code == status
+    written = visitor.post(f"/names/{people['Carla Weber']}/merge", other="bob miller")
+    assert "“Carla Weber” is the same as" in written.text
     assert visitor.get("/names/1").status_code == 404
 
 

@@ -60,10 +60,11 @@ def show(page: Page) -> "Response":
 @change("/names/{name:int}/merge")
 def merge(page: Page) -> "Response":
     """Say that the name means the same as another one."""
-    into = page.text("into")
-    if not into.isdecimal():
-        raise InvalidInputError("Choose the name that means the same.")
-    return _decided(page, operations.names.merge_names(page.tenant, page.path["name"], int(into)))
+    into, other = page.text("into"), page.text("other")
+    if not (into.isdecimal() and len(into) < 19) and not other:
+        raise InvalidInputError("Choose or write the name that means the same.")
+    number = operations.names.find_name(page.tenant, other) if other else int(into)
+    return _decided(page, operations.names.merge_names(page.tenant, page.path["name"], number))
 
 
 @change("/names/{name:int}/split")
