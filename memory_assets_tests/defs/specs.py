@@ -20,7 +20,7 @@ def specs() -> Iterator[str]:
         parts = {
             "from": _names(dep.asset_key for dep in spec.deps),
             "kinds": ",".join(sorted(spec.kinds)),
-            "version": spec.code_version or "",
+            "version": "yes" if spec.code_version else "",
             "pools": ",".join(sorted(node.pools or ())),
             "fresh": "yes" if spec.freshness_policy else "",
             "by": "" if spec.partitions_def is None else getattr(spec.partitions_def, "name", "?"),
