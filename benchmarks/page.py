@@ -55,6 +55,17 @@ def ask(url: str, link: str, number: int) -> dict[str, list[float]]:
             len(typed),
         )
         results["memory, ms"] = percentiles(lambda: client.get(f"/ui/memories/{number}").raise_for_status())
+        name = httpx.URL(client.get("/ui/names?type=all").text.partition('<td><a href="')[2].partition('"')[0]).path
+        for page in (
+            "timeline",
+            "timeline?on=2026-06-01",
+            "names",
+            name.removeprefix("/ui/"),
+            "session",
+            "context?topic=billing+export",
+        ):
+            shown = "names/most mentioned" if page == name.removeprefix("/ui/") else page
+            results[f"{shown}, ms"] = percentiles(lambda at=f"/ui/{page}": client.get(at).raise_for_status(), 5)
         for most in (60, 2000):
             address = f"/ui/graph?id={number}&steps=3&most={most}"
             results[f"graph of at most {most} nodes, ms"] = percentiles(lambda at=address: client.get(at).raise_for_status(), 5)
