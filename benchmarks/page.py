@@ -82,7 +82,7 @@ def paint(link: str, url: str, program: str) -> dict[str, list[float]]:
         paints = []
         for _ in range(7):
             page.goto(f"{url}/ui/")
-            page.wait_for_function("performance.getEntriesByName('first-contentful-paint').length")
+            page.wait_for_timeout(700)
             paints.append(page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime"))
         results = {"start, first paint, ms": [round(float(each), 1) for each in np.percentile(paints, (50, 95))]}
         page.goto(f"{url}/ui/graph?q=a&all=1")
@@ -155,11 +155,13 @@ def main() -> None:
         }
         with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as service:
             assert service.stderr
-            url = service.stderr.readline().split()[-1]
-            results = ask(url, one_time_address(tenant, url), number)
-            if program := shutil.which("chromium"):
-                results |= paint(one_time_address(tenant, url), url, program)
-            service.terminate()
+            try:
+                url = service.stderr.readline().split()[-1]
+                results = ask(url, one_time_address(tenant, url), number)
+                if program := shutil.which("chromium"):
+                    results |= paint(one_time_address(tenant, url), url, program)
+            finally:
+                service.terminate()
     if options.json:
         print(json.dumps(results, indent=2))
         return
