@@ -174,10 +174,11 @@ def drop_path(catalog: Catalog, path: Path) -> None:
 def refusals(catalog: Catalog, source: Source | None = None) -> tuple[Refusal, ...]:
     """Everything that is refused or passed over now, of one source or of all."""
     with catalog.read() as connection:
-        return _refusals(connection, source)
+        return refusals_of(connection, source)
 
 
-def _refusals(connection: "DuckDBPyConnection", source: Source | None) -> tuple[Refusal, ...]:
+def refusals_of(connection: "DuckDBPyConnection", source: Source | None = None) -> tuple[Refusal, ...]:
+    """The same, of an open catalog."""
     rows = connection.execute(f"FROM {REFUSALS} WHERE source = coalesce(?, source) ORDER BY source, path, location", [source])
     return tuple(Refusal(Source(row[0]), *row[1:]) for row in rows.fetchall())
 
@@ -264,7 +265,7 @@ def _outcome(connection: "DuckDBPyConnection", scan: Scan, vanished: int) -> Sca
         len(scan.unchanged),
         vanished,
         dict(kinds),
-        tuple(refusal for refusal in _refusals(connection, scan.source) if not refusal.passed_over),
+        tuple(refusal for refusal in refusals_of(connection, scan.source) if not refusal.passed_over),
         scan.notes,
         digest,
     )

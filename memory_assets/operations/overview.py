@@ -1,34 +1,32 @@
 """What is remembered at a glance: how much of what, since when, what is new, what faded, and what waits for a decision."""
 
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from datetime import datetime
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pydantic import Field
 
+from memory_assets.ingest.scans import refusals_of
+from memory_assets.learn.journal import Status, read_decisions
 from memory_assets.models import State
 from memory_assets.operations.answers import Answer, LocalTime, MemoryView, View, listed
+from memory_assets.operations.conflicts import conflicts
+from memory_assets.stores.filters import Filters
+from memory_assets.stores.lance import timestamp
+from memory_assets.tenants import Tenant
 
-if TYPE_CHECKING:
-    from memory_assets.tenants import Tenant
-
-_COLUMNS = ("id", "state", "kind", "source", "project", "created_at", "updated_at")
+_COUNTED = ("state", "kind", "source", "project")
 _MOST = 8
 """Projects, people and memories that are named."""
-_COUNTS = """
-    SELECT 'state', state, count(*) FROM stored GROUP BY state
-    UNION ALL SELECT 'kind', kind, count(*) FROM stored WHERE state = 'active' GROUP BY kind
-    UNION ALL SELECT 'source', source, count(*) FROM stored WHERE state = 'active' GROUP BY source
-    UNION ALL SELECT 'project', project, count(*) FROM stored WHERE state = 'active' AND project <> '' GROUP BY project
-    UNION ALL SELECT 'month', strftime(created_at, '%Y-%m'), count(*) FROM stored WHERE state = 'active' GROUP BY ALL
-    ORDER BY 1, 3 DESC, 2
-"""
-_NEW = """
-    SELECT id, count(*) OVER () FROM stored WHERE state = 'active' AND updated_at > $1 ORDER BY updated_at DESC, id LIMIT $2
-"""
+_MOST_NAMED = 1_000
+"""Names among which the people are looked for: those that most memories mention."""
 _PEOPLE = """
-    SELECT n.label, count(*) FROM graph_mentions m JOIN graph_nodes n ON n.id = m.entity_id
-    WHERE n.type = 'PERSON' GROUP BY n.id, n.label ORDER BY 2 DESC, 1 LIMIT $1
+    SELECT n.label, m.mentions FROM (
+        SELECT entity_id, count(*) AS mentions FROM graph_mentions GROUP BY ALL ORDER BY mentions DESC LIMIT $most_named
+    ) m JOIN graph_nodes n ON n.id = m.entity_id
+    WHERE n.type = 'PERSON' ORDER BY m.mentions DESC, n.label LIMIT $most
 """
+_CONTRADICTIONS = "SELECT count(*) FROM graph_edges WHERE type = 'CONTRADICTS'"
 
 
 class CountView(View):
@@ -64,25 +62,26 @@ class Overview(Answer):
         return listed(lines)
 
 
-def overview(tenant: "Tenant", *, since: datetime | None = None) -> Overview:
+def overview(tenant: Tenant, *, since: datetime | None = None) -> Overview:
     """Count what a tenant remembers; `since` is the time after which memories count as new."""
-    from memory_assets.ingest.scans import refusals
-    from memory_assets.learn.journal import Status, read_decisions
-    from memory_assets.operations.conflicts import conflicts
-    from memory_assets.stores.filters import Filters
-
-    counts: dict[str, dict[str, int]] = {name: {} for name in ("state", "kind", "source", "project", "month")}
+    counts: dict[str, dict[str, int]] = {name: {} for name in (*_COUNTED, "created_at")}
     people: list[tuple[str, int]] = []
-    new: list[tuple[int, int]] = []
-    catalog = tenant.catalog.interactive
+    new: list[int] = []
+    contradictions = refused = 0
     if tenant.exists:
-        with catalog.read() as connection:
-            connection.register("stored", tenant.memories.scan(_COLUMNS))
-            for group, name, count in connection.execute(_COUNTS).fetchall():
-                counts[group][name] = count
-            new = connection.execute(_NEW, [since or datetime.now(UTC), _MOST]).fetchall()
-            people = connection.execute(_PEOPLE, [_MOST]).fetchall()
-    known = {memory.id: memory for memory in tenant.memories.get([number for number, _ in new])} if new else {}
+        rows = tenant.memories.scan((*_COUNTED, "created_at"))
+        counts["state"] = _counted(rows["state"])
+        active = rows.filter(pc.equal(rows["state"], State.ACTIVE))
+        counts |= {name: _counted(active[name]) for name in _COUNTED if name != "state"}
+        counts["created_at"] = _counted(pc.floor_temporal(active["created_at"], unit="month"))
+        if since:
+            where = f"state = '{State.ACTIVE}' AND updated_at > {timestamp(since)}"
+            new = tenant.memories.scan(("id", "updated_at"), where).sort_by([("updated_at", "descending")])["id"].to_pylist()
+        with tenant.catalog.interactive.read() as connection:
+            people = connection.execute(_PEOPLE, {"most_named": _MOST_NAMED, "most": _MOST}).fetchall()
+            (contradictions,) = connection.execute(_CONTRADICTIONS).fetchone() or (0,)
+            refused = sum(not each.passed_over for each in refusals_of(connection))
+    known = {memory.id: memory for memory in tenant.memories.get(new[:_MOST])} if new else {}
     faded = tenant.memories.recent(_MOST, Filters(states=(State.ARCHIVED,))) if counts["state"].get(State.ARCHIVED) else ()
     decisions = read_decisions(tenant.folder / "learn")
     return Overview(
@@ -90,13 +89,19 @@ def overview(tenant: "Tenant", *, since: datetime | None = None) -> Overview:
         states=counts["state"],
         kinds=counts["kind"],
         sources=counts["source"],
-        projects=tuple(CountView(name=name, count=count) for name, count in list(counts["project"].items())[:_MOST]),
+        projects=tuple(CountView(name=name, count=count) for name, count in counts["project"].items() if name)[:_MOST],
         people=tuple(CountView(name=name, count=count) for name, count in people),
-        months=dict(sorted(counts["month"].items())),
-        new=tuple(MemoryView.of(known[number]) for number, _ in new if number in known),
-        new_count=new[0][1] if new else 0,
+        months={month[:7]: count for month, count in sorted(counts["created_at"].items())},
+        new=tuple(MemoryView.of(known[number]) for number in new[:_MOST] if number in known),
+        new_count=len(new),
         faded=tuple(MemoryView.of(each) for each in faded),
-        refused=sum(not each.passed_over for each in refusals(catalog)),
+        refused=refused,
         proposals=sum(each.status is Status.PENDING for each in decisions.proposals),
-        conflicts=conflicts(tenant).count if tenant.exists else 0,
+        conflicts=conflicts(tenant).count if contradictions else 0,
     )
+
+
+def _counted(column: pa.ChunkedArray) -> dict[str, int]:
+    """How often each value stands in a column, the most frequent first."""
+    found = sorted(column.value_counts().to_pylist(), key=lambda each: (-each["counts"], str(each["values"])))
+    return {str(each["values"]): each["counts"] for each in found}
