@@ -71,9 +71,11 @@ def overview(tenant: Tenant, *, since: datetime | None = None) -> Overview:
     if tenant.exists:
         rows = tenant.memories.scan((*_COUNTED, "created_at"))
         counts["state"] = _counted(rows["state"])
-        active = rows.filter(pc.equal(rows["state"], State.ACTIVE))
+        active = rows.filter(pc.call_function("equal", [rows["state"], pa.scalar(State.ACTIVE.value)]))
         counts |= {name: _counted(active[name]) for name in _COUNTED if name != "state"}
-        counts["created_at"] = _counted(pc.floor_temporal(active["created_at"], unit="month"))
+        counts["created_at"] = _counted(
+            pc.call_function("floor_temporal", [active["created_at"]], pc.RoundTemporalOptions(unit="month"))
+        )
         if since:
             where = f"state = '{State.ACTIVE}' AND updated_at > {timestamp(since)}"
             new = tenant.memories.scan(("id", "updated_at"), where).sort_by([("updated_at", "descending")])["id"].to_pylist()

@@ -4,6 +4,7 @@ import re
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import axe_playwright_python
 import pytest
@@ -14,7 +15,7 @@ from memory_assets_tests.ui.site import FRESH_SECONDS, Site, remember
 
 AXE = Path(axe_playwright_python.__file__).parent / "axe.min.js"
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
-SCREENS = ((1440, 900, "light"), (390, 844, "dark"))
+SCREENS: tuple[tuple[int, int, Literal["light", "dark"]], ...] = ((1440, 900, "light"), (390, 844, "dark"))
 VIEWS = [
     "/review",
     "/graph?q=billing+export",

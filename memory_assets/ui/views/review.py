@@ -45,8 +45,9 @@ def decide(page: Page) -> "Response":
     if not chosen:
         raise InvalidInputError("Tick the proposals to decide on.")
     _refuse_changed(page, chosen)
-    note = {"note": page.text("note")} if page.text("note") else {}
-    done = operations.learn.review(page.tenant, **{decision: chosen}, **note)
+    accept, reject, defer = (chosen if decision == each else () for each in _DECISIONS)
+    note = page.text("note") or None
+    done = operations.learn.review(page.tenant, accept=accept, reject=reject, defer=defer, note=note)
     return page.redirect("/review", done.text(page.local))
 
 
