@@ -16,7 +16,6 @@ from pathlib import Path
 
 from recall_quality import fill_all, memories_by_store, open_tenant, read_lines
 
-from memory_assets.recall.candidates import LEAST_SIMILARITY
 from memory_assets.recall.search import search_with_bridges
 from memory_assets.settings import load_settings
 from memory_assets.tenants import Tenant
@@ -27,7 +26,7 @@ NAMES = ("chats", "notes", "assistant", "friends", "terse", "pals", "coach", "la
 
 def refused(tenant: Tenant, question: str, now: datetime) -> bool:
     """Whether the floor hides what is found."""
-    return search_with_bridges(tenant, question, bridges=0, now=now, floor=LEAST_SIMILARITY).below_floor
+    return search_with_bridges(tenant, question, bridges=0, now=now, floor=True).below_floor
 
 
 def measured(home: Path, name: str, foreign: list[str]) -> str:

@@ -7,7 +7,6 @@ from pydantic import Field
 
 from memory_assets.operations.answers import Answer, Instant, LocalTime, MemoryView, View, listed, listed_within
 from memory_assets.operations.given import MOST_SEEN, Narrowing, read_seen_cursor, seen_cursor
-from memory_assets.recall.candidates import LEAST_SIMILARITY
 from memory_assets.recall.search import search_with_bridges
 from memory_assets.stores.access_log import AccessLog
 from memory_assets.tenants import Tenant
@@ -164,7 +163,7 @@ def search(
         limit=wanted,
         filters=filters,
         bridges=0 if cursor else bridges,
-        floor=0.0 if everything else LEAST_SIMILARITY,
+        floor=not everything,
     )
     new = [hit for hit in found.hits if hit.memory.id not in known]
     page = new[:limit]

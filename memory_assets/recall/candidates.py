@@ -33,6 +33,9 @@ _WORDS = 0.25
 """Share of the question's idf mass from which a memory has its words."""
 LEAST_SIMILARITY = 0.53
 """Of what a memory says and a question that is searched for, on the common scale of all embedders, from which it may be an answer."""
+LEAST_OF_BARE_WORDS = 0.6
+"""The same for words without a sentence none of which is remembered. Texts full of names and code lie near to any odd word: among a few
+hundred of them one reaches 0.6 of letters that are no word, where of conversations none reaches 0.53."""
 _OTHER_SCRIPT = 0.05
 """Share of texts in a script without spaces from which a question in letters may be about them: no word and little else shows it."""
 
@@ -162,15 +165,13 @@ def find_fitting(
     store: MemoryStore,
     embedder: Embedder,
     filters: Filters,
-    least: float,
 ) -> Mask:
     """Which candidates may answer a question by what they say.
 
     All may if it names a time or an author, has no telling words, is in another script than some of what is remembered, or if similarities
     do not tell the foreign from the known.
 
-    `said` is the share of the question's idf mass that each candidate says; `least` is the similarity to the question, on the common
-    scale, from which what a memory says may be an answer.
+    `said` is the share of the question's idf mass that each candidate says.
     """
     everything = np.ones(len(found), bool)
     if question.interval or not question.terms:
@@ -185,5 +186,6 @@ def find_fitting(
     ):
         return everything
     nearest = store.alike(meanings_of(embedder, [question.text])[0], FEWEST, filters)
+    least = LEAST_OF_BARE_WORDS if question.is_bare and not said.any() else LEAST_SIMILARITY
     near = scale.similarity(nearest["similarity"].to_numpy()) >= least
     return (said >= _WORDS) | np.isin(found.ids, nearest["id"].to_numpy()[near])

@@ -38,6 +38,11 @@ class Question:
     def stems(self) -> frozenset[str]:
         return frozenset(map(stem, self.topic))
 
+    @property
+    def is_bare(self) -> bool:
+        """Whether it is words without a sentence around them: a name, a title, letters."""
+        return len(words(self.text)) <= len(self.topic)
+
     @cached_property
     def spoken(self) -> frozenset[str]:
         """All words, folded, and what stands for words in scripts without spaces."""

@@ -95,15 +95,15 @@ def search_with_bridges(
     now: datetime | None = None,
     bridges: int = 5,
     depth: int = DEPTH,
-    floor: float = 0.0,
+    floor: bool = False,
 ) -> Findings:
     """The memories that fit `query` best, best first, and the paths through the graph that explain them.
 
     A blank query gives the newest memories and no paths. Of a fact that has changed, the newest version comes first; a superseded
     one is found only if the filters ask for it. Of memories that say the same, the one that fits best is a hit and names the others.
 
-    "Yesterday" and recency count from `now`. At most `bridges` paths of at most `depth` hops are found. `floor` is the similarity
-    from which a memory fits without the words of the question; what does not fit is found only beside what does. 0 finds the nearest.
+    "Yesterday" and recency count from `now`. At most `bridges` paths of at most `depth` hops are found. With `floor` what does
+    not fit is found only beside what does; without it the nearest is.
     """
     filters = filters or Filters()
     moment = now or datetime.now(UTC)
@@ -114,7 +114,7 @@ def search_with_bridges(
     if floor and len(ranked.found):
         fitting = tenant.with_embedder(
             lambda embedder: find_fitting(
-                question, ranked.found, ranked.judged.coverage, ranked.view, tenant.memories, embedder, filters, floor
+                question, ranked.found, ranked.judged.coverage, ranked.view, tenant.memories, embedder, filters
             )
         )
         if not fitting.any():

@@ -6,6 +6,7 @@ import pytest
 from memory_assets.language.embedders import open_embedder
 from memory_assets.language.embedders.context import embed_in_context
 from memory_assets.operations.answers import LocalTime
+from memory_assets.operations.context import context
 from memory_assets.operations.search import search
 from memory_assets.stores.rows import heading
 from memory_assets.tenants import Tenant
@@ -49,6 +50,23 @@ def test_what_nothing_fits_is_answered_so_and_all_shows_the_nearest(store, conte
     assert answer.text(LocalTime(UTC)).startswith(f"Nothing relevant to {query!r} is remembered; --all")
     nearest = search(tenant, query, everything=True)
     assert (nearest.below_floor, nearest.count) == (False, len(contents))
+
+
+ODD = [
+    "Prefers DuckDB over pandas for one-off questions about CSV files",
+    "Switches format on save off, because it makes noisy diffs in Atlas",
+    "skiff head on an empty Parquet file panics; arrow crate 2 versions behind",
+    "Tried RabbitMQ in a spike for ledger; no decision yet",
+]
+"""Texts near to any odd word."""
+
+
+@pytest.mark.parametrize("query", ["xqzvw plmokn", "SOC Defender", "zxqv flurbish"])
+def test_words_that_nobody_wrote_find_nothing_among_texts_full_of_names(store, query: str):
+    tenant = store(*ODD)
+    assert search(tenant, query).below_floor
+    assert not context(tenant, [query]).sections
+    assert search(tenant, "What reads Parquet?").count
 
 
 def test_a_question_in_letters_may_be_about_what_is_written_without_spaces(store):
