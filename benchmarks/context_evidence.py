@@ -1,88 +1,159 @@
 """What share of the evidence of a question is inside a document about it: `memory context` against search's hits printed whole.
 
-    python benchmarks/context_evidence.py --sets tides pals ... [--home DIR]
+    python benchmarks/context_evidence.py --sets tides pals ... [--most 40] [--home DIR]
+    python benchmarks/context_evidence.py --silos
 
-Stores and questions are those of recall_quality.py. `whole` counts a relevant memory whose whole text is in the document, `some` one
-of which at least one sentence is. `hits` prints search's hits whole one below the other, each under a line with its id and date, as
-many as the budget holds. Words are compared without marks of quotation.
+Stores and questions are those of recall_quality.py; of each set a fixed sample of `--most` questions is asked, "now" is the time of a
+store's newest memory. `--silos` asks the frozen folders of sets/silos, of which no rule has seen a text: the run takes them in as
+`memory run` does, evidence are the sentences that answer, and of the topics that nobody wrote about the refused ones are counted.
+
+`whole` counts evidence whose whole text is in the document, `some` that of which at least one sentence is. `hits` prints search's hits
+whole one below the other, each as the document tells it (its id, day and text), without anything around them, as many as fit.
+Words are compared without marks of quotation.
 """
 
 import argparse
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
 import tempfile
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from recall_quality import fill_all, memories_by_store, open_tenant, read_lines
 
+from memory_assets.context.assembly import Request, assemble
+from memory_assets.context.document import Markdown, fit
+from memory_assets.context.model import Ranked, Visit
+from memory_assets.context.store import StoreReader
 from memory_assets.language.tokens import count_tokens
 from memory_assets.language.words import sentences
-from memory_assets.operations.context import context
-from memory_assets.recall.search import search
+from memory_assets.recall.search import search_with_bridges
 from memory_assets.settings import load_settings
 from memory_assets.tenants import Tenant
 
 SETS = Path(__file__).parent / "sets"
 BUDGETS = (500, 1_000, 2_000, 4_000)
-MOST_HITS = 60
+MOST_HITS = 150
 
 
-def print_hits(tenant: Tenant, question: str, budget: int, now: datetime) -> str:
-    """As many of the hits as the budget holds."""
-    text = ""
-    for hit in search(tenant, question, limit=MOST_HITS, now=now):
-        longer = f"{text}id {hit.memory.id} · {hit.memory.created_at:%-d %b %Y}\n{hit.memory.content}\n\n"
-        if count_tokens(longer) > budget:
-            break
-        text = longer
-    return text
+class Asked(NamedTuple):
+    """A question, and the texts that answer it."""
+
+    tenant: Tenant
+    question: str
+    evidence: list[str]
+    now: datetime
+
+
+def documents(asked: Asked) -> list[tuple[str, str]]:
+    """The context and the hits at each budget."""
+    reader = StoreReader(asked.tenant)
+    found = assemble(reader, Request((asked.question,)), asked.now)
+    hits = search_with_bridges(asked.tenant, asked.question, limit=MOST_HITS, bridges=0, now=asked.now).hits
+    nodes = reader.nodes([str(hit.memory.id) for hit in hits])
+    told = []
+    for budget in BUDGETS:
+        form = Markdown(replace(found, request=replace(found.request, max_tokens=budget), short=reader.short_ids()))
+        printed = ""
+        for node in nodes.values():
+            longer = printed + form.piece(Ranked(node, Visit(0), 0.0, None), node.content) + "\n\n"
+            if count_tokens(longer) > budget:
+                break
+            printed = longer
+        text = fit(form, budget).text
+        assert count_tokens(text) <= budget, (asked.question, budget)
+        told.append((plain(text), plain(printed)))
+    return told
 
 
 def plain(text: str) -> str:
-    """A text in one line, without marks of quotation."""
-    return " ".join(text.replace("\n>", " ").split())
+    """A text in one line, without marks of quotation and of what is escaped in one."""
+    return " ".join(text.replace("\n>", " ").replace("\\<", "<").replace("!\\[", "![").split())
 
 
-def measure(home: Path, name: str, most: int | None) -> list[float]:
-    """Whole and some of the evidence, in percent, of context and of hits at each budget."""
+def measure(questions: list[Asked]) -> list[float]:
+    """Whole and some of the evidence, in per cent, of context and of hits at each budget."""
+    counts = [[0, 0, 0, 0] for _ in BUDGETS]
+    for asked in questions:
+        for place, pair in enumerate(documents(asked)):
+            for which, document in enumerate(pair):
+                for text in asked.evidence:
+                    counts[place][2 * which] += plain(text) in document
+                    counts[place][2 * which + 1] += any(plain(sentence) in document for sentence in sentences(text))
+    needed = sum(len(asked.evidence) for asked in questions)
+    return [100 * count / needed for row in counts for count in row]
+
+
+def of_set(home: Path, name: str, most: int) -> list[Asked]:
     stores = memories_by_store(SETS / f"{name}_memories.jsonl")
     fill_all(home, stores, 2)
     tenants = {store: open_tenant(load_settings(data_dir=home), store) for store in stores}
     texts = {(store, memory.external_id): memory.content for store, memories in stores.items() for memory in memories}
-    asked = [row for row in read_lines(SETS / f"{name}_questions.jsonl", ("store", "question", "relevant")) if row["relevant"]]
-    shares: list[float] = []
-    for budget in BUDGETS:
-        counts = [0, 0, 0, 0]
-        needed = 0
-        for row in asked[:most]:
-            tenant = tenants[row["store"]]
-            known = tenant.memories.scan(("created_at",))["created_at"]
-            now = max(known.to_pylist(), default=datetime.now(UTC))
-            documents = (
-                context(tenant, [row["question"]], max_tokens=budget, offline=True).document,
-                print_hits(tenant, row["question"], budget, now),
-            )
-            needed += len(row["relevant"])
-            for place, document in enumerate(map(plain, documents)):
-                for relevant in row["relevant"]:
-                    text = texts[row["store"], str(relevant)]
-                    counts[2 * place] += plain(text) in document
-                    counts[2 * place + 1] += any(plain(sentence) in document for sentence in sentences(text))
-        shares += [100 * count / needed for count in counts]
-    return shares
+    newest = {store: max(tenant.memories.scan(("created_at",))["created_at"].to_pylist()) for store, tenant in tenants.items()}
+    rows = [row for row in read_lines(SETS / f"{name}_questions.jsonl", ("store", "question", "relevant")) if row["relevant"]]
+    random.Random(1).shuffle(rows)
+    return [
+        Asked(tenants[s], row["question"], [texts[s, str(each)] for each in row["relevant"]], newest[s])
+        for row in rows[:most]
+        for s in (row["store"],)
+    ]
+
+
+def of_silos(home: Path) -> tuple[list[Asked], list[str]]:
+    """The questions of sets/silos with their evidence, and the topics that nobody wrote about."""
+    projects = home / ".claude" / "projects"
+    for silo in (SETS / "silos").iterdir():
+        if silo.is_dir():
+            shutil.copytree(silo, projects / silo.name)
+    os.environ |= {
+        "HOME": str(home),
+        "MEMORY_CLAUDE_PROJECTS_DIR": str(projects),
+        "MEMORY_DATA_DIR": str(home / "data"),
+        "MEMORY_CONFIG": str(home / "none.toml"),
+        "MEMORY_PAI_SEED": str(home / "none.json"),
+        "MEMORY_PAI_LEARNING_DIR": str(home / "none"),
+    }
+    subprocess.run([sys.executable, "-m", "memory_assets.cli", "run"], check=True, stdout=subprocess.DEVNULL)
+    tenant, now = Tenant(load_settings()), datetime.now(UTC)
+    rows = [json.loads(line) for line in (SETS / "silos" / "questions.jsonl").read_text(encoding="utf-8").splitlines()]
+    answered = [Asked(tenant, row[QUESTION], row[EVIDENCE], now) for row in rows if row.get(EVIDENCE)]
+    return answered, [row[QUESTION] for row in rows if not row.get(EVIDENCE)]
+
+
+QUESTION, EVIDENCE = "question", "evidence"
+"""Keys of sets/silos/questions.jsonl."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sets", nargs="+", required=True)
-    parser.add_argument("--most", type=int, help="ask at most so many questions of each set")
+    parser.add_argument("--sets", nargs="+", default=[])
+    parser.add_argument("--silos", action="store_true")
+    parser.add_argument("--most", type=int, default=40, help="ask at most so many questions of each set")
     parser.add_argument("--home", type=Path, help="keep the filled stores here and use them again; default: a temporary folder")
     arguments = parser.parse_args()
-    print(f"{'whole / some':12}" + "".join(f"{f'{name} {budget}':>22}" for budget in BUDGETS for name in ("context", "hits")))
+    print(f"{'whole / some':12}" + "".join(f"{f'{name} {budget}':>16}" for budget in BUDGETS for name in ("context", "hits")))
     with tempfile.TemporaryDirectory(prefix="context_evidence_") as folder:
         for name in arguments.sets:
-            shares = measure((arguments.home or Path(folder)) / name, name, arguments.most)
-            cells = [f"{whole:.0f} / {some:.0f}" for whole, some in zip(shares[::2], shares[1::2], strict=True)]
-            print(f"{name:12}" + "".join(f"{cell:>22}" for cell in cells), flush=True)
+            report(name, of_set((arguments.home or Path(folder)) / name, name, arguments.most))
+        if arguments.silos:
+            questions, foreign = of_silos(Path(folder) / "silos")
+            report("silos", questions)
+            tenant = questions[0].tenant
+            by_search = sum(search_with_bridges(tenant, topic, bridges=0, floor=True).below_floor for topic in foreign)
+            by_context = sum(not assemble(StoreReader(tenant), Request((topic,))).nodes for topic in foreign)
+            print(f"of {len(foreign)} topics that nobody wrote about search refuses {by_search}, context {by_context}")
+
+
+def report(name: str, questions: list[Asked]) -> None:
+    shares = measure(questions)
+    cells = [f"{whole:.0f} / {some:.0f}" for whole, some in zip(shares[::2], shares[1::2], strict=True)]
+    print(f"{name:12}" + "".join(f"{cell:>16}" for cell in cells), flush=True)
 
 
 if __name__ == "__main__":

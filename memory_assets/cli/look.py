@@ -91,8 +91,8 @@ def init(tenant: "Tenant", here: "Project | None") -> "Answer":
 @max_tokens_option
 @timezone_option
 def show(tenant: "Tenant", reference: str) -> "Answer":
-    """Show everything about one memory."""
-    return operations.show.show(tenant, reference)
+    """Show everything about one memory, or a person, project or thing that memories name."""
+    return operations.show.look_up(tenant, reference)
 
 
 @command("memory conflicts   (and `memory conflicts --both-hold 6557 7342` decides one)")

@@ -1,20 +1,21 @@
 """The pipeline of seed 004: resolve, traverse, enrich, score. What it gives is ordered by relevance and not yet cut to a budget.
 
-The walk goes breadth first and visits every node once. Its cost is bounded whatever the graph: of a node with very many neighbours the
-most relevant are followed, and a step goes on from the most relevant of the nodes that it came to.
+What a search finds leads, in the order of the search's own score. From the best of it, and from what the topic names, a walk goes breadth
+first and visits every node once. Its cost is bounded whatever the graph: of a node with very many neighbours the most relevant are
+followed, and a step goes on from the most relevant of the nodes that it came to. What a walk came to scores by the seed's formula,
 
-    score = 0.40 / graph distance + 0.35 * semantic similarity + 0.25 * recency
+    0.40 / distance + 0.35 * similarity + 0.25 * recency
 
-The graph distance of a start is 1, of its neighbours 2, and so on. Where nothing is embedded, the similarity is left out and the
-weights are 0.60 and 0.40. Recency is exp(-days / 30); 0.5 where nobody knows when a node was modified.
+times the score of where the walk began, relative to the best; a direct neighbour has distance 1. Where nothing is embedded, the
+similarity is left out and the weights are 0.60 and 0.40. Recency is exp(-days / 30); 0.5 where nobody knows when a node was modified.
 """
 
 import json
 import math
 import os
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -25,7 +26,6 @@ from typing import TYPE_CHECKING
 from memory_assets.context import names
 from memory_assets.context.lenses import Lens, choose_lens
 from memory_assets.context.model import CONTRADICTING, Category, Link, Node, Ranked, Visit
-from memory_assets.context.replacements import find_replaced
 from memory_assets.language.words import stems, words
 from memory_assets.stores.files import replace_file
 
@@ -41,23 +41,26 @@ _MOST_KEPT = 500
 DEPTH, MAX_DEPTH = 2, 5
 MAX_TOKENS = 4_000
 _NODE_ID = re.compile(r"[A-Za-z0-9_-]{1,32}")
-_FOUND = 60
+_FOUND = 150
 """Nodes that a search is asked for."""
-_START_SHARE = 0.5
-"""Share of the best hit's similarity from which a hit is a start."""
-_MOST_STARTS = 40
-_FEWEST_NODES, _MOST_NODES = 150, 2_000
-_TOKENS_OF_NODE = 20
+_MOST_STARTS = 20
+"""Hits from which a walk begins."""
+_MOST_NODES = 400
+"""Nodes that a walk comes to."""
 _SEED_TEXT = 300
 """Characters of a node's text that stand for the topic where the topic is its id."""
 MOST_CHILDREN = 500
 """Neighbours from which a node is sampled (seed 004, edge cases)."""
 SAMPLE = 100
 """Neighbours that are followed of a node, the most relevant ones."""
+_COMMON = 25
+"""Memories that mention a name, from which two that do have nothing else in common."""
 _MOST_FRONTIER = 150
 """Nodes that one step goes on from."""
 LENS_BOOST = 0.1
 """What a node gains that the lens prefers; no score exceeds 1."""
+NAME_BOOST = 0.1
+"""What a hit gains that holds a name which the topic holds."""
 _RECENCY_DAYS = 30.0
 _UNKNOWN_RECENCY = 0.5
 
@@ -98,19 +101,18 @@ class Context:
     warnings: tuple[str, ...] = ()
     nothing: str = NOT_FOUND
     """What is said where there are no nodes."""
+    short: Callable[[str], str] = str
+    """The first digits of an id, by which `memory show` knows it."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Begun:
-    """Where a walk for one topic begins."""
+class _Starts:
+    """What a topic is resolved to."""
 
     topic: "Question"
     """What texts are compared with."""
-    starts: list[str]
-    found: dict[str, float]
-    """Similarity of what a search for the topic found."""
-    beside: Sequence[str] = ()
-    """What the search found that fits less, or does not hold the name which the topic holds: as far as a neighbour."""
+    scores: dict[str, float]
+    """What was found, with the search's score; what is meant by its name has 1."""
 
 
 def assemble(reader: "StoreReader", request: Request, now: datetime | None = None) -> Context:
@@ -118,11 +120,11 @@ def assemble(reader: "StoreReader", request: Request, now: datetime | None = Non
     moment = (now or datetime.now(UTC)).replace(minute=0, second=0, microsecond=0)
     warnings: list[str] = []
     views = []
-    questions = [reader.understand(topic) for topic in request.topics]
+    questions = [reader.understand(topic, now) for topic in request.topics]
     for topic, question in zip(request.topics, questions, strict=True):
-        begun = _begin(reader, question, warnings)
-        views.append(_view(reader, request, begun, moment, warnings) if begun.starts else [])
-        if not begun.starts and len(request.topics) > 1:
+        starts = _resolve(reader, question, moment, warnings)
+        views.append(_view(reader, request, starts, moment, warnings) if starts.scores else [])
+        if not starts.scores and len(request.topics) > 1:
             warnings.append(f"no matching nodes found for {topic!r}")
     nodes = _without_repetitions(_blended(views))
     if nodes and nodes[0].similarity is None:
@@ -131,8 +133,6 @@ def assemble(reader: "StoreReader", request: Request, now: datetime | None = Non
     fields = reader.fields(shown) if request.include_fields else {}
     history = reader.history(shown) if request.history else {}
     links = [link for ranked in nodes for link in (*ranked.visit.path, *ranked.visit.contradicting)]
-    asked = frozenset().union(*(question.stems for question in questions))
-    later = find_replaced([ranked.node for ranked in nodes], asked)
     return Context(
         request=request,
         nodes=tuple(
@@ -140,67 +140,77 @@ def assemble(reader: "StoreReader", request: Request, now: datetime | None = Non
                 each,
                 fields=fields.get(each.node.id, ()),
                 history=history.get(each.node.id, ()),
-                replaced_by=later.get(each.node.id, ""),
+                replaced_by=reader.replaced.get(each.node.id, ""),
             )
             for each in nodes
         ),
-        asked=asked,
-        over=reader.nodes({end for link in links for end in (link.origin, link.target)}),
+        asked=frozenset().union(*(question.stems for question in questions)),
+        over=reader.nodes({end for link in links for end in (link.origin, link.target)} | set(reader.replaced.values())),
         backend=reader.backend,
         at=moment,
         embedded=bool(nodes) and nodes[0].similarity is not None,
         warnings=tuple(dict.fromkeys([*reader.warnings, *warnings])),
+        short=reader.short_ids(),
     )
 
 
-def _begin(reader: "StoreReader", question: "Question", warnings: list[str]) -> _Begun:
-    """Resolve a topic: the node of that id, else the nodes of that name, else those that it names and those that a search finds."""
+def _resolve(reader: "StoreReader", question: "Question", now: datetime, warnings: list[str]) -> _Starts:
+    """Resolve a topic: the node of that id, else the nodes of that name, those that it names, and those that a search finds."""
     topic = question.text
     if _NODE_ID.fullmatch(topic):
         newest = reader.newest(topic)
         if node := reader.nodes([newest]).get(newest):
             if newest != topic:
                 warnings.append(f"{topic} was superseded; {newest} is its newest version.")
-            about = reader.understand(f"{node.name} {node.content[:_SEED_TEXT]}".strip())
-            return _Begun(about, [newest], reader.search(about, _FOUND))
+            return _Starts(reader.understand(f"{node.name} {node.content[:_SEED_TEXT]}".strip(), now), {newest: 1.0})
     candidates = reader.named(question)
-    found = reader.search(question, _FOUND)
+    found = reader.search(question, _FOUND, now)
     meant = names.meant(topic, candidates)
     if any(len({each.id for each in meant if each.id.isdigit() is ours}) > 1 for ours in (True, False)):
         told = ", ".join(f"{candidate.name} (id {candidate.id})" for candidate in meant)
         warnings.append(f"{topic!r} may be any of {told}; give an id to choose.")
     spoken = set(words(topic))
-    meant = meant or [candidate for candidate in candidates if spoken.issuperset(words(candidate.name))]
-    bar = _START_SHARE * max(found.values(), default=0.0)
-    named = [frozenset(spoken), *(frozenset(words(candidate.name)) for candidate in meant)]
-    texts = {node: frozenset(words(each.content)) for node, each in reader.nodes(found).items()}
-    holding = {node for node, said in texts.items() if any(name <= said for name in named)}
-    starts = [node for node, similarity in found.items() if similarity >= bar or node in holding][:_MOST_STARTS]
-    if meant and holding:
-        starts = [node for node in starts if node in holding]
-    near = [node for node in found if found[node] >= bar / 2 or not texts.get(node, frozenset()).isdisjoint(question.topic)]
-    beside = [node for node in near if node not in starts]
-    return _Begun(question, list(dict.fromkeys([*(candidate.id for candidate in meant), *starts])), found, beside)
+    named = [candidate for candidate in candidates if candidate.is_entity and spoken.issuperset(words(candidate.name))]
+    meant = meant or named
+    holding = [frozenset(words(candidate.name)) for candidate in meant if candidate.is_entity]
+    texts = reader.nodes(found) if holding else {}
+    for node, each in texts.items():
+        said = frozenset(words(each.content))
+        found[node] = min(1.0, found[node] + NAME_BOOST * any(name <= said for name in holding))
+    return _Starts(question, {candidate.id: 1.0 for candidate in meant} | found | {each.id: 1.0 for each in meant})
 
 
-def _view(reader: "StoreReader", request: Request, begun: _Begun, now: datetime, warnings: list[str]) -> list[Ranked]:
+def _view(reader: "StoreReader", request: Request, starts: _Starts, now: datetime, warnings: list[str]) -> list[Ranked]:
     """What one topic leads to, with its scores."""
-    most = min(_MOST_NODES, max(_FEWEST_NODES, request.max_tokens // _TOKENS_OF_NODE))
-    walked, sampled = _walk(reader, begun.starts, request.depth, request.lens, begun.found, most)
-    visits = dict.fromkeys(begun.beside, Visit(1)) | walked
+    found = starts.scores
+    begun = list(found)[:_MOST_STARTS]
+    walked, sampled = _walk(reader, begun, request.depth, request.lens, found)
+    visits = dict.fromkeys(found, Visit(0)) | walked
     nodes = reader.nodes(visits)
     for node, total in sampled.items():
         name = nodes[node].name if node in nodes else node
         warnings.append(f"Of the {total} neighbours of {name!r} the {SAMPLE} most relevant were followed.")
-    similarities = reader.similarities(begun.topic, list(nodes.values()))
+    similarities = reader.similarities(starts.topic, list(nodes.values()))
+    best = max(found.values())
 
     def ranked(node: Node, visit: Visit) -> Ranked:
         similarity = None if similarities is None else similarities.get(node.id, 0.0)
         preferred = request.lens.prefers(node)
-        worth = score(visit.hops, similarity, recency(node.modified, now), boosted=preferred)
-        return Ranked(node, visit, worth, similarity, preferred)
+        if similarity is None:
+            worth = score(visit.hops, None, recency(node.modified, now))
+        elif visit.path:
+            worth = score(visit.hops, similarity, recency(node.modified, now)) * found[visit.path[0].origin] / best
+        else:
+            worth = found[node.id]
+        return Ranked(node, visit, min(1.0, worth + LENS_BOOST * preferred), similarity, preferred)
 
-    return [ranked(node, visits[node.id]) for node in nodes.values()]
+    return [ranked(node, visits[node.id]) for node in nodes.values() if not _is_option(node, visits[node.id])]
+
+
+def _is_option(node: Node, visit: Visit) -> bool:
+    """Whether a node is nothing but the value of a field, which the field tells."""
+    is_bare = node.category is Category.TANA and not node.tags and not node.content
+    return is_bare and bool(visit.path) and visit.path[-1].relation == "FIELD"
 
 
 def _blended(views: Sequence[Sequence[Ranked]]) -> list[Ranked]:
@@ -231,48 +241,51 @@ def _without_repetitions(nodes: Sequence[Ranked]) -> list[Ranked]:
 
 
 def _walk(
-    reader: "StoreReader", starts: Iterable[str], depth: int, lens: Lens, scores: Mapping[str, float], most: int
+    reader: "StoreReader", starts: Iterable[str], depth: int, lens: Lens, scores: Mapping[str, float]
 ) -> tuple[dict[str, Visit], dict[str, int]]:
     """Walk up to `depth` links away from the starts over the relations that the lens follows.
 
-    `scores` are similarities to the topic, where they are known: what is sampled first. Returns at most `most` nodes, nearest first, and
-    the number of neighbours of those of which only a sample was followed.
+    `scores` are those of what a search found: what is sampled first. Returns the starts and at most `_MOST_NODES` nodes that were not
+    found, nearest first, and the number of neighbours of those of which only a sample was followed.
     """
     visits = {start: Visit(0) for start in starts}
+    found = set(scores)
     against: defaultdict[str, list[Link]] = defaultdict(list)
     sampled: dict[str, int] = {}
     frontier = list(visits)
     for hops in range(1, depth + 1):
-        if not frontier or len(visits) >= most:
+        if not frontier or len(visits) >= _MOST_NODES:
             break
         neighbours = reader.neighbours(frontier, scores, SAMPLE)
         sampled |= {node: total for node, total in neighbours.totals.items() if total >= MOST_CHILDREN}
         best: dict[str, Link] = {}
+        reach = Counter(link.origin for link in neighbours.links)
         for link in neighbours.links:
             if link.relation in CONTRADICTING:
                 against[link.origin if link.forward or link.relation == "CONTRADICTS" else link.target].append(link)
-            if link.target in visits or not lens.follows_link(link):
+            if link.target in visits or link.target in found or not lens.follows_link(link):
+                continue
+            if hops > 1 and link.relation == "MENTIONS" and not link.forward and reach[link.origin] > _COMMON:
                 continue
             known = best.get(link.target)
             if known is None or _worth(link, scores, lens) > _worth(known, scores, lens):
                 best[link.target] = link
         ordered = sorted(best.values(), key=lambda link: (_worth(link, scores, lens), link.target), reverse=True)
-        for link in ordered[: most - len(visits)]:
+        for link in ordered[: _MOST_NODES - len(visits)]:
             visits[link.target] = Visit(hops, (*visits[link.origin].path, link))
         frontier = [link.target for link in ordered[:_MOST_FRONTIER] if link.target in visits]
     return {node: replace(place, contradicting=tuple(dict.fromkeys(against[node]))) for node, place in visits.items()}, sampled
 
 
 def _worth(link: Link, scores: Mapping[str, float], lens: "Lens") -> float:
-    """What a link promises: that its target fits, that the lens prefers its relation, that it is sure."""
-    return scores.get(link.target, 0.0) + 0.3 * (link.relation in lens.prefers_relations) + 0.3 * link.confidence
+    """What a link promises: that it begins at what fits, that the lens prefers its relation, that it is sure."""
+    return scores.get(link.origin, 0.0) + 0.3 * (link.relation in lens.prefers_relations) + 0.3 * link.confidence
 
 
-def score(hops: int, similarity: float | None, recency: float, *, boosted: bool = False) -> float:
-    """The score, 0..1: of a node so many links from the nearest start; the lens prefers a `boosted` one."""
-    closeness = 1.0 / (hops + 1)
-    total = 0.6 * closeness + 0.4 * recency if similarity is None else 0.4 * closeness + 0.35 * similarity + 0.25 * recency
-    return min(1.0, total + LENS_BOOST * boosted)
+def score(distance: int, similarity: float | None, recency: float) -> float:
+    """The seed's score, 0..1, of a node so many links away."""
+    closeness = 1.0 / max(1, distance)
+    return 0.6 * closeness + 0.4 * recency if similarity is None else 0.4 * closeness + 0.35 * similarity + 0.25 * recency
 
 
 def recency(modified: datetime | None, now: datetime) -> float:

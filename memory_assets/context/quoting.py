@@ -16,6 +16,8 @@ _MARKUP = str.maketrans({"<": "‹", ">": "›", "`": "ʼ", "[": "(", "]": ")", 
 _LINE_ENDS = re.compile("\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
 _NUMBERED = re.compile(r"^(\d{1,9})[.)](?= |$)")
 """What begins an ordered list."""
+_LIVE = re.compile(r"(?<!\\)((?:\\\\)*)(?:(!)(?=\[)|<(?=[A-Za-z/!?]))")
+"""What begins a picture, HTML or an automatic link, unless it is escaped already."""
 _LONGEST_NAME = 100
 
 
@@ -32,5 +34,6 @@ def name(text: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """`text` as a quotation, a line each; blank lines at either end are left out."""
-    return "\n".join(f"> {line.rstrip()}".rstrip() for line in plain(text).strip().split("\n"))
+    """`text` as a quotation, a line each, pictures and HTML as text; blank lines at either end are left out."""
+    shown = _LIVE.sub(lambda found: f"{found[1]}{'!' if found[2] else ''}\\{'' if found[2] else '<'}", plain(text).strip())
+    return "\n".join(f"> {line.rstrip()}".rstrip() for line in shown.split("\n"))

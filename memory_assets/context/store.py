@@ -3,7 +3,8 @@
 If another process holds the catalog's lock for longer than a moment, the reader answers without the graph and warns.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -24,10 +25,11 @@ from memory_assets.stores.lance import ids_in
 from memory_assets.stores.search import cosines
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     import numpy.typing as npt
 
     from memory_assets.recall.question import Question
-    from memory_assets.recall.search import Hit
     from memory_assets.recall.view import View
     from memory_assets.tenants import Tenant
 
@@ -39,6 +41,8 @@ _MOST_NAMES = 20
 _MOST_NAMING = 60
 """... and memories in which they are."""
 _OLDER_VERSIONS = 5
+_FEWEST_DIGITS, _DIGITS = 6, 16
+"""Of a memory's id that are told, and that it has."""
 _INTERNAL = frozenset(
     """
     path slug type_form extracted_at origin confirmed line dated_by guessed ingested_at source_cwd decided_at method proposed_kind
@@ -50,11 +54,6 @@ _NESTED = ("frontmatter", "fields")
 """Keys under which a source's own fields are kept."""
 _BEYOND_SEARCH = 0.5
 """What is left of the cosine of a memory that the search did not find: its words and neighbours do not speak for it."""
-_LEAST_SIMILARITY = 0.6
-"""Similarity on the common scale from which a memory fits a topic of which it has no word. Made-up words reach 0.6, and a context of what
-is merely nearest misleads more than a list of hits, which a person looks through."""
-_NEAR = 0.45
-"""Cosine from which a hit that shares no word with the topic fits it, where an embedder's similarities have no scale."""
 
 
 class StoreReader:
@@ -68,6 +67,8 @@ class StoreReader:
         """Scores of what searches found."""
         self._meanings: dict[str, npt.NDArray[np.float32]] = {}
         """Vectors of topics that were searched for."""
+        self.replaced: dict[str, str] = {}
+        """Ids of hits that are outdated, with the id of the hit that says what holds."""
 
     @property
     def backend(self) -> str:
@@ -90,11 +91,33 @@ class StoreReader:
         view = current_view(self._tenant)
         return view if view.graph.stamp == self.catalog.stamp else current_view(self._tenant, fresh=True)
 
-    def understand(self, topic: str) -> "Question":
+    def understand(self, topic: str, now: "datetime | None" = None) -> "Question":
         """Read a topic, once for all steps."""
         from memory_assets.recall.search import read_query
 
-        return read_query(self._tenant, topic)
+        return read_query(self._tenant, topic, now)
+
+    def short_ids(self) -> Callable[[str], str]:
+        """What gives the first digits of a memory's id: as many as name it now, and would most likely in a store ten times as large."""
+        if not self._tenant.memories.exists:
+            return str
+        known = self._view.timeline.columns["id"]
+        fewest = max(_FEWEST_DIGITS, len(str(len(known))) + 2)
+
+        def short(node: str) -> str:
+            if len(node) < _DIGITS or not node.isdigit():
+                return node
+            place = int(np.searchsorted(known, int(node)))
+            if place == len(known) or known[place] != int(node):
+                return node
+            for digits in range(fewest, _DIGITS):
+                step = 10 ** (_DIGITS - digits)
+                first = int(node) // step * step
+                if np.searchsorted(known, first + step) - np.searchsorted(known, first) == 1:
+                    return node[:digits]
+            return node
+
+        return short
 
     def nodes(self, ids: Collection[str]) -> dict[str, Node]:
         """Nodes by their ids; unknown, superseded, forgotten and archived ones are left out."""
@@ -152,14 +175,14 @@ class StoreReader:
         """Project and author of memories, and what their sources say of them beside their texts."""
         return {node: fields for node in ids if (memory := self._memories.get(node)) and (fields := _fields(memory))}
 
-    def search(self, topic: "Question", limit: int) -> dict[str, float]:
+    def search(self, topic: "Question", limit: int, now: "datetime | None" = None) -> dict[str, float]:
         """The memories that fit a topic, best first, with a score of 0..1; by words alone if the embedder is away."""
         from memory_assets.recall.search import search_with_bridges
 
         if not self._tenant.memories.exists:
             return {}
         try:
-            findings = search_with_bridges(self._tenant, topic, limit=limit, bridges=0, floor=_LEAST_SIMILARITY)
+            findings = search_with_bridges(self._tenant, topic, limit=limit, bridges=0, floor=True, now=now)
         except EmbedderError as error:
             self.warnings.append(f"Meaning was not compared: {error}")
             rows = self._tenant.memories.matching(topic.keywords, limit, Filters())
@@ -168,10 +191,9 @@ class StoreReader:
         else:
             if findings.vector is not None:
                 self._meanings[topic.text] = findings.vector
-            if not any(map(_fits, findings.hits)):
-                return {}
             self._memories |= {str(hit.memory.id): hit.memory for hit in findings.hits}
             found = {str(hit.memory.id): hit.score for hit in findings.hits}
+            self.replaced |= {str(hit.memory.id): str(hit.replaced_by.id) for hit in findings.hits if hit.replaced_by}
         self._found |= found
         return found
 
@@ -180,7 +202,7 @@ class StoreReader:
 
         None if nothing is embedded.
         """
-        vector = self._meanings.get(topic.text)
+        vector = self._meaning(topic)
         if vector is None:
             return None
         memories = [int(node.id) for node in nodes if node.category is Category.MEMORY and node.id not in self._found]
@@ -191,6 +213,13 @@ class StoreReader:
             else shared(topic.stems, f"{node.name} {node.content}")
             for node in nodes
         }
+
+    def _meaning(self, topic: "Question") -> "npt.NDArray[np.float32] | None":
+        """The vector of a topic; None if nothing is embedded, or the embedder is away."""
+        if topic.text not in self._meanings and self._tenant.memories.exists and self._tenant.memories.columns.live:
+            with suppress(EmbedderError):
+                self._meanings[topic.text] = self._tenant.with_embedder(lambda embedder: embedder.embed([topic.text], "query")[0])
+        return self._meanings.get(topic.text)
 
     def _cosines(self, memories: Sequence[int], vector: "npt.NDArray[np.float32]") -> dict[str, float]:
         """How near memories are in meaning, less what a search would have found them by."""
@@ -261,12 +290,6 @@ class StoreReader:
 def shared(asked: Collection[str], text: str) -> float:
     """The share of the topic's words that a text holds."""
     return len(stems(text) & frozenset(asked)) / len(asked) if asked else 0.0
-
-
-def _fits(hit: "Hit") -> bool:
-    """Whether a hit has a word of the topic, or is near it in meaning; of words that nothing fits something is nearest, too."""
-    measured = {part.name: part.raw or 0.0 for part in hit.components}
-    return measured.get("content", 0.0) > 0 or measured.get("vector", 0.0) > _NEAR
 
 
 def _is_number(node: str) -> bool:

@@ -17,6 +17,8 @@ from memory_assets.tana.errors import TanaAwayError, TanaError
 from memory_assets.tana.reading import plain_name, tag_names
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from memory_assets.recall.question import Question
     from memory_assets.tana.client import Node as Found
     from memory_assets.tana.client import TanaClient, Workspace
@@ -211,9 +213,9 @@ class JoinedReader(StoreReader):
         theirs = [node for node in ids if node in self._known and self._known[node].category is Category.TANA]
         return super().fields(ids) | self._tana.fields(theirs)
 
-    def search(self, topic: "Question", limit: int) -> dict[str, float]:
+    def search(self, topic: "Question", limit: int, now: "datetime | None" = None) -> dict[str, float]:
         """The hits of both in one order."""
-        found = super().search(topic, limit) | self._tana.search(topic, limit // 3)
+        found = super().search(topic, limit, now) | self._tana.search(topic, limit // 3)
         return dict(sorted(found.items(), key=lambda each: -each[1]))
 
     def named(self, topic: "Question") -> list[Candidate]:

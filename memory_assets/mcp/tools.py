@@ -197,7 +197,7 @@ def show(session: Session, reference: Reference, max_tokens: MaxTokens = SHOWN_T
 
     Call where a list shows only its beginning.
     """
-    return session.text(operations.show.show(session.tenant, reference), max_tokens=max_tokens)
+    return session.text(operations.show.look_up(session.tenant, reference), max_tokens=max_tokens)
 
 
 @tool()

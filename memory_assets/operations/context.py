@@ -10,7 +10,7 @@ from memory_assets.operations.answers import Answer, LocalTime, View
 from memory_assets.tenants import Tenant
 
 if TYPE_CHECKING:
-    from memory_assets.context.budget import Allotment
+    from memory_assets.context.document import Document, Fitted
     from memory_assets.context.model import Ranked
     from memory_assets.context.store import StoreReader
 
@@ -31,6 +31,10 @@ class FoundNode(View):
     score: float
     distance: int
     """Links from what the topic names."""
+    section: str
+    """The heading below which it stands."""
+    why: tuple[str, ...]
+    """The way that leads to it, and what speaks against it; nothing for what a search found."""
     told: Literal["text", "name", "not"]
     reason: str
     """Why not more of it is told; empty where its text is."""
@@ -42,8 +46,6 @@ class AssembledContext(Answer):
     document: str
     """Markdown or one JSON object; the same bytes whichever face it is asked through."""
     tokens: int
-    node_ids: tuple[str, ...]
-    """Of the nodes that it tells, in the order of relevance."""
     warnings: tuple[str, ...]
     warned: bool
     """Whether the document itself holds the warnings."""
@@ -76,9 +78,8 @@ def context(
     Without `notes` it does not count as such a time.
     """
     from memory_assets.context.assembly import LastContext, Request, assemble
-    from memory_assets.context.budget import fit
+    from memory_assets.context.document import Json, Markdown, fit, list_warnings
     from memory_assets.context.lenses import choose_lens
-    from memory_assets.context.rendering import Json, Markdown, list_warnings
     from memory_assets.context.store import StoreReader
 
     request = Request(_checked(topics), depth, max_tokens, choose_lens(lens), include_fields, history)
@@ -89,20 +90,20 @@ def context(
         if notes:
             seen.record(found)
         found = shown
-    fitted = fit(Json(found) if form == "json" else Markdown(found), found.nodes, max_tokens)
+    document = Json(found) if form == "json" else Markdown(found)
+    fitted = fit(document, max_tokens)
     return AssembledContext(
         document=fitted.text,
         tokens=fitted.tokens,
-        node_ids=tuple(fitted.allotment.texts),
         warnings=tuple(list_warnings(found)),
         warned=fitted.framed,
-        found=tuple(_view(each, fitted.allotment) for each in found.nodes),
+        found=tuple(_view(each, document, fitted) for each in found.nodes),
     )
 
 
-def _view(ranked: "Ranked", told: "Allotment") -> FoundNode:
+def _view(ranked: "Ranked", document: "Document", fitted: "Fitted") -> FoundNode:
     node = ranked.node
-    how: Literal["text", "name", "not"] = "text" if node.id in told.texts else "name" if node.id in told.named else "not"
+    how: Literal["text", "name", "not"] = "text" if node.id in fitted.told else "name" if node.id in fitted.named else "not"
     if how == "text":
         reason = ""
     elif ranked.only_named:
@@ -116,6 +117,8 @@ def _view(ranked: "Ranked", told: "Allotment") -> FoundNode:
         type=node.type,
         score=ranked.score,
         distance=ranked.visit.hops,
+        section=document.section(ranked),
+        why=tuple(document.why(ranked)),
         told=how,
         reason=reason,
     )

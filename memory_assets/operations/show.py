@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pydantic import Field
 
 from memory_assets.display import counted
+from memory_assets.errors import NotFoundError
 from memory_assets.language.times import format_local
 from memory_assets.models import REVISES, State
 from memory_assets.operations.answers import Answer, Instant, LocalTime, MemoryView, View, listed_within, name_of, passage
@@ -242,6 +243,53 @@ class ShownMemory(MemoryView):
         kept = self.content if max_tokens is None else truncate_tokens(self.content, max_tokens)
         left_out = len(self.content) - len(kept)
         return f"{kept}… ({left_out:,} more characters)" if left_out else kept
+
+
+class ShownThing(Answer):
+    """A person, project or other thing that memories name, or a pattern of memories."""
+
+    id: int
+    name: str
+    type: str
+    spellings: list[str]
+    count: int = Field(description="Memories that name it, or are part of it.")
+    memories: tuple[MemoryView, ...] = Field(description="The newest of them.")
+
+    def text(self, local: LocalTime, *, max_tokens: int | None = None) -> str:
+        heading = f"{self.name} · {self.type} · named in {counted(self.count)} · id {self.id}"
+        also = [f"also {', '.join(self.spellings)}"] if self.spellings else []
+        return listed_within(
+            lambda most: [heading, *also, *(memory.entry(local, "- ", most=most) for memory in self.memories)], max_tokens
+        )
+
+
+_THING = """
+    SELECT n.id, coalesce(n.label, '') AS name, coalesce(n.type, n.kind) AS type,
+           list_distinct(list(a."text") FILTER (a."text" IS NOT NULL AND a."text" <> n.label)) AS spellings
+    FROM graph_nodes n LEFT JOIN graph_aliases a ON a.entity_id = n.id
+    WHERE n.kind <> 'memory' AND n.id = ? GROUP BY ALL
+"""
+_ITS_MEMORIES = """
+    SELECT memory_id FROM graph_mentions WHERE entity_id = $1
+    UNION SELECT source_id FROM graph_edges WHERE target_id = $1 AND type = 'PART_OF'
+"""
+
+
+def look_up(tenant: Tenant, reference: str) -> "ShownMemory | ShownThing":
+    """What an id in a context stands for: a memory, or a thing that memories name."""
+    try:
+        return show(tenant, reference)
+    except NotFoundError:
+        with tenant.catalog.interactive.read() as connection:
+            thing = connection.execute(_THING, [int(reference)]).fetchone()
+            ids = [row[0] for row in connection.execute(_ITS_MEMORIES, [int(reference)]).fetchall()]
+        if thing is None:
+            raise
+        number, name, kind, spellings = thing
+        found = sorted(tenant.memories.get(ids), key=lambda memory: memory.created_at, reverse=True)
+        active = [memory for memory in found if memory.state is State.ACTIVE]
+        newest = tuple(map(MemoryView.model_validate, active[:INIT_LIMIT]))
+        return ShownThing(id=number, name=name, type=kind, spellings=sorted(spellings or ()), count=len(active), memories=newest)
 
 
 def show(tenant: Tenant, reference: str | int) -> ShownMemory:

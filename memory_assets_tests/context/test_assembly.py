@@ -12,9 +12,11 @@ from fastapi.testclient import TestClient
 from memory_assets.api.app import create_app
 from memory_assets.cli.main import cli
 from memory_assets.errors import InvalidInputError, SettingsError
+from memory_assets.graph.edges import refresh_graph
 from memory_assets.mcp.tools import Session, tana_context
 from memory_assets.models import Kind, NewMemory, Source, State
 from memory_assets.operations.context import context
+from memory_assets.operations.show import look_up
 from memory_assets.operations.store import store
 from memory_assets.settings import Settings, load_settings
 from memory_assets.stores.keys import KeyStore
@@ -82,8 +84,8 @@ def test_what_contradicts_stands_beside_what_it_contradicts(tenant: Tenant, reme
     remember("The settlement cache was switched off.", title="cache-off")
     connect((1, 2, "INVALIDATED_BY", 0.8, "no longer"))
     document = context(tenant, ["settlement cache"]).document
-    assert "## What contradicts it\n\n### cache-on" in document
-    assert "no longer holds, see cache-off (id 2)" in document
+    assert "no longer holds, see cache-off\n" in document
+    assert "(id 2)" not in document
 
 
 def test_of_a_node_with_very_many_neighbours_the_most_relevant_are_told(tenant: Tenant, remember: Remember, mention: Callable):
@@ -137,13 +139,13 @@ def test_lenses_change_what_leads_and_a_user_adds_one(
     remember("The ferry schedule has a deadline in June and a launch in July.", kind=Kind.PROJECT)
     remember("The ferry texts keep a dry tone and short headlines.", kind=Kind.FEEDBACK)
     documents = {lens: context(tenant, ["ferry"], lens=lens).document for lens in ("general", "planning", "writing")}
-    assert "## Goals, dates and dependencies\n\n### project" in documents["planning"]
-    assert "## Texts and style\n\n### feedback" in documents["writing"]
+    assert "## Goals, dates and dependencies\n\nid 1 ·" in documents["planning"]
+    assert "## Texts and style\n\nid 2 ·" in documents["writing"]
     assert len(set(documents.values())) == 3
     monkeypatch.setenv("MEMORY_CONFIG", str(tmp_path / "memory.toml"))
     own = tmp_path / "lenses.toml"
     own.write_text('[tone]\nfocus = "How it sounds"\nwords = ["tone"]\ntypes = ["feedback"]\n')
-    assert "## How it sounds\n\n### feedback" in context(tenant, ["ferry"], lens="tone").document
+    assert "## How it sounds\n\nid 2 ·" in context(tenant, ["ferry"], lens="tone").document
     own.write_text('[tone]\nfollows = ["LOVES"]\n')
     with pytest.raises(SettingsError, match=r"lens 'tone' in .*follows.*LOVES is no relation"):
         context(tenant, ["ferry"], lens="tone")
@@ -154,7 +156,7 @@ def test_lenses_change_what_leads_and_a_user_adds_one(
 
 def test_fields_are_told_unless_they_are_not_wanted(tenant: Tenant, remember: Remember):
     remember("The kiln fires on Mondays.", author="Ada", project="/home/ada/pottery", metadata={"path": "/x", "glaze": "celadon"})
-    assert "project: pottery; author: Ada; glaze: celadon" in context(tenant, ["kiln"]).document
+    assert "· Ada\nproject: pottery; glaze: celadon\n" in context(tenant, ["kiln"]).document
     assert "celadon" not in context(tenant, ["kiln"], include_fields=False).document
 
 
@@ -220,3 +222,65 @@ def test_what_changed_since_the_last_time_is_told_alone(tenant: Tenant, remember
     assert "failed its inspection" in later
     assert "leased until May" not in later
     assert "leased until May" in context(tenant, ["quay crane"]).document
+
+
+def test_what_search_finds_first_leads_however_old_it_is(tenant: Tenant, remember: Remember):
+    made = datetime.now(UTC)
+    remember("A cover letter names one project and its result.", created_at=made - timedelta(days=400))
+    for n in range(12):
+        remember(f"Newsletter scraper run {n}: the letter index was read.", created_at=made - timedelta(hours=n))
+    found = told(tenant, "cover letter", max_tokens=600)["nodes"]
+    assert found[0]["content"].startswith("A cover letter")
+    assert [node["id"] for node in found] == sorted(
+        (node["id"] for node in found), key=lambda node: -scores({"nodes": found})[node]
+    )
+
+
+def test_a_direct_neighbour_scores_by_the_seeds_formula(tenant: Tenant, remember: Remember, connect: Callable):
+    old = datetime.now(UTC) - timedelta(days=4_000)
+    remember("The tannery dyes leather.", created_at=old)
+    remember("Sealing wax arrives on Mondays.", created_at=old)
+    remember("Twine is bought by the mile.", created_at=old)
+    connect((1, 2, "LEADS_TO", 0.9, ""), (2, 3, "LEADS_TO", 0.9, ""))
+    found = {node["id"]: node for node in told(tenant, "1")["nodes"]}
+    for node, distance in (("2", 1), ("3", 2)):
+        assert found[node]["score"] == pytest.approx(0.4 / distance + 0.35 * found[node]["similarity"], abs=0.002)
+
+
+def test_two_texts_have_nothing_in_common_by_a_name_that_everybody_says(tenant: Tenant, remember: Remember, mention: Callable):
+    remember("The organ is tuned on Windows.")
+    others = remember.all([f"Invoice {n} was paid from the harbour branch." for n in range(30)])
+    mention(9_000, "Windows", 1, *(memory.id for memory in others))
+    assert [node["id"] for node in told(tenant, "1")["nodes"] if node["category"] == "memory"] == ["1"]
+
+
+def test_the_answer_says_what_is_told_where_and_what_is_left_out(tenant: Tenant, remember: Remember, connect: Callable):
+    for n in range(60):
+        remember(f"Ferry {n} leaves the {n * 7}th quay at {n} o'clock for island {n * 3}.")
+    connect((1, 2, "LEADS_TO", 0.9, ""))
+    found = context(tenant, ["ferry"], max_tokens=500)
+    assert found.sections[0].name == "What is known"
+    shown = [item.id for section in found.sections for item in section.items]
+    assert len(shown) == len(set(shown)) > 5
+    assert {item.id for item in found.left_out}.isdisjoint(shown)
+    assert len(found.left_out) + len(shown) == 60
+    assert all(item.text in found.document for item in found.sections[0].items)
+    assert context(tenant, ["1"]).sections[1].items[0].why == ("id 1 LEADS_TO this",)
+
+
+def test_ids_are_short_and_known_to_show(settings: Settings):
+    tenant = Tenant(settings)
+    stored = store(tenant, NewMemory("Ada Lovelace moved the billing export to Friday.", Source.CLI))
+    refresh_graph(tenant.catalog, tenant.memories, tenant.relations)
+    document = context(tenant, ["the billing export"]).document
+    assert f"id {str(stored.id)[:6]} ·" in document
+    assert str(stored.id) not in document
+    assert look_up(tenant, str(stored.id)[:6]).id == stored.id
+    things = told(tenant, "Ada Lovelace")["nodes"]
+    thing = next(node for node in things if node["category"] == "entity")
+    run = CliRunner().invoke(cli, ["show", thing["id"]])
+    text = run.stdout
+    assert text, (run.output, run.exception)
+    assert text.startswith("Ada Lovelace · ")
+    assert "moved the billing export to Friday" in text
+    assert CliRunner().invoke(cli, ["show", "4444"]).exit_code == 1

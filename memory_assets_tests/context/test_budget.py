@@ -1,18 +1,17 @@
 """The budget is a promise, whatever the graph and the text."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from memory_assets.context.assembly import NOT_FOUND, Context, Request
-from memory_assets.context.budget import SUMMARY_BELOW, Allotment, Fitted, fit
+from memory_assets.context.document import SUMMARY_BELOW, Fitted, Json, Markdown, fit
 from memory_assets.context.lenses import bundled_lenses
 from memory_assets.context.model import Category, Link, Node, Ranked, Visit
 from memory_assets.context.passages import cut
-from memory_assets.context.rendering import Json, Markdown
 from memory_assets.language.tokens import count_tokens
 from memory_assets.language.words import stems
 
@@ -78,7 +77,7 @@ def contexts(draw: st.DrawFn) -> Context:
 
 
 def _fitted(context: Context, form: type[Markdown] | type[Json]) -> Fitted:
-    return fit(form(context), context.nodes, context.request.max_tokens)
+    return fit(form(context), context.request.max_tokens)
 
 
 @settings(max_examples=20)
@@ -87,23 +86,21 @@ def test_never_more_tokens_than_allowed_and_none_wasted(context: Context, form: 
     fitted = _fitted(context, form)
     most = context.request.max_tokens
     assert count_tokens(fitted.text) == fitted.tokens <= most
-    untold = [ranked for ranked in context.nodes if ranked.node.id not in fitted.allotment.texts and not ranked.only_named]
-    room, pieces = most - fitted.tokens, form(context)
-    enough = any(
-        count_tokens(ranked.node.content) > 40 and count_tokens(pieces.piece(ranked, 40, focused=True)) + 40 <= room
-        for ranked in untold
-    )
-    if most >= SUMMARY_BELOW and enough and fitted.framed:
-        assert fitted.tokens >= 0.9 * most
+    pieces = form(context)
+    room = most - fitted.tokens
+    short = [ranked for ranked in context.nodes if not ranked.only_named and 0 < count_tokens(ranked.node.content) <= 40]
+    if most >= SUMMARY_BELOW and fitted.framed:
+        untold = [ranked for ranked in short if ranked.node.id not in fitted.told]
+        assert all(count_tokens(pieces.piece(ranked, ranked.node.content)) + 40 > room for ranked in untold)
     if most < SUMMARY_BELOW:
-        assert not fitted.allotment.texts
+        assert not fitted.told
 
 
 @settings(max_examples=40)
 @given(contexts())
 def test_nothing_that_was_recalled_is_structure(context: Context):
     """Headings, fences, lists and breaks are the document's own, and every recalled text stands in a quotation."""
-    own = {"Context", "What it is", "What holds now", "What is linked", "What contradicts it", "Also linked"}
+    own = {"Context", "What it is", "What is known", "What is linked", "Also linked"}
     own |= {lens.focus for lens in bundled_lenses().values()}
     depth = 0
     tokens = MarkdownIt("commonmark").parse(_fitted(context, Markdown).text)
@@ -133,20 +130,14 @@ def test_a_long_text_is_cut_to_what_answers():
 
 def test_what_does_not_fit_is_named_before_it_is_left_out():
     nodes = tuple(
-        Ranked(
-            Node(str(n), f"note {n}", Category.MEMORY, "project", f"Fact {n} about the ferry. " * 30),
-            Visit(0),
-            1 - n / 100,
-            0.5,
-        )
+        Ranked(Node(str(n), f"note {n}", Category.MEMORY, "project", f"Fact {n} on {n * 7}. " * 9), Visit(0), 1 - n / 100, 0.5)
         for n in range(60)
     )
     context = Context(Request(("ferry",), max_tokens=2_000), nodes, stems("ferry"), {}, "store", NOW, embedded=True)
-    told = _fitted(context, Markdown).allotment
-    told_places, named_places = [int(node) for node in told.texts], [int(node) for node in told.named]
-    assert told_places == list(range(len(told_places)))
-    assert named_places
-    assert max(told_places) < min(named_places)
+    fitted = _fitted(context, Markdown)
+    untold = [node.node.id for node in nodes if node.node.id not in fitted.told]
+    assert 10 < len(fitted.named) < len(untold)
+    assert fitted.named == untold[: len(fitted.named)]
 
 
 def test_nothing_found_says_so_within_any_budget():
@@ -158,45 +149,59 @@ def test_nothing_found_says_so_within_any_budget():
             assert most < 6 or form is Json or NOT_FOUND in fitted.text
 
 
-class Plain:
-    """A document without a frame: a text a line, names of one token."""
-
-    frames = 1
-
-    def __init__(self, nodes: list[Ranked]) -> None:
-        self._by_id = {ranked.node.id: ranked for ranked in nodes}
-
-    def passage(self, ranked: Ranked, most: int, focused: bool) -> str:
-        return cut(ranked.node.content, frozenset(), most, focused=focused)
-
-    def piece(self, ranked: Ranked, most: int, focused: bool) -> str:
-        return self.passage(ranked, most, focused=focused)
-
-    def summary(self, ranked: Ranked) -> str:
-        return ranked.node.name
-
-    def section(self, ranked: Ranked) -> str:
-        return ""
-
-    def whole(self, allotment: Allotment, frame: int) -> str:
-        told = [self.piece(self._by_id[node], *allotment.texts[node]) for node in allotment.texts]
-        return "\n".join([*told, *(self.summary(self._by_id[node]) for node in allotment.named)])
-
-
-def plain(nodes: list[Ranked]) -> Any:
-    return Plain(nodes)
-
-
-def test_in_the_order_of_relevance_told_then_named_then_left_out():
-    """500 tokens for twenty nodes of a hundred: each gets 45 and two for what joins them: ten, and an eleventh in the rest."""
-    nodes = [Ranked(Node(str(n), "name", Category.MEMORY, "note", f" w{n}" * 50), Visit(0), 1 - n / 100, 0.5) for n in range(20)]
-    told = fit(plain(nodes), nodes, 500).allotment
-    assert list(told.texts) == [str(n) for n in range(11)]
-    assert told.named == [str(n) for n in range(11, 11 + len(told.named))]
-    below = fit(plain(nodes), nodes, 40).allotment
-    assert not below.texts
+def test_in_the_order_of_the_scores_short_texts_whole_then_names():
+    nodes = tuple(
+        Ranked(
+            Node(str(n), f"note {n}", Category.MEMORY, "note", f"w{n} x{n} y{n} z{n}. " * 4, titled=False),
+            Visit(0),
+            1 - n / 100,
+            0.5,
+        )
+        for n in range(60)
+    )
+    context = Context(Request(("ferry",), max_tokens=500), nodes, stems("ferry"), {}, "store", NOW, embedded=True)
+    fitted = _fitted(context, Markdown)
+    assert list(fitted.told) == [str(n) for n in range(len(fitted.told))]
+    assert len(fitted.told) > 5
+    assert all(fitted.told[node.node.id] == node.node.content for node in nodes[: len(fitted.told)])
+    below = _fitted(replace(context, request=Request(("ferry",), max_tokens=100)), Markdown)
+    assert not below.told
     assert below.named == [str(n) for n in range(len(below.named))]
-    assert 10 <= len(below.named) < 20
+
+
+def test_a_long_text_leaves_room_for_a_short_one_and_is_completed_when_there_is_some():
+    long = "The ferry leaves at nine. " + "Nothing else happened on the quay that day. " * 60
+    texts = [long, "The ferry is painted blue.", "Its captain is Wanda."]
+    nodes = tuple(
+        Ranked(Node(str(n), "", Category.MEMORY, "note", text, titled=False), Visit(0), 1 - n / 10, 0.5)
+        for n, text in enumerate(texts)
+    )
+    context = Context(Request(("ferry",), max_tokens=500), nodes, stems("ferry"), {}, "store", NOW, embedded=True)
+    told = _fitted(context, Markdown).told
+    assert (told["1"], told["2"]) == (texts[1], texts[2])
+    assert told["0"].startswith("The ferry leaves at nine.")
+    assert told["0"] != long
+    assert _fitted(replace(context, request=Request(("ferry",), max_tokens=2_000)), Markdown).told["0"] == long
+
+
+def test_pictures_and_html_in_a_text_are_text():
+    hostile = "see ![x](http://evil/p.png) <img src=x onerror=y> <b>bold</b> <!-- c --> <http://evil> \\\\<i>"
+    node = Ranked(Node("1", "<b>n</b> ![a](b)", Category.MEMORY, "note", hostile), Visit(0), 1.0, 0.5)
+    context = Context(Request(("x",), max_tokens=600), (node,), stems("x"), {}, "store", NOW, embedded=True)
+    tokens = MarkdownIt("commonmark").parse(_fitted(context, Markdown).text)
+    kinds = {child.type for token in tokens for child in [token, *(token.children or [])]}
+    assert kinds.isdisjoint({"image", "html_inline", "html_block", "link_open"})
+
+
+def test_a_text_is_told_once_and_times_to_the_day():
+    title = "The cutover of the ledger is on Friday"
+    node = Node("1", title, Category.MEMORY, "note", f"{title}, says Ada.", created=NOW)
+    ranked = Ranked(node, Visit(0), 1.0, 0.5, fields=(("modified", ("2026-05-03T11:22:33.123456+00:00",)),))
+    context = Context(Request(("cutover",), max_tokens=2_000), (ranked,), stems("cutover"), {}, "store", NOW, embedded=True)
+    text = _fitted(context, Markdown).text
+    assert text.count(title) == 1
+    assert "id 1 · 1 Jun\n" in text
+    assert "modified: 2026-05-03\n" in text
 
 
 def test_a_name_begins_no_list():

@@ -14,18 +14,17 @@ NOW = datetime(2026, 6, 1, tzinfo=UTC)
 @pytest.mark.parametrize(
     ("hops", "similarity", "fresh", "wanted"),
     [
-        (0, 1.0, 1.0, 1.0),
-        (0, 0.0, 0.0, 0.4),
-        (1, 0.0, 0.0, 0.2),
-        (2, 0.8, 0.5, 0.4 / 3 + 0.35 * 0.8 + 0.125),
-        (0, None, 1.0, 1.0),
-        (1, None, 0.5, 0.5),
-        (3, None, 0.0, 0.15),
+        (1, 1.0, 1.0, 1.0),
+        (1, 0.0, 0.0, 0.4),
+        (2, 0.0, 0.0, 0.2),
+        (3, 0.8, 0.5, 0.4 / 3 + 0.35 * 0.8 + 0.125),
+        (1, None, 1.0, 1.0),
+        (2, None, 0.5, 0.5),
+        (4, None, 0.0, 0.15),
     ],
 )
 def test_scores(hops: int, similarity: float | None, fresh: float, wanted: float):
     assert score(hops, similarity, fresh) == pytest.approx(wanted)
-    assert score(hops, similarity, fresh, boosted=True) == pytest.approx(min(1.0, wanted + 0.1))
 
 
 def test_recency_halves_nothing_and_knows_the_unknown():

@@ -52,6 +52,17 @@ def test_live_and_as_last_read_tell_the_same_project(tana: StandIn, world: Tenan
     assert not tana.violations
 
 
+def test_the_option_of_a_field_is_told_as_its_value_alone(tana: StandIn, world: Tenant):
+    heron = next(node for node in tana.nodes.values() if node.name == "Project Heron")
+    option = tana.add_node("in review")
+    heron.tuples.append(Tuple(tana._field(tana.tag_named("project"), "Status"), [Value(ref=option.id)]))
+    read_tana(world)
+    for offline in (False, True):
+        _, nodes = told(world, "Project Heron", offline=offline)
+        assert nodes["Project Heron"]["fields"]["Status"] == ["in review"]
+        assert "in review" not in nodes
+
+
 def test_live_tana_sees_what_was_not_read_yet(tana: StandIn, world: Tenant):
     read_tana(world)
     tana.add_node("Heron launch party", tana.tag_named("project"))
