@@ -42,7 +42,7 @@ def measured(home: Path, name: str, foreign: list[str]) -> str:
         known = tenant.memories.scan(("created_at",))["created_at"]
         now = max(known.to_pylist(), default=datetime.now(UTC))
         found = search_with_bridges(tenant, row["question"], bridges=0, now=now).hits
-        kept = search_with_bridges(tenant, row["question"], bridges=0, now=now, floor=LEAST_SIMILARITY).hits
+        kept = search_with_bridges(tenant, row["question"], bridges=0, now=now, floor=True).hits
         left = {hit.memory.id for hit in kept}
         answering = [(hit.memory.external_id in row["relevant"], hit.memory.id not in left) for hit in found]
         counts.update(answering)

@@ -1,8 +1,8 @@
 """A context as a document within a budget of tokens: Markdown that reads like a brief, or JSON.
 
-The budget goes to what was found, by score; what repeats others, or is routine, comes later. A short text stands whole or not at all; of
-a long one the passages that fit the topic come first, and the rest where room is left. Then comes what is linked. What does not fit is
-named, then left out. The budget is a promise: the document as it is printed never has more tokens.
+The budget goes to what was found, by score; what repeats others, or is routine, comes later. A short text stands whole or not at all, and
+so do long ones for most of the budget; of the others the passages that fit the topic are told. Then comes what is linked. What does not
+fit is named, then left out. The budget is a promise: the document as it is printed never has more tokens.
 """
 
 import heapq
@@ -29,6 +29,8 @@ _LONG = 64
 """Tokens up to which a text is told whole at once ..."""
 _PASSAGES = 45
 """... and what a longer one gets for its passages, before others."""
+_WHOLE_SHARE = 0.7
+"""Share of the room that goes to whole texts, however long, before passages are told."""
 _REPETITION = 0.4
 """How much of its score a text loses whose words are all told, or are what most of the texts say."""
 _LINKED_SHARE = 8
@@ -180,6 +182,8 @@ class _Filling:
         self._form = form
         self._nodes = form.context.nodes
         self._room = room
+        self._for_whole = room * _WHOLE_SHARE
+        """What of the room is for texts that are told whole, however long they are."""
         self._cut: dict[str, int] = {}
         """What texts cost that are told in part."""
         self._sections: set[str] = set()
@@ -208,9 +212,17 @@ class _Filling:
                 worth = ranked.score * (1 - _REPETITION * (1 - new))
                 if waiting and worth < -waiting[0][0]:
                     heapq.heappush(waiting, (-worth, place, node))
-                elif self._place(ranked, texts[node]):
+                elif self._tell_whole(ranked) or self._place(ranked, texts[node]):
                     said |= own
         self.told = {node: self.told[node] for node in texts if node in self.told}
+
+    def _tell_whole(self, ranked: Ranked) -> bool:
+        """Tell a text whole if that takes no more than its share of the budget for whole texts."""
+        cost = self._cost(ranked, ranked.node.content)
+        if cost > self._for_whole or not self._place(ranked, ranked.node.content):
+            return False
+        self._for_whole -= cost
+        return True
 
     def _opening(self, ranked: Ranked) -> str:
         """What is told of a text first: a short one whole, of a long one the passages that fit."""

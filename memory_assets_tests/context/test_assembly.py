@@ -259,13 +259,16 @@ def test_the_answer_says_what_is_told_where_and_what_is_left_out(tenant: Tenant,
         remember(f"Ferry {n} leaves the {n * 7}th quay at {n} o'clock for island {n * 3}.")
     connect((1, 2, "LEADS_TO", 0.9, ""))
     found = context(tenant, ["ferry"], max_tokens=500)
-    assert found.sections[0].name == "What is known"
-    shown = [item.id for section in found.sections for item in section.items]
-    assert len(shown) == len(set(shown)) > 5
-    assert {item.id for item in found.left_out}.isdisjoint(shown)
-    assert len(found.left_out) + len(shown) == 60
-    assert all(item.text in found.document for item in found.sections[0].items)
-    assert context(tenant, ["1"]).sections[1].items[0].why == ("id 1 LEADS_TO this",)
+    assert {node.section for node in found.found} == {"What is known"}
+    assert len(found.found) == 60
+    assert {node.told for node in found.found} >= {"text", "not"}
+    for node in found.found:
+        assert (f"Ferry {int(node.id) - 1} leaves" in found.document) == (node.told == "text")
+        assert bool(node.reason) == (node.told != "text")
+    assert {node.id: (node.section, node.why) for node in context(tenant, ["1"]).found}["2"] == (
+        "What is linked",
+        ("id 1 LEADS_TO this",),
+    )
 
 
 def test_ids_are_short_and_known_to_show(settings: Settings):

@@ -65,7 +65,7 @@ ODD = [
 def test_words_that_nobody_wrote_find_nothing_among_texts_full_of_names(store, query: str):
     tenant = store(*ODD)
     assert search(tenant, query).below_floor
-    assert not context(tenant, [query]).sections
+    assert not context(tenant, [query]).found
     assert search(tenant, "What reads Parquet?").count
 
 
