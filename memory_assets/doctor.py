@@ -7,7 +7,7 @@ from functools import partial
 from typing import Literal
 
 from memory_assets.display import counted
-from memory_assets.errors import MemoryAssetsError, StoreError
+from memory_assets.errors import MemoryAssetsError, StoreError, first_line
 from memory_assets.ingest.backfill import outdated
 from memory_assets.invariants import INVARIANTS, Invariant
 from memory_assets.language.embedders import EmbedderError, describe_choice, spec_in_use
@@ -15,7 +15,6 @@ from memory_assets.language.tokens import count_tokens
 from memory_assets.privacy import close_to_others, open_to_others
 from memory_assets.stores.files import disk_fault
 from memory_assets.stores.keys import KeyStore
-from memory_assets.stores.lance import first_line
 from memory_assets.stores.layout import unlisted_files
 from memory_assets.stores.tables import StoredTable
 from memory_assets.stores.tombstones import Tombstones

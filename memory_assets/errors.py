@@ -50,6 +50,14 @@ def trace(error: BaseException) -> str:
     return f"{before}{frames}{said(error)}"
 
 
+def first_line(error: BaseException) -> str:
+    """What a library says of an error, without the traces and the places in its Rust sources that it adds."""
+    import re
+
+    found = re.sub(r",? /\S+\.rs:\d+:\d+", "", str(error).strip())
+    return found.splitlines()[0][:300] if found else type(error).__name__
+
+
 def said(error: BaseException) -> str:
     """The sentence of one of this project's errors, of a foreign one its kind alone."""
     return str(error) if isinstance(error, MemoryAssetsError) else type(error).__name__

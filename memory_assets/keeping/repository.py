@@ -24,7 +24,7 @@ import pyarrow as pa
 from pyarrow import fs
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from memory_assets.errors import DamagedError, InvalidInputError, NotFoundError, StoreError
+from memory_assets.errors import DamagedError, InvalidInputError, NotFoundError, StoreError, first_line
 from memory_assets.keeping.encryption import Cipher
 from memory_assets.settings import Settings
 from memory_assets.stores.files import replace_file
@@ -316,7 +316,7 @@ class Repository:
         except FileNotFoundError:
             raise
         except OSError as error:
-            first = (str(error).splitlines() or [type(error).__name__])[0][:300]
+            first = first_line(error)
             for name in ("access_key", "secret_key"):
                 first = first.replace(self.storage.get(name) or "\0", "***")
             settings = "" if self._local else ", MEMORY_BACKUP_ENDPOINT and the keys"

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from memory_assets.errors import ConflictError, DamagedError, MemoryAssetsError, StoreError
+from memory_assets.errors import ConflictError, DamagedError, MemoryAssetsError, StoreError, first_line
 from memory_assets.keeping.copying import CATALOG, MAPPING, SETTINGS
 from memory_assets.keeping.packs import INDEX, from_bytes, index_of, rows_of
 from memory_assets.keeping.repository import Repository, Snapshot, TableCopy
@@ -19,7 +19,6 @@ from memory_assets.settings import config_file
 from memory_assets.stores.catalog import Catalog
 from memory_assets.stores.deferred import import_lancedb
 from memory_assets.stores.files import replace_file
-from memory_assets.stores.lance import first_line
 from memory_assets.stores.layout import Care, files_of
 from memory_assets.stores.locks import locked
 from memory_assets.stores.memories import MemoryStore

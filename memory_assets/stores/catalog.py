@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memory_assets.errors import DamagedError, StoreBusyError, StoreError
+from memory_assets.errors import DamagedError, StoreBusyError, StoreError, first_line
 from memory_assets.stores.migrations import migrate_catalog, waiting_migrations
 from memory_assets.stores.schema import UNDERIVED
 
@@ -161,7 +161,7 @@ class Catalog:
                 for (name,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall():
                     connection.execute(f'SELECT max(hash(t)) FROM "{name}" t').fetchall()
         except (_DamageError, duckdb.Error) as error:
-            return _first_line(error)
+            return first_line(error)
         return ""
 
     def begin_again(self) -> None:
@@ -213,7 +213,7 @@ class Catalog:
             is_short = _TOO_SHORT in str(error) and str(self.path) in str(error)
             if not isinstance(error, of_file) or not (is_short or self.find_damage()):
                 raise
-            raise DamagedError(self._set_aside(_DamageError(_first_line(error), inode))) from error
+            raise DamagedError(self._set_aside(_DamageError(first_line(error), inode))) from error
         finally:
             connection.close()
 
@@ -270,7 +270,7 @@ class Catalog:
                     self._refuse_unusable(error)
                     looks += 1
                     if looks == _LOOKS:
-                        raise _DamageError(_first_line(error), inode) from error
+                        raise _DamageError(first_line(error), inode) from error
                 elif time.monotonic() + pause > deadline:
                     holder = locked["holder"] if locked else "this process"
                     raise StoreBusyError(
@@ -286,17 +286,13 @@ class Catalog:
 
         advice = mend(error) or ("upgrade memory_assets" if "version number" in str(error) else "")
         if advice:
-            raise StoreError(f"The catalog {self.path} cannot be used ({_first_line(error)}); {advice}.") from error
+            raise StoreError(f"The catalog {self.path} cannot be used ({first_line(error)}); {advice}.") from error
 
 
 class _DamageError(Exception):
     def __init__(self, what: str, inode: int) -> None:
         super().__init__(what)
         self.inode = inode
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0]
 
 
 def copy_in(connection: "DuckDBPyConnection", given: "Mapping[str, pa.Table]") -> None:

@@ -5,7 +5,6 @@ in the metadata of its `id` column, because Lance commits them atomically.
 """
 
 import random
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
-from memory_assets.errors import MemoryAssetsError, StoreError
+from memory_assets.errors import MemoryAssetsError, StoreError, first_line
 from memory_assets.stores.locks import shared_lock
 
 if TYPE_CHECKING:
@@ -35,7 +34,6 @@ _MENDS = {
 }
 """What an error says -> what a person can do."""
 
-_PLACES = re.compile(r",? /\S+\.rs:\d+:\d+")
 Result = TypeVar("Result")
 
 
@@ -257,9 +255,3 @@ def timestamp(moment: datetime) -> str:
 def quoted(values: Sequence[str]) -> str:
     """SQL list of string literals for a Lance filter: `('a', 'it''s')`."""
     return "(" + ", ".join("'" + value.replace("'", "''") + "'" for value in values) + ")"
-
-
-def first_line(error: BaseException) -> str:
-    """What LanceDB says of an error, without the traces and the places in its sources that it adds."""
-    said = _PLACES.sub("", str(error).strip())
-    return said.splitlines()[0][:300] if said else type(error).__name__

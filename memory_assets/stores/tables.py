@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
 import pyarrow as pa
 
-from memory_assets.errors import DamagedError, StoreError
+from memory_assets.errors import DamagedError, StoreError, first_line
 from memory_assets.privacy import keep_temporary_files
 from memory_assets.stores import lance
 from memory_assets.stores.deferred import import_lancedb
@@ -229,7 +229,7 @@ class StoredTable:
                 if what == "read"
                 else "restore it from a backup, or move the folder away and run `memory run` to rebuild what comes from files"
             )
-            raise StoreError(f"{where} cannot be {what} ({lance.first_line(error)}); {advice}.") from error
+            raise StoreError(f"{where} cannot be {what} ({first_line(error)}); {advice}.") from error
 
 
 def _is_whole(table: "Table", index: str) -> bool:

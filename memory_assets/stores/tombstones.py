@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 from pydantic import TypeAdapter
 
-from memory_assets.errors import DamagedError
+from memory_assets.errors import DamagedError, first_line
 from memory_assets.models import FileScan, Refusal, Scan
 from memory_assets.stores.files import replace_file
 
@@ -47,8 +47,7 @@ class Tombstones:
         except FileNotFoundError:
             pass
         except (OSError, ValueError) as error:
-            said = str(error).splitlines()[0]
-            raise DamagedError(f"{path} cannot be read ({said}); restore it from a backup, or remove it.") from error
+            raise DamagedError(f"{path} cannot be read ({first_line(error)}); restore it from a backup, or remove it.") from error
         self._index()
 
     def _index(self) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
-from memory_assets.errors import StoreError
+from memory_assets.errors import StoreError, first_line
 from memory_assets.stores import lance
 from memory_assets.stores.deferred import import_lancedb
 from memory_assets.stores.locks import exclusive_lock, shared_lock
@@ -147,6 +147,6 @@ def rewrite(stored: StoredTable, change: Callable[[pa.Table], pa.Table]) -> None
                 table.optimize(cleanup_older_than=timedelta(0), delete_unverified=True)
         except (RuntimeError, OSError, ValueError) as error:
             raise StoreError(
-                f"The table {stored.definition.name!r} in {stored.uri} cannot be written anew ({lance.first_line(error)}); "
+                f"The table {stored.definition.name!r} in {stored.uri} cannot be written anew ({first_line(error)}); "
                 "run the command again."
             ) from error

