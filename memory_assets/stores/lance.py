@@ -131,10 +131,10 @@ def _was_committed(table: "Table", rows: pa.Table) -> bool:
         return False
 
 
-def insert(table: "Table", rows: pa.Table) -> int:
-    """Insert the rows whose ids the table lacks, in one commit; those that it has stay as they are. Returns the version after it."""
+def insert(table: "Table", rows: pa.Table) -> None:
+    """Insert the rows whose ids the table lacks, in one commit; those that it has stay as they are."""
     builder = table.merge_insert("id").when_not_matched_insert_all()
-    return commit(table, lambda: builder.execute(aligned(rows, table.schema)).version, _not_written(table, rows))
+    commit(table, lambda: builder.execute(aligned(rows, table.schema)), _not_written(table, rows))
 
 
 def upsert(table: "Table", rows: pa.Table, where: str | None = None) -> "MergeResult":

@@ -15,10 +15,11 @@ from memory_assets.cli.main import cli
 from memory_assets.doctor import examine
 from memory_assets.errors import StoreError
 from memory_assets.models import Kind, Memory, RelationType, Source, State
+from memory_assets.stores import lance
 from memory_assets.stores.keys import KeyStore
 from memory_assets.stores.memories import Filters, MemoryStore
 from memory_assets.stores.relations import StatedRelation
-from memory_assets.stores.rows import new_id
+from memory_assets.stores.rows import new_id, to_arrow
 from memory_assets.stores.tables import session
 from memory_assets.tenants import Tenant
 
@@ -77,8 +78,10 @@ def test_an_index_that_outgrows_the_cache_is_not_lost(tenant: Tenant, table: Pat
 
 def test_writing_without_its_indices_names_the_command_that_mends_it(tenant: Tenant, table: Path) -> None:
     lose_indices(table)
+    store = MemoryStore(tenant.memories.uri)
+    rows = store.columns.fill(to_arrow([memory(31)]), QUESTION[None], "test")
     with pytest.raises(StoreError, match="memory doctor --mend"):
-        MemoryStore(tenant.memories.uri).insert([memory(31)], QUESTION[None], "test")
+        lance.insert(store.stored.writing, rows)
     assert mended()
     MemoryStore(tenant.memories.uri).put([memory(31)], QUESTION[None], "test")
 
