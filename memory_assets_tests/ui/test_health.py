@@ -25,7 +25,7 @@ def test_a_link_shows_the_machine_and_a_key_the_tenant_alone(site: Site) -> None
     for part in ("Tenants of this machine", "vera", "MEMORY_DATA_DIR", str(site.settings.data_dir)):
         assert part in whole
         assert part not in own
-    for path in ("/health/mend", "/health/keys"):
+    for path in ("/health/mend", "/health/keys", "/health/secrets"):
         refused = by_key.post(path)
         assert (refused.status_code, "memory ui" in refused.text) == (404, True)
     assert len(KeyStore(tenant.folder).list()) == len(KeyStore(other.folder).list()) == 1

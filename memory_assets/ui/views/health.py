@@ -40,7 +40,8 @@ def secrets(page: Page) -> "Response":
 
 @change("/health/secrets")
 def mask(page: Page) -> "Response":
-    """Mask what was found."""
+    """Mask what was found. The answer names every file of the machine's data folder that still holds it."""
+    _must_be_of_machine(page)
     done = operations.scan.mend(page.tenant)
     return page.redirect("/health/secrets", done.text(page.local))
 
