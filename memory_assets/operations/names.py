@@ -208,7 +208,7 @@ def merge_names(tenant: "Tenant", number: int, into: int) -> Decided:
                 f"{each.name!r} is a {each.type}, which means itself alone; merge names of people and things."
             )
     keys = tuple(dict.fromkeys(_own_key(tenant, text, kind) for text, kind, _, _ in spellings))
-    into_key = next(key for text, _, key, _ in targets if text == other.name)
+    into_key = next(key or _own_key(tenant, text, kind) for text, kind, key, _ in targets if text == other.name)
     made = NameDecision("merge", tuple(dict.fromkeys(text for text, *_ in spellings)), keys, other.name, into_key)
     return _decide(tenant, made, lambda decisions: [*decisions, made], other.name)
 

@@ -91,7 +91,8 @@ def learned(tenant: "Tenant", narrowed: Narrowing) -> Learned:
             return Learned(unit="day", columns=())
         units: Sequence[tuple[Unit, int]] = (("day", 1), ("week", 7), ("month", 30))
         days = (last - first).days
-        unit: Unit = next((name for name, length in units if days // length < _MOST_COLUMNS), "year")
+        fitting = [name for name, length in units if days // length < _MOST_COLUMNS]
+        unit: Unit = fitting[0] if fitting else "year"
         counts: dict[date, dict[Source, int]] = {}
         for begins, source, count in connection.execute(_LEARNED, [unit]).fetchall():
             counts.setdefault(begins, {})[Source(source)] = count
