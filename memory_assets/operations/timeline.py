@@ -11,11 +11,11 @@ from memory_assets.operations.answers import Answer, Instant, LocalTime, MemoryV
 from memory_assets.operations.given import Narrowing, place_cursor, read_place_cursor
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from memory_assets.tenants import Tenant
 
 Unit = Literal["day", "week", "month", "year"]
+_UNITS: dict[Unit, int] = {"day": 1, "week": 7, "month": 30}
+"""Days of a column, the finest first."""
 _MOST_COLUMNS = 60
 """Columns up to which a finer unit is chosen."""
 _SPAN = "SELECT min(created_at), max(created_at) FROM stored"
@@ -89,9 +89,8 @@ def learned(tenant: "Tenant", narrowed: Narrowing) -> Learned:
         first, last = connection.execute(_SPAN).fetchone() or (None, None)
         if first is None:
             return Learned(unit="day", columns=())
-        units: Sequence[tuple[Unit, int]] = (("day", 1), ("week", 7), ("month", 30))
         days = (last - first).days
-        fitting = [name for name, length in units if days // length < _MOST_COLUMNS]
+        fitting: list[Unit] = [name for name, length in _UNITS.items() if days // length < _MOST_COLUMNS]
         unit: Unit = fitting[0] if fitting else "year"
         counts: dict[date, dict[Source, int]] = {}
         for begins, source, count in connection.execute(_LEARNED, [unit]).fetchall():
