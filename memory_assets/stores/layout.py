@@ -54,7 +54,8 @@ _CARE = {
     "settled.json": Care.DERIVED,
     "tana/activity.json": Care.KEPT,
     "tana/sync.json": Care.KEPT,
-    "tana/sync.sqlite3*": Care.DERIVED,
+    "tana/sync.sqlite3": Care.KEPT,
+    "tana/sync.sqlite3-*": Care.DERIVED,
     "untold.json": Care.KEPT,
     "visit.json": Care.KEPT,
 }

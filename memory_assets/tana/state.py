@@ -8,12 +8,12 @@ import fcntl
 import json
 import time
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import TypeAdapter
 
@@ -32,6 +32,8 @@ NAME = "name"
 _MOST_BYTES = 16 << 20
 _LOCK_POLL_S = 0.1
 _RECORD_SECONDS = 1.0
+_FORMER = "sync.sqlite3"
+"""What 0.1.0 kept; the first sync takes it over and deletes it."""
 
 Kept = TypeVar("Kept")
 
@@ -74,7 +76,8 @@ class SyncRecord:
     @classmethod
     def load(cls, folder: Path) -> "SyncRecord":
         """That of the tenant in `folder`; an empty one before the first sync."""
-        return _load(cls, folder / "tana" / "sync.json")
+        path, former = folder / "tana" / "sync.json", folder / "tana" / _FORMER
+        return _from_ledger(former) if former.exists() and not path.exists() else _load(cls, path)
 
     def save(self, folder: Path) -> None:
         """Replace the file."""
@@ -242,6 +245,27 @@ def one_at_a_time(tenant: "Tenant") -> Iterator[None]:
         yield
 
 
+def _from_ledger(path: Path) -> SyncRecord:
+    """What the ledger of 0.1.0 knew; nothing if it cannot be read, so that every entry is sent once more."""
+    import sqlite3
+
+    kept: dict[str, dict[str, Any]] = {"sent": {}, "queue": {}, "fact": {}}
+    try:
+        with closing(sqlite3.connect(path)) as ledger:
+            for kind, name, value in ledger.execute("SELECT kind, id, value FROM records ORDER BY rowid"):
+                kept.get(kind, {})[name] = json.loads(value)
+    except (sqlite3.Error, ValueError):
+        return SyncRecord()
+    facts: dict[str, str] = kept["fact"]
+    return SyncRecord(
+        {seed_id: Sent(**each) for seed_id, each in kept["sent"].items()},
+        kept["queue"],
+        {name.removeprefix("parent of "): node for name, node in facts.items() if name.startswith("parent of ")},
+        facts.get("mapped workspace", ""),
+        json.loads(facts.get("people", "{}")),
+    )
+
+
 _adapter = cache(TypeAdapter)
 
 
@@ -255,6 +279,7 @@ def _load(kind: type[Kept], path: Path) -> Kept:
 
 
 def _save(kept: SyncRecord | Activity, path: Path) -> None:
-    for former in path.parent.glob("sync.sqlite3*"):  # of 0.1.0: it may hold texts that are erased later
-        former.unlink()
     replace_file(path, _adapter(type(kept)).dump_json(kept) + b"\n")
+    if isinstance(kept, SyncRecord):
+        for former in path.parent.glob(f"{_FORMER}*"):  # it may hold texts that are erased later
+            former.unlink()

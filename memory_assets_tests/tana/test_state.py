@@ -1,5 +1,8 @@
 """What syncs keep, and what they keep no longer."""
 
+import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -26,6 +29,29 @@ def test_no_byte_stays_of_what_was_sent_of_an_entry_that_is_forgotten(tenant: Te
     forget_entries(tenant, ["pat_0001"])
     assert SyncRecord.load(tenant.folder) == SyncRecord()
     assert not [path for path in folder.iterdir() if TEXT.encode() in path.read_bytes()]
+
+
+def test_the_ledger_of_the_release_before_is_taken_over_once(tmp_path: Path) -> None:
+    former = tmp_path / "tana" / "sync.sqlite3"
+    former.parent.mkdir()
+    rows = {
+        ("sent", "pat_0001"): {"node": "n1", "tag": "pai_learning", "digest": "d1", "name": TEXT, "shown": {"Content": "x"}},
+        ("queue", "pat_0002"): "create",
+        ("fact", "parent of w1"): "n0",
+        ("fact", "mapped workspace"): "w1",
+        ("fact", "people"): '{"Ines": "n7"}',
+        ("node", "n7"): {"id": "n7"},
+    }
+    with closing(sqlite3.connect(former)) as ledger:
+        ledger.execute("CREATE TABLE records (kind TEXT, id TEXT, value TEXT NOT NULL, PRIMARY KEY (kind, id))")
+        ledger.executemany("INSERT INTO records VALUES (?, ?, ?)", [(*key, json.dumps(value)) for key, value in rows.items()])
+        ledger.commit()
+    known = SyncRecord.load(tmp_path)
+    sent = Sent("n1", "pai_learning", "d1", TEXT, shown={"Content": "x"})
+    assert known == SyncRecord({"pat_0001": sent}, {"pat_0002": "create"}, {"w1": "n0"}, "w1", {"Ines": "n7"})
+    known.save(tmp_path)
+    assert not former.exists()
+    assert SyncRecord.load(tmp_path) == known
 
 
 @pytest.mark.parametrize(("kept", "name"), [(SyncRecord, "sync.json"), (Activity, "activity.json")])
