@@ -10,7 +10,7 @@ export DAGSTER_DISABLE_TELEMETRY := 1
 export HF_HUB_OFFLINE := 1
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: browser demo test check dev torture live bench clean
+.PHONY: browser demo test long check dev torture live bench clean
 
 demo: .venv/ready  ## Run the main job on the sample home and show what it found.
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh tools/demo.sh
@@ -18,6 +18,10 @@ demo: .venv/ready  ## Run the main job on the sample home and show what it found
 test: .venv/ready .venv/multilingual browser  ## Run every test.
 	@mkdir -p "$$HOME"
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
+
+long: .venv/ready .venv/multilingual  ## Run the tests that wait for minutes: parts that hang, a backfill that is killed.
+	@mkdir -p "$$HOME"
+	MEMORY_LONG_TESTS=1 $(BIN)/python -m pytest memory_assets_tests/defs/test_supervisor.py memory_assets_tests/defs/test_move_models.py
 
 check: .venv/ready  ## Lint, formatting, the rooms' order, types, whether docs/reference is current and Dagster's definitions load.
 	$(BIN)/ruff check .

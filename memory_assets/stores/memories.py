@@ -120,6 +120,11 @@ class MemoryStore(TableStore):
         if self._resident:
             self._resident.appended(rows, rows.column_names[-1], version)
 
+    def insert(self, memories: Sequence[Memory], embeddings: TextVectors | Floats, embedder: str) -> None:
+        """Insert memories whose ids are not taken; what has one of the ids already stays as it is."""
+        lance.insert(self.stored.writing, self.columns.fill(to_arrow(memories), embeddings, embedder))
+        self._changed()
+
     def put(
         self,
         memories: Sequence[Memory],

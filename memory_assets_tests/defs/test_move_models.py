@@ -19,7 +19,7 @@ from memory_assets.settings import load_settings
 from memory_assets.stores.memories import MemoryStore
 from memory_assets.tenants import Tenant
 from memory_assets_tests.defs.conftest import metadata, run
-from memory_assets_tests.defs.deployment import Deployment, wait_for
+from memory_assets_tests.defs.deployment import IS_LONG, Deployment, wait_for
 
 _LAUNCH = """mutation ($asked: LaunchBackfillParams!) { launchPartitionBackfill(backfillParams: $asked) {
     __typename ... on LaunchBackfillSuccess { backfillId } ... on PythonError { message } } }"""
@@ -119,7 +119,7 @@ def deployment(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> Iterator[Depl
         made.kill()
 
 
-@pytest.mark.long
+@pytest.mark.skipif(not IS_LONG, reason="a dead run is started again after minutes: `make long` waits for it")
 @pytest.mark.timeout(1500)
 def test_a_backfill_of_all_tenants_goes_on_by_itself_after_it_was_killed_in_the_middle(
     deployment: Deployment, tenant: Tenant

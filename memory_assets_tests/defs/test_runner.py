@@ -113,6 +113,7 @@ def test_a_run_that_is_interrupted_at_any_step_says_so_and_the_next_one_goes_on(
         if asset == step:
             signal.raise_signal(signal.SIGINT)
 
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever a test before this one left
     with pytest.raises(KeyboardInterrupt):
         remember(tenant, on_message, lambda _: None)
     with open_instance(tenant.settings) as instance:

@@ -125,7 +125,9 @@ def test_an_edit_by_another_face_shows_in_the_history(tenant: Tenant, visitor: V
 
 def test_the_page_says_who_recalled_a_memory(tenant: Tenant, visitor: Visitor) -> None:
     from memory_assets.operations.search import search
+    from memory_assets.stores.access_log import recalled_by
 
+    recalled_by.set("cli")  # a test that speaks MCP in this process has set it
     number = remember(tenant, "The export runs at two.")
     assert "you, here" in visitor.get(f"/memories/{number}").text
     search(tenant, "when does the export run")
