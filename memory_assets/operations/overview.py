@@ -13,6 +13,7 @@ from memory_assets.operations.answers import Answer, LocalTime, MemoryView, View
 from memory_assets.operations.conflicts import conflicts
 from memory_assets.stores.filters import Filters
 from memory_assets.stores.lance import timestamp
+from memory_assets.tana.state import SyncRecord
 from memory_assets.tenants import Tenant
 
 _COUNTED = ("state", "kind", "source", "project")
@@ -51,6 +52,7 @@ class Overview(Answer):
     faded: tuple[MemoryView, ...] = Field(description="Archived memories, newest first.")
     refused: int = Field(description="Source files, or parts of them, that were not taken in.")
     proposals: int = Field(description="Proposals of `memory learn` that wait for a decision.")
+    syncs: int = Field(description="Changes that wait for Tana.")
     conflicts: int = Field(description="Pairs of memories that contradict each other.")
 
     def text(self, local: LocalTime) -> str:
@@ -58,7 +60,9 @@ class Overview(Answer):
         lines = [f"{name:<10}{', '.join(f'{count:,} {key}' for key, count in found.items())}" for name, found in counts if found]
         named = (("projects", self.projects), ("people", self.people))
         lines += [f"{name:<10}{', '.join(f'{each.name} ({each.count:,})' for each in found)}" for name, found in named if found]
-        lines.append(f"{'waiting':<10}{self.refused} refused, {self.proposals} proposals, {self.conflicts} conflicts")
+        lines.append(
+            f"{'waiting':<10}{self.refused} refused, {self.proposals} proposals, {self.conflicts} conflicts, {self.syncs} syncs"
+        )
         return listed(lines)
 
 
@@ -99,6 +103,7 @@ def overview(tenant: Tenant, *, since: datetime | None = None) -> Overview:
         faded=tuple(MemoryView.of(each) for each in faded),
         refused=refused,
         proposals=sum(each.status is Status.PENDING for each in decisions.proposals),
+        syncs=len(SyncRecord.load(tenant.folder).queue),
         conflicts=conflicts(tenant).count if contradictions else 0,
     )
 

@@ -6,6 +6,7 @@ from memory_assets.graph.edges import refresh_graph
 from memory_assets.models import Kind
 from memory_assets.operations.changes import forget
 from memory_assets.operations.names import list_names
+from memory_assets.tana.state import SyncRecord
 from memory_assets.tenants import Tenant
 from memory_assets.ui.page import VIEWS
 from memory_assets.ui.rendering import markdown
@@ -36,6 +37,12 @@ def test_search_finds_with_reasons_and_filters(tenant: Tenant, visitor: Visitor)
     assert f"/ui/memories/{number}" not in visitor.get("/search?q=billing+export&kind=feedback").text
     assert f"/ui/memories/{number}" in visitor.get("/search?q=billing+export&tag=release+plan").text
     assert visitor.get("/search?q=x&kind=nonsense").status_code == 400
+
+
+def test_the_start_says_what_waits_for_tana(tenant: Tenant, visitor: Visitor) -> None:
+    remember(tenant, "Alice moved the billing export to DuckDB.")
+    SyncRecord(queue={"pat_0001": "create", "pat_0002": "trash"}).save(tenant.folder)
+    assert "2 changes wait for Tana" in visitor.get("/").text
 
 
 def test_nothing_relevant_is_said(tenant: Tenant, visitor: Visitor) -> None:
