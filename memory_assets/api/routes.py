@@ -4,7 +4,6 @@ import json
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from dataclasses import fields
 from http import HTTPStatus
-from pathlib import PurePosixPath
 from typing import Annotated, Any, get_type_hints
 
 from fastapi import APIRouter, Body, Depends, Header, Path, Request, Response, Security
@@ -24,7 +23,7 @@ from memory_assets.mcp.protocol import HANDSHAKE_VERSIONS, MODERN_VERSIONS, PARS
 from memory_assets.mcp.tools import Session
 from memory_assets.models import TENANT_PATTERN, NewMemory, Source
 from memory_assets.operations.answers import Answer
-from memory_assets.sources.projects import Project, slug_of
+from memory_assets.sources.projects import Project
 from memory_assets.stores.rows import derived_id
 
 PROJECT_HEADER = "X-Memory-Project"
@@ -285,4 +284,4 @@ def _project(request: Request) -> Project | None:
         validate_line(folder, PROJECT_HEADER)
     except InvalidInputError as error:
         raise HTTPException(HTTPStatus.BAD_REQUEST, str(error)) from error
-    return Project(folder, (folder, slug_of(folder), PurePosixPath(folder).name)) if folder else None
+    return Project.of(folder) if folder else None

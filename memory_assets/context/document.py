@@ -8,6 +8,7 @@ fit is named, then left out. The budget is a promise: the document as it is prin
 import heapq
 import json
 import re
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -69,7 +70,7 @@ def list_warnings(context: Context) -> list[str]:
     return [*small, *context.warnings]
 
 
-class Document:
+class Document(ABC):
     """What both forms have in common."""
 
     frame = 0
@@ -82,17 +83,17 @@ class Document:
         self.context = context
         self._request = context.request
 
+    @abstractmethod
     def piece(self, ranked: Ranked, told: str) -> str:
         """A node with what is told of its text."""
-        raise NotImplementedError
 
+    @abstractmethod
     def summary(self, ranked: Ranked) -> str:
         """A node by name and type."""
-        raise NotImplementedError
 
+    @abstractmethod
     def whole(self, told: Mapping[str, str], named: Sequence[str]) -> str:
         """The document."""
-        raise NotImplementedError
 
     def section(self, ranked: Ranked) -> str:
         """The heading below which a node stands."""

@@ -56,10 +56,9 @@ def preview(tenant: "Tenant", project: str = "") -> SessionPreview:
     """What a session in a project, as memories name it, is told at its start; without one, a session in no project."""
     from memory_assets.learn.briefing import read_untold
     from memory_assets.learn.session_start import is_quiet, preview_lines
-    from memory_assets.sources.projects import Project, slug_of
+    from memory_assets.sources.projects import Project
 
-    last = project.rstrip("/").rpartition("/")[2]
-    here = Project(project, tuple(dict.fromkeys((project, slug_of(project), last)))) if project else None
+    here = Project.of(project) if project else None
     settings = tenant.settings
     sections = tuple(
         SectionView(heading=heading, told=tuple(map(LineView.of, told)), left_out=tuple(map(LineView.of, left_out)))

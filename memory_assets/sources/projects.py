@@ -1,7 +1,7 @@
 """Which project a directory belongs to, and the names under which others may have written that down."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +31,13 @@ class Project:
     remote: str = ""
     """Host and path of its Git remote, such as `github.com/acme/atlas`: the same in every checkout. Empty without one."""
 
+    @classmethod
+    def of(cls, folder: str, places: Sequence[str] = (), remote: str = "") -> "Project":
+        """The project of a folder and of the other `places` where it is worked on."""
+        found = dict.fromkeys((folder, *places))
+        named = (folder.rpartition("/")[2], remote) if remote else (folder.rpartition("/")[2],)
+        return cls(folder, tuple(dict.fromkeys((*found, *map(slug_of, found), *named))), remote)
+
 
 def slug_of(directory: str) -> str:
     """Return the name under which Claude Code keeps a working directory.
@@ -59,10 +66,8 @@ def project_of(directory: Path) -> Project | None:
     above = (folder for folder in (directory, *directory.parents) if folder not in shared)
     checkout = next((folder for folder in above if _exists(folder / ".git")), directory)
     folder = _main_repository(checkout)
-    places = [str(place) for place in (folder, checkout, directory, *_worktrees(folder))]
-    remote = _remote(folder)
-    named = [folder.name, remote] if remote else [folder.name]
-    return Project(str(folder), tuple(dict.fromkeys((*places, *map(slug_of, places), *named))), remote)
+    places = [str(place) for place in (checkout, directory, *_worktrees(folder))]
+    return Project.of(str(folder), places, _remote(folder))
 
 
 def is_home(project: str) -> bool:
