@@ -79,7 +79,7 @@ class World:
                 f"{datetime.now(UTC):%Y-%m-%d}",
                 settings.model_dump_json(),
                 [stat_stamp(settings, source) for source in source_paths(settings)] if tenant.is_sources_tenant else (),
-                _stats([settings.pai_config, settings.pai_mapping, *map(Path, sys.path[1:])]),
+                _stats([settings.pai_config, settings.pai_mapping, *_package_folders()]),
                 *(_stats(_files(each, _CACHES)) for each in (_PROGRAM, *_pipeline_folders(settings.spacy_model))),
                 _stats(_files(folder, {*_DERIVED, _RECALLED, *_NOT_READ})),
             ),
@@ -89,6 +89,11 @@ class World:
                 _stats([Path(catalog), Path(f"{catalog}.wal"), *(folder / name for name in _DERIVED)]),
             ),
         )
+
+
+def _package_folders() -> list[Path]:
+    """Where packages are installed: an installation changes the folder. A checkout of this program changes for other reasons."""
+    return [folder for folder in map(Path, sys.path[1:]) if folder != _PROGRAM.parent or folder.name == "site-packages"]
 
 
 def _pipeline_folders(pipeline: str) -> list[Path]:

@@ -5,11 +5,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 import pytest
 
+import memory_assets
 from memory_assets.errors import MemoryAssetsError
 from memory_assets.graph.relevance import explain, refresh_relevance
 from memory_assets.ingest import features, stamps
@@ -32,12 +35,17 @@ def run_once(on_message: Callable[[str, str], None] = lambda *_: None) -> Ran:
     return run(Tenant(load_settings()), on_message, lambda _: None)
 
 
-def is_unchanged() -> bool:
-    """Whether the next run would say so; asking runs nothing."""
-    tenant = Tenant(load_settings())
-    note = json.loads((tenant.folder / stamps.NOTE).read_bytes())["world"] if (tenant.folder / stamps.NOTE).exists() else None
-    world = stamps.World.look(tenant)
-    return world is not None and note == {"given": world.given, "recalled": world.recalled, "derived": world.derived}
+def look() -> dict[str, str]:
+    """The world as it is now."""
+    world = stamps.World.look(Tenant(load_settings()))
+    assert world
+    return asdict(world)
+
+
+def read_note() -> dict[str, str] | None:
+    """The world that the last run left behind, if it was sure that nothing is left to do."""
+    note = Tenant(load_settings()).folder / stamps.NOTE
+    return json.loads(note.read_bytes())["world"] if note.exists() else None
 
 
 def test_an_unchanged_world_is_told_without_importing_dagster_or_lancedb(write_silo: WriteSilo) -> None:
@@ -96,10 +104,10 @@ def test_a_step_that_failed_is_run_again(write_silo: WriteSilo, monkeypatch: pyt
     with monkeypatch.context() as broken, pytest.raises(MemoryAssetsError):
         broken.setattr(features, "refresh_entries", lambda *_: 1 / 0)
         run_once()
-    assert not is_unchanged()
+    assert read_note() != look()
     found = run_once().assets
     assert (found["silo_files"]["files_read"], found["memory_entries"]["changed"]) == (0, 1)
-    assert is_unchanged()
+    assert read_note() == look()
 
 
 def test_no_change_is_hidden(write_silo: WriteSilo, tenant: Tenant, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -154,7 +162,7 @@ def test_no_change_is_hidden(write_silo: WriteSilo, tenant: Tenant, monkeypatch:
         "the catalog is damaged": lambda: cut(tenant.catalog.path),
         "the catalog is lost": tenant.catalog.path.unlink,
     }
-    assert is_unchanged()
+    assert read_note() == look()
     for what, change in changes.items():
         world = stamps.World.look(Tenant(load_settings()))
         change()
@@ -183,6 +191,15 @@ def test_a_file_that_changes_during_a_run_is_read_by_the_next(write_silo: WriteS
     assert run_once().assets["silo_files"]["files_read"] == 1
 
 
+def test_a_file_that_appears_in_the_checkout_is_no_change(write_silo: WriteSilo) -> None:
+    checkout = Path(memory_assets.__file__).parents[1]
+    assert str(checkout) in sys.path
+    write_silo("owner", "Priya owns the billing export.")
+    before = look()
+    with NamedTemporaryFile(dir=checkout, prefix=".appears"):
+        assert look() == before
+
+
 def test_a_process_that_writes_the_catalog_during_a_run_is_noticed(write_silo: WriteSilo, tenant: Tenant) -> None:
     write_silo("owner", "Priya owns the billing export.")
     writing = f"import duckdb; duckdb.connect({str(tenant.catalog.path)!r}).execute('INSERT INTO graph_touched VALUES (1, 2)')"
@@ -192,9 +209,9 @@ def test_a_process_that_writes_the_catalog_during_a_run_is_noticed(write_silo: W
             subprocess.run([sys.executable, "-c", writing], check=True)
 
     run_once(write_meanwhile)
-    assert not is_unchanged()
+    assert read_note() != look()
     run_once()
-    assert is_unchanged()
+    assert read_note() == look()
 
 
 def test_a_failed_check_fails_again(write_silo: WriteSilo, tenant: Tenant) -> None:
@@ -211,7 +228,7 @@ def test_a_note_that_cannot_be_read_is_no_note(write_silo: WriteSilo, tenant: Te
     for note in ("", "[]", '{"world": {}}', '{"world": {"given": ""}, "ended_at": 5}'):
         (tenant.folder / stamps.NOTE).write_text(note)
         assert run_once().assets, note
-        assert is_unchanged()
+        assert read_note() == look()
 
 
 def test_status_says_that_a_run_is_due_for_what_the_graph_does_not_hold(tenant: Tenant) -> None:
