@@ -73,6 +73,7 @@ Query = Annotated[str, Field(max_length=MAX_QUERY_LENGTH), _refusing(reject_unst
 _MomentSchema = WithJsonSchema({"type": "string", "format": "date-time"}, mode="validation")
 Moment = Annotated[datetime, BeforeValidator(_moment), _MomentSchema]
 MemoryId = Annotated[int, Field(ge=1, le=MAX_ID), _Integer]
+ProposalId = Annotated[str, Field(min_length=1, max_length=20, pattern=r"^[A-Za-z]+-\d+$", examples=["LP-001"])]
 Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Limit = Annotated[int, Field(ge=1, le=MAX_LIMIT, description="At most so many memories."), _Integer]
 
@@ -184,6 +185,21 @@ class RelationRequest(_Request):
     type: Annotated[RelationType, Field(strict=False)]
     confidence: Fraction = 1.0
     note: Query = Field("", description="Why.")
+
+
+class ReviewRequest(_Request):
+    """What is decided on proposals."""
+
+    accept: list[ProposalId] = Field([], max_length=1_000)
+    reject: list[ProposalId] = Field([], max_length=1_000)
+    defer: list[ProposalId] = Field([], max_length=1_000)
+    note: Query | None = Field(None, description="Kept with the one proposal that is decided on.")
+
+
+class ApplyRequest(_Request):
+    """Whether to do it."""
+
+    confirm: bool = Field(False, description="Whether to apply; otherwise the answer shows what would be done.")
 
 
 class ServiceHealth(BaseModel):

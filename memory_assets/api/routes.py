@@ -56,6 +56,15 @@ async def _opened(request: Request, tenant: Annotated[str, Path(pattern=TENANT_P
 
 
 Opened = Annotated[OpenTenant, Depends(_opened)]
+
+
+async def _owner_of_sources(opened: Opened) -> OpenTenant:
+    if not opened.tenant.is_sources_tenant:
+        raise HTTPException(HTTPStatus.BAD_REQUEST, "The silos of this machine belong to another tenant.")
+    return opened
+
+
+Sources = Annotated[OpenTenant, Depends(_owner_of_sources)]
 MemoryIdInPath = Annotated[int, Path(ge=1, le=models.MAX_ID)]
 IdempotencyKey = Annotated[
     str | None,
@@ -232,6 +241,38 @@ async def relate(opened: Opened, body: models.RelationRequest) -> operations.rel
     """State how one memory relates to another; stating it again replaces its confidence and note."""
     options = {"confidence": body.confidence, "note": body.note, "stated_by": Source.HTTP}
     return await opened.read(operations.relate.relate, opened.tenant, body.source_id, body.type, body.target_id, **options)
+
+
+@router.post("/learn/check")
+async def learn_check(opened: Sources) -> operations.learn.CheckAnswer:
+    """Look through silos, reflections and ratings, and propose; no silo is touched."""
+    return await opened.write(operations.learn.check, opened.tenant)
+
+
+@router.post("/learn/review", responses=_NOT_FOUND)
+async def learn_review(
+    opened: Sources, body: Annotated[models.ReviewRequest, Body(default_factory=lambda: models.ReviewRequest.model_validate({}))]
+) -> operations.learn.ReviewAnswer:
+    """Decide on proposals; without a decision, list those that are open. The next apply carries out what is accepted."""
+    return await opened.write(operations.learn.review, opened.tenant, **body.model_dump())
+
+
+@router.post("/learn/proposals/{proposal}/reword", responses=_NOT_FOUND)
+async def learn_reword(opened: Sources, proposal: models.ProposalId, body: models.EditRequest) -> operations.learn.ReviewAnswer:
+    """Write a proposal's text: its first paragraph is the description, the rest the body."""
+    return await opened.write(operations.learn.reword, opened.tenant, proposal, body.content)
+
+
+@router.post("/learn/apply", responses=_answers(HTTPStatus.CONFLICT))
+async def learn_apply(opened: Sources, body: models.ApplyRequest) -> operations.learn.ApplyAnswer:
+    """Move what was decided into the canonical homes and delete its silo files; without `confirm`, show what would be done."""
+    return await opened.write(operations.learn.apply, opened.tenant, dry_run=not body.confirm)
+
+
+@router.post("/learn/undo", responses=_CHANGE)
+async def learn_undo(opened: Sources) -> operations.learn.UndoAnswer:
+    """Take the last apply back: the silo files return, and the canonical files are as they were."""
+    return await opened.write(operations.learn.undo, opened.tenant)
 
 
 @router.post("/mcp", include_in_schema=False)

@@ -13,7 +13,9 @@ _numbers = count(1)
 @pytest.fixture(scope="session")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """The service that most tests share; each takes tenants of its own."""
-    with Service(tmp_path_factory.mktemp("service")) as running:
+    folder = tmp_path_factory.mktemp("service")
+    home = {"MEMORY_CLAUDE_PROJECTS_DIR": folder / "projects", "MEMORY_PAI_LEARNING_DIR": folder / "LEARNING"}
+    with Service(folder, **{name: str(path) for name, path in home.items()}) as running:
         yield running
 
 
