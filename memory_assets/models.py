@@ -37,7 +37,7 @@ class Source(StrEnum):
 
 
 class Kind(StrEnum):
-    """What a memory is about: Claude Code's four types, pai-seed's three, and others."""
+    """What a memory is about: Claude Code's four types, pai-seed's three, what a session did, and others."""
 
     USER = "user"
     FEEDBACK = "feedback"
@@ -49,6 +49,7 @@ class Kind(StrEnum):
     PROPOSAL = "proposal"
     RATING = "rating"
     REFLECTION = "reflection"
+    SESSION = "session"
     NOTE = "note"
 
 

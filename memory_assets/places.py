@@ -32,6 +32,8 @@ class Places:
     nudge_from: int
     watch_sources: str
     """`on` or `off`."""
+    session_summary: str
+    """`on` or `off`."""
 
     @property
     def folder(self) -> Path:
@@ -56,6 +58,7 @@ def read_places(tenant: str | None = None) -> Places:
         session_start_tokens=found.number("session_start_tokens", SESSION_START_TOKENS),
         nudge_from=found.number("nudge_from", NUDGE_FROM),
         watch_sources=found.text("watch_sources", "on"),
+        session_summary=found.text("session_summary", "on"),
     )
 
 

@@ -116,6 +116,9 @@ class Settings(BaseSettings):
 
     session_start: Literal["on", "off"] = Field("on", description="Whether a session's start is told anything; off: silence.")
     session_start_tokens: int = Field(SESSION_START_TOKENS, ge=0, description="Tokens that it is told at most.")
+    session_summary: Literal["on", "off"] = Field(
+        "on", description="Whether what a session did is stored as a memory when it ends."
+    )
     watch_sources: Literal["on", "off"] = Field("on", description="Whether service and MCP server take in changed files at once.")
     prompt_recall: Literal["on", "sure", "off"] = Field(
         "on", description="Whether a prompt is told the memories that it needs: on, sure (only what fits well), or off."

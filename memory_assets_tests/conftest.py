@@ -50,6 +50,7 @@ def _own_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "MEMORY_CLAUDE_PROJECTS_DIR": home / ".claude/projects",
         "MEMORY_PAI_SEED": home / ".pai/seed.json",
         "MEMORY_WATCH_SOURCES": "off",
+        "MEMORY_SESSION_SUMMARY": "off",
         "MEMORY_PAI_LEARNING_DIR": home / ".pai/MEMORY/LEARNING",
         "DAGSTER_DISABLE_TELEMETRY": "1",
     }

@@ -49,10 +49,12 @@ def session_start(tenant: str | None, quiet: str | None) -> None:
 @click.command(epilog="Example: memory session-end < hook.json   (Claude Code calls it; `memory noted` shows the outcome)")
 @_tenant_option
 def session_end(tenant: str | None) -> None:
-    """Note what the user said in a session that should last: a hook for PreCompact and SessionEnd. Nothing is stored yet.
+    """Note what the user said in a session that should last, and at its end what it did: a hook for PreCompact and SessionEnd.
 
-    It is silent, also where it fails; what failed is in the file hooks.log of the data folder.
+    Notes wait for a decision (`memory noted`); what the session did is stored in the background. It is silent, also where it
+    fails; what failed is in the file hooks.log of the data folder.
     """
+    from memory_assets.learn.ended import Ended, queue_session
     from memory_assets.learn.noted import find_sentences, note
     from memory_assets.places import read_places
     from memory_assets.sources.projects import project_of
@@ -62,15 +64,20 @@ def session_end(tenant: str | None) -> None:
         given = json.loads(_hook_input() or "{}")
         if places.session_start == "off" or "transcript_path" not in given:
             return
-        if given.get("hook_event_name") == "SessionEnd" and places.is_sources_tenant and places.watch_sources == "on":
-            _take_in_later(tenant)
         project = project_of(Path(given.get("cwd") or "."))
+        transcript, session = Path(given["transcript_path"]).expanduser(), str(given.get("session_id", ""))
         folder = project.folder if project else ""
-        note(places.folder, find_sentences(Path(given["transcript_path"]).expanduser(), folder, str(given.get("session_id", ""))))
+        if given.get("hook_event_name") == "SessionEnd":
+            summarised = places.session_summary == "on" and session and places.folder.is_dir()
+            if summarised:
+                queue_session(places.folder, Ended(session, str(transcript), folder))
+            if summarised or (places.is_sources_tenant and places.watch_sources == "on"):
+                _take_in_later(tenant)
+        note(places.folder, find_sentences(transcript, folder, session))
 
 
 def _take_in_later(tenant: str | None) -> None:
-    """Start the taking in of what the session wrote last; nobody waits for it."""
+    """Start the taking in of what the session wrote and did last; nobody waits for it."""
     from memory_assets.install.claude_code import program
 
     whose = ["--tenant", tenant] if tenant else []

@@ -26,7 +26,7 @@ _NEIGHBOURS = 12
 """Memories that each is compared with: the nearest."""
 _LATER = timedelta(days=1)
 """From which a newer memory of another value is a change rather than a contradiction."""
-_OF_A_MOMENT = frozenset({Kind.RATING, Kind.REFLECTION})
+_OF_A_MOMENT = frozenset({Kind.RATING, Kind.REFLECTION, Kind.SESSION})
 """Kinds whose memories are of one time: another time it is otherwise."""
 _STATED, _DATED, _OPEN, _LIKELY = 0.9, 0.75, 0.7, 0.6
 """Confidence of a change that the newer text states, of one that the dates show, of a contradiction, and of a likely change."""

@@ -37,6 +37,7 @@ _NOT_READ = frozenset(
         NOTE,
         "sessions",
         "noted.json",
+        "ended",
         "projects.json",
         "keys",
         "contexts",

@@ -177,6 +177,11 @@ def marks(text: str) -> list[str]:
     return _MARK.findall(text)
 
 
+def left_out(text: str) -> str:
+    """`text` with an ellipsis in place of every secret and of every mark of one."""
+    return _MARK.sub("…", mask(text))
+
+
 def _tokens(text: str) -> Iterator[Secret]:
     for run in _RUN.finditer(text):
         for match in _TOKEN.finditer(text, run.start(), run.end()):

@@ -36,17 +36,20 @@ _OF_A_PROJECT = 12
 _MOST = 960
 """Most lines about the user, of feedback, of each project, and of the whole brief. Curated and other memories count separately."""
 _HALF_LIFE_DAYS = 90.0
-_TOLD = ("user", "self_knowledge", "feedback", "project", "reference", "pattern", "insight", "note")
-"""Kinds that a session's beginning may be told; ratings, reflections and proposals are material to learn from."""
+_TOLD = ("user", "self_knowledge", "feedback", "project", "reference", "pattern", "insight", "note", "session")
+"""Kinds that a session's beginning may be told; ratings, reflections and proposals are material to learn from. Of what sessions
+did each project is told the newest."""
 _CHOSEN = """
     SELECT id FROM (
-        SELECT id, project, source = $curated AS curated, coalesce(relevance, importance) * pow(0.5, age / $half_life) AS standing,
-               CASE WHEN kind IN ('user', 'self_knowledge') THEN 'standing' WHEN kind = 'feedback' THEN 'feedback' ELSE '' END AS part
+        SELECT id, project, age, source = $curated AS curated, coalesce(relevance, importance) * pow(0.5, age / $half_life) AS standing,
+               CASE WHEN kind IN ('user', 'self_knowledge') THEN 'standing'
+                    WHEN kind IN ('feedback', 'session') THEN kind ELSE '' END AS part
         FROM rows LEFT JOIN scores USING (id)
     )
-    QUALIFY row_number() OVER (PARTITION BY curated, part, CASE WHEN part = '' AND NOT curated THEN project END
-                               ORDER BY standing DESC, id)
-        <= CASE part WHEN 'standing' THEN $standing WHEN 'feedback' THEN $feedback ELSE if(curated, $most // 2, $of_a_project) END
+    QUALIFY row_number() OVER (PARTITION BY curated, part, CASE WHEN part IN ('', 'session') AND NOT curated THEN project END
+                               ORDER BY if(part = 'session', -age, standing) DESC, id)
+        <= CASE part WHEN 'standing' THEN $standing WHEN 'feedback' THEN $feedback WHEN 'session' THEN 1
+                     ELSE if(curated, $most // 2, $of_a_project) END
     ORDER BY curated DESC, standing DESC, id LIMIT $most
 """
 _DOUBTED = """
@@ -75,7 +78,8 @@ def tell_brief(tenant: "Tenant", changed: "Iterable[Memory]") -> None:
 
 
 def _followed(tenant: "Tenant", held: Brief, now: "dict[int, Memory]") -> Brief:
-    kept = [each for each in held.lines if each.id not in now]
+    newer = {memory.project for memory in now.values() if memory.kind is Kind.SESSION}
+    kept = [each for each in held.lines if each.id not in now and not (each.kind == Kind.SESSION and each.project in newer)]
     known = _counted(held)
     changed = [each for each in now.values() if each.state is State.ACTIVE and each.kind in _TOLD and not marks(each.content)]
     told = [_of_memory(memory, known) for memory in changed]

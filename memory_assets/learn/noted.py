@@ -7,7 +7,7 @@ results, and only sentences with a wording such as "from now on", or that `memor
 import hashlib
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -132,24 +132,36 @@ def find_sentences(transcript: Path, project: str, session: str) -> list[Noted]:
     """What the user said in a transcript that is worth keeping; keys and passwords in it are masked."""
     from memory_assets.language.secrets import mask
     from memory_assets.language.words import sentences
-    from memory_assets.learn.lasting import NONE, judge
+    from memory_assets.learn.lasting import NONE
 
     found: dict[str, Noted] = {}
-    skip = max(0, transcript.stat().st_size - _TAIL_BYTES)
-    for entry in json_objects(read_head(transcript, None, _TAIL_BYTES, skip=skip), b'"user"'):
-        for sentence in sentences(_said(entry)):
+    for entry in read_tail(transcript, b'"user"'):
+        for sentence in sentences(user_words(entry)):
             text = " ".join(visible(sentence).split())
-            if not _SHORTEST <= len(text) <= _LONGEST or text in found or _QUESTION.search(text):
-                continue
-            kind = judge(text)
-            if kind != NONE or _CUE.search(text):
+            if text not in found and (kind := kind_of(text)) != NONE:
                 moment = entry.get("timestamp")
                 said_at = moment if isinstance(moment, str) else ""
-                found[text] = Noted(mask(text), project, said_at, session, "feedback" if kind == NONE else kind)
+                found[text] = Noted(mask(text), project, said_at, session, kind)
     return list(found.values())[-_MOST_OF_A_SESSION:]
 
 
-def _said(entry: dict[str, Any]) -> str:
+def kind_of(sentence: str) -> str:
+    """The kind of the memory that a sentence of the user may become; `none` if it is not worth keeping."""
+    from memory_assets.learn.lasting import NONE, judge
+
+    if not _SHORTEST <= len(sentence) <= _LONGEST or _QUESTION.search(sentence):
+        return NONE
+    kind = judge(sentence)
+    return "feedback" if kind == NONE and _CUE.search(sentence) else kind
+
+
+def read_tail(transcript: Path, marker: bytes) -> Iterator[dict[str, Any]]:
+    """The lines of a transcript's last eight megabytes that hold `marker`."""
+    skip = max(0, transcript.stat().st_size - _TAIL_BYTES)
+    return json_objects(read_head(transcript, None, _TAIL_BYTES, skip=skip), marker)
+
+
+def user_words(entry: dict[str, Any]) -> str:
     """What the user wrote in a line of a transcript; empty where a program wrote it."""
     message = entry.get("message")
     made = any(entry.get(name) for name in ("isMeta", "isSidechain", "isCompactSummary", "toolUseResult"))

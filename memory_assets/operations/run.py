@@ -12,6 +12,7 @@ from pydantic import Field
 
 from memory_assets.display import counted
 from memory_assets.ingest.stamps import NOTE, World
+from memory_assets.learn.ended import has_queued
 from memory_assets.operations.answers import Answer, Instant, LocalTime, View, listed
 from memory_assets.stores.files import replace_file
 from memory_assets.tenants import Tenant, sweep_deleted
@@ -100,6 +101,10 @@ def run(
 
         for path in gone:
             drop_path(tenant.catalog, path)
+    if has_queued(tenant.folder):
+        from memory_assets.learn.sessions import remember_sessions
+
+        remember_sessions(tenant)
     left, ended_at = _read_note(tenant)
     before = World.look(tenant)
     if before and before == left:

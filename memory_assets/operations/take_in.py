@@ -46,6 +46,7 @@ def take_in(tenant: Tenant) -> TakenIn:
     from memory_assets.ingest.memories import sync_memories
     from memory_assets.ingest.scans import refresh_source
     from memory_assets.learn.briefing import renew_brief
+    from memory_assets.learn.sessions import remember_sessions
     from memory_assets.sources.readers import source_paths
     from memory_assets.stores.layout import read_moves
     from memory_assets.stores.locks import locked
@@ -54,12 +55,12 @@ def take_in(tenant: Tenant) -> TakenIn:
     lock = tenant.folder / _LOCK
     lock.mkdir(mode=0o700, exist_ok=True)
     with locked(lock):
-        scans = [refresh_source(tenant, source) for source in source_paths(tenant.settings)]
+        scans = [refresh_source(tenant, source) for source in source_paths(tenant.settings) if tenant.is_sources_tenant]
         moves = read_moves(tenant.folder)
         refresh_entries(tenant.catalog, moves)
         extract_features(tenant.catalog, tenant.analyzer, lambda *_: None)
         outcome = sync_memories(tenant.catalog, tenant.memories, lambda: tenant.embedder, lambda *_: None, moves)
-        if outcome.changed:
+        if remember_sessions(tenant) or outcome.changed:
             renew_brief(tenant)
     refused = sum(len(scan.refusals) for scan in scans)
     return TakenIn.of(outcome, refused=refused)

@@ -38,6 +38,7 @@ _CARE = {
     ".catalog.duckdb.new*": Care.DERIVED,
     "contexts/*.json": Care.DERIVED,
     "deleted/*.jsonl": Care.KEPT,
+    "ended/*.json": Care.DERIVED,
     "erased.json": Care.KEPT,
     "gazetteer.toml": Care.KEPT,
     "keys/*.json": Care.KEPT,

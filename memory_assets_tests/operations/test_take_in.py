@@ -130,14 +130,22 @@ def test_a_session_finds_over_mcp_what_was_written_while_it_ran(silo: Path, monk
 
 def test_what_a_session_wrote_last_is_taken_in_after_its_end(silo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     transcript = tmp_path / "session.jsonl"
-    transcript.write_text("{}\n", encoding="utf-8")
+    prompts = ["Draw a quokka.", "Make it blue.", "Thank you."]
+    lines = [json.dumps({"type": "user", "message": {"role": "user", "content": each}}) for each in prompts]
+    transcript.write_text("\n".join(lines), encoding="utf-8")
     write(silo, "kettle", "The office kettle is red and was bought in Ghent.")
     given = {"hook_event_name": "SessionEnd", "session_id": "s1", "transcript_path": str(transcript), "cwd": str(tmp_path)}
     monkeypatch.setenv("MEMORY_WATCH_SOURCES", "on")
+    monkeypatch.setenv("MEMORY_SESSION_SUMMARY", "on")
+    Tenant(load_settings()).folder.mkdir(parents=True)
     subprocess.run(
         [sys.executable, "-m", "memory_assets.cli", "session-end"],
         input=json.dumps(given).encode(),
         check=True,
         timeout=_PATIENCE_SECONDS,
     )
-    wait_until(lambda: "Ghent" in "".join(each.content for each in search(Tenant(load_settings()), "kettle").memories))
+
+    def found(question: str) -> str:
+        return "".join(each.content for each in search(Tenant(load_settings()), question).memories)
+
+    wait_until(lambda: "Ghent" in found("kettle") and "Draw a quokka" in found("quokka"))
