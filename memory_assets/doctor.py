@@ -8,6 +8,7 @@ from typing import Literal
 
 from memory_assets.display import counted
 from memory_assets.errors import MemoryAssetsError, StoreError, first_line
+from memory_assets.graph.analyzer import ChatModel, ChatModelError
 from memory_assets.ingest.backfill import outdated
 from memory_assets.invariants import INVARIANTS, Invariant
 from memory_assets.language.embedders import EmbedderError, describe_choice, spec_in_use
@@ -24,7 +25,7 @@ from memory_assets.tana.state import SyncRecord
 from memory_assets.tenants import Tenant, deleted_folders, own_paths, sweep_deleted
 
 _TANA_PATIENCE_S = 1.0
-_EMBEDDER_PATIENCE_S = 10.0
+_SERVICE_PATIENCE_S = 10.0
 _NAMED = 5
 """Rows that a finding names."""
 
@@ -51,6 +52,7 @@ def examine(tenant: Tenant) -> list[Finding]:
         _language,
         _tables,
         _embedder,
+        _chat_model,
         _memories,
         _catalog,
         _migrations,
@@ -180,13 +182,23 @@ def _embedder(tenant: Tenant) -> Iterator[Finding]:
 
 def _remote_embedder(tenant: Tenant, name: str) -> Finding:
     """Whether a service embeds a word within a few seconds."""
-    patience = min(tenant.settings.embedding_timeout, _EMBEDDER_PATIENCE_S)
+    patience = min(tenant.settings.embedding_timeout, _SERVICE_PATIENCE_S)
     settings = tenant.settings.model_copy(update={"embedding_timeout": patience})
     try:
         Tenant(settings, tenant.name).open_embedder(settings.embedder).embed(["health"])
     except EmbedderError as error:
         return _fault(str(error))
     return Finding("ok", f"embedder {name}, which answers")
+
+
+def _chat_model(tenant: Tenant) -> Iterator[Finding]:
+    if chosen := tenant.settings.chat_model:
+        try:
+            ChatModel(tenant.settings, chosen, _SERVICE_PATIENCE_S).look()
+        except ChatModelError as error:
+            yield _fault(str(error))
+        else:
+            yield Finding("ok", f"chat model {chosen}, which is there")
 
 
 def _tables(tenant: Tenant) -> Iterator[Finding]:

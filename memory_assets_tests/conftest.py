@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from hypothesis import settings as hypothesis_settings
 from memory_assets.language.pipeline import open_analyzer
 from memory_assets.settings import Settings, load_settings
 from memory_assets.tenants import Tenant
+from memory_assets_tests.chat_model import StandIn
 
 _IN_MEMORY = "/dev/shm"
 _ROOM_BYTES = 4 << 30
@@ -100,3 +101,12 @@ def write_silo(settings: Settings, loaded_pipeline: None) -> WriteSilo:
         return path
 
     return write
+
+
+@pytest.fixture
+def chat() -> Iterator[StandIn]:
+    """A chat model on loopback."""
+    stand_in = StandIn()
+    yield stand_in
+    stand_in.server.shutdown()
+    stand_in.server.server_close()

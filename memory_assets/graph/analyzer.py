@@ -10,14 +10,14 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from string import ascii_uppercase
 from time import time_ns
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import pyarrow as pa
 from pydantic import AliasChoices, AliasPath, BaseModel, Field, ValidationError
 
 from memory_assets.errors import MemoryAssetsError
 from memory_assets.graph.neighbours import nearest_to
-from memory_assets.http import Service, ServiceError
+from memory_assets.http import HttpAnswer, RequestOptions, Service, ServiceError
 from memory_assets.models import Memory, RelationType, State
 from memory_assets.stores.analyzer_failures import record_failure
 from memory_assets.stores.schema import table
@@ -187,6 +187,16 @@ class _Reply(BaseModel):
     )
 
 
+class _Model(BaseModel):
+    name: str = Field(validation_alias=AliasChoices("name", "id"))
+
+
+class _Models(BaseModel):
+    """The models of a service, as Ollama or an OpenAI-compatible one lists them."""
+
+    models: list[_Model] = Field(validation_alias=AliasChoices("models", "data"))
+
+
 class ChatModel:
     """A chat model behind Ollama's `/api/chat` or an OpenAI-compatible `/chat/completions`, given `timeout` seconds for an answer."""
 
@@ -207,7 +217,6 @@ class ChatModel:
 
     def ask(self, system: str, user: str, schema: dict[str, Any]) -> str:
         """The answer's text."""
-        service = self._service
         messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
         body: dict[str, Any] = {"model": self.name, "messages": messages}
         if self._is_ollama:
@@ -217,23 +226,41 @@ class ChatModel:
             path = "/chat/completions"
             named = {"name": "answer", "strict": True, "schema": schema}
             body |= {"temperature": 0, "response_format": {"type": "json_schema", "json_schema": named}}
-        where = f"The chat model {self.name} at {service.shown_url}"
-        try:
-            answer = service.send("POST", path, json=body, repeat="always")
-        except ServiceError as error:
-            if error.timed_out:
-                raise ChatModelError(
-                    f"{where} did not answer within {self._timeout:g} s; choose a smaller one or unset MEMORY_CHAT_MODEL."
-                ) from None
-            raise ChatModelError(f"{where} cannot be reached ({error}); start it or unset MEMORY_CHAT_MODEL.") from None
-        if not answer.ok:
-            raise ChatModelError(f"{where} answered {answer.status}; check the key, and that the model is installed.")
+        answer = self._send("POST", path, json=body, repeat="always")
         try:
             return _Reply.model_validate_json(answer.content).content
         except ValidationError:
             raise ChatModelError(
-                f"{where} did not answer with a chat answer that holds text; check the URL and the model."
+                f"{self._where} did not answer with a chat answer that holds text; check the URL and the model."
             ) from None
+
+    def look(self) -> None:
+        """Raise ChatModelError unless the service answers and has the model; nothing is asked of the model."""
+        answer = self._send("GET", "/api/tags" if self._is_ollama else "/models", repeat="never")
+        try:
+            names = {each.name for each in _Models.model_validate_json(answer.content).models}
+        except ValidationError:
+            raise ChatModelError(f"{self._where}: the service does not list its models; check the URL.") from None
+        if not names & {self.name, f"{self.name}:latest"}:
+            mend = f"`ollama pull {self.name}`" if self._is_ollama else "name one that the service has"
+            raise ChatModelError(f"{self._where} is not among the service's models; {mend}.")
+
+    @property
+    def _where(self) -> str:
+        return f"The chat model {self.name} at {self._service.shown_url}"
+
+    def _send(self, method: str, path: str, **options: Unpack[RequestOptions]) -> HttpAnswer:
+        try:
+            answer = self._service.send(method, path, **options)
+        except ServiceError as error:
+            if error.timed_out:
+                raise ChatModelError(
+                    f"{self._where} did not answer within {self._timeout:g} s; choose a smaller one or unset MEMORY_CHAT_MODEL."
+                ) from None
+            raise ChatModelError(f"{self._where} cannot be reached ({error}); start it or unset MEMORY_CHAT_MODEL.") from None
+        if not answer.ok:
+            raise ChatModelError(f"{self._where} answered {answer.status}; check the key, and that the model is installed.")
+        return answer
 
 
 def analyze_changed(tenant: "Tenant", on_progress: Callable[[int, int], None]) -> AnalyzerOutcome:

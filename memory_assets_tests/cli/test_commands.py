@@ -20,6 +20,7 @@ from memory_assets.cli.main import COMMANDS, cli
 from memory_assets.errors import MemoryAssetsError
 from memory_assets.language.embedders.e5 import E5_INSTALL_COMMAND, e5_is_installed
 from memory_assets.operations.answers import PASSAGE_LENGTH, passage
+from memory_assets_tests.chat_model import StandIn
 from memory_assets_tests.conftest import WriteSilo
 
 MEMORY = [sys.executable, "-m", "memory_assets.cli"]
@@ -216,6 +217,20 @@ def test_doctor_asks_a_service_that_embeds(monkeypatch: pytest.MonkeyPatch) -> N
     (found,) = [each for each in invoke_json("doctor")["findings"] if "Ollama" in each["what"]]
     assert (found["level"], found["what"]) == ("fault", "Ollama does not answer at http://127.0.0.1:9")
     assert found["mend"].startswith("run `ollama serve`")
+
+
+def test_doctor_says_whether_the_chat_model_is_there(monkeypatch: pytest.MonkeyPatch, chat: StandIn) -> None:
+    monkeypatch.setenv("MEMORY_OPENAI_URL", chat.url)
+    for model, url, said in (
+        ("ollama:small", chat.url, "ok: chat model ollama:small, which is there"),
+        ("openai:small:latest", chat.url, "ok: chat model openai:small:latest, which is there"),
+        ("ollama:large", chat.url, "is not among the service's models"),
+        ("ollama:small", "http://127.0.0.1:1", "cannot be reached"),
+    ):
+        monkeypatch.setenv("MEMORY_CHAT_MODEL", model)
+        monkeypatch.setenv("MEMORY_OLLAMA_URL", url)
+        (found,) = [each for each in invoke_json("doctor")["findings"] if "chat model" in each["what"].lower()]
+        assert said in f"{found['level']}: {found['what']}"
 
 
 def test_doctor_begins_with_what_is_broken_and_lists_settings_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,5 @@
 import json
-import threading
-import time
 from collections import Counter
-from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -11,64 +7,10 @@ from memory_assets.graph.analyzer import MOST_CONFIDENT, ChatModel, ChatModelErr
 from memory_assets.models import RelationType
 from memory_assets.operations.status import status as tenant_status
 from memory_assets.tenants import Tenant
+from memory_assets_tests.chat_model import StandIn
 from memory_assets_tests.graph.conftest import DIMENSION
 
 ALIKE = [1.0, *[0.0] * (DIMENSION - 1)]
-
-
-class StandIn:
-    """A chat server on loopback that answers what it is told to, and remembers what it was asked."""
-
-    def __init__(self):
-        self.asked: list[dict] = []
-        self.paths: list[str] = []
-        self.keys: list[str | None] = []
-        self.answer = json.dumps({"relations": []})
-        self.answer_for = None
-        self.reply = b""
-        """Sent instead of a chat answer."""
-        self.status = 200
-        self.pause = 0.0
-        """Seconds between one byte of an answer and the next."""
-        stand_in = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self):
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                stand_in.asked.append(body)
-                stand_in.paths.append(self.path)
-                stand_in.keys.append(self.headers.get("Authorization"))
-                answer = stand_in.answer_for(body) if stand_in.answer_for else stand_in.answer
-                message = {"role": "assistant", "content": answer}
-                reply = {"message": message} if self.path == "/api/chat" else {"choices": [{"message": message}]}
-                data = stand_in.reply or json.dumps(reply).encode()
-                self.send_response(stand_in.status)
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                with suppress(ConnectionError):
-                    for byte in data if stand_in.pause else ():
-                        self.wfile.write(bytes([byte]))
-                        time.sleep(stand_in.pause)
-                    if not stand_in.pause:
-                        self.wfile.write(data)
-
-            def log_message(self, format, *args):  # noqa: A002
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-    @property
-    def url(self):
-        return f"http://127.0.0.1:{self.server.server_address[1]}"
-
-
-@pytest.fixture
-def chat():
-    stand_in = StandIn()
-    yield stand_in
-    stand_in.server.shutdown()
-    stand_in.server.server_close()
 
 
 def relation(source="A", target="B", kind="LEADS_TO", confidence=0.7, reason="it says so"):

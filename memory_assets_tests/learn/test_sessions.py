@@ -18,9 +18,8 @@ from memory_assets.operations.take_in import take_in
 from memory_assets.places import read_places
 from memory_assets.settings import load_settings
 from memory_assets.tenants import Tenant
-from memory_assets_tests.graph.test_analyzer import StandIn, chat
+from memory_assets_tests.chat_model import StandIn
 
-__all__ = ["chat"]
 KEY = "sk-ant-api03-" + "x9Kq2mZ7vB4nW8" * 6 + "AA"
 
 
