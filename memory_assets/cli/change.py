@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memory_assets import operations
-from memory_assets.cli.command import command, creating_option, print_answer, time_option, timezone_option
+from memory_assets.cli.command import command, creating_option, dry_run_option, print_answer, time_option, timezone_option
 from memory_assets.models import Kind, NewMemory, RelationType, Source
 
 if TYPE_CHECKING:
@@ -123,9 +123,10 @@ def forget(tenant: "Tenant", reference: str, back: bool) -> "Answer":
 
 @command("memory undo 65574068")
 @click.argument("reference", metavar="ID")
-def undo(tenant: "Tenant", reference: str) -> "Answer":
+@dry_run_option
+def undo(tenant: "Tenant", reference: str, dry_run: bool) -> "Answer":
     """Take back the last change of a memory, once: that it was stored, edited, superseded, tagged, related, forgotten or restored."""
-    return operations.undo.undo(tenant, reference)
+    return operations.undo.undo(tenant, reference, dry_run=dry_run)
 
 
 @command("memory erase 65574068   (asks first; --yes does not)", prints=True)

@@ -103,6 +103,10 @@ class Context:
     """What is said where there are no nodes."""
     short: Callable[[str], str] = str
     """The first digits of an id, by which `memory show` knows it."""
+    repeating: Mapping[str, str] = field(default_factory=dict)
+    """Ids of memories that are left out, because they say in the same words what another one says -> its id."""
+    unfollowed: Mapping[str, str] = field(default_factory=dict)
+    """Ids of nodes that the walk did not go on to, because the lens does not follow the relation -> the relation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,13 +124,14 @@ def assemble(reader: "StoreReader", request: Request, now: datetime | None = Non
     moment = (now or datetime.now(UTC)).replace(minute=0, second=0, microsecond=0)
     warnings: list[str] = []
     views = []
+    unfollowed: dict[str, str] = {}
     questions = [reader.understand(topic, now) for topic in request.topics]
     for topic, question in zip(request.topics, questions, strict=True):
         starts = _resolve(reader, question, moment, warnings)
-        views.append(_view(reader, request, starts, moment, warnings) if starts.scores else [])
+        views.append(_view(reader, request, starts, moment, warnings, unfollowed) if starts.scores else [])
         if not starts.scores and len(request.topics) > 1:
             warnings.append(f"no matching nodes found for {topic!r}")
-    nodes = _without_repetitions(_blended(views))
+    nodes, repeating = _without_repetitions(_blended(views))
     if nodes and nodes[0].similarity is None:
         warnings.append("Nothing is embedded: scored by distance and recency alone.")
     shown = [ranked.node.id for ranked in nodes]
@@ -151,6 +156,8 @@ def assemble(reader: "StoreReader", request: Request, now: datetime | None = Non
         embedded=bool(nodes) and nodes[0].similarity is not None,
         warnings=tuple(dict.fromkeys([*reader.warnings, *warnings])),
         short=reader.short_ids(),
+        repeating=repeating,
+        unfollowed={node: relation for node, relation in unfollowed.items() if node not in shown},
     )
 
 
@@ -180,11 +187,13 @@ def _resolve(reader: "StoreReader", question: "Question", now: datetime, warning
     return _Starts(question, {candidate.id: 1.0 for candidate in meant} | found | {each.id: 1.0 for each in meant})
 
 
-def _view(reader: "StoreReader", request: Request, starts: _Starts, now: datetime, warnings: list[str]) -> list[Ranked]:
-    """What one topic leads to, with its scores."""
+def _view(
+    reader: "StoreReader", request: Request, starts: _Starts, now: datetime, warnings: list[str], unfollowed: dict[str, str]
+) -> list[Ranked]:
+    """What one topic leads to, with its scores; `unfollowed` is given what the lens leaves out."""
     found = starts.scores
     begun = list(found)[:_MOST_STARTS]
-    walked, sampled = _walk(reader, begun, request.depth, request.lens, found)
+    walked, sampled = _walk(reader, begun, request.depth, request.lens, found, unfollowed)
     visits = dict.fromkeys(found, Visit(0)) | walked
     nodes = reader.nodes(visits)
     for node, total in sampled.items():
@@ -227,21 +236,27 @@ def _blended(views: Sequence[Sequence[Ranked]]) -> list[Ranked]:
     return sorted(nodes, key=lambda each: (-each.score, each.visit.hops, each.node.id))
 
 
-def _without_repetitions(nodes: Sequence[Ranked]) -> list[Ranked]:
-    """Without memories that say in the same words what a more relevant one says."""
-    said: set[frozenset[str]] = set()
-    kept = []
+def _without_repetitions(nodes: Sequence[Ranked]) -> tuple[list[Ranked], dict[str, str]]:
+    """Without memories that say in the same words what a more relevant one says; and their ids with its id."""
+    said: dict[frozenset[str], str] = {}
+    kept, repeating = [], {}
     for ranked in nodes:
         told = stems(ranked.node.content) if ranked.node.category is Category.MEMORY else frozenset()
         if told and told in said:
+            repeating[ranked.node.id] = said[told]
             continue
-        said.add(told)
+        said[told] = ranked.node.id
         kept.append(ranked)
-    return kept
+    return kept, repeating
 
 
 def _walk(
-    reader: "StoreReader", starts: Iterable[str], depth: int, lens: Lens, scores: Mapping[str, float]
+    reader: "StoreReader",
+    starts: Iterable[str],
+    depth: int,
+    lens: Lens,
+    scores: Mapping[str, float],
+    unfollowed: dict[str, str],
 ) -> tuple[dict[str, Visit], dict[str, int]]:
     """Walk up to `depth` links away from the starts over the relations that the lens follows.
 
@@ -263,7 +278,10 @@ def _walk(
         for link in neighbours.links:
             if link.relation in CONTRADICTING:
                 against[link.origin if link.forward or link.relation == "CONTRADICTS" else link.target].append(link)
-            if link.target in visits or link.target in found or not lens.follows_link(link):
+            if link.target in visits or link.target in found:
+                continue
+            if not lens.follows_link(link):
+                unfollowed[link.target] = link.relation
                 continue
             if hops > 1 and link.relation == "MENTIONS" and not link.forward and reach[link.origin] > _COMMON:
                 continue

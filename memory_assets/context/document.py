@@ -10,7 +10,7 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -34,6 +34,8 @@ _WHOLE_SHARE = 0.7
 """Share of the room that goes to whole texts, however long, before passages are told."""
 _REPETITION = 0.4
 """How much of its score a text loses whose words are all told, or are what most of the texts say."""
+_MOSTLY_SAID = 0.6
+"""Share of a text's words from which another one says it."""
 _LINKED_SHARE = 8
 """One part in so many of a budget of `_WITH_FIELDS` tokens and more is for what is linked."""
 _LEAST = 16
@@ -61,6 +63,8 @@ class Fitted:
     """Nodes of which name and type are told."""
     framed: bool
     """Whether there was room for everything that stands around the nodes."""
+    reason: Callable[[Ranked], str] = lambda _ranked: "the budget has no room for any text"
+    """Why not more is told of a node."""
 
 
 def list_warnings(context: Context) -> list[str]:
@@ -173,7 +177,7 @@ def fit(form: Document, max_tokens: int) -> Fitted:
             named.pop() if named else told.popitem()
         else:
             form.frame += 1
-    return Fitted(text, tokens, told, named, framed=form.frame == 0)
+    return Fitted(text, tokens, told, named, form.frame == 0, filling.reason)
 
 
 class _Filling:
@@ -188,13 +192,33 @@ class _Filling:
         self._cut: dict[str, int] = {}
         """What texts cost that are told in part."""
         self._sections: set[str] = set()
+        self._words: dict[str, frozenset[str]] = {}
+        self._refused: dict[str, tuple[int, int]] = {}
+        """What texts cost that did not fit, and the room that there was."""
         self.told: dict[str, str] = {}
         self.named: list[str] = []
+
+    def reason(self, ranked: Ranked) -> str:
+        """Why the text of a node is not told."""
+        node = ranked.node.id
+        if ranked.only_named:
+            return "a name on the way, without a text of its own"
+        if node not in self._words:
+            return f"a budget below {SUMMARY_BELOW} tokens tells names alone"
+        own = self._words[node]
+        nearest = max(self.told, key=lambda each: len(own & self._words[each]), default="")
+        repeated = len(own & self._words[nearest]) / len(own) if own and nearest else 0.0
+        if repeated >= _MOSTLY_SAID:
+            return f"{repeated:.0%} of its words stand in {quoting.name(self._form.by_id[nearest].node.name)}"
+        if node in self._refused:
+            cost, room = self._refused[node]
+            return f"budget: it takes {cost} tokens, {room} were left"
+        return "budget: what fits better took it"
 
     def add_texts(self, kept: int) -> None:
         """Tell what was found, then what is linked with it; `kept` of the room is for the latter alone."""
         texts = {ranked.node.id: self._opening(ranked) for ranked in self._nodes if not ranked.only_named}
-        words = {node: stems(text) for node, text in texts.items()}
+        words = self._words = {node: stems(text) for node, text in texts.items()}
         counts = Counter(word for each in words.values() for word in each)
         telling = {word: count**-0.5 for word, count in counts.items()}
         said: set[str] = set()
@@ -215,6 +239,8 @@ class _Filling:
                     heapq.heappush(waiting, (-worth, place, node))
                 elif self._tell_whole(ranked) or self._place(ranked, texts[node]):
                     said |= own
+                else:
+                    self._refused[node] = self._cost(ranked, texts[node]), max(0, self._room)
         self.told = {node: self.told[node] for node in texts if node in self.told}
 
     def _tell_whole(self, ranked: Ranked) -> bool:

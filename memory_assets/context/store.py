@@ -67,6 +67,8 @@ class StoreReader:
         """Scores of what searches found."""
         self._meanings: dict[str, npt.NDArray[np.float32]] = {}
         """Vectors of topics that were searched for."""
+        self.same: dict[str, str] = {}
+        """Ids of memories that say what a hit says, with its id."""
         self.replaced: dict[str, str] = {}
         """Ids of hits that are outdated, with the id of the hit that says what holds."""
 
@@ -193,9 +195,21 @@ class StoreReader:
                 self._meanings[topic.text] = findings.vector
             self._memories |= {str(hit.memory.id): hit.memory for hit in findings.hits}
             found = {str(hit.memory.id): hit.score for hit in findings.hits}
+            self.same |= {str(each.id): str(hit.memory.id) for hit in findings.hits for each in hit.same}
             self.replaced |= {str(hit.memory.id): str(hit.replaced_by.id) for hit in findings.hits if hit.replaced_by}
         self._found |= found
         return found
+
+    def beside(self, topic: "Question", limit: int) -> list[Node]:
+        """The memories that are nearest to a topic, whether they fit it or not."""
+        from memory_assets.recall.search import search
+
+        if not self._tenant.memories.exists:
+            return []
+        try:
+            return [_memory_node(hit.memory) for hit in search(self._tenant, topic, limit=limit)]
+        except EmbedderError:
+            return []
 
     def similarities(self, topic: "Question", nodes: Sequence[Node]) -> dict[str, float] | None:
         """How similar nodes are to a topic: a search's score, the cosine of what it did not find, the shared words of what is no memory.

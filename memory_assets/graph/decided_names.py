@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from memory_assets.errors import DamagedError
-from memory_assets.graph.entities import ALONE
+from memory_assets.graph.entities import ALONE, CALLED
 from memory_assets.stores.files import replace_file
 from memory_assets.stores.locks import locked
 
@@ -68,8 +68,9 @@ def spellings_of(tenant: "Tenant") -> Mapping[str, str]:
 
 
 def decided_keys(decisions: Iterable[NameDecision]) -> Mapping[str, str]:
-    """Key -> the key that takes its place; a later decision goes before an earlier one."""
+    """Key -> the key that takes its place, and `CALLED` and a key -> what is called so; a later decision goes before an earlier one."""
     keys: dict[str, str] = {}
     for each in decisions:
         keys |= {key: each.into_key or f"{ALONE}:{key.partition(':')[2]}" for key in each.keys}
+        keys |= {f"{CALLED}{each.into_key}": each.into} if each.into_key else {}
     return keys

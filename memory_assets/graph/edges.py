@@ -14,6 +14,7 @@ import pyarrow as pa
 from memory_assets.errors import StoreBusyError
 from memory_assets.graph import rules
 from memory_assets.graph.changes import Changes, find_changes
+from memory_assets.graph.entities import CALLED
 from memory_assets.graph.naming import AffectedNames, Naming
 from memory_assets.stores.catalog import Catalog, copy_in
 from memory_assets.stores.graph_builds import Build, present_build, record_build
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 _Counts = tuple[int, int, dict[str, int], dict[str, int]]
 
 _ATTEMPTS = 5
+_CALLED = pa.schema([("key", pa.string()), ("text", pa.string())])
 _LEAST_SHARE = 0.25
 """Share of an entity's mentions that must agree on a type before it is more than a name."""
 
@@ -54,8 +56,10 @@ CREATE TEMP TABLE renamed AS
 CREATE TEMP TABLE renamed_entities AS
     WITH concerned AS (FROM now_aliases SEMI JOIN renamed USING (entity_id)),
     counted AS (
-        SELECT entity_id, s."text", s.type, count(*) AS memories
-        FROM now_surfaces s JOIN concerned USING ("text", type) GROUP BY ALL
+        SELECT entity_id, s."text", s.type, count(*) AS memories, bool_or(c.key IS NOT NULL) AS chosen
+        FROM now_surfaces s JOIN concerned USING ("text", type)
+            LEFT JOIN called c ON c.key = concerned.key AND c."text" = s."text"
+        GROUP BY ALL
     ),
     votes AS (
         SELECT entity_id, type, sum(memories) AS votes, sum(sum(memories)) OVER (PARTITION BY entity_id) AS cast_votes
@@ -74,11 +78,12 @@ CREATE TEMP TABLE renamed_entities AS
         FROM votes GROUP BY entity_id
     ),
     labels AS (
-        SELECT entity_id, t.type AS type, "text", sum(c.memories) AS memories FROM counted c JOIN types t USING (entity_id)
+        SELECT entity_id, t.type AS type, "text", sum(c.memories) AS memories, bool_or(c.chosen) AS chosen
+        FROM counted c JOIN types t USING (entity_id)
         GROUP BY entity_id, t.type, "text"
     )
     SELECT entity_id AS id,
-           arg_max("text", (NOT contains("text", ','),
+           arg_max("text", (chosen, NOT contains("text", ','),
                             CASE WHEN type = 'PERSON' THEN length("text") - length(replace("text", ' ', '')) ELSE 0 END,
                             memories, "text")) AS label,
            any_value(type) AS type
@@ -178,7 +183,8 @@ def refresh_graph(
 ) -> GraphOutcome:
     """Bring nodes, mentions and edges to what the memories, the stated relations and the sleep cycles say.
 
-    A stated relation of a superseded memory counts for its newest version. `spellings` are the gazetteer's: lower case -> the name.
+    A stated relation of a superseded memory counts for its newest version. `spellings` are the gazetteer's, lower case -> the name,
+    and what a person decided about names (`decided_names`).
 
     Raises:
         StoreError: a store cannot be read or written; the graph stays as it was.
@@ -187,7 +193,7 @@ def refresh_graph(
         versions = memories.version, relations.version
         changes = find_changes(catalog, memories)
         found = _look(catalog, changes, versions[1], spellings or {})
-        difference = _compute(catalog, changes, found, relations.scan()) if changes or found else {}
+        difference = _compute(catalog, changes, found, relations.scan(), spellings or {}) if changes or found else {}
         written = sum(rows.num_rows for rows in difference.values()) + changes.memories.num_rows + changes.gone.num_rows
         if written or found:
             counts = _write(catalog, changes, difference, found)
@@ -218,7 +224,9 @@ class _Found:
         return bool(self.compared_all or self.naming.anew or self.restated or self.answers.num_rows)
 
 
-def _compute(catalog: Catalog, changes: Changes, found: _Found, relations: pa.Table) -> dict[str, pa.Table]:
+def _compute(
+    catalog: Catalog, changes: Changes, found: _Found, relations: pa.Table, spellings: Mapping[str, str]
+) -> dict[str, pa.Table]:
     """The rows to remove from and add to each table; `relations` are all that were stated."""
     with catalog.read() as connection:
         given = _given(changes) | {
@@ -226,6 +234,7 @@ def _compute(catalog: Catalog, changes: Changes, found: _Found, relations: pa.Ta
             "answers": found.answers,
             "lost_aliases": found.naming.lost_aliases,
             "new_aliases": found.naming.new_aliases,
+            "called": _called(spellings),
         }
         copy_in(connection, given)
         for script in (rules.NOW, _RESOLVED, _ENTITIES.replace("$least_share", str(_LEAST_SHARE)), _NODES, _LOST, _ASKED):
@@ -248,6 +257,12 @@ def _compute(catalog: Catalog, changes: Changes, found: _Found, relations: pa.Ta
         connection.execute(rules.DECIDED)
         connection.execute(_DIFFERENCE)
         return {name: connection.execute(query).to_arrow_table() for name, query in _DIFFERENCES.items()}
+
+
+def _called(spellings: Mapping[str, str]) -> pa.Table:
+    """The names that a person chose, by key."""
+    chosen = [(key.removeprefix(CALLED), name) for key, name in spellings.items() if key.startswith(CALLED)]
+    return pa.table({"key": [key for key, _ in chosen], "text": [name for _, name in chosen]}, _CALLED)
 
 
 def _given(changes: Changes) -> dict[str, pa.Table]:

@@ -30,6 +30,8 @@ _BLOCK = 40
 """Names that are compared all with all."""
 ALONE = "alone"
 """The space of names that a person split off."""
+CALLED = "called:"
+"""Before a key among the spellings: the name that a person chose for what has this key."""
 _DIGITS = re.compile(r"\d+")
 _TITLE = re.compile(r"^(?:mr|mrs|ms|dr|prof|herr|frau)\.?\s+")
 OWN_SPACE = frozenset({EntityType.FILE, EntityType.URL, EntityType.EMAIL, EntityType.ENV_VAR, EntityType.TAG})

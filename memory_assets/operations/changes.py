@@ -23,6 +23,12 @@ from memory_assets.tenants import Tenant
 
 _COLUMNS = ("id", "state", "superseded_by", "tags", "importance", "metadata", "updated_at")
 """What a change may set."""
+_BY_STATE = {
+    State.SUPERSEDED: "supersede",
+    State.FORGOTTEN: "forget",
+    State.ARCHIVED: "archive",
+    State.VANISHED: "vanished from its source",
+}
 
 
 def note_change(memory: Memory, did: str, before: Any = None, **changes: Any) -> Memory:
@@ -38,6 +44,11 @@ def last_change(memory: Memory) -> tuple[str, Any]:
     if not isinstance(note, dict) or note.get("state") != memory.state:
         return "", None
     return str(note.get("did", "")), note.get("before")
+
+
+def guess_change(memory: Memory) -> str:
+    """What was last done to a memory that has no note of it."""
+    return _BY_STATE.get(memory.state) or ("edit" if REVISES in memory.metadata else "store")
 
 
 def commit_changes(tenant: Tenant, changes: Sequence[tuple[Memory, Memory]]) -> list[Memory]:
@@ -164,9 +175,11 @@ class SupersededMemory(MemoryView):
         return f"Superseded: {self.id} is history, {self.superseded_by} takes its place"
 
 
-def supersede(tenant: Tenant, old: str | int, new: str | int, *, seen: datetime | None = None) -> SupersededMemory:
+def supersede(
+    tenant: Tenant, old: str | int, new: str | int, *, seen: datetime | None = None, seen_new: datetime | None = None
+) -> SupersededMemory:
     """Let the memory `new` take the place of `old`."""
-    before, after = find_memory(tenant, old, seen), find_memory(tenant, new)
+    before, after = find_memory(tenant, old, seen), find_memory(tenant, new, seen_new)
     if before.id == after.id:
         raise InvalidInputError(f"The memory {before.id} cannot take its own place; name the older one, then the newer one.")
     if after.state is not State.ACTIVE:

@@ -1,5 +1,8 @@
 """Memories that contradict each other and are both held to be true, and the decision that both hold."""
 
+from datetime import datetime
+from typing import Any
+
 from pydantic import Field
 
 from memory_assets.models import RelationType, State
@@ -70,6 +73,15 @@ def conflicts(tenant: Tenant, reference: str | int | None = None) -> Conflicts:
     return Conflicts(conflicts=found, count=len(found))
 
 
-def decide_both_hold(tenant: Tenant, one: str | int, other: str | int, *, stated_by: str) -> Relation:
+def decide_both_hold(
+    tenant: Tenant,
+    one: str | int,
+    other: str | int,
+    *,
+    stated_by: str,
+    seen: datetime | None = None,
+    seen_other: datetime | None = None,
+) -> Relation:
     """Decide that two memories do not contradict each other. It is a stated relation, which every run keeps and `undo` takes back."""
-    return relate(tenant, one, RelationType.RELATES_TO, other, note="both hold", stated_by=stated_by)
+    options: dict[str, Any] = {"stated_by": stated_by, "seen": seen, "seen_target": seen_other}
+    return relate(tenant, one, RelationType.RELATES_TO, other, note="both hold", **options)

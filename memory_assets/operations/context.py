@@ -10,6 +10,7 @@ from memory_assets.operations.answers import Answer, LocalTime, View
 from memory_assets.tenants import Tenant
 
 if TYPE_CHECKING:
+    from memory_assets.context.assembly import Context
     from memory_assets.context.document import Document, Fitted
     from memory_assets.context.model import Ranked
     from memory_assets.context.store import StoreReader
@@ -28,16 +29,17 @@ class FoundNode(View):
     name: str
     category: str
     type: str
-    score: float
-    distance: int
+    score: float | None
+    """None if it was left out before it was scored."""
+    distance: int | None
     """Links from what the topic names."""
     section: str
-    """The heading below which it stands."""
+    """The heading below which it stands; empty if it was left out before."""
     why: tuple[str, ...]
     """The way that leads to it, and what speaks against it; nothing for what a search found."""
     told: Literal["text", "name", "not"]
     reason: str
-    """Why not more of it is told; empty where its text is."""
+    """Why not more of it is told; empty where its text is, and if nobody asked to explain it."""
 
 
 class AssembledContext(Answer):
@@ -69,13 +71,15 @@ def context(
     offline: bool = False,
     since_last: bool = False,
     notes: bool = True,
+    explain: bool = False,
 ) -> AssembledContext:
     """Assemble what is known about topics and what is linked with them.
 
     `topics` are ids of nodes, names or questions; several are blended. `depth` counts the links that are walked, 1 to 5. `max_tokens`
     bounds the whole document; below 500 it holds names and types alone. With `history` it has older versions too, with `offline` Tana
     as it was last read, with `since_last` only what is new or changed since the same topics were assembled the last time.
-    Without `notes` it does not count as such a time.
+    Without `notes` it does not count as such a time. With `explain` the answer says why a text is not told, and names what was left
+    out before.
     """
     from memory_assets.context.assembly import LastContext, Request, assemble
     from memory_assets.context.document import Json, Markdown, fit, list_warnings
@@ -83,7 +87,8 @@ def context(
     from memory_assets.context.store import StoreReader
 
     request = Request(_checked(topics), depth, max_tokens, choose_lens(lens), include_fields, history)
-    found = assemble(_with_tana(tenant, StoreReader(tenant), offline=offline), request)
+    reader = _with_tana(tenant, StoreReader(tenant), offline=offline)
+    found = assemble(reader, request)
     if tenant.folder.exists() and found.nodes:
         seen = LastContext(tenant.folder, request)
         shown = seen.since(found) if since_last else found
@@ -97,19 +102,24 @@ def context(
         tokens=fitted.tokens,
         warnings=tuple(list_warnings(found)),
         warned=fitted.framed,
-        found=tuple(_view(each, document, fitted) for each in found.nodes),
+        found=tuple(_view(each, document, fitted, explain=explain) for each in found.nodes)
+        + (_left_out(reader, found) if explain else ()),
     )
 
 
-def _view(ranked: "Ranked", document: "Document", fitted: "Fitted") -> FoundNode:
+def _left_out(reader: "StoreReader", found: "Context") -> tuple[FoundNode, ...]:
+    from memory_assets.context.omissions import find_omissions
+
+    given = {"score": None, "distance": None, "section": "", "why": (), "told": "not"}
+    return tuple(
+        FoundNode.of(each.node, category=each.node.category.value, reason=each.reason, **given)
+        for each in find_omissions(reader, found)
+    )
+
+
+def _view(ranked: "Ranked", document: "Document", fitted: "Fitted", *, explain: bool) -> FoundNode:
     node = ranked.node
     how: Literal["text", "name", "not"] = "text" if node.id in fitted.told else "name" if node.id in fitted.named else "not"
-    if how == "text":
-        reason = ""
-    elif ranked.only_named:
-        reason = "a name on the way, without a text of its own"
-    else:
-        reason = "others that fit better took the room, or say the same"
     return FoundNode(
         id=node.id,
         name=node.name,
@@ -120,7 +130,7 @@ def _view(ranked: "Ranked", document: "Document", fitted: "Fitted") -> FoundNode
         section=document.section(ranked),
         why=tuple(document.why(ranked)),
         told=how,
-        reason=reason,
+        reason=fitted.reason(ranked) if explain and how != "text" else "",
     )
 
 

@@ -1,6 +1,7 @@
 """State how two memories relate, and see what was stated."""
 
 from dataclasses import asdict
+from datetime import datetime
 from typing import Any
 
 from memory_assets.errors import ConflictError
@@ -50,14 +51,17 @@ def relate(
     confidence: float = 1.0,
     note: str = "",
     stated_by: str,
+    seen: datetime | None = None,
+    seen_target: datetime | None = None,
 ) -> Relation:
     """State how the memory `source` relates to the memory `target`; stating it again replaces confidence and note.
 
-    Keys and passwords in `note` are masked, unless the settings allow them. `stated_by` is a face, such as "cli".
+    Keys and passwords in `note` are masked, unless the settings allow them. `stated_by` is a face, such as "cli". `seen` and
+    `seen_target` are the `updated_at` of the two that somebody looked at.
     """
     if tenant.settings.secrets is not SecretPolicy.ALLOW:
         note = mask(note)
-    first, second = find_memory(tenant, source), find_memory(tenant, target)
+    first, second = find_memory(tenant, source, seen), find_memory(tenant, target, seen_target)
     stated = StatedRelation(first.id, second.id, relation, confidence, note, stated_by)
     stated.check()
     if _note_relation(tenant, stated):

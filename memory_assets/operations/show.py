@@ -10,19 +10,12 @@ from memory_assets.errors import NotFoundError
 from memory_assets.language.times import format_local
 from memory_assets.models import REVISES, State
 from memory_assets.operations.answers import Answer, Instant, LocalTime, MemoryView, View, listed_within, name_of, passage
-from memory_assets.operations.changes import last_change
+from memory_assets.operations.changes import guess_change, last_change
 from memory_assets.operations.given import Narrowing, find_memory, place_cursor, read_place_cursor
 from memory_assets.sources.projects import Project
 from memory_assets.tenants import Tenant
 
 _NOTHING_YET = "Nothing is remembered yet; `memory store TEXT` keeps a text, `memory run` takes in what Claude Code wrote down."
-_WRITTEN = {
-    State.SUPERSEDED: "supersede",
-    State.FORGOTTEN: "forget",
-    State.ARCHIVED: "archive",
-    State.VANISHED: "vanished from its source",
-}
-"""What was done to a memory that has a state and no note of its last change."""
 _MOST_VERSIONS = 100
 _MOST_RECALLS = 20
 _POINTS = 40
@@ -168,7 +161,7 @@ def _changed_memories(tenant: Tenant, limit: int) -> list[ChangeView]:
     return [
         ChangeView(
             at=memory.updated_at,
-            did=last_change(memory)[0] or _WRITTEN.get(memory.state, "store"),
+            did=last_change(memory)[0] or guess_change(memory),
             memory_id=memory.id,
             name=name_of(memory),
         )
@@ -290,6 +283,11 @@ def look_up(tenant: Tenant, reference: str) -> "ShownMemory | ShownThing":
         active = [memory for memory in found if memory.state is State.ACTIVE]
         newest = tuple(map(MemoryView.model_validate, active[:INIT_LIMIT]))
         return ShownThing(id=number, name=name, type=kind, spellings=sorted(spellings or ()), count=len(active), memories=newest)
+
+
+def peek(tenant: Tenant, reference: str | int) -> MemoryView:
+    """One memory, without counting as a recall."""
+    return MemoryView.of(find_memory(tenant, reference))
 
 
 def show(tenant: Tenant, reference: str | int) -> ShownMemory:

@@ -2,12 +2,15 @@
 
 from datetime import datetime
 
+from pydantic import Field
+
 from memory_assets.display import counted
 from memory_assets.errors import ConflictError
 from memory_assets.models import REVISES, Memory, State
 from memory_assets.operations.answers import Answer, LocalTime, MemoryView
 from memory_assets.operations.changes import (
     commit_changes,
+    guess_change,
     last_change,
     note_change,
     refuse_if_from_file,
@@ -23,18 +26,28 @@ _UNDONE = "undo"
 class Undone(Answer):
     """The memories that changed, as they are now."""
 
+    did: str = Field(description="What is taken back, such as edit or forget.")
     memories: tuple[MemoryView, ...]
     count: int
+    dry_run: bool = False
 
     def text(self, local: LocalTime) -> str:
         if not self.count:
             return "Nothing was changed: the last change is taken back already."
-        lines = [f"  {'in recall' if each.active else each.state}: {each.name} · id {each.id}" for each in self.memories]
-        return "\n".join([f"Undone, {counted(self.count)} changed", *lines])
+        lead = f"Would undo: {self.did}" if self.dry_run else f"Undone: {self.did}"
+        return "\n".join([f"{lead}, {counted(self.count)} {'would change' if self.dry_run else 'changed'}", *self.outcomes()])
+
+    def outcomes(self) -> list[str]:
+        """A line for each memory: what it is then."""
+        return [
+            f"  {'in recall' if each.active else each.state}: {each.name} · id {each.id}"
+            + (f" · {', '.join(each.tags) or 'no tags'}" if self.did == "tag" else "")
+            for each in self.memories
+        ]
 
 
-def undo(tenant: Tenant, reference: str | int, *, seen: datetime | None = None) -> Undone:
-    """Take back the last change of the memory of this id, once.
+def undo(tenant: Tenant, reference: str | int, *, seen: datetime | None = None, dry_run: bool = False) -> Undone:
+    """Take back the last change of the memory of this id, once; with `dry_run`, say what that would change.
 
     An edit or a supersession may be named by either of its two memories: the older one is in recall again, and the text that an edit
     wrote is forgotten. A memory that nothing was done to since it was stored is forgotten. A change that was taken back already stays
@@ -46,11 +59,14 @@ def undo(tenant: Tenant, reference: str | int, *, seen: datetime | None = None) 
     memory = find_memory(tenant, reference, seen)
     did, before = last_done(tenant, memory)
     changes = _changes_back(tenant, memory, did, before)
-    changed = commit_changes(tenant, changes) if changes else []
-    relation = before if did in ("relate", _UNDONE) else None
-    if relation:
-        withdraw(tenant, relation)
-    return Undone(memories=tuple(map(MemoryView.model_validate, changed)), count=len(changed))
+    if dry_run:
+        changed = [after for _, after in changes]
+    else:
+        changed = commit_changes(tenant, changes) if changes else []
+        if relation := before if did in ("relate", _UNDONE) else None:
+            withdraw(tenant, relation)
+    memories = tuple(map(MemoryView.model_validate, changed))
+    return Undone(did=did or guess_change(memory), memories=memories, count=len(changed), dry_run=dry_run)
 
 
 def _changes_back(tenant: Tenant, memory: Memory, did: str, before: object) -> list[tuple[Memory, Memory]]:

@@ -20,6 +20,7 @@ from memory_assets.ui.sessions import Message
 if TYPE_CHECKING:
     from starlette.requests import Request
 
+    from memory_assets.operations.answers import MemoryView
     from memory_assets.tenants import Tenant
     from memory_assets.ui.sessions import Session
 
@@ -78,10 +79,11 @@ class Page:
         values |= {"page": self, "local": self.local, "csrf": self.csrf, "messages": self._messages()}
         return Response(render(template, values), status, media_type="text/html")
 
-    def redirect(self, path: str, message: str = "", *, undo: int | None = None) -> Response:
-        """Go on to a path below the pages, and say `message` there; `undo` is a memory whose last change can be undone."""
+    def redirect(self, path: str, message: str = "", *, undo: "MemoryView | None" = None) -> Response:
+        """Go on to a path below the pages, and say `message` there; `undo` is a changed memory, whose change can be undone."""
         if message:
-            self.session.messages.append(Message(message, undo))
+            offered = (undo.id, undo.updated_at.isoformat()) if undo else ()
+            self.session.messages.append(Message(message, *offered))
         return RedirectResponse(f"{self.request.scope['root_path']}{path}", 303)
 
     def _messages(self) -> list[Message]:

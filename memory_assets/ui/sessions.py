@@ -30,10 +30,12 @@ _VISIT = "visit.json"
 
 @dataclass(slots=True)
 class Message:
-    """What the next page says once, and the memory whose last change it offers to undo."""
+    """What the next page says once, and the memory whose last change it offers to undo, as it was right after the change."""
 
     text: str
     undo: int | None = None
+    seen: str = ""
+    """The `updated_at` of that memory."""
 
 
 @dataclass(slots=True)

@@ -258,7 +258,7 @@ def test_the_answer_says_what_is_told_where_and_what_is_left_out(tenant: Tenant,
     for n in range(60):
         remember(f"Ferry {n} leaves the {n * 7}th quay at {n} o'clock for island {n * 3}.")
     connect((1, 2, "LEADS_TO", 0.9, ""))
-    found = context(tenant, ["ferry"], max_tokens=500)
+    found = context(tenant, ["ferry"], max_tokens=500, explain=True)
     assert {node.section for node in found.found} == {"What is known"}
     assert len(found.found) == 60
     assert {node.told for node in found.found} >= {"text", "not"}

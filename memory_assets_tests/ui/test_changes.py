@@ -27,7 +27,7 @@ def test_an_edit_is_a_new_version_with_a_difference_and_an_undo(tenant: Tenant, 
     assert "<del>DuckDB</del><ins>SQLite</ins>" in page.text
     assert f'action="/ui/memories/{new}/undo"' in page.text
     assert tenant.memories.get([new])[0].content == "Alice moved the export\nto SQLite."
-    back = visitor.post(f"/memories/{new}/undo")
+    back = visitor.post(f"/memories/{new}/undo", seen=seen(visitor, new))
     assert back.url.path == f"/ui/memories/{number}"
     assert tenant.memories.get([number])[0].state is State.ACTIVE
     assert tenant.memories.get([new])[0].state is State.FORGOTTEN
@@ -41,7 +41,7 @@ def test_tags_forgetting_and_restoring(tenant: Tenant, visitor: Visitor) -> None
     page = visitor.post(f"/memories/{number}/forget", seen=seen(visitor, number))
     assert "Forgotten" in page.text
     assert tenant.memories.get([number])[0].state is State.FORGOTTEN
-    visitor.post(f"/memories/{number}/undo")
+    visitor.post(f"/memories/{number}/undo", seen=_SEEN.findall(page.text)[0])
     assert tenant.memories.get([number])[0].state is State.ACTIVE
     visitor.post(f"/memories/{number}/forget", seen=seen(visitor, number))
     visitor.post(f"/memories/{number}/restore", seen=seen(visitor, number))
@@ -55,7 +55,8 @@ def test_superseding_and_relating_need_another_memory(tenant: Tenant, visitor: V
     assert visitor.post(f"/memories/{old}/relate", seen=seen(visitor, old), type="NONSENSE", other=new).status_code == 400
     visitor.post(f"/memories/{old}/relate", seen=seen(visitor, old), type="LEADS_TO", other=new, note="moved")
     assert [row["type"] for row in tenant.relations.of(old).to_pylist()] == ["LEADS_TO"]
-    visitor.post(f"/memories/{old}/undo")
+    assert "It was: relate." in visitor.get(f"/memories/{old}").text
+    visitor.post(f"/memories/{old}/undo", seen=seen(visitor, old))
     assert tenant.relations.of(old).num_rows == 0
     page = visitor.post(f"/memories/{old}/supersede", seen=seen(visitor, old), other=new)
     assert tenant.memories.get([old])[0].superseded_by == new
@@ -87,12 +88,32 @@ def test_every_change_is_refused_once_somebody_else_changed_the_memory(tenant: T
     before = seen(visitor, number)
     changes.tag(tenant, number, add=["boats"])
     time.sleep(FRESH_SECONDS)
-    for change in ("edit", "tags", "forget", "restore", "supersede", "undo"):
-        answer = visitor.post(f"/memories/{number}/{change}", seen=before, content="Alice rows.", other=other)
+    for change in ("edit", "tags", "forget", "restore", "supersede", "relate", "undo"):
+        fields = {"content": "Alice rows.", "other": other, "type": "LEADS_TO"}
+        answer = visitor.post(f"/memories/{number}/{change}", seen=before, **fields)
         assert answer.status_code == 409, change
         assert "nothing of yours was saved" in answer.text
     assert tenant.memories.get([number])[0].tags[-1] == "boat"
     assert visitor.post(f"/memories/{number}/forget", seen="yesterday").status_code == 400
+
+
+def test_the_undo_above_a_page_takes_back_its_own_change_alone(tenant: Tenant, visitor: Visitor) -> None:
+    number = remember(tenant, "Alice sails.")
+    page = visitor.post(f"/memories/{number}/tags", seen=seen(visitor, number), tags="boats")
+    offered = _SEEN.findall(page.text)[0]
+    changes.forget(tenant, number)
+    time.sleep(FRESH_SECONDS)
+    assert visitor.post(f"/memories/{number}/undo", seen=offered).status_code == 409
+    assert tenant.memories.get([number])[0].state is State.FORGOTTEN
+
+
+def test_a_page_says_what_an_undo_would_do(tenant: Tenant, visitor: Visitor) -> None:
+    number = remember(tenant, "Alice sails.", tags=("summer",))
+    had = tenant.memories.get([number])[0].tags
+    assert "It was: store. Then forgotten: Alice sails." in visitor.get(f"/memories/{number}").text
+    page = visitor.post(f"/memories/{number}/tags", seen=seen(visitor, number), tag=list(had), tags="boats").text
+    assert re.search(r"It was: tag\. Then in recall: Alice sails\.[^<]*summer", page)
+    assert tenant.memories.get([number])[0].tags == ("boat",)
 
 
 def test_what_a_file_says_is_changed_there(site: Site, sample: Tenant) -> None:

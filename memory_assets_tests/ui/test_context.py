@@ -1,11 +1,15 @@
 """The context of a topic with what was left out, and what the next session is told."""
 
+import re
 import time
 
+from memory_assets.graph.edges import refresh_graph
 from memory_assets.learn.session_start import Hook, session_start
-from memory_assets.models import Kind
+from memory_assets.models import Kind, RelationType, Source
 from memory_assets.operations.answers import LocalTime
 from memory_assets.operations.changes import edit
+from memory_assets.operations.context import context
+from memory_assets.operations.relate import relate
 from memory_assets.operations.session import preview, tell_at_start
 from memory_assets.places import read_places
 from memory_assets.stores.layout import kept_files
@@ -21,12 +25,35 @@ def test_a_document_is_shown_with_what_was_left_out(tenant: Tenant, visitor: Vis
     time.sleep(FRESH_SECONDS)
     page = visitor.get("/context?topic=billing+export&budget=500").text
     assert "of 500 tokens" in page
-    assert "others that fit better took the room" in page
+    assert re.search(r"budget: it takes \d+ tokens, \d+ were left|of its words stand in", page)
     large = visitor.get("/context?topic=billing+export&budget=16000&lens=debugging").text
-    assert large.count("others that fit better") < page.count("others that fit better")
+    assert large.count("<td>nothing</td>") < page.count("<td>nothing</td>")
     assert visitor.get("/context?topic=x&lens=nonsense").status_code == 400
     assert visitor.get("/context?topic=x&budget=7").status_code == 400
     assert not (tenant.folder / "contexts").exists()
+
+
+def test_each_text_that_was_left_out_has_its_own_reason(tenant: Tenant) -> None:
+    def reasons(topic: str, **options: object) -> dict[str, str]:
+        found = context(tenant, [topic], offline=True, notes=False, explain=True, **options).found
+        return {each.id: each.reason for each in found if each.told != "text"}
+
+    old = remember(tenant, "The billing export of Atlas runs at two.")
+    edit(tenant, old, "The billing export of Atlas runs at three.", source=Source.CLI)
+    first = remember(tenant, "The billing export of Atlas needs the carrier list.")
+    again = remember(tenant, "The billing export of Atlas needs the carrier list!")
+    remember(tenant, "Bob Miller owns the billing export of Atlas.")
+    other = remember(tenant, "Bob Miller sails to Lyon.")
+    relate(tenant, first, RelationType.REINFORCES, other, stated_by="cli")
+    elsewhere = remember(tenant, "Carla sings alto in the choir of Kaiklang.")
+    refresh_graph(tenant.catalog, tenant.memories, tenant.relations)
+    found = reasons("billing export of Atlas")
+    assert found[str(old)] == "superseded by The billing export of Atlas runs at three."
+    assert "said by The billing export of Atlas needs the carrier list" in (found.get(str(again)) or found[str(first)])
+    assert found[str(elsewhere)] == "below the floor: it does not fit well enough"
+    assert str(other) not in found
+    planned = reasons("billing export of Atlas", lens="meeting-prep")
+    assert planned.get(str(other)) in (None, "the lens meeting-prep does not follow REINFORCES")
 
 
 def test_a_line_is_switched_off_for_sessions_alone(tenant: Tenant, visitor: Visitor, monkeypatch) -> None:
@@ -71,8 +98,6 @@ def test_a_preview_is_what_a_session_in_the_project_is_told(tenant: Tenant, monk
 
 
 def test_a_newer_version_of_a_line_that_is_off_is_told(tenant: Tenant) -> None:
-    from memory_assets.models import Source
-
     number = remember(tenant, "Prefers short answers.", kind=Kind.USER)
     tell_at_start(tenant, number, told=False)
     newer = edit(tenant, number, "Prefers long answers.", source=Source.CLI).id

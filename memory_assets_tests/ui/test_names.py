@@ -50,6 +50,19 @@ def test_merged_names_are_one_in_memories_to_come_too(named: Tenant) -> None:
         names.merge_names(named, done.name, done.name)
 
 
+def test_what_was_merged_is_called_as_the_decision_says(named: Tenant) -> None:
+    remember(named, "Robert Miller said the pump hums.")
+    run(named)
+    people = found(named)
+    done = names.merge_names(named, people["Robert Miller"], people["Bob Miller"])
+    assert names.show_name(named, done.name or 0).name.name == "Bob Miller"
+    remember(named, "Robert Miller said the lamp is green.")
+    run(named)
+    assert names.show_name(named, done.name or 0).name.name == "Bob Miller"
+    names.undo_decision(named, done.decision.id)
+    assert {"Robert Miller", "Bob Miller"} <= set(found(named))
+
+
 def test_edges_follow_a_merge_without_a_changed_memory(named: Tenant) -> None:
     def connected() -> int:
         with named.catalog.read() as connection:

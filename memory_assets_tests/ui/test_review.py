@@ -3,16 +3,19 @@
 import json
 import re
 import shutil
+import time
 from pathlib import Path
 
+import httpx
 import pytest
 
 from memory_assets.learn.journal import Status
 from memory_assets.models import RelationType
 from memory_assets.operations import learn
+from memory_assets.operations.changes import tag
 from memory_assets.operations.relate import relate
 from memory_assets.tenants import Tenant
-from memory_assets_tests.ui.site import Site, Visitor, remember
+from memory_assets_tests.ui.site import FRESH_SECONDS, Site, Visitor, remember
 
 _SEEN = re.compile(r'name="(seen LP-\d+)" value="([^"]+)"')
 
@@ -48,17 +51,32 @@ def test_a_decision_on_what_somebody_changed_is_refused(sample: Tenant, reviewer
     seen = dict(_SEEN.findall(reviewer.get("/review").text))
     first = next(iter(statuses(sample)))
     learn.reword(sample, first, "Another description\n\nAnother body")
-    for path, fields in (
-        ("/review/decide", {"decision": "reject", "id": first}),
-        (f"/review/{first}/edit", {"description": "mine"}),
+    for fields in (
+        {"decision": "reject", "id": first},
+        {"decision": "edit", f"text {first}": "x", f"description {first}": "mine"},
     ):
-        refused = reviewer.post(path, **fields, **seen)
+        refused = reviewer.post("/review/decide", **fields, **seen)
         assert refused.status_code == 409
         assert "It says now: Another description" in refused.text
     assert statuses(sample)[first] is Status.PENDING
     seen = dict(_SEEN.findall(reviewer.get("/review").text))
-    assert reviewer.post(f"/review/{first}/edit", description="Mine", body="Body", **seen).status_code == 200
-    assert next(each for each in learn.review(sample, look=False).proposals if each.id == first).description == "Mine"
+
+
+def test_texts_of_many_proposals_are_saved_with_one_decision(sample: Tenant, reviewer: Visitor) -> None:
+    page = reviewer.get("/review").text
+    sent = dict(_SEEN.findall(page)) | dict(re.findall(r'name="(text LP-\d+)" value="([^"]+)"', page))
+    before = {each.id: each for each in learn.review(sample, look=False).proposals}
+    for each in before.values():
+        sent |= {f"description {each.id}": each.description, f"body {each.id}": each.body.replace("\n", "\r\n")}
+    assert reviewer.post("/review/decide", decision="edit", **sent).status_code == 400
+    first, second, third = list(before)[:3]
+    mine = {f"description {first}": "Mine", f"body {second}": "Other\r\nbody"}
+    page = reviewer.post("/review/decide", decision="accept", id=third, **{**sent, **mine}).text
+    assert f"{first}, {second}: saved what you wrote." in page
+    after = {each.id: each for each in learn.review(sample, look=False).proposals}
+    assert (after[first].description, after[second].body) == ("Mine", "Other\nbody")
+    assert [after[each].status for each in (first, second, third)] == [Status.PENDING, Status.PENDING, Status.ACCEPTED]
+    assert after[third].description == before[third].description
 
 
 def test_opening_the_review_writes_nothing_into_other_peoples_folders(site: Site, sample: Tenant, reviewer: Visitor) -> None:
@@ -77,13 +95,35 @@ def test_a_memory_without_silos_shows_its_contradictions_alone(tenant: Tenant, v
     one, other = remember(tenant, "The export runs at two."), remember(tenant, "The export runs at three.")
     page = visitor.get("/review")
     assert "The silos belong to another memory." in page.text
-    done = visitor.post("/conflicts", older=one, newer=other, decision="both")
+
+    def decide(decision: str, **fields: object) -> httpx.Response:
+        shown = {"seen older": tenant.memories.get([one])[0], "seen newer": tenant.memories.get([other])[0]}
+        seen = {name: memory.updated_at.isoformat() for name, memory in shown.items()}
+        return visitor.post("/conflicts", **{"older": one, "newer": other, "decision": decision, **seen, **fields})
+
+    done = decide("both")
     assert "Both hold." in done.text
     assert [row["note"] for row in tenant.relations.of(one).to_pylist()] == ["both hold"]
-    visitor.post("/conflicts", older=one, newer=other, decision="newer")
+    decide("newer")
     assert tenant.memories.get([one])[0].superseded_by == other
-    assert visitor.post("/conflicts", older=one, newer=other, decision="eat").status_code == 400
-    assert visitor.post("/conflicts", older="x", newer=other, decision="both").status_code == 400
+    assert decide("eat").status_code == 400
+    assert decide("both", older="x").status_code == 400
+    assert decide("both", **{"seen older": ""}).status_code == 400
+
+
+@pytest.mark.parametrize("changed", ["older", "newer"])
+def test_a_contradiction_is_not_decided_once_one_of_the_two_changed(tenant: Tenant, visitor: Visitor, changed: str) -> None:
+    numbers = {"older": remember(tenant, "The export runs at two."), "newer": remember(tenant, "The export runs at three.")}
+    seen = {f"seen {name}": tenant.memories.get([number])[0].updated_at.isoformat() for name, number in numbers.items()}
+    tag(tenant, numbers[changed], add=["night"])
+    time.sleep(FRESH_SECONDS)
+    for decision in ("newer", "both", "forget older", "forget newer"):
+        refused = visitor.post("/conflicts", decision=decision, **numbers, **seen)
+        assert (refused.status_code, "nothing of yours was saved" in refused.text) == (409, True), decision
+        assert "runs at two" in refused.text
+        assert "runs at three" in refused.text
+    assert [each.state for each in tenant.memories.get(numbers.values())] == ["active", "active"]
+    assert tenant.relations.scan().num_rows == 0
 
 
 def test_the_graph_shows_a_neighbourhood_within_its_bounds(site: Site, sample: Tenant) -> None:

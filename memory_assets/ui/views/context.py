@@ -24,7 +24,7 @@ def context(page: Page) -> "Response":
     found = None
     if topic:
         found = operations.context.context(
-            page.tenant, [topic], lens=lens, max_tokens=budget, depth=depth, offline=True, notes=False
+            page.tenant, [topic], lens=lens, max_tokens=budget, depth=depth, offline=True, notes=False, explain=True
         )
     lenses = operations.context.list_lenses()
     values = {"topic": topic, "lens": lens, "budget": budget, "depth": depth, "lenses": lenses}

@@ -5,17 +5,17 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from memory_assets import operations
-from memory_assets.errors import ChangedMeanwhileError, InvalidInputError
+from memory_assets.errors import ChangedMeanwhileError, ConflictError, InvalidInputError
 from memory_assets.models import RelationType, Source
 from memory_assets.ui.page import Page, change, view
 from memory_assets.ui.rendering import difference
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from starlette.responses import Response
 
-_FACE = "ui"
+FACE = "ui"
 _NEIGHBOURS = 40
 _FACES = {"cli": "a command or a hook", "http": "a program over HTTP", "mcp": "an assistant over MCP", "page": "you, here"}
 
@@ -38,6 +38,7 @@ def show(page: Page) -> "Response":
         relation_types=[each.value for each in RelationType],
         course=operations.show.relevance_course(page.tenant, number),
         stated=operations.relate.relations(page.tenant, number).relations,
+        undoes=_undoes(page),
     )
 
 
@@ -68,11 +69,11 @@ def edit(page: Page) -> "Response":
     """Give a memory another text."""
     number, content = page.path["id"], page.text("content")
     try:
-        done = operations.changes.edit(page.tenant, number, content, source=Source.HTTP, seen=_seen(page))
+        done = operations.changes.edit(page.tenant, number, content, source=Source.HTTP, seen=read_seen(page))
     except ChangedMeanwhileError:
-        return _changed_meanwhile(page, content)
+        return show_changed(page, [number], content)
     return page.redirect(
-        f"/memories/{done.id}", "The new text takes the place of the old one, which stays as history.", undo=done.id
+        f"/memories/{done.id}", "The new text takes the place of the old one, which stays as history.", undo=done
     )
 
 
@@ -106,13 +107,12 @@ def supersede(page: Page) -> "Response":
 @change("/memories/{id:int}/relate")
 def relate(page: Page) -> "Response":
     """State how a memory relates to another one."""
-    number = page.path["id"]
     try:
         relation = RelationType(page.text("type"))
     except ValueError as error:
         raise InvalidInputError(f"There is no relation {page.text('type')!r}.") from error
-    operations.relate.relate(page.tenant, number, relation, _other(page), note=page.text("note"), stated_by=_FACE)
-    return page.redirect(f"/memories/{number}", "The relation is stated.", undo=number)
+    options = {"note": page.text("note"), "stated_by": FACE}
+    return _do(page, "The relation is stated.", operations.relate.relate, relation, _other(page), **options)
 
 
 @change("/memories/{id:int}/undo")
@@ -120,9 +120,9 @@ def undo(page: Page) -> "Response":
     """Take back the last change of a memory."""
     number = page.path["id"]
     try:
-        done = operations.undo.undo(page.tenant, number, seen=_seen(page) if "seen" in page.form else None)
+        done = operations.undo.undo(page.tenant, number, seen=read_seen(page))
     except ChangedMeanwhileError:
-        return _changed_meanwhile(page)
+        return show_changed(page, [number])
     active = next((each.id for each in done.memories if each.active), number)
     return page.redirect(f"/memories/{active}", done.text(page.local))
 
@@ -131,16 +131,16 @@ def _do(page: Page, message: str, operation: "Callable[..., object]", *arguments
     """Do a change of a memory as it was seen, and offer to undo it."""
     number = page.path["id"]
     try:
-        operation(page.tenant, number, *arguments, **options, seen=_seen(page))
+        operation(page.tenant, number, *arguments, **options, seen=read_seen(page))
     except ChangedMeanwhileError:
-        return _changed_meanwhile(page)
-    return page.redirect(f"/memories/{number}", message, undo=number)
+        return show_changed(page, [number])
+    return page.redirect(f"/memories/{number}", message, undo=operations.show.peek(page.tenant, number))
 
 
-def _seen(page: Page) -> datetime:
-    """The `updated_at` that the form's page showed."""
+def read_seen(page: Page, name: str = "seen") -> datetime:
+    """The `updated_at` of a memory that the form's page showed."""
     try:
-        return datetime.fromisoformat(page.text("seen"))
+        return datetime.fromisoformat(page.text(name))
     except ValueError as error:
         raise InvalidInputError("This form does not say which version it changes; open the page again.") from error
 
@@ -153,15 +153,27 @@ def _other(page: Page) -> int:
     return int(text)
 
 
-def _changed_meanwhile(page: Page, content: str | None = None) -> "Response":
-    """Show what somebody else made of the memory beside what this form wanted."""
-    number = page.path["id"]
+def show_changed(page: Page, numbers: "Sequence[int]", content: str | None = None) -> "Response":
+    """Show what somebody else made of memories, and the text that a form wanted for the first of them."""
+    present = [_present(page, number) for number in numbers]
+    compared = None if content is None else difference(present[0].content, content)
+    return page.render("changed.html", status=409, present=present, content=content, compared=compared)
+
+
+def _present(page: Page, number: int) -> "operations.show.VersionView":
+    """The version of a memory that is in recall, else the memory itself."""
     versions = operations.show.history(page.tenant, number).versions
-    now = next(
-        (each for each in reversed(versions) if each.state == "active"), next(each for each in versions if each.id == number)
-    )
-    compared = None if content is None else difference(now.content, content)
-    return page.render("changed.html", status=409, number=number, now=now, content=content, compared=compared)
+    in_recall = (each for each in reversed(versions) if each.state == "active")
+    return next(in_recall, next(each for each in versions if each.id == number))
+
+
+def _undoes(page: Page) -> "operations.undo.Undone | None":
+    """What an undo would do; None if the last change cannot be undone here."""
+    try:
+        found = operations.undo.undo(page.tenant, page.path["id"], dry_run=True)
+    except ConflictError:
+        return None
+    return found if found.count else None
 
 
 def _origin(memory: "operations.show.ShownMemory") -> dict[str, object]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from memory_assets import operations
 from memory_assets.errors import ChangedMeanwhileError, InvalidInputError
 from memory_assets.ui.page import Page, change, view
+from memory_assets.ui.views.memory import FACE, read_seen, show_changed
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from memory_assets.operations.learn import ProposalView
 
 _DECISIONS = ("accept", "reject", "defer")
-_FACE = "ui"
 
 
 @view("/review")
@@ -25,6 +25,7 @@ def review(page: Page) -> "Response":
         proposals=proposals,
         originals=operations.learn.silo_texts(page.tenant, [path for each in proposals for path in each.files]),
         digests={each.id: _digest(each) for each in proposals},
+        texts={each.id: _text_digest(each.description, each.body) for each in proposals},
         conflicts=operations.conflicts.conflicts(page.tenant).conflicts,
     )
 
@@ -38,26 +39,24 @@ def check(page: Page) -> "Response":
 
 @change("/review/decide")
 def decide(page: Page) -> "Response":
-    """Accept, reject or defer the proposals that are ticked."""
-    decision, chosen = page.text("decision"), page.texts("id")
-    if decision not in _DECISIONS:
-        raise InvalidInputError("Choose one of accept, reject and defer.")
-    if not chosen:
+    """Save the texts that somebody wrote, then accept, reject or defer the proposals that are ticked."""
+    decision, chosen, written = page.text("decision"), page.texts("id"), _written(page)
+    if decision not in (*_DECISIONS, "edit"):
+        raise InvalidInputError("Choose one of accept, reject, defer and edit.")
+    if decision == "edit" and not written:
+        raise InvalidInputError("Write another text for a proposal first.")
+    if decision != "edit" and not chosen:
         raise InvalidInputError("Tick the proposals to decide on.")
-    _refuse_changed(page, chosen)
-    accept, reject, defer = (chosen if decision == each else () for each in _DECISIONS)
-    note = page.text("note") or None
-    done = operations.learn.review(page.tenant, accept=accept, reject=reject, defer=defer, note=note)
-    return page.redirect("/review", done.text(page.local))
-
-
-@change("/review/{proposal}/edit")
-def edit(page: Page) -> "Response":
-    """Give a proposal another text."""
-    proposal = page.path["proposal"]
-    _refuse_changed(page, [proposal])
-    operations.learn.reword(page.tenant, proposal, f"{page.text('description')}\n\n{page.text('body')}")
-    return page.redirect("/review", f"{proposal} says what you wrote.")
+    _refuse_changed(page, [*written, *(chosen if decision != "edit" else ())])
+    for proposal, text in written.items():
+        operations.learn.reword(page.tenant, proposal, text)
+    messages = [f"{', '.join(written)}: saved what you wrote."] if written else []
+    if decision != "edit":
+        accept, reject, defer = (chosen if decision == each else () for each in _DECISIONS)
+        note = page.text("note") or None
+        done = operations.learn.review(page.tenant, accept=accept, reject=reject, defer=defer, note=note)
+        messages.append(done.text(page.local))
+    return page.redirect("/review", "\n".join(messages))
 
 
 @view("/review/apply", work="write")
@@ -88,23 +87,33 @@ def undo(page: Page) -> "Response":
 @change("/conflicts")
 def decide_conflict(page: Page) -> "Response":
     """Decide which of two memories holds, or that both do."""
-    older, newer, decision = page.text("older"), page.text("newer"), page.text("decision")
+    older, newer = page.text("older"), page.text("newer")
     if not (older.isdecimal() and newer.isdecimal()):
         raise InvalidInputError("This form names no memories; open the page again.")
-    one, other = int(older), int(newer)
-    match decision:
-        case "newer":
-            operations.changes.supersede(page.tenant, one, other)
-            return page.redirect("/review#conflicts", "The newer one holds; the older one is history.", undo=one)
-        case "both":
-            operations.conflicts.decide_both_hold(page.tenant, one, other, stated_by=_FACE)
-            return page.redirect("/review#conflicts", "Both hold. Every run respects it.", undo=one)
-        case "forget older" | "forget newer":
-            forgotten = one if decision == "forget older" else other
-            operations.changes.forget(page.tenant, forgotten)
-            return page.redirect("/review#conflicts", "The wrong one is forgotten.", undo=forgotten)
-        case _:
-            raise InvalidInputError("Choose what holds.")
+    one, other, changed = int(older), int(newer), int(older)
+    seen, seen_newer = read_seen(page, "seen older"), read_seen(page, "seen newer")
+    try:
+        match page.text("decision"):
+            case "newer":
+                operations.changes.supersede(page.tenant, one, other, seen=seen, seen_new=seen_newer)
+                message = "The newer one holds; the older one is history."
+            case "both":
+                options = {"seen": seen, "seen_other": seen_newer}
+                operations.conflicts.decide_both_hold(page.tenant, one, other, stated_by=FACE, **options)
+                message = "Both hold. Every run respects it."
+            case "forget older":
+                operations.given.find_memory(page.tenant, other, seen_newer)
+                operations.changes.forget(page.tenant, one, seen=seen)
+                message = "The older one is forgotten."
+            case "forget newer":
+                operations.given.find_memory(page.tenant, one, seen)
+                operations.changes.forget(page.tenant, other, seen=seen_newer)
+                message, changed = "The newer one is forgotten.", other
+            case _:
+                raise InvalidInputError("Choose what holds.")
+    except ChangedMeanwhileError:
+        return show_changed(page, [one, other])
+    return page.redirect("/review#conflicts", message, undo=operations.show.peek(page.tenant, changed))
 
 
 def _refuse_changed(page: Page, chosen: list[str]) -> None:
@@ -115,6 +124,22 @@ def _refuse_changed(page: Page, chosen: list[str]) -> None:
         if now is None or _digest(now) != page.text(f"seen {proposal}"):
             says = f" It says now: {now.description} ({now.status.lower()})." if now else " It is not open any more."
             raise ChangedMeanwhileError(f"{proposal} was changed since you opened the page, and nothing was decided.{says}")
+
+
+def _written(page: Page) -> dict[str, str]:
+    """Proposal -> the text that somebody wrote in place of the one that the page showed."""
+    written = {}
+    for field, shown in page.form.items():
+        name, _, proposal = field.partition(" ")
+        description, body = page.text(f"description {proposal}"), page.text(f"body {proposal}")
+        if name == "text" and _text_digest(description, body) != shown:
+            written[proposal] = f"{description}\n\n{body}"
+    return written
+
+
+def _text_digest(description: str, body: str) -> str:
+    """What changes with the words of a proposal."""
+    return hashlib.sha256(f"{' '.join(description.split())}\n{body.strip()}".encode()).hexdigest()[:24]
 
 
 def _digest(proposal: "ProposalView") -> str:
