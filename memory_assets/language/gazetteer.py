@@ -9,6 +9,7 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -153,10 +154,16 @@ def load_gazetteer(paths: Sequence[Path], known_names: Mapping[str, str]) -> Gaz
     Raises:
         InvalidInputError: something is not as described above; the message names the file, the field and the mend.
     """
-    gazetteer = Gazetteer()
-    cue_words: CueWords = {}
-    for path in (BUNDLED, *(path for path in paths if path.exists())):
-        _read_file(gazetteer, cue_words, path)
+    bundled, bundled_cues = _read_bundled()
+    gazetteer = Gazetteer(
+        entries={first: dict(spellings) for first, spellings in bundled.entries.items()},
+        canonical=dict(bundled.canonical),
+        ignored=set(bundled.ignored),
+    )
+    cue_words = {key: list(words) for key, words in bundled_cues.items()}
+    for path in paths:
+        if path.exists():
+            _read_file(gazetteer, cue_words, path)
     for kind in {kind for kind, _ in cue_words}:
         gazetteer.cues[kind] = Cues(
             re.compile(rf"{_alternatives(cue_words[kind, 'before'])}\s+['\"“`]?$", re.IGNORECASE),
@@ -172,6 +179,14 @@ def load_gazetteer(paths: Sequence[Path], known_names: Mapping[str, str]) -> Gaz
         extents = {(_first_word(spelling)[0], len(spelling)) for spelling in spellings}
         gazetteer.extents[first] = sorted(extents, key=lambda extent: (-extent[1], extent[0]))
     return gazetteer
+
+
+@cache
+def _read_bundled() -> tuple[Gazetteer, CueWords]:
+    """The bundled gazetteer before its cues and extents are made; each caller copies it."""
+    gazetteer, cue_words = Gazetteer(), CueWords()
+    _read_file(gazetteer, cue_words, BUNDLED)
+    return gazetteer, cue_words
 
 
 def _read_file(gazetteer: Gazetteer, cue_words: CueWords, path: Path) -> None:

@@ -33,7 +33,7 @@ def geoip() -> Iterator[Callable[[bytes, int], str]]:
 
         server = HTTPServer(("127.0.0.1", 0), Handler)
         servers.append(server)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
         return f"http://127.0.0.1:{server.server_port}/zone"
 
     yield start
