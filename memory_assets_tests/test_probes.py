@@ -18,6 +18,7 @@ import pytest
 from memory_assets import probes, supervisor
 from memory_assets.probes import Probe, grpc_probe, heartbeat_probe, http_probe
 from memory_assets.supervisor import Part
+from memory_assets_tests.ports import free_ports
 
 _PATIENCE_SECONDS = 120.0
 _SERVER = """
@@ -35,15 +36,14 @@ def wait_until(look: Callable[[], object]) -> None:
         time.sleep(0.02)
 
 
-def test_a_part_that_was_stopped_is_killed_and_started_again(
-    free_tcp_port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_part_that_was_stopped_is_killed_and_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (port,) = free_ports(1)
     monkeypatch.setattr(supervisor, "_LOOK_SECONDS", 0.02)
     monkeypatch.setattr(probes, "_PAUSE_LOOKS", 2)
     monkeypatch.setattr(probes, "_PATIENCE_LOOKS", 100)
     told: list[str] = []
-    command = [sys.executable, "-c", _SERVER, str(free_tcp_port)]
-    part = Part("page", command, lambda: http_probe("127.0.0.1", free_tcp_port, "HEAD /"))
+    command = [sys.executable, "-c", _SERVER, str(port)]
+    part = Part("page", command, lambda: http_probe("127.0.0.1", port, "HEAD /"))
     stopping = Event()
     keeping = Thread(
         target=supervisor._keep, args=([part], tmp_path / "door", lambda _: None, stopping, told.append, tmp_path / "log")
@@ -107,8 +107,8 @@ def test_a_server_that_only_accepts_does_not_answer(tmp_path: Path) -> None:
         probe.close()
 
 
-def test_nothing_there_is_no_answer(free_tcp_port: int, tmp_path: Path) -> None:
-    assert not http_probe("127.0.0.1", free_tcp_port, "HEAD /").is_alive()
+def test_nothing_there_is_no_answer(tmp_path: Path) -> None:
+    assert not http_probe("127.0.0.1", *free_ports(1), "HEAD /").is_alive()
     assert not grpc_probe(tmp_path / "code.sock").is_alive()
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from memory_assets.settings import load_settings
 from memory_assets.supervisor import Running, find_running
+from memory_assets_tests.ports import free_ports
 
 IS_LONG = bool(os.environ.get("MEMORY_LONG_TESTS"))
 """Whether what waits for minutes is waited for: `make long` sets it."""
@@ -38,15 +39,6 @@ def wait_for(what: str, look: Callable[[], Found | None], pause: float = 0.5) ->
     pytest.fail(f"{what} did not happen within {_PATIENCE_SECONDS:.0f} s")
 
 
-def free_ports() -> tuple[int, int]:
-    import socket
-
-    with socket.socket() as first, socket.socket() as second:
-        first.bind(("127.0.0.1", 0))
-        second.bind(("127.0.0.1", 0))
-        return first.getsockname()[1], second.getsockname()[1]
-
-
 def is_alive(pid: int) -> bool:
     """Whether a process runs; a zombie that its parent has not asked about does not."""
     try:
@@ -59,7 +51,7 @@ class Deployment:
     """`memory up` over the test's data folder."""
 
     def __init__(self, *options: str) -> None:
-        self.ui, self.port = free_ports()
+        self.ui, self.port = free_ports(2)
         self.settings = load_settings()
         self.log = self.settings.data_dir.with_name("up.log")
         up = [sys.executable, "-m", "memory_assets.cli", "up", "--ui-port", str(self.ui), "--port", str(self.port), *options]

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -11,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from memory_assets_tests.ports import free_ports
 
 ACCESS_KEY, SECRET_KEY, BUCKET = "key-of-the-test", "secret-of-the-test", "backups"
 _INSTALLED = Path(sys.executable).with_name("weed")
@@ -62,7 +63,7 @@ def serving(folder: Path) -> Iterator[ObjectStorage]:
     program = install()
     users = {"name": "a", "credentials": [{"accessKey": ACCESS_KEY, "secretKey": SECRET_KEY}], "actions": ["Admin"]}
     (folder / "s3.json").write_text(json.dumps({"identities": [users]}))
-    master, volume, filer, s3 = _free_ports(4)
+    master, volume, filer, s3 = free_ports(4)
     given = [
         *(program, "server", f"-dir={folder}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-filer", "-s3", "-volume.max=20"),
         *(f"-master.port={master}", f"-volume.port={volume}", f"-filer.port={filer}", f"-s3.port={s3}"),
@@ -105,23 +106,3 @@ def _make_bucket(storage: ObjectStorage, server: subprocess.Popen[bytes], log: P
         else:
             system.delete_file(f"{BUCKET}/ready")
             return
-
-
-def _free_ports(count: int) -> list[int]:
-    """Ports that are free, and free 10,000 above as well: the server takes those for its own protocol."""
-    found: list[int] = []
-    port = 20_000 + os.getpid() % 10_000
-    while len(found) < count:
-        port += 1
-        if all(_is_free(each) for each in (port, port + 10_000)):
-            found.append(port)
-    return found
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True

