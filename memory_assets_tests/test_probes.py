@@ -108,7 +108,8 @@ def test_a_server_that_only_accepts_does_not_answer(tmp_path: Path) -> None:
 
 
 def test_nothing_there_is_no_answer(tmp_path: Path) -> None:
-    assert not http_probe("127.0.0.1", *free_ports(1), "HEAD /").is_alive()
+    (port,) = free_ports(1)
+    assert not http_probe("127.0.0.1", port, "HEAD /").is_alive()
     assert not grpc_probe(tmp_path / "code.sock").is_alive()
 
 

@@ -1,6 +1,6 @@
 """Assembles the Definitions from a resource: the assets, a check for each invariant, and what starts them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import dagster as dg
 from dagster._core.definitions.assets.graph.asset_graph import AssetGraph
@@ -34,7 +34,7 @@ def build_defs(memory: MemoryResource) -> dg.Definitions:
     found = dg.load_assets_from_package_module(assets, include_specs=True)
     loaded = [each for each in found if isinstance(each, dg.AssetsDefinition | dg.AssetSpec)]
     with accepted_previews():
-        checks = [*map(_check, INVARIANTS), keeping.newest_backup_restores]
+        checks = [*map(_checks, dict.fromkeys(each.asset for each in INVARIANTS)), keeping.newest_backup_restores]
     return dg.Definitions(
         assets=dg.map_asset_specs(_explained(settings, loaded, [*schedules, *sensors]), loaded),
         asset_checks=checks,
@@ -46,27 +46,42 @@ def build_defs(memory: MemoryResource) -> dg.Definitions:
     )
 
 
-def _check(invariant: Invariant) -> dg.AssetChecksDefinition:
-    """Each looks at the partition of its run alone."""
+def _checks(asset: str) -> dg.AssetChecksDefinition:
+    """One step that looks at the invariants of an asset, in the partition of its run alone, up to one that blocks."""
+    invariants = sorted((each for each in INVARIANTS if each.asset == asset), key=lambda each: not each.is_blocking)
+    specs = [
+        dg.AssetCheckSpec(each.name, asset=asset, description=each.promise, blocking=each.is_blocking, partitions_def=TENANTS)
+        for each in invariants
+    ]
 
-    @dg.asset_check(
-        name=invariant.name,
-        asset=invariant.asset,
-        description=invariant.promise,
-        blocking=invariant.is_blocking,
-        partitions_def=TENANTS,
-    )
     @translate_errors
-    def evaluate(context: dg.AssetCheckExecutionContext, memory: MemoryResource) -> dg.AssetCheckResult:
-        found = invariant.find(memory.open_for(context))
-        return dg.AssetCheckResult(
-            passed=not found,
-            severity=dg.AssetCheckSeverity.WARN if invariant.is_warning else dg.AssetCheckSeverity.ERROR,
-            description=invariant.mend if found else "",
-            metadata={"faults": len(found), "rows": dg.TextMetadataValue(", ".join(found[:_NAMED]))},
-        )
+    def look(context: dg.AssetCheckExecutionContext, memory: MemoryResource) -> list[dg.AssetCheckResult]:
+        tenant = memory.open_for(context)
+        chosen = {key.name for key in context.selected_asset_check_keys}
+        results: list[dg.AssetCheckResult] = []
+        for invariant in invariants:
+            if invariant.name in chosen:
+                found = invariant.find(tenant)
+                results.append(_result(invariant, found))
+                if found and invariant.is_blocking:
+                    break
+        return results
+
+    @dg.multi_asset_check(name=f"invariants_of_{asset}", specs=specs, can_subset=True)
+    def evaluate(context: dg.AssetCheckExecutionContext, memory: MemoryResource) -> Iterator[dg.AssetCheckResult]:
+        yield from look(context, memory)
 
     return evaluate
+
+
+def _result(invariant: Invariant, found: Sequence[str]) -> dg.AssetCheckResult:
+    return dg.AssetCheckResult(
+        check_name=invariant.name,
+        passed=not found,
+        severity=dg.AssetCheckSeverity.WARN if invariant.is_warning else dg.AssetCheckSeverity.ERROR,
+        description=invariant.mend if found else "",
+        metadata={"faults": len(found), "rows": dg.TextMetadataValue(", ".join(found[:_NAMED]))},
+    )
 
 
 def _explained(

@@ -38,7 +38,7 @@ def test_a_mend_leaves_no_byte_of_a_secret_and_takes_nothing_else(tenant: Tenant
     deleted = tenant.folder / "deleted" / "2026.jsonl"
     deleted.parent.mkdir()
     deleted.write_text(json.dumps({"content": f"pw: {PASSWORD}"}) + "\n")
-    assert {path.suffix for path in files_with(settings.data_dir, TOKEN, PASSWORD)} == {".lance", ".wal", ".json", ".jsonl"}
+    assert {path.suffix for path in files_with(settings.data_dir, TOKEN, PASSWORD)} == {".lance", ".duckdb", ".json", ".jsonl"}
     assert len(scan(tenant).leaks) == 6
 
     mended = mend(tenant)
