@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -60,20 +61,14 @@ def examine(tenant: Tenant) -> list[Finding]:
         _tana,
     ):
         findings |= {found.what: found for found in _faults_caught(look, tenant)}
-    if tenant.exists and _is_free(tenant):
+    if not tenant.exists:
+        return list(findings.values())
+    # Held open, because opening the catalog takes longer than a look. `_catalog` says why it cannot be read.
+    with suppress(MemoryAssetsError), tenant.catalog.interactive.read():
         for invariant in INVARIANTS:
             looks = _faults_caught(partial(_invariant, invariant=invariant), tenant, invariant.name)
             findings |= {found.what: found for found in looks}
     return list(findings.values())
-
-
-def _is_free(tenant: Tenant) -> bool:
-    """Whether the catalog can be read now; `_catalog` says why not."""
-    try:
-        with tenant.catalog.interactive.read():
-            return True
-    except MemoryAssetsError:
-        return False
 
 
 def _invariant(tenant: Tenant, invariant: Invariant) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ The JSON schemas say what a schema can say simply. That a text is blank or holds
 
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
@@ -126,6 +126,32 @@ class RecentRequest(_Filtered):
     hours: float = Field(24, gt=0, le=MAX_HOURS, allow_inf_nan=False)
     limit: Limit = 10
     cursor: Annotated[str, Field(pattern=PLACE_CURSOR)] | None = Field(None, description="`next_cursor` of the page before.")
+
+
+class TimelineRequest(_Filtered):
+    """What to count; with `on`, the day at whose end the memories held."""
+
+    on: Annotated[date, Field(strict=False)] | None = Field(None, description="A day in UTC, such as 2026-03-01.")
+    limit: Limit = 20
+    cursor: Annotated[str, Field(pattern=PLACE_CURSOR)] | None = Field(None, description="`next_cursor` of the page before.")
+
+
+class MergeRequest(_Request):
+    """The name that another one means."""
+
+    into: MemoryId = Field(description="Its id.")
+
+
+class SplitRequest(_Request):
+    """A spelling that means something else."""
+
+    spelling: Name
+
+
+class TellRequest(_Request):
+    """Whether sessions begin with a memory."""
+
+    told: bool
 
 
 class ContextRequest(_Request):

@@ -6,7 +6,7 @@ from dataclasses import fields
 from http import HTTPStatus
 from typing import Annotated, Any, get_type_hints
 
-from fastapi import APIRouter, Body, Depends, Header, Path, Request, Response, Security
+from fastapi import APIRouter, Body, Depends, Header, Path, Query, Request, Response, Security
 from fastapi.responses import StreamingResponse
 from fastapi.routing import APIRoute
 from fastapi.security import APIKeyHeader
@@ -243,6 +243,72 @@ async def relate(opened: Opened, body: models.RelationRequest) -> operations.rel
     return await opened.read(operations.relate.relate, opened.tenant, body.source_id, body.type, body.target_id, **options)
 
 
+@router.get("/names")
+async def names(
+    opened: Opened,
+    kind: Annotated[str, Query(alias="type", max_length=40)] = "",
+    like: Annotated[str, Query(max_length=200)] = "",
+    limit: Annotated[int, Query(ge=1, le=models.MAX_LIMIT)] = 50,
+    cursor: Annotated[str | None, Query(max_length=40)] = None,
+) -> operations.names.Names:
+    """People, projects and things that memories name, the most mentioned first."""
+    return await opened.read(operations.names.list_names, opened.tenant, kind=kind, like=like, limit=limit, cursor=cursor)
+
+
+@router.get("/names/decisions")
+async def name_decisions(opened: Opened) -> operations.names.Decisions:
+    """What was decided about names, the latest first."""
+    return await opened.read(operations.names.list_decisions, opened.tenant)
+
+
+@router.get("/names/{name_id}", responses=_NOT_FOUND)
+async def name(opened: Opened, name_id: MemoryIdInPath) -> operations.names.ShownName:
+    """A name with its spellings and those that may mean the same."""
+    return await opened.read(operations.names.show_name, opened.tenant, name_id)
+
+
+@router.post("/names/{name_id}/merge", responses=_NOT_FOUND)
+async def merge_names(opened: Opened, name_id: MemoryIdInPath, body: models.MergeRequest) -> operations.names.Decided:
+    """Say that two names mean the same; every run respects it."""
+    return await opened.write(operations.names.merge_names, opened.tenant, name_id, body.into)
+
+
+@router.post("/names/{name_id}/split", responses=_NOT_FOUND)
+async def split_name(opened: Opened, name_id: MemoryIdInPath, body: models.SplitRequest) -> operations.names.Decided:
+    """Say that a spelling of a name means something else."""
+    return await opened.write(operations.names.split_name, opened.tenant, name_id, body.spelling)
+
+
+@router.post("/names/decisions/{decision}/undo", responses=_NOT_FOUND)
+async def undo_name_decision(opened: Opened, decision: Annotated[str, Path(max_length=40)]) -> operations.names.Decided:
+    """Take a decision about names back."""
+    return await opened.write(operations.names.undo_decision, opened.tenant, decision)
+
+
+@router.post("/timeline")
+async def timeline(
+    opened: Opened,
+    body: Annotated[models.TimelineRequest, Body(default_factory=lambda: models.TimelineRequest.model_validate({}))],
+) -> operations.timeline.Learned | operations.timeline.Held:
+    """How many memories are of each day, week, month or year; with `on`, those that held at the end of that day."""
+    if body.on is None:
+        return await opened.read(operations.timeline.learned, opened.tenant, _narrowed(body))
+    page = {"limit": body.limit, "cursor": body.cursor}
+    return await opened.read(operations.timeline.held_on, opened.tenant, body.on, _narrowed(body), **page)
+
+
+@router.get("/session")
+async def session(opened: Opened, project: Annotated[str, Query(max_length=200)] = "") -> operations.session.SessionPreview:
+    """What a session in a project is told at its start."""
+    return await opened.read(operations.session.preview, opened.tenant, project)
+
+
+@router.post("/memories/{memory_id}/tell", responses=_NOT_FOUND)
+async def tell_at_start(opened: Opened, memory_id: MemoryIdInPath, body: models.TellRequest) -> operations.session.ToldAtStart:
+    """Let sessions begin with a memory where it fits, or without it; it stays in recall."""
+    return await opened.read(operations.session.tell_at_start, opened.tenant, memory_id, told=body.told)
+
+
 @router.post("/learn/check")
 async def learn_check(opened: Sources) -> operations.learn.CheckAnswer:
     """Look through silos, reflections and ratings, and propose; no silo is touched."""
@@ -285,7 +351,7 @@ def _next_lines(lines: Iterator[str]) -> str:
     return next(lines, "")
 
 
-def _narrowed(body: models.SearchRequest | models.RecentRequest) -> operations.given.Narrowing:
+def _narrowed(body: models.SearchRequest | models.RecentRequest | models.TimelineRequest) -> operations.given.Narrowing:
     names = {field.name for field in fields(operations.given.Narrowing)} & type(body).model_fields.keys()
     return operations.given.Narrowing(**body.model_dump(include=names))
 

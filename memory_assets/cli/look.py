@@ -10,6 +10,8 @@ from memory_assets.cli.command import command, here_option, max_tokens_option, s
 from memory_assets.models import Kind, Source, State
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from memory_assets.operations.answers import Answer
     from memory_assets.operations.context import Format
     from memory_assets.sources.projects import Project
@@ -104,6 +106,74 @@ def conflicts(tenant: "Tenant", reference: str | None, both_hold: tuple[str, str
     if both_hold:
         return operations.conflicts.decide_both_hold(tenant, *both_hold, stated_by=Source.CLI)
     return operations.conflicts.conflicts(tenant, reference)
+
+
+@command("memory names --type person   (and `memory names --merge 'Bob Miller' 'Robert Miller'` says that two are one)")
+@click.argument("name", required=False)
+@click.option("--type", "kind", default="", help="Only names of this type, such as person, project, tool.")
+@click.option("--like", default="", metavar="TEXT", help="Only names that hold it in some spelling.")
+@click.option("--limit", "-n", type=click.IntRange(1, 1000), default=50, show_default=True)
+@click.option("--merge", nargs=2, metavar="NAME NAME", help="The first name means what the second means, from now on.")
+@click.option("--split", nargs=2, metavar="NAME SPELLING", help="This spelling means something else than the name.")
+@click.option("--decisions", is_flag=True, help="List what was decided about names.")
+@click.option("--undo", metavar="DECISION", help="Take a decision back.")
+def names(
+    tenant: "Tenant",
+    name: str | None,
+    kind: str,
+    like: str,
+    limit: int,
+    merge: tuple[str, str] | None,
+    split: tuple[str, str] | None,
+    decisions: bool,
+    undo: str | None,
+) -> "Answer":
+    """List people, projects and things that memories name, or show one with its spellings and the names that may be the same.
+
+    Every run respects what is decided with --merge and --split; --undo takes it back.
+    """
+    known = operations.names
+    if merge:
+        return known.merge_names(tenant, *(known.find_name(tenant, each) for each in merge))
+    if split:
+        return known.split_name(tenant, known.find_name(tenant, split[0]), split[1])
+    if undo:
+        return known.undo_decision(tenant, undo)
+    if decisions:
+        return known.list_decisions(tenant)
+    if name:
+        return known.show_name(tenant, known.find_name(tenant, name))
+    return known.list_names(tenant, kind=kind.upper().replace("-", "_"), like=like, limit=limit)
+
+
+@command("memory timeline --on 2026-03-01 --project billing")
+@click.option("--on", type=click.DateTime(["%Y-%m-%d"]), metavar="DAY", help="List what held at the end of this day, in UTC.")
+@click.option("--limit", "-n", type=click.IntRange(1, 1000), default=20, show_default=True, help="With --on.")
+@click.option("--kind", "kinds", multiple=True, type=click.Choice([kind.value for kind in Kind]), help="Only of this kind.")
+@click.option("--tag", "tags", multiple=True, help="Only with this tag.")
+@click.option("--entity", "entities", multiple=True, help="Only what names this person, project or thing.")
+@click.option("--project", default="", help="Only of this project.")
+@_since_option
+@_until_option
+@timezone_option
+def timeline(tenant: "Tenant", on: "datetime | None", limit: int, kinds: tuple[str, ...], **narrowing: Any) -> "Answer":
+    """Count the memories of each day, week, month or year; with --on, list those that held then."""
+    narrowed = operations.given.Narrowing(kinds=[Kind(kind) for kind in kinds], **narrowing)
+    if on:
+        return operations.timeline.held_on(tenant, on.date(), narrowed, limit=limit)
+    return operations.timeline.learned(tenant, narrowed)
+
+
+@command("memory session ~/work/atlas   (and `memory session --off 6557` keeps a memory out of it)")
+@click.argument("project", default="")
+@click.option("--off", metavar="ID", help="No session begins with this memory; it stays in recall.")
+@click.option("--on", metavar="ID", help="Sessions may begin with it again.")
+def session(tenant: "Tenant", project: str, off: str | None, on: str | None) -> "Answer":
+    """Show what a session in a project is told at its start, and what has no room or is switched off."""
+    if reference := off or on:
+        return operations.session.tell_at_start(tenant, reference, told=bool(on))
+    folder = Path(project).expanduser()
+    return operations.session.preview(tenant, str(folder.resolve()) if project and folder.is_dir() else project)
 
 
 @command("memory context 'the billing export' --lens meeting-prep --max-tokens 2000", prints=True)

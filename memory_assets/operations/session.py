@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from memory_assets.display import counted
 from memory_assets.operations.answers import Answer, LocalTime, MemoryView, View, listed
 from memory_assets.operations.given import find_memory
 
@@ -39,7 +40,13 @@ class SessionPreview(Answer):
     switched_off: tuple[MemoryView, ...] = Field(description="Memories that the user wants no session to begin with.")
 
     def text(self, local: LocalTime) -> str:
-        return listed(line for each in self.sections if each.told for line in (each.heading, *(told.text for told in each.told)))
+        if self.is_silent:
+            return "Sessions here are told nothing: the settings or `memory install claude-code` say so."
+        lines = [line for each in self.sections if each.told for line in (each.heading, *(told.text for told in each.told))]
+        left_out = sum(len(each.left_out) for each in self.sections)
+        lines += [f"{counted(left_out, 'line has', 'lines have')} no room."] if left_out else []
+        lines += [memory.entry(local, "switched off: ") for memory in self.switched_off]
+        return listed(lines) or "Nothing is known that fits; `memory run` writes what sessions are told."
 
 
 class ToldAtStart(Answer):

@@ -434,3 +434,33 @@ main()
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout.startswith("memory")
+
+
+def test_names_the_timeline_and_a_session_are_shown_and_decided_on() -> None:
+    number = str(invoke_json("store", "Robert Miller prefers short answers.", "--kind", "user")["id"])
+    invoke("store", "Bob Miller said that Lyon is far.")
+    invoke("consolidate", "decay")
+    from memory_assets.graph.edges import refresh_graph
+    from memory_assets.settings import load_settings
+    from memory_assets.tenants import Tenant
+
+    tenant = Tenant(load_settings())
+    refresh_graph(tenant.catalog, tenant.memories, tenant.relations)
+    assert {each["name"] for each in invoke_json("names", "--type", "person")["names"]} == {"Robert Miller", "Bob Miller"}
+    merged = invoke("names", "--merge", "bob miller", "Robert Miller")
+    assert merged.output.strip() == "“Bob Miller” is the same as “Robert Miller”."
+    assert "Bob Miller (1)" in invoke("names", "Robert Miller").output
+    assert "is not" in invoke("names", "--split", "Robert Miller", "Bob Miller").output
+    decided = invoke_json("names", "--decisions")["decisions"]
+    assert invoke("names", "--undo", decided[0]["id"]).output.startswith("Taken back")
+    with pytest.raises(MemoryAssetsError, match="No memory names 'Nobody Known'"):
+        invoke("names", "Nobody Known")
+    today = invoke_json("timeline")["columns"][0]["begins"]
+    assert "Lyon" in invoke("timeline", "--on", today).output
+    assert "Nothing was remembered" in invoke("timeline", "--on", "2020-01-01").output
+    assert "short answers" in invoke("session").output
+    assert "no session begins with it" in invoke("session", "--off", number).output
+    assert "switched off: " in invoke("session").output
+    assert "told again" in invoke("session", "--on", number).output
+    assert "Would undo: store" in invoke("undo", number, "--dry-run").output
+    assert invoke_json("show", number)["state"] == "active"

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from itertools import count
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Dialog, Page, sync_playwright
 
 from memory_assets.graph.edges import refresh_graph
 from memory_assets.graph.known_names import refresh_known_names
@@ -27,8 +27,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """The running service."""
     folder = tmp_path_factory.mktemp("site")
     shutil.copytree(SAMPLE, folder / "home")
-    with Site(folder) as running:
-        yield running
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("memory_assets.api.pool._FRESHNESS_SECONDS", 0.0)
+        with Site(folder) as running:
+            yield running
 
 
 @pytest.fixture
@@ -67,10 +69,10 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
-@pytest.fixture
-def tab(chromium: Browser, site: Site, sample: Tenant) -> Iterator[Page]:
-    """A tab that is logged in to the sample home. No page of a test may log an error, nor ask another host for anything."""
-    with chromium.new_context(base_url=site.url, viewport={"width": 1440, "height": 900}, locale="en-GB") as context:
+@pytest.fixture(scope="module")
+def window(chromium: Browser, site: Site, sample: Tenant) -> Iterator[tuple[Page, list[str]]]:
+    """The one tab of a module, logged in to the sample home; and what is wrong: errors that pages log, and other hosts that they ask."""
+    with chromium.new_context(base_url=site.url, locale="en-GB", reduced_motion="reduce") as context:
         context.set_default_timeout(30_000)
         page = context.new_page()
         faults: list[str] = []
@@ -78,5 +80,29 @@ def tab(chromium: Browser, site: Site, sample: Tenant) -> Iterator[Page]:
         page.on("pageerror", lambda error: faults.append(str(error)))
         page.on("request", lambda request: None if request.url.startswith(site.url) else faults.append(request.url))
         page.goto(one_time_address(sample, site.url))
-        yield page
-        assert faults == []
+        yield page, faults
+
+
+@pytest.fixture
+def tab(window: tuple[Page, list[str]]) -> Iterator[Page]:
+    """The tab, wide and light. No page of a test may do anything wrong."""
+    page, faults = window
+    faults.clear()
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.emulate_media(color_scheme="light")
+    yield page
+    assert faults == []
+
+
+@pytest.fixture
+def asked(tab: Page) -> Iterator[list[str]]:
+    """The questions that a test was asked; each is answered with yes."""
+    questions: list[str] = []
+
+    def accept(dialog: Dialog) -> None:
+        questions.append(dialog.message)
+        dialog.accept()
+
+    tab.on("dialog", accept)
+    yield questions
+    tab.remove_listener("dialog", accept)

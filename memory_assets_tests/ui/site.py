@@ -20,8 +20,6 @@ from memory_assets.ui.app import mount_pages, one_time_address
 
 _CSRF = re.compile(r'name="csrf" value="([^"]+)"')
 _START_SECONDS = 60
-FRESH_SECONDS = 0.6
-"""Within which the service sees what somebody else committed."""
 
 
 class Visitor:

@@ -1,17 +1,22 @@
-"""The pages in a real browser: by keyboard, without a violation of WCAG AA that axe finds, wide and narrow, light and dark."""
+"""The pages in a real browser: every change that they offer, by keyboard too, without a violation of WCAG AA that axe finds, wide and
+narrow, light and dark. All tests share one tab and one home; none depends on what another one left.
+"""
 
 import re
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
 import axe_playwright_python
 import pytest
-from playwright.sync_api import Dialog, Page, expect
+from playwright.sync_api import Locator, Page, expect
 
+from memory_assets.models import SecretPolicy, State
+from memory_assets.operations import changes
+from memory_assets.stores.keys import KeyStore
 from memory_assets.tenants import Tenant
-from memory_assets_tests.ui.site import FRESH_SECONDS, Site, remember
+from memory_assets_tests.ingest.test_secrets import PASSWORD
+from memory_assets_tests.ui.site import Site, remember
 
 AXE = Path(axe_playwright_python.__file__).parent / "axe.min.js"
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
@@ -23,7 +28,7 @@ VIEWS = [
     "/timeline?on=2026-06-01",
     "/review",
     "/graph?q=billing+export",
-    "/context?topic=billing+export",
+    "/context?topic=billing+export&depth=1&budget=8000",
     "/session",
     "/sleep?cycle=cluster",
     "/health",
@@ -32,19 +37,59 @@ VIEWS = [
 
 def violations(page: Page) -> Sequence[str]:
     """What axe finds: rule and first element of each. It is evaluated, because the pages run no script of others."""
-    page.evaluate(AXE.read_text(encoding="utf-8"))
+    if not page.evaluate("typeof axe === 'object'"):
+        page.evaluate(AXE.read_text(encoding="utf-8"))
     found = page.evaluate("tags => axe.run({runOnly: tags})", RULES)["violations"]
     return [f"{each['id']}: {each['nodes'][0]['html'][:200]} {each['nodes'][0]['failureSummary'][:300]}" for each in found]
 
 
+def status(tab: Page) -> Locator:
+    """What the page says once about the change before."""
+    return tab.get_by_role("status")
+
+
+def undo(tab: Page) -> None:
+    """Take back the change that the page offers to undo."""
+    status(tab).get_by_role("button", name="Undo", exact=True).click()
+    expect(status(tab)).to_contain_text("Undone")
+
+
+def show(tab: Page, number: int) -> None:
+    """Open the page of a memory."""
+    tab.goto(f"/ui/memories/{number}")
+
+
+def find_other(tab: Page, use: str, words: str) -> None:
+    """Choose the first memory that is found by some words, in the form that relates or supersedes."""
+    form = tab.locator(f"form[action$='/{use}']")
+    form.locator("input[name=other_query]").press_sequentially(words)
+    form.locator("input[type=radio]").first.check()
+
+
 @pytest.mark.parametrize("path", VIEWS)
 def test_a_view_is_accessible_and_fits_every_screen(tab: Page, path: str) -> None:
+    tab.goto(f"/ui{path}")
     for width, height, scheme in SCREENS:
         tab.set_viewport_size({"width": width, "height": height})
         tab.emulate_media(color_scheme=scheme)
-        tab.goto(f"/ui{path}")
         assert violations(tab) == [], (width, scheme)
         assert tab.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_a_key_logs_in_and_the_button_logs_out(tab: Page, site: Site) -> None:
+    tenant, key = site.new_tenant("yara")
+    assert tab.context.browser
+    with tab.context.browser.new_context(base_url=site.url) as context:
+        other = context.new_page()
+        other.goto("/ui/")
+        other.get_by_label("Whose memory").fill(tenant.name)
+        other.get_by_label("Key").fill(key)
+        other.keyboard.press("Enter")
+        expect(other.locator("header")).to_contain_text("yara")
+        other.get_by_role("button", name="Log out").click()
+        expect(other.get_by_role("button", name="Log in")).to_be_visible()
+        other.goto("/ui/health")
+        expect(other.get_by_label("Key")).to_be_visible()
 
 
 def test_search_as_one_types_by_keyboard_alone(tab: Page) -> None:
@@ -63,27 +108,92 @@ def test_search_as_one_types_by_keyboard_alone(tab: Page) -> None:
     expect(tab.locator("h2", has_text="Where it came from")).to_be_visible()
 
 
-def test_a_memory_is_stored_again_as_another_version_and_that_is_undone(tab: Page, site: Site, sample: Tenant) -> None:
-    number = remember(sample, "The harbour lamp is green since March, says Mira.")
-    time.sleep(FRESH_SECONDS)
-    tab.goto(f"/ui/memories/{number}")
-    expect(tab.get_by_text("What it is joined to")).to_have_count(0)
+def test_filters_narrow_what_is_found_and_each_hit_says_why(tab: Page) -> None:
+    tab.goto("/ui/search?q=billing+export")
+    tab.get_by_text("Filters").click()
+    tab.get_by_label("Kind").select_option("feedback")
+    expect(tab).to_have_url(re.compile("kind=feedback"))
+    expect(tab.locator("#results article p.dim").first).to_contain_text("feedback")
+    tab.locator("#results summary").first.click()
+    expect(tab.locator("#results table.bars").first).to_be_visible()
+    tab.locator("#q").fill("quantum chromodynamics lattice")
+    expect(tab.locator("#results .notice")).to_contain_text(re.compile("Nothing"))
+
+
+def test_an_edit_is_another_version_and_is_undone(tab: Page, sample: Tenant) -> None:
+    show(tab, remember(sample, "The harbour lamp is green since March, says Mira."))
     tab.get_by_text("Edit the text").focus()
     tab.keyboard.press("Enter")
     tab.get_by_label("Text, as Markdown").fill("The harbour lamp is **red** since March, says Mira.")
     tab.get_by_role("button", name="Save", exact=True).press("Enter")
-    expect(tab.get_by_role("status")).to_contain_text("takes the place of the old one")
+    expect(status(tab)).to_contain_text("takes the place of the old one")
     expect(tab.locator(".diff ins").first).to_contain_text("red")
     assert violations(tab) == []
-    tab.get_by_role("button", name="Undo", exact=True).press("Enter")
+    undo(tab)
     expect(tab.locator(".text").first).to_contain_text("green")
-    tab.get_by_text("State how it relates to another memory").click()
-    tab.locator("form[action$='/relate'] input[name=other_query]").press_sequentially("billing export")
-    tab.locator("#found-relate input[type=radio]").first.check()
-    tab.get_by_role("button", name="State it").click()
-    expect(tab.get_by_role("status")).to_contain_text("The relation is stated.")
+
+
+def test_tags_are_changed_and_undone(tab: Page, sample: Tenant) -> None:
+    show(tab, remember(sample, "The jetty is closed at low tide.", tags=("jetty",)))
+    tab.get_by_text("Change its tags").click()
+    tab.get_by_label("Tags, with commas between").fill("ferry, winter")
+    tab.get_by_role("button", name="Save tags").click()
+    expect(tab.get_by_label("Tags", exact=True)).to_have_text(re.compile(r"^\s*ferry\s*winter\s*$"))
+    undo(tab)
+    expect(tab.get_by_label("Tags", exact=True)).to_contain_text("jetty")
+
+
+def test_a_memory_is_forgotten_restored_and_that_is_undone(tab: Page, sample: Tenant) -> None:
+    show(tab, remember(sample, "The crane is painted blue."))
+    expect(tab.locator("#change ~ div")).to_contain_text("It was: store. Then forgotten")
     tab.get_by_role("button", name="Forget").click()
-    expect(tab.locator(".notice").first).to_contain_text("forgotten")
+    expect(tab.locator(".notice").first).to_contain_text("This memory is forgotten")
+    tab.get_by_role("button", name="Restore").click()
+    expect(status(tab)).to_contain_text("It is in recall again.")
+    undo(tab)
+    expect(tab.locator(".notice").first).to_contain_text("This memory is forgotten")
+
+
+def test_a_relation_is_stated_and_undone(tab: Page, sample: Tenant) -> None:
+    number = remember(sample, "The tide gauge is read by hand.")
+    show(tab, number)
+    tab.get_by_text("State how it relates to another memory").click()
+    find_other(tab, "relate", "billing export")
+    tab.get_by_role("button", name="State it").click()
+    expect(status(tab)).to_contain_text("The relation is stated.")
+    expect(tab.locator("#relations ~ ul")).to_contain_text("this RELATES_TO")
+    undo(tab)
+    assert sample.relations.of(number).num_rows == 0
+
+
+def test_another_memory_takes_the_place_and_that_is_undone_later(tab: Page, sample: Tenant) -> None:
+    number = remember(sample, "The pilot boat leaves at six.")
+    newer = remember(sample, "The pilot boat leaves at seven o'clock sharp.")
+    show(tab, number)
+    tab.get_by_text("Let another memory take its place").click()
+    find_other(tab, "supersede", "pilot boat at seven o'clock sharp")
+    tab.get_by_role("button", name="Let it take the place").click()
+    expect(tab.locator(".notice").first).to_contain_text("This memory is superseded")
+    assert sample.memories.get([number])[0].superseded_by == newer
+    show(tab, number)
+    tab.get_by_role("button", name="Undo its last change").click()
+    expect(status(tab)).to_contain_text("Undone: supersede")
+    assert sample.memories.get([number])[0].state is State.ACTIVE
+
+
+def test_who_changed_it_meanwhile_is_not_overwritten(window: tuple[Page, list[str]], tab: Page, sample: Tenant) -> None:
+    number = remember(sample, "The buoy is red.")
+    show(tab, number)
+    tab.get_by_text("Edit the text").click()
+    changes.tag(sample, number, add=["sea"])
+    tab.get_by_label("Text, as Markdown").fill("The buoy is yellow.")
+    tab.get_by_role("button", name="Save", exact=True).click()
+    expect(tab.get_by_role("alert")).to_contain_text("nothing of yours was saved")
+    expect(tab.locator(".diff")).to_contain_text("yellow")
+    assert violations(tab) == []
+    tab.get_by_role("button", name="Save mine").click()
+    expect(status(tab)).to_contain_text("takes the place of the old one")
+    window[1].clear()  # the browser logs the answer 409
 
 
 def test_the_graph_is_walked_by_keyboard(tab: Page) -> None:
@@ -96,24 +206,71 @@ def test_the_graph_is_walked_by_keyboard(tab: Page) -> None:
     canvas.press("e")
     expect(tab).to_have_url(re.compile(r"id=\d+&.*steps="))
     expect(tab.locator("#map")).to_have_attribute("data-milliseconds", re.compile(r"\d"))
+    tab.get_by_text("Filters").click()
+    tab.get_by_label("Sure by at least, %").fill("80")
+    tab.get_by_role("button", name="Show").click()
+    expect(tab).to_have_url(re.compile("least=80"))
 
 
-def test_proposals_are_decided_for_many_at_once_and_applied_and_undone(tab: Page) -> None:
-    tab.on("dialog", lambda dialog: dialog.accept())
+def test_proposals_are_decided_for_many_at_once_and_applied_and_undone(tab: Page, asked: list[str]) -> None:
     tab.goto("/ui/review")
     tab.get_by_role("button", name="Look for proposals").click()
-    expect(tab.get_by_role("status")).to_contain_text("proposals are open")
+    expect(status(tab)).to_contain_text("proposals are open")
     boxes = tab.locator("input[type=checkbox]")
     boxes.nth(0).check()
     boxes.nth(1).check()
+    for place, text in ((2, "One text of mine"), (3, "Another text of mine")):
+        tab.locator("summary", has_text="Edit").nth(place).click()
+        tab.get_by_label("Description").nth(place).fill(text)
     assert violations(tab) == []
     tab.get_by_role("button", name="Accept").click()
-    expect(tab.get_by_role("status")).to_contain_text("accepted")
+    expect(status(tab)).to_contain_text("saved what you wrote")
+    expect(status(tab)).to_contain_text("accepted")
+    for text in ("One text of mine", "Another text of mine"):
+        expect(tab.locator("article", has_text=text).first).to_contain_text("you wrote it")
+    for place, decision, became in ((2, "Defer", "deferred"), (3, "Reject", "rejected")):
+        tab.locator("input[type=checkbox]").nth(place).check()
+        tab.get_by_role("button", name=decision).click()
+        expect(status(tab)).to_contain_text(became)
+    tab.locator("summary", has_text="Edit").first.click()
+    tab.get_by_label("Description").first.fill("A third text of mine")
+    tab.get_by_role("button", name="Save texts").click()
+    expect(tab.locator("article", has_text="A third text of mine").first).to_be_visible()
     tab.get_by_role("link", name="What apply will do").click()
     tab.get_by_role("button", name="Apply").click()
-    expect(tab.get_by_role("status")).to_contain_text("deleted")
+    expect(status(tab)).to_contain_text("deleted")
     tab.get_by_role("button", name="Undo this apply").click()
-    expect(tab.get_by_role("status")).to_contain_text("is undone")
+    expect(status(tab)).to_contain_text("is undone")
+    assert [each.partition(" ")[0] for each in asked] == ["Write", "Bring"]
+
+
+def test_contradictions_are_decided_in_each_way_and_undone(tab: Page, sample: Tenant) -> None:
+    decisions = {
+        "Both hold": "Both hold.",
+        "The newer one holds": "The newer one holds",
+        "Forget the older": "The older one is forgotten.",
+        "Forget the newer": "The newer one is forgotten.",
+    }
+    pairs = {
+        button: (remember(sample, f"Lock {each} opens at noon."), remember(sample, f"Lock {each} opens at dusk."))
+        for each, button in enumerate(decisions)
+    }
+    with sample.catalog.write() as connection:
+        for button, ends in pairs.items():
+            connection.execute(
+                "INSERT INTO graph_edges BY NAME SELECT $1 AS source_id, $2 AS target_id, 'CONTRADICTS' AS type, "
+                "0.9 AS confidence, 0.9 AS similarity, 'facts' AS origin, 0 AS evidence_id, $3 AS note",
+                [*ends, f"noon or dusk, {button}"],
+            )
+    tab.goto("/ui/review")
+    for button, said in decisions.items():
+        article = tab.locator("article", has_text=f"noon or dusk, {button}")
+        article.get_by_role("button", name=button).click()
+        expect(status(tab)).to_contain_text(said)
+        expect(article).to_have_count(0)
+    undo(tab)
+    states = sorted(sorted(each.state.value for each in sample.memories.get(ends)) for ends in pairs.values())
+    assert states == [["active", "active"]] * 2 + [["active", "forgotten"], ["active", "superseded"]]
 
 
 def test_names_are_merged_and_parted_by_keyboard(tab: Page) -> None:
@@ -121,16 +278,31 @@ def test_names_are_merged_and_parted_by_keyboard(tab: Page) -> None:
     tab.locator("#names td a").first.focus()
     tab.keyboard.press("Enter")
     expect(tab.locator("#spellings")).to_be_visible()
-    kept = tab.url
+    kept, name = tab.url, tab.locator("h1").inner_text()
     assert violations(tab) == []
     tab.get_by_label("name", exact=False).last.fill("Leila Farahmoun")
     tab.keyboard.press("Enter")
-    expect(tab.get_by_role("status")).to_contain_text("is the same as")
+    expect(status(tab)).to_contain_text("is the same as")
+    expect(tab.locator("h1")).to_have_text("Leila Farahmoun")
+    tab.get_by_role("button", name=re.compile(f"Means something else ?: {name}")).press("Enter")
+    expect(status(tab)).to_contain_text("is not")
     tab.goto("/ui/names")
-    tab.locator("#decided ~ ul button").first.press("Enter")
-    expect(tab.get_by_role("status")).to_contain_text("Taken back")
+    for _ in range(2):
+        tab.locator("#decided ~ ul button").first.press("Enter")
+        expect(status(tab)).to_contain_text("Taken back")
+        tab.goto("/ui/names")
+    expect(tab.locator("#decided")).to_have_count(0)
     tab.goto(kept)
-    expect(tab.locator("#spellings")).to_be_visible()
+    expect(tab.locator("h1")).to_have_text(name)
+
+
+def test_names_projects_and_tags_are_listed(tab: Page) -> None:
+    tab.goto("/ui/names")
+    tab.get_by_label("Kind").select_option("tags")
+    tab.get_by_label("Holds").fill("mongo")
+    tab.get_by_role("button", name="Show").click()
+    tab.locator("table.bars a").first.click()
+    expect(tab).to_have_url(re.compile("/ui/timeline\\?tag=mongodb"))
 
 
 def test_a_line_is_switched_off_and_on(tab: Page) -> None:
@@ -138,35 +310,48 @@ def test_a_line_is_switched_off_and_on(tab: Page) -> None:
     first = tab.locator("ul.findings li").first
     text = first.locator("span.grow").inner_text()
     first.get_by_role("button").click()
-    expect(tab.get_by_role("status")).to_contain_text("no session begins with it")
+    expect(status(tab)).to_contain_text("no session begins with it")
     expect(tab.locator("h2", has_text="Switched off")).to_be_visible()
     tab.get_by_role("button", name=re.compile("Tell again")).first.click()
     expect(tab.locator("ul.findings li span.grow").first).to_have_text(text)
+    tab.get_by_label("Project").select_option(index=1)
+    tab.get_by_role("button", name="Show").click()
+    expect(tab).to_have_url(re.compile("project="))
 
 
-def test_a_cycle_asks_before_it_runs(tab: Page) -> None:
-    asked: list[str] = []
-
-    def accept(dialog: Dialog) -> None:
-        asked.append(dialog.message)
-        dialog.accept()
-
-    tab.on("dialog", accept)
+@pytest.mark.parametrize("cycle", ["decay", "creative", "cluster", "forget"])
+def test_a_cycle_asks_before_it_runs(tab: Page, asked: list[str], cycle: str) -> None:
     tab.goto("/ui/sleep")
-    tab.get_by_role("link", name=re.compile("Decay")).click()
-    tab.get_by_role("button", name="Run decay now").click()
-    expect(tab.get_by_role("status")).to_contain_text("scored")
-    assert asked == ["Run decay now?"]
+    tab.get_by_role("link", name=re.compile(cycle.capitalize())).click()
+    tab.get_by_role("button", name=f"Run {cycle} now").click()
+    expect(status(tab)).to_be_visible()
+    assert asked == [f"Run {cycle} now?"]
 
 
-def test_a_key_is_made_and_revoked(tab: Page) -> None:
+def test_what_the_doctor_found_is_mended_and_a_key_is_made_and_revoked(tab: Page, asked: list[str], sample: Tenant) -> None:
+    (sample.folder / "visit.json").chmod(0o644)
     tab.goto("/ui/health")
+    tab.get_by_role("button", name="Mend what needs no choice").click()
+    expect(status(tab)).to_contain_text("Mended")
+    assert (sample.folder / "visit.json").stat().st_mode & 0o777 == 0o600
     tab.get_by_label("What it is for").fill("the new phone")
     tab.get_by_role("button", name="Make a key").click()
-    expect(tab.get_by_role("status")).to_contain_text("shown only now")
-    tab.on("dialog", lambda dialog: dialog.accept())
+    expect(status(tab)).to_contain_text("shown only now")
     tab.locator("tr", has_text="the new phone").get_by_role("button").click()
     expect(tab.locator("tr", has_text="the new phone")).to_contain_text("revoked")
+    assert sum(each.active for each in KeyStore(sample.folder).list()) == 1
+    assert len(asked) == 1
+
+
+def test_stored_secrets_are_masked_after_a_question(tab: Page, asked: list[str], sample: Tenant) -> None:
+    open_handed = Tenant(sample.settings.model_copy(update={"secrets": SecretPolicy.ALLOW}), sample.name)
+    number = remember(open_handed, f"The admin password is {PASSWORD}")
+    tab.goto("/ui/health/secrets")
+    expect(tab.locator("main")).to_contain_text(f"Memory {number}")
+    tab.get_by_role("button", name="Mask them").click()
+    expect(status(tab)).to_contain_text("masked")
+    assert PASSWORD not in open_handed.memories.get([number])[0].content
+    assert len(asked) == 1
 
 
 def test_the_timeline_goes_back_to_a_day_and_more(tab: Page) -> None:
@@ -187,4 +372,4 @@ def test_a_document_says_what_was_left_out(tab: Page) -> None:
     tab.keyboard.press("Tab")
     tab.get_by_role("button", name="Assemble").press("Enter")
     expect(tab.locator("pre.document")).to_contain_text("billing")
-    expect(tab.locator("#left ~ .wide tbody tr, #left ~ .wide table tr").first).to_be_visible()
+    expect(tab.locator("[aria-labelledby=left] td", has_text="budget: it takes").first).to_be_visible()

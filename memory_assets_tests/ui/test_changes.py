@@ -1,13 +1,12 @@
 """Changes of one memory on its page: what they do, that they can be undone, and that nobody overwrites what another one wrote."""
 
 import re
-import time
 
 from memory_assets.models import Source, State
 from memory_assets.operations import changes
 from memory_assets.tenants import Tenant
 from memory_assets.ui.rendering import difference
-from memory_assets_tests.ui.site import FRESH_SECONDS, Site, Visitor, remember
+from memory_assets_tests.ui.site import Site, Visitor, remember
 
 _SEEN = re.compile(r'name="seen" value="([^"]+)"')
 
@@ -87,7 +86,6 @@ def test_every_change_is_refused_once_somebody_else_changed_the_memory(tenant: T
     number, other = remember(tenant, "Alice sails."), remember(tenant, "Bob rows.")
     before = seen(visitor, number)
     changes.tag(tenant, number, add=["boats"])
-    time.sleep(FRESH_SECONDS)
     for change in ("edit", "tags", "forget", "restore", "supersede", "relate", "undo"):
         fields = {"content": "Alice rows.", "other": other, "type": "LEADS_TO"}
         answer = visitor.post(f"/memories/{number}/{change}", seen=before, **fields)
@@ -102,7 +100,6 @@ def test_the_undo_above_a_page_takes_back_its_own_change_alone(tenant: Tenant, v
     page = visitor.post(f"/memories/{number}/tags", seen=seen(visitor, number), tags="boats")
     offered = _SEEN.findall(page.text)[0]
     changes.forget(tenant, number)
-    time.sleep(FRESH_SECONDS)
     assert visitor.post(f"/memories/{number}/undo", seen=offered).status_code == 409
     assert tenant.memories.get([number])[0].state is State.FORGOTTEN
 

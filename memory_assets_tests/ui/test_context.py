@@ -1,7 +1,6 @@
 """The context of a topic with what was left out, and what the next session is told."""
 
 import re
-import time
 
 from memory_assets.graph.edges import refresh_graph
 from memory_assets.learn.session_start import Hook, session_start
@@ -14,7 +13,7 @@ from memory_assets.operations.session import preview, tell_at_start
 from memory_assets.places import read_places
 from memory_assets.stores.layout import kept_files
 from memory_assets.tenants import Tenant
-from memory_assets_tests.ui.site import FRESH_SECONDS, Visitor, remember
+from memory_assets_tests.ui.site import Visitor, remember
 
 
 def test_a_document_is_shown_with_what_was_left_out(tenant: Tenant, visitor: Visitor) -> None:
@@ -22,7 +21,6 @@ def test_a_document_is_shown_with_what_was_left_out(tenant: Tenant, visitor: Vis
         remember(
             tenant, f"The billing export of week {number} failed on carrier {number * 7} " + f"with code {number} again. " * 30
         )
-    time.sleep(FRESH_SECONDS)
     page = visitor.get("/context?topic=billing+export&budget=500").text
     assert "of 500 tokens" in page
     assert re.search(r"budget: it takes \d+ tokens, \d+ were left|of its words stand in", page)

@@ -1,7 +1,5 @@
 """Names as pages; merging and splitting them as decisions that later runs respect."""
 
-import time
-
 import pytest
 
 from memory_assets.errors import InvalidInputError
@@ -14,7 +12,7 @@ from memory_assets.operations.given import Narrowing
 from memory_assets.operations.show import recent
 from memory_assets.stores.layout import kept_files
 from memory_assets.tenants import Tenant
-from memory_assets_tests.ui.site import FRESH_SECONDS, Visitor, remember
+from memory_assets_tests.ui.site import Visitor, remember
 
 
 @pytest.fixture
@@ -170,6 +168,5 @@ def test_pages_merge_split_and_undo(named: Tenant, visitor: Visitor) -> None:
 def test_projects_and_tags_lead_to_the_timeline(tenant: Tenant, visitor: Visitor) -> None:
     assert "None." in visitor.get("/names?type=tags").text
     remember(tenant, "Alice moved the export.", project="/home/mira/atlas", tags=("release plan",))
-    time.sleep(FRESH_SECONDS)
     assert "/ui/timeline?tag=release" in visitor.get("/names?type=tags").text
     assert "/ui/timeline?project=%2Fhome%2Fmira%2Fatlas" in visitor.get("/names?type=projects").text

@@ -1,7 +1,5 @@
 """What the pages show, and that what others wrote is text wherever it is shown."""
 
-import time
-
 from memory_assets.graph.edges import refresh_graph
 from memory_assets.models import Kind
 from memory_assets.operations.changes import forget
@@ -10,7 +8,7 @@ from memory_assets.tana.state import SyncRecord
 from memory_assets.tenants import Tenant
 from memory_assets.ui.page import VIEWS
 from memory_assets.ui.rendering import markdown
-from memory_assets_tests.ui.site import FRESH_SECONDS, Site, Visitor, remember
+from memory_assets_tests.ui.site import Site, Visitor, remember
 
 ATTACK = "\"'><script>alert(1)</script><img src=x onerror=alert(2)>"
 
@@ -79,7 +77,6 @@ def test_a_memory_tells_its_state(tenant: Tenant, visitor: Visitor) -> None:
     page = visitor.get(f"/memories/{number}").text
     assert "<em>moved</em>" in page
     forget(tenant, number)
-    time.sleep(FRESH_SECONDS)
     assert "This memory is forgotten" in visitor.get(f"/memories/{number}").text
     assert visitor.get("/memories/12345").status_code == 404
 

@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-import time
 from pathlib import Path
 
 import httpx
@@ -15,7 +14,7 @@ from memory_assets.operations import learn
 from memory_assets.operations.changes import tag
 from memory_assets.operations.relate import relate
 from memory_assets.tenants import Tenant
-from memory_assets_tests.ui.site import FRESH_SECONDS, Site, Visitor, remember
+from memory_assets_tests.ui.site import Site, Visitor, remember
 
 _SEEN = re.compile(r'name="(seen LP-\d+)" value="([^"]+)"')
 
@@ -116,7 +115,6 @@ def test_a_contradiction_is_not_decided_once_one_of_the_two_changed(tenant: Tena
     numbers = {"older": remember(tenant, "The export runs at two."), "newer": remember(tenant, "The export runs at three.")}
     seen = {f"seen {name}": tenant.memories.get([number])[0].updated_at.isoformat() for name, number in numbers.items()}
     tag(tenant, numbers[changed], add=["night"])
-    time.sleep(FRESH_SECONDS)
     for decision in ("newer", "both", "forget older", "forget newer"):
         refused = visitor.post("/conflicts", decision=decision, **numbers, **seen)
         assert (refused.status_code, "nothing of yours was saved" in refused.text) == (409, True), decision
@@ -150,3 +148,14 @@ def test_a_stated_relation_is_drawn_after_the_next_build(tenant: Tenant, visitor
     relate(tenant, one, RelationType.LEADS_TO, other, stated_by="cli")
     assert "Nothing of it is in the graph." in visitor.get(f"/graph?id={one}").text
     assert "Nothing, as of the last" in visitor.get(f"/memories/{one}/joined").text
+
+
+def test_another_tenant_reaches_no_silo(site: Site, sample: Tenant, reviewer: Visitor, visitor: Visitor) -> None:
+    assert "proposals</h2>" in reviewer.get("/review").text
+    first = next(iter(statuses(sample)))
+    asked = [visitor.get("/review/apply")]
+    asked += [visitor.post(f"/review/{path}", decision="accept", id=first) for path in ("check", "decide", "apply", "undo")]
+    for each in asked:
+        assert (each.status_code, "tenant" in each.text) == (400, True), each.url
+        assert str(site.settings.claude_projects_dir) not in each.text
+    assert set(statuses(sample).values()) == {Status.PENDING}

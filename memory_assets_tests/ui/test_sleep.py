@@ -1,13 +1,12 @@
 """Dry runs of the sleep cycles as pages, and running one."""
 
-import time
 from datetime import UTC, datetime
 
 import pytest
 
 from memory_assets.models import State
 from memory_assets.tenants import Tenant
-from memory_assets_tests.ui.site import FRESH_SECONDS, Visitor, remember
+from memory_assets_tests.ui.site import Visitor, remember
 
 
 @pytest.mark.parametrize("cycle", ["decay", "creative", "cluster", "forget"])
@@ -43,7 +42,6 @@ def test_forget_archives_what_has_faded(tenant: Tenant, visitor: Visitor) -> Non
     assert f"/ui/memories/{number}" in page
     assert "Relevance by creation" in page
     visitor.post("/sleep/forget")
-    time.sleep(FRESH_SECONDS)
     assert tenant.memories.get([number])[0].state is State.ARCHIVED
 
 

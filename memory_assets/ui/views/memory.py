@@ -182,11 +182,10 @@ def _origin(memory: "operations.show.ShownMemory") -> dict[str, object]:
         "Source": memory.source.value,
         "File": memory.metadata.get("path") or memory.metadata.get("original_path"),
         "Line": memory.metadata.get("line"),
-        "Machine": memory.metadata.get("machine"),
         "Session": memory.session,
         "Author": memory.author,
         "Project": memory.project,
         "Key": memory.source_key,
         "Id": memory.id,
-        "Guessed": memory.metadata.get("guessed"),
+        "Guessed": ", ".join(map(str, memory.metadata.get("guessed") or ())),
     }
