@@ -87,7 +87,8 @@ def bare_run(root: Path) -> float:
     home.mkdir()
     (home / "dagster.yaml").write_bytes(files("memory_assets.defs").joinpath("dagster.yaml").read_bytes())
     command = [sys.executable, str(Path(__file__).with_name("bare_dagster.py")), str(home), json.dumps(steps)]
-    return min([timed(lambda: subprocess.run(command, check=True, capture_output=True)) for _ in range(6)][1:])
+    environment = os.environ | {"DAGSTER_HOME": str(home)}
+    return min([timed(lambda: subprocess.run(command, env=environment, check=True, capture_output=True)) for _ in range(6)][1:])
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """How a step fails: a transient error is retried a few times; any other error becomes one sentence and is not retried.
 
-If the process dies, the instance's `run_retries` start its run again (`dagster.yaml`). The message of a foreign exception is not
+If the process dies, run monitoring resumes the run (`memory_assets.defs.launcher`). The message of a foreign exception is not
 recorded, because it may quote a row, a text or a value.
 """
 

@@ -38,7 +38,7 @@ def instance_home(settings: Settings) -> Path:
     return settings.data_dir / "dagster"
 
 
-_EARLIER = frozenset({"de52527f1a3777797a4585878be39c83", "c2c07f73525118defc950dd9f4bd577f"})
+_EARLIER = frozenset({"de52527f1a3777797a4585878be39c83", "c2c07f73525118defc950dd9f4bd577f", "455eb9f04c83601eaba00e870696318d"})
 """MD5 of configurations of earlier releases: one that nobody edited is replaced."""
 
 
@@ -69,7 +69,14 @@ def open_instance(settings: Settings) -> Iterator[dg.DagsterInstance]:
                 f"Dagster's folder {home} cannot be made ({error.strerror}); let DAGSTER_HOME name another."
             ) from error
     close_to_others(home)
-    with dg.DagsterInstance.from_config(str(home)) as instance:
+    os.environ["DAGSTER_HOME"] = str(home)  # which its configuration names
+    try:
+        opened = dg.DagsterInstance.from_config(str(home))
+    finally:
+        os.environ.pop("DAGSTER_HOME")
+        if named:
+            os.environ["DAGSTER_HOME"] = named
+    with opened as instance:
         yield instance
 
 

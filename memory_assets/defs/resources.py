@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import dagster as dg
 from pydantic import Field, PrivateAttr
 
-from memory_assets.defs.upkeep import shown_alive
 from memory_assets.errors import SettingsError
 from memory_assets.settings import Settings, load_settings
 from memory_assets.tenants import Tenant
@@ -34,22 +33,18 @@ class MemoryResource(dg.ConfigurableResource):
     """By tenant; each loads the pipeline in a process of its own before the language step begins."""
 
     @contextmanager
-    def yield_for_execution(self, context: dg.InitResourceContext) -> "Iterator[MemoryResource]":
-        """Serve a run, and show that its process is alive."""
-        if context.run is None or context.instance is None:
+    def yield_for_execution(self, context: dg.InitResourceContext) -> "Iterator[MemoryResource]":  # noqa: ARG002
+        """Serve a run."""
+        try:
             yield self
-            return
-        with shown_alive(context.instance, context.run.run_id):
-            try:
-                yield self
-            finally:
-                for embedder in self._ahead.values():
-                    embedder.stop()
-                for reader in self._readers.values():
-                    reader.close()
-                self._ahead.clear()
-                self._readers.clear()
-                self._opened.clear()
+        finally:
+            for embedder in self._ahead.values():
+                embedder.stop()
+            for reader in self._readers.values():
+                reader.close()
+            self._ahead.clear()
+            self._readers.clear()
+            self._opened.clear()
 
     def settings(self) -> Settings:
         """The settings that hold now."""

@@ -10,7 +10,6 @@ import sqlite3
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from socket import socketpair
 from threading import Timer, current_thread, main_thread
 from typing import Any
@@ -21,9 +20,10 @@ from sqlalchemy.exc import DBAPIError
 
 from memory_assets.defs.build import build_defs
 from memory_assets.defs.instance import is_set_up, open_instance
+from memory_assets.defs.launcher import end_dead_runs, shown_alive
 from memory_assets.defs.partitions import PARTITION_SET
 from memory_assets.defs.resources import MemoryResource
-from memory_assets.defs.upkeep import end_dead_runs, forget_tenant, sweep_runs
+from memory_assets.defs.upkeep import forget_tenant, sweep_runs
 from memory_assets.errors import MemoryAssetsError, NotFoundError, StoreError
 from memory_assets.settings import Settings
 from memory_assets.tenants import Tenant
@@ -70,17 +70,18 @@ def _run_job(
     listening = dg.Definitions.merge(build_defs(memory), dg.Definitions(loggers={"console": console}))
     run_id = str(uuid4())
     with open_instance(tenant.settings) as instance:
-        end_dead_runs(Path(instance.root_directory), lambda: instance)
+        end_dead_runs(instance)
         instance.add_dynamic_partitions(PARTITION_SET, [tenant.name])
         try:
-            result = listening.resolve_job_def(job).execute_in_process(
-                run_id=run_id,
-                instance=instance,
-                partition_key=tenant.name,
-                raise_on_error=False,
-                tags={"user": "memory run"},
-                run_config={"loggers": {"console": {}}},
-            )
+            with shown_alive(instance, run_id):
+                result = listening.resolve_job_def(job).execute_in_process(
+                    run_id=run_id,
+                    instance=instance,
+                    partition_key=tenant.name,
+                    raise_on_error=False,
+                    tags={"user": "memory run"},
+                    run_config={"loggers": {"console": {}}},
+                )
             if not tenant.exists:
                 forget_tenant(instance, tenant.name)
                 raise NotFoundError(

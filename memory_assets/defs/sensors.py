@@ -9,7 +9,6 @@ the instance for every tick of a sensor that takes a resource, which was nine te
 
 import hashlib
 import json
-import os
 import random
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping
@@ -23,11 +22,10 @@ from memory_assets.defs.assets.curation import silo_backlog
 from memory_assets.defs.assets.memory import stored_memories
 from memory_assets.defs.assets.sources import learning_entries, seed_entries, silo_files
 from memory_assets.defs.assets.tana import tana_learnings
-from memory_assets.defs.instance import instance_home
 from memory_assets.defs.partitions import PARTITION_SET, TENANTS
 from memory_assets.defs.resources import MemoryResource
 from memory_assets.defs.run_requests import next_run
-from memory_assets.defs.upkeep import end_dead_runs, forget_tenant, sweep_runs
+from memory_assets.defs.upkeep import forget_tenant, sweep_runs
 from memory_assets.errors import MemoryAssetsError
 from memory_assets.ingest.stamps import ABSENT, disk_stamp, source_stamp, stored_stamp
 from memory_assets.models import Source
@@ -80,7 +78,6 @@ def _source_sensor(
     )
     def evaluate(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
         settings = memory.settings()
-        end_dead_runs(_home(settings), lambda: context.instance)
         tenant = Tenant(settings)
         if not tenant.exists:
             return dg.SkipReason(f"There is no tenant {tenant.name!r} yet; `memory run` makes it.")
@@ -101,11 +98,6 @@ def _source_sensor(
         return step
 
     return evaluate
-
-
-def _home(settings: Settings) -> Path:
-    """The folder of the instance that ticks the sensors, which nobody opens to learn it."""
-    return Path(os.environ.get("DAGSTER_HOME") or instance_home(settings))
 
 
 def _read_cursor(cursor: str | None, tenant: str) -> dict[str, str]:
@@ -129,7 +121,6 @@ def _stored_memories_sensor(memory: MemoryResource) -> dg.SensorDefinition:
         tenants. A tenant whose tables cannot be read gets a run too: that run fails, and no other tenant's does.
         """
         settings = memory.settings()
-        end_dead_runs(_home(settings), lambda: context.instance)
         before = set((context.cursor or "").split())
         settled: set[str] = set()
         changed: list[tuple[str, str | None]] = []

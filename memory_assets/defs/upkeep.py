@@ -1,13 +1,10 @@
-"""Retention of Dagster's records: dead runs end, old runs and the records of deleted tenants are deleted.
+"""Retention of Dagster's records: old runs and the records of deleted tenants are deleted.
 
 Run records hold counts, ids and kinds, and no text of a memory.
 """
 
-import fcntl
-import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import dagster as dg
@@ -18,6 +15,7 @@ from dagster._core.storage.runs import SqlRunStorage
 from dagster._core.storage.runs.schema import KeyValueStoreTable
 from sqlalchemy import ColumnElement
 
+from memory_assets.defs.launcher import forget_lock, is_alive
 from memory_assets.defs.partitions import PARTITION_SET
 
 KEPT_RUNS = 200
@@ -25,59 +23,6 @@ KEPT_RUNS = 200
 PARTITION_TAG = "dagster/partition"
 _ENDED_TICKS = [TickStatus.SKIPPED, TickStatus.SUCCESS, TickStatus.FAILURE]
 FINISHED = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
-
-
-@contextmanager
-def shown_alive(instance: dg.DagsterInstance, run_id: str) -> Iterator[None]:
-    """Hold a lock while this process works on a run. The lock ends with the process, so a run without one is dead."""
-    lock = _running(instance) / run_id
-    lock.parent.mkdir(exist_ok=True, mode=0o700)
-    unlocked = lock.with_name(f".{run_id}")
-    held = os.open(unlocked, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(held, fcntl.LOCK_SH)
-        unlocked.rename(lock)
-        yield
-    finally:
-        lock.unlink(missing_ok=True)
-        os.close(held)
-
-
-def end_dead_runs(home: Path, open_instance: Callable[[], dg.DagsterInstance]) -> int:
-    """Mark runs as failed whose process has ended, and return how many. The daemon's run retries start them again.
-
-    The instance in `home` is opened only if there is such a run. The slots that it held in pools are freed.
-    """
-    ended = 0
-    for lock in (home / "running").glob("[!.]*"):
-        if _is_held(lock):
-            continue
-        instance = open_instance()
-        run = instance.get_run_by_id(lock.name)
-        if run and not run.is_finished:
-            instance.report_run_failed(run, "The process of this run has ended without a word.")
-            instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
-            ended += 1
-        lock.unlink(missing_ok=True)
-    return ended
-
-
-def _running(instance: dg.DagsterInstance) -> Path:
-    return Path(instance.root_directory) / "running"
-
-
-def _is_held(lock: Path) -> bool:
-    try:
-        probe = os.open(lock, os.O_RDWR)
-    except FileNotFoundError:
-        return True
-    try:
-        fcntl.flock(probe, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(probe)
-    return False
 
 
 def sweep_runs(instance: dg.DagsterInstance, keep: int = KEPT_RUNS) -> int:
@@ -130,8 +75,7 @@ def forget_tenant(instance: dg.DagsterInstance, tenant: str) -> None:
     for run in instance.get_runs(dg.RunsFilter(tags={PARTITION_TAG: tenant})):
         if not run.is_finished:
             instance.report_run_canceled(run, f"The tenant {tenant} was deleted.")
-        lock = _running(instance) / run.run_id
-        if not lock.exists() or not _is_held(lock):
+        if not is_alive(instance, run.run_id):
             delete_run(instance, run.run_id)
     if instance.get_runs_count(dg.RunsFilter(tags={PARTITION_TAG: tenant})):
         return
@@ -153,6 +97,7 @@ def forget_tenant(instance: dg.DagsterInstance, tenant: str) -> None:
 def delete_run(instance: dg.DagsterInstance, run_id: str) -> None:
     """Delete a run with its files and its results of checks, which Dagster's own deletion leaves behind."""
     instance.delete_run(run_id)
+    forget_lock(instance, run_id)
     _forget_values(instance, lambda key: key.endswith(f":seen:{run_id}"))
     events = instance.event_log_storage
     if isinstance(events, SqlEventLogStorage):

@@ -1,8 +1,6 @@
 """What Dagster keeps: bounded, closed to others, without a text, and gone with its tenant."""
 
-import multiprocessing
 import os
-import signal
 import sqlite3
 import sys
 from collections.abc import Iterator
@@ -30,10 +28,10 @@ from memory_assets.defs.instance import open_instance
 from memory_assets.defs.partitions import PARTITION_SET
 from memory_assets.defs.resources import MemoryResource
 from memory_assets.defs.sensors import build_sensors
-from memory_assets.defs.upkeep import end_dead_runs, forget_tenant, shown_alive, sweep_runs
+from memory_assets.defs.upkeep import forget_tenant, sweep_runs
 from memory_assets.models import NewMemory, Source
 from memory_assets.operations.store import store
-from memory_assets.settings import Settings, load_settings
+from memory_assets.settings import Settings
 from memory_assets.tenants import Tenant
 from memory_assets_tests.conftest import WriteSilo
 from memory_assets_tests.defs.conftest import run
@@ -155,25 +153,6 @@ def test_nobody_else_reads_the_folder_whatever_the_umask(
     assert {each: mode for each, mode in modes.items() if mode != (0o700 if each.is_dir() else 0o600)} == {}
 
 
-def _run_and_die(data_dir: Path, run_id: str) -> None:
-    with open_instance(load_settings(data_dir=data_dir)) as instance, shown_alive(instance, run_id):
-        os.kill(os.getpid(), signal.SIGKILL)
-
-
-def test_a_run_whose_process_was_killed_is_ended_and_one_that_lives_is_not(home: dg.DagsterInstance, settings: Settings) -> None:
-    dead, alive = (str(uuid4()) for _ in range(2))
-    for run_id in (dead, alive):
-        home.add_run(dg.DagsterRun("remember", run_id=run_id, status=dg.DagsterRunStatus.STARTED))
-    child = multiprocessing.get_context("spawn").Process(target=_run_and_die, args=(settings.data_dir, dead))
-    child.start()
-    child.join()
-    with shown_alive(home, alive):
-        assert end_dead_runs(Path(home.root_directory), lambda: home) == 1
-        statuses = {each.run_id: each.status for each in home.get_runs()}
-    assert statuses == {dead: dg.DagsterRunStatus.FAILURE, alive: dg.DagsterRunStatus.STARTED}
-    assert end_dead_runs(Path(home.root_directory), lambda: home) == 0
-
-
 def test_records_of_an_older_release_which_held_texts_are_thrown_away(settings: Settings) -> None:
     folder = settings.data_dir / "dagster"
     (folder / "history").mkdir(parents=True)
@@ -181,21 +160,3 @@ def test_records_of_an_older_release_which_held_texts_are_thrown_away(settings: 
     (folder / "dagster.yaml").write_text("# Dagster's own bookkeeping for memory_assets; edit freely, ...\n")
     with open_instance(settings):
         assert holding(settings.data_dir) == set()
-
-
-def test_a_killed_run_gives_back_its_slot_in_a_pool(home: dg.DagsterInstance) -> None:
-    run_id = str(uuid4())
-    home.add_run(dg.DagsterRun("remember", run_id=run_id, status=dg.DagsterRunStatus.STARTED))
-    holder = multiprocessing.get_context("spawn").Process(target=_hold_and_die, args=(home.root_directory, run_id))
-    holder.start()
-    holder.join()
-    assert home.event_log_storage.get_concurrency_info("models").active_slot_count == 1
-    assert end_dead_runs(Path(home.root_directory), lambda: home) == 1
-    assert home.event_log_storage.get_concurrency_info("models").active_slot_count == 0
-
-
-def _hold_and_die(folder: str, run_id: str) -> None:
-    with dg.DagsterInstance.from_config(folder) as instance, shown_alive(instance, run_id):
-        instance.event_log_storage.initialize_concurrency_limit_to_default("models")
-        assert instance.event_log_storage.claim_concurrency_slot("models", run_id, "memories").is_claimed
-        os.kill(os.getpid(), signal.SIGKILL)

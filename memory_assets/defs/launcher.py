@@ -1,0 +1,150 @@
+"""Starts each run as a process of its own, and knows which runs live: a process holds a lock on a file while it works on a run.
+
+Dagster's run monitoring asks for it, and resumes a run whose process ended too soon as the same run: its steps go on where they
+stopped, and a backfill that it belongs to ends as a success. The webserver and the daemon import this, so it imports little.
+"""
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import dagster as dg
+from dagster._core.launcher import CheckRunHealthResult, DefaultRunLauncher, LaunchRunContext, ResumeRunContext, WorkerStatus
+from dagster._grpc.types import ExecuteRunArgs, ResumeRunArgs
+from dagster._serdes import serialize_value
+
+_ENDED = "The process of this run has ended without a word."
+
+
+class ProcessLauncher(DefaultRunLauncher):
+    """What `dagster.yaml` names as the launcher of runs."""
+
+    def launch_run(self, context: LaunchRunContext) -> None:
+        """Start a run."""
+        self._start(context, "execute_run", ExecuteRunArgs)
+
+    @property
+    def supports_resume_run(self) -> bool:
+        """Always."""
+        return True
+
+    def resume_run(self, context: ResumeRunContext) -> None:
+        """Go on with a run whose process ended. A run of `memory run` fails instead: its person has seen it end."""
+        self._instance.event_log_storage.free_concurrency_slots_for_run(context.dagster_run.run_id)
+        if context.job_code_origin:
+            self._start(context, "resume_run", ResumeRunArgs)
+        else:
+            end_dead_runs(self._instance)
+
+    def _start(
+        self, context: LaunchRunContext | ResumeRunContext, command: str, kind: type[ExecuteRunArgs | ResumeRunArgs]
+    ) -> None:
+        run_id, origin = context.dagster_run.run_id, context.job_code_origin
+        assert origin
+        given = serialize_value(kind(job_origin=origin, run_id=run_id, instance_ref=self._instance.get_ref()))
+        worker = [sys.executable, "-m", "dagster", "api", command, given]
+        with _locked(self._instance, run_id) as lock:
+            started = subprocess.Popen(worker, stdin=subprocess.DEVNULL, pass_fds=[lock])  # noqa: S603 - this program
+            os.pwrite(lock, str(started.pid).encode(), 0)
+
+    @property
+    def supports_check_run_worker_health(self) -> bool:
+        """Always."""
+        return True
+
+    def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
+        """Whether a run that has begun has a process."""
+        if is_alive(self._instance, run.run_id) is False:
+            return CheckRunHealthResult(WorkerStatus.FAILED, _ENDED)
+        return CheckRunHealthResult(WorkerStatus.RUNNING)
+
+    def terminate(self, run_id: str) -> bool:
+        """Let a process cancel its run; cancel one that has no process. False if the run has ended."""
+        run = self._instance.get_run_by_id(run_id)
+        if run is None or run.is_finished:
+            return False
+        self._instance.report_run_canceling(run)
+        if is_alive(self._instance, run_id):
+            os.kill(int(_lock(self._instance, run_id).read_bytes()), signal.SIGTERM)
+        else:
+            self._instance.report_run_canceled(run, _ENDED)
+        return True
+
+
+@contextmanager
+def shown_alive(instance: dg.DagsterInstance, run_id: str) -> Iterator[None]:
+    """Show that this process works on a run."""
+    with _locked(instance, run_id) as lock:
+        os.pwrite(lock, str(os.getpid()).encode(), 0)
+        try:
+            yield
+        finally:
+            _lock(instance, run_id).unlink(missing_ok=True)
+
+
+def is_alive(instance: dg.DagsterInstance, run_id: str) -> bool | None:
+    """Whether a process works on a run; None if none has begun."""
+    try:
+        probe = os.open(_lock(instance, run_id), os.O_RDWR)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(probe, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(probe)
+    return False
+
+
+def end_dead_runs(instance: dg.DagsterInstance) -> int:
+    """Mark runs of `memory run` as failed whose process has ended, and return how many.
+
+    The slots in pools of every dead run are freed. The daemon resumes the runs that it started.
+    """
+    ended = 0
+    for lock in _locks(instance).glob("[!.]*"):
+        if is_alive(instance, lock.name):
+            continue
+        run = instance.get_run_by_id(lock.name)
+        instance.event_log_storage.free_concurrency_slots_for_run(lock.name)
+        if run and not run.is_finished:
+            if run.job_code_origin:
+                continue
+            instance.report_run_failed(run, _ENDED)
+            ended += 1
+        lock.unlink(missing_ok=True)
+    return ended
+
+
+def forget_lock(instance: dg.DagsterInstance, run_id: str) -> None:
+    """Delete the lock's file of a run that is deleted."""
+    _lock(instance, run_id).unlink(missing_ok=True)
+
+
+def _locks(instance: dg.DagsterInstance) -> Path:
+    return Path(instance.root_directory) / "running"
+
+
+def _lock(instance: dg.DagsterInstance, run_id: str) -> Path:
+    return _locks(instance) / run_id
+
+
+@contextmanager
+def _locked(instance: dg.DagsterInstance, run_id: str) -> Iterator[int]:
+    """A descriptor of the lock's file. The lock ends when the last process has closed it."""
+    lock = _lock(instance, run_id)
+    lock.parent.mkdir(exist_ok=True, mode=0o700)
+    unlocked = lock.with_name(f".{run_id}")
+    held = os.open(unlocked, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(held, fcntl.LOCK_SH)
+        unlocked.rename(lock)
+        yield held
+    finally:
+        os.close(held)

@@ -1,0 +1,87 @@
+"""Runs as processes: which of them live, what becomes of those that died, and how a person ends one."""
+
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Iterator
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from uuid import uuid4
+
+import dagster as dg
+import pytest
+from dagster._core.launcher import WorkerStatus
+from dagster._core.workspace.context import WorkspaceRequestContext
+
+from memory_assets.defs.instance import open_instance
+from memory_assets.defs.launcher import end_dead_runs, shown_alive
+from memory_assets.settings import Settings, load_settings
+
+
+@pytest.fixture
+def home(settings: Settings) -> Iterator[dg.DagsterInstance]:
+    with open_instance(settings) as instance:
+        yield instance
+
+
+def _work(data_dir: Path, run_id: str) -> None:
+    with open_instance(load_settings(data_dir=data_dir)) as instance, shown_alive(instance, run_id):
+        storage = instance.event_log_storage
+        storage.initialize_concurrency_limit_to_default("models")
+        assert storage.claim_concurrency_slot("models", run_id, "memories").is_claimed
+        instance.report_engine_event("at work", instance.get_run_by_id(run_id))
+        time.sleep(600)
+
+
+def _begin(home: dg.DagsterInstance, settings: Settings) -> tuple[dg.DagsterRun, BaseProcess]:
+    """A run of `memory run` with a process that works on it and holds a slot."""
+    started = home.add_run(dg.DagsterRun("remember", run_id=str(uuid4()), status=dg.DagsterRunStatus.STARTED))
+    worker = multiprocessing.get_context("spawn").Process(target=_work, args=(settings.data_dir, started.run_id))
+    worker.start()
+    while "at work" not in [each.message for each in home.all_logs(started.run_id)]:
+        assert worker.is_alive()
+        time.sleep(0.05)
+    return started, worker
+
+
+def _end(worker: BaseProcess, number: int) -> None:
+    assert worker.pid
+    os.kill(worker.pid, number)
+    worker.join()
+
+
+def test_a_run_lives_as_long_as_its_process_and_then_monitoring_ends_it(home: dg.DagsterInstance, settings: Settings) -> None:
+    begun, worker = _begin(home, settings)
+    assert home.run_launcher.check_run_worker_health(begun).status is WorkerStatus.RUNNING
+    assert end_dead_runs(home) == 0
+    _end(worker, signal.SIGKILL)
+    assert home.run_launcher.check_run_worker_health(begun).status is WorkerStatus.FAILED
+    home.resume_run(begun.run_id, WorkspaceRequestContext.__new__(WorkspaceRequestContext), 1)
+    ended = home.get_run_by_id(begun.run_id)
+    assert ended and ended.status is dg.DagsterRunStatus.FAILURE
+    assert home.event_log_storage.get_concurrency_info("models").active_slot_count == 0
+
+
+def test_the_next_memory_run_ends_one_that_was_killed_and_frees_its_slot(home: dg.DagsterInstance, settings: Settings) -> None:
+    begun, worker = _begin(home, settings)
+    unknown = home.add_run(dg.DagsterRun("remember", run_id=str(uuid4()), status=dg.DagsterRunStatus.STARTED))
+    _end(worker, signal.SIGKILL)
+    assert home.event_log_storage.get_concurrency_info("models").active_slot_count == 1
+    assert (end_dead_runs(home), end_dead_runs(home)) == (1, 0)
+    assert home.event_log_storage.get_concurrency_info("models").active_slot_count == 0
+    statuses = {each.run_id: each.status for each in home.get_runs()}
+    assert statuses == {begun.run_id: dg.DagsterRunStatus.FAILURE, unknown.run_id: dg.DagsterRunStatus.STARTED}
+
+
+def test_a_person_ends_a_run_through_its_process(home: dg.DagsterInstance, settings: Settings) -> None:
+    begun, worker = _begin(home, settings)
+    assert home.run_launcher.terminate(begun.run_id)
+    worker.join()
+    assert worker.exitcode == -signal.SIGTERM
+    asked = home.get_run_by_id(begun.run_id)
+    assert asked and asked.status is dg.DagsterRunStatus.CANCELING
+    assert home.run_launcher.terminate(begun.run_id), "its process ended before it could say so"
+    ended = home.get_run_by_id(begun.run_id)
+    assert ended and ended.status is dg.DagsterRunStatus.CANCELED
+    assert not home.run_launcher.terminate(begun.run_id)
