@@ -1,5 +1,6 @@
 """What every test gets: a home, a data folder and settings of its own, and no way to reach the real ones."""
 
+import gc
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -25,7 +26,11 @@ SAMPLE = Path(__file__).parent.parent / "data" / "sample"
 
 
 def pytest_configure() -> None:
-    """Let the tests' folders lie in memory where it has room: they are thousands, and each waits for the disk at every commit."""
+    """Let the tests' folders lie in memory where it has room: they are thousands, and each waits for the disk at every commit.
+
+    Garbage is looked for as seldom as in the program itself.
+    """
+    gc.set_threshold(50_000)
     with suppress(OSError):
         if shutil.disk_usage(_IN_MEMORY).free > _ROOM_BYTES:
             os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", _IN_MEMORY)

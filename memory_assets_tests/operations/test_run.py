@@ -223,12 +223,21 @@ def test_a_failed_check_fails_again(write_silo: WriteSilo, tenant: Tenant) -> No
 
 
 def test_a_note_that_cannot_be_read_is_no_note(write_silo: WriteSilo, tenant: Tenant) -> None:
+    class StartedError(Exception):
+        pass
+
+    def stop(_step: str, _said: str) -> None:
+        raise StartedError
+
     write_silo("owner", "Priya owns the billing export.")
     run_once()
+    assert run_once(stop).unchanged_since
     for note in ("", "[]", '{"world": {}}', '{"world": {"given": ""}, "ended_at": 5}'):
         (tenant.folder / stamps.NOTE).write_text(note)
-        assert run_once().assets, note
-        assert read_note() == look()
+        with pytest.raises(StartedError):
+            run_once(stop)
+    run_once()
+    assert read_note() == look()
 
 
 def test_status_says_that_a_run_is_due_for_what_the_graph_does_not_hold(tenant: Tenant) -> None:
