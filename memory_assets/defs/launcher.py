@@ -12,9 +12,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 from dagster._core.launcher import CheckRunHealthResult, DefaultRunLauncher, LaunchRunContext, ResumeRunContext, WorkerStatus
+from dagster._core.storage.tags import ASSET_PARTITION_RANGE_START_TAG, PARTITION_NAME_TAG
 from dagster._grpc.types import ExecuteRunArgs, ResumeRunArgs
 from dagster._serdes import serialize_value
 
@@ -25,7 +27,19 @@ class ProcessLauncher(DefaultRunLauncher):
     """What `dagster.yaml` names as the launcher of runs."""
 
     def launch_run(self, context: LaunchRunContext) -> None:
-        """Start a run."""
+        """Start a run; one without a partition works for the tenant that its configuration names, else the settings.
+
+        Dagster itself refuses a step without a partition once the assets before it have some.
+        """
+        run = context.dagster_run
+        if not run.tags.keys() & {PARTITION_NAME_TAG, ASSET_PARTITION_RANGE_START_TAG}:
+            from memory_assets.defs.partitions import PARTITION_SET
+            from memory_assets.settings import load_settings
+
+            resources: Any = run.run_config.get("resources", {})
+            tenant = resources.get("memory", {}).get("config", {}).get("tenant") or load_settings().tenant
+            self._instance.add_dynamic_partitions(PARTITION_SET, [tenant])
+            self._instance.add_run_tags(run.run_id, {PARTITION_NAME_TAG: tenant})
         self._start(context, "execute_run", ExecuteRunArgs)
 
     @property

@@ -20,6 +20,8 @@ _COUNTED_FAILURES = 10
 _NEWEST_RUNS = 50
 """Runs of a tenant that are looked at."""
 _RUN_KEY_TAG = "dagster/run_key"
+CHANGED_TAG = "changed"
+"""Names the inputs for which a sensor asked for the run."""
 
 
 def note_seen(context: dg.AssetExecutionContext, what: str, stamp: str) -> None:
@@ -60,7 +62,7 @@ def next_run(instance: dg.DagsterInstance, tenant: str, stamps: Mapping[str, str
         if wait > 0:
             return dg.SkipReason(f"{len(failed)} run(s) for {tenant} failed; the next is asked for in {wait:.0f} s.")
     last = f"after {failed[0].dagster_run.run_id[:8]} failed" if failed else "first"
-    return dg.RunRequest(f"{wanted}, {last}", partition_key=tenant, tags={"changed": changed})
+    return dg.RunRequest(f"{wanted}, {last}", partition_key=tenant, tags={CHANGED_TAG: changed})
 
 
 def _short(stamp: str) -> str:

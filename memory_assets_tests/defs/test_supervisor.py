@@ -22,6 +22,12 @@ _ASSET = """{ assetNodeOrError(assetKey: {path: ["memories"]}) { ... on AssetNod
     groupName jobNames assetMaterializations(limit: 1) { partition metadataEntries { label
     ... on TextMetadataEntry { text } ... on IntMetadataEntry { intValue } } } } } }"""
 
+_LAUNCH = """mutation ($of: ExecutionParams!) { launchPipelineExecution(executionParams: $of) {
+    ... on LaunchRunSuccess { run { id } } } }"""
+_RUN = """query ($id: ID!) { runOrError(runId: $id) { ... on Run { status tags { key value } } } }"""
+_DECAY = {"repositoryLocationName": "memory_assets", "repositoryName": "__repository__", "pipelineName": "decay"}
+_WITHOUT_PARTITION = {"selector": _DECAY, "mode": "default", "runConfigData": {}}
+
 
 @pytest.fixture
 def deployment(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> Iterator[Deployment]:
@@ -46,6 +52,11 @@ def test_a_dropped_file_is_found_after_parts_hung_and_died_and_all_ends_at_a_sig
     said = {entry["label"]: entry.get("intValue", entry.get("text")) for entry in made["metadataEntries"]}
     assert (node["groupName"], made["partition"], said["added"], said["last_change"]) == ("memory", "main", 1, "1 added")
     assert [each.content for each in search(Tenant(tenant.settings), "who owns the billing export").memories]
+
+    launched = deployment.ask(_LAUNCH, of=_WITHOUT_PARTITION)["launchPipelineExecution"]["run"]["id"]
+    wait_for("a run that names no tenant", lambda: deployment.ask(_RUN, id=launched)["runOrError"]["status"] == "SUCCESS")
+    tags = deployment.ask(_RUN, id=launched)["runOrError"]["tags"]
+    assert {"key": "dagster/partition", "value": "main"} in tags
 
     first_signal, ended = (signal.SIGSTOP, "hung") if IS_LONG else (signal.SIGKILL, "signal 9")  # a hang is noticed after minutes
     for part, number in zip(first.parts, (first_signal, first_signal, signal.SIGKILL, signal.SIGKILL), strict=True):

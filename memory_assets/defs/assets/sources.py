@@ -3,7 +3,7 @@
 import dagster as dg
 
 from memory_assets.defs.resources import MemoryResource
-from memory_assets.defs.run_requests import note_seen
+from memory_assets.defs.run_requests import CHANGED_TAG, note_seen
 from memory_assets.defs.tenant_assets import Page, external_asset, report_external, tenant_asset
 from memory_assets.ingest.stamps import source_stamp
 from memory_assets.models import Source
@@ -56,6 +56,8 @@ def _materialize(
     if tenant.is_sources_tenant:
         tenant.memories.prepare()
         note_seen(context, context.asset_key.to_user_string(), source_stamp(tenant, source))
+    if CHANGED_TAG in context.run.tags:  # a sensor has seen that there will be texts
+        memory.prepare_reader(tenant)
     outcome = refresh_source(tenant, source)
     if outcome.files_read:
         memory.prepare_reader(tenant)
