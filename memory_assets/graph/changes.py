@@ -15,6 +15,7 @@ import pyarrow as pa
 from memory_assets.graph.comparisons import compare_neighbours
 from memory_assets.graph.known_names import project_name
 from memory_assets.graph.neighbours import LIVE
+from memory_assets.graph.statements import find_replacements, read_statements
 from memory_assets.graph.wording import find_cues, retracts
 from memory_assets.models import Memory
 from memory_assets.stores.catalog import Catalog
@@ -26,7 +27,7 @@ from memory_assets.stores.schema import table
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-RULES_VERSION = 6
+RULES_VERSION = 7
 """Counts up whenever a rule may give an unchanged memory other edges."""
 
 _LIGHT = ("id", "revision", "state", "superseded_by", "content_hash", "pipeline", "updated_at")
@@ -55,7 +56,11 @@ class Changes:
     cues: pa.Table
     """Relations that their wording states."""
     comparisons: pa.Table
-    """Edges between these and the memories most similar to them, see `memory_assets.graph.comparisons`."""
+    """Memories that say the same as these, see `memory_assets.graph.comparisons`."""
+    statements: pa.Table
+    """What these say, sentence by sentence, see `memory_assets.graph.statements`."""
+    replacements: pa.Table
+    """Which of these sentences replace others, or are replaced."""
     gone: pa.Table
     """Column `id`: nodes whose memory no longer exists."""
     position: Position
@@ -88,6 +93,9 @@ def find_changes(catalog: Catalog, memories: MemoryStore) -> Changes:
     rows = _read(memories, changed)
     facts = [_facts(memory, changed[memory.id]) for memory in rows]
     live = [memory for memory in rows if memory.state in LIVE]
+    statements = read_statements(live)
+    with catalog.read() as connection:
+        replacements = find_replacements(connection, statements, pa.table({"id": pa.array([*changed, *found.gone], pa.int64())}))
     return Changes(
         pa.Table.from_pylist(facts, schema=MEMORY_SCHEMA),
         pa.Table.from_pylist(
@@ -99,6 +107,8 @@ def find_changes(catalog: Catalog, memories: MemoryStore) -> Changes:
             schema=CUE_SCHEMA,
         ),
         compare_neighbours(memories, live),
+        statements,
+        replacements,
         gone,
         found.position,
         basis,

@@ -271,6 +271,8 @@ def _given(changes: Changes) -> dict[str, pa.Table]:
         "changed_surfaces": changes.surfaces,
         "changed_cues": changes.cues,
         "comparisons": changes.comparisons,
+        "changed_statements": changes.statements,
+        "changed_replacements": changes.replacements,
         "gone": changes.gone,
     }
 
@@ -306,6 +308,8 @@ def _write(catalog: Catalog, changes: Changes, difference: dict[str, pa.Table], 
             DELETE FROM graph_memories WHERE id IN (FROM touched);
             DELETE FROM graph_surfaces WHERE memory_id IN (FROM touched);
             DELETE FROM graph_cues WHERE memory_id IN (FROM touched);
+            DELETE FROM graph_statements WHERE memory_id IN (FROM touched);
+            DELETE FROM graph_changes WHERE old_id IN (FROM touched) OR new_id IN (FROM touched);
             DELETE FROM creative_links WHERE source_id IN (SELECT id FROM gone) OR target_id IN (SELECT id FROM gone);
             DELETE FROM cluster_members WHERE memory_id IN (SELECT id FROM gone);
             DELETE FROM analyzer_links WHERE memory_id IN (SELECT id FROM gone);
@@ -313,6 +317,8 @@ def _write(catalog: Catalog, changes: Changes, difference: dict[str, pa.Table], 
             INSERT INTO graph_memories BY NAME FROM changed;
             INSERT INTO graph_surfaces BY NAME FROM changed_surfaces;
             INSERT INTO graph_cues BY NAME FROM changed_cues;
+            INSERT INTO graph_statements BY NAME FROM changed_statements;
+            INSERT INTO graph_changes BY NAME FROM changed_replacements;
             INSERT OR REPLACE INTO graph_nodes BY NAME FROM new_nodes;
             INSERT OR REPLACE INTO graph_mentions BY NAME FROM new_mentions;
             INSERT OR REPLACE INTO graph_aliases BY NAME FROM new_aliases;

@@ -27,6 +27,9 @@ CREATE TEMP VIEW now_memories AS
     FROM graph_memories ANTI JOIN touched USING (id) UNION ALL BY NAME FROM changed;
 CREATE TEMP VIEW now_cues AS
     FROM graph_cues WHERE memory_id NOT IN (FROM touched) UNION ALL BY NAME FROM changed_cues;
+CREATE TEMP VIEW now_changes AS
+    FROM graph_changes WHERE old_id NOT IN (FROM touched) AND new_id NOT IN (FROM touched)
+    UNION ALL BY NAME FROM changed_replacements;
 """
 
 READERS = """
@@ -189,10 +192,10 @@ CREATE TEMP TABLE told_again AS
         UNION ALL SELECT id, content_hash, created_at, live FROM changed
     ) WHERE live;
 CREATE TEMP TABLE twins AS
-    SELECT source_id AS one, target_id AS two, similarity, 'similar' AS origin FROM comparisons WHERE type = 'REINFORCES'
+    SELECT one, two, similarity, 'similar' AS origin FROM comparisons
     UNION ALL SELECT id, next_id, 1.0, 'same text' FROM told_again WHERE next_id IS NOT NULL;
 INSERT INTO doomed
-    SELECT e.* FROM graph_edges e WHERE origin IN ('similar', 'claims') AND (source_id IN (FROM touched) OR target_id IN (FROM touched))
+    SELECT e.* FROM graph_edges e WHERE origin = 'similar' AND (source_id IN (FROM touched) OR target_id IN (FROM touched))
     UNION ALL
     SELECT e.* FROM graph_edges e WHERE origin = 'same text'
        AND (source_id IN (FROM touched) OR source_id IN (SELECT id FROM told_again));
@@ -208,8 +211,25 @@ INSERT INTO wanted BY NAME
                    AS independent
         FROM twins t JOIN told a ON a.id = t.one JOIN told b ON b.id = t.two
     );
+INSERT INTO doomed FROM graph_edges WHERE origin = 'claims';
+CREATE TEMP TABLE of_many AS
+    SELECT memory_id FROM graph_statements WHERE place > 1 AND memory_id NOT IN (FROM touched)
+    UNION SELECT memory_id FROM changed_statements WHERE place > 1;
+CREATE TEMP TABLE claims AS
+    WITH best AS (
+        SELECT c.* REPLACE (if(is_renewed, 'EVOLVED_INTO', c.type) AS type, if(is_renewed, $renewed, c.confidence) AS confidence)
+        FROM now_changes c JOIN now_memories a ON a.id = old_id JOIN now_memories b ON b.id = new_id,
+             LATERAL (SELECT c.type = 'RELATES_TO' AND a.title <> '' AND lower(a.title) = lower(b.title)
+                             AND b.created_at - a.created_at >= INTERVAL 1 DAY AS is_renewed) $likeliest
+    )
+    SELECT old_id AS source_id, new_id AS target_id, type, confidence, note FROM best
+    WHERE old_place = 0 AND (type <> 'RELATES_TO' OR (old_id NOT IN (FROM of_many) AND new_id NOT IN (FROM of_many)))
+    QUALIFY row_number() OVER (PARTITION BY old_id, new_id ORDER BY probability DESC, new_place) = 1;
+DELETE FROM wanted w USING claims c
+    WHERE origin = 'similar' AND c.type <> 'RELATES_TO'
+      AND ((c.source_id = w.source_id AND c.target_id = w.target_id) OR (c.source_id = w.target_id AND c.target_id = w.source_id));
 INSERT INTO wanted BY NAME
-    SELECT source_id, target_id, type, confidence, similarity, 'claims' AS origin, note FROM comparisons WHERE type <> 'REINFORCES';
+    SELECT source_id, target_id, type, confidence, 'claims' AS origin, note FROM claims;
 """
 
 KEPT = """
@@ -246,7 +266,16 @@ DELETE FROM wanted w USING decided d WHERE origin = 'claims' AND d.one = w.sourc
 """
 """What somebody stated about two memories goes before what their words were found to say."""
 
+RENEWED_CONFIDENCE = 0.75
+"""What perhaps replaces a memory does so if it bears the same title on a later day."""
+LIKELIEST = """
+    QUALIFY probability >= max(probability) OVER (PARTITION BY new_id, new_place) - if(type = 'RELATES_TO', 0, 0.1)
+"""
+"""Of the rows of `graph_changes`: a newer statement replaces what it most likely replaces, and what it replaces almost as likely."""
+
 PARAMETERS = {
+    "likeliest": LIKELIEST,
+    "renewed": RENEWED_CONFIDENCE,
     "link": LINK_CONFIDENCE,
     "shared_name": SHARED_NAME_CONFIDENCE,
     "retraction": RETRACTION_CONFIDENCE,

@@ -92,7 +92,7 @@ class Judgement:
 
 
 @dataclass(frozen=True, slots=True)
-class _Statement:
+class Statement:
     """A text in the parts that are compared."""
 
     words: tuple[str, ...]
@@ -105,7 +105,8 @@ class _Statement:
 
 
 @lru_cache(maxsize=1 << 14)
-def _statement(text: str) -> _Statement:
+def read_statement(text: str) -> Statement:
+    """A text of one statement, taken apart; of a longer one its first thirty words."""
     shown, names = [], set()
     for found in _WORD.finditer(text):
         shown.append(found[0].removesuffix("'s").removesuffix("’s"))
@@ -117,8 +118,8 @@ def _statement(text: str) -> _Statement:
     words = tuple(map(fold, shown))
     values = _values(text)
     content = tuple(word for word in words if word not in _small_words() and not _denies(word)) or words
-    numbered = frozenset(word for word in content if word[0].isdigit() or word in _numbers())
-    return _Statement(
+    numbered = frozenset(word for word in content if is_number(word))
+    return Statement(
         words,
         tuple(shown),
         content,
@@ -183,6 +184,11 @@ def _small_words() -> frozenset[str]:
     return function_words("en") | function_words("de") | word_set("statements.small")
 
 
+def is_number(word: str) -> bool:
+    """Whether a folded word is a number, a month or a day of the week."""
+    return word[0].isdigit() or word in _numbers()
+
+
 def _denies(word: str) -> bool:
     return word in word_set("statements.denying") or word.endswith(("n't", "n’t"))
 
@@ -192,7 +198,7 @@ def _announces(text: str) -> bool:
     return bool(pattern("statements.change").search(text))
 
 
-def _other_values(one: _Statement, other: _Statement) -> set[str]:
+def other_values(one: Statement, other: Statement) -> set[str]:
     """Values of the first that the second lacks; "at ten" is "10:00", and may be "22:00"."""
     return {value for value in one.values - other.values if not any(_is_hour(value, each) for each in other.values)}
 
@@ -211,7 +217,7 @@ def features(old: str, new: str, similarity: float) -> dict[str, float]:
     from rapidfuzz.distance import JaroWinkler
     from rapidfuzz.process import cdist
 
-    one, other = _statement(old), _statement(new)
+    one, other = read_statement(old), read_statement(new)
     alike = cdist(one.content, other.content, scorer=JaroWinkler.normalized_similarity, dtype=np.float32)
     mine, theirs = alike.max(axis=1), alike.max(axis=0)
     lonely = mine < _PARTNER, theirs < _PARTNER
@@ -231,8 +237,8 @@ def features(old: str, new: str, similarity: float) -> dict[str, float]:
         "swapped": _swapped(alike),
         "announced": float(_announces(old) != _announces(new)),
     }
-    other_values = len(_other_values(one, other)), len(_other_values(other, one))
-    found["values exchanged"] = float(all(other_values))
+    alone = len(other_values(one, other)), len(other_values(other, one))
+    found["values exchanged"] = float(all(alone))
     found["none alone"] = float(not (lonely[0].any() or lonely[1].any()))
     lonely_words = [
         {word for word, alone in zip(each.content, row, strict=True) if alone}
@@ -244,7 +250,7 @@ def features(old: str, new: str, similarity: float) -> dict[str, float]:
         ("alone", (lonely[0].sum(), lonely[1].sum())),
         ("share alone", (lonely[0].mean(), lonely[1].mean())),
         ("names alone", (len(one.names & lonely_words[0]), len(other.names & lonely_words[1]))),
-        ("values alone", other_values),
+        ("values alone", alone),
         ("words", (len(one.content), len(other.content))),
         ("words beside", (len(one.words) - common, len(other.words) - common)),
     ):
@@ -300,7 +306,7 @@ def load_model() -> Model:
 
 @lru_cache(maxsize=1 << 12)
 def _judge_statement(old: str, new: str, similarity: float) -> Judgement:
-    if _statement(old).words == _statement(new).words:
+    if read_statement(old).words == read_statement(new).words:
         return Judgement(Relation.SAME, 1.0, "the same words")
     found = features(old, new, similarity)
     shares = load_model().probabilities(found)
@@ -308,16 +314,18 @@ def _judge_statement(old: str, new: str, similarity: float) -> Judgement:
     says_change = _announces(new)
     if shares["same"] >= load_model().same and not found["values exchanged"]:
         return Judgement(Relation.SAME, shares["same"], "no word, number or name differs", says_change, differs=differs)
-    in_one_place = _differ_in_one_place(_statement(old), _statement(new))
-    is_event = _is_event(old) and _is_event(new)
+    in_one_place = _differ_in_one_place(read_statement(old), read_statement(new))
+    both_events = is_event(old) and is_event(new)
     if differs >= load_model().may_differ or in_one_place:
         relation = Relation.CHANGED if in_one_place or shares["changed"] >= shares["opposite"] else Relation.OPPOSITE
         is_sure = says_change or in_one_place or differs >= load_model().differs
-        return Judgement(relation, differs, difference(old, new), says_change, is_sure, is_event=is_event, differs=differs)
-    return Judgement(Relation.RELATED, 1 - shares["same"] - differs, says_change=says_change, is_event=is_event, differs=differs)
+        return Judgement(relation, differs, difference(old, new), says_change, is_sure, is_event=both_events, differs=differs)
+    return Judgement(
+        Relation.RELATED, 1 - shares["same"] - differs, says_change=says_change, is_event=both_events, differs=differs
+    )
 
 
-def _replaced(one: _Statement, other: _Statement) -> tuple[int, tuple[str, ...], tuple[str, ...]] | None:
+def _replaced(one: Statement, other: Statement) -> tuple[int, tuple[str, ...], tuple[str, ...]] | None:
     """Where two statements differ and what stands there, if that is one place and no denial; else None."""
     matcher = SequenceMatcher(None, one.words, other.words, autojunk=False)
     differing = [codes for codes in matcher.get_opcodes() if codes[0] != "equal"]
@@ -328,7 +336,7 @@ def _replaced(one: _Statement, other: _Statement) -> tuple[int, tuple[str, ...],
     return None if any(map(_denies, (*was, *now))) else (start, was, now)
 
 
-def _differ_in_one_place(one: _Statement, other: _Statement) -> bool:
+def _differ_in_one_place(one: Statement, other: Statement) -> bool:
     """Whether both say one thing of a subject up to its last words: "is in the blue folder", "is in the top drawer"."""
     replaced = _replaced(one, other)
     if not replaced or one.denials:
@@ -367,20 +375,20 @@ def judge(old: str, new: str, similarity: float) -> Judgement:
             for (one, other), each in zip(pairs, judged, strict=True)
             if each.relation in (Relation.CHANGED, Relation.OPPOSITE)
             and each.confidence >= load_model().differs
-            and _exchanges_values(_statement(one), _statement(other))
+            and _exchanges_values(read_statement(one), read_statement(other))
         ]
         found = max(differing, key=lambda each: each.confidence, default=found)
     return found
 
 
-def _exchanges_values(one: _Statement, other: _Statement) -> bool:
+def _exchanges_values(one: Statement, other: Statement) -> bool:
     """Whether two sentences of longer texts differ by a denial, or in one place by values or names."""
     replaced = _replaced(one, other)
     if not replaced:
         return one.denials != other.denials
     _, was, now = replaced
     by_name = not (one.names.isdisjoint(was) or other.names.isdisjoint(now))
-    return by_name or bool(_other_values(one, other) and _other_values(other, one))
+    return by_name or bool(other_values(one, other) and other_values(other, one))
 
 
 def find_replaced(old: str, new: str) -> str:
@@ -389,13 +397,13 @@ def find_replaced(old: str, new: str) -> str:
     "Atlas leaves MongoDB for PostgreSQL" replaces "Atlas stores shipments in MongoDB", and not "MongoDB was down".
     """
     opening = next(iter(sentences(old)), "")
-    stated = _statement(opening)
+    stated = read_statement(opening)
     subject = set(stated.content[:_LEAST_COMMON])
     for sentence in sentences(new)[:_MOST_SENTENCES]:
         for form in table("statements.replaced"):
             for found in re.finditer(form, sentence, re.IGNORECASE):
                 was, now = ({fold(word) for word in _WORD.findall(found[name])} for name in ("was", "now"))
-                about = set(_statement(sentence).content) - was - now
+                about = set(read_statement(sentence).content) - was - now
                 is_stated = any(
                     word in was and before in _small_words() and before not in word_set("statements.articles")
                     for before, word in pairwise(stated.words)
@@ -416,7 +424,7 @@ def _parts(text: str) -> list[str]:
 
 def _is_one_predicate(one: str, other: str) -> bool:
     """Whether two sentences share so many words in order that they are worth judging without a similarity of their own."""
-    first, second = _statement(one), _statement(other)
+    first, second = read_statement(one), read_statement(other)
     if len(set(first.content) & set(second.content)) < _LEAST_COMMON:
         return False
     matcher = SequenceMatcher(None, first.words, second.words, autojunk=False)
@@ -426,12 +434,12 @@ def _is_one_predicate(one: str, other: str) -> bool:
 
 def is_long(text: str) -> bool:
     """Whether a text has more words than are compared."""
-    return len(_statement(text).words) == _MOST_WORDS
+    return len(read_statement(text).words) == _MOST_WORDS
 
 
 def difference(old: str, new: str) -> str:
     """What differs, for a person."""
-    one, other = _statement(old), _statement(new)
+    one, other = read_statement(old), read_statement(new)
     matcher = SequenceMatcher(None, one.words, other.words, autojunk=False)
     parts = [
         (" ".join(one.shown[start:end]), " ".join(other.shown[begin:until]))
@@ -444,7 +452,7 @@ def difference(old: str, new: str) -> str:
     )
 
 
-def _is_event(text: str) -> bool:
+def is_event(text: str) -> bool:
     """Whether a text is in the past: "was repaired", "bought", not "is repaired"."""
     found = words(text)
     if not _GERMAN_EVENT.isdisjoint(found) or _GERMAN_PERFECT.search(text):

@@ -13,7 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memory_assets.errors import said
+from memory_assets.graph.statements import plain, read_changes
+from memory_assets.language.changes import announces
 from memory_assets.language.secrets import marks
+from memory_assets.language.words import sentences
 from memory_assets.learn.brief import FORMAT, NAME, Backlog, Brief, BriefLine, line, read_brief
 from memory_assets.learn.curation import Curation
 from memory_assets.models import Kind, Source, State
@@ -25,6 +28,7 @@ from memory_assets.stores.locks import locked
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from memory_assets.graph.statements import StatementChange
     from memory_assets.models import Memory
     from memory_assets.tenants import Tenant
 
@@ -35,6 +39,9 @@ _FEEDBACK = 300
 _OF_A_PROJECT = 12
 _MOST = 960
 """Most lines about the user, of feedback, of each project, and of the whole brief. Curated and other memories count separately."""
+_MOST_NEWS = 3
+_LONG = 300
+"""Letters of a text from which only its beginning is told."""
 _HALF_LIFE_DAYS = 90.0
 _TOLD = ("user", "self_knowledge", "feedback", "project", "reference", "pattern", "insight", "note", "session")
 """Kinds that a session's beginning may be told; ratings, reflections and proposals are material to learn from. Of what sessions
@@ -82,7 +89,7 @@ def _followed(tenant: "Tenant", held: Brief, now: "dict[int, Memory]") -> Brief:
     kept = [each for each in held.lines if each.id not in now and not (each.kind == Kind.SESSION and each.project in newer)]
     known = _counted(held)
     changed = [each for each in now.values() if each.state is State.ACTIVE and each.kind in _TOLD and not marks(each.content)]
-    told = [_of_memory(memory, known) for memory in changed]
+    told = [_of_memory(memory, _current(memory, set(), ()), known) for memory in changed]
     return replace(held, memories=tenant.memories.count(Filters()), lines=(*told, *kept)[:_MOST])
 
 
@@ -128,8 +135,11 @@ def _counted(held: Brief | None) -> "Mapping[str, int]":
 
 def _made(tenant: "Tenant", held: Brief | None) -> Brief:
     known = _counted(held)
-    replaced, undecided = _doubts(tenant)
-    chosen = list(dict.fromkeys(_last(number, replaced) for number in _chosen(tenant)))
+    replaced, undecided, changes = _doubts(tenant)
+    outdated = {(each.old_id, each.old_text) for each in changes if each.is_decided}
+    news = [each for each in reversed(changes) if each.is_decided and (each.new_id, each.new_text) not in outdated]
+    wanted = dict.fromkeys([*(each.new_id for each in news), *_chosen(tenant)])
+    chosen = list(dict.fromkeys(_last(number, replaced) for number in wanted))
     memories = {memory.id: memory for memory in tenant.memories.get(chosen) if memory.state is State.ACTIVE}
     ordered = [memories[number] for number in chosen if number in memories]
     newest: dict[tuple[str, str, str], Memory] = {}
@@ -137,10 +147,41 @@ def _made(tenant: "Tenant", held: Brief | None) -> Brief:
         newest[_name(each)] = each
     curated = {_name(each) for each in ordered if _is_curated(each)}
     told = [each for each in ordered if _name(each) not in curated or newest[_name(each)] is each]
-    notes = {number: f"undecided: {other} says otherwise" for number, other in undecided.items()}
-    lines = [_of_memory(each, known, notes.get(each.id, "")) for each in told if not marks(each.content)]
+    lines = []
+    for each in told:
+        if not marks(each.content):
+            text = _current(
+                each,
+                {text for number, text in outdated if number == each.id},
+                [new.new_text for new in news if new.new_id == each.id],
+            )
+            other = undecided.get(each.id) or next(
+                (_other(each.id, pair) for pair in changes if _leaves_open(each.id, text, pair)), 0
+            )
+            lines.append(_of_memory(each, text, known, f"undecided: {other} says otherwise" if other else ""))
     backlog = Curation(tenant).backlog() if tenant.is_sources_tenant else Backlog()
     return Brief(tenant.memories.count(Filters()), tuple(lines), backlog)
+
+
+def _current(memory: "Memory", outdated: set[str], news: Sequence[str]) -> str:
+    """What a line tells of a memory: the sentences that replace others; else its opening, and what says that it changed, first."""
+    text = _ALSO.sub("", _beginning(memory.content) if _is_curated(memory) else memory.content)
+    if news:
+        return " ".join(list(dict.fromkeys(news))[:_MOST_NEWS])
+    if not outdated and len(text) <= _LONG:
+        return text
+    opening, *others = [sentence for sentence in map(plain, sentences(text)) if sentence not in outdated] or [""]
+    return " ".join([opening, *sorted(others, key=lambda sentence: not announces(sentence))])
+
+
+def _leaves_open(number: int, text: str, change: "StatementChange") -> bool:
+    """Whether a text tells a statement of this memory that another one contradicts."""
+    own = {change.old_id: change.old_text, change.new_id: change.new_text}.get(number)
+    return bool(own and not change.is_decided and own in plain(text))
+
+
+def _other(number: int, change: "StatementChange") -> int:
+    return change.new_id if number == change.old_id else change.old_id
 
 
 def _last(number: int, replaced: "Mapping[int, int]") -> int:
@@ -189,20 +230,21 @@ def _chosen(tenant: "Tenant") -> Sequence[int]:
         return [number for (number,) in connection.execute(_CHOSEN, limits).fetchall()]
 
 
-def _doubts(tenant: "Tenant") -> tuple[dict[int, int], dict[int, int]]:
-    """Id of a memory -> the newer one that replaces it; and -> one that says otherwise while nobody decided. As of the last build."""
+def _doubts(tenant: "Tenant") -> tuple[dict[int, int], dict[int, int], "list[StatementChange]"]:
+    """Id of a memory -> the newer one that replaces it; -> one that says otherwise while nobody decided; and the statements that changed.
+
+    As of the last build.
+    """
     if not tenant.catalog.exists:
-        return {}, {}
+        return {}, {}, []
     with tenant.catalog.read() as connection:
-        edges = connection.execute(_DOUBTED).fetchall()
+        edges, changes = connection.execute(_DOUBTED).fetchall(), read_changes(connection)
     contrary = [(one, two) for one, two, kind in edges if kind == "CONTRADICTS"]
     undecided = dict([*contrary, *((two, one) for one, two in contrary)])
-    return {one: two for one, two, kind in edges if kind != "CONTRADICTS"}, undecided
+    return {one: two for one, two, kind in edges if kind != "CONTRADICTS"}, undecided, changes
 
 
-def _of_memory(memory: "Memory", known: "Mapping[str, int]", note: str = "") -> BriefLine:
-    curated = _is_curated(memory)
-    text = _ALSO.sub("", _beginning(memory.content) if curated else memory.content)
+def _of_memory(memory: "Memory", text: str, known: "Mapping[str, int]", note: str = "") -> BriefLine:
     named = f"{memory.title}: {text}" if memory.title and not text.casefold().startswith(memory.title.casefold()) else text
     rendered = line(f"{memory.created_at:%Y-%m-%d} (id {memory.id}{f', {note}' if note else ''}) {named}")
     if (tokens := known.get(rendered)) is None:
@@ -210,7 +252,7 @@ def _of_memory(memory: "Memory", known: "Mapping[str, int]", note: str = "") -> 
 
         tokens = count_tokens(f"{rendered}\n")
     project = "" if is_home(memory.project) else memory.project
-    return BriefLine(memory.kind, project, rendered, tokens, memory.id, curated)
+    return BriefLine(memory.kind, project, rendered, tokens, memory.id, _is_curated(memory))
 
 
 def _beginning(content: str) -> str:

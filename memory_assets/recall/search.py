@@ -29,6 +29,8 @@ _STRONG = 20
 """Best of each index whose neighbours in their session become candidates too."""
 _SUCCESSOR_TYPES = ("EVOLVED_INTO", "INVALIDATED_BY")
 """Edges that lead from what was said to what holds now."""
+_FITTING = 0.5
+"""Share of the score of what it perhaps replaces that a memory must reach by itself to be shown before it."""
 _BESIDE = 0.2
 """Support of the graph from which a memory that does not fit by itself stands beside one that does."""
 _NEAREST = 0.75
@@ -230,24 +232,33 @@ def _further(store: MemoryStore, view: View, found: Candidates, filters: Filters
     return np.sort(passing["id"].to_numpy())
 
 
-def _successors(view: View, ids: Ids) -> tuple[Rows, Ids]:
-    """(place in `ids`, id of a newer version of what that memory said) pairs."""
-    codes = [code for code, name in enumerate(view.graph.types.names) if name in _SUCCESSOR_TYPES]
-    edges = view.graph.edges
+def _successors(view: View, ids: Ids, *, perhaps: bool = False) -> tuple[Rows, Ids]:
+    """(place in `ids`, id of a newer version of what that memory said) pairs; with `perhaps` those that may be one."""
+    edges, graph = view.graph.edges, view.graph
     places, rows = edges.outgoing(ids)
-    kept = np.isin(edges.columns["type"][rows], codes)
+    wanted = ("RELATES_TO",) if perhaps else _SUCCESSOR_TYPES
+    kept = np.isin(edges.columns["type"][rows], [code for code, name in enumerate(graph.types.names) if name in wanted])
+    if perhaps:
+        kept &= np.isin(
+            edges.columns["origin"][rows], [code for code, name in enumerate(graph.origins.names) if name == "claims"]
+        )
     return places[kept], edges.columns["target"][rows[kept]]
 
 
 def _newest_first(view: View, found: Candidates, scores: Values) -> Values:
-    """Lift what replaced a candidate to that candidate's score, and put the replaced one right below."""
-    old, newer = _successors(view, found.ids)
-    new = found.places(newer)
-    old, new = old[new >= 0], new[new >= 0]
+    """Lift what replaced a candidate to that candidate's score, and put the replaced one right below.
+
+    What perhaps replaced it is lifted only if it fits the question half as well by itself.
+    """
     scores = scores.copy()
-    for before, after in sorted(zip(old.tolist(), new.tolist(), strict=True), key=lambda pair: -scores[pair[0]]):
-        scores[after] = max(scores[after], scores[before])
-        scores[before] *= _BELOW_SUCCESSOR
+    for perhaps in (True, False):
+        old, newer = _successors(view, found.ids, perhaps=perhaps)
+        new = found.places(newer)
+        old, new = old[new >= 0], new[new >= 0]
+        for before, after in sorted(zip(old.tolist(), new.tolist(), strict=True), key=lambda pair: -scores[pair[0]]):
+            if not perhaps or scores[after] >= _FITTING * scores[before] > 0:
+                scores[after] = max(scores[after], scores[before])
+                scores[before] *= _BELOW_SUCCESSOR
     return scores
 
 

@@ -45,6 +45,7 @@ CATALOG_MIGRATIONS = (
         (),
         "ALTER TABLE graph_position DROP COLUMN IF EXISTS stated_count; ALTER TABLE graph_position DROP COLUMN IF EXISTS stated_last",
     ),
+    CatalogMigration("statements", ("graph_statements", "graph_changes")),
 )
 """In the order in which they run. A new one is appended; none is changed or removed as long as stores may wait for it."""
 _OLDEST = 10

@@ -264,6 +264,32 @@ graph_cues: Wordings that state a relation, such as a preference or a sequence.
     confidence   float    0 to 1.
     sentence     text     The sentence that says it.
 
+graph_statements: What memories say, sentence by sentence.
+    memory_id*  integer  The memory.
+    place*      count    Order within the memory.
+    text        text     The sentence, without marks.
+    about       texts    Words of the title and the heading.
+    keys        texts    Beginnings of its topic's words, by which it is looked up.
+    announces   boolean  Whether it says that something changed.
+    scope       text     Slug or name of the memory's project; empty for none.
+    session     text     The memory's session.
+    author      text     The memory's author.
+    created_at  time     When the memory was said.
+    said_at     time     Since when the sentence says that it holds, else when the memory was said; null if that is guessed.
+
+graph_changes: Which statement replaces or contradicts another, or perhaps does.
+    old_id*      integer  The memory of the older statement.
+    old_place*   count    Its place there.
+    old_text     text     The older statement.
+    new_id*      integer  The memory of the newer statement.
+    new_place*   count    Its place there.
+    new_text     text     The newer statement.
+    said_at      time     When the newer statement was said.
+    type         text     EVOLVED_INTO, INVALIDATED_BY or CONTRADICTS; RELATES_TO if it is only perhaps replaced.
+    probability  float    How likely the one replaces the other.
+    confidence   float    Of the edge.
+    note         text     What differs, for a person.
+
 graph_aliases: Which entity each spelling means.
     text*      text     A name as written.
     type*      text     Its entity type.

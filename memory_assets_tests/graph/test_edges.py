@@ -45,7 +45,7 @@ def test_a_superseded_memory_evolved_and_is_invalidated_where_the_new_one_says_s
     world.put(A, state=State.SUPERSEDED, superseded_by=B)
     world.put(B, content="The cache is no longer used.")
     world.put(C, state=State.SUPERSEDED, superseded_by=D)
-    world.put(D, content="The cache is used a lot.")
+    world.put(D, content="The printer stands upstairs.")
     world.refresh()
     assert world.edges() == {(A, B, "EVOLVED_INTO"), (A, B, "INVALIDATED_BY"), (C, D, "EVOLVED_INTO")}
 

@@ -1,0 +1,222 @@
+"""Find which statement of a memory replaces which older one, sentence by sentence and across sources.
+
+A memory is taken apart into statements when it changes. Pairs that share rare words of one project are judged by
+`memory_assets.language.changes`; what both say that one may replace the other is kept in the catalog (`graph_changes`).
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+
+from memory_assets.graph.known_names import project_name
+from memory_assets.graph.rules import LIKELIEST
+from memory_assets.language.changes import announces, change_model, judge_change, keys_of, with_subject
+from memory_assets.language.english import pattern, word_set
+from memory_assets.language.intervals import find_interval
+from memory_assets.language.statements import difference, find_replaced, read_statement
+from memory_assets.language.words import sentences, words
+from memory_assets.models import Kind, Memory, RelationType
+from memory_assets.sources.projects import slug_of
+from memory_assets.stores.catalog import copy_in
+from memory_assets.stores.schema import table
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+STATEMENT_SCHEMA = table("graph_statements").arrow()
+CHANGE_SCHEMA = table("graph_changes").arrow()
+
+_MOST = 60
+"""Statements of one memory that are read."""
+_LEAST_WORDS = 3
+_LATER = timedelta(days=1)
+"""From which a newer statement of another value is a change rather than a contradiction."""
+_OF_A_MOMENT = frozenset({Kind.RATING, Kind.REFLECTION, Kind.SESSION})
+"""Kinds whose memories are of one time: another time it is otherwise."""
+_STATED, _DATED, _OPEN = 0.9, 0.75, 0.7
+"""Confidence of a change that the newer statement announces, of one that the dates show, and of a contradiction."""
+_DOUBT = 0.5
+"""Times the probability: the confidence of what is perhaps replaced."""
+_MARKS = re.compile(r"^(?:[-*+>•]\s+|\d{1,3}[.)]\s+|\[[ xX]\]\s+)+|\*\*|__|`")
+_HEADING = re.compile(r"^#+\s+(.*)")
+_HOME_SLUG = re.compile(r"-(?:(?:home|Users)-[^-]+|root)")
+_LINK = re.compile(r"\[\[[^\]]*\]\]|https?://\S+")
+_WORD_OF_TITLE = re.compile(r"[^\W_]+")
+
+_CANDIDATES = """
+CREATE TEMP TABLE now_statements AS
+    FROM graph_statements WHERE memory_id NOT IN (FROM touched) UNION ALL BY NAME FROM changed_statements;
+CREATE TEMP TABLE keyed AS
+    SELECT DISTINCT memory_id, place, unnest(list_concat(keys, list_transform(about, word -> word[:5]))) AS key FROM now_statements;
+CREATE TEMP TABLE weights AS
+    SELECT key, 1 / log2(1 + count(*)) AS weight FROM keyed GROUP BY key HAVING count(*) BETWEEN 2 AND $hub;
+CREATE TEMP TABLE sharing AS
+    SELECT a.memory_id AS one_id, a.place AS one_place, b.memory_id AS other_id, b.place AS other_place, count(*) AS shared,
+           sum(weight) AS weight
+    FROM keyed a SEMI JOIN changed_statements c ON c.memory_id = a.memory_id JOIN weights USING (key) JOIN keyed b USING (key)
+    WHERE b.memory_id < a.memory_id OR (b.memory_id > a.memory_id AND b.memory_id NOT IN (SELECT memory_id FROM changed_statements))
+    GROUP BY ALL;
+"""
+_PAIRS = """
+    WITH pairs AS (
+        SELECT s.shared, s.weight, a, b,
+               CASE WHEN abs(date_diff('day', a.said_at, b.said_at)) >= 1 THEN a.said_at > b.said_at
+                    WHEN a.announces <> b.announces THEN a.announces
+                    ELSE (a.created_at, a.memory_id, a.place) > (b.created_at, b.memory_id, b.place) END AS is_newer
+        FROM sharing s
+        JOIN now_statements a ON a.memory_id = one_id AND a.place = one_place
+        JOIN now_statements b ON b.memory_id = other_id AND b.place = other_place
+        WHERE a.scope = '' OR b.scope = '' OR a.scope = b.scope OR ends_with(a.scope, '-' || b.scope) OR ends_with(b.scope, '-' || a.scope)
+    ),
+    directed AS (SELECT shared, weight, if(is_newer, b, a) AS old, if(is_newer, a, b) AS new FROM pairs)
+    SELECT old, new FROM directed
+    WHERE (new.announces OR old.session = '' OR new.session = '')
+      AND (shared * 2 >= least(len(old.keys), len(new.keys))
+           OR (new.announces AND (shared >= 2 OR shared * 4 >= len(old.keys) OR shared * 3 >= len(new.keys))))
+    QUALIFY row_number() OVER (PARTITION BY new.memory_id, new.place ORDER BY weight DESC, old.memory_id, old.place) <= $candidates
+"""
+_HUB = 60
+"""Statements that may share a word that makes a pair worth judging."""
+_CANDIDATES_EACH = 6
+
+
+def read_statements(memories: Sequence[Memory]) -> pa.Table:
+    """Rows of `graph_statements` of these memories."""
+    return pa.Table.from_pylist([row for memory in memories for row in _statements(memory)], schema=STATEMENT_SCHEMA)
+
+
+def _statements(memory: Memory) -> Iterator[dict[str, Any]]:
+    if memory.kind in _OF_A_MOMENT:
+        return
+    is_guessed = "created_at" in str(memory.metadata.get("guessed"))
+    title = " ".join(_WORD_OF_TITLE.findall(memory.title))
+    of_memory = {
+        "memory_id": memory.id,
+        "scope": scope_of(memory.project),
+        "session": memory.session,
+        "author": memory.author,
+        "created_at": memory.created_at,
+    }
+    heading, place = "", 0
+    for sentence in sentences(memory.content):
+        if found := _HEADING.match(sentence):
+            heading = found[1]
+            continue
+        text = plain(sentence)
+        if len(words(_LINK.sub(" ", text))) < _LEAST_WORDS or text.endswith("?") or pattern("replacements.advice").match(text):
+            continue
+        own = dated(text, memory.created_at)
+        yield of_memory | {
+            "place": place,
+            "text": text,
+            "about": list(dict.fromkeys(read_statement(f"{title} {heading}").content)),
+            "keys": keys_of(text),
+            "announces": announces(text),
+            "said_at": own or (None if is_guessed else memory.created_at),
+        }
+        place += 1
+        if place == _MOST:
+            return
+
+
+def plain(sentence: str) -> str:
+    """A sentence without the marks of a list or of emphasis, on one line."""
+    return " ".join(_MARKS.sub("", sentence.strip()).split())
+
+
+def scope_of(project: str) -> str:
+    """By what memories of one project are known: the slug of its folder or its name; empty for none and for a home folder."""
+    slug = slug_of(project).lower()
+    is_home = bool(_HOME_SLUG.fullmatch(slug_of(project))) or (
+        slug.startswith("-") and "/" in project and not project_name(project)
+    )
+    return "" if is_home else slug
+
+
+def dated(text: str, written: datetime) -> datetime | None:
+    """Since when a statement says that it holds: "since 10 August", "(2026-08-10)"; None if it does not say."""
+    found = pattern("replacements.dated").search(text)
+    interval = find_interval(found["date"], written, UTC) if found else None
+    return interval.start if interval and interval.start <= written else None
+
+
+def find_replacements(connection: "DuckDBPyConnection", statements: pa.Table, touched: pa.Table) -> pa.Table:
+    """Rows of `graph_changes`: which statements of changed memories replace others or are perhaps replaced.
+
+    Args:
+        connection: to the catalog, with the statements as of the last build.
+        statements: those of the changed memories.
+        touched: column `id`, the changed and vanished memories.
+    """
+    if not statements.num_rows:
+        return CHANGE_SCHEMA.empty_table()
+    copy_in(connection, {"changed_statements": statements, "touched": touched})
+    connection.execute(_CANDIDATES.replace("$hub", str(_HUB)))
+    pairs = connection.execute(_PAIRS, {"candidates": _CANDIDATES_EACH}).fetchall()
+    return pa.Table.from_pylist([row for old, new in pairs if (row := _replacement(old, new))], schema=CHANGE_SCHEMA)
+
+
+def _replacement(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any] | None:
+    by_another = old["author"] != new["author"] and bool(old["author"] and new["author"])
+    if by_another and all(not word_set("question.first_person").isdisjoint(words(each["text"])) for each in (old, new)):
+        return None
+    texts = (
+        with_subject(old["text"], " ".join(old["about"]), new["text"]),
+        with_subject(new["text"], " ".join(new["about"]), old["text"]),
+    )
+    probability = _STATED if find_replaced(old["text"], new["text"]) else judge_change(*texts)
+    if probability < change_model().perhaps:
+        return None
+    is_later = bool(old["said_at"] and new["said_at"]) and abs(new["said_at"] - old["said_at"]) >= _LATER
+    differs = difference(old["text"], new["text"])
+    if probability < change_model().sure:
+        kind, confidence, note = RelationType.RELATES_TO, _DOUBT * probability, f"perhaps replaced: {differs}"
+    elif new["announces"] or (is_later and not by_another):
+        denied = (read_statement(old["text"]).denials - read_statement(new["text"]).denials) % 2
+        kind = RelationType.INVALIDATED_BY if denied else RelationType.EVOLVED_INTO
+        confidence = _STATED if new["announces"] else _DATED
+        says = "the newer says that it changed" if new["announces"] else "a later day says otherwise"
+        note = f"{says}: {differs}"
+    else:
+        kind, confidence, note = RelationType.CONTRADICTS, _OPEN, differs
+    return {
+        **{f"{age}_{name}": each[source] for age, each in (("old", old), ("new", new)) for name, source in _COPIED.items()},
+        "said_at": new["said_at"] or new["created_at"],
+        "type": kind,
+        "probability": probability,
+        "confidence": confidence,
+        "note": note,
+    }
+
+
+class StatementChange(NamedTuple):
+    """A statement of a memory that another one replaces or contradicts."""
+
+    old_id: int
+    old_text: str
+    new_id: int
+    new_text: str
+    said_at: datetime
+    """When the newer one was said."""
+    is_decided: bool
+    """Whether the newer one holds; else the two contradict each other."""
+
+
+def read_changes(connection: "DuckDBPyConnection") -> list[StatementChange]:
+    """The statements of active memories that are replaced or contradicted, the latest change last; none that a person decided."""
+    rows = connection.execute(f"""
+        WITH likeliest AS (FROM graph_changes {LIKELIEST}),
+        decided AS (SELECT source_id AS one, target_id AS two FROM graph_edges WHERE origin = 'stated')
+        SELECT old_id, old_text, new_id, new_text, said_at, type <> 'CONTRADICTS' FROM likeliest
+        JOIN graph_memories a ON a.id = old_id JOIN graph_memories b ON b.id = new_id
+        WHERE likeliest.type <> 'RELATES_TO' AND a.state = 'active' AND b.state = 'active'
+          AND NOT EXISTS (FROM decided WHERE (one = old_id AND two = new_id) OR (one = new_id AND two = old_id))
+        ORDER BY said_at, new_id, new_place, old_id, old_place
+    """)
+    return [StatementChange(*row) for row in rows.fetchall()]
+
+
+_COPIED = {"id": "memory_id", "place": "place", "text": "text"}

@@ -1,0 +1,279 @@
+"""How likely a newer statement replaces an older one: "The choir meets on Tuesday", "Rehearsals have moved to Thursday".
+
+A logistic regression weighs what the words of both show, whatever the embedder: which words have a partner in the other, what stands
+alone on each side (values, names, qualifiers as in "the small freezer"), where the two differ, and whether the newer says that
+something changed. `tools/change_judge.py` trains it on worlds of facts that changed among facts that did not, and writes
+`changes.json`.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from functools import cache
+from itertools import pairwise
+from math import exp
+from pathlib import Path
+
+from memory_assets.language.english import pattern, word_set
+from memory_assets.language.statements import Statement, is_event, is_number, other_values, read_statement
+from memory_assets.language.words import fold
+
+MODEL = Path(__file__).with_name("changes.json")
+_SHORT = 5
+"""Words of a topic from which a text that does not say that something changed must exchange a value or a name."""
+_LEAST_KIN = 4
+_KIN_SHORTER, _KIN_LONGER = 0.72, 0.55
+"""Letters, and shares of the shorter and the longer word, that forms of one word begin with alike."""
+
+
+def is_kin(one: str, other: str) -> bool:
+    """Whether two folded words may be forms of one: "reception", "receptionist"."""
+    if one == other:
+        return True
+    shorter, longer = sorted(map(len, (one, other)))
+    if shorter < _LEAST_KIN:
+        return False
+    common = next((place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), shorter)
+    return common >= max(_LEAST_KIN, _KIN_SHORTER * shorter) and common >= _KIN_LONGER * longer
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """One of two statements beside the other."""
+
+    statement: Statement
+    content: tuple[str, ...]
+    shared: frozenset[str]
+    """Words, not numbers, with a partner in the other statement."""
+    alone: frozenset[str]
+    """Words without one."""
+
+    @property
+    def coverage(self) -> float:
+        return 1 - len(self.alone) / len(self.content)
+
+    @property
+    def names_alone(self) -> frozenset[str]:
+        return self.alone & self.statement.names
+
+    @property
+    def is_qualified(self) -> bool:
+        """Whether a word before a shared one stands on this side alone: "the small freezer"."""
+        return any(
+            word in self.shared
+            and before in self.alone
+            and not is_number(before)
+            and before not in word_set("replacements.no_qualifiers")
+            for before, word in pairwise(self.statement.words)
+        )
+
+    @property
+    def is_narrowed(self) -> bool:
+        """Whether a word after a shared one and a preposition stands on this side alone: "the pitch for Aurora"."""
+        found = self.statement.words
+        return any(
+            word in self.shared and between in word_set("replacements.narrowing") and after in self.alone and not is_number(after)
+            for word, between, after in zip(found, found[1:], found[2:], strict=False)
+        )
+
+    @property
+    def is_past(self) -> bool:
+        return not word_set("replacements.past").isdisjoint(self.statement.words)
+
+    @property
+    def months(self) -> set[str]:
+        return {value for value in self.statement.values if value.startswith("month ")}
+
+
+def announces(text: str) -> bool:
+    """Whether a text says that something changed."""
+    return bool(pattern("statements.change").search(text) or pattern("replacements.announcing").search(text))
+
+
+def _common(one: Sequence[str], other: Sequence[str]) -> int:
+    """How many words two texts begin with alike."""
+    return next((place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+
+
+def _sides(old: str, new: str) -> tuple[_Side, _Side]:
+    statements = read_statement(old), read_statement(new)
+    contents = [
+        tuple(dict.fromkeys(word for word in each.content if word not in word_set("replacements.titles"))) or each.content
+        for each in statements
+    ]
+    kin = [
+        {word for word in mine if any(is_kin(word, other) for other in theirs)} for mine, theirs in (contents, reversed(contents))
+    ]
+    one, other = (
+        _Side(statement, content, frozenset(word for word in known if not is_number(word)), frozenset(content) - known)
+        for statement, content, known in zip(statements, contents, kin, strict=True)
+    )
+    return one, other
+
+
+def _ends(new: _Side, old: _Side) -> bool:
+    """Whether the newer statement says near the last word or a name of the older one that something ended."""
+    values = {old.content[-1], *old.statement.names} - old.alone
+    said = new.statement.words
+    near = [
+        word
+        for place, word in enumerate(said)
+        if any(is_kin(word, value) for value in values)
+        for word in said[max(0, place - 3) : place + 4]
+    ]
+    return not word_set("replacements.ending").isdisjoint(near)
+
+
+def features(old: str, new: str) -> dict[str, float]:
+    """What the judge weighs of an older and a newer statement."""
+    one, other = _sides(old, new)
+    was, now = one.statement, other.statement
+    says, past = announces(new), bool(pattern("replacements.ended").search(new))
+    exchanged = bool(other_values(was, now)) and bool(other_values(now, was))
+    names = bool(one.names_alone and other.names_alone)
+    shared = min(5, len(one.shared))
+    codes = SequenceMatcher(None, was.words, now.words, autojunk=False).get_opcodes()
+    common = sum(codes[2] - codes[1] for codes in codes if codes[0] == "equal")
+    gaps = [each for each in codes if each[0] != "equal"]
+    shorter, longer = sorted((len(was.words), len(now.words)))
+    order, order_shorter = common / longer, common / shorter
+    prefix = _common(was.words, now.words)
+    suffix = _common(was.words[: prefix - 1 if prefix else None : -1], now.words[: prefix - 1 if prefix else None : -1])
+    begun = sum(word in one.content and not is_number(word) for word in was.words[:prefix])
+    middles = [
+        [word for word in side.statement.words[prefix : len(side.statement.words) - suffix] if word in side.alone]
+        for side in (one, other)
+    ]
+    both_events = is_event(old) and is_event(new)
+    qualified, narrowed = (one.is_qualified, other.is_qualified), (one.is_narrowed, other.is_narrowed)
+    months_differ = bool(one.months and other.months and one.months != other.months)
+    found = {
+        "shared": shared,
+        "one shared": shared <= 1,
+        "coverage of the old": one.coverage,
+        "coverage of the new": other.coverage,
+        "shared names": min(2, len(one.shared & (was.names | now.names))),
+        "values exchanged": exchanged,
+        "values on one side": bool(other_values(was, now)) != bool(other_values(now, was)),
+        "values common": min(2, len(was.values & now.values)),
+        "names exchanged": names,
+        "names and values exchanged": names and exchanged,
+        "announced": says,
+        "announced by the old": announces(old),
+        "the old's end is named": one.content[-1] not in one.alone,
+        "the old's beginning is named": one.content[0] not in one.alone,
+        "one beginning": is_kin(one.content[0], other.content[0]),
+        "something ended": past,
+        "all named": says and not one.alone,
+        "coverage, announced": one.coverage * says,
+        "shared, announced": shared * says,
+        "values, announced": exchanged and says,
+        "coverage, ended": one.coverage * (past and says),
+        "the old's end, announced": says and one.content[-1] not in one.alone,
+        "new is qualified": qualified[1],
+        "old is qualified": qualified[0],
+        "both qualified": all(qualified),
+        "new is narrowed": narrowed[1],
+        "both narrowed": all(narrowed),
+        "order": order,
+        "order of the shorter": order_shorter,
+        "gaps": min(4, len(gaps)),
+        "one gap at the end": len(gaps) == 1 and gaps[0][0] == "replace" and gaps[0][1] > 1,
+        "gap at the beginning": bool(gaps)
+        and gaps[0][0] == "replace"
+        and gaps[0][1] <= 1
+        and was.names.isdisjoint(was.words[gaps[0][1] : gaps[0][2]]),
+        "both events": both_events,
+        "denials are odd": (was.denials - now.denials) % 2,
+        "length": min(3, len(other.content) / len(one.content)),
+        "prefix": min(3, begun),
+        "long prefix": begun > 1 and prefix >= 0.4 * len(was.words),
+        "frame": (prefix + suffix) / longer,
+        "short middle": all(len(middle) <= 2 for middle in middles),
+        "only added": bool(middles[1]) and not middles[0],
+        "events of two months": months_differ and (both_events or (one.is_past and other.is_past)),
+        "both past": one.is_past and other.is_past,
+        "names, order": names * order,
+        "one shared, order": (shared <= 1) * order_shorter,
+        "values, order": exchanged * order,
+        "the old's value ended": _ends(other, one),
+        "moved": not word_set("replacements.moving").isdisjoint(now.words)
+        and not word_set("replacements.staying").isdisjoint(was.words)
+        and is_kin(one.content[0], other.content[0]),
+        "words of the old": min(20, len(one.content)),
+        "words of the new": min(20, len(other.content)),
+        "value kept": one.content[-1] not in one.alone and not _ends(other, one),
+        "announced twice": says and announces(old),
+        "alone in the old": min(6, len(one.alone)),
+        "alone in the new": min(10, len(other.alone)),
+        "announced, length": says * min(20, len(other.content)),
+        "values, narrowed": exchanged and (narrowed[1] or qualified[1]),
+    }
+    return {name: float(value) for name, value in found.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeModel:
+    """A logistic regression over the features."""
+
+    weights: dict[str, float]
+    intercept: float
+    sure: float
+    """Probability from which the older statement is called outdated ..."""
+    perhaps: float
+    """... and from which the newer one is shown before it, if both are found."""
+
+    def probability(self, found: dict[str, float]) -> float:
+        """Of a change, given the features of a pair."""
+        return 1 / (1 + exp(-self.intercept - sum(self.weights[name] * value for name, value in found.items())))
+
+
+@cache
+def change_model() -> ChangeModel:
+    """What `tools/change_judge.py` wrote."""
+    return ChangeModel(**json.loads(MODEL.read_text(encoding="utf-8")))
+
+
+def is_ruled_out(old: str, new: str) -> bool:
+    """Whether the newer statement cannot replace the older one: one tells history, the newer what is only thought of, both events."""
+    one, other = read_statement(old), read_statement(new)
+    if is_event(old) and is_event(new):
+        return not announces(new) or bool(other_values(one, other) and other_values(other, one))
+    if not announces(new) and max(len(one.content), len(other.content)) > _SHORT:
+        sides = _sides(old, new)
+        exchanged = other_values(one, other) and other_values(other, one)
+        if not exchanged and not all(side.names_alone for side in sides) and bool(one.denials) == bool(other.denials):
+            return True
+    if one.denials and not other.denials and not pattern("replacements.allowed").search(new):
+        return True
+    history, present = pattern("replacements.history"), pattern("replacements.present")
+    return bool(
+        pattern("replacements.unreal").search(new)
+        or any(history.search(text) and not present.search(text) for text in (old, new))
+    )
+
+
+def judge_change(old: str, new: str) -> float:
+    """How likely a newer statement replaces an older one, 0 to 1."""
+    one, other = _sides(old, new)
+    differ = bool(other.alone or one.alone) or one.statement.denials != other.statement.denials
+    differ = differ or one.statement.values != other.statement.values
+    return change_model().probability(features(old, new)) if differ and one.shared and not is_ruled_out(old, new) else 0.0
+
+
+def with_subject(text: str, about: str, other: str) -> str:
+    """A statement behind the words of its title or heading that the other statement names and it does not."""
+    mine, theirs = read_statement(text).content, read_statement(other).content
+    missing = [
+        word
+        for word in dict.fromkeys(read_statement(about).content)
+        if any(is_kin(word, each) for each in theirs) and not any(is_kin(word, each) for each in mine)
+    ]
+    return f"{' '.join(missing)}: {text}" if missing else text
+
+
+def keys_of(text: str) -> list[str]:
+    """By what a statement is looked up: the beginnings of the words that carry its topic."""
+    content = read_statement(text).content
+    return sorted({fold(word)[:5] for word in content if not is_number(word) and word not in word_set("replacements.titles")})

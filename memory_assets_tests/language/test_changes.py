@@ -1,0 +1,42 @@
+"""What replaces an older statement, and what only looks like it."""
+
+import pytest
+
+from memory_assets.language.changes import change_model, judge_change, with_subject
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Coffee for the office is bought from Kroll.", "We switched the office coffee from Kroll to Bonanza."),
+        ("The ferry to Texel leaves at 8:30.", "The ferry to Texel leaves at 9:00."),
+        ("Birte lives in Flensburg.", "Birte has moved to Husum."),
+        ("The rent of the workshop is 700 euros.", "The landlord raised the rent of the workshop to 760 euros."),
+        ("Das Archiv liegt im Keller.", "Das Archiv liegt nicht mehr im Keller, sondern im zweiten Stock."),
+    ],
+)
+def test_another_value_replaces_the_older_statement(old, new):
+    assert judge_change(old, new) >= change_model().sure
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("The ferry to Texel leaves at 8:30.", "The ferry to Texel carries eighty cars."),
+        ("Birte lives in Flensburg.", "Birte now plays the harp."),
+        ("We planted six trees in March.", "We planted nine trees in October."),
+        ("Staging runs on Debian 12.", "We considered Alpine for staging and decided against it."),
+        ("The archive is kept in Bern.", "Until 2015 the archive was kept in Basel."),
+        ("Das Archiv liegt im Keller.", "Das Archiv liegt im Keller."),
+    ],
+)
+def test_another_fact_an_event_a_plan_and_history_replace_nothing(old, new):
+    assert judge_change(old, new) < change_model().sure
+
+
+def test_a_title_is_the_subject_where_the_other_statement_names_it():
+    assert (
+        with_subject("Runs on Postgres 14.", "ledger database", "The ledger runs on Postgres 16 now.")
+        == "ledger: Runs on Postgres 14."
+    )
+    assert with_subject("Runs on Postgres 14.", "ledger database", "Nothing of it.") == "Runs on Postgres 14."
