@@ -32,6 +32,7 @@ def check(tenant: "Tenant") -> "Answer":
 @click.option("--reject", metavar="ID", multiple=True, help="It returns only if more speaks for it.")
 @click.option("--defer", metavar="ID", multiple=True, help="For later.")
 @click.option("--edit", metavar="ID", help="Write its text in your editor.")
+@click.option("--deeper", is_flag=True, help="Also look for user, project and reference entries that could be one.")
 @click.option("--note", help="Kept with the one that is accepted, rejected or deferred.")
 @click.option("--evidence", is_flag=True, help="Show what speaks for each.")
 def review(
@@ -39,13 +40,14 @@ def review(
     reject: tuple[str, ...],
     defer: tuple[str, ...],
     edit: str | None,
+    deeper: bool,
     note: str | None,
     evidence: bool,
     tenant: "Tenant",
     as_json: bool,
 ) -> None:
     """Decide on proposals: one by one on a terminal, by their ids, or by editing PAI's review.md."""
-    answer = operations.learn.review(tenant, accept=accept, reject=reject, defer=defer, note=note)
+    answer = operations.learn.review(tenant, accept=accept, reject=reject, defer=defer, note=note, deeper=deeper)
     if edit:
         _edit(tenant, next((each for each in answer.proposals if each.id == edit.upper()), None), edit)
         answer = operations.learn.review(tenant)

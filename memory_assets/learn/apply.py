@@ -8,7 +8,7 @@ left as it is, and said.
 import errno
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
@@ -31,8 +31,8 @@ _NOT_ALLOWED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 def execute(plan: Plan, journal: Journal, folder: Path, projects_dir: Path) -> list[str]:
     """Do what a plan of the journal says, from wherever a kill left it; the caller marks it as done.
 
-    `folder` is the tenant's learn folder. Nothing outside of the silos of `projects_dir` is deleted. Return what was left alone because
-    it changed meanwhile, a sentence each.
+    `folder` is the tenant's learn folder. Nothing is deleted but in silos of `projects_dir`, and beside its own canonical file. Return what
+    was left alone because it changed meanwhile, a sentence each.
     """
     work = _Work(plan, journal, projects_dir)
     contents = journal.contents(plan.number)
@@ -46,7 +46,8 @@ def execute(plan: Plan, journal: Journal, folder: Path, projects_dir: Path) -> l
                 work.take(taken)
             if silo.is_dir():
                 sync_folder(silo)
-            work.shorten_index(place, silo, files)
+            if not _is_home(silo, files):
+                work.shorten_index(place, silo, files)
         except OSError as error:
             if error.errno not in _NOT_ALLOWED:
                 raise
@@ -109,9 +110,9 @@ class _Work:
     """Sentences for a person."""
 
     def silos(self) -> Iterator[tuple[int, Path, list[Taken]]]:
-        """Number, folder and taken files of each silo that is one still."""
+        """Number, folder and taken files of each silo that is one still, and of each home."""
         for place, (silo, files) in enumerate(self.plan.by_silo().items()):
-            if _is_silo(silo, self.projects_dir):
+            if _is_silo(silo, self.projects_dir) or _is_home(silo, files):
                 yield place, silo, files
             else:
                 self.left.append(f"{silo} is no silo of {self.projects_dir} any more, and stays as it is.")
@@ -248,6 +249,11 @@ def _is_silo(folder: Path, projects_dir: Path) -> bool:
         and not folder.is_symlink()
         and not folder.parent.is_symlink()
     )
+
+
+def _is_home(folder: Path, files: Sequence[Taken]) -> bool:
+    """Whether files are taken out of the home that holds what they say, and that home is no link."""
+    return not folder.is_symlink() and all(Path(taken.canonical).parent == folder for taken in files)
 
 
 def _digest(path: Path) -> str | None:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from memory_assets.arrays import Floats
 from memory_assets.errors import ConflictError
 from memory_assets.ingest.direct import import_memories
 from memory_assets.ingest.scans import refresh_source
@@ -30,7 +31,7 @@ from memory_assets.learn.reports import (
     render_review,
 )
 from memory_assets.learn.signals import read_signals, sessions_of, silo_signals
-from memory_assets.learn.synthesis import rewording, synthesise
+from memory_assets.learn.synthesis import consolidate, rewording, synthesise
 from memory_assets.models import Kind, NewMemory, SecretPolicy, Source
 from memory_assets.sources.files import MAX_BYTES, RefusedFileError, digest_of, read_source_file
 from memory_assets.stores.files import replace_file
@@ -123,23 +124,26 @@ class Curation:
         checked_at = read_decisions(self.folder).checked_at
         return not checked_at or self.now - datetime.fromisoformat(checked_at) > _STALE
 
-    def check(self) -> CheckOutcome:
-        """Read everything, propose, and write PAI's two files."""
+    def check(self, *, deeper: bool = False) -> CheckOutcome:
+        """Read everything, propose, and write PAI's two files; `deeper` looks at what passed through, too."""
         with alone(self.folder, self.projects_dir):
             self.refresh()
             silos = read_silos(self.tenant)
             before = self.decisions()
             signals = read_signals(self.tenant.catalog, sessions_of(silos.entries))
             told: list[str] = []
+            homes = read_homes(self.tenant)
             proposals = synthesise(
                 [*silo_signals(silos.entries), *signals.reflections, *signals.ratings],
                 before,
-                [entry.item.title for entry in read_homes(self.tenant).of(Kind.FEEDBACK)],
+                [entry.item.title for entry in homes.of(Kind.FEEDBACK)],
                 self.now,
-                lambda texts: self.tenant.with_embedder(lambda embedder: embedder.embed(texts)),
+                self._embed,
                 rewording(self.tenant.settings, told),
                 highest_number(self._read),
             )
+            if deeper:
+                proposals = consolidate(homes.entries, proposals, self.now, self._embed, highest_number(self._read))
             checked = Checked(self.now, self.learning_dir, signals, silos.counts.get(Kind.FEEDBACK, 0), proposals)
             after = replace(
                 before,
@@ -158,6 +162,9 @@ class Curation:
             if self.journal.unfinished() is not None:
                 told.append("An apply was interrupted; `memory learn apply` finishes it.")
         return CheckOutcome(silos, checked, (report, self.review_path), tuple(told))
+
+    def _embed(self, texts: Sequence[str]) -> Floats:
+        return self.tenant.with_embedder(lambda embedder: embedder.embed(texts))
 
     def decide(self, changes: Iterable[Decided]) -> Decisions:
         """Keep a person's decisions, those in `review.md` too."""

@@ -20,6 +20,7 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from memory_assets.errors import ConflictError, DamagedError, NotFoundError
+from memory_assets.models import Kind
 from memory_assets.sources.files import digest_of
 from memory_assets.stores.files import replace_file
 
@@ -52,7 +53,7 @@ class Evidence:
     key: str
     """Under which `memory run` knows it."""
     origin: str
-    """`silo`, `reflection` or `rating`."""
+    """`silo`, `reflection`, `rating`, or `home` for a canonical file."""
     quote: str
     at: str
     """ISO 8601, UTC."""
@@ -65,12 +66,12 @@ class Evidence:
     path: str = ""
     """The file that it stands in."""
     digest: str = ""
-    """Of a silo file, as it was read."""
+    """Of a file, as it was read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """One entry of FEEDBACK that might be written."""
+    """One canonical entry that might be written: of feedback, or several entries of another home consolidated into one."""
 
     id: str
     """`LP-001`."""
@@ -90,6 +91,8 @@ class Proposal:
     """Its strength when it was decided on."""
     decided_text: str = ""
     """Digest of its text when it was decided on."""
+    kind: Kind = Kind.FEEDBACK
+    """The home that it belongs to."""
 
     @property
     def strength(self) -> float:
@@ -109,9 +112,19 @@ class Proposal:
         return tuple(each for each in self.evidence if each.origin == "silo")
 
     @property
+    def home_files(self) -> tuple[Evidence, ...]:
+        """The canonical files that accepting it makes one, the oldest first."""
+        return tuple(each for each in self.evidence if each.origin == "home")
+
+    @property
+    def leaving(self) -> tuple[Evidence, ...]:
+        """The files that accepting it deletes: those in silos, and of canonical ones all but the newest."""
+        return self.silo_files + self.home_files[:-1]
+
+    @property
     def text_digest(self) -> str:
         """Digest of what would be written."""
-        files = sorted(each.digest for each in self.silo_files)
+        files = sorted(each.digest for each in self.silo_files + self.home_files)
         return blake2b(json.dumps([self.name, self.description, self.body, files]).encode(), digest_size=16).hexdigest()
 
     @property
@@ -191,7 +204,7 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A silo file that is deleted, once what it says is in its canonical file."""
+    """A file of a silo, or of a home if it is consolidated with another, that is deleted once what it says is in its canonical file."""
 
     path: str
     digest: str

@@ -6,8 +6,9 @@ say the same are merged; of those that say different things the newest stands, a
 
 import getpass
 import socket
+import stat
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -99,7 +100,7 @@ def candidates(
                 said = said_by(file.item.description, file.item.body)
                 yield Candidate(file.item.kind, file.item.title, *said, file.written_at, (file,))
     for proposal in decisions.proposals:
-        if proposal.status is not Status.ACCEPTED:
+        if proposal.status is not Status.ACCEPTED or proposal.home_files:
             continue
         sources = [opened[each.key] for each in proposal.silo_files if each.key in opened]
         if len(sources) < len(proposal.silo_files):
@@ -175,14 +176,20 @@ def make_plan(
     builder = _Builder(reader, now, standing, taken_names)
     for (kind, name), group in sorted(groups.items()):
         builder.add(kind, name, group)
-    accepted = tuple(candidate.proposal.id for candidate in chosen if candidate.proposal)
+    accepted = [candidate.proposal.id for candidate in chosen if candidate.proposal]
+    for proposal in decisions.proposals:
+        if proposal.home_files and proposal.status is Status.ACCEPTED:
+            entries = {entry.item.key: entry for entry in homes.entries}
+            refused = builder.consolidate(proposal, entries)
+            waiting += refused
+            accepted += [] if refused else [proposal.id]
     folders = {folder for placed in builder.placed for folder in Path(placed.path).parents if not folder.exists()}
     plan = Plan(
         number,
         iso(now),
         tuple(builder.placed),
         tuple(builder.taken),
-        accepted,
+        tuple(accepted),
         tuple(builder.told),
         tuple(map(str, sorted(folders))),
         f"{getpass.getuser()} on {socket.gethostname()}",
@@ -229,6 +236,27 @@ class _Builder:
                 if candidate.said != said:
                     self._outdo(source, path)
         self._tell(kind, name, len(group) + bool(there), sum(each.said == said for each in group) + bool(there and stays))
+
+    def consolidate(self, proposal: Proposal, entries: Mapping[str, MemoryFile]) -> list[NotTaken]:
+        """Make canonical files one: the newest says it all, the others go. Return the files that cannot be taken now."""
+        opened = [self.reader.open_canonical(entries[each.key]) if each.key in entries else None for each in proposal.home_files]
+        files = [file for file, each in zip(opened, proposal.home_files, strict=True) if file and file.digest == each.digest]
+        written = {placed.path for placed in self.placed}
+        if len(files) < len(opened) or not written.isdisjoint(str(file.path) for file in files):
+            why = f"{proposal.id} is of a file that changed since the check"
+            return [NotTaken(Path(each.path), why) for each in proposal.home_files]
+        *older, newest = files
+        fields, _ = parse(decode(newest.data)[0])
+        merged, hashes = (list(fields.get(name) or ()) for name in ("merged_from", "merged_hashes"))
+        fields |= {"description": proposal.description} if proposal.description else {}
+        fields["merged_from"] = [*merged, *(str(file.path) for file in older)]
+        fields["merged_hashes"] = [*hashes, *map(hash_of, older)]
+        stands = self._place(newest.path, render(fields, f"\n{proposal.body or proposal.description}\n"), newest.data)
+        for file in older:
+            status = file.path.stat()
+            self._take(replace(file, mtime_ns=status.st_mtime_ns, mode=stat.S_IMODE(status.st_mode)), newest.path, stands)
+        self.told.append(f"{HOME_OF[proposal.kind]}: {len(files)} entries become {proposal.name!r}.")
+        return []
 
     def _standing(self, kind: Kind, name: str) -> MemoryFile | None:
         """Return the canonical file of a name as it is now; the catalog may have masked a secret in its name."""

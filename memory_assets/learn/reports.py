@@ -11,6 +11,7 @@ from datetime import datetime
 from pathlib import Path
 
 from memory_assets.learn.journal import Proposal, Status
+from memory_assets.learn.memory_files import HOME_OF
 from memory_assets.learn.signals import PRAISE, PROBLEM, Signals
 from memory_assets.sources.dating import utc_seconds
 
@@ -69,7 +70,7 @@ def signal_line(proposal: Proposal) -> str:
     """How much speaks for a proposal, as PAI's review writes it."""
     counts = ", ".join(
         f"{label} ({count})"
-        for label, origin in (("silos", "silo"), ("reflections", "reflection"), ("ratings", "rating"))
+        for label, origin in (("silos", "silo"), ("reflections", "reflection"), ("ratings", "rating"), ("homes", "home"))
         if (count := proposal.counted(origin))
     )
     inferred = sum(each.origin == "rating" and each.weight < 1 for each in proposal.evidence)
@@ -84,7 +85,7 @@ def _candidate(proposal: Proposal) -> str:
     return (
         f"#### {proposal.name} ({len(proposal.evidence)} occurrences, {proposal.severity} severity)\n"
         f"**Proposal:** {proposal.id} ({proposal.status})\n**Proposed fix:** {_one_line(proposal.description)}\n"
-        f"**Target:** FEEDBACK\n**Evidence:**\n{quotes}\n"
+        f"**Target:** {HOME_OF[proposal.kind]}\n**Evidence:**\n{quotes}\n"
     )
 
 
@@ -187,7 +188,7 @@ def _section(proposal: Proposal) -> str:
     text = "\n\n".join(filter(None, (proposal.description, proposal.body)))
     note = f"\n{_quoted(proposal.note)}" if "\n" in proposal.note or proposal.note.startswith(">") else f" {proposal.note}"
     done = f"\n- Applied: {proposal.decided_at}" if proposal.status is Status.APPLIED else ""
-    taken = "".join(f"\n  - {each.path}" for each in proposal.silo_files)
+    taken = "".join(f"\n  - {each.path}" for each in proposal.leaving)
     return (
         f"## {proposal.id} — {' '.join(proposal.name.split())}\n"
         f"- **Status: {proposal.status}** <!-- {' | '.join(_DECISIONS)} -->{done}\n"
@@ -195,7 +196,7 @@ def _section(proposal: Proposal) -> str:
         f"- Signal: {signal_line(proposal)}\n"
         f"- Trend: {proposal.trend}\n"
         f"- First seen: {proposal.first_seen[:10]}\n"
-        f"- Target: FEEDBACK{', taken from' if taken else ''}{taken}\n"
+        f"- Target: {HOME_OF[proposal.kind]}{', taken from' if taken else ''}{taken}\n"
         f"- Proposed change:\n{_quoted(text)}\n"
         f"- Notes:{note}\n\n---\n\n"
     )

@@ -89,7 +89,12 @@ def read_signals(catalog: "Catalog", projects: dict[str, str]) -> Signals:
 
 def silo_signals(entries: Iterable[MemoryFile]) -> list[Signal]:
     """The feedback among the entries of silos."""
-    return [_from_silo(entry) for entry in entries if entry.item.kind is Kind.FEEDBACK]
+    return [_from_file(entry, "silo") for entry in entries if entry.item.kind is Kind.FEEDBACK]
+
+
+def home_signals(entries: Iterable[MemoryFile], kind: Kind) -> list[Signal]:
+    """The entries of one type among those of the canonical homes."""
+    return [_from_file(entry, "home") for entry in entries if entry.item.kind is kind]
 
 
 def sessions_of(entries: Iterable[MemoryFile]) -> dict[str, str]:
@@ -97,12 +102,12 @@ def sessions_of(entries: Iterable[MemoryFile]) -> dict[str, str]:
     return {entry.item.session: entry.item.project for entry in entries if entry.item.session}
 
 
-def _from_silo(entry: MemoryFile) -> Signal:
+def _from_file(entry: MemoryFile, origin: str) -> Signal:
     item = entry.item
     text = f"{item.title.replace('-', ' ').replace('_', ' ')}. {item.description}\n{item.body}"[:_COMPARED]
     evidence = Evidence(
         key=item.key,
-        origin="silo",
+        origin=origin,
         quote=item.description or " ".join(item.body.split())[:280],
         at=entry.written_at.isoformat(),
         project=item.project,

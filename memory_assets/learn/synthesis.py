@@ -16,12 +16,16 @@ from pydantic import BaseModel, Field, ValidationError
 from memory_assets.graph.analyzer import ChatModel, ChatModelError
 from memory_assets.language.words import is_function_word
 from memory_assets.learn.journal import Decisions, Evidence, Proposal, Severity, Status
-from memory_assets.learn.signals import PROBLEM, Embed, Signal, group, most_telling
+from memory_assets.learn.memory_files import MemoryFile
+from memory_assets.learn.signals import PROBLEM, Embed, Signal, group, home_signals, most_telling
+from memory_assets.models import Kind
 
 if TYPE_CHECKING:
     from memory_assets.settings import Settings
 
 _CRITICAL, _HIGH, _HIGH_ALONE, _MODERATE, _THEME = 5.0, 2.0, 8.0, 3.0, 2.0
+PASSED_THROUGH = (Kind.USER, Kind.PROJECT, Kind.REFERENCE)
+"""Types that no proposal is made of, unless somebody asks for it."""
 _QUOTES = 10
 """Pieces of evidence that a text made of evidence quotes."""
 _NAME_WORDS = 6
@@ -55,7 +59,8 @@ def synthesise(
 ) -> tuple[Proposal, ...]:
     """Return all proposals after a check: new ones, known ones with what they are made of now, and those that are settled.
 
-    `taken_names` are those of the entries in FEEDBACK; `numbers_from` is the highest number that anybody gave to a proposal.
+    `taken_names` are those of the entries in FEEDBACK; `numbers_from` is the highest number that anybody gave to a proposal. Proposals of
+    `consolidate` stay as they are.
     """
     settled = {each.key for proposal in before.proposals if proposal.status is Status.APPLIED for each in proposal.evidence}
     heard = [signal for signal in signals if signal.text and (signal.entry or signal.evidence.key not in settled)]
@@ -63,8 +68,7 @@ def synthesise(
     themes = [theme for theme in group(heard, embed) if _is_theme(theme)]
     matched = _match(themes, before.proposals)
     names = {name.casefold() for name in taken_names}
-    number = max((int(proposal.id.removeprefix("LP-")) for proposal in before.proposals), default=0)
-    number = max(number, numbers_from)
+    number = _last_number(before.proposals, numbers_from)
     repeats = bool(before.checked_at) and now - datetime.fromisoformat(before.checked_at) < _REPEATED
     changed: dict[str, Proposal] = {}
     new: list[Proposal] = []
@@ -79,8 +83,39 @@ def synthesise(
         names.add(wording.name.casefold())
         number += 1
         new.append(_proposal(f"LP-{number:03}", theme, wording, now))
-    kept = [changed.get(proposal.id) or _without_theme(proposal) for proposal in before.proposals]
+    kept = [
+        changed.get(proposal.id) or (_without_theme(proposal) if proposal.kind is Kind.FEEDBACK else proposal)
+        for proposal in before.proposals
+    ]
     return (*kept, *sorted(new, key=lambda each: each.urgency))
+
+
+def consolidate(
+    entries: Sequence[MemoryFile], before: Sequence[Proposal], now: datetime, embed: Embed, numbers_from: int = 0
+) -> tuple[Proposal, ...]:
+    """Return all proposals after a look at what passed through: entries of one home that nearly say the same may become one.
+
+    `entries` are those of the canonical homes. The newest keeps its name, and below it stands all that the others say.
+    """
+    groups = [(kind, theme) for kind in PASSED_THROUGH for theme in group(home_signals(entries, kind), embed) if len(theme) > 1]
+    ours = [proposal for proposal in before if proposal.kind in PASSED_THROUGH]
+    matched = _match([theme for _, theme in groups], ours)
+    number = _last_number(before, numbers_from)
+    changed: dict[str, Proposal] = {}
+    new: list[Proposal] = []
+    for place, (kind, theme) in enumerate(groups):
+        if known := matched.get(place):
+            changed[known.id] = _renewed(known, theme, embed, repeats=False)
+        else:
+            number += 1
+            new.append(replace(_proposal(f"LP-{number:03}", theme, _extract(theme, embed), now), kind=kind))
+    kept = [changed.get(each.id) or (_without_theme(each) if each in ours else each) for each in before]
+    return (*kept, *new)
+
+
+def _last_number(proposals: Sequence[Proposal], numbers_from: int) -> int:
+    """Return the highest number that a proposal has or had."""
+    return max(numbers_from, *(int(proposal.id.removeprefix("LP-")) for proposal in proposals), 0)
 
 
 def severity_of(theme: Sequence[Signal]) -> Severity:
@@ -128,7 +163,7 @@ def _renewed(known: Proposal, theme: Sequence[Signal], embed: Embed, *, repeats:
     """Return a known proposal with what it is made of now, and its status after that."""
     evidence = _evidence(theme)
     files = {each.digest for each in evidence if each.digest}
-    same_files = files == {each.digest for each in known.silo_files}
+    same_files = files == {each.digest for each in known.silo_files + known.home_files}
     new = replace(known, evidence=evidence, severity=severity_of(theme))
     if not known.edited and not same_files:
         wording = _extract(theme, embed)

@@ -10,6 +10,7 @@ from memory_assets.learn.briefing import renew_brief
 from memory_assets.learn.curation import ApplyOutcome, CheckOutcome, Curation
 from memory_assets.learn.journal import Decisions, Proposal, Severity, Status
 from memory_assets.learn.reports import Decided, signal_line
+from memory_assets.models import Kind
 from memory_assets.operations.answers import Answer, LocalTime, View
 from memory_assets.tenants import Tenant
 
@@ -50,7 +51,9 @@ class ProposalView(View):
     edited: bool
     note: str
     files: list[str]
-    """Silo files that accepting it takes out of their silos."""
+    """Files that accepting it deletes: those in silos, and of canonical ones that become one all but the newest."""
+    kind: Kind
+    """Its home: feedback, or the type of the canonical entries that it makes one."""
     evidence: list[EvidenceView]
 
     def text(self, *, evidence: bool = False, body: bool = False) -> str:
@@ -130,7 +133,7 @@ class DecidedView(View):
     status: Status
     name: str
     files: int
-    """Silo files that the next apply takes out of their silos; 0 unless it was accepted."""
+    """Files that the next apply deletes, because another holds what they say; 0 unless it was accepted."""
 
 
 class ReviewAnswer(Answer):
@@ -160,7 +163,7 @@ class ReviewAnswer(Answer):
 
 
 def _decided_line(decided: DecidedView) -> str:
-    files = f"; {counted(decided.files, 'silo file leaves', 'silo files leave')} with the next apply" if decided.files else ""
+    files = f"; {counted(decided.files, 'file leaves', 'files leave')} with the next apply" if decided.files else ""
     return f"{decided.id} {decided.status.lower()}: {decided.name}{files}"
 
 
@@ -252,9 +255,11 @@ def review(
     defer: Sequence[str] = (),
     note: str | None = None,
     look: bool = True,
+    deeper: bool = False,
 ) -> ReviewAnswer:
     """Decide on proposals, and answer with those that are open; a check that is more than a day old is made again before, if `look`.
 
+    With `deeper` a check is made, which also proposes to make one of entries that passed through and nearly say the same.
     The next apply carries out what is accepted. What is rejected returns only if more speaks for it. A `note` belongs to one decision.
     """
     curation = Curation(tenant)
@@ -262,13 +267,13 @@ def review(
     changes = [Decided(curation.decisions().find(each).id, status, note=note) for ids, status in chosen for each in ids]
     if note is not None and len(changes) != 1:
         raise InvalidInputError("A note belongs to one decision: give --note with one --accept, --reject or --defer.")
-    if look and not changes and curation.is_stale():
-        curation.check()
+    if deeper or (look and not changes and curation.is_stale()):
+        curation.check(deeper=deeper)
     return _reviewed(curation, curation.decide(changes), [change.id for change in changes])
 
 
 def silo_texts(tenant: Tenant, paths: Sequence[str]) -> dict[str, str]:
-    """What the silo files of these paths said when they were read last; path -> text."""
+    """What the files of these paths said when they were read last; path -> text."""
     with tenant.catalog.interactive.read() as connection:
         found = connection.execute("SELECT path, body FROM source_items WHERE list_contains($1, path)", [list(paths)]).fetchall()
     return dict(found)
@@ -334,7 +339,7 @@ def _reviewed(curation: Curation, decisions: Decisions, decided: Sequence[str] =
     renew_brief(curation.tenant)
     shown = [each for each in decisions.proposals if each.status not in (Status.APPLIED, Status.WITHDRAWN)]
     views = tuple(
-        DecidedView.of(each, files=len(each.silo_files) if each.status is Status.ACCEPTED else 0)
+        DecidedView.of(each, files=len(each.leaving) if each.status is Status.ACCEPTED else 0)
         for each in map(decisions.find, decided)
     )
     return ReviewAnswer(decided=views, proposals=_by_urgency(shown), review=str(curation.review_path))
@@ -342,7 +347,7 @@ def _reviewed(curation: Curation, decisions: Decisions, decided: Sequence[str] =
 
 def _by_urgency(proposals: Sequence[Proposal]) -> list[ProposalView]:
     ordered = sorted(proposals, key=lambda each: each.urgency)
-    return [ProposalView.of(each, signal=signal_line(each), files=[file.path for file in each.silo_files]) for each in ordered]
+    return [ProposalView.of(each, signal=signal_line(each), files=[file.path for file in each.leaving]) for each in ordered]
 
 
 def _counts(by_type: dict[str, int]) -> str:

@@ -18,13 +18,16 @@ import pytest
 
 from memory_assets.errors import ConflictError
 from memory_assets.ingest.scans import read_items, refresh_source
+from memory_assets.language.embedders import open_embedder
 from memory_assets.learn.apply import alone
 from memory_assets.learn.curation import Curation
 from memory_assets.learn.journal import Status
 from memory_assets.learn.memory_files import read_silos
 from memory_assets.models import Kind, Source
+from memory_assets.operations.learn import review
 from memory_assets.operations.scan import mend, scan
 from memory_assets.sources.frontmatter import parse
+from memory_assets.tenants import Tenant
 from memory_assets_tests.learn.conftest import ATLAS, INDEX, LAB, MARKERS, OpenCuration, decide, homes_of, tree, write
 
 CATALOG = "catalog.duckdb"
@@ -516,3 +519,53 @@ def test_a_pointer_goes_with_its_file_in_any_form_or_is_named(curated_home: Path
     assert hooks == {"port": ["where it listens"], "pier": ["the long one"]}
     open_curation().undo()
     assert tree(atlas) == before
+
+
+def test_what_passed_through_becomes_one_only_if_review_asks_for_it(
+    curated_home: Path, open_curation: OpenCuration, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Tenant, "embedder", open_embedder("bge-small"))
+    project = curated_home / ".pai/MEMORY/LEARNING/PROJECT"
+    write(project / "project_backup.md", "backup", "The nightly backup of Atlas runs at two.", "project", "2026-03-01T10:00:00Z")
+    write(project / "project_backups.md", "backups", "Atlas has its nightly backup at two; Ada wrote it.", "project")
+    write(project / "project_ferry.md", "ferry", "The ferry to the lighthouse is yellow.", "project")
+    open_curation().check()
+    assert not [each for each in open_curation().decisions().proposals if each.kind is Kind.PROJECT]
+    before = tree(project)
+
+    answer = review(open_curation().tenant, deeper=True)
+    (found,) = [each for each in answer.proposals if each.kind is Kind.PROJECT]
+    assert (found.name, found.files) == ("backups", [str(project / "project_backup.md")])
+    open_curation().check()
+    assert open_curation().decisions().find(found.id).status is Status.PENDING
+    review(open_curation().tenant, accept=[found.id])
+    assert tree(project) == before
+    open_curation().apply()
+
+    fields, body = parse((project / "project_backups.md").read_text())
+    assert "Ada wrote it." in body
+    assert "The nightly backup of Atlas runs at two." in body
+    assert fields["merged_from"] == [str(project / "project_backup.md")]
+    assert sorted(path.name for path in project.iterdir()) == ["project_backups.md", "project_ferry.md", "project_port.md"]
+    assert open_curation().decisions().find(found.id).status is Status.APPLIED
+    assert not [each for each in review(open_curation().tenant, deeper=True).proposals if each.kind is Kind.PROJECT]
+
+    open_curation().undo()
+    assert tree(project) == before
+
+
+def test_an_entry_that_changed_since_is_not_consolidated(
+    curated_home: Path, open_curation: OpenCuration, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Tenant, "embedder", open_embedder("bge-small"))
+    user = curated_home / ".pai/MEMORY/LEARNING/USER"
+    write(user / "user_tea.md", "tea", "Ada drinks green tea in the morning.", "user", "2026-03-01T10:00:00Z")
+    write(user / "user_teas.md", "teas", "In the morning Ada drinks green tea.", "user")
+    (found,) = [each for each in review(open_curation().tenant, deeper=True).proposals if each.kind is Kind.USER]
+    review(open_curation().tenant, accept=[found.id])
+    write(user / "user_tea.md", "tea", "Ada drinks coffee now.", "user", "2026-06-01T10:00:00Z")
+
+    outcome = open_curation().apply()
+
+    assert f"{found.id} is of a file that changed since the check" in [each.reason for each in outcome.planned.waiting]
+    assert {"user_tea.md", "user_teas.md"} <= {path.name for path in user.iterdir()}

@@ -332,7 +332,7 @@ def test_a_decision_is_answered_in_a_few_lines_and_an_apply_by_silo(
     ids = {each.name: each.id for each in open_curation().decisions().proposals}
     said = memory("learn", "review", "--accept", ids["mornings"], "--reject", ids["tabs"])
     assert said.splitlines() == [
-        f"{ids['mornings']} accepted: mornings; 1 silo file leaves with the next apply",
+        f"{ids['mornings']} accepted: mornings; 1 file leaves with the next apply",
         f"{ids['tabs']} rejected: tabs",
         f"1 left to decide on, the most urgent first: {ids['plan-first']} · LOW · plan-first. `memory learn apply` carries out 1 proposal.",
     ]

@@ -14,6 +14,7 @@ from memory_assets.operations import learn
 from memory_assets.operations.changes import tag
 from memory_assets.operations.relate import relate
 from memory_assets.tenants import Tenant
+from memory_assets_tests.learn.conftest import write
 from memory_assets_tests.ui.site import Site, Visitor, remember
 
 _SEEN = re.compile(r'name="(seen LP-\d+)" value="([^"]+)"')
@@ -44,6 +45,23 @@ def test_many_proposals_are_decided_at_once_beside_what_the_silo_says(sample: Te
     assert reviewer.post("/review/decide", decision="accept").status_code == 400
     assert reviewer.post("/review/decide", decision="eat", id=third).status_code == 400
     assert reviewer.post("/review/decide", decision="accept", id="LP-999").status_code == 409
+
+
+def test_a_deeper_look_proposes_to_make_one_of_entries_that_passed_through(site: Site, sample: Tenant, reviewer: Visitor) -> None:
+    project = site.settings.pai_learning_dir / "PROJECT"
+    made = [project / f"project_{name}.md" for name in ("moorings", "mooring")]
+    for path, text in zip(
+        made, ("The mooring of the ferry is checked in May.", "In May the ferry's mooring is checked."), strict=True
+    ):
+        write(path, path.stem, text, "project")
+    try:
+        reviewer.post("/review/check")
+        assert "Older entries say" not in reviewer.get("/review").text
+        reviewer.post("/review/deeper")
+        assert "Older entries say" in reviewer.get("/review").text
+    finally:
+        for path in made:
+            path.unlink()
 
 
 def test_a_decision_on_what_somebody_changed_is_refused(sample: Tenant, reviewer: Visitor) -> None:

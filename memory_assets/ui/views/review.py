@@ -37,6 +37,13 @@ def check(page: Page) -> "Response":
     return page.redirect("/review", f"{len(found.proposals)} proposals are open.")
 
 
+@change("/review/deeper")
+def check_deeper(page: Page) -> "Response":
+    """Look, too, for entries that passed through and nearly say the same."""
+    found = operations.learn.review(page.tenant, deeper=True)
+    return page.redirect("/review", f"{len(found.proposals)} proposals are open.")
+
+
 @change("/review/decide")
 def decide(page: Page) -> "Response":
     """Save the texts that somebody wrote, then accept, reject or defer the proposals that are ticked."""
