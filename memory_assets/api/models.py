@@ -220,6 +220,7 @@ class ReviewRequest(_Request):
     reject: list[ProposalId] = Field([], max_length=1_000)
     defer: list[ProposalId] = Field([], max_length=1_000)
     note: Query | None = Field(None, description="Kept with the one proposal that is decided on.")
+    deeper: bool = Field(False, description="Also look for user, project and reference entries that could be one.")
 
 
 class ApplyRequest(_Request):
