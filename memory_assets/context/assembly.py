@@ -59,8 +59,6 @@ _MOST_FRONTIER = 150
 """Nodes that one step goes on from."""
 LENS_BOOST = 0.1
 """What a node gains that the lens prefers; no score exceeds 1."""
-NAME_BOOST = 0.1
-"""What a hit gains that holds a name which the topic holds."""
 _RECENCY_DAYS = 30.0
 _UNKNOWN_RECENCY = 0.5
 
@@ -117,6 +115,8 @@ class _Starts:
     """What texts are compared with."""
     scores: dict[str, float]
     """What was found, with the search's score; what is meant by its name has 1."""
+    meant: frozenset[str] = frozenset()
+    """What the topic is an id or name of."""
 
 
 def assemble(reader: "StoreReader", request: Request, now: datetime | None = None) -> Context:
@@ -169,7 +169,9 @@ def _resolve(reader: "StoreReader", question: "Question", now: datetime, warning
         if node := reader.nodes([newest]).get(newest):
             if newest != topic:
                 warnings.append(f"{topic} was superseded; {newest} is its newest version.")
-            return _Starts(reader.understand(f"{node.name} {node.content[:_SEED_TEXT]}".strip(), now), {newest: 1.0})
+            return _Starts(
+                reader.understand(f"{node.name} {node.content[:_SEED_TEXT]}".strip(), now), {newest: 1.0}, frozenset({newest})
+            )
     candidates = reader.named(question)
     found = reader.search(question, _FOUND, now)
     meant = names.meant(topic, candidates)
@@ -178,13 +180,8 @@ def _resolve(reader: "StoreReader", question: "Question", now: datetime, warning
         warnings.append(f"{topic!r} may be any of {told}; give an id to choose.")
     spoken = set(words(topic))
     named = [candidate for candidate in candidates if candidate.is_entity and spoken.issuperset(words(candidate.name))]
-    meant = meant or named
-    holding = [frozenset(words(candidate.name)) for candidate in meant if candidate.is_entity]
-    texts = reader.nodes(found) if holding else {}
-    for node, each in texts.items():
-        said = frozenset(words(each.content))
-        found[node] = min(1.0, found[node] + NAME_BOOST * any(name <= said for name in holding))
-    return _Starts(question, {candidate.id: 1.0 for candidate in meant} | found | {each.id: 1.0 for each in meant})
+    first = {candidate.id: 1.0 for candidate in meant or named}
+    return _Starts(question, first | found | first, frozenset(candidate.id for candidate in meant))
 
 
 def _view(
@@ -211,7 +208,8 @@ def _view(
             worth = score(visit.hops, similarity, recency(node.modified, now)) * found[visit.path[0].origin] / best
         else:
             worth = found[node.id]
-        return Ranked(node, visit, min(1.0, worth + LENS_BOOST * preferred), similarity, preferred)
+        is_thing = node.category is Category.ENTITY and node.id not in starts.meant
+        return Ranked(node, visit, min(1.0, worth + LENS_BOOST * preferred), similarity, preferred, is_thing)
 
     return [ranked(node, visits[node.id]) for node in nodes.values() if not _is_option(node, visits[node.id])]
 

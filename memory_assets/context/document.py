@@ -1,8 +1,8 @@
 """A context as a document within a budget of tokens: Markdown that reads like a brief, or JSON.
 
-The budget goes to what was found, by score; what repeats others, or is routine, comes later. A short text stands whole or not at all, and
-so do long ones for most of the budget; of the others the passages that fit the topic are told. Then comes what is linked. What does not
-fit is named, then left out. The budget is a promise: the document as it is printed never has more tokens.
+The budget goes to what was found, by score; what says nothing new comes after everything that does. A short text stands whole or not at
+all, and so do long ones for most of the budget; of the others the passages that fit the topic are told. Then comes what is linked. What
+does not fit is named, then left out. The budget is a promise: the document as it is printed never has more tokens.
 """
 
 import heapq
@@ -32,11 +32,13 @@ _PASSAGES = 45
 """... and what a longer one gets for its passages, before others."""
 _WHOLE_SHARE = 0.7
 """Share of the room that goes to whole texts, however long, before passages are told."""
-_REPETITION = 0.4
+_REPETITION = 0.2
 """How much of its score a text loses whose words are all told, or are what most of the texts say."""
 _MOSTLY_SAID = 0.6
 """Share of a text's words from which another one says it."""
-_LINKED_SHARE = 8
+_NOTHING_NEW = 0.1
+"""Share of a text's words, the rare ones weighing more, up to which it says nothing new and comes after everything that does."""
+_LINKED_SHARE = 16
 """One part in so many of a budget of `_WITH_FIELDS` tokens and more is for what is linked."""
 _LEAST = 16
 """Tokens below which no text is looked for."""
@@ -78,10 +80,10 @@ class Document(ABC):
     """What both forms have in common."""
 
     frame = 0
-    """How much of what stands around the nodes is left out: 1 all metadata but the topic, 2 the topic too."""
+    """How much of what stands around the nodes is left out, as an index of `frame_shares`."""
 
     frame_shares: tuple[float, ...] = (1 / 2, 1 / 2, 1)
-    """Share of the budget that each frame may take, the fullest first."""
+    """Share of the budget that each frame may take: the whole one, that without metadata, ..., that of the nodes alone."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
@@ -234,7 +236,7 @@ class _Filling:
                 _, place, node = heapq.heappop(waiting)
                 own, ranked = words[node], self._form.by_id[node]
                 new = sum(telling[word] for word in own - said) / len(own) if own else 1.0
-                worth = ranked.score * (1 - _REPETITION * (1 - new))
+                worth = ranked.score * (1 - _REPETITION * (1 - new)) - (new < _NOTHING_NEW)
                 if waiting and worth < -waiting[0][0]:
                     heapq.heappush(waiting, (-worth, place, node))
                 elif self._tell_whole(ranked) or self._place(ranked, texts[node]):
@@ -298,9 +300,12 @@ class _Filling:
 
 
 class Markdown(Document):
-    """A brief: what it is, what is known, what is linked and why, with the ids of all of it."""
+    """A brief: what it is, what is known, what is linked and why, with the ids of all of it.
 
-    frame_shares = (1 / 16, 1 / 2, 1)
+    The second frame lacks the counts and warnings, the third the title, the fourth the note.
+    """
+
+    frame_shares = (1 / 32, 1 / 32, 1 / 2, 1)
 
     def piece(self, ranked: Ranked, told: str) -> str:
         node = ranked.node
@@ -329,10 +334,10 @@ class Markdown(Document):
 
     def whole(self, told: Mapping[str, str], named: Sequence[str]) -> str:
         parts = [f"# Context: {quoting.name(self._request.title)}"] if self.frame < 2 else []
-        if self.frame < 2 or not self.context.nodes:
+        if self.frame < 3 or not self.context.nodes:
             parts.append(_NOTE if self.context.nodes else self.context.nothing)
         for name, pieces in self.sections(told).items():
-            parts += [] if name == KNOWN and len(parts) <= 2 else [f"## {name}"]
+            parts += [] if name == KNOWN and len(parts) <= (self.frame < 2) + (self.frame < 3) else [f"## {name}"]
             parts += [self.piece(ranked, told[ranked.node.id]) for ranked in pieces]
         if lines := "\n".join(self.summary(self.by_id[node]) for node in named):
             parts.append(f"## {NAMED}\n{lines}" if told else lines)

@@ -90,16 +90,13 @@ class Ranked:
     """0..1; None where nothing is embedded."""
     preferred: bool = False
     """Whether the lens prefers it."""
+    only_named: bool = False
+    """Whether its name is all there is to tell: a person or thing that is not itself the topic."""
     fields: Fields = ()
     replaced_by: str = ""
     """Id of a later memory that seems to replace what it says; see `memory_assets.context.replacements`."""
     history: tuple[Node, ...] = ()
     """Older versions of what it says, the newest first."""
-
-    @property
-    def only_named(self) -> bool:
-        """Whether its name is all there is to tell: a thing that the walk came by."""
-        return self.node.category is Category.ENTITY and self.visit.hops > 0
 
     @property
     def against(self) -> dict[str, str]:

@@ -184,7 +184,8 @@ class StoreReader:
         if not self._tenant.memories.exists:
             return {}
         try:
-            findings = search_with_bridges(self._tenant, topic, limit=limit, bridges=0, floor=True, now=now)
+            findings = search_with_bridges(self._tenant, topic, limit=limit, bridges=0, now=now)
+            hits = [] if findings.below_floor else findings.hits
         except EmbedderError as error:
             self.warnings.append(f"Meaning was not compared: {error}")
             rows = self._tenant.memories.matching(topic.keywords, limit, Filters())
@@ -193,10 +194,10 @@ class StoreReader:
         else:
             if findings.vector is not None:
                 self._meanings[topic.text] = findings.vector
-            self._memories |= {str(hit.memory.id): hit.memory for hit in findings.hits}
-            found = {str(hit.memory.id): hit.score for hit in findings.hits}
-            self.same |= {str(each.id): str(hit.memory.id) for hit in findings.hits for each in hit.same}
-            self.replaced |= {str(hit.memory.id): str(hit.replaced_by.id) for hit in findings.hits if hit.replaced_by}
+            self._memories |= {str(hit.memory.id): hit.memory for hit in hits}
+            found = {str(hit.memory.id): hit.score for hit in hits}
+            self.same |= {str(each.id): str(hit.memory.id) for hit in hits for each in hit.same}
+            self.replaced |= {str(hit.memory.id): str(hit.replaced_by.id) for hit in hits if hit.replaced_by}
         self._found |= found
         return found
 

@@ -7,6 +7,7 @@ from pydantic import Field
 
 from memory_assets.operations.answers import Answer, Instant, LocalTime, MemoryView, View, listed, listed_within
 from memory_assets.operations.given import MOST_SEEN, Narrowing, read_seen_cursor, seen_cursor
+from memory_assets.recall.likelihood import Fit
 from memory_assets.recall.search import search_with_bridges
 from memory_assets.stores.access_log import AccessLog
 from memory_assets.tenants import Tenant
@@ -45,7 +46,10 @@ class RepeatedView(View):
 class FoundMemory(MemoryView):
     """A memory that was found, and why."""
 
-    score: float
+    score: float = Field(description="What the list is ordered by; it says nothing by itself.")
+    fit: Fit | None = Field(
+        default=None, description="How well it fits: sure, likely, or only near; null if that cannot be told."
+    )
     components: list[ComponentView]
     same: list[RepeatedView] = Field(description="Further memories that say the same; they are not in the list themselves.")
     replaced_by: RepeatedView | None = Field(default=None, description="The memory of the list that says what holds instead.")
@@ -115,10 +119,13 @@ class Found(Answer):
         def entries(most: int) -> list[str]:
             lines = [] if self.query.strip() else ["The newest, because no words were given:"]
             for number, memory in enumerate(self.memories, start=1):
-                note = f"score {memory.score:.2f}" if memory.components else ""
+                score = f"score {memory.score:.2f}" if explain and memory.components else ""
+                note = " · ".join(filter(None, (memory.fit, score)))
                 newer = memory.replaced_by
                 if newer:
-                    note = f"{note} · replaced by {newer.id} on {newer.created_at.astimezone(local.zone):%Y-%m-%d}"
+                    note = (
+                        f"{note}{' · ' * bool(note)}replaced by {newer.id} on {newer.created_at.astimezone(local.zone):%Y-%m-%d}"
+                    )
                 repeated = [memory.repeated(local)] if memory.same else []
                 parts = [part.line() for part in memory.components if explain]
                 lines.append(listed([memory.entry(local, f"{number}. ", self.query, note, most), *repeated, *parts]))
@@ -175,11 +182,13 @@ def search(
         query=query,
         project=project,
         memories=tuple(
-            FoundMemory.of(hit.memory, score=hit.score, components=hit.components, same=hit.same, replaced_by=hit.replaced_by)
+            FoundMemory.of(
+                hit.memory, score=hit.score, fit=hit.fit, components=hit.components, same=hit.same, replaced_by=hit.replaced_by
+            )
             for hit in page
         ),
         count=len(page),
         bridges=tuple(map(BridgeView.model_validate, found.bridges)),
-        below_floor=found.below_floor,
+        below_floor=found.below_floor and not everything,
         next_cursor=seen_cursor(asked_at, shown) if more else None,
     )

@@ -1,10 +1,4 @@
-"""The candidates of a search: what LanceDB's indexes find for a question, with what is needed to judge them.
-
-A ranking always has a best entry, even if none fits. A memory that neither has words of the question nor is near it in meaning lies below
-the floor; it is found only beside one that fits. If none fits, the answer is that nothing relevant is remembered.
-`benchmarks/search_floor.py` counts the answers that this hides, which must be none, and the questions about nothing in a store that it
-turns away.
-"""
+"""The candidates of a search: what LanceDB's indexes find for a question, with what is needed to judge them."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -13,13 +7,9 @@ from functools import lru_cache, partial
 import numpy as np
 import pyarrow as pa
 
-from memory_assets.arrays import Floats, Ids, Mask, Rows, Values
+from memory_assets.arrays import Floats, Ids, Rows, Values
 from memory_assets.language.embedders import Embedder
-from memory_assets.language.embedders.calibration import scale_of
-from memory_assets.language.embedders.context import meanings_of
-from memory_assets.language.words import is_unspaced
 from memory_assets.recall.question import Question
-from memory_assets.recall.view import View
 from memory_assets.stores.memories import Filters, MemoryStore
 
 FEWEST = 100
@@ -29,15 +19,6 @@ _AS_ASKED = 0.5
 """Weight of a question as it is beside the same in the first person of whom it names."""
 PREFERENCE_RANKS = (4, 6, 8)
 """The preferences nearest to a request come no later than at these places, the nearest first."""
-_WORDS = 0.25
-"""Share of the question's idf mass from which a memory has its words."""
-LEAST_SIMILARITY = 0.53
-"""Of what a memory says and a question that is searched for, on the common scale of all embedders, from which it may be an answer."""
-LEAST_OF_BARE_WORDS = 0.6
-"""The same for words without a sentence none of which is remembered. Texts full of names and code lie near to any odd word: among a few
-hundred of them one reaches 0.6 of letters that are no word, where of conversations none reaches 0.53."""
-_OTHER_SCRIPT = 0.05
-"""Share of texts in a script without spaces from which a question in letters may be about them: no word and little else shows it."""
 
 
 @dataclass(slots=True)
@@ -155,37 +136,3 @@ def _joined(by_meaning: list[pa.Table], by_words: list[pa.Table], vector: Floats
             for place, tags in zip(places.tolist(), table["tags"].to_pylist(), strict=True):
                 found.tags[place] = tuple(tags or ())
     return found
-
-
-def find_fitting(
-    question: Question,
-    found: Candidates,
-    said: Values,
-    view: View,
-    store: MemoryStore,
-    embedder: Embedder,
-    filters: Filters,
-) -> Mask:
-    """Which candidates may answer a question by what they say.
-
-    All may if it names a time or an author, has no telling words, is in another script than some of what is remembered, or if similarities
-    do not tell the foreign from the known.
-
-    `said` is the share of the question's idf mass that each candidate says.
-    """
-    everything = np.ones(len(found), bool)
-    if question.interval or not question.terms:
-        return everything
-    if view.terms.unspaced >= _OTHER_SCRIPT and not is_unspaced(question.text):
-        return everything
-    scale = scale_of(embedder.name, store.columns.scale)
-    if (
-        not scale.tells_the_foreign
-        or store.columns.meaning is None
-        or not question.spoken.isdisjoint(view.timeline.authors.called)
-    ):
-        return everything
-    nearest = store.alike(meanings_of(embedder, [question.text])[0], FEWEST, filters)
-    least = LEAST_OF_BARE_WORDS if question.is_bare and not said.any() else LEAST_SIMILARITY
-    near = scale.similarity(nearest["similarity"].to_numpy()) >= least
-    return (said >= _WORDS) | np.isin(found.ids, nearest["id"].to_numpy()[near])

@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from memory_assets.arrays import Floats, Ids, Mask, Rows, Values
+from memory_assets.language.embedders.calibration import scale_of
+from memory_assets.language.words import is_unspaced
 from memory_assets.models import Memory, State
 from memory_assets.recall.bridges import DEPTH, Bridge, find_bridges
-from memory_assets.recall.candidates import PREFERENCE_RANKS, Candidates, find_fitting, gather
+from memory_assets.recall.candidates import PREFERENCE_RANKS, Candidates, gather
+from memory_assets.recall.likelihood import LEAST_OF_BARE_WORDS, LEAST_OF_SENTENCE, Fit, beside_the_best, likelihoods
 from memory_assets.recall.question import Question, understand
 from memory_assets.recall.repeats import Distinct
 from memory_assets.recall.scoring import Scores, Weights, scaled_cosine, score
@@ -35,6 +38,8 @@ _BESIDE = 0.2
 """Support of the graph from which a memory that does not fit by itself stands beside one that does."""
 _NEAREST = 0.75
 """Similarity, scaled among the candidates, from which one stands beside one that fits: an answer may lie below the floor in other words."""
+_OTHER_SCRIPT = 0.05
+"""Share of texts in a script without spaces from which a question in letters may be about them: no word and little else shows it."""
 _BELOW_SUCCESSOR = 0.98
 """What is left of the score of a memory whose newer version is a candidate too."""
 
@@ -69,6 +74,8 @@ class Hit:
     """Further memories that say the same, best first; they are no hits of their own."""
     replaced_by: Memory | None = None
     """The hit that says what holds instead, if this one is outdated."""
+    fit: Fit | None = None
+    """How well it fits; None if that cannot be told."""
 
 
 def search(tenant: "Tenant", query: str, **asked: Any) -> list[Hit]:
@@ -82,7 +89,7 @@ class Findings(NamedTuple):
     hits: list[Hit]
     bridges: list[Bridge]
     below_floor: bool = False
-    """Whether nothing is shown because nothing fits; see `memory_assets.recall.candidates`."""
+    """Whether nothing fits, so that nothing is shown with a floor."""
     vector: Floats | None = None
     """What the question means; None for a blank one."""
 
@@ -105,7 +112,7 @@ def search_with_bridges(
     one is found only if the filters ask for it. Of memories that say the same, the one that fits best is a hit and names the others.
 
     "Yesterday" and recency count from `now`. At most `bridges` paths of at most `depth` hops are found. With `floor` what does
-    not fit is found only beside what does; without it the nearest is.
+    not fit is found only beside what does, and nothing if nothing does; without it the nearest is.
     """
     filters = filters or Filters()
     moment = now or datetime.now(UTC)
@@ -113,23 +120,38 @@ def search_with_bridges(
     if not question.text.strip():
         return Findings([Hit(memory, 1.0, ()) for memory in tenant.memories.recent(limit, filters)], [])
     ranked = _rank(tenant, question, limit, filters, weights or Weights.of(tenant.settings), moment)
-    if floor and len(ranked.found):
-        fitting = tenant.with_embedder(
-            lambda embedder: find_fitting(
-                question, ranked.found, ranked.judged.coverage, ranked.view, tenant.memories, embedder, filters
-            )
-        )
-        if not fitting.any():
-            return Findings([], [], below_floor=True, vector=ranked.found.vector)
+    below_floor = len(ranked.found) > 0 and not _fits(ranked)
+    if floor and below_floor:
+        return Findings([], [], below_floor=True, vector=ranked.found.vector)
+    if floor and _has_floor(ranked):
         beside = ranked.judged.support.value >= _BESIDE
         nearest = scaled_cosine(ranked.found.cosine) >= _NEAREST
-        lifted = np.any([lift.change > 0 for lift in ranked.lifts], axis=0)
-        ranked = replace(ranked, shown=fitting | beside | nearest | lifted)
+        lifted = np.any([~np.isnan(ranked.found.preference), *(lift.change > 0 for lift in ranked.lifts)], axis=0)
+        ranked = replace(ranked, shown=beside_the_best(ranked.likely) | beside | nearest | lifted)
     paths: list[Bridge] = []
     if bridges:
         scores = dict(zip(ranked.found.ids.tolist(), ranked.scores.tolist(), strict=True))
         paths = find_bridges(tenant.memories, ranked.view, scores, limit=bridges, depth=depth, states=filters.states)
-    return Findings(_hits(tenant, ranked, limit, filters), paths, vector=ranked.found.vector)
+    return Findings(_hits(tenant, ranked, limit, filters), paths, below_floor, ranked.found.vector)
+
+
+def _fits(ranked: "_Ranked") -> bool:
+    """Whether any candidate may answer the question: it is likely enough, or a preference that may apply to what is requested."""
+    if not _has_floor(ranked) or not np.isnan(ranked.found.preference).all():
+        return True
+    return ranked.likely.max() >= (LEAST_OF_BARE_WORDS if ranked.question.is_bare else LEAST_OF_SENTENCE)
+
+
+def _has_floor(ranked: "_Ranked") -> bool:
+    """Whether candidates are judged by what they say.
+
+    They are not if the question names a time or an author, has no telling words, is in another script than some of what is remembered,
+    or if similarities do not tell the foreign from the known.
+    """
+    question, view = ranked.question, ranked.view
+    in_other_script = view.terms.unspaced >= _OTHER_SCRIPT and not is_unspaced(question.text)
+    names_author = not question.spoken.isdisjoint(view.timeline.authors.called)
+    return ranked.is_judged and bool(question.terms) and not (question.interval or in_other_script or names_author)
 
 
 def read_query(tenant: "Tenant", query: str, now: datetime | None = None) -> Question:
@@ -156,6 +178,10 @@ class _Ranked:
     view: View
     shown: Mask
     """Which may be hits."""
+    likely: Values
+    """How likely each answers the question."""
+    is_judged: bool
+    """Whether similarities tell the foreign from the known."""
 
     @property
     def scores(self) -> Values:
@@ -180,7 +206,11 @@ def _rank(tenant: "Tenant", question: Question, limit: int, filters: Filters, we
         _Lift("version", newest - judged.values, "a newer version comes before what it replaced"),
         _Lift("preference", preferred - newest, "the user wants this of answers like the one that is asked for"),
     )
-    return _Ranked(question, found, judged, lifts, view, np.ones(len(found), bool))
+    scale = scale_of(tenant.embedder.name, tenant.memories.columns.scale)
+    is_judged = scale.tells_the_foreign and view.background.texts > 0 and view.background.column == tenant.memories.columns.live
+    everything = np.ones(len(found))
+    likely = likelihoods(question, found, judged.coverage, view, tenant.embedder, scale) if is_judged else everything
+    return _Ranked(question, found, judged, lifts, view, everything.astype(bool), likely, is_judged)
 
 
 def _hits(tenant: "Tenant", ranked: _Ranked, limit: int, filters: Filters) -> list[Hit]:
@@ -197,8 +227,15 @@ def _hits(tenant: "Tenant", ranked: _Ranked, limit: int, filters: Filters) -> li
             wanted = not filters.states or memory.state in filters.states
             if wanted and not distinct.join(memory) and len(distinct) < limit:
                 distinct.add(memory)
+    is_judged = _has_floor(ranked)
     hits = [
-        Hit(each.first, float(scores[place]), _components(ranked, place), tuple(each.others))
+        Hit(
+            each.first,
+            float(scores[place]),
+            _components(ranked, place),
+            tuple(each.others),
+            fit=Fit.of(ranked.likely[place]) if is_judged else None,
+        )
         for each in distinct
         for place in [places[each.first.id]]
     ]

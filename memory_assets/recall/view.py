@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from memory_assets.arrays import Ids, Rows
+from memory_assets.arrays import Floats, Ids, Rows
 from memory_assets.errors import StoreError
-from memory_assets.language.words import fold, is_unspaced, words
+from memory_assets.language.words import fold, is_unspaced, stem, words
 from memory_assets.recall.timeline import Codes, Timeline, read_timeline
 from memory_assets.stores.catalog import Catalog, Stamp
 from memory_assets.stores.graph_builds import NO_BUILD, Build, present_build
@@ -46,6 +46,8 @@ _REFRESH_SECONDS = 1.0
 _REFRESHED_FAST = 200_000
 """After `_REFRESH_SECONDS`, in proportion more in a store of more memories, a search looks for what other processes committed; those that
 come while it looks go on with what is known."""
+_VECTORS = 500
+"""Vectors from which it is estimated what random memories are like."""
 _SAMPLE = 2_000
 """Texts from which the frequency of words is estimated."""
 _GROWTH = 1.25
@@ -181,11 +183,28 @@ class TermStatistics:
     store_size: int
     unspaced: float
     """Share of the texts that are, at least in part, in a script without spaces between words."""
+    _stems: frozenset[str]
+
+    def knows(self, term: str) -> bool:
+        """Whether a word, or another form of it, occurs."""
+        return term in self.counts or stem(term) in self._stems
 
     def idf(self, term: str) -> float:
         """Inverse document frequency as in BM25: ln(1 + (N - n + 0.5) / (n + 0.5))."""
         count = self.counts[term]
         return math.log(1 + (self.texts - count + 0.5) / (count + 0.5))
+
+
+@dataclass(frozen=True)
+class Background:
+    """What random memories are like in meaning, from a sample."""
+
+    column: str
+    """The live column of vectors; empty where nothing is embedded."""
+    mean: Floats
+    """Mean of their vectors."""
+    texts: int
+    """How many there are, at most the sample."""
 
 
 @dataclass(frozen=True)
@@ -195,6 +214,7 @@ class View:
     timeline: Timeline
     graph: GraphView
     terms: TermStatistics
+    background: Background
 
 
 class _Keeper:
@@ -213,11 +233,14 @@ class _Keeper:
             known = self._view
             timeline = read_timeline(tenant.memories, known.timeline if known else None)
             graph = read_graph(tenant.catalog, known.graph if known else None)
-            terms = known.terms if known else None
             size = len(timeline)
+            terms, background = (known.terms, known.background) if known else (None, None)
             if terms is None or not terms.store_size / _GROWTH <= size <= terms.store_size * _GROWTH:
-                terms = _count_terms(tenant.memories, size)
-            self._view = View(timeline, graph, terms)
+                terms, background = _count_terms(tenant.memories, size), None
+            column = tenant.memories.columns.live if tenant.memories.exists else None
+            if background is None or background.column != (column or ""):
+                background = _read_background(tenant.memories, column, size)
+            self._view = View(timeline, graph, terms, background)
             self._checked = time.monotonic()
             return self._view
 
@@ -242,4 +265,14 @@ def _count_terms(store: MemoryStore, size: int) -> TermStatistics:
     counts: Counter[str] = Counter()
     for text in texts:
         counts.update(set(words(fold(text))))
-    return TermStatistics(counts, len(texts), size, sum(map(is_unspaced, texts)) / max(1, len(texts)))
+    unspaced = sum(map(is_unspaced, texts)) / max(1, len(texts))
+    return TermStatistics(counts, len(texts), size, unspaced, frozenset(map(stem, counts)))
+
+
+def _read_background(store: MemoryStore, column: str | None, size: int) -> Background:
+    if not column:
+        return Background("", np.zeros(0, np.float32), 0)
+    offsets = np.unique(np.linspace(0, size - 1, min(size, _VECTORS)).astype(int)).tolist()
+    kept = store.table.take_offsets(offsets).select([column]).to_arrow()[column].drop_null().combine_chunks() if offsets else []
+    vectors = np.asarray(kept.flatten()).reshape(len(kept), -1) if len(kept) else np.zeros((1, 1), np.float32)
+    return Background(column, vectors.mean(axis=0, dtype=np.float32), len(kept))

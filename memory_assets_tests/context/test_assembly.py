@@ -109,6 +109,14 @@ def test_why_a_memory_is_linked_is_told_once_and_a_guessed_time_is_no_date(tenan
     assert found["1"]["created"]
 
 
+def test_a_person_in_a_question_is_named_and_one_that_is_the_topic_told(tenant: Tenant, remember: Remember, mention: Callable):
+    remember("The ledger of the tannery is kept by Wanda.")
+    mention(9_000, "Wanda", 1)
+    asked, topic = context(tenant, ["which ledger does Wanda keep"]), context(tenant, ["Wanda"])
+    assert [node.told for node in asked.found if node.name == "Wanda"] == ["name"]
+    assert [node.told for node in topic.found if node.name == "Wanda"] == ["text"]
+
+
 def test_a_memory_that_holds_a_known_name_is_linked_although_nothing_has_linked_it(
     tenant: Tenant, remember: Remember, mention: Callable
 ):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from memory_assets.context.assembly import NOT_FOUND, Context, Request
-from memory_assets.context.document import SUMMARY_BELOW, Fitted, Json, Markdown, fit
+from memory_assets.context.document import SUMMARY_BELOW, Fitted, Json, Markdown, _Filling, fit
 from memory_assets.context.lenses import bundled_lenses
 from memory_assets.context.model import Category, Link, Node, Ranked, Visit
 from memory_assets.context.passages import cut
@@ -182,6 +182,19 @@ def test_a_long_text_leaves_room_for_a_short_one_and_is_completed_when_there_is_
     assert told["0"].startswith("The ferry leaves at nine.")
     assert told["0"] != long
     assert _fitted(replace(context, request=Request(("ferry",), max_tokens=2_000)), Markdown).told["0"] == long
+
+
+def test_what_says_nothing_new_comes_after_what_does():
+    texts = ["The ferry leaves at nine from the old quay.", "From the old quay the ferry leaves at nine.", "Wanda sings."]
+    nodes = tuple(
+        Ranked(Node(str(n), "", Category.MEMORY, "note", text, titled=False), Visit(0), 1 - n / 5, 0.5)
+        for n, text in enumerate(texts)
+    )
+    context = Context(Request(("ferry",), max_tokens=500), nodes, stems("ferry"), {}, "store", NOW, embedded=True)
+    form = Markdown(context)
+    filling = _Filling(form, count_tokens(form.piece(nodes[0], texts[0]) + "\n\n") + 24)
+    filling.add_texts(0)
+    assert list(filling.told) == ["0", "2"]
 
 
 def test_pictures_and_html_in_a_text_are_text():

@@ -1,4 +1,4 @@
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC
 
 import pytest
@@ -8,6 +8,8 @@ from memory_assets.language.embedders.context import embed_in_context
 from memory_assets.operations.answers import LocalTime
 from memory_assets.operations.context import context
 from memory_assets.operations.search import search
+from memory_assets.recall.likelihood import Fit
+from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.rows import heading
 from memory_assets.tenants import Tenant
 
@@ -83,6 +85,40 @@ def test_a_question_in_other_words_or_another_language_keeps_its_answer(store, c
 @pytest.mark.parametrize("query", ["lattice of the vault", "what happened in March 2026", "what is it", "did Joanna vote"])
 def test_words_a_time_and_an_author_fit_by_themselves(store, query: str):
     assert search(store("The deploy key is in the vault", author="Joanna"), query).count == 1
+
+
+def test_a_hit_says_how_well_it_fits_and_a_score_is_told_on_demand_alone(store):
+    tenant = store(*tuple(NOTES)[:-1])
+    found = search(tenant, "where is the deploy key")
+    assert found.memories[0].fit is Fit.SURE
+    assert " · sure · id " in found.text(LocalTime(UTC))
+    assert " · sure · score 1.00 · id " in found.text(LocalTime(UTC), explain=True)
+    assert {each.fit for each in search(tenant, FOREIGN[0], everything=True).memories} == {Fit.NEAR}
+
+
+def test_a_search_embeds_its_question_once_and_looks_it_up_once(store, embedder, monkeypatch):
+    tenant = store(*tuple(NOTES)[:-1])
+    search(tenant, "where is the deploy key")
+    asked: list[Sequence[str]] = []
+
+    class Listening:
+        name = embedder.name
+
+        def embed(self, texts: Sequence[str], *role: str):
+            asked.append(list(texts))
+            return embedder.embed(texts, *role)
+
+    tenant.__dict__["embedder"] = Listening()
+    monkeypatch.delattr(MemoryStore, "alike")
+    assert search(tenant, "where is the key of the deploy").count
+    assert asked.count(["where is the key of the deploy"]) == 1
+
+
+def test_what_search_hides_a_context_tells_last(store):
+    tenant = store(*tuple(NOTES)[:-1])
+    told = [node.name for node in context(tenant, ["where is the deploy key"]).found]
+    assert told[0] == "The deploy key is in the vault"
+    assert set(tuple(NOTES)[:-1]) <= set(told)
 
 
 def test_nothing_is_found_in_an_empty_store_and_that_is_no_matter_of_fit(store):

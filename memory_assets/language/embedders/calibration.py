@@ -77,6 +77,11 @@ def measure(embedder: Embedder) -> tuple[float, ...]:
     return rounded if all(np.diff((-1, *rounded, 1)) > 0) else PLACES
 
 
+def unrelated_notes() -> list[str]:
+    """Notes that have nothing to do with each other."""
+    return [said for said, _, _ in _threes()[0]][:16]
+
+
 @cache
 def _threes() -> Sequence[list[list[str]]]:
     text = _TEXTS.read_text(encoding="utf-8").partition("\n")[2]

@@ -1,0 +1,90 @@
+"""How likely a memory answers a question, 0..1, by what a search has of it already: neither a second embedding nor another look-up.
+
+A logistic regression over three parts:
+
+    gap     how much nearer in meaning it is than random memories of the store are, in units of how much nearer the embedder finds related
+            texts than unrelated ones: what is near to everything is near to any question
+    said    share of the question's idf mass whose words it has
+    known   share of the question's idf mass whose words anything remembered has
+
+It was trained on the sets pals, terse, shop, mates, friends and assistant, on the sample home, and on 89 questions and topics about which
+none of them says anything; docs/recall.md says what it cannot tell apart.
+"""
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from memory_assets.arrays import Floats, Mask, Values
+from memory_assets.language.embedders import Embedder
+from memory_assets.language.embedders.calibration import Scale, unrelated_notes
+from memory_assets.language.embedders.context import embed_in_context
+
+if TYPE_CHECKING:
+    from memory_assets.recall.candidates import Candidates
+    from memory_assets.recall.question import Question
+    from memory_assets.recall.view import View
+
+_WEIGHTS = (9.9, 1.44, 3.39)
+_CONSTANT = -3.56
+LEAST_OF_BARE_WORDS, LEAST_OF_SENTENCE = 0.3, 0.12
+"""Likelihood of the best memory below which a question finds nothing. Of bare words whoever remembers something has some; a question may
+be put in other words throughout."""
+_BESIDE = 1 / 20
+"""Share of the odds of the best from which a memory stands beside it."""
+_LIKELY, _SURE = 0.5, 0.95
+_ENOUGH = 50
+"""Memories from which the mean of their vectors is that of random texts. What a smaller one lacks are notes about all sorts of things."""
+
+_SOME_DAY = "[3 May 2026]"
+"""What they are headed with, as memories are."""
+
+_notes: "WeakKeyDictionary[Embedder, Floats]" = WeakKeyDictionary()
+"""Mean vectors of those."""
+
+
+class Fit(StrEnum):
+    """How well a memory fits a question, in a word."""
+
+    SURE = "sure"
+    LIKELY = "likely"
+    NEAR = "near"
+    """Only near: what was asked may be remembered nowhere."""
+
+    @classmethod
+    def of(cls, likelihood: float) -> "Fit":
+        return cls.SURE if likelihood >= _SURE else cls.LIKELY if likelihood >= _LIKELY else cls.NEAR
+
+
+def likelihoods(
+    question: "Question", found: "Candidates", said: Values, view: "View", embedder: Embedder, scale: Scale
+) -> Values:
+    """How likely each candidate answers a question; `said` is the share of its idf mass that each has the words of."""
+    idf = {term: view.terms.idf(term) for term in question.terms}
+    total = sum(idf.values())
+    known = sum(value for term, value in idf.items() if view.terms.knows(term)) / total if total else 1.0
+    cosine = found.cosine[~np.isnan(found.cosine)]
+    usual = float(found.vector @ _background(view, embedder))
+    gap = np.where(np.isnan(found.cosine), cosine.min(initial=usual), found.cosine) - usual
+    gap /= scale.cosines[2] - scale.cosines[0]
+    near, words, all_words = _WEIGHTS
+    return 1 / (1 + np.exp(-(near * gap + words * said + all_words * known + _CONSTANT)))
+
+
+def beside_the_best(likely: Values) -> Mask:
+    """Which memories are likely enough to stand beside the best."""
+    odds = likely / (1 - likely)
+    return odds >= odds.max(initial=0.0) * _BESIDE
+
+
+def _background(view: "View", embedder: Embedder) -> Floats:
+    """The mean vector of random memories."""
+    count = view.background.texts
+    if count >= _ENOUGH:
+        return view.background.mean
+    if embedder not in _notes:
+        notes = unrelated_notes()
+        _notes[embedder] = embed_in_context(embedder, notes, [_SOME_DAY] * len(notes)).in_context.mean(axis=0)
+    return (count * view.background.mean + (_ENOUGH - count) * _notes[embedder]) / _ENOUGH
