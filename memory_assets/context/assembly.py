@@ -59,6 +59,8 @@ _MOST_FRONTIER = 150
 """Nodes that one step goes on from."""
 LENS_BOOST = 0.1
 """What a node gains that the lens prefers; no score exceeds 1."""
+NAME_BOOST = 0.1
+"""What a hit gains that holds a name which the topic holds."""
 _RECENCY_DAYS = 30.0
 _UNKNOWN_RECENCY = 0.5
 
@@ -181,6 +183,10 @@ def _resolve(reader: "StoreReader", question: "Question", now: datetime, warning
     spoken = set(words(topic))
     named = [candidate for candidate in candidates if candidate.is_entity and spoken.issuperset(words(candidate.name))]
     first = {candidate.id: 1.0 for candidate in meant or named}
+    holding = [frozenset(words(candidate.name)) for candidate in meant or named if candidate.is_entity]
+    for node, each in (reader.nodes(found) if holding else {}).items():
+        said = frozenset(words(each.content))
+        found[node] = min(1.0, found[node] + NAME_BOOST * any(name <= said for name in holding))
     return _Starts(question, first | found | first, frozenset(candidate.id for candidate in meant))
 
 

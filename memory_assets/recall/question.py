@@ -15,6 +15,8 @@ from memory_assets.models import ASSISTANTS, USERS
 if TYPE_CHECKING:
     from memory_assets.language.intervals import Interval
 
+QUESTION_MARKS = ("?", "？", "؟")
+
 
 @dataclass(frozen=True)
 class Question:
@@ -40,8 +42,8 @@ class Question:
 
     @property
     def is_bare(self) -> bool:
-        """Whether it is words without a sentence around them: a name, a title, letters."""
-        return len(words(self.text)) <= len(self.topic)
+        """Whether it is words without a sentence around them: a name, a title, letters; a question of any language is none."""
+        return len(words(self.text)) <= len(self.topic) and not self.text.rstrip().endswith(QUESTION_MARKS)
 
     @cached_property
     def spoken(self) -> frozenset[str]:

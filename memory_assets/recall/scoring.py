@@ -31,7 +31,7 @@ from memory_assets.language.english import word_set
 from memory_assets.language.words import fold, pieces
 from memory_assets.models import ASSISTANTS
 from memory_assets.recall.candidates import Candidates
-from memory_assets.recall.question import Question
+from memory_assets.recall.question import QUESTION_MARKS, Question
 from memory_assets.recall.support import Support, by_authors, by_the_other_side, support
 from memory_assets.recall.view import View
 from memory_assets.settings import Settings
@@ -48,7 +48,6 @@ bge-small .03 to .12 lie between the best and the hundredth; in a store of a few
 _RECENCY_DAYS = 30.0
 _SHORT = 160
 """Characters, with heading, up to which a text that ends with a question says little else."""
-_QUESTION_MARKS = ("?", "？", "؟")
 _DAY = 86_400_000_000
 """Microseconds."""
 
@@ -143,7 +142,7 @@ def with_turn_before(found: Candidates, rows: Rows, view: View) -> Values:
     author, author_before = view.timeline.columns["author"][rows], view.timeline.columns["author"][before]
     replies = (rows >= 0) & (places >= 0) & known[places] & (author >= 0) & (author_before >= 0) & (author != author_before)
     replies &= ~by_authors(lambda name: name.lower() in ASSISTANTS, rows, view)
-    asks = np.array([any(mark in text for mark in _QUESTION_MARKS) for text in found.texts])
+    asks = np.array([any(mark in text for mark in QUESTION_MARKS) for text in found.texts])
     share = np.where(asks[places], AFTER_QUESTION, AFTER_STATEMENT)
     gained = np.where(replies, share * (found.cosine[places] - last), 0.0)
     return np.where(known, found.cosine, np.where(gained > 0, last, np.nan)) + gained
@@ -203,7 +202,7 @@ def _asking(question: Question, found: Candidates) -> Mask:
     """Which candidates are short and end with a question mark; none if the question is about what was asked."""
     if not word_set("question.about_asking").isdisjoint(question.terms):
         return np.zeros(len(found), bool)
-    return np.array([len(text) <= _SHORT and text.endswith(_QUESTION_MARKS) for text in found.texts], bool)
+    return np.array([len(text) <= _SHORT and text.endswith(QUESTION_MARKS) for text in found.texts], bool)
 
 
 def _tagged(question: Question, found: Candidates, view: View) -> Values:

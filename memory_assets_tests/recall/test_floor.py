@@ -1,5 +1,5 @@
 from collections.abc import Callable, Sequence
-from datetime import UTC
+from datetime import UTC, datetime
 
 import pytest
 
@@ -9,6 +9,7 @@ from memory_assets.operations.answers import LocalTime
 from memory_assets.operations.context import context
 from memory_assets.operations.search import search
 from memory_assets.recall.likelihood import Fit
+from memory_assets.recall.question import understand
 from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.rows import heading
 from memory_assets.tenants import Tenant
@@ -139,3 +140,11 @@ def test_what_does_not_fit_does_not_come_last_but_not_at_all(store):
     assert found[0] == "The deploy key is in the vault"
     assert not {"Bela paints houses", "Ann bought a red kayak"} & set(found)
     assert search(tenant, "where is the deploy key", everything=True).count == len(notes)
+
+
+def test_a_question_in_another_language_is_no_bare_words():
+    def is_bare(text: str) -> bool:
+        return understand(text, datetime.now(UTC), UTC).is_bare
+
+    assert is_bare("SOC Defender")
+    assert not is_bare("Wann kommt der Zahnarzt?")
