@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _WEIGHTS = (9.9, 1.44, 3.39)
 _CONSTANT = -3.56
-LEAST_OF_BARE_WORDS, LEAST_OF_SENTENCE = 0.3, 0.12
+LEAST_OF_BARE_WORDS, LEAST_OF_SENTENCE = 0.3, 0.18
 """Likelihood of the best memory below which a question finds nothing. Of bare words whoever remembers something has some; a question may
 be put in other words throughout."""
 _BESIDE = 1 / 20
@@ -87,4 +87,5 @@ def _background(view: "View", embedder: Embedder) -> Floats:
     if embedder not in _notes:
         notes = unrelated_notes()
         _notes[embedder] = embed_in_context(embedder, notes, [_SOME_DAY] * len(notes)).in_context.mean(axis=0)
-    return (count * view.background.mean + (_ENOUGH - count) * _notes[embedder]) / _ENOUGH
+    share = count / _ENOUGH
+    return (share * view.background.mean + (1 - share) * _notes[embedder]).astype(np.float32)

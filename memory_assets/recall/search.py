@@ -78,7 +78,7 @@ class Hit:
     """How well it fits; None if that cannot be told."""
 
 
-def search(tenant: "Tenant", query: str, **asked: Any) -> list[Hit]:
+def search(tenant: "Tenant", query: "str | Question", **asked: Any) -> list[Hit]:
     """The hits of `search_with_bridges` alone, with its arguments."""
     return search_with_bridges(tenant, query, bridges=0, **asked).hits
 
@@ -234,7 +234,7 @@ def _hits(tenant: "Tenant", ranked: _Ranked, limit: int, filters: Filters) -> li
             float(scores[place]),
             _components(ranked, place),
             tuple(each.others),
-            fit=Fit.of(ranked.likely[place]) if is_judged else None,
+            fit=Fit.of(float(ranked.likely[place])) if is_judged else None,
         )
         for each in distinct
         for place in [places[each.first.id]]

@@ -273,6 +273,7 @@ def _read_background(store: MemoryStore, column: str | None, size: int) -> Backg
     if not column:
         return Background("", np.zeros(0, np.float32), 0)
     offsets = np.unique(np.linspace(0, size - 1, min(size, _VECTORS)).astype(int)).tolist()
-    kept = store.table.take_offsets(offsets).select([column]).to_arrow()[column].drop_null().combine_chunks() if offsets else []
-    vectors = np.asarray(kept.flatten()).reshape(len(kept), -1) if len(kept) else np.zeros((1, 1), np.float32)
-    return Background(column, vectors.mean(axis=0, dtype=np.float32), len(kept))
+    found = store.table.take_offsets(offsets).select([column]).to_arrow()[column].drop_null().to_pylist() if offsets else []
+    if not found:
+        return Background(column, np.zeros(0, np.float32), 0)
+    return Background(column, np.array(found, np.float32).mean(axis=0), len(found))
