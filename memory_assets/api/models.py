@@ -14,7 +14,7 @@ from memory_assets.errors import InvalidInputError
 from memory_assets.language.validation import MAX_TAG_LENGTH, is_blank, reject_unstorable, validate_line
 from memory_assets.models import MAX_CONTENT_LENGTH, Kind, RelationType, Source
 from memory_assets.operations.context import LONGEST_TOPIC, MOST_TOPICS, Format
-from memory_assets.operations.given import PLACE_CURSOR, SEEN_CURSOR, SEEN_CURSOR_LENGTH
+from memory_assets.operations.given import EARLIEST, LATEST, PLACE_CURSOR, SEEN_CURSOR, SEEN_CURSOR_LENGTH
 
 MAX_QUERY_LENGTH = 500
 MAX_LIMIT = 100
@@ -22,9 +22,6 @@ MAX_HOURS = 720
 MAX_ID = (1 << 53) - 1
 _MAX_NAME_LENGTH = 200
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
-_EARLIEST = datetime(1700, 1, 1, tzinfo=UTC)
-_LATEST = datetime(2200, 1, 1, tzinfo=UTC)
-"""What the store's filters can compare; times beyond are taken as these, which no memory lies beyond."""
 
 
 def _refusing(check: Callable[[str, str], object]) -> AfterValidator:
@@ -54,9 +51,7 @@ def _moment(value: object) -> datetime:
         moment = datetime.fromisoformat(leap)
     except ValueError as error:
         raise ValueError(f"is not a time ({error})") from error
-    if moment.year < _EARLIEST.year:
-        return _EARLIEST
-    return _LATEST if moment.year >= _LATEST.year else moment.astimezone(UTC)
+    return min(max(moment, EARLIEST), LATEST).astimezone(UTC)
 
 
 def _integer(value: object) -> object:

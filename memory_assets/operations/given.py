@@ -5,6 +5,7 @@ A ranking has no such order, because scores depend on what else is found; its cu
 another, and the moment the question was first asked, so that what is stored while somebody turns pages does not push in.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -23,9 +24,11 @@ SEEN_CURSOR = r"^[0-9a-f]{16}([0-9a-f]{14})*$"
 MOST_SEEN = 500
 """Memories that a client may page through with one question."""
 SEEN_CURSOR_LENGTH = 16 + 14 * MOST_SEEN
+EARLIEST, LATEST = datetime(1700, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
+"""What the stores can compare; times beyond are taken as these, which no memory lies beyond."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-_LATEST = (datetime(2200, 1, 1, tzinfo=UTC) - _EPOCH) // _MICROSECOND
+_LATEST = (LATEST - _EPOCH) // _MICROSECOND
 _OFFSET = 1 << 60
 """Added to times so that those before 1970 have no sign."""
 
@@ -129,7 +132,8 @@ def parse_time(text: str | None, name: str) -> datetime | None:
         moment = datetime.fromisoformat(text)
     except ValueError:
         return _named_time(text, name)
-    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return min(max(aware, EARLIEST), LATEST).astimezone(UTC)
 
 
 def _named_time(text: str, name: str) -> datetime:
@@ -151,7 +155,8 @@ def place_cursor(created_at: datetime, number: int) -> str:
 
 
 def read_place_cursor(cursor: str) -> tuple[datetime, int]:
-    """The time and id that `place_cursor` was given; of any 32 hexadecimal digits, some time and some id."""
+    """The time and id that `place_cursor` was given; of any 32 hexadecimal digits, some time and some id. InvalidInputError of others."""
+    _check_cursor(cursor, PLACE_CURSOR)
     return _moment(cursor[:16]), min(int(cursor[16:], 16), (1 << 63) - 1)
 
 
@@ -161,9 +166,15 @@ def seen_cursor(asked_at: datetime, numbers: Sequence[int]) -> str:
 
 
 def read_seen_cursor(cursor: str) -> tuple[datetime, list[int]]:
-    """What `seen_cursor` was given."""
+    """What `seen_cursor` was given; InvalidInputError if it is none."""
+    _check_cursor(cursor, SEEN_CURSOR)
     ids = cursor[16:]
     return _moment(cursor[:16]), [int(ids[start : start + 14], 16) for start in range(0, len(ids), 14)]
+
+
+def _check_cursor(cursor: str, pattern: str) -> None:
+    if len(cursor) > SEEN_CURSOR_LENGTH or not re.fullmatch(pattern, cursor):
+        raise InvalidInputError("This cursor is none that a page gave; ask for the first page again.")
 
 
 def _ticks(moment: datetime) -> int:

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from memory_assets.models import Source, State
 from memory_assets.operations.answers import Answer, Instant, LocalTime, MemoryView, View, listed
-from memory_assets.operations.given import Narrowing, place_cursor, read_place_cursor
+from memory_assets.operations.given import EARLIEST, LATEST, Narrowing, place_cursor, read_place_cursor
 
 if TYPE_CHECKING:
     from memory_assets.tenants import Tenant
@@ -110,7 +110,7 @@ def held_on(tenant: "Tenant", day: date, narrowed: Narrowing, *, limit: int = 20
     """
     if not tenant.exists:
         return Held(on=day, memories=(), next_cursor=None)
-    end = datetime.combine(day, time(), UTC) + timedelta(days=1)
+    end = datetime.combine(min(max(day, EARLIEST.date()), LATEST.date()), time(), UTC) + timedelta(days=1)
     filters = replace(narrowed.filters(tenant), states=tuple(State))
     before, number = read_place_cursor(cursor) if cursor else (end, 0)
     with tenant.catalog.interactive.read() as connection:

@@ -15,7 +15,7 @@ from memory_assets.errors import ChangedMeanwhileError, InvalidInputError, Memor
 from memory_assets.stores.access_log import recalled_by
 from memory_assets.stores.keys import OneTimeLinks
 from memory_assets.tenants import validate_tenant
-from memory_assets.ui.page import VIEWS, FormFields, Page, View
+from memory_assets.ui.page import LARGEST_ID, VIEWS, FormFields, Page, View
 from memory_assets.ui.rendering import assets, render
 from memory_assets.ui.sessions import Sessions, new_token
 from memory_assets.ui.views import (  # noqa: F401 - a module registers its views
@@ -169,6 +169,8 @@ class Pages:
                 if "HX-Request" in request.headers:
                     answered = Response(status_code=HTTPStatus.NO_CONTENT, headers={"HX-Redirect": f"{PATH}/login"})
                 return answered
+            if any(isinstance(each, int) and each > LARGEST_ID for each in request.path_params.values()):
+                raise HTTPException(HTTPStatus.NOT_FOUND, "Nothing has this number.")
             form = await _read_form(request) if view.method == "POST" else FormFields()
             if view.method == "POST" and not self._sessions.may_change(token, form.get("csrf", "")):
                 raise _stale_form()

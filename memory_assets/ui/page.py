@@ -30,6 +30,10 @@ Work = Literal["read", "search", "write"]
 """Which threads of the service a view runs in: `search` if it embeds a question, `write` if it embeds texts or changes much."""
 
 
+LARGEST_ID = 10**16 - 1
+"""Of a memory or a name."""
+
+
 @dataclass(frozen=True)
 class Page:
     """One request of an open session."""
@@ -69,6 +73,11 @@ class Page:
     def text(self, name: str) -> str:
         """A field of the form as text, with line feeds alone; empty if it was not sent."""
         return self.form.get(name, "").replace("\r\n", "\n").strip()
+
+    def number(self, name: str) -> int | None:
+        """A field of the form as the id of a memory or name; None if it is none."""
+        text = self.text(name).removeprefix("id").strip()
+        return int(text) if text.isascii() and text.isdecimal() and len(text) <= len(str(LARGEST_ID)) else None
 
     def texts(self, name: str) -> list[str]:
         """All values of a field of the form, or of a parameter of the address: boxes that are ticked."""

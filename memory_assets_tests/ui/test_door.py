@@ -114,7 +114,8 @@ def test_another_tenants_memories_are_not_there(site: Site, tenant: Tenant, visi
     visitor.get("/search")
     number = remember(other, "Rosa keeps a secret garden.")
     assert visitor.get(f"/memories/{number}").status_code == 404
-    assert visitor.post(f"/memories/{number}/undo").status_code == 404
+    seen = other.memories.get([number])[0].updated_at.isoformat()
+    assert visitor.post(f"/memories/{number}/undo", seen=seen).status_code == 404
     assert "secret" not in visitor.get("/search?q=garden&all=1").text
     assert other.memories.get([number])[0].state == "active"
 
@@ -147,3 +148,33 @@ def test_script_and_style_stay_below_150_kilobytes(site: Site) -> None:
     from memory_assets.ui.rendering import assets
 
     assert sum(len(content) for content, _ in assets().values()) <= 150_000
+
+
+@pytest.mark.parametrize("number", ["9" * 19, "9" * 300, "٣", "²", "-1"])
+def test_a_number_that_is_no_id_is_refused(tenant: Tenant, visitor: Visitor, number: str) -> None:
+    known = remember(tenant, "Alice sails.")
+    seen = tenant.memories.get([known])[0].updated_at.isoformat()
+    both = {"seen": seen, "seen older": seen, "seen newer": seen, "decision": "both", "type": "LEADS_TO"}
+    for path in (f"/memories/{known}/relate", f"/memories/{known}/supersede", "/conflicts", "/names/1/merge"):
+        answer = visitor.post(path, other=number if "memories" in path else "", older=known, newer=number, into=number, **both)
+        assert answer.status_code == 400, path
+    for path in ("/memories/{}", "/memories/{}/joined", "/memories/{}/found?other_query=x", "/names/{}"):
+        assert visitor.get(path.format(number)).status_code == 404, path
+    assert visitor.post(f"/memories/{number}/forget", seen=seen).status_code == 404
+    assert visitor.post(f"/session/{number}", told="off").status_code == 404
+
+
+@pytest.mark.parametrize("path", ["/search?q=x&", "/timeline?", "/timeline?on=2026-03-01&", "/names?"])
+@pytest.mark.parametrize("cursor", ["x", "%3Cscript%3E", "f" * 31, "9" * 5001])
+def test_a_cursor_that_no_page_gave_is_refused(tenant: Tenant, visitor: Visitor, path: str, cursor: str) -> None:
+    remember(tenant, "Alice sails.")
+    refused = visitor.get(f"{path}cursor={cursor}")
+    assert (refused.status_code, "This cursor is none that a page gave" in refused.text) == (400, True)
+
+
+@pytest.mark.parametrize("day", ["0001-01-01", "9999-12-31"])
+def test_no_time_is_too_far_away(tenant: Tenant, visitor: Visitor, day: str) -> None:
+    remember(tenant, "Alice sails.")
+    for path in ("/search?q=x&since=", "/search?q=x&until=", "/timeline?since=", "/timeline?on="):
+        assert visitor.get(f"{path}{day}").status_code == 200, path
+    assert visitor.get("/context?lens=nonsense").status_code == 400

@@ -21,12 +21,14 @@ def context(page: Page) -> "Response":
     budget, depth = _number(page, "budget", 4_000), _number(page, "depth", 2)
     if budget not in _BUDGETS or depth not in _DEPTHS:
         raise InvalidInputError("Choose a budget and a distance of the lists.")
+    lenses = operations.context.list_lenses()
+    if lens not in lenses:
+        raise InvalidInputError(f"There is no lens {lens!r}; choose one of {', '.join(lenses)}.")
     found = None
     if topic:
         found = operations.context.context(
             page.tenant, [topic], lens=lens, max_tokens=budget, depth=depth, offline=True, notes=False, explain=True
         )
-    lenses = operations.context.list_lenses()
     values = {"topic": topic, "lens": lens, "budget": budget, "depth": depth, "lenses": lenses}
     return page.render("context.html", found=found, budgets=_BUDGETS, depths=_DEPTHS, **values)
 

@@ -147,10 +147,10 @@ def read_seen(page: Page, name: str = "seen") -> datetime:
 
 def _other(page: Page) -> int:
     """The other memory that a form names."""
-    text = page.text("other").removeprefix("id").strip()
-    if not text.isdecimal():
+    number = page.number("other")
+    if number is None:
         raise InvalidInputError("Choose the other memory: find it by its words, or type its id.")
-    return int(text)
+    return number
 
 
 def show_changed(page: Page, numbers: "Sequence[int]", content: str | None = None) -> "Response":

@@ -60,10 +60,10 @@ def show(page: Page) -> "Response":
 @change("/names/{name:int}/merge")
 def merge(page: Page) -> "Response":
     """Say that the name means the same as another one."""
-    into, other = page.text("into"), page.text("other")
-    if not (into.isdecimal() and len(into) < 19) and not other:
+    other = page.text("other")
+    number = operations.names.find_name(page.tenant, other) if other else page.number("into")
+    if number is None:
         raise InvalidInputError("Choose or write the name that means the same.")
-    number = operations.names.find_name(page.tenant, other) if other else int(into)
     return _decided(page, operations.names.merge_names(page.tenant, page.path["name"], number))
 
 

@@ -94,10 +94,10 @@ def undo(page: Page) -> "Response":
 @change("/conflicts")
 def decide_conflict(page: Page) -> "Response":
     """Decide which of two memories holds, or that both do."""
-    older, newer = page.text("older"), page.text("newer")
-    if not (older.isdecimal() and newer.isdecimal()):
+    one, other = page.number("older"), page.number("newer")
+    if one is None or other is None:
         raise InvalidInputError("This form names no memories; open the page again.")
-    one, other, changed = int(older), int(newer), int(older)
+    changed = one
     seen, seen_newer = read_seen(page, "seen older"), read_seen(page, "seen newer")
     try:
         match page.text("decision"):
