@@ -91,8 +91,8 @@ class Page:
     def redirect(self, path: str, message: str = "", *, undo: "MemoryView | None" = None) -> Response:
         """Go on to a path below the pages, and say `message` there; `undo` is a changed memory, whose change can be undone."""
         if message:
-            offered = (undo.id, undo.updated_at.isoformat()) if undo else ()
-            self.session.messages.append(Message(message, *offered))
+            offered = Message(message, undo.id, undo.updated_at.isoformat()) if undo else Message(message)
+            self.session.messages.append(offered)
         return RedirectResponse(f"{self.request.scope['root_path']}{path}", 303)
 
     def _messages(self) -> list[Message]:

@@ -147,6 +147,7 @@ def test_the_graph_shows_a_neighbourhood_within_its_bounds(site: Site, sample: T
 
     def drawn(address: str) -> dict[str, list[dict[str, object]]]:
         page = visitor.get(address).text
+        assert 'id="graph-data"' in page, page
         return json.loads(page.partition('id="graph-data">')[2].partition("</script>")[0])
 
     whole = drawn("/graph?q=billing+export&steps=2&most=200")
