@@ -58,7 +58,9 @@ def main() -> None:
 
 
 def lines_of(tenant: Tenant, project: str, tokens: int) -> list[str]:
-    places = Places(tenant.settings.data_dir, tenant.name, tenant.settings.claude_projects_dir, "on", tokens, 5, "off")
+    places = Places(
+        tenant.settings.data_dir, tenant.name, tenant.settings.claude_projects_dir, "on", tokens, 5, "off", session_summary="off"
+    )
     # The folder's name is the slug of the project's directory, which is nowhere on this machine.
     text = session_start(places, Hook(directory=project.replace("-", "/")))
     return [line for line in text.splitlines() if line.startswith(BULLET)]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from memory_assets.graph.neighbours import nearest_to
-from memory_assets.language.statements import NEAR, Relation, judge
+from memory_assets.language.statements import NEAR, says_the_same
 from memory_assets.models import Memory
 
 if TYPE_CHECKING:
@@ -36,6 +36,6 @@ def compare_neighbours(store: "MemoryStore", changed: Sequence[Memory]) -> pa.Ta
     for ids, similarity in pairs.items():
         if all(number in known for number in ids):
             old, new = sorted((known[number] for number in ids), key=lambda memory: (memory.created_at, memory.id))
-            if old.content_hash != new.content_hash and judge(old.content, new.content, similarity).relation is Relation.SAME:
+            if old.content_hash != new.content_hash and says_the_same(old.content, new.content, similarity):
                 found.append({"one": old.id, "two": new.id, "similarity": similarity})
     return pa.Table.from_pylist(found, schema=SCHEMA)

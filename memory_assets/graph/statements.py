@@ -15,7 +15,6 @@ from memory_assets.graph.known_names import project_name
 from memory_assets.graph.rules import LIKELIEST
 from memory_assets.language.changes import announces, change_model, judge_change, keys_of, with_subject
 from memory_assets.language.english import pattern, word_set
-from memory_assets.language.intervals import find_interval
 from memory_assets.language.statements import difference, find_replaced, read_statement
 from memory_assets.language.words import sentences, words
 from memory_assets.models import Kind, Memory, RelationType
@@ -32,6 +31,7 @@ CHANGE_SCHEMA = table("graph_changes").arrow()
 _MOST = 60
 """Statements of one memory that are read."""
 _LEAST_WORDS = 3
+_LAST_DAY = 31
 _LATER = timedelta(days=1)
 """From which a newer statement of another value is a change rather than a contradiction."""
 _OF_A_MOMENT = frozenset({Kind.RATING, Kind.REFLECTION, Kind.SESSION})
@@ -139,8 +139,16 @@ def scope_of(project: str) -> str:
 def dated(text: str, written: datetime) -> datetime | None:
     """Since when a statement says that it holds: "since 10 August", "(2026-08-10)"; None if it does not say."""
     found = pattern("replacements.dated").search(text)
-    interval = find_interval(found["date"], written, UTC) if found else None
-    return interval.start if interval and interval.start <= written else None
+    values = read_statement(found["date"]).values if found else frozenset()
+    months = [int(value.partition(" ")[2]) for value in values if value.startswith("month ")]
+    numbers = sorted(int(value) for value in values if value.isdecimal())
+    years, days = [each for each in numbers if each > _LAST_DAY], [each for each in numbers if each <= _LAST_DAY]
+    try:
+        day = datetime(years[0] if years else written.year, months[0], days[0] if days else 1, tzinfo=UTC)
+        day = day if years or day <= written else day.replace(year=day.year - 1)
+    except (IndexError, ValueError):
+        return None
+    return day if day <= written else None
 
 
 def find_replacements(connection: "DuckDBPyConnection", statements: pa.Table, touched: pa.Table) -> pa.Table:

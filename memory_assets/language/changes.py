@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from math import exp
 from pathlib import Path
@@ -96,6 +96,7 @@ def _common(one: Sequence[str], other: Sequence[str]) -> int:
     return next((place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
+@lru_cache(maxsize=16)
 def _sides(old: str, new: str) -> tuple[_Side, _Side]:
     statements = read_statement(old), read_statement(new)
     contents = [

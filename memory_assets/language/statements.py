@@ -381,6 +381,15 @@ def judge(old: str, new: str, similarity: float) -> Judgement:
     return found
 
 
+def says_the_same(old: str, new: str, similarity: float) -> bool:
+    """Whether two texts say the same, as `judge` finds it, without a look at their sentences."""
+    if _normal(old) == _normal(new):
+        return True
+    if similarity < NEAR or not words(old) or not words(new) or is_long(old) or is_long(new):
+        return False
+    return _judge_statement(old, new, similarity).relation is Relation.SAME
+
+
 def _exchanges_values(one: Statement, other: Statement) -> bool:
     """Whether two sentences of longer texts differ by a denial, or in one place by values or names."""
     replaced = _replaced(one, other)
