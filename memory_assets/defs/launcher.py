@@ -18,13 +18,22 @@ import dagster as dg
 from dagster._core.launcher import CheckRunHealthResult, DefaultRunLauncher, LaunchRunContext, ResumeRunContext, WorkerStatus
 from dagster._core.storage.tags import ASSET_PARTITION_RANGE_START_TAG, PARTITION_NAME_TAG
 from dagster._grpc.types import ExecuteRunArgs, ResumeRunArgs
-from dagster._serdes import serialize_value
+from dagster._serdes import ConfigurableClassData, serialize_value
 
 _ENDED = "The process of this run has ended without a word."
 
 
 class ProcessLauncher(DefaultRunLauncher):
     """What `dagster.yaml` names as the launcher of runs."""
+
+    def __init__(self, inst_data: ConfigurableClassData | None = None) -> None:
+        super().__init__(inst_data)
+        self._workers: list[subprocess.Popen[bytes]] = []
+
+    def dispose(self) -> None:
+        """End the runs: none outlives the daemon, which resumes them when it starts again."""
+        for worker in self._workers:
+            worker.kill()
 
     def launch_run(self, context: LaunchRunContext) -> None:
         """Start a run; one without a partition works for the tenant that its configuration names, else the settings.
@@ -65,6 +74,7 @@ class ProcessLauncher(DefaultRunLauncher):
         with _locked(self._instance, run_id) as lock:
             started = subprocess.Popen(worker, stdin=subprocess.DEVNULL, pass_fds=[lock])  # noqa: S603 - this program
             os.pwrite(lock, str(started.pid).encode(), 0)
+        self._workers = [each for each in [*self._workers, started] if each.poll() is None]
 
     @property
     def supports_check_run_worker_health(self) -> bool:
