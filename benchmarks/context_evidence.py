@@ -1,7 +1,7 @@
 """What share of the evidence of a question is inside a document about it: `memory context` against search's hits printed whole.
 
     python benchmarks/context_evidence.py --sets tides pals ... [--most 40] [--home DIR]
-    python benchmarks/context_evidence.py --silos
+    python benchmarks/context_evidence.py --silos silos silos_more
 
 Stores and questions are those of recall_quality.py; of each set a fixed sample of `--most` questions is asked, "now" is the time of a
 store's newest memory. `--silos` asks the frozen folders of sets/silos, of which no rule has seen a text: the run takes them in as
@@ -105,10 +105,10 @@ def of_set(home: Path, name: str, most: int) -> list[Asked]:
     ]
 
 
-def of_silos(home: Path) -> tuple[list[Asked], list[str]]:
-    """The questions of sets/silos with their evidence, and the topics that nobody wrote about."""
+def of_silos(home: Path, folder: Path) -> tuple[list[Asked], list[str]]:
+    """The questions about memory folders with their evidence, and the topics that nobody wrote about."""
     projects = home / ".claude" / "projects"
-    for silo in (SETS / "silos").iterdir():
+    for silo in folder.iterdir():
         if silo.is_dir():
             shutil.copytree(silo, projects / silo.name)
     os.environ |= {
@@ -121,19 +121,19 @@ def of_silos(home: Path) -> tuple[list[Asked], list[str]]:
     }
     subprocess.run([sys.executable, "-m", "memory_assets.cli", "run"], check=True, stdout=subprocess.DEVNULL)
     tenant, now = Tenant(load_settings()), datetime.now(UTC)
-    rows = [json.loads(line) for line in (SETS / "silos" / "questions.jsonl").read_text(encoding="utf-8").splitlines()]
+    rows = [json.loads(line) for line in (folder / "questions.jsonl").read_text(encoding="utf-8").splitlines()]
     answered = [Asked(tenant, row[QUESTION], row[EVIDENCE], now) for row in rows if row.get(EVIDENCE)]
     return answered, [row[QUESTION] for row in rows if not row.get(EVIDENCE)]
 
 
 QUESTION, EVIDENCE = "question", "evidence"
-"""Keys of sets/silos/questions.jsonl."""
+"""Keys of questions.jsonl."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", nargs="+", default=[])
-    parser.add_argument("--silos", action="store_true")
+    parser.add_argument("--silos", nargs="*", default=[], help="folders of sets with memory folders")
     parser.add_argument("--most", type=int, default=40, help="ask at most so many questions of each set")
     parser.add_argument("--home", type=Path, help="keep the filled stores here and use them again; default: a temporary folder")
     arguments = parser.parse_args()
@@ -141,9 +141,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="context_evidence_") as folder:
         for name in arguments.sets:
             report(name, of_set((arguments.home or Path(folder)) / name, name, arguments.most))
-        if arguments.silos:
-            questions, foreign = of_silos(Path(folder) / "silos")
-            report("silos", questions)
+        for name in arguments.silos:
+            questions, foreign = of_silos(Path(folder) / name, SETS / name)
+            report(name, questions)
             tenant = questions[0].tenant
             by_search = sum(search_with_bridges(tenant, topic, bridges=0, floor=True).below_floor for topic in foreign)
             by_context = sum(not assemble(StoreReader(tenant), Request((topic,))).nodes for topic in foreign)
