@@ -15,3 +15,12 @@ def visible(text: str) -> str:
 def counted(number: int, noun: str = "memory", plural: str = "memories") -> str:
     """`number` with its noun, or with its verb."""
     return f"{number:,} {noun if number == 1 else plural}"
+
+
+def shortened(text: str, most: int) -> str:
+    """`text` in one line of at most `most` characters, cut between words."""
+    line = " ".join(text.split())
+    if len(line) <= most:
+        return line
+    cut = line[: most - 1]
+    return f"{cut[: cut.rfind(' ')] if ' ' in cut[most // 2 :] else cut}…"

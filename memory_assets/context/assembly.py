@@ -139,6 +139,7 @@ def assemble(reader: "StoreReader", request: Request, now: datetime | None = Non
     shown = [ranked.node.id for ranked in nodes]
     fields = reader.fields(shown) if request.include_fields else {}
     history = reader.history(shown) if request.history else {}
+    outdated = reader.outdated(shown)
     links = [link for ranked in nodes for link in (*ranked.visit.path, *ranked.visit.contradicting)]
     return Context(
         request=request,
@@ -147,6 +148,7 @@ def assemble(reader: "StoreReader", request: Request, now: datetime | None = Non
                 each,
                 fields=fields.get(each.node.id, ()),
                 history=history.get(each.node.id, ()),
+                outdated=outdated.get(each.node.id, ()),
                 replaced_by=reader.replaced.get(each.node.id, ""),
             )
             for each in nodes

@@ -11,7 +11,7 @@ import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -21,6 +21,7 @@ from memory_assets.context.assembly import Context
 from memory_assets.context.model import Category, Fields, Link, Node, Ranked
 from memory_assets.context.passages import cut
 from memory_assets.display import visible
+from memory_assets.graph.outdated import shows
 from memory_assets.language.tokens import count_tokens
 from memory_assets.language.words import stems
 
@@ -324,6 +325,10 @@ class Markdown(Document):
             lines.append("; ".join(f"{quoting.name(name)}: {quoting.name(', '.join(values))}" for name, values in telling))
         if told:
             lines.append(quoting.quoted(told))
+        for each in ranked.outdated:
+            if shows(told, each.sentence):
+                by = self.context.short(str(each.replaced_by))
+                lines.append(f"replaced by id {by} on {_day(each.on, self.context.at)}: {quoting.name(each.by_sentence)}")
         for older in ranked.history:
             passage = quoting.quoted(cut(older.content, self.context.asked, _HISTORY))
             lines.append(f"\nBefore ({_day(older.created, self.context.at)}, id {self.context.short(older.id)}):\n{passage}")
@@ -417,6 +422,8 @@ class Json(Document):
             shown["contradicting"] = [{"nodeId": other, "type": relation} for other, relation in ranked.against.items()]
         if ranked.replaced_by:
             shown["later"] = ranked.replaced_by
+        if outdated := [asdict(each) | {"on": f"{each.on:%Y-%m-%d}"} for each in ranked.outdated if shows(told, each.sentence)]:
+            shown["outdated"] = outdated
         if ranked.history:
             shown["history"] = [
                 {"id": older.id, "content": cut(older.content, self.context.asked, _HISTORY), "created": _iso_day(older)}

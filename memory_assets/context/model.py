@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from memory_assets.graph.outdated import Outdated
+
 CONTRADICTING = frozenset({"CONTRADICTS", "INVALIDATED_BY"})
 """Relations that say that one of two nodes may not hold."""
 
@@ -95,6 +97,8 @@ class Ranked:
     fields: Fields = ()
     replaced_by: str = ""
     """Id of a later memory that seems to replace what it says; see `memory_assets.context.replacements`."""
+    outdated: tuple[Outdated, ...] = ()
+    """Its sentences that other memories replace."""
     history: tuple[Node, ...] = ()
     """Older versions of what it says, the newest first."""
 

@@ -17,6 +17,7 @@ from memory_assets.context.model import Category, Fields, Link, Neighbours, Node
 from memory_assets.context.names import Candidate
 from memory_assets.context.neighbours import graph_neighbours
 from memory_assets.errors import StoreBusyError
+from memory_assets.graph.outdated import Outdated
 from memory_assets.language.embedders.protocol import EmbedderError
 from memory_assets.language.words import stems, words
 from memory_assets.models import Memory, State
@@ -284,6 +285,13 @@ class StoreReader:
             for head, versions in older.items()
         }
 
+    def outdated(self, ids: Collection[str]) -> dict[str, tuple[Outdated, ...]]:
+        """The outdated sentences of those of some memories that have any."""
+        from memory_assets.recall.view import find_outdated_of
+
+        found = find_outdated_of(self._tenant, [int(node) for node in ids if node in self._memories])
+        return {str(number): sentences for number, sentences in found.items()}
+
     def things(self, names: Collection[str]) -> dict[str, list[str]]:
         """Ids of entities by lower-case name, in any spelling that is known."""
         found: dict[str, list[str]] = {}
@@ -295,10 +303,7 @@ class StoreReader:
     def _read(self, numbers: Sequence[int]) -> None:
         unknown = [number for number in numbers if str(number) not in self._memories]
         if unknown and self._tenant.memories.exists:
-            timeline = self._view.timeline
-            rows = timeline.rows(np.array(unknown, np.int64))
-            kept_at = np.where(rows >= 0, timeline.columns["row_id"][rows], -1) if len(timeline) else rows
-            found = self._tenant.memories.take(unknown, kept_at.tolist())
+            found = self._view.take(self._tenant.memories, unknown)
             self._memories |= {str(number): memory for number, memory in found.items()}
 
 

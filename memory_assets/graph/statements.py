@@ -7,12 +7,12 @@ A memory is taken apart into statements when it changes. Pairs that share rare w
 import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from memory_assets.graph.known_names import project_name
-from memory_assets.graph.rules import LIKELIEST
+from memory_assets.graph.outdated import plain
 from memory_assets.language.changes import announces, change_model, judge_change, keys_of, with_subject
 from memory_assets.language.english import pattern, word_set
 from memory_assets.language.statements import difference, find_replaced, read_statement
@@ -40,7 +40,6 @@ _STATED, _DATED, _OPEN = 0.9, 0.75, 0.7
 """Confidence of a change that the newer statement announces, of one that the dates show, and of a contradiction."""
 _DOUBT = 0.5
 """Times the probability: the confidence of what is perhaps replaced."""
-_MARKS = re.compile(r"^(?:[-*+>•]\s+|\d{1,3}[.)]\s+|\[[ xX]\]\s+)+|\*\*|__|`")
 _HEADING = re.compile(r"^#+\s+(.*)")
 _HOME_SLUG = re.compile(r"-(?:(?:home|Users)-[^-]+|root)")
 _LINK = re.compile(r"\[\[[^\]]*\]\]|https?://\S+")
@@ -122,11 +121,6 @@ def _statements(memory: Memory) -> Iterator[dict[str, Any]]:
             return
 
 
-def plain(sentence: str) -> str:
-    """A sentence without the marks of a list or of emphasis, on one line."""
-    return " ".join(_MARKS.sub("", sentence.strip()).split())
-
-
 def scope_of(project: str) -> str:
     """By what memories of one project are known: the slug of its folder or its name; empty for none and for a home folder."""
     slug = slug_of(project).lower()
@@ -198,33 +192,6 @@ def _replacement(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any] | N
         "confidence": confidence,
         "note": note,
     }
-
-
-class StatementChange(NamedTuple):
-    """A statement of a memory that another one replaces or contradicts."""
-
-    old_id: int
-    old_text: str
-    new_id: int
-    new_text: str
-    said_at: datetime
-    """When the newer one was said."""
-    is_decided: bool
-    """Whether the newer one holds; else the two contradict each other."""
-
-
-def read_changes(connection: "DuckDBPyConnection") -> list[StatementChange]:
-    """The statements of active memories that are replaced or contradicted, the latest change last; none that a person decided."""
-    rows = connection.execute(f"""
-        WITH likeliest AS (FROM graph_changes {LIKELIEST}),
-        decided AS (SELECT source_id AS one, target_id AS two FROM graph_edges WHERE origin = 'stated')
-        SELECT old_id, old_text, new_id, new_text, said_at, type <> 'CONTRADICTS' FROM likeliest
-        JOIN graph_memories a ON a.id = old_id JOIN graph_memories b ON b.id = new_id
-        WHERE likeliest.type <> 'RELATES_TO' AND a.state = 'active' AND b.state = 'active'
-          AND NOT EXISTS (FROM decided WHERE (one = old_id AND two = new_id) OR (one = new_id AND two = old_id))
-        ORDER BY said_at, new_id, new_place, old_id, old_place
-    """)
-    return [StatementChange(*row) for row in rows.fetchall()]
 
 
 _COPIED = {"id": "memory_id", "place": "place", "text": "text"}

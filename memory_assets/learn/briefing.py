@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memory_assets.errors import said
-from memory_assets.graph.statements import plain, read_changes
+from memory_assets.graph.outdated import find_outdated, list_replaced, plain, read_changes
 from memory_assets.language.changes import announces
 from memory_assets.language.secrets import marks
 from memory_assets.language.words import sentences
@@ -28,7 +28,7 @@ from memory_assets.stores.locks import locked
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from memory_assets.graph.statements import StatementChange
+    from memory_assets.graph.outdated import StatementChange
     from memory_assets.models import Memory
     from memory_assets.tenants import Tenant
 
@@ -136,7 +136,9 @@ def _counted(held: Brief | None) -> "Mapping[str, int]":
 def _made(tenant: "Tenant", held: Brief | None) -> Brief:
     known = _counted(held)
     replaced, undecided, changes = _doubts(tenant)
-    outdated = {(each.old_id, each.old_text) for each in changes if each.is_decided}
+    is_replaced = list_replaced(changes)
+    found = find_outdated(is_replaced, is_replaced, tenant.memories.get)
+    outdated = {(number, each.sentence) for number, sentences in found.items() for each in sentences}
     news = [each for each in reversed(changes) if each.is_decided and (each.new_id, each.new_text) not in outdated]
     wanted = dict.fromkeys([*(each.new_id for each in news), *_chosen(tenant)])
     chosen = list(dict.fromkeys(_last(number, replaced) for number in wanted))

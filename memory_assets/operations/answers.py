@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, PlainSerializer, WithJsonSchema, computed_field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, WithJsonSchema, computed_field, field_validator
 
+from memory_assets.display import shortened
+from memory_assets.graph.outdated import shows
 from memory_assets.language.times import display_zone, relative_age
 from memory_assets.language.words import sentences, stems
 from memory_assets.models import LAST_CHANGE, Kind, Memory, Source, State
@@ -77,6 +79,20 @@ class EntityView(View):
     type: str
 
 
+class OutdatedView(View):
+    """A sentence of a memory that a sentence of another one replaces."""
+
+    sentence: str
+    replaced_by: int
+    on: Instant = Field(description="When the newer sentence was said, or since when it says that it holds.")
+    by_sentence: str
+    line: str = Field(exclude=True)
+
+    def is_in(self, shown: str) -> bool:
+        """Whether a text, which may be cut, shows the sentence."""
+        return shows(shown, self.sentence)
+
+
 class MemoryView(Answer):
     """A memory as every face shows it."""
 
@@ -103,6 +119,9 @@ class MemoryView(Answer):
     external_id: str
     pipeline: str
     metadata: dict[str, Any]
+    outdated: tuple[OutdatedView, ...] = Field(
+        default=(), description="Sentences that other memories replace; told where memories are searched for, and of one in full."
+    )
 
     @field_validator("metadata", mode="before")
     @classmethod
@@ -125,7 +144,10 @@ class MemoryView(Answer):
         return self.entry(local)
 
     def entry(self, local: LocalTime, lead: str = "", query: str = "", note: str = "", most: int = PASSAGE_LENGTH) -> str:
-        """An entry of a list: `lead`, what it is and `note` in one line; below it the passage that fits `query`, of `most` letters."""
+        """An entry of a list: `lead`, what it is and `note` in one line; below it the passage that fits `query`, of `most` letters.
+
+        Outdated sentences of the passage are told below it, unless `note` does.
+        """
         state = "" if self.active else self.state.value
         age = (
             f"{local.age(self.created_at)}, guessed"
@@ -133,21 +155,15 @@ class MemoryView(Answer):
             else local.age(self.created_at)
         )
         facts = [self.title, self.kind.value, age, note, state, f"id {self.id}"]
-        return f"{lead}{' · '.join(fact for fact in facts if fact)}\n{' ' * len(lead)}{passage(self.content, query, most)}"
+        shown = passage(self.content, query, most)
+        replaced = [each.line for each in self.outdated if each.is_in(shown) and f"replaced by {each.replaced_by} " not in note]
+        below = "".join(f"\n{' ' * len(lead)}{line}" for line in (shown, *replaced))
+        return f"{lead}{' · '.join(fact for fact in facts if fact)}{below}"
 
 
 def name_of(memory: Memory | MemoryView) -> str:
     """A memory's title, or how it begins."""
     return memory.title or shortened(memory.content, 60)
-
-
-def shortened(text: str, most: int) -> str:
-    """`text` in one line of at most `most` characters, cut between words."""
-    line = " ".join(text.split())
-    if len(line) <= most:
-        return line
-    cut = line[: most - 1]
-    return f"{cut[: cut.rfind(' ')] if ' ' in cut[most // 2 :] else cut}…"
 
 
 def passage(content: str, query: str = "", most: int = PASSAGE_LENGTH) -> str:

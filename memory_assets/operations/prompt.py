@@ -1,10 +1,12 @@
 """Tell a session what fits a prompt that its user just wrote, and that it was not told yet."""
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from pydantic import Field
 
+from memory_assets.graph.outdated import Outdated, shows
 from memory_assets.language.tokens import count_tokens
 from memory_assets.learn.brief import framed, line
 from memory_assets.learn.session_start import PROMPT, is_quiet, record_told, still_told
@@ -12,6 +14,7 @@ from memory_assets.operations.answers import Answer, LocalTime, passage
 from memory_assets.operations.given import Narrowing
 from memory_assets.recall.prompt import find_for_prompt
 from memory_assets.recall.search import Hit
+from memory_assets.recall.view import find_outdated_of
 from memory_assets.sources.projects import Project
 from memory_assets.tenants import Tenant
 
@@ -56,8 +59,10 @@ def recall_for_prompt(tenant: Tenant, prompt: str, session: str = "", here: Proj
     filters = Narrowing(here=here).filters(tenant)
     room = tenant.settings.prompt_recall_tokens - _FRAME_TOKENS
     lines: list[tuple[int, str]] = []
-    for hit in find_for_prompt(tenant, text, filters, datetime.now(UTC), known, only_sure=wanted == "sure"):
-        rendered = line(_described(hit, text))
+    hits = find_for_prompt(tenant, text, filters, datetime.now(UTC), known, only_sure=wanted == "sure")
+    outdated = find_outdated_of(tenant, [hit.memory.id for hit in hits])
+    for hit in hits:
+        rendered = line(_described(hit, text, outdated.get(hit.memory.id, ())))
         room -= count_tokens(f"{rendered}\n")
         if room < 0 or len(lines) == _MOST_LINES:
             break
@@ -68,10 +73,15 @@ def recall_for_prompt(tenant: Tenant, prompt: str, session: str = "", here: Proj
     return PromptRecall(ids=tuple(number for number, _ in lines), framed=framed([(HEADING, [text for _, text in lines])]))
 
 
-def _described(hit: Hit, prompt: str) -> str:
+def _described(hit: Hit, prompt: str, outdated_sentences: Sequence[Outdated]) -> str:
     memory = hit.memory
     said = passage(memory.content, prompt)
     named = f"{memory.title}: {said}" if memory.title and memory.title.casefold() not in said.casefold() else said
     newer = hit.replaced_by
     outdated = f" [outdated: replaced on {newer.created_at:%Y-%m-%d} by {newer.id}]" if newer else ""
-    return f"{memory.created_at:%Y-%m-%d} (id {memory.id}){outdated} {named}"
+    of_sentences = [
+        f" [outdated: {each.line}]"
+        for each in outdated_sentences
+        if shows(said, each.sentence) and (newer is None or newer.id != each.replaced_by)
+    ]
+    return f"{memory.created_at:%Y-%m-%d} (id {memory.id}){outdated}{''.join(of_sentences)} {named}"

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from pydantic import Field
 
-from memory_assets.display import counted
+from memory_assets.display import counted, shortened
 from memory_assets.ingest.backfill import reanalyse, reembed
 from memory_assets.keeping.erasing import Removal, copies_of_applies, files_holding, purge_derived, purge_files, purge_tables
 from memory_assets.language.guard import masked_in, secrets_in, secrets_of, without_secrets
@@ -17,7 +17,7 @@ from memory_assets.language.secrets import mask
 from memory_assets.learn.brief import NAME as BRIEF
 from memory_assets.learn.briefing import renew_brief
 from memory_assets.models import Memory
-from memory_assets.operations.answers import Answer, LocalTime, View, listed, shortened
+from memory_assets.operations.answers import Answer, LocalTime, View, listed
 from memory_assets.stores.files import replace_file
 from memory_assets.stores.rows import COLUMNS, content_hash, from_arrow, to_arrow
 from memory_assets.tenants import Tenant

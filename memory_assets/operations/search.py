@@ -9,6 +9,7 @@ from memory_assets.operations.answers import Answer, Instant, LocalTime, MemoryV
 from memory_assets.operations.given import MOST_SEEN, Narrowing, read_seen_cursor, seen_cursor
 from memory_assets.recall.likelihood import Fit
 from memory_assets.recall.search import search_with_bridges
+from memory_assets.recall.view import find_outdated_of
 from memory_assets.stores.access_log import AccessLog
 from memory_assets.tenants import Tenant
 
@@ -174,6 +175,7 @@ def search(
     )
     new = [hit for hit in found.hits if hit.memory.id not in known]
     page = new[:limit]
+    outdated = find_outdated_of(tenant, [hit.memory.id for hit in page])
     if recalls and query.strip():
         AccessLog(tenant.folder).record([hit.memory.id for hit in page[:_RECALLED]], now)
     shown += [hit.memory.id for hit in page]
@@ -183,7 +185,13 @@ def search(
         project=project,
         memories=tuple(
             FoundMemory.of(
-                hit.memory, score=hit.score, fit=hit.fit, components=hit.components, same=hit.same, replaced_by=hit.replaced_by
+                hit.memory,
+                score=hit.score,
+                fit=hit.fit,
+                components=hit.components,
+                same=hit.same,
+                replaced_by=hit.replaced_by,
+                outdated=outdated.get(hit.memory.id, ()),
             )
             for hit in page
         ),

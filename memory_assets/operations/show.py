@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 from pydantic import Field
 
-from memory_assets.display import counted
+from memory_assets.display import counted, shortened
 from memory_assets.errors import NotFoundError
 from memory_assets.language.times import format_local
 from memory_assets.models import REVISES, State
@@ -216,12 +216,14 @@ class ShownMemory(MemoryView):
         fields = {
             name: value
             for name, value in self.model_dump(mode="json").items()
-            if name not in ("id", "title", "content", "active", "relevance", "created_at", "updated_at")
+            if name not in ("id", "title", "content", "active", "relevance", "created_at", "updated_at", "outdated")
         }
         fields["entities"] = [f"{entity.text} ({entity.type})" for entity in self.entities]
         fields["metadata"] = [f"{key}={value}" for key, value in self.metadata.items()]
         fields |= {"created": local.age(self.created_at), "updated": local.age(self.updated_at)}
-        lines = [f"{self.title or self.kind} · id {self.id}", "", self._beginning(max_tokens), ""]
+        shown = self._beginning(max_tokens)
+        outdated = [f'"{shortened(each.sentence, 60)}" {each.line}' for each in self.outdated if each.is_in(shown)]
+        lines = [f"{self.title or self.kind} · id {self.id}", "", shown, *outdated, ""]
         for name, value in fields.items():
             shown = ", ".join(map(str, value)) if isinstance(value, list) else value
             if shown not in ("", None):
@@ -294,6 +296,7 @@ def show(tenant: Tenant, reference: str | int) -> ShownMemory:
     """Everything about one memory, in whatever state it is."""
     from memory_assets.graph.relevance import explain
     from memory_assets.operations.conflicts import conflicts
+    from memory_assets.recall.view import find_outdated_of
     from memory_assets.stores.access_log import AccessLog
 
     memory = find_memory(tenant, reference)
@@ -301,7 +304,8 @@ def show(tenant: Tenant, reference: str | int) -> ShownMemory:
     factors = explain(tenant.catalog, memory.id)
     relevance = RelevanceView.model_validate(factors) if factors else None
     ends = {end for each in conflicts(tenant, memory.id).conflicts for end in (each.older.id, each.newer.id)}
-    return ShownMemory.of(memory, relevance=relevance, contradicted_by=sorted(ends - {memory.id}))
+    outdated = find_outdated_of(tenant, [memory.id]).get(memory.id, ())
+    return ShownMemory.of(memory, relevance=relevance, contradicted_by=sorted(ends - {memory.id}), outdated=outdated)
 
 
 class PointView(View):

@@ -13,7 +13,7 @@ import numpy as np
 
 from memory_assets.arrays import Floats, Ids, Mask, Rows, Values
 from memory_assets.language.embedders.calibration import scale_of
-from memory_assets.language.words import is_unspaced
+from memory_assets.language.words import is_unspaced, stems
 from memory_assets.models import Memory, State
 from memory_assets.recall.bridges import DEPTH, Bridge, find_bridges
 from memory_assets.recall.candidates import PREFERENCE_RANKS, Candidates, gather
@@ -200,7 +200,7 @@ def _rank(tenant: "Tenant", question: Question, limit: int, filters: Filters, we
     if len(more):
         found = found.extended(more, view.timeline.columns["row_id"][view.timeline.rows(more)])
     judged = score(question, found, view, weights, now)
-    newest = _newest_first(view, found, judged.values)
+    newest = _newest_first(question, view, found, judged.values)
     preferred = _with_preferences(found, newest)
     lifts = (
         _Lift("version", newest - judged.values, "a newer version comes before what it replaced"),
@@ -259,7 +259,9 @@ def _further(store: MemoryStore, view: View, found: Candidates, filters: Filters
     strong = found.best(_STRONG)
     rows = view.timeline.rows(strong)
     beside = np.concatenate([view.timeline.neighbour(rows, -1), view.timeline.neighbour(rows, 1)])
-    more = np.union1d(view.timeline.columns["id"][beside[beside >= 0]], _successors(view, strong)[1])
+    of_sentences = np.array([each.new_id for number in strong.tolist() for each in view.graph.replaced.get(number, ())], np.int64)
+    newer = np.concatenate([_successors(view, strong)[1], of_sentences])
+    more = np.union1d(view.timeline.columns["id"][beside[beside >= 0]], newer)
     more = np.setdiff1d(more, found.ids)
     rows = view.timeline.rows(more)
     more, rows = more[rows >= 0], rows[rows >= 0]
@@ -282,14 +284,28 @@ def _successors(view: View, ids: Ids, *, perhaps: bool = False) -> tuple[Rows, I
     return places[kept], edges.columns["target"][rows[kept]]
 
 
-def _newest_first(view: View, found: Candidates, scores: Values) -> Values:
-    """Lift what replaced a candidate to that candidate's score, and put the replaced one right below.
+def _successors_asked_for(question: Question, view: View, found: Candidates) -> tuple[Rows, Ids]:
+    """As `_successors`, of candidates of which an outdated sentence has most of the question's words that the candidate has."""
+    pairs = [
+        (place, change.new_id)
+        for place, number in enumerate(found.ids.tolist())
+        for change in view.graph.replaced.get(number, ())
+        if 2 * len(question.stems & stems(change.old_text)) > len(question.stems & stems(found.texts[place]))
+    ]
+    return np.array([place for place, _ in pairs], np.intp), np.array([newer for _, newer in pairs], np.int64)
+
+
+def _newest_first(question: Question, view: View, found: Candidates, scores: Values) -> Values:
+    """Lift what replaced a candidate, or its sentence that is asked for, to the candidate's score, and put the replaced one right below.
 
     What perhaps replaced it is lifted only if it fits the question half as well by itself.
     """
     scores = scores.copy()
-    for perhaps in (True, False):
-        old, newer = _successors(view, found.ids, perhaps=perhaps)
+    for perhaps, (old, newer) in (
+        (True, _successors(view, found.ids, perhaps=True)),
+        (False, _successors_asked_for(question, view, found)),
+        (False, _successors(view, found.ids)),
+    ):
         new = found.places(newer)
         old, new = old[new >= 0], new[new >= 0]
         for before, after in sorted(zip(old.tolist(), new.tolist(), strict=True), key=lambda pair: -scores[pair[0]]):

@@ -9,7 +9,7 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from memory_assets.arrays import Floats, Ids, Rows
 from memory_assets.errors import StoreError
+from memory_assets.graph.outdated import Outdated, Replaced, find_outdated, list_replaced, read_changes
 from memory_assets.language.words import fold, is_unspaced, stem, words
 from memory_assets.recall.timeline import Codes, Timeline, read_timeline
 from memory_assets.stores.catalog import Catalog, Stamp
@@ -28,6 +29,7 @@ from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.schema import table
 
 if TYPE_CHECKING:
+    from memory_assets.models import Memory
     from memory_assets.tenants import Tenant
 
 
@@ -98,6 +100,7 @@ class GraphView:
     """From memories to entities."""
     types: Codes
     origins: Codes
+    replaced: Replaced
     _notes: pa.ChunkedArray
     _labels: dict[int, str]
     """Names of the nodes that are no memories."""
@@ -128,20 +131,24 @@ def read_graph(catalog: Catalog, known: GraphView | None) -> GraphView:
         return known
     if not stamp:
         return _nothing()
-    from memory_assets.stores.catalog import Catalog
-
     try:
-        with Catalog(str(catalog.path), min(catalog.lock_timeout, _PATIENCE)).read() as connection:
+        with _patient(catalog).read() as connection:
             build = present_build(connection)
             if known is not None and known.build == build:
                 return replace(known, stamp=stamp)
             tables = [connection.execute(f"FROM {name} {query}").to_arrow_table() for name, query in _READ.items()]
+            replaced = list_replaced(read_changes(connection))
     except StoreError:
         return known or _nothing()
-    return _view(stamp, build, *tables)
+    return _view(stamp, build, replaced, *tables)
 
 
-def _view(stamp: Stamp, build: Build, edges: pa.Table, mentions: pa.Table, named: pa.Table) -> GraphView:
+def _patient(catalog: Catalog) -> Catalog:
+    """The same catalog, whose lock is waited for no longer than a search may."""
+    return Catalog(str(catalog.path), min(catalog.lock_timeout, _PATIENCE))
+
+
+def _view(stamp: Stamp, build: Build, replaced: Replaced, edges: pa.Table, mentions: pa.Table, named: pa.Table) -> GraphView:
     types, origins = Codes(), Codes()
     columns = {
         "type": types.encoded(edges["type"]),
@@ -155,6 +162,7 @@ def _view(stamp: Stamp, build: Build, edges: pa.Table, mentions: pa.Table, named
         mentions=Links.of({"source": mentions["memory_id"].to_numpy(), "target": mentions["entity_id"].to_numpy()}),
         types=types,
         origins=origins,
+        replaced=replaced,
         _notes=edges["note"],
         _labels=dict(zip(named["id"].to_pylist(), named["label"].to_pylist(), strict=True)),
         _kinds=named.select(["id", "type"]),
@@ -162,7 +170,7 @@ def _view(stamp: Stamp, build: Build, edges: pa.Table, mentions: pa.Table, named
 
 
 def _nothing() -> GraphView:
-    return _view((), NO_BUILD, *(table(name).arrow().empty_table() for name in _READ))
+    return _view((), NO_BUILD, {}, *(table(name).arrow().empty_table() for name in _READ))
 
 
 def ranges(keys: Ids, wanted: Ids) -> tuple[Rows, Rows]:
@@ -216,12 +224,22 @@ class View:
     terms: TermStatistics
     background: Background
 
+    def take(self, store: MemoryStore, ids: Collection[int]) -> "dict[int, Memory]":
+        """Memories by id, as they are now, read where the timeline knows them."""
+        rows = self.timeline.rows(np.array(ids, np.int64))
+        row_ids = np.where(rows >= 0, self.timeline.columns["row_id"][rows], -1) if len(self.timeline) else rows
+        return store.take(list(ids), row_ids.tolist())
+
 
 class _Keeper:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._view: View | None = None
         self._checked = -math.inf
+
+    @property
+    def is_filled(self) -> bool:
+        return self._view is not None
 
     def view(self, tenant: "Tenant", *, fresh: bool) -> View:
         known = self._view
@@ -254,6 +272,27 @@ def current_view(tenant: "Tenant", *, fresh: bool = False) -> View:
     with _keepers_lock:
         keeper = _keepers.setdefault(tenant, _Keeper())
     return keeper.view(tenant, fresh=fresh)
+
+
+def find_outdated_of(tenant: "Tenant", ids: Iterable[int]) -> dict[int, tuple[Outdated, ...]]:
+    """The outdated sentences of those of some memories that have any.
+
+    As of the tenant's view if this process has one; else the catalog is asked, which is faster than to make a view. None if another
+    process writes it.
+    """
+    with _keepers_lock:
+        keeper = _keepers.get(tenant)
+    if keeper and keeper.is_filled:
+        view = keeper.view(tenant, fresh=False)
+        return find_outdated(view.graph.replaced, ids, lambda numbers: view.take(tenant.memories, numbers).values())
+    if not tenant.catalog.exists:
+        return {}
+    try:
+        with _patient(tenant.catalog).read() as connection:
+            replaced = list_replaced(read_changes(connection))
+    except StoreError:
+        return {}
+    return find_outdated(replaced, ids, tenant.memories.get)
 
 
 def _count_terms(store: MemoryStore, size: int) -> TermStatistics:

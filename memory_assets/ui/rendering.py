@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 
 from markupsafe import Markup, escape
 
-from memory_assets.display import counted, visible
+from memory_assets.display import counted, shortened, visible
 from memory_assets.errors import SettingsError
-from memory_assets.operations.answers import name_of, passage, shortened
+from memory_assets.operations.answers import name_of, passage
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -1,13 +1,24 @@
 """The sample home changes its mind in several places: what holds is found first, and only what is outdated is marked."""
 
+import json
+from datetime import UTC
+
 import pytest
 
+from memory_assets import operations
 from memory_assets.graph.edges import refresh_graph
+from memory_assets.graph.outdated import StatementChange, find_outdated, list_replaced, plain
 from memory_assets.learn.brief import read_brief
 from memory_assets.learn.briefing import renew_brief
-from memory_assets.operations.conflicts import conflicts
+from memory_assets.mcp.protocol import Server
+from memory_assets.mcp.tools import Session
+from memory_assets.operations.answers import LocalTime
+from memory_assets.operations.conflicts import conflicts, decide_both_hold
+from memory_assets.operations.prompt import recall_for_prompt
 from memory_assets.operations.take_in import take_in
 from memory_assets.recall.search import search
+from memory_assets.stores.filters import Filters
+from memory_assets.tenants import Tenant
 
 _REPLACED = {
     ("carrier-portal-deadline", "carrier-portal-deadline"),
@@ -16,6 +27,15 @@ _REPLACED = {
     ("mongodb-for-atlas", "Jonas, Tomasz and Leila decided on 8 April"),
     ("The staging database of Atlas is reset eve", "The staging database of Atlas is no longer"),
 }
+_OLD = (
+    "The ledger closes its books after the last carrier.\n\nReports go to finance by mail. The nightly import of the ledger runs on "
+    "host beech."
+)
+_NEW = (
+    "Two racks were emptied in autumn.\n\nThe power bill fell by a third. Since 2 September 2026 the nightly import of the ledger runs "
+    "on host alder instead of beech."
+)
+_QUESTION = "on which host does the nightly import of the ledger run"
 
 
 @pytest.fixture
@@ -47,16 +67,7 @@ def test_what_holds_comes_first_and_nothing_else_is_called_outdated(home):
 
 
 def test_a_sentence_that_another_file_replaces_is_not_told_and_what_replaced_it_is(tenant, write_silo):
-    write_silo(
-        "ledger-runbook",
-        "The ledger closes its books after the last carrier.\n\nReports go to finance by mail. The nightly import of the ledger runs on "
-        "host beech.",
-    )
-    write_silo(
-        "hosts-of-autumn",
-        "Two racks were emptied in autumn.\n\nThe power bill fell by a third. Since 2 September 2026 the nightly import of the ledger runs "
-        "on host alder instead of beech.",
-    )
+    _two_files(write_silo)
     take_in(tenant)
     refresh_graph(tenant.catalog, tenant.memories, tenant.relations)
     renew_brief(tenant)
@@ -66,3 +77,120 @@ def test_a_sentence_that_another_file_replaces_is_not_told_and_what_replaced_it_
     assert "runs on host alder instead of beech" in told
     assert "runs on host beech" not in told
     assert "The ledger closes its books" in told
+
+
+def _two_files(write_silo):
+    write_silo("ledger-runbook", _OLD)
+    write_silo("hosts-of-autumn", _NEW)
+
+
+def _refreshed(tenant):
+    """The tenant as a new process opens it, with the graph of what it remembers now."""
+    refresh_graph(tenant.catalog, tenant.memories, tenant.relations)
+    return Tenant(tenant.settings, tenant.name)
+
+
+@pytest.fixture
+def ledger(tenant, write_silo):
+    _two_files(write_silo)
+    take_in(tenant)
+    return _refreshed(tenant)
+
+
+def _named(tenant, title):
+    return next(memory for memory in tenant.memories.recent(10, Filters()) if memory.title == title)
+
+
+def test_an_outdated_sentence_is_marked_wherever_it_is_shown(ledger):
+    newer, local = _named(ledger, "hosts-of-autumn"), LocalTime(UTC)
+    mark = f"replaced by {newer.id} on 2026-09-02: Since 2 September 2026 the nightly import of the ledger runs on host alder"
+    found = operations.search.search(ledger, _QUESTION)
+    old = next(memory for memory in found.memories if memory.title == "ledger-runbook")
+    (sentence,) = old.model_dump(mode="json")["outdated"]
+    assert sentence == {
+        "sentence": "The nightly import of the ledger runs on host beech.",
+        "replaced_by": newer.id,
+        "on": "2026-09-02T00:00:00+00:00",
+        "by_sentence": "Since 2 September 2026 the nightly import of the ledger runs on host alder instead of beech.",
+    }
+    assert [memory.title for memory in found.memories][:2] == ["hosts-of-autumn", "ledger-runbook"]
+    shown = operations.show.show(ledger, old.id)
+    called = Server(Session(ledger, None)).answer(
+        {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "search", "arguments": {"query": _QUESTION}}}
+    )
+    assert called
+    for text in (
+        found.text(local),
+        shown.text(local),
+        called["result"]["content"][0]["text"],
+        recall_for_prompt(ledger, _QUESTION, "s1").framed,
+    ):
+        assert text.count(mark) == 1, text
+    assert operations.search.search(ledger, "").text(local).count(mark) == 1
+    by_id = f"replaced by id {str(newer.id)[:6]}"
+    told = operations.context.context(ledger, [_QUESTION], form="markdown").document
+    assert told.count(by_id) == 1, told
+    nodes = json.loads(operations.context.context(ledger, [_QUESTION], form="json").document)["nodes"]
+    assert [each["replaced_by"] for node in nodes for each in node.get("outdated", ())] == [newer.id]
+
+
+def test_a_passage_without_the_outdated_sentence_is_not_marked(tenant, write_silo):
+    write_silo("ledger-runbook", _OLD.replace("Reports go to finance by mail.", "Reports go to finance by mail. " * 20))
+    write_silo("hosts-of-autumn", _NEW)
+    take_in(tenant)
+    found = operations.search.search(_refreshed(tenant), "when does the ledger close its books")
+    old = next(memory for memory in found.memories if memory.title == "ledger-runbook")
+    assert old.outdated
+    assert "replaced by" not in found.text(LocalTime(UTC))
+    assert found.memories[0].title == "ledger-runbook"
+
+
+def test_what_is_forgotten_marks_nothing_from_that_moment_on(ledger):
+    old, newer = _named(ledger, "ledger-runbook"), _named(ledger, "hosts-of-autumn")
+    assert operations.show.show(ledger, old.id).outdated
+    operations.changes.forget(ledger, newer.id)
+    assert operations.show.show(ledger, old.id).outdated == ()
+    assert all(memory.outdated == () for memory in operations.search.search(ledger, _QUESTION).memories)
+
+
+def test_whoever_decides_that_both_hold_unmarks_the_sentence_and_undo_marks_it_again(ledger):
+    old, newer = _named(ledger, "ledger-runbook"), _named(ledger, "hosts-of-autumn")
+    decide_both_hold(ledger, old.id, newer.id, stated_by="test")
+    ledger = _refreshed(ledger)
+    assert operations.show.show(ledger, old.id).outdated == ()
+    operations.undo.undo(ledger, old.id)
+    ledger = _refreshed(ledger)
+    assert operations.show.show(ledger, old.id).outdated
+
+
+def test_of_three_values_the_oldest_names_the_newest_and_the_second_one_if_that_is_forgotten(tenant, write_silo):
+    write_silo("ledger-runbook", _OLD)
+    write_silo(
+        "hosts-of-autumn",
+        "Two racks were emptied.\n\nSince 2 September 2026 the nightly import of the ledger runs on host alder.",
+    )
+    write_silo(
+        "hosts-of-winter", "Snow fell early.\n\nSince 4 November 2026 the nightly import of the ledger runs on host maple."
+    )
+    take_in(tenant)
+    tenant = _refreshed(tenant)
+    first, second, third = (_named(tenant, name) for name in ("ledger-runbook", "hosts-of-autumn", "hosts-of-winter"))
+    assert [each.replaced_by for each in operations.show.show(tenant, first.id).outdated] == [third.id]
+    texts = [plain(each.content.rpartition("\n\n")[2]).rpartition("mail. ")[2] for each in (first, second, third)]
+    steps = [(first.id, texts[0], second.id, texts[1]), (second.id, texts[1], third.id, texts[2])]
+    chain = list_replaced([StatementChange(*step, third.created_at, is_decided=True) for step in steps])
+    assert [each.replaced_by for each in find_outdated(chain, [first.id], tenant.memories.get)[first.id]] == [third.id]
+    operations.changes.forget(tenant, third.id)
+    assert [each.replaced_by for each in operations.show.show(tenant, first.id).outdated] == [second.id]
+
+
+def test_what_holds_comes_before_the_memory_that_its_outdated_sentence_made_a_hit(tenant, write_silo):
+    write_silo("import-on-beech", "Reports go to finance by mail.\n\nThe nightly import of the ledger runs on host beech.")
+    write_silo(
+        "autumn",
+        f"Two racks were emptied in autumn.\n\nThe power bill fell by a third. {_NEW.rpartition('third. ')[2]} "
+        + "Snow fell. " * 30,
+    )
+    take_in(tenant)
+    found = operations.search.search(_refreshed(tenant), "nightly ledger import on host beech")
+    assert [memory.title for memory in found.memories][:2] == ["autumn", "import-on-beech"]
