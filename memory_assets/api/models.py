@@ -54,6 +54,12 @@ def _moment(value: object) -> datetime:
     return min(max(moment, EARLIEST), LATEST).astimezone(UTC)
 
 
+def _day(value: object) -> object:
+    if not isinstance(value, str):
+        raise ValueError("is not a day; write it like 2026-03-14")
+    return value
+
+
 def _integer(value: object) -> object:
     """JSON has one kind of number: 16.0 is an integer."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
@@ -126,7 +132,9 @@ class RecentRequest(_Filtered):
 class TimelineRequest(_Filtered):
     """What to count; with `on`, the day at whose end the memories held."""
 
-    on: Annotated[date, Field(strict=False)] | None = Field(None, description="A day in UTC, such as 2026-03-01.")
+    on: Annotated[date, Field(strict=False), BeforeValidator(_day)] | None = Field(
+        None, description="A day in UTC, such as 2026-03-01."
+    )
     limit: Limit = 20
     cursor: Annotated[str, Field(pattern=PLACE_CURSOR)] | None = Field(None, description="`next_cursor` of the page before.")
 

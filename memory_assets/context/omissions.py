@@ -22,7 +22,7 @@ class Omission(NamedTuple):
 
 
 def find_omissions(reader: "StoreReader", context: Context) -> list[Omission]:
-    """What says the same as another text, is superseded, is left out by the lens, or does not fit well enough; the latter by a search."""
+    """What says the same as another text, is superseded, or is left out by the lens."""
     found: dict[str, Omission] = {}
     for each in _omissions(reader, context):
         found.setdefault(each.node.id, each)
@@ -40,10 +40,6 @@ def _omissions(reader: "StoreReader", context: Context) -> Iterator[Omission]:
             yield Omission(version, f"superseded by {_named(told.get(number), number)}")
     for node in reader.nodes(list(context.unfollowed)[:_MOST]).values():
         yield Omission(node, f"the lens {context.request.lens.name} does not follow {context.unfollowed[node.id]}")
-    for topic in context.request.topics:
-        for node in reader.beside(reader.understand(topic), len(told) + _MOST):
-            if node.id not in told:
-                yield Omission(node, "below the floor: it does not fit well enough")
 
 
 def _named(node: Node | None, number: str) -> str:

@@ -202,17 +202,6 @@ class StoreReader:
         self._found |= found
         return found
 
-    def beside(self, topic: "Question", limit: int) -> list[Node]:
-        """The memories that are nearest to a topic, whether they fit it or not."""
-        from memory_assets.recall.search import search
-
-        if not self._tenant.memories.exists:
-            return []
-        try:
-            return [_memory_node(hit.memory) for hit in search(self._tenant, topic, limit=limit)]
-        except EmbedderError:
-            return []
-
     def similarities(self, topic: "Question", nodes: Sequence[Node]) -> dict[str, float] | None:
         """How similar nodes are to a topic: a search's score, the cosine of what it did not find, the shared words of what is no memory.
 

@@ -66,8 +66,6 @@ class _Section:
     """Its heading, behind the one above it."""
     heading: str
     lines: list[str]
-    line: int
-    """Its first one in the text, from 1."""
 
 
 def parse_index(data: bytes, *, prefix: str, path: str, dating: Dating, project: str, metadata: dict[str, Any]) -> Parsed:
@@ -80,9 +78,7 @@ def parse_index(data: bytes, *, prefix: str, path: str, dating: Dating, project:
     items: list[SourceItem] = []
     hooks: list[Hook] = []
     seen: Counter[str] = Counter()
-    below = parse(text)[1]
-    frontmatter = text.count("\n") - below.count("\n")
-    for section in _sections(below):
+    for section in _sections(parse(text)[1]):
         said: list[str] = []
         for line in section.lines:
             pointed = pointer(line)
@@ -113,7 +109,6 @@ def parse_index(data: bytes, *, prefix: str, path: str, dating: Dating, project:
                     "path": path,
                     **metadata,
                     "section": section.heading,
-                    "line": frontmatter + section.line,
                     "guessed": ["kind"],
                     **({"dated_by": found[1]} if found else {}),
                     **({"decoding": note} if note else {}),
@@ -169,9 +164,9 @@ def _sections(text: str) -> Iterator[_Section]:
     ]
     ends = [start for start, *_ in headings[1:]] + [len(lines)]
     above: dict[int, str] = {}
-    for (start, begin, depth, heading), end in zip(headings, ends, strict=True):
+    for (_, begin, depth, heading), end in zip(headings, ends, strict=True):
         above = {level: name for level, name in above.items() if level < depth and name.casefold() not in _OF_THE_INDEX}
-        yield _Section(": ".join([*list(above.values())[-1:], heading]), heading, lines[begin:end], start + 1)
+        yield _Section(": ".join([*list(above.values())[-1:], heading]), heading, lines[begin:end])
         above[depth] = heading
 
 

@@ -111,7 +111,9 @@ def test_eight_clients_at_once_store_and_search_without_error(client: TenantClie
         ids = []
         for turn in range(6):
             ids.append(mine.store(f"Client {number} writes note {turn} on the export.", tags=[f"client {number}"]))
-            found = mine.post("/search", {"query": f"note {turn} on the export", "tags": [f"client {number}"], "limit": 50})
+            found = mine.post(
+                "/search", {"query": f"note {turn} on the export", "tags": [f"client {number}"], "limit": 50, "all": True}
+            )
             assert set(ids) == {memory["id"] for memory in found.json()["memories"]}
         return ids
 

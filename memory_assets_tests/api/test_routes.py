@@ -159,7 +159,7 @@ def test_pages_of_recent_neither_repeat_nor_skip_while_others_store(client: Tena
 def test_pages_of_a_search_neither_repeat_nor_take_in_what_came_later(client: TenantClient) -> None:
     ids = {client.store(note) for note in DUCKDB_NOTES if "tomatoes" not in note}
     seen: list[int] = []
-    body: dict[str, object] = {"query": "billing export in DuckDB", "limit": 3}
+    body: dict[str, object] = {"query": "billing export in DuckDB", "limit": 3, "all": True}
     while True:
         page = client.post("/search", body).json()
         seen += [memory["id"] for memory in page["memories"]]

@@ -68,14 +68,6 @@ def test_what_the_index_says_itself_is_taken_in_by_section_and_its_pointers_are_
     ]
 
 
-def test_a_section_knows_the_line_of_its_heading_in_the_file(write: Write, tmp_path: Path) -> None:
-    for above in ("", "---\nname: index\n---\n", "---\nname: index\n---\n\n"):
-        found = parsed_index(write, tmp_path, above + INDEX)
-        lines = (above + INDEX).split("\n")
-        headings = [lines[item.metadata["line"] - 1] for item in found.items]
-        assert headings == ["## Gotchas", "## Links", "### Gotchas"], above
-
-
 def test_an_index_of_pointers_alone_holds_no_memory_and_one_of_prose_is_one(write: Write, tmp_path: Path) -> None:
     pointers = parsed_index(write, tmp_path, "# Memory\n" + "- [Title](file.md) - hook\n" * 249)
     assert (pointers.items, len(pointers.hooks)) == ((), 249)

@@ -43,12 +43,10 @@ def test_each_text_that_was_left_out_has_its_own_reason(tenant: Tenant) -> None:
     remember(tenant, "Bob Miller owns the billing export of Atlas.")
     other = remember(tenant, "Bob Miller sails to Lyon.")
     relate(tenant, first, RelationType.REINFORCES, other, stated_by="cli")
-    elsewhere = remember(tenant, "Carla sings alto in the choir of Kaiklang.")
     refresh_graph(tenant.catalog, tenant.memories, tenant.relations)
     found = reasons("billing export of Atlas")
     assert found[str(old)] == "superseded by The billing export of Atlas runs at three."
     assert "said by The billing export of Atlas needs the carrier list" in (found.get(str(again)) or found[str(first)])
-    assert found[str(elsewhere)] == "below the floor: it does not fit well enough"
     assert str(other) not in found
     planned = reasons("billing export of Atlas", lens="meeting-prep")
     assert planned.get(str(other)) in (None, "the lens meeting-prep does not follow REINFORCES")

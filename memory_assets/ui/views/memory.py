@@ -181,6 +181,7 @@ def _origin(memory: "operations.show.ShownMemory") -> dict[str, object]:
     return {
         "Source": memory.source.value,
         "File": memory.metadata.get("path") or memory.metadata.get("original_path"),
+        "Section": memory.metadata.get("section"),
         "Line": memory.metadata.get("line"),
         "Session": memory.session,
         "Author": memory.author,
