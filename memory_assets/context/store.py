@@ -278,7 +278,7 @@ class StoreReader:
         """The outdated sentences of those of some memories that have any."""
         from memory_assets.recall.view import find_outdated_of
 
-        found = find_outdated_of(self._tenant, [int(node) for node in ids if node in self._memories])
+        found = find_outdated_of(self._tenant, [self._memories[node] for node in ids if node in self._memories])
         return {str(number): sentences for number, sentences in found.items()}
 
     def things(self, names: Collection[str]) -> dict[str, list[str]]:

@@ -90,16 +90,17 @@ def list_replaced(changes: Iterable[StatementChange]) -> Replaced:
 
 
 def find_outdated(
-    replaced: Replaced, ids: Iterable[int], read: Callable[[Collection[int]], Iterable[Memory]]
+    replaced: Replaced, shown: Iterable[Memory], read: Callable[[Collection[int]], Iterable[Memory]]
 ) -> dict[int, tuple[Outdated, ...]]:
     """The outdated sentences of those of some memories that have any, each with the newest sentence that holds instead.
 
     Args:
         replaced: as of the last build of the graph.
-        ids: of memories that are shown.
-        read: gives memories by their ids as they are now.
+        shown: the memories, as they are now.
+        read: gives further ones by their ids.
     """
-    asked = [number for number in ids if number in replaced]
+    now = {memory.id: memory for memory in shown}
+    asked = [number for number in now if number in replaced]
     if not asked:
         return {}
     reached: set[int] = set()
@@ -107,8 +108,9 @@ def find_outdated(
     while ahead:
         reached |= ahead
         ahead = {each.new_id for number in ahead for each in replaced.get(number, ())} - reached
-    now = {memory.id: memory for memory in read(sorted(reached))}
-    texts = {number: plain(memory.content) for number, memory in now.items()}
+    if unread := sorted(reached - now.keys()):
+        now |= {memory.id: memory for memory in read(unread)}
+    texts = {number: plain(now[number].content) for number in reached & now.keys()}
 
     def newer(number: int, sentence: str) -> StatementChange | None:
         holding = (

@@ -137,7 +137,7 @@ def _made(tenant: "Tenant", held: Brief | None) -> Brief:
     known = _counted(held)
     replaced, undecided, changes = _doubts(tenant)
     is_replaced = list_replaced(changes)
-    found = find_outdated(is_replaced, is_replaced, tenant.memories.get)
+    found = find_outdated(is_replaced, tenant.memories.get(is_replaced), tenant.memories.get)
     outdated = {(number, each.sentence) for number, sentences in found.items() for each in sentences}
     news = [each for each in reversed(changes) if each.is_decided and (each.new_id, each.new_text) not in outdated]
     wanted = dict.fromkeys([*(each.new_id for each in news), *_chosen(tenant)])

@@ -60,7 +60,7 @@ def recall_for_prompt(tenant: Tenant, prompt: str, session: str = "", here: Proj
     room = tenant.settings.prompt_recall_tokens - _FRAME_TOKENS
     lines: list[tuple[int, str]] = []
     hits = find_for_prompt(tenant, text, filters, datetime.now(UTC), known, only_sure=wanted == "sure")
-    outdated = find_outdated_of(tenant, [hit.memory.id for hit in hits])
+    outdated = find_outdated_of(tenant, [hit.memory for hit in hits])
     for hit in hits:
         rendered = line(_described(hit, text, outdated.get(hit.memory.id, ())))
         room -= count_tokens(f"{rendered}\n")

@@ -175,7 +175,7 @@ def search(
     )
     new = [hit for hit in found.hits if hit.memory.id not in known]
     page = new[:limit]
-    outdated = find_outdated_of(tenant, [hit.memory.id for hit in page])
+    outdated = find_outdated_of(tenant, [hit.memory for hit in page])
     if recalls and query.strip():
         AccessLog(tenant.folder).record([hit.memory.id for hit in page[:_RECALLED]], now)
     shown += [hit.memory.id for hit in page]

@@ -304,7 +304,7 @@ def show(tenant: Tenant, reference: str | int) -> ShownMemory:
     factors = explain(tenant.catalog, memory.id)
     relevance = RelevanceView.model_validate(factors) if factors else None
     ends = {end for each in conflicts(tenant, memory.id).conflicts for end in (each.older.id, each.newer.id)}
-    outdated = find_outdated_of(tenant, [memory.id]).get(memory.id, ())
+    outdated = find_outdated_of(tenant, [memory]).get(memory.id, ())
     return ShownMemory.of(memory, relevance=relevance, contradicted_by=sorted(ends - {memory.id}), outdated=outdated)
 
 

@@ -274,7 +274,7 @@ def current_view(tenant: "Tenant", *, fresh: bool = False) -> View:
     return keeper.view(tenant, fresh=fresh)
 
 
-def find_outdated_of(tenant: "Tenant", ids: Iterable[int]) -> dict[int, tuple[Outdated, ...]]:
+def find_outdated_of(tenant: "Tenant", shown: "Iterable[Memory]") -> dict[int, tuple[Outdated, ...]]:
     """The outdated sentences of those of some memories that have any.
 
     As of the tenant's view if this process has one; else the catalog is asked, which is faster than to make a view. None if another
@@ -284,7 +284,7 @@ def find_outdated_of(tenant: "Tenant", ids: Iterable[int]) -> dict[int, tuple[Ou
         keeper = _keepers.get(tenant)
     if keeper and keeper.is_filled:
         view = keeper.view(tenant, fresh=False)
-        return find_outdated(view.graph.replaced, ids, lambda numbers: view.take(tenant.memories, numbers).values())
+        return find_outdated(view.graph.replaced, shown, lambda numbers: view.take(tenant.memories, numbers).values())
     if not tenant.catalog.exists:
         return {}
     try:
@@ -292,7 +292,7 @@ def find_outdated_of(tenant: "Tenant", ids: Iterable[int]) -> dict[int, tuple[Ou
             replaced = list_replaced(read_changes(connection))
     except StoreError:
         return {}
-    return find_outdated(replaced, ids, tenant.memories.get)
+    return find_outdated(replaced, shown, tenant.memories.get)
 
 
 def _count_terms(store: MemoryStore, size: int) -> TermStatistics:

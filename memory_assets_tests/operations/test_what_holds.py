@@ -179,7 +179,7 @@ def test_of_three_values_the_oldest_names_the_newest_and_the_second_one_if_that_
     texts = [plain(each.content.rpartition("\n\n")[2]).rpartition("mail. ")[2] for each in (first, second, third)]
     steps = [(first.id, texts[0], second.id, texts[1]), (second.id, texts[1], third.id, texts[2])]
     chain = list_replaced([StatementChange(*step, third.created_at, is_decided=True) for step in steps])
-    assert [each.replaced_by for each in find_outdated(chain, [first.id], tenant.memories.get)[first.id]] == [third.id]
+    assert [each.replaced_by for each in find_outdated(chain, [first], tenant.memories.get)[first.id]] == [third.id]
     operations.changes.forget(tenant, third.id)
     assert [each.replaced_by for each in operations.show.show(tenant, first.id).outdated] == [second.id]
 

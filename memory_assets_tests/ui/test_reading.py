@@ -37,6 +37,15 @@ def test_search_finds_with_reasons_and_filters(tenant: Tenant, visitor: Visitor)
     assert visitor.get("/search?q=x&kind=nonsense").status_code == 400
 
 
+def test_an_outdated_sentence_is_marked_with_the_one_that_holds(tenant: Tenant, visitor: Visitor) -> None:
+    old = remember(tenant, "Reports go to finance by mail. The nightly import of the ledger runs on host beech.")
+    new = remember(tenant, "Two racks were emptied. The nightly import of the ledger now runs on host alder instead of beech.")
+    refresh_graph(tenant.catalog, tenant.memories, tenant.relations)
+    for address in ("/search?q=nightly+import+of+the+ledger", f"/memories/{old}"):
+        mark = visitor.get(address).text.lower().partition("outdated, replaced on")[2].partition("</p>")[0]
+        assert f'<a href="/ui/memories/{new}">the nightly import of the ledger now runs on host alder' in mark, address
+
+
 def test_the_start_says_what_waits_for_tana(tenant: Tenant, visitor: Visitor) -> None:
     remember(tenant, "Alice moved the billing export to DuckDB.")
     SyncRecord(queue={"pat_0001": "create", "pat_0002": "trash"}).save(tenant.folder)
