@@ -161,9 +161,9 @@ class MemoryView(Answer):
         return f"{lead}{' · '.join(fact for fact in facts if fact)}{below}"
 
 
-def name_of(memory: Memory | MemoryView) -> str:
-    """A memory's title, or how it begins."""
-    return memory.title or shortened(memory.content, 60)
+def name_of(memory: Memory | MemoryView, plain: Callable[[str], str] = str) -> str:
+    """A memory's title, or how it begins; `plain` takes marks out of either."""
+    return plain(memory.title) or shortened(plain(memory.content), 60)
 
 
 def passage(content: str, query: str = "", most: int = PASSAGE_LENGTH) -> str:

@@ -4,7 +4,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from difflib import SequenceMatcher
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,6 +25,10 @@ _WORDS = re.compile(r"\s+|\w+|[^\w\s]")
 _LINES = re.compile(r"[^\n]*\n|[^\n]+")
 _LONGEST_BY_WORDS = 10_000
 """Characters; comparing takes time with the square of the words."""
+_MARKS = re.compile(r"[*_`\[<>#\\&~|]|^\s*(?:[-+=]|\d+[.)])", re.MULTILINE)
+"""What a text needs for Markdown to take something out of it."""
+_KNOWN_PLAIN = 500
+"""Texts; while somebody types, most results are those of the letter before."""
 _LINKED_SCHEMES = frozenset({"http", "https", "mailto"})
 _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 NAVIGATION = (
@@ -55,7 +59,14 @@ def _environment() -> "Environment":
         auto_reload=False,
         finalize=_shown,
     )
-    environment.filters |= {"markdown": markdown, "passage": passage, "shortened": shortened, "name_of": name_of}
+    environment.filters |= {
+        "markdown": markdown,
+        "plain": plain,
+        "coded": coded,
+        "passage": lambda text, query="": passage(plain(text), query),
+        "shortened": lambda text, most: shortened(plain(text), most),
+        "name_of": lambda memory: name_of(memory, plain),
+    }
     environment.globals |= {"navigation": NAVIGATION, "counted": counted, "asset": asset_path}
     return environment
 
@@ -92,6 +103,34 @@ def _open_link(renderer: Any, tokens: Any, place: int, options: Any, _env: Any) 
 def markdown(text: str) -> Markup:
     """A text as HTML: no HTML of its own, no image, and links to web pages and mail addresses alone."""
     return Markup(_markdown().render(visible(text)))  # noqa: S704 - markdown-it escapes what is not its own
+
+
+@lru_cache(_KNOWN_PLAIN)
+def plain(text: str) -> str:
+    """A text without the marks of Markdown, for lists and names; a number or a dot stands before what is an item of a list."""
+    if not _MARKS.search(text):
+        return text
+    lines, mark = [], ""
+    for token in _markdown().parse(text):
+        if token.type == "list_item_open":
+            mark = f"{token.info}{token.markup} " if token.info else "· "
+        elif token.children is not None or token.type in ("fence", "code_block"):
+            parts = (token,) if token.children is None else token.children
+            lines.append(mark + "".join("\n" if part.type in ("softbreak", "hardbreak") else part.content for part in parts))
+            mark = ""
+    return "\n".join(lines) or text
+
+
+@cache
+def _code_alone() -> "MarkdownIt":
+    from markdown_it import MarkdownIt
+
+    return MarkdownIt("zero", {"html": False}).enable("backticks")
+
+
+def coded(text: str) -> Markup:
+    """A sentence of the program as HTML: what stands between backticks, such as a command, as code; nothing else is a mark."""
+    return Markup(_code_alone().renderInline(visible(text)))  # noqa: S704 - markdown-it escapes what is not its own
 
 
 @cache

@@ -34,6 +34,9 @@ VIEWS = [
     "/sleep?cycle=cluster",
     "/health",
 ]
+SCROLLED_SIDEWAYS = """[...document.querySelectorAll("main *")]
+    .filter(each => each.scrollWidth > each.clientWidth + 1 && ["auto", "scroll"].includes(getComputedStyle(each).overflowX))
+    .map(each => each.outerHTML.slice(0, 200))"""
 
 
 def violations(page: Page) -> Sequence[str]:
@@ -75,6 +78,8 @@ def test_a_view_is_accessible_and_fits_every_screen(tab: Page, path: str) -> Non
         tab.emulate_media(color_scheme=scheme)
         assert violations(tab) == [], (width, scheme)
         assert tab.evaluate("document.documentElement.scrollWidth") <= width
+        tab.evaluate("document.querySelectorAll('main details').forEach(each => { each.open = true; })")
+        assert tab.evaluate(SCROLLED_SIDEWAYS) == [], (width, scheme)
 
 
 def test_a_key_logs_in_and_the_button_logs_out(tab: Page, site: Site) -> None:

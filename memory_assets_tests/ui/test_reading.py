@@ -7,7 +7,7 @@ from memory_assets.operations.names import list_names
 from memory_assets.tana.state import SyncRecord
 from memory_assets.tenants import Tenant
 from memory_assets.ui.page import VIEWS
-from memory_assets.ui.rendering import markdown
+from memory_assets.ui.rendering import coded, markdown, plain
 from memory_assets_tests.ui.site import Site, Visitor, remember
 
 ATTACK = "\"'><script>alert(1)</script><img src=x onerror=alert(2)>"
@@ -88,6 +88,25 @@ def test_a_memory_tells_its_state(tenant: Tenant, visitor: Visitor) -> None:
     forget(tenant, number)
     assert "This memory is forgotten" in visitor.get(f"/memories/{number}").text
     assert visitor.get("/memories/12345").status_code == 404
+
+
+def test_lists_show_no_marks_of_markdown(tenant: Tenant, visitor: Visitor) -> None:
+    remember(tenant, "**Why:** the `export` moved.\n\n- Alice asked\n- snake_case stays")
+    for path in ("/search?q=export", "/timeline"):
+        page = visitor.get(path).text
+        assert "Why: the export moved. · Alice asked · snake_case stays" in page, path
+        assert "**" not in page, path
+
+
+def test_a_text_loses_its_marks_alone() -> None:
+    assert plain("# A\n\n*b* [c](https://d.example)\n\n1. <e>\n2. f") == "A\nb c\n1. <e>\n2. f"
+    for text in ("a_b_c 2 * 3", "---", "C:\\Users\\mira", "plain - text", ""):
+        assert plain(text) == text
+
+
+def test_commands_in_sentences_are_code_and_nothing_else_is(visitor: Visitor) -> None:
+    assert coded("`memory run` <b> *x* [y](https://z) &amp;") == "<code>memory run</code> &lt;b&gt; *x* [y](https://z) &amp;amp;"
+    assert "<code>memory " in visitor.get("/health").text.partition('class="findings"')[2].partition("</ul>")[0]
 
 
 def test_what_others_wrote_is_text_in_every_view(site: Site) -> None:

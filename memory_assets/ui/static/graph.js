@@ -59,8 +59,9 @@ if (map) {
     const near = chosen ? new Set([chosen, ...links.get(chosen.id).map(([, other]) => other)]) : new Set();
     const boxes = [];
     const name = (node) => {
-      const [x, y] = at(node), text = node.label.length > 28 ? `${node.label.slice(0, 27)}…` : node.label;
-      const box = [x - 3.4 * text.length, y - size(node) - 16, x + 3.4 * text.length, y - size(node) - 1];
+      const [place, y] = at(node), text = node.label.length > 28 ? `${node.label.slice(0, 27)}…` : node.label;
+      const half = 3.4 * text.length, x = place < 0 || place > width ? place : Math.max(half, Math.min(place, width - half));
+      const box = [x - half, y - size(node) - 16, x + half, y - size(node) - 1];
       if (boxes.length > 80 || box[2] < 0 || box[3] < 0 || box[0] > width || box[1] > height) return;
       if (boxes.some((other) => other[0] < box[2] && box[0] < other[2] && other[1] < box[3] && box[1] < other[3])) return;
       boxes.push(box);

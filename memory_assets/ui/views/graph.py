@@ -6,6 +6,7 @@ from urllib.parse import urlencode
 from memory_assets import operations
 from memory_assets.errors import InvalidInputError
 from memory_assets.ui.page import Page, view
+from memory_assets.ui.rendering import plain
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -29,10 +30,13 @@ def graph(page: Page) -> "Response":
     begin = given or _found(page, query)
     found = operations.graph.neighbourhood(page.tenant, begin, steps=steps, most=most, types=types, least=least / 100)
     labels = {each.id: each.label for each in found.nodes}
+    data = found.model_dump(include={"nodes", "edges"})
+    for each in data["nodes"]:
+        each["label"] = plain(each["label"])
     return page.render(
         "graph.html",
         found=found,
-        data=found.model_dump(include={"nodes", "edges"}),
+        data=data,
         begin=begin,
         query=query,
         chosen={"steps": steps, "most": most, "types": types, "least": least},
