@@ -19,6 +19,8 @@ LAST_CHANGE = "last_change"
 """Key of a memory's metadata under which `operations.changes` notes what was last done to it."""
 REVISES = "revises"
 """Key of the metadata of a memory that an edit wrote: the id of what it corrects."""
+MACHINE = "machine"
+"""Key of a memory's metadata: the host name of the machine on which its text was first stored; of an import, what the line says."""
 USERS = frozenset({"user", "human", "me"})
 ASSISTANTS = frozenset({"assistant", "ai", "bot", "agent", "model", "system"})
 """Authors that name a side of a talk, and nobody."""

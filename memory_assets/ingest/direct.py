@@ -1,6 +1,7 @@
 """What people and agents give directly becomes memories: whole, or not at all with the step that failed."""
 
 import json
+import socket
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
@@ -15,6 +16,7 @@ from memory_assets.language.secrets import mask
 from memory_assets.language.validation import validate_memory
 from memory_assets.models import (
     LAST_CHANGE,
+    MACHINE,
     MAX_CONTENT_LENGTH,
     MAX_IMPORTED_LENGTH,
     REVISES,
@@ -93,6 +95,7 @@ def _store(
 
     def store(embedder: "Embedder") -> list[Stored]:
         memories, vectors = _understand(tenant.analyzer, embedder, guarded, now)
+        memories = [replace(each, metadata={MACHINE: socket.gethostname()} | each.metadata) for each in memories]
         commit(memories, vectors, embedder.name)
         return [Stored(memory, meaning) for memory, meaning in zip(memories, vectors.meanings, strict=True)]
 
@@ -180,6 +183,7 @@ def _given(memory: Memory) -> NewMemory:
 def _with_kept(line: NewMemory, old: Memory, automatic: Collection[str]) -> NewMemory:
     """A changed line, and what its memory keeps."""
     kept = (tag for tag in old.tags if tag not in automatic)
+    notes = (LAST_CHANGE, REVISES, MACHINE) if line.content == old.content else (LAST_CHANGE, REVISES)
     return replace(
         line,
         created_at=line.created_at or old.created_at,
@@ -187,7 +191,7 @@ def _with_kept(line: NewMemory, old: Memory, automatic: Collection[str]) -> NewM
         protected=line.protected or old.protected,
         state=old.state,
         superseded_by=old.superseded_by,
-        metadata=line.metadata | {key: old.metadata[key] for key in (LAST_CHANGE, REVISES) if key in old.metadata},
+        metadata=line.metadata | {key: old.metadata[key] for key in notes if key in old.metadata},
     )
 
 

@@ -4,8 +4,9 @@ The table is compared with the entries set-wise in DuckDB; only what differs is 
 be the last before a kill: the next run finds the rest to do.
 """
 
+import socket
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ import pyarrow.compute as pc
 
 from memory_assets.ingest.features import moves_table
 from memory_assets.language.embedders.context import embed_in_context
-from memory_assets.models import State
+from memory_assets.models import MACHINE, Memory, State
 from memory_assets.stores.catalog import Catalog
 from memory_assets.stores.lance import quoted
 from memory_assets.stores.memories import SUPERSEDABLE, MemoryStore
@@ -170,7 +171,7 @@ def _plan(
 def _write_batch(store: MemoryStore, embedder: "Embedder", batch: pa.Table, outcome: MemoriesOutcome) -> None:
     now = datetime.now(UTC)
     rows = batch.to_pylist()
-    memories = from_arrow(_memory_rows(rows, now))
+    memories = _with_machines(store, from_arrow(_memory_rows(rows, now)), [row["same_id"] for row in rows if row["same_id"]])
     headings, statements = zip(*map(headed, memories), strict=True)
     vectors = store.columns.fill(to_arrow(memories), embed_in_context(embedder, statements, headings), embedder.name)
     known = np.array([row["same_id"] is not None for row in rows])
@@ -183,6 +184,13 @@ def _write_batch(store: MemoryStore, embedder: "Embedder", batch: pa.Table, outc
         outcome.superseded += store.insert_superseding(new, replaced)
     outcome.updated += store.update(changed, [row["read_at"] for row in rows if row["same_id"] is not None])
     outcome.added += new.num_rows
+
+
+def _with_machines(store: MemoryStore, memories: Sequence[Memory], known: Sequence[int]) -> list[Memory]:
+    """Note on which machine each text was first read; of a text that is `known` already that stays as it is."""
+    here = socket.gethostname()
+    noted = {each.id: {key: value for key, value in each.metadata.items() if key == MACHINE} for each in store.get(known)}
+    return [replace(each, metadata=each.metadata | noted.get(each.id, {MACHINE: here})) for each in memories]
 
 
 def _memory_rows(rows: Sequence[dict[str, Any]], now: datetime) -> pa.Table:

@@ -15,7 +15,7 @@ from memory_assets.ingest.direct import revise_memory
 from memory_assets.language.tags import normalise_tag
 from memory_assets.language.validation import validate_tags
 from memory_assets.learn.briefing import tell_brief
-from memory_assets.models import LAST_CHANGE, REVISES, Memory, NewMemory, Source, State
+from memory_assets.models import LAST_CHANGE, MACHINE, REVISES, Memory, NewMemory, Source, State
 from memory_assets.operations.answers import LocalTime, MemoryView, passage
 from memory_assets.operations.given import find_memory
 from memory_assets.stores.rows import to_arrow
@@ -133,7 +133,7 @@ def edit(tenant: Tenant, reference: str | int, content: str, *, source: Source, 
         "content": content,
         "source": source,
         "tags": tuple(tag for tag in old.tags if tag not in automatic),
-        "metadata": {key: value for key, value in old.metadata.items() if key != LAST_CHANGE} | {REVISES: old.id},
+        "metadata": {key: value for key, value in old.metadata.items() if key not in (LAST_CHANGE, MACHINE)} | {REVISES: old.id},
     }
     given = NewMemory(**{field.name: getattr(old, field.name) for field in fields(NewMemory) if field.name not in _ITS_OWN} | own)
     newer = revise_memory(tenant, old, given).memory

@@ -1,5 +1,7 @@
 """What the pages show, and that what others wrote is text wherever it is shown."""
 
+import socket
+
 from memory_assets.graph.edges import refresh_graph
 from memory_assets.models import Kind
 from memory_assets.operations.changes import forget
@@ -85,6 +87,7 @@ def test_a_memory_tells_its_state(tenant: Tenant, visitor: Visitor) -> None:
     number = remember(tenant, "# Plan\n\nAlice *moved* the export.")
     page = visitor.get(f"/memories/{number}").text
     assert "<em>moved</em>" in page
+    assert f"<dt>Machine</dt><dd>{socket.gethostname()}</dd>" in page
     forget(tenant, number)
     assert "This memory is forgotten" in visitor.get(f"/memories/{number}").text
     assert visitor.get("/memories/12345").status_code == 404

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from memory_assets import operations
 from memory_assets.errors import ChangedMeanwhileError, ConflictError, InvalidInputError
-from memory_assets.models import RelationType, Source
+from memory_assets.models import MACHINE, RelationType, Source
 from memory_assets.ui.page import Page, change, view
 from memory_assets.ui.rendering import difference
 
@@ -184,6 +184,7 @@ def _origin(memory: "operations.show.ShownMemory") -> dict[str, object]:
         "Section": memory.metadata.get("section"),
         "Line": memory.metadata.get("line"),
         "Session": memory.session,
+        "Machine": memory.metadata.get(MACHINE),
         "Author": memory.author,
         "Project": memory.project,
         "Key": memory.source_key,
