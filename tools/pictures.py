@@ -1,8 +1,10 @@
-"""Takes the pictures of Dagster's UI in docs/images: `python tools/pictures.py`. It needs Chromium (`apt-get install chromium`).
+"""Takes the pictures in docs/images: `python tools/pictures.py` those of Dagster's UI, with `pages` those of `memory ui`.
 
-The sample home is copied to a folder of its own, run, changed and run again, so that there is something to see.
+It needs Chromium (`apt-get install chromium`). The sample home is copied to a folder of its own; for Dagster's UI it is run, changed and
+run again, so that there is something to see. Pages show paths, so their home is the folder `home` of the temporary folder.
 """
 
+import base64
 import os
 import shutil
 import subprocess
@@ -18,6 +20,22 @@ ROOT = Path(__file__).parent.parent
 IMAGES = ROOT / "docs" / "images"
 PORT = 3917
 _MEMORY = [sys.executable, "-m", "memory_assets.cli"]
+PAGES = {
+    "start": ("/", 970),
+    "search": ("/search?q=who+owns+the+billing+export", 970),
+    "memory": ("/search?q=who+owns+the+billing+export", 1290),
+    "review": ("/review", 970),
+    "graph": ("/graph?q=billing+export", 970),
+    "names": ("/names", 700),
+    "timeline": ("/timeline", 900),
+    "context": ("/context?topic=billing+export&budget=1000", 900),
+    "session": ("/session", 900),
+    "sleep": ("/sleep?cycle=cluster", 900),
+    "health": ("/health", 900),
+}
+"""Name of a picture -> the address of its page and the height of the screen; all are 1440 wide."""
+_SCALE = 0.75
+_QUALITY = 55
 _LAST_RUN = '{ runsOrError(filter: {pipelineName: "remember"}, limit: 1) { ... on Runs { results { runId } } } }'
 
 
@@ -49,16 +67,58 @@ def take(name: str, path: str, size: str, folder: Path) -> None:
     print(file, file.stat().st_size // 1024, "kB")
 
 
+def environment_of(home: Path, data: Path) -> Mapping[str, str]:
+    """The environment of commands that know this home alone."""
+    named = {"MEMORY_DATA_DIR": f"{data}", "HOME": f"{home}", "MEMORY_CONFIG": f"{data}/none.toml"}
+    return {**{name: value for name, value in os.environ.items() if not name.startswith(("MEMORY_", "DAGSTER_"))}, **named}
+
+
+def take_pages() -> None:
+    """A picture of each page, small enough for the documentation."""
+    from playwright.sync_api import sync_playwright
+
+    home = Path(tempfile.gettempdir()) / "home"
+    shutil.copytree(ROOT / "data" / "sample", home)
+    environment = environment_of(home, home / ".local/share/memory_assets")
+    for command in (["run"], ["learn", "check"]):
+        subprocess.run([*_MEMORY, *command], env=environment, check=True)
+    service = subprocess.Popen([*_MEMORY, "ui", "--no-browser"], env=environment, stderr=subprocess.PIPE, text=True)
+    try:
+        assert service.stderr
+        address = next(word for line in service.stderr for word in line.split() if word.startswith("http"))
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+            page = browser.new_page(locale="en-GB", reduced_motion="reduce")
+            page.goto(address)
+            for name, (path, height) in PAGES.items():
+                page.set_viewport_size({"width": 1440, "height": height})
+                page.goto(f"{address.partition('/ui')[0]}/ui{path}")
+                if name == "search":
+                    page.locator("#results summary").first.click()
+                if name == "memory":
+                    page.locator("#results h3 a").first.click()
+                page.wait_for_load_state("networkidle")
+                clip = {"x": 0, "y": 0, "width": 1440, "height": height, "scale": _SCALE}
+                shot = page.context.new_cdp_session(page).send(
+                    "Page.captureScreenshot", {"format": "webp", "quality": _QUALITY, "clip": clip}
+                )
+                file = IMAGES / f"ui-{name}.webp"
+                print(file, file.write_bytes(base64.b64decode(shot["data"])) // 1024, "kB")
+            browser.close()
+    finally:
+        service.terminate()
+        service.wait()
+        shutil.rmtree(home)
+
+
 def main() -> None:
     """Start everything, take the pictures, end everything."""
     IMAGES.mkdir(exist_ok=True)
+    if sys.argv[1:] == ["pages"]:
+        return take_pages()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
         folder = Path(scratch)
-        named = {"MEMORY_DATA_DIR": f"{folder}/data", "HOME": f"{folder}/home", "MEMORY_CONFIG": f"{folder}/none.toml"}
-        environment = {
-            **{name: value for name, value in os.environ.items() if not name.startswith(("MEMORY_", "DAGSTER_"))},
-            **named,
-        }
+        environment = environment_of(folder / "home", folder / "data")
         prepare(folder, environment)
         up = subprocess.Popen([*_MEMORY, "up", "--ui-port", str(PORT), "--no-service"], env=environment)
         try:
