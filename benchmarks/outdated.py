@@ -13,7 +13,7 @@ import re
 import tempfile
 from pathlib import Path
 
-from memory_assets.graph.statements import StatementChange, read_changes
+from memory_assets.graph.outdated import StatementChange, read_changes
 from memory_assets.operations.run import run
 from memory_assets.settings import load_settings
 from memory_assets.tenants import Tenant
