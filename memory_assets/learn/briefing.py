@@ -43,12 +43,15 @@ _MOST_NEWS = 3
 _LONG = 300
 """Letters of a text from which only its beginning is told."""
 _HALF_LIFE_DAYS = 90.0
+_GUESS = 0.5
+"""What a memory of a guessed date counts beside one that states its date: a file that was copied today may say what is long past."""
 _TOLD = ("user", "self_knowledge", "feedback", "project", "reference", "pattern", "insight", "note", "session")
 """Kinds that a session's beginning may be told; ratings, reflections and proposals are material to learn from. Of what sessions
 did each project is told the newest."""
 _CHOSEN = """
     SELECT id FROM (
-        SELECT id, project, age, source = $curated AS curated, coalesce(relevance, importance) * pow(0.5, age / $half_life) AS standing,
+        SELECT id, project, age, source = $curated AS curated,
+               coalesce(relevance, importance) * pow(0.5, age / $half_life) * if(is_guess, $guess, 1) AS standing,
                CASE WHEN kind IN ('user', 'self_knowledge') THEN 'standing'
                     WHEN kind IN ('feedback', 'session') THEN kind ELSE '' END AS part
         FROM rows LEFT JOIN scores USING (id)
@@ -210,7 +213,7 @@ def _chosen(tenant: "Tenant") -> Sequence[int]:
 
     kinds = ", ".join(f"'{kind}'" for kind in _TOLD)
     where = f"state = '{State.ACTIVE}' AND kind IN ({kinds})"
-    rows = tenant.memories.scan(("id", "kind", "source", "project", "importance", "created_at"), where)
+    rows = tenant.memories.scan(("id", "kind", "source", "project", "importance", "created_at", "metadata"), where)
     scores = pa.table({"id": pa.array([], pa.int64()), "relevance": pa.array([], pa.float64())})
     if tenant.catalog.exists:
         with tenant.catalog.read() as connection:
@@ -219,11 +222,13 @@ def _chosen(tenant: "Tenant") -> Sequence[int]:
         connection.register("stored", rows)
         connection.register("scores", scores)
         connection.execute(
-            "CREATE TEMP VIEW rows AS SELECT *, greatest(0, date_diff('hour', created_at, now()) / 24.0) AS age FROM stored"
+            "CREATE TEMP VIEW rows AS SELECT *, greatest(0, date_diff('hour', created_at, now()) / 24.0) AS age, "
+            "list_contains(metadata->>'$.guessed[*]', 'created_at') AS is_guess FROM stored"
         )
         limits = {
             "curated": Source.PAI_LEARNING.value,
             "half_life": _HALF_LIFE_DAYS,
+            "guess": _GUESS,
             "standing": _STANDING,
             "feedback": _FEEDBACK,
             "of_a_project": _OF_A_PROJECT,

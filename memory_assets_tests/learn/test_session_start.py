@@ -7,7 +7,7 @@ import sys
 import unicodedata
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -393,3 +393,21 @@ def test_the_newest_of_one_name_is_told_and_feedback_of_the_home_directory_every
     assert "16 October" in text
     assert "29 May" not in text
     assert " answer in one sentence." in text
+
+
+def test_a_stated_date_goes_before_one_that_is_guessed_of_a_copied_file(tenant: Tenant, settings: Settings) -> None:
+    folder = settings.claude_projects_dir / "-home-mira" / "memory"
+    folder.mkdir(parents=True)
+    stated = f"{datetime.now(UTC) - timedelta(days=50):%Y-%m-%d}"
+    for name, modified, text in (
+        ("a-profile", "", "Works as a backend developer."),
+        ("role", f"modified: {stated}\n", "Leads Atlas."),
+    ):
+        (folder / f"{name}.md").write_text(
+            f"---\nname: {name}\ndescription: d\ntype: user\n{modified}---\n\n{text}\n", encoding="utf-8"
+        )
+    ingest(tenant)
+    renew_brief(tenant)
+    brief = read_brief(tenant.folder)
+    assert brief
+    assert ["Leads Atlas" in each.text for each in brief.lines] == [True, False]
