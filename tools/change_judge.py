@@ -125,10 +125,10 @@ def main() -> None:
                     print(f"  wrong {found[place]:.2f}: {pairs[place][1].text} -> {pairs[place][2].text}")
     if given.write:
         model = trained(np.ones(len(labels), bool))
-        weights = model.coef_[0] / scale
+        weights: Any = model.coef_[0] / scale
         written = {
             "weights": dict(zip(names, np.round(weights, 4).tolist(), strict=True)),
-            "intercept": round(float(model.intercept_[0] - (weights * mean).sum()), 4),
+            "intercept": round(float(np.asarray(model.intercept_)[0] - (weights * mean).sum()), 4),
             "sure": _SURE,
             "perhaps": _PERHAPS,
         }

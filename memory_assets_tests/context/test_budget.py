@@ -57,7 +57,7 @@ def contexts(draw: st.DrawFn) -> Context:
             titled=draw(st.booleans()),
         )
         fields = ((draw(ANY_TEXT), (draw(TEXT), "b")),) if draw(st.booleans()) else ()
-        nodes.append(Ranked(node, Visit(hops, path, against), 1 - number / 100, 0.5, draw(st.booleans()), fields))
+        nodes.append(Ranked(node, Visit(hops, path, against), 1 - number / 100, 0.5, draw(st.booleans()), fields=fields))
     request = Request(
         (draw(TEXT) or "topic",),
         max_tokens=draw(st.one_of(st.integers(1, 3_000), st.sampled_from([500, 1_000, 4_000, 100_000]))),
