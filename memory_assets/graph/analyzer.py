@@ -118,10 +118,10 @@ def answer_schema(letters: Sequence[str]) -> dict[str, Any]:
         "confidence": {"type": "number", "minimum": 0, "maximum": 1},
         "reason": {"type": "string"},
     }
-    return _closed({"relations": {"type": "array", "items": _closed(fields)}})
+    return closed_schema({"relations": {"type": "array", "items": closed_schema(fields)}})
 
 
-def _closed(fields: dict[str, Any]) -> dict[str, Any]:
+def closed_schema(fields: dict[str, Any]) -> dict[str, Any]:
     """JSON schema of an object with exactly these fields."""
     return {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
 

@@ -141,9 +141,16 @@ def _made(tenant: "Tenant", held: Brief | None) -> Brief:
     replaced, undecided, changes = _doubts(tenant)
     is_replaced = list_replaced(changes)
     found = find_outdated(is_replaced, tenant.memories.get(is_replaced), tenant.memories.get)
-    outdated = {(number, each.sentence) for number, sentences in found.items() for each in sentences}
-    news = [each for each in reversed(changes) if each.is_decided and (each.new_id, each.new_text) not in outdated]
-    wanted = dict.fromkeys([*(each.new_id for each in news), *_chosen(tenant)])
+    outdated = {number: {each.sentence for each in told} for number, told in found.items()}
+    news: dict[int, list[str]] = {}
+    contrary: dict[int, list[StatementChange]] = {}
+    for each in reversed(changes):
+        if not each.is_decided:
+            for number in (each.old_id, each.new_id):
+                contrary.setdefault(number, []).append(each)
+        elif each.new_text not in outdated.get(each.new_id, ()):
+            news.setdefault(each.new_id, []).append(each.new_text)
+    wanted = dict.fromkeys([*news, *_chosen(tenant)])
     chosen = list(dict.fromkeys(_last(number, replaced) for number in wanted))
     memories = {memory.id: memory for memory in tenant.memories.get(chosen) if memory.state is State.ACTIVE}
     ordered = [memories[number] for number in chosen if number in memories]
@@ -155,14 +162,9 @@ def _made(tenant: "Tenant", held: Brief | None) -> Brief:
     lines = []
     for each in told:
         if not marks(each.content):
-            text = _current(
-                each,
-                {text for number, text in outdated if number == each.id},
-                [new.new_text for new in news if new.new_id == each.id],
-            )
-            other = undecided.get(each.id) or next(
-                (_other(each.id, pair) for pair in changes if _leaves_open(each.id, text, pair)), 0
-            )
+            text = _current(each, outdated.get(each.id, set()), news.get(each.id, ()))
+            open_pairs = (pair for pair in contrary.get(each.id, ()) if _leaves_open(each.id, text, pair))
+            other = undecided.get(each.id) or next((_other(each.id, pair) for pair in open_pairs), 0)
             lines.append(_of_memory(each, text, known, f"undecided: {other} says otherwise" if other else ""))
     backlog = Curation(tenant).backlog() if tenant.is_sources_tenant else Backlog()
     return Brief(tenant.memories.count(Filters()), tuple(lines), backlog)
@@ -180,9 +182,8 @@ def _current(memory: "Memory", outdated: set[str], news: Sequence[str]) -> str:
 
 
 def _leaves_open(number: int, text: str, change: "StatementChange") -> bool:
-    """Whether a text tells a statement of this memory that another one contradicts."""
-    own = {change.old_id: change.old_text, change.new_id: change.new_text}.get(number)
-    return bool(own and not change.is_decided and own in plain(text))
+    """Whether a text tells the statement of this memory that another one contradicts."""
+    return (change.old_text if number == change.old_id else change.new_text) in plain(text)
 
 
 def _other(number: int, change: "StatementChange") -> int:

@@ -23,7 +23,8 @@ _MOST_OF_A_SESSION = 20
 _ID_DIGITS = 8
 _TAIL_BYTES = 8 << 20
 """Of a transcript so much is read, from its end."""
-_SHORTEST, _LONGEST = 12, 400
+SHORTEST, LONGEST = 12, 400
+"""Letters of a note."""
 _CUE = re.compile(
     r"\b(?:remember (?:that|this|to)|from now on|in (?:the )?future|next time|don't ever|stop \w+ing"
     r"|please (?:don't|stop)|I (?:prefer|want you to|hate it)|we (?:decided|agreed|have decided|chose)|that(?:'s| is) (?:wrong|not right)"
@@ -149,7 +150,7 @@ def kind_of(sentence: str) -> str:
     """The kind of the memory that a sentence of the user may become; `none` if it is not worth keeping."""
     from memory_assets.learn.lasting import NONE, judge
 
-    if not _SHORTEST <= len(sentence) <= _LONGEST or _QUESTION.search(sentence):
+    if not SHORTEST <= len(sentence) <= LONGEST or _QUESTION.search(sentence):
         return NONE
     kind = judge(sentence)
     return "feedback" if kind == NONE and _CUE.search(sentence) else kind

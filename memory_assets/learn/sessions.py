@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from memory_assets.display import visible
-from memory_assets.graph.analyzer import ChatModel, ChatModelError
+from memory_assets.display import shortened, visible
+from memory_assets.graph.analyzer import ChatModel, ChatModelError, closed_schema
 from memory_assets.ingest.direct import import_memories
 from memory_assets.language.process import ProcessingError
 from memory_assets.language.secrets import left_out, mask
 from memory_assets.learn.ended import QUEUE, Ended, has_queued
 from memory_assets.learn.lasting import NONE
-from memory_assets.learn.noted import Noted, kind_of, note, read_tail, user_words
+from memory_assets.learn.noted import LONGEST, SHORTEST, Noted, kind_of, note, read_tail, user_words
 from memory_assets.models import Kind, NewMemory, Source
 from memory_assets.sources.files import RefusedFileError
 from memory_assets.stores.locks import locked
@@ -38,7 +38,6 @@ _FEWEST_REQUESTS = 3
 _LONGEST_REQUEST, _LONGEST_OUTCOME, _LONGEST_ITEM = 140, 700, 120
 """Letters."""
 _MOST_FILES, _MOST_OPEN, _MOST_NOTED = 8, 5, 20
-_SHORTEST_NOTE, _LONGEST_NOTE = 12, 400
 _MOST_TOLD_TO_MODEL = 24_000
 _IMPORTANCE = 0.3
 _log = logging.getLogger(__name__)
@@ -156,15 +155,12 @@ class Reading(BaseModel):
     lasting: list[str] = Field(default=[], max_length=200)
 
 
-_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
+_SCHEMA = closed_schema(
+    {
         **{name: {"type": "string"} for name in ("done", "decided", "left_open")},
         "lasting": {"type": "array", "items": {"type": "string"}},
-    },
-    "required": ["done", "decided", "left_open", "lasting"],
-    "additionalProperties": False,
-}
+    }
+)
 _SYSTEM = (
     "You keep the records of an assistant's work. Say of one session in the user's language, in at most three short sentences each, "
     "what was done, what was decided and why, and what was left open; an empty text where there is nothing. List the user's own "
@@ -192,7 +188,7 @@ def _noted(sentences: Sequence[str], ended: Ended, record: Record) -> Iterator[N
     words, said_at = mask("\n".join(record.requests)), record.ended_at.isoformat() if record.ended_at else ""
     for sentence in sentences[:_MOST_NOTED]:
         text = " ".join(sentence.split())
-        if _SHORTEST_NOTE <= len(text) <= _LONGEST_NOTE and text in words:
+        if SHORTEST <= len(text) <= LONGEST and text in words:
             kind = kind_of(text)
             yield Noted(text, ended.project, said_at, ended.session, Kind.PROJECT if kind == NONE else kind)
 
@@ -221,5 +217,4 @@ def _within(path: str, project: str) -> str:
 
 
 def _short(text: str, longest: int) -> str:
-    plain = left_out(" ".join(text.split()))
-    return plain if len(plain) <= longest else f"{plain[: longest - 1].rpartition(' ')[0] or plain[: longest - 1]}…"
+    return shortened(left_out(text), longest)

@@ -60,8 +60,8 @@ def take_in(tenant: Tenant) -> TakenIn:
         refresh_entries(tenant.catalog, moves)
         extract_features(tenant.catalog, tenant.analyzer, lambda *_: None)
         outcome = sync_memories(tenant.catalog, tenant.memories, lambda: tenant.embedder, lambda *_: None, moves)
-        if remember_sessions(tenant) or outcome.changed:
-            renew_brief(tenant)
+    if remember_sessions(tenant) or outcome.changed:
+        renew_brief(tenant)
     refused = sum(len(scan.refusals) for scan in scans)
     return TakenIn.of(outcome, refused=refused)
 
