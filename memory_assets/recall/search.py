@@ -289,8 +289,10 @@ def _successors_asked_for(question: Question, view: View, found: Candidates) -> 
     pairs = [
         (place, change.new_id)
         for place, number in enumerate(found.ids.tolist())
-        for change in view.graph.replaced.get(number, ())
-        if 2 * len(question.stems & stems(change.old_text)) > len(question.stems & stems(found.texts[place]))
+        if number in view.graph.replaced
+        for shared in (len(question.stems & stems(found.texts[place])),)
+        for change in view.graph.replaced[number]
+        if 2 * len(question.stems & stems(change.old_text)) > shared
     ]
     return np.array([place for place, _ in pairs], np.intp), np.array([newer for _, newer in pairs], np.int64)
 
