@@ -6,7 +6,7 @@ something alone, too. Words of other scripts within such a text are told apart f
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -30,10 +30,18 @@ _ACCENT = re.compile("[\u0300-\u036f]")
 _WITH_ACCENTS = re.compile("[\u00c0-\u052f\u1e00-\u1fff\ufb00-\ufb06\uff01-\uff5e]")
 """Letters that may have accents, or another form: Latin, Greek and Cyrillic beyond ASCII, ligatures, wide forms."""
 _CONTRACTION = re.compile(r"(?:n['’]t|['’](?:d|ll|m|re|s|ve))$")
-_SENTENCE_END = re.compile(r"(?<=[.!?…。！？])(?<!\be\.g\.)(?<!\bi\.e\.)\s+")
+_SENTENCE_END = re.compile(r"(?<=[.!?…。！？])\s+")
+_ABBREVIATION = re.compile(
+    r"\b(?:[a-z]|e\.g|i\.e|d\.h|z\. ?B|approx|bzw|ca|Dr|evtl|ggf|inkl|max|min|Mr|Mrs|Ms|Nr|No|Prof|St|usw|vs)\.$"
+)
+_ORDINAL = re.compile(r"(?:^|\s)\d{1,2}\.$")
+_AFTER_ORDINAL = re.compile(r"[a-zäöü]|(?:Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)")
+"""A number with a full stop is an ordinal before a German month or a lower-case word: "am 11. Mai", "der 2. mal"."""
 _ENDS_SENTENCE = re.compile(r"[.!?:;…。！？][\"'”’)*_]*$")
 _BEGINS_BLOCK = re.compile(r"(?:[-*+>#•|]|\d{1,3}[.)])\s|\*\*")
 _SHORT_LINE = 60
+_LIST_MARK = 3
+"""Letters of a number with a full stop that begins a line of a list."""
 
 
 def fold(text: str) -> str:
@@ -115,7 +123,18 @@ def sentences(text: str) -> list[str]:
         elif line:
             lines.append(line)
         wrapped = bool(line)
-    return [sentence for line in lines for sentence in _SENTENCE_END.split(line)]
+    return [sentence for line in lines for sentence in _split(line)]
+
+
+def _split(line: str) -> Iterator[str]:
+    begin = 0
+    for gap in _SENTENCE_END.finditer(line):
+        before = line[max(begin, gap.start() - 8) : gap.start()]
+        is_number = _ORDINAL.search(before) and (gap.start() - begin <= _LIST_MARK or _AFTER_ORDINAL.match(line, gap.end()))
+        if not is_number and not _ABBREVIATION.search(before):
+            yield line[begin : gap.start()]
+            begin = gap.end()
+    yield line[begin:]
 
 
 def ends_sentence(line: str, following: str) -> bool:

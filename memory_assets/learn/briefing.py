@@ -40,8 +40,8 @@ _OF_A_PROJECT = 12
 _MOST = 960
 """Most lines about the user, of feedback, of each project, and of the whole brief. Curated and other memories count separately."""
 _MOST_NEWS = 3
-_LONG = 300
-"""Letters of a text from which only its beginning is told."""
+_LONG = 180
+"""Letters of a text from which only some sentences are told: its first one and those that say that something changed come first."""
 _HALF_LIFE_DAYS = 90.0
 _GUESS = 0.5
 """What a memory of a guessed date counts beside one that states its date: a file that was copied today may say what is long past."""
@@ -178,7 +178,11 @@ def _current(memory: "Memory", outdated: set[str], news: Sequence[str]) -> str:
     if not outdated and len(text) <= _LONG:
         return text
     opening, *others = [sentence for sentence in map(plain, sentences(text)) if sentence not in outdated] or [""]
-    return " ".join([opening, *sorted(others, key=lambda sentence: not announces(sentence))])
+    told = opening
+    for sentence in sorted(others, key=lambda sentence: not announces(sentence)):
+        if len(told) + len(sentence) < _LONG:
+            told = f"{told} {sentence}"
+    return told
 
 
 def _leaves_open(number: int, text: str, change: "StatementChange") -> bool:
@@ -254,7 +258,8 @@ def _doubts(tenant: "Tenant") -> tuple[dict[int, int], dict[int, int], "list[Sta
 
 def _of_memory(memory: "Memory", text: str, known: "Mapping[str, int]", note: str = "") -> BriefLine:
     named = f"{memory.title}: {text}" if memory.title and not text.casefold().startswith(memory.title.casefold()) else text
-    rendered = line(f"{memory.created_at:%Y-%m-%d} (id {memory.id}{f', {note}' if note else ''}) {named}")
+    day = "" if "created_at" in memory.metadata.get("guessed", ()) else f"{memory.created_at:%Y-%m-%d} "
+    rendered = line(f"{day}(id {memory.id}{f', {note}' if note else ''}) {named}")
     if (tokens := known.get(rendered)) is None:
         from memory_assets.language.tokens import count_tokens
 
