@@ -2,7 +2,7 @@
 
 Makes N short silo files and N tenants of one memory each, then prints seconds and processor seconds of a tick of each sensor: the
 first of a new instance, and one in which nothing has changed. Beside it the same for automation conditions over as many
-partitions of the same lineage, which docs/decisions/0001-sensors-ask-for-runs.md weighs against them.
+partitions of the same lineage, which docs/decisions weighs against them.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """Sensors: they notice changes outside of Dagster and request runs until one has succeeded.
 
 A tick compares inputs by `stat` and opens only what changed. `memory_assets.defs.run_requests` decides whether to request a run. A tick
-creates nothing; a tenant that does not exist gets no run. See docs/decisions/0001-sensors-ask-for-runs.md.
+creates nothing; a tenant that does not exist gets no run. See docs/decisions.
 
 Sensors close over the resource instead of taking it as an argument, and ask for the instance only if something changed: Dagster opens
 the instance for every tick of a sensor that takes a resource, which was nine tenths of what an idle code location cost.

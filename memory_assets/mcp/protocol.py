@@ -1,8 +1,8 @@
 """The server's side of MCP, whatever carries the messages: one JSON-RPC message in, at most one out.
 
 The revisions up to 2025-11-25 begin with `initialize`; since 2026-07-28 each request says for itself which revision it speaks.
-Nothing is kept between two messages, so that one object serves any number of clients. Why this is not the official SDK:
-docs/decisions/mcp-server.md.
+Nothing is kept between two messages, so that one object serves any number of clients. docs/decisions says why this is not the
+official SDK.
 """
 
 import inspect

@@ -1,7 +1,7 @@
 """The change feed of a table: what changed since it was last read, at a cost that follows the change.
 
 Every commit sets the `updated_at` of the rows it changes, and an index on it finds them. Deletions show in the number of rows; only
-then all ids are compared. docs/decisions/change-feed.md says why LanceDB's row versions are not used.
+then all ids are compared. docs/decisions says why LanceDB's row versions are not used.
 """
 
 from collections.abc import Sequence
