@@ -147,7 +147,10 @@ class Settings(BaseSettings):
 
     host: str = Field("127.0.0.1", description="Address that `memory serve` listens on; any other than loopback needs keys.")
     port: int = Field(8000, ge=0, le=65_535, validation_alias=_named_by_seeds("PORT"), description="Its port; 0: any free one.")
-    service_threads: int = Field(2, ge=1, le=64, description="Searches done at once; more help if the embedder is remote.")
+    workers: int = Field(1, ge=1, le=64, description="Processes of `memory serve`; default: 1.")
+    service_threads: int = Field(
+        2, ge=1, le=64, description="Searches that each process does at once; more help if the embedder is remote."
+    )
     resident_bytes: int = Field(
         512 << 20,
         ge=0,

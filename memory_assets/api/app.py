@@ -3,13 +3,18 @@
 import asyncio
 import ctypes
 import os
+import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from hmac import compare_digest
 from http import HTTPStatus
 from importlib.metadata import version
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Event
 from typing import Any
 
 import pyarrow as pa
@@ -23,8 +28,10 @@ from memory_assets.api.logs import configure_logging
 from memory_assets.api.middleware import BodyLimit, HostCheck, Metrics, RateLimit, RequestRecord, is_loopback
 from memory_assets.api.pool import TenantPool
 from memory_assets.api.routes import router
+from memory_assets.api.workers import SharingServer, Workers
 from memory_assets.errors import SettingsError
 from memory_assets.settings import Settings
+from memory_assets.stores.deferred import import_lancedb
 from memory_assets.stores.files import disk_fault
 from memory_assets.stores.keys import KeyStore
 from memory_assets.tenants import tenant_names
@@ -41,10 +48,17 @@ _M_ARENA_MAX = -8
 """Of glibc's mallopt(3)."""
 _ARENAS = 2
 _WAITING_CONNECTIONS = 2048
+_SECONDS_TO_CLOSE = 10
+"""For a worker's end after its last request."""
 
 
-def create_app(settings: Settings, mount_pages: Callable[[FastAPI], None] | None = None) -> FastAPI:
-    """The service over the data folder of `settings`; nothing is opened before the first request. `mount_pages` adds pages for people."""
+def create_app(
+    settings: Settings, mount_pages: Callable[[FastAPI], None] | None = None, counted_in: Path | None = None
+) -> FastAPI:
+    """The service over the data folder of `settings`; nothing is opened before the first request. `mount_pages` adds pages for people.
+
+    If processes are forked from this one, their metrics meet in the folder `counted_in`; rates and sessions meet in memory.
+    """
     app = FastAPIOffline(
         title="Memory",
         description=_DESCRIPTION,
@@ -57,7 +71,7 @@ def create_app(settings: Settings, mount_pages: Callable[[FastAPI], None] | None
         telemetry={"auto_configure": False, "tracing": False, "metrics": False, "logs": False},
     )
     app.state.settings = settings
-    app.state.metrics = Metrics()
+    app.state.metrics = Metrics(counted_in)
     app.state.pool = TenantPool(settings, app.state.metrics)
     app.state.rate_limit = RateLimit(settings.rate_limit)
     errors.install(app)
@@ -76,10 +90,10 @@ def create_app(settings: Settings, mount_pages: Callable[[FastAPI], None] | None
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     upkeep = asyncio.create_task(app.state.pool.keep_up())
-    watch = app.state.pool.watch_sources()
-    watch.start()
+    stopping = Event()
+    app.state.pool.watch_sources(stopping)
     yield
-    watch.stop()
+    stopping.set()
     await app.state.pool.close(upkeep)
 
 
@@ -153,24 +167,32 @@ def serve(
     _limit_arenas()
     configure_logging(settings.log_level, settings.log_format)
     settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-    app = create_app(settings, mount_pages)
-    app.state.pool.warm_up()
-    config = uvicorn.Config(
-        app,
-        http="httptools",
-        ws="none",
-        limit_concurrency=settings.max_connections,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        timeout_graceful_shutdown=_SECONDS_TO_FINISH,
-        lifespan="on",
-    )
     sys.setswitchinterval(_SWITCH_SECONDS)
-    listener.listen(_WAITING_CONNECTIONS)
-    announce(f"http://{f'[{host}]' if ':' in host else host}:{port}", keyed)
-    uvicorn.Server(config).run(sockets=[listener])
+    count = settings.workers
+    with TemporaryDirectory(prefix="memory-metrics-") as folder:
+        app = create_app(settings, mount_pages, Path(folder) if count > 1 else None)
+        app.state.pool.warm_up()
+        config = uvicorn.Config(
+            app,
+            http="httptools",
+            ws="none",
+            limit_concurrency=settings.max_connections,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=_SECONDS_TO_FINISH,
+            lifespan="on",
+        )
+        listener.listen(_WAITING_CONNECTIONS)
+        announce(f"http://{f'[{host}]' if ':' in host else host}:{port}", keyed)
+        if count == 1:
+            uvicorn.Server(config).run(sockets=[listener])
+            return
+        import_lancedb()  # once for all workers
+        work = partial(SharingServer(config).run, sockets=[listener])
+        number = Workers(count, work, app.state.metrics.forget_process, _SECONDS_TO_FINISH + _SECONDS_TO_CLOSE).run()
+    signal.raise_signal(number)
 
 
 def _listen(settings: Settings) -> socket.socket:
@@ -187,6 +209,11 @@ def _listen(settings: Settings) -> socket.socket:
             f"Port {settings.port} of {settings.host} cannot be used ({error.strerror}); set PORT or --port to a free one."
         ) from error
     return listener
+
+
+def count_processors() -> int:
+    """The processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _limit_arenas() -> None:

@@ -5,20 +5,27 @@ tenant's key and a revoked key take the same way and get the same answer.
 """
 
 import asyncio
+import json
 import logging
+import math
+import os
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from contextlib import suppress
 from http import HTTPStatus
 from ipaddress import ip_address
+from pathlib import Path
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric, ProcessCollector, values
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST, generate_latest
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memory_assets.api.errors import REQUEST_ID_HEADER, begin_request, error_response
+from memory_assets.api.shared import SharedRecords
 from memory_assets.errors import InvalidInputError
 from memory_assets.privacy import refuse_link
 from memory_assets.settings import Settings
@@ -33,6 +40,9 @@ _log = logging.getLogger("memory_assets.api.access")
 _HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:\d+)?", re.ASCII)
 _SECONDS = (0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.2, 0.5, 1.0, 5.0, 30.0)
 """Bounds of the histogram of times to the answer."""
+_MOST_BUCKETS = 4_096
+"""Keys whose rate is counted; a bucket that was not used for longest is full again anyway."""
+_BUCKET_BYTES = 64
 _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 
 
@@ -41,21 +51,68 @@ class Metrics:
 
     content_type = CONTENT_TYPE_LATEST
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path | None = None) -> None:
+        """Count in this process alone, or, in files of an empty `folder`, for all processes that are forked from it."""
+        self._folder = folder
         self._registry = CollectorRegistry()
-        ProcessCollector(registry=self._registry)
-        self.requests = Counter("memory_requests", "Requests answered.", ["method", "route", "status"], registry=self._registry)
+        if folder:
+            os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(folder)
+            values.ValueClass = values.MultiProcessValue()
+            MultiProcessCollector(self._registry, str(folder))
+            self._registry.register(_Processes(os.getpid()))
+        else:
+            ProcessCollector(registry=self._registry)
+        registry = None if folder else self._registry
+        self.requests = Counter("memory_requests", "Requests answered.", ["method", "route", "status"], registry=registry)
         self.seconds = Histogram(
-            "memory_request_seconds", "Time to the answer.", ["method", "route"], buckets=_SECONDS, registry=self._registry
+            "memory_request_seconds", "Time to the answer.", ["method", "route"], buckets=_SECONDS, registry=registry
         )
-        self.in_flight = Gauge("memory_requests_in_flight", "Requests being served.", registry=self._registry)
-        self.commit_size = Histogram(
-            "memory_commit_size", "Memories per commit.", buckets=(1, 2, 4, 8, 16), registry=self._registry
+        self.in_flight = Gauge(
+            "memory_requests_in_flight", "Requests being served.", registry=registry, multiprocess_mode="livesum"
         )
+        self.commit_size = Histogram("memory_commit_size", "Memories per commit.", buckets=(1, 2, 4, 8, 16), registry=registry)
 
     def exposition(self) -> bytes:
         """Everything counted so far, as text for Prometheus."""
         return generate_latest(self._registry)
+
+    def forget_process(self, pid: int) -> None:
+        """Count what was under way in a process that ended no longer."""
+        if self._folder:
+            mark_process_dead(pid, str(self._folder))
+
+
+class _Processes:
+    """The processes of a service: sums of what `ProcessCollector` tells of each, and when the first began.
+
+    Memory that several share is counted once: it is the sum of their proportional set sizes.
+    """
+
+    def __init__(self, parent: int) -> None:
+        self._parent = parent
+
+    def collect(self) -> Iterable[Metric]:
+        pids = [self._parent]
+        with suppress(OSError):
+            pids += map(int, Path(f"/proc/{self._parent}/task/{self._parent}/children").read_text(encoding="ascii").split())
+        found: dict[str, list[Metric]] = {}
+        for pid in pids:
+            for metric in ProcessCollector(pid=lambda pid=pid: pid, registry=None).collect():
+                found.setdefault(metric.name, []).append(metric)
+        for name, (metric, *others) in found.items():
+            join = min if name.endswith(("start_time_seconds", "max_fds")) else sum
+            total = join(each.samples[0].value for each in (metric, *others))
+            if name == "process_resident_memory_bytes":
+                with suppress(OSError):
+                    total = sum(map(_shared_fairly, pids))
+            metric.samples = [metric.samples[0]._replace(value=total)]
+            yield metric
+
+
+def _shared_fairly(pid: int) -> float:
+    """Bytes of memory of a process, of what it shares its part."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()
+    return 1024.0 * next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
 
 
 class _Middleware(ABC):
@@ -203,11 +260,11 @@ def is_loopback(address: str) -> bool:
 
 
 class RateLimit:
-    """So many requests a minute for each key, in a bucket that fills steadily; in memory, for this process alone."""
+    """So many requests a minute for each key, in a bucket that fills steadily, for all processes that are forked from this one."""
 
     def __init__(self, per_minute: int) -> None:
         self._per_minute = per_minute
-        self._buckets: dict[str, tuple[float, float]] = {}
+        self._buckets = SharedRecords(_MOST_BUCKETS, _BUCKET_BYTES)
 
     def take(self, key: Key) -> None:
         """Count one request.
@@ -217,14 +274,19 @@ class RateLimit:
         """
         if not self._per_minute:
             return
-        now = time.monotonic()
-        left, filled_at = self._buckets.get(key.id, (float(self._per_minute), now))
-        left = min(self._per_minute, left + (now - filled_at) * self._per_minute / 60)
+        now, left = time.monotonic(), 0.0
+
+        def fill_and_take(bucket: bytes) -> bytes:
+            nonlocal left
+            left, filled_at = json.loads(bucket) if bucket else (self._per_minute, now)
+            left = min(self._per_minute, left + (now - filled_at) * self._per_minute / 60)
+            return json.dumps([left - 1, now]).encode() if left >= 1 else bucket
+
+        self._buckets.change(key.id, fill_and_take)
         if left < 1:
-            seconds = int((1 - left) * 60 / self._per_minute) + 1
+            seconds = math.floor((1 - left) * 60 / self._per_minute) + 1
             raise HTTPException(
                 HTTPStatus.TOO_MANY_REQUESTS,
                 f"This key may make {self._per_minute} requests a minute; try again in {seconds} s.",
                 {"Retry-After": str(seconds)},
             )
-        self._buckets[key.id] = left - 1, now

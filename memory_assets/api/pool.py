@@ -5,6 +5,7 @@ another kind. The upkeep of the tables (merging small files, indexing new rows) 
 """
 
 import asyncio
+import fcntl
 import logging
 import math
 import os
@@ -15,6 +16,8 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from functools import partial
+from pathlib import Path
+from threading import Event, Thread
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
@@ -27,6 +30,8 @@ from memory_assets.learn.briefing import renew_brief
 from memory_assets.operations.take_in import SourceWatch
 from memory_assets.settings import Settings
 from memory_assets.stores.group_commit import MAX_BATCH
+from memory_assets.stores.layout import CACHE
+from memory_assets.stores.locks import locked
 from memory_assets.stores.resident.memories import Allowance
 from memory_assets.tenants import Tenant
 
@@ -131,17 +136,29 @@ class OpenTenant:
         self._tending_since = time.monotonic()
         try:
             if self.may_merge:
-                since, self.unmerged_since = self.unmerged_since, None
-                try:
-                    self.tenant.memories.upkeep.optimize()
-                    renew_brief(self.tenant)
-                except StoreError:
-                    self.unmerged_since = since
-                    raise
+                self._merge()
             self.tenant.memories.tend_resident()
         finally:
             self._tended_at = time.monotonic()
             self._tending_took = self._tended_at - self._tending_since
+
+    def _merge(self) -> None:
+        """Merge, unless another process of the service does: then its files are looked at again later."""
+        since = self.unmerged_since
+        with suppress(BlockingIOError), locked(self._lease(), fcntl.LOCK_EX | fcntl.LOCK_NB):
+            self.unmerged_since = None
+            try:
+                self.tenant.memories.upkeep.optimize()
+                renew_brief(self.tenant)
+            except StoreError:
+                self.unmerged_since = since
+                raise
+
+    def _lease(self) -> Path:
+        """The folder whose lock the process holds that does the upkeep; the system frees it when that process dies."""
+        folder = self.tenant.folder / CACHE
+        folder.mkdir(mode=0o700, exist_ok=True)
+        return folder
 
     def close(self) -> None:
         """Let go of the folder; requests under way are finished all the same."""
@@ -193,9 +210,18 @@ class TenantPool:
         if describe_choice(self.settings.embedder).offline:
             embedder.embed(["warm"])
 
-    def watch_sources(self) -> SourceWatch:
-        """What takes in changed source files for the tenant of the settings, with this service's embedder; not started yet."""
-        return SourceWatch(Tenant(self.settings, embedders=self._embedders))
+    def watch_sources(self, stopping: Event) -> None:
+        """Take in changed source files for the tenant of the settings until `stopping`, as soon as no other process does."""
+        if self.settings.watch_sources == "on":
+            Thread(target=self._watch_in_turn, args=[stopping], name="source-watch-lease", daemon=True).start()
+
+    def _watch_in_turn(self, stopping: Event) -> None:
+        watch = SourceWatch(Tenant(self.settings, embedders=self._embedders))
+        with locked(self.settings.data_dir):
+            if not stopping.is_set():
+                watch.start()
+            stopping.wait()
+            watch.stop()
 
     async def embedder_fault(self) -> str | None:
         """What the embedder says of itself when it is asked for one vector, at most once in a while; None where it works."""

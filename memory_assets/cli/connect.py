@@ -12,7 +12,8 @@ from memory_assets.tenants import Tenant
 @click.command(epilog="Example: memory serve --port 8000   (then: curl http://127.0.0.1:8000/api/v1/health)")
 @click.option("--host", help="Address to listen on; default: MEMORY_HOST, else 127.0.0.1.")
 @click.option("--port", type=click.IntRange(0, 65_535), help="Port; default: PORT, else 8000. 0 takes any free one.")
-def serve(host: str | None, port: int | None) -> None:
+@click.option("--workers", type=click.IntRange(1, 64), help="Processes; default: MEMORY_WORKERS, else 1.")
+def serve(host: str | None, port: int | None, workers: int | None) -> None:
     """Serve the memory over HTTP to every tenant that has a key, until interrupted."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # requests are the unit of work; threads of one would only spin
     from memory_assets.api.app import serve
@@ -27,7 +28,7 @@ def serve(host: str | None, port: int | None) -> None:
                 err=True,
             )
 
-    serve(load_settings(host=host, port=port), announce, mount_pages)
+    serve(load_settings(host=host, port=port, workers=workers), announce, mount_pages)
 
 
 @click.command(epilog="Example: memory ui --no-browser   (then: open the address that it prints)")
@@ -53,7 +54,7 @@ def ui(*, no_browser: bool, tenant: Tenant) -> None:
         return
     from memory_assets.api.app import serve
 
-    serve(load_settings(host="127.0.0.1", port=0, log_level="WARNING"), show, mount_pages)
+    serve(load_settings(host="127.0.0.1", port=0, workers=1, log_level="WARNING"), show, mount_pages)
 
 
 @click.command(epilog="Example: claude mcp add memory -- memory mcp")

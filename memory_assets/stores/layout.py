@@ -12,6 +12,8 @@ from memory_assets.stores.files import replace_file
 
 PINNED = ".pinned"
 """Hard links to the tables, while a backup reads them."""
+CACHE = "cache"
+"""What the processes of a service make of the memories to search them."""
 
 
 class Care(StrEnum):
@@ -33,6 +35,7 @@ _CARE = {
     "access/*.log": Care.KEPT,
     "backups.json": Care.KEPT,
     "brief.json": Care.DERIVED,
+    f"{CACHE}/*": Care.DERIVED,
     "catalog.duckdb": Care.DERIVED,
     "catalog.duckdb.*": Care.DERIVED,
     ".catalog.duckdb.new*": Care.DERIVED,

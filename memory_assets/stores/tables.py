@@ -7,7 +7,7 @@ writing makes it and builds its indices. Several processes may do that at once.
 import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache, wraps
@@ -38,6 +38,8 @@ _CHECK_CACHE_FACTOR = 16
 _CHECK_CACHE_BYTES = 64 << 20
 """Memory that checking an index takes: at most so many times its files, and some room."""
 _IN_MEMORY = "memory://"
+_LAST_MANIFEST = (1 << 64) - 1
+"""From which Lance counts down the names of manifests, so that the newest comes first."""
 _HINT = "latest_version_hint.json"
 """In which Lance notes the newest version at every commit."""
 _log = logging.getLogger(__name__)
@@ -63,6 +65,24 @@ class TableDefinition:
     """Makes the index configuration by column."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Newest:
+    """The newest version of a table in a folder, as it was seen."""
+
+    version: int
+    next: Path
+    """Where the manifest of the next version will be: a file system's clock is too coarse to tell two commits apart."""
+    changed_at: int
+    """When the folder of the manifests was changed, in nanoseconds: of many versions the next may be dropped again."""
+
+    @classmethod
+    def of(cls, folder: Path, version: int, changed_at: int) -> "_Newest":
+        versions = folder / "_versions"
+        if (versions / f"{_LAST_MANIFEST - version:020}.manifest").exists():
+            return cls(version, versions / f"{_LAST_MANIFEST - version - 1:020}.manifest", changed_at)
+        return cls(version, versions / f"{version + 1}.manifest", changed_at)
+
+
 class StoredTable:
     """One table of one database. Any thread may use it."""
 
@@ -80,6 +100,7 @@ class StoredTable:
         self._stand_in: Table | None = None
         self._prepared = False
         self._opening = RLock()
+        self._newest: _Newest | None = None
 
     @property
     def exists(self) -> bool:
@@ -97,7 +118,24 @@ class StoredTable:
             with self._opening, self.explained("opened"):
                 if self._table is None:
                     self._table = self._opened()
+        elif self.freshness and "://" not in self.uri:
+            self._follow(self._table)
         return self._empty() if self._table is None else self._table
+
+    @property
+    def newest_version(self) -> int:
+        """The version of the newest commit: in a folder at once, whoever made it, in object storage within the freshness."""
+        table = self.reading
+        return self._newest.version if self._newest else table.version
+
+    def _follow(self, table: "Table") -> None:
+        """Bring the table to its newest commit. Two looks at its folder take microseconds; asking LanceDB takes half a millisecond."""
+        newest = self._newest
+        with suppress(OSError, RuntimeError):  # a reading of what is lost will say so
+            changed_at = (self._folder / "_versions").stat().st_mtime_ns
+            if newest is None or changed_at != newest.changed_at or newest.next.exists():
+                table.checkout_latest()
+                self._newest = _Newest.of(self._folder, table.version, changed_at)
 
     @property
     def writing(self) -> "Table":

@@ -92,14 +92,11 @@ class Page:
         """Go on to a path below the pages, and say `message` there; `undo` is a changed memory, whose change can be undone."""
         if message:
             offered = Message(message, undo.id, undo.updated_at.isoformat()) if undo else Message(message)
-            self.session.messages.append(offered)
+            self.session.say(offered)
         return RedirectResponse(f"{self.request.scope['root_path']}{path}", 303)
 
     def _messages(self) -> list[Message]:
-        if self.is_fragment:
-            return []
-        told, self.session.messages[:] = list(self.session.messages), []
-        return told
+        return [] if self.is_fragment else self.session.take_messages()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,18 +1,19 @@
-"""Who is logged in to the pages: sessions in this process's memory, opened with a key or a one-time link, and their CSRF tokens.
+"""Who is logged in to the pages: sessions in the service's memory, opened with a key or a one-time link, and their CSRF tokens.
 
-A visitor's browser holds one random token in a cookie. A session is what this process remembers of such a token, so logging out, a
-restart of the service and a revoked key end it. The CSRF token is derived from the visitor's token, so it needs no place of its own.
+A visitor's browser holds one random token in a cookie. A session is what the service's processes remember of such a token, so logging out,
+a restart of the service and a revoked key end it. The CSRF token is derived from the visitor's token, so it needs no place of its own.
 """
 
 import hmac
 import json
 import secrets
 import time
-from collections import OrderedDict
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from memory_assets.api.shared import SharedRecords
 from memory_assets.stores.files import replace_file
 from memory_assets.stores.keys import KeyStore
 
@@ -25,10 +26,13 @@ _IDLE_SECONDS = 12 * 3600
 _LONGEST_SECONDS = 7 * 24 * 3600
 _MOST_SESSIONS = 1_000
 """Beyond that the one that was idle longest ends."""
+_RECORD_BYTES = 32_768
+_LONGEST_MESSAGE = 2_500
+"""Characters; of the most that JSON makes of one, a record holds a message of so many."""
 _VISIT = "visit.json"
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Message:
     """What the next page says once, and the memory whose last change it offers to undo, as it was right after the change."""
 
@@ -38,27 +42,66 @@ class Message:
     """The `updated_at` of that memory."""
 
 
-@dataclass(slots=True)
-class Session:
-    """One browser that may read and change one tenant's memory."""
+class _Record(NamedTuple):
+    """What is remembered of a session."""
 
     tenant: str
     key: str
-    """Id of the key that opened it; empty for a one-time link."""
-    last_visit: datetime | None
-    """When an earlier session of the tenant began."""
-    began: float = field(default_factory=time.monotonic)
-    used: float = field(default_factory=time.monotonic)
-    messages: list[Message] = field(default_factory=list)
+    last_visit: str
+    """When an earlier session of the tenant began; empty if there was none."""
+    began: float
+    used: float
+    messages: Sequence[Sequence[Any]] = ()
+
+    def encoded(self) -> bytes:
+        return json.dumps(self).encode()
+
+
+class Session:
+    """One browser that may read and change one tenant's memory."""
+
+    def __init__(self, records: SharedRecords, number: str, record: _Record) -> None:
+        self._records = records
+        self._number = number
+        self.tenant = record.tenant
+        self.key = record.key
+        """Id of the key that opened it; empty for a one-time link."""
+        self.last_visit = datetime.fromisoformat(record.last_visit) if record.last_visit else None
+
+    def say(self, message: Message) -> None:
+        """Let the next page say something; what is too long for the session's record is cut."""
+
+        def add(value: bytes) -> bytes:
+            record = _Record(*json.loads(value))
+            messages = [*record.messages, [message.text[:_LONGEST_MESSAGE], message.undo, message.seen]]
+            while len(encoded := record._replace(messages=messages).encoded()) > self._records.most_bytes:
+                del messages[0]
+            return encoded
+
+        self._records.change(self._number, lambda value: add(value) if value else value)
+
+    def take_messages(self) -> list[Message]:
+        """What was to be said; nobody else says it again."""
+        taken: list[Message] = []
+
+        def take(value: bytes) -> bytes:
+            record = _Record(*json.loads(value)) if value else None
+            if record is None or not record.messages:
+                return value
+            taken.extend(Message(*each) for each in record.messages)
+            return record._replace(messages=()).encoded()
+
+        self._records.change(self._number, take)
+        return taken
 
 
 class Sessions:
-    """The sessions of one service, by the digest of the visitor's token."""
+    """The sessions of one service, by the digest of the visitor's token, for all processes that are forked from this one."""
 
     def __init__(self, settings: "Settings") -> None:
         self._settings = settings
         self._secret = secrets.token_bytes(32)
-        self._open: OrderedDict[str, Session] = OrderedDict()
+        self._open = SharedRecords(_MOST_SESSIONS, _RECORD_BYTES)
 
     def csrf_of(self, token: str) -> str:
         """What a form of this visitor carries to prove that this service rendered it."""
@@ -70,30 +113,32 @@ class Sessions:
 
     def begin(self, tenant: str, key: str = "") -> str:
         """Open a session; returns the visitor's new token."""
-        token = new_token()
-        self._open[self._digest("session", token)] = Session(tenant, key, _note_visit(self._settings.tenant_dir(tenant)))
-        while len(self._open) > _MOST_SESSIONS:
-            self._open.popitem(last=False)
+        token, now = new_token(), time.monotonic()
+        before = _note_visit(self._settings.tenant_dir(tenant))
+        record = _Record(tenant, key, before.isoformat() if before else "", now, now)
+        self._open.change(self._digest("session", token), lambda _: record.encoded())
         return token
 
     def find(self, token: str) -> Session | None:
         """The open session of a visitor. It ends here if it is too old, if its key was revoked or if its tenant was deleted."""
+
+        def use(value: bytes) -> bytes:
+            if not value:
+                return value
+            record, now = _Record(*json.loads(value)), time.monotonic()
+            folder = self._settings.tenant_dir(record.tenant)
+            is_fresh = now - record.used < _IDLE_SECONDS and now - record.began < _LONGEST_SECONDS
+            if not is_fresh or not folder.is_dir() or (record.key and not KeyStore(folder).is_active(record.key)):
+                return b""
+            return record._replace(used=now).encoded()
+
         number = self._digest("session", token)
-        session, now = self._open.get(number), time.monotonic()
-        if session is None:
-            return None
-        folder = self._settings.tenant_dir(session.tenant)
-        is_fresh = now - session.used < _IDLE_SECONDS and now - session.began < _LONGEST_SECONDS
-        if not is_fresh or not folder.is_dir() or (session.key and not KeyStore(folder).is_active(session.key)):
-            del self._open[number]
-            return None
-        session.used = now
-        self._open.move_to_end(number)
-        return session
+        value = self._open.change(number, use)
+        return Session(self._open, number, _Record(*json.loads(value))) if value else None
 
     def end(self, token: str) -> None:
         """Close a visitor's session."""
-        self._open.pop(self._digest("session", token), None)
+        self._open.change(self._digest("session", token), lambda _: b"")
 
     def _digest(self, use: str, token: str) -> str:
         return hmac.new(self._secret, f"{use}:{token}".encode(), "sha256").hexdigest()

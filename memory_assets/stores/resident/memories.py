@@ -97,9 +97,9 @@ class ResidentMemories:
 
     def search(self, column: str | None = None) -> Snapshot | None:
         """The newest version in memory; None while it is not loaded, or `column` is not its vector column."""
-        if self._snapshot is not None and self._is_due():
+        if self._snapshot is not None and self._is_due(self._snapshot):
             with self._writing:
-                if self._snapshot is not None and self._is_due():
+                if self._snapshot is not None and self._is_due(self._snapshot):
                     self._look(self._snapshot)
         snapshot = self._snapshot
         return snapshot if snapshot is not None and column in (None, snapshot.column) else None
@@ -193,8 +193,9 @@ class ResidentMemories:
             self._snapshot = None
             _log.warning("the memories of %s are loaded anew: %s", self.table.name, trace(error))
 
-    def _is_due(self) -> bool:
-        return self._stale or monotonic() - self._looked_at > self._stored.freshness
+    def _is_due(self, known: Snapshot) -> bool:
+        is_old = monotonic() - self._looked_at > self._stored.freshness
+        return self._stale or is_old or self._stored.newest_version != known.version
 
     def _compared(self, known: Snapshot) -> Snapshot | None:
         """The snapshot after the commits until now; None if so much has changed that loading anew is cheaper."""

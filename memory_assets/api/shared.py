@@ -1,0 +1,59 @@
+"""What the worker processes of one service share: small records in memory that a process shares with those forked from it."""
+
+import fcntl
+import mmap
+from collections.abc import Callable
+from hashlib import blake2b
+from tempfile import TemporaryFile
+from threading import Lock
+
+import numpy as np
+
+_NAME_BYTES = 16
+
+
+class SharedRecords:
+    """Short values by name, of which the one that was not used for longest makes room for a new one. Nothing of them reaches a disk.
+
+    A kill of one process, even in the middle of a change, leaves the lock to the others: the system frees it.
+    """
+
+    def __init__(self, count: int, most_bytes: int) -> None:
+        """Make room for so many records, of which none is longer than `most_bytes`."""
+        layout = np.dtype([("name", f"V{_NAME_BYTES}"), ("used", "u8"), ("size", "u4")])
+        self.most_bytes = most_bytes
+        self._heads = np.frombuffer(mmap.mmap(-1, count * layout.itemsize), layout)
+        self._values = np.frombuffer(mmap.mmap(-1, count * most_bytes), np.uint8).reshape(count, most_bytes)
+        self._lock_file = TemporaryFile()  # noqa: SIM115 - as long as this object
+        self._threads = Lock()
+
+    def find(self, name: str) -> bytes:
+        """The value of a record; empty if there is none."""
+        return self.change(name, lambda value: value)
+
+    def change(self, name: str, change: Callable[[bytes], bytes]) -> bytes:
+        """Put `change` of the value in its place, while no other thread or process changes one; an empty value removes the record."""
+        digest = np.void(blake2b(name.encode(), digest_size=_NAME_BYTES).digest())
+        with self._threads:
+            fcntl.lockf(self._lock_file, fcntl.LOCK_EX)
+            try:
+                return self._change(digest, change)
+            finally:
+                fcntl.lockf(self._lock_file, fcntl.LOCK_UN)
+
+    def _change(self, digest: np.void, change: Callable[[bytes], bytes]) -> bytes:
+        names, used, sizes = (self._heads[field] for field in ("name", "used", "size"))
+        places = np.flatnonzero((names == digest) & (sizes > 0))
+        place = int(places[0]) if len(places) else int(np.argmin(used))
+        before = self._values[place, : sizes[place]].tobytes() if len(places) else b""
+        after = change(before)
+        if after == before:
+            used[place] = used.max() + 1 if after else used[place]
+            return after
+        if len(after) > self.most_bytes:
+            raise ValueError(f"A shared record holds {self.most_bytes} bytes and not {len(after)}.")
+        sizes[place] = 0  # first: a process that is killed here leaves no half of a value
+        self._values[place, : len(after)] = np.frombuffer(after, np.uint8)
+        names[place], used[place] = digest, used.max() + 1 if after else 0
+        sizes[place] = len(after)
+        return after

@@ -1,0 +1,167 @@
+"""The processes that answer for one service: forked from a parent that loaded what they share, and kept running by it."""
+
+import asyncio
+import gc
+import logging
+import os
+import signal
+import socket
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from threading import Thread
+
+import uvicorn
+
+_log = logging.getLogger(__name__)
+
+_ENDING = {signal.SIGTERM, signal.SIGINT}
+_WATCHED = {*_ENDING, signal.SIGCHLD, signal.SIGALRM}
+_SOON_SECONDS = 10.0
+"""A worker that ended sooner is started again after a pause."""
+_LONGEST_PAUSE_SECONDS = 30
+_FULL_SECONDS = 1.0
+"""How long a worker without a free file descriptor accepts nobody."""
+
+
+class Workers:
+    """Forked processes that do the same work. The parent has no thread at work, so that a fork finds no lock held."""
+
+    def __init__(self, count: int, work: Callable[[], object], on_end: Callable[[int], object], patience: float) -> None:
+        """Start nothing yet. `on_end` gets the id of each process that ended; after `patience` seconds one that shall end is killed."""
+        self._count = count
+        self._work = work
+        self._on_end = on_end
+        self._patience = patience
+        self._lifeline, self._held = os.pipe()
+        self._started: dict[int, float] = {}
+        self._pause = 1
+
+    def run(self) -> int:
+        """Keep them running until SIGTERM or SIGINT, end all, and return the signal. None outlives this process."""
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
+        try:
+            warnings.filterwarnings("ignore", message="lancedb fork support")
+            gc.collect()
+            gc.freeze()  # the collector writes into what it visits, and what is written is shared no more
+            self._start_missing()
+            while (number := signal.sigwait(_WATCHED)) not in _ENDING:
+                if number == signal.SIGCHLD:
+                    self._note_ends()
+                else:
+                    self._start_missing()
+            self._stop(number)
+            return number
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED)
+
+    def _start_missing(self) -> None:
+        while len(self._started) < self._count:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            pid = os.fork()
+            if not pid:
+                self._be_worker()
+            self._started[pid] = time.monotonic()
+
+    def _be_worker(self) -> None:
+        """What a forked process does; it never returns."""
+        status = 1
+        try:
+            os.close(self._held)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED)
+            Thread(target=self._end_with_parent, name="lifeline", daemon=True).start()
+            self._work()
+            status = 0
+        except KeyboardInterrupt:
+            status = 0
+        except BaseException:  # noqa: BLE001 - the parent's code must not run here
+            _log.exception("a worker failed")
+        finally:
+            os._exit(status)
+
+    def _end_with_parent(self) -> None:
+        os.read(self._lifeline, 1)  # ends when the parent does: nobody writes
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(self._patience)
+        os._exit(1)
+
+    def _note_ends(self) -> None:
+        for pid, since in list(self._started.items()):
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            if not ended:
+                continue
+            del self._started[pid]
+            self._on_end(pid)
+            how = f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else f"exit {os.WEXITSTATUS(status)}"
+            _log.warning("worker %d ended (%s) and is started again", pid, how)
+            if time.monotonic() - since > _SOON_SECONDS:
+                self._pause = 1
+                self._start_missing()
+            else:
+                signal.alarm(self._pause)
+                self._pause = min(2 * self._pause, _LONGEST_PAUSE_SECONDS)
+
+    def _stop(self, number: int) -> None:
+        signal.alarm(0)
+        ended_at = time.monotonic() + self._patience
+        self._signal(number)
+        while self._started:
+            signal.alarm(max(1, round(ended_at - time.monotonic())))
+            number = signal.sigwait(_WATCHED)
+            if number != signal.SIGCHLD:
+                self._signal(signal.SIGKILL if number == signal.SIGALRM else number)
+            for pid in [pid for pid in self._started if os.waitpid(pid, os.WNOHANG)[0]]:
+                del self._started[pid]
+        signal.alarm(0)
+
+    def _signal(self, number: int) -> None:
+        for pid in self._started:
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+
+class SharingServer(uvicorn.Server):
+    """Accepts one connection at a time from a socket that several processes listen on, so that each gets its share of the clients.
+
+    asyncio's own servers accept all that wait at once.
+    """
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept from the one socket."""
+        await super().startup([])
+        assert sockets
+        self._listener = sockets[0]
+        self._listener.setblocking(False)
+        self._connecting: set[asyncio.Task[object]] = set()
+        asyncio.get_running_loop().add_reader(self._listener, self._accept)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept nobody any more, and finish what was accepted."""
+        asyncio.get_running_loop().remove_reader(self._listener)
+        await super().shutdown(sockets)
+
+    def _accept(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            connection, _ = self._listener.accept()
+        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+            return  # another process was faster
+        except OSError as error:
+            _log.warning("no connection is accepted for a moment: %s", error.strerror)
+            loop.remove_reader(self._listener)
+            loop.call_later(_FULL_SECONDS, loop.add_reader, self._listener, self._accept)
+            return
+        connection.setblocking(False)
+        task = loop.create_task(loop.connect_accepted_socket(self._make_protocol, connection))
+        self._connecting.add(task)
+        task.add_done_callback(self._connecting.discard)
+
+    def _make_protocol(self) -> asyncio.Protocol:
+        return self.config.http_protocol_class(  # pyright: ignore
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state, _loop=asyncio.get_running_loop()
+        )

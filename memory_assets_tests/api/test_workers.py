@@ -1,0 +1,197 @@
+"""Several processes that answer for one service, as its clients see them."""
+
+import os
+import re
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import httpx
+import pytest
+
+from memory_assets.errors import ConflictError
+from memory_assets.stores.keys import KeyStore
+from memory_assets.tenants import Tenant, create_tenant, delete_tenant
+from memory_assets_tests.api.service import Service, TenantClient, get
+
+_SECONDS = 30.0
+_ESTABLISHED = "01"
+
+Pair = tuple[TenantClient, TenantClient]
+
+
+def children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def wait_until(holds: Callable[[], object]) -> None:
+    deadline = time.monotonic() + _SECONDS
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def workers_of(service: Service) -> list[int]:
+    assert service.process
+    return children(service.process.pid)
+
+
+def process_of(client: TenantClient, workers: list[int]) -> int:
+    """The worker to which the one connection of a client leads."""
+    stream = next(each for each in client.http._transport._pool.connections)._connection._network_stream
+    port = stream.get_extra_info("client_addr")[1]
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    inode = next(row[9] for row in rows if row[3] == _ESTABLISHED and int(row[2].rpartition(":")[2], 16) == port)
+    links = {pid: {str(fd.readlink()) for fd in Path(f"/proc/{pid}/fd").iterdir()} for pid in workers}
+    return next(pid for pid, files in links.items() if f"socket:[{inode}]" in files)
+
+
+def one_client_each(service: Service, name: str) -> Pair:
+    """Two clients of a tenant, whose connections lead to two workers."""
+    tenant = Tenant(service.settings, name)
+    with suppress(ConflictError):  # the one that watches the sources made it
+        create_tenant(tenant)
+    key = KeyStore(tenant.folder).create()[1]
+    found: dict[int, TenantClient] = {}
+    deadline = time.monotonic() + _SECONDS
+    while len(found) < 2:
+        assert time.monotonic() < deadline
+        client = service.client(name, key)
+        assert client.post("/recent").status_code == 200
+        found.setdefault(process_of(client, workers_of(service)), client)
+    one, other = found.values()
+    return one, other
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service of two workers."""
+    with Service(tmp_path_factory.mktemp("workers"), MEMORY_WORKERS="2", MEMORY_WATCH_SOURCES="off") as running:
+        yield running
+
+
+def found_by(client: TenantClient, query: str) -> list[int]:
+    answer = client.post("/search", {"query": query, "all": True})
+    assert answer.status_code == 200, answer.text
+    return [memory["id"] for memory in answer.json()["memories"]]
+
+
+def test_what_one_worker_did_every_worker_shows_at_once(service: Service) -> None:
+    pair = one_client_each(service, "writes")
+    deadline = time.monotonic() + 6  # from disk, and from memory once it is loaded
+    turn = 0
+    while time.monotonic() < deadline:
+        writer, reader = pair[turn % 2], pair[1 - turn % 2]
+        name = f"Quokka{turn}"
+        stored = writer.store(f"{name} moved the billing export to shelf {turn}.")
+        assert stored in found_by(reader, f"Where did {name} move the billing export?"), turn
+        assert reader.http.get(f"/memories/{stored}").json()["content"].startswith(name)
+        edited = reader.post(f"/memories/{stored}/edit", {"content": f"{name} sold shelf {turn}."}).json()["id"]
+        assert edited in found_by(writer, f"What did {name} sell?"), turn
+        assert writer.post(f"/memories/{edited}/forget").status_code == 200
+        assert edited not in found_by(reader, f"What did {name} sell?"), turn
+        turn += 1
+    assert turn > 10
+
+
+def test_counters_speak_for_all_workers(service: Service) -> None:
+    pair = one_client_each(service, "counted")
+
+    def stores() -> float:
+        text = pair[0].http.get(f"{service.url}/metrics").text
+        found = re.search(r'memory_requests_total\{method="GET",route="/api/v1/\{tenant\}/conflicts",status="200"\} (\S+)', text)
+        return float(found[1]) if found else 0.0
+
+    for _ in range(3):
+        for client in pair:
+            assert client.http.get("/conflicts").status_code == 200
+    assert stores() == 6
+    text = pair[1].http.get(f"{service.url}/metrics").text
+    assert "memory_requests_in_flight 1.0" in text
+    assert "process_resident_memory_bytes" in text
+
+
+def test_a_session_of_the_pages_is_one_session_in_every_worker(service: Service) -> None:
+    one, other = one_client_each(service, "pages")
+    page = one.http.get(f"{service.url}/ui/login").text
+    csrf = re.search(r'name="csrf" value="([^"]+)"', page)
+    assert csrf
+    form = {"csrf": csrf[1], "tenant": "pages", "key": one.key}
+    assert one.http.post(f"{service.url}/ui/login", data=form).status_code == 303
+    other.http.cookies.update(one.http.cookies)
+    start = other.http.get(f"{service.url}/ui/")
+    assert start.status_code == 200
+    csrf = re.search(r'name="csrf" value="([^"]+)"', start.text)
+    assert csrf
+    assert other.http.post(f"{service.url}/ui/logout", data={"csrf": csrf[1]}).status_code == 303
+    assert one.http.get(f"{service.url}/ui/").headers["Location"] == "/ui/login"
+
+
+def test_a_deleted_tenant_is_gone_from_every_worker_at_once(service: Service) -> None:
+    pair = one_client_each(service, "gone")
+    pair[0].store("Nobody keeps this.")
+    assert all(found_by(client, "Who keeps this?") for client in pair)
+    delete_tenant(Tenant(service.settings, "gone"))
+    assert [client.post("/recent").status_code for client in pair] == [401, 401]
+    again = service.new_tenant("gone")
+    for client in pair:
+        client.http.headers["X-API-Key"] = again.key
+        assert found_by(client, "Who keeps this?") == []
+
+
+def holder_of(folder: Path) -> int:
+    """The process that holds the lock on a folder; 0 if none does."""
+    wanted = folder.stat().st_ino
+    for line in Path("/proc/locks").read_text().splitlines():
+        kind = line.split()
+        if "->" not in kind and kind[1] == "FLOCK" and int(kind[5].rpartition(":")[2]) == wanted:
+            return int(kind[4])
+    return 0
+
+
+def test_what_one_of_all_does_another_goes_on_with_if_it_is_killed(tmp_path: Path) -> None:
+    silo = tmp_path / "projects/-home-ada-atlas/memory"
+    silo.mkdir(parents=True)
+    limits = {"MEMORY_WORKERS": "2", "MEMORY_TENANT": "main", "MEMORY_WATCH_SOURCES": "on", "MEMORY_RATE_LIMIT": "1000"}
+    with Service(tmp_path, MEMORY_CLAUDE_PROJECTS_DIR=str(tmp_path / "projects"), **limits) as service:
+        main = one_client_each(service, "main")
+        workers, data = workers_of(service), service.settings.data_dir
+        wait_until(lambda: holder_of(data) in workers)
+        killed = holder_of(data)
+        clients = {process_of(client, workers): client for client in main}
+        other = next(client for pid, client in clients.items() if pid != killed)
+        kept = [clients[killed].store(f"Acknowledged {number}.") for number in range(3)]
+        os.kill(killed, signal.SIGKILL)
+        assert {memory["id"] for memory in other.post("/recent").json()["memories"]} == set(kept)
+        text = "---\nname: heron\ndescription: about herons\ntype: project\n---\n\nHerons nest in the belfry.\n"
+        (silo / "heron.md").write_text(text)
+        wait_until(lambda: set(found_by(other, "Where do herons nest?")) - set(kept))
+        wait_until(lambda: len(workers_of(service)) == 2)
+        assert killed not in workers_of(service)
+        assert get(f"{service.url}/api/v1/health").status_code == 200
+        workers = workers_of(service)
+        assert service.process
+        service.process.kill()
+        wait_until(lambda: not any(map(is_running, workers)))
+
+
+def test_a_rate_holds_for_all_workers_and_all_end_together(tmp_path: Path) -> None:
+    with Service(tmp_path, MEMORY_WORKERS="2", MEMORY_RATE_LIMIT="12") as service:
+        pair = one_client_each(service, "limited")
+        used = 12 - sum(client.post("/recent").status_code == 200 for _ in range(12) for client in pair)
+        assert 2 <= used < 12
+        assert {client.post("/recent").status_code for client in pair} == {429}
+        workers = workers_of(service)
+        assert service.stop(signal.SIGTERM) == -signal.SIGTERM
+        assert not any(map(is_running, workers))
+        with pytest.raises(httpx.ConnectError):
+            get(f"{service.url}/api/v1/health")
