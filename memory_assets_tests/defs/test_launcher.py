@@ -26,6 +26,9 @@ def home(settings: Settings) -> Iterator[dg.DagsterInstance]:
 
 
 def _work(data_dir: Path, run_id: str) -> None:
+    signal.signal(
+        signal.SIGTERM, signal.SIG_DFL
+    )  # Dagster ignores it in this process's parent if a shell started the tests with `&`
     with open_instance(load_settings(data_dir=data_dir)) as instance, shown_alive(instance, run_id):
         storage = instance.event_log_storage
         storage.initialize_concurrency_limit_to_default("models")
