@@ -23,7 +23,7 @@ from memory_assets.stores.tombstones import Tombstones
 from memory_assets.tana.client import TanaClient
 from memory_assets.tana.config import in_use, integration
 from memory_assets.tana.state import SyncRecord
-from memory_assets.tenants import Tenant, deleted_folders, own_paths, sweep_deleted
+from memory_assets.tenants import Tenant, deleted_tenants, own_paths, sweep_deleted
 
 _TANA_PATIENCE_S = 1.0
 _SERVICE_PATIENCE_S = 10.0
@@ -129,8 +129,8 @@ def _permissions(tenant: Tenant) -> Iterator[Finding]:
 
 
 def _leftovers(tenant: Tenant) -> Iterator[Finding]:
-    if left := deleted_folders(tenant.settings):
-        what = f"Deleting a tenant was stopped midway and left {', '.join(map(str, left))}."
+    if left := deleted_tenants(tenant.settings):
+        what = f"Deleting a tenant was stopped midway and left {', '.join(each.where for each in left)}."
         yield Finding("fault", what, "Run `memory doctor --mend`.", lambda: sweep_deleted(tenant.settings))
     if any(not each.finished for each in Tombstones(tenant.folder).all):
         yield Finding("fault", "An erasure was stopped midway; some of the text may be left.", "Run `memory erase`.")

@@ -48,8 +48,16 @@ class Settings(BaseSettings):
 
     data_dir: Path = Field(default_factory=default_data_dir, description="What this project writes, a folder for each tenant.")
     tenant: str = Field("main", pattern=TENANT_PATTERN, description="Whose memory a command works on.")
-    vectors_uri: str | None = Field(None, description="LanceDB root; default: the data folder. Below it: `<tenant>/vectors`.")
+    vectors_uri: str | None = Field(
+        None, description="LanceDB root, a folder or s3://bucket/prefix; default: the data folder. Below it: `<tenant>/vectors`."
+    )
     catalog_uri: str | None = Field(None, description="DuckDB root; default: the data folder. Below: `<tenant>/catalog.duckdb`.")
+    storage_endpoint: str | None = Field(
+        None, pattern="^https?://[^/@?]+/?$", description="URL of the S3 service of vectors_uri, where it is not AWS."
+    )
+    storage_region: str | None = Field(None, description="Its region; default: what AWS's variables say.")
+    storage_access_key: SecretStr | None = Field(None, description="Its access key; default: what AWS's variables say.")
+    storage_secret_key: SecretStr | None = Field(None, description="The secret of that key.")
     claude_projects_dir: Path = Field(Path("~/.claude/projects"), description="Claude Code's project folders.")
     pai_seed: Path = Field(Path("~/.pai/seed.json"), description="pai-seed's file.")
     pai_learning_dir: Path = Field(Path("~/.pai/MEMORY/LEARNING"), description="PAI's LEARNING store.")
@@ -197,6 +205,13 @@ class Settings(BaseSettings):
             raise ValueError("is no folder; name one")
         return path
 
+    @field_validator("vectors_uri", "catalog_uri")
+    @classmethod
+    def _without_credentials(cls, uri: str | None) -> str | None:
+        if uri and "://" in uri and "@" in uri.partition("://")[2].partition("/")[0]:
+            raise ValueError("holds credentials; set MEMORY_STORAGE_ACCESS_KEY and MEMORY_STORAGE_SECRET_KEY instead")
+        return uri
+
     @field_validator("timezone")
     @classmethod
     def _known_zone(cls, name: str | None) -> str | None:
@@ -222,6 +237,18 @@ class Settings(BaseSettings):
     def tenant_vectors_uri(self, tenant: str | None = None) -> str:
         """URI of one tenant's LanceDB database."""
         return f"{(self.vectors_uri or str(self.data_dir)).rstrip('/')}/{tenant or self.tenant}/vectors"
+
+    def storage_options(self) -> dict[str, str]:
+        """What opens the S3 service of `vectors_uri`, as LanceDB names it; empty where AWS's own variables do."""
+        endpoint = self.storage_endpoint or ""
+        options = {
+            "aws_endpoint": endpoint.rstrip("/"),
+            "aws_region": self.storage_region or ("us-east-1" if endpoint else ""),
+            "aws_access_key_id": self.storage_access_key.get_secret_value() if self.storage_access_key else "",
+            "aws_secret_access_key": self.storage_secret_key.get_secret_value() if self.storage_secret_key else "",
+            "allow_http": "true" if endpoint.startswith("http://") else "",
+        }
+        return {name: value for name, value in options.items() if value}
 
     def tenant_catalog_uri(self, tenant: str | None = None) -> str:
         """URI of one tenant's DuckDB catalog."""

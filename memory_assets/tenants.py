@@ -1,10 +1,6 @@
 """Tenants: whose memory it is. A tenant is a folder, so its name must be a safe and unmistakable folder name."""
 
 import re
-import secrets
-import shutil
-from collections.abc import Iterator
-from contextlib import suppress
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
@@ -13,8 +9,8 @@ from typing import TYPE_CHECKING, TypeVar
 from memory_assets.errors import ConflictError, InvalidInputError, NotFoundError, StoreError
 from memory_assets.models import TENANT_PATTERN
 from memory_assets.privacy import refuse_link
-from memory_assets.stores.deferred import import_lancedb
 from memory_assets.stores.layout import FOLDERS
+from memory_assets.stores.state import PARTS, FileStates
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,21 +22,19 @@ if TYPE_CHECKING:
     from memory_assets.settings import Settings
     from memory_assets.stores.catalog import Catalog
     from memory_assets.stores.group_commit import GroupCommit
+    from memory_assets.stores.location import Location
     from memory_assets.stores.memories import MemoryStore
     from memory_assets.stores.relations import RelationStore
+    from memory_assets.stores.state import DeletedTenant, TenantState, TenantStates
 
 Result = TypeVar("Result")
 
 RESERVED_TENANTS = frozenset({"api", "con", "aux", "nul", "prn", "com1", "lpt1", "health", "dagster", "cache", "keys", "tmp"})
 
-_PARTS = ("vectors", "catalog.duckdb", "keys")
-"""A tenant's folder holds at least one of them."""
 _MARKS = ("vectors/*.lance", "catalog.duckdb", "keys/[0-9a-f]*.json", "dagster.yaml")
 """They tell a tenant's or Dagster's folder from a stranger's."""
 _WORKING_FOLDERS = frozenset({"cache", "tmp", "dagster"})
 """What else this program makes in the data folder."""
-_DELETED = re.compile(r"\.deleted-[a-z][a-z0-9_-]*-[0-9a-f]{8}")
-"""The name of a deleted tenant's folder until it is removed."""
 
 
 def validate_tenant(name: str) -> str:
@@ -78,7 +72,7 @@ class Tenant:
         self.on_commit = on_commit
         self._freshness = freshness
         self._embedders = {} if embedders is None else embedders
-        for path in (self.folder, *(self.folder / part for part in (*_PARTS, *FOLDERS))):
+        for path in (self.folder, *(self.folder / part for part in (*PARTS, *FOLDERS))):
             refuse_link(path)
 
     @property
@@ -88,9 +82,8 @@ class Tenant:
     @property
     def exists(self) -> bool:
         """Whether anything is kept for this tenant, wherever its stores lie."""
-        if any((self.folder / part).exists() for part in _PARTS):
-            return True
-        return any(name == self.name for name in _stored_elsewhere(self.settings))
+        self.state.look()
+        return self.state.exists or self.name in _stored_elsewhere(self.settings)
 
     @property
     def is_sources_tenant(self) -> bool:
@@ -113,6 +106,18 @@ class Tenant:
         raise NotFoundError(f"There is no tenant {self.name!r}; `memory tenant create {self.name}` makes it.{meant}")
 
     @cached_property
+    def state(self) -> "TenantState":
+        """Its values and logs, and the id of its store."""
+        return open_states(self.settings).open(self.name)
+
+    @cached_property
+    def location(self) -> "Location":
+        """Where its tables lie."""
+        from memory_assets.stores.location import Location
+
+        return Location(self.settings.tenant_vectors_uri(self.name), self.settings.storage_options(), self.state)
+
+    @cached_property
     def catalog(self) -> "Catalog":
         from memory_assets.stores.catalog import Catalog
 
@@ -122,7 +127,7 @@ class Tenant:
     def memories(self) -> "MemoryStore":
         from memory_assets.stores.memories import MemoryStore
 
-        return MemoryStore(self.settings.tenant_vectors_uri(self.name), self._freshness, self.settings.data_dir)
+        return MemoryStore(self.location, self._freshness, self.settings.data_dir)
 
     @cached_property
     def commits(self) -> "GroupCommit[NewMemory, StoredMemory]":
@@ -135,7 +140,7 @@ class Tenant:
     def relations(self) -> "RelationStore":
         from memory_assets.stores.relations import RelationStore
 
-        return RelationStore(self.settings.tenant_vectors_uri(self.name), self._freshness, self.settings.data_dir)
+        return RelationStore(self.location, self._freshness, self.settings.data_dir)
 
     @cached_property
     def embedder(self) -> "Embedder":
@@ -180,31 +185,22 @@ class Tenant:
         )
 
 
+def open_states(settings: "Settings") -> "TenantStates":
+    """Where the states of the tenants lie."""
+    return FileStates(settings.data_dir)
+
+
 def tenant_names(settings: "Settings") -> list[str]:
     """The names of all tenants that exist, in order."""
-    folders = settings.data_dir.iterdir() if settings.data_dir.is_dir() else ()
-    here = {
-        folder.name
-        for folder in folders
-        if re.fullmatch(TENANT_PATTERN, folder.name)
-        and not folder.is_symlink()
-        and any((folder / part).exists() for part in _PARTS)
-    }
-    return sorted(here.union(_stored_elsewhere(settings)))
+    return sorted({*open_states(settings).names(), *_stored_elsewhere(settings)})
 
 
-def _stored_elsewhere(settings: "Settings") -> Iterator[str]:
-    """Names of the tenants whose vectors lie at another URI than the data folder."""
-    if not settings.vectors_uri:
-        return
-    from pyarrow import fs
-
-    remote = "://" in settings.vectors_uri
-    system, root = fs.FileSystem.from_uri(settings.vectors_uri) if remote else (fs.LocalFileSystem(), settings.vectors_uri)
-    for entry in system.get_file_info(fs.FileSelector(root, allow_not_found=True)):
-        vectors = system.get_file_info(f"{entry.path}/vectors")
-        if re.fullmatch(TENANT_PATTERN, entry.base_name) and vectors.type is not fs.FileType.NotFound:
-            yield entry.base_name
+def _stored_elsewhere(settings: "Settings") -> set[str]:
+    """Names of the tenants whose vectors lie in another folder than the data folder."""
+    if not settings.vectors_uri or "://" in settings.vectors_uri:
+        return set()
+    found = Path(settings.vectors_uri).glob("*/vectors")
+    return {path.parent.name for path in found if re.fullmatch(TENANT_PATTERN, path.parent.name)}
 
 
 def create_tenant(tenant: Tenant) -> None:
@@ -212,13 +208,7 @@ def create_tenant(tenant: Tenant) -> None:
 
     What a kill leaves before there is a store does not count as a tenant.
     """
-    from memory_assets.stores.locks import locked
-
-    tenant.settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-    tenant.folder.mkdir(exist_ok=True, mode=0o700)
-    with locked(tenant.folder) as there:
-        if not there:
-            raise StoreError(f"The tenant {tenant.name!r} is just being deleted; try again.")
+    with tenant.state.creating():
         if tenant.exists:
             raise ConflictError(f"The tenant {tenant.name!r} exists already; `memory tenant list` shows all.")
         tenant.memories.prepare()
@@ -228,56 +218,46 @@ def create_tenant(tenant: Tenant) -> None:
 def delete_tenant(tenant: Tenant) -> None:
     """Delete a tenant with all that is kept for it. Its keys end at once, in a running service too.
 
-    Commits under way are finished before, and none follows. A kill leaves a tenant that can be deleted again, or a folder that
-    `sweep_deleted` removes.
+    Commits under way are finished before, or refused. None follows: a commit checks that the store is still the tenant's. A kill leaves
+    a tenant that can be deleted again, or what `sweep_deleted` removes.
     """
-    from memory_assets.stores.locks import exclusive_lock, locked
-
-    vectors_uri = tenant.settings.tenant_vectors_uri(tenant.name)
-    with locked(tenant.folder) as there, exclusive_lock(Path(vectors_uri)):
+    with tenant.state.closed_to_writers(), tenant.location.closed_to_writers():
         if not tenant.exists:
             raise NotFoundError(f"There is no tenant {tenant.name!r}; `memory tenant list` shows those that exist.")
         if tenant.settings.catalog_uri:
-            for path in (tenant.catalog.path, tenant.catalog.log_path):
-                path.unlink(missing_ok=True)
-            _remove_empty(tenant.catalog.path.parent)
-        if there:
-            tenant.folder.rename(tenant.folder.with_name(f".deleted-{tenant.name}-{secrets.token_hex(4)}"))
+            tenant.catalog.remove()
+        tenant.state.delete()
         if tenant.settings.vectors_uri:
-            import_lancedb().connect(vectors_uri).drop_all_tables()
-            if "://" not in vectors_uri:
-                shutil.rmtree(vectors_uri, ignore_errors=True)
-                _remove_empty(Path(vectors_uri).parent)
+            tenant.location.remove()
     sweep_deleted(tenant.settings)
 
 
 def own_paths(settings: "Settings") -> list[Path]:
     """The paths in the data folder that are this program's: the whole folder, unless other files lie in it too."""
     entries = list(settings.data_dir.iterdir()) if settings.data_dir.is_dir() else []
-    deleted = deleted_folders(settings)
+    deleted = {left.where for left in open_states(settings).deleted()}
     own = [
         path
         for path in entries
-        if not path.is_symlink() and (path in deleted or path.name == "hooks.log" or any(any(path.glob(mark)) for mark in _MARKS))
+        if not path.is_symlink()
+        and (str(path) in deleted or path.name == "hooks.log" or any(any(path.glob(mark)) for mark in _MARKS))
     ]
     foreign = {path.name for path in entries} - {path.name for path in own} - _WORKING_FOLDERS
     return own if foreign or not own else [settings.data_dir]
 
 
-def deleted_folders(settings: "Settings") -> list[Path]:
-    """Folders of deleted tenants: there while they are removed, or after a kill."""
-    folders = settings.data_dir.glob(".deleted-*")
-    return sorted(path for path in folders if _DELETED.fullmatch(path.name) and path.is_dir() and not path.is_symlink())
+def deleted_tenants(settings: "Settings") -> "list[DeletedTenant]":
+    """What deleted tenants left: there while it is removed, or after a kill."""
+    return open_states(settings).deleted()
 
 
 def sweep_deleted(settings: "Settings") -> None:
-    """Remove `deleted_folders`. Several processes may do so at once."""
-    for folder in deleted_folders(settings):
-        shutil.rmtree(folder, ignore_errors=True)
-        if folder.exists():
-            raise StoreError(f"{folder}, which a deleted tenant left, cannot be removed; see who owns it, and remove it.")
+    """Remove what `deleted_tenants` names, in object storage too. Several processes may do so at once."""
+    from memory_assets.stores.location import Location
 
-
-def _remove_empty(folder: Path) -> None:
-    with suppress(OSError):
-        folder.rmdir()
+    states = open_states(settings)
+    for left in states.deleted():
+        location = Location(settings.tenant_vectors_uri(left.tenant), settings.storage_options())
+        if left.store_id and not location.is_folder:
+            location.of_store(left.store_id).remove()
+        states.sweep(left)

@@ -8,7 +8,6 @@ import asyncio
 import fcntl
 import logging
 import math
-import os
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -65,7 +64,6 @@ class OpenTenant:
     def __init__(self, tenant: Tenant, pool: "TenantPool") -> None:
         self.tenant = tenant
         tenant.on_commit = self._note_commit
-        self._folder = os.open(tenant.folder, os.O_RDONLY | os.O_DIRECTORY)
         self._commit_size = pool.metrics.commit_size
         self.read = pool.read
         self.search = pool.search
@@ -96,14 +94,8 @@ class OpenTenant:
 
     @property
     def is_current(self) -> bool:
-        """Whether the folder that was opened is still the tenant's: not deleted, nor made anew under the same name.
-
-        The folder is kept open, so that its inode cannot be given to another meanwhile.
-        """
-        try:
-            return os.path.samestat(os.fstat(self._folder), self.tenant.folder.stat())
-        except FileNotFoundError:
-            return False
+        """Whether the store that was opened is still the tenant's: not deleted, nor made anew under the same name."""
+        return self.tenant.state.is_current
 
     @property
     def needs_upkeep(self) -> bool:
@@ -157,12 +149,8 @@ class OpenTenant:
     def _lease(self) -> Path:
         """The folder whose lock the process holds that does the upkeep; the system frees it when that process dies."""
         folder = self.tenant.folder / CACHE
-        folder.mkdir(mode=0o700, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=not self.tenant.location.is_folder, exist_ok=True)
         return folder
-
-    def close(self) -> None:
-        """Let go of the folder; requests under way are finished all the same."""
-        os.close(self._folder)
 
 
 class TenantPool:
@@ -258,16 +246,16 @@ class TenantPool:
         self._open.move_to_end(name)
         idle = [other for other, each in self._open.items() if not each.requests and each is not opened]
         for other in idle[: max(0, len(self._open) - _MOST_OPEN)]:
-            self._open.pop(other).close()
+            del self._open[other]
         return opened
 
     def _close_deleted(self) -> None:
         """Close the tenants that another process deleted: nothing of them stays in this process's memory."""
         for name in [name for name, opened in self._open.items() if not opened.is_current]:
-            self._open.pop(name).close()
+            del self._open[name]
 
     def _prepare(self, tenant: Tenant) -> None:
-        if not tenant.folder.is_dir():
+        if not tenant.exists:
             raise NotFoundError(f"There is no tenant {tenant.name!r}.")
         tenant.memories.prepare()
         tenant.relations.prepare()
@@ -307,8 +295,6 @@ class TenantPool:
         ended = asyncio.gather(*(asyncio.to_thread(threads.shutdown) for threads in executors))
         with suppress(TimeoutError):
             await asyncio.wait_for(asyncio.shield(ended), _PATIENCE_SECONDS)
-        for opened in self._open.values():
-            opened.close()
 
 
 async def _in_thread(threads: Executor, work: Callable[..., Result], *arguments: object, **options: object) -> Result:

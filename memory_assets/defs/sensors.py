@@ -27,7 +27,7 @@ from memory_assets.defs.resources import MemoryResource
 from memory_assets.defs.run_requests import next_run
 from memory_assets.defs.upkeep import forget_tenant, sweep_runs
 from memory_assets.errors import MemoryAssetsError
-from memory_assets.ingest.stamps import ABSENT, disk_stamp, source_stamp, stored_stamp
+from memory_assets.ingest.stamps import ABSENT, source_stamp, stored_stamp, table_stamps
 from memory_assets.models import Source
 from memory_assets.privacy import close_to_others
 from memory_assets.settings import Settings
@@ -118,15 +118,14 @@ def _stored_memories_sensor(memory: MemoryResource) -> dg.SensorDefinition:
     def evaluate(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
         """Request a run for each tenant whose tables differ from those that its graph was built from.
 
-        The cursor holds a short digest of the `disk_stamp` of each tenant that needs no run, so that it stays short for a thousand
+        The cursor holds a short digest of the `table_stamp` of each tenant that needs no run, so that it stays short for a thousand
         tenants. A tenant whose tables cannot be read gets a run too: that run fails, and no other tenant's does.
         """
         settings = memory.settings()
         before = set((context.cursor or "").split())
         settled: set[str] = set()
         changed: list[tuple[str, str | None]] = []
-        for tenant in tenant_names(settings):
-            stamp = disk_stamp(settings, tenant)
+        for tenant, stamp in table_stamps(settings).items():
             digest = _digest(tenant, stamp)
             if stamp is not None and digest in before:
                 settled.add(digest)

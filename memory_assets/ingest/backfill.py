@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -24,13 +24,16 @@ _EMBEDDED = ("author", "created_at", "project", "title", "content")
 _CHUNK = 512
 """Memories per commit: what a kill can lose of the work done."""
 _COMMITS_TO_MERGE = 8
+_RECENT = timedelta(days=2)
+"""Within which a memory was written that a switch of embedders under way left without a vector."""
 
 
 def reembed(store: MemoryStore, embedder: "Embedder", on_progress: Callable[[int, int], None]) -> int:
     """Fill the vectors that this embedder has not made yet, then make them live and drop the old. Returns how many were embedded.
 
-    A further pass finds memories that were stored or changed meanwhile. The switch happens when none is left and nobody commits; who
-    waited to commit vectors of the old embedder is refused. After a failure finished batches stay, and the old vectors stay live.
+    A further pass finds memories that were stored or changed meanwhile. The switch happens when none is left; who commits vectors of the
+    old embedder afterwards is refused. In object storage a commit may be under way during the switch: a last pass, and `catch_up`,
+    embed what it wrote. After a failure finished batches stay, and the old vectors stay live.
     """
     column = _calibrate(store, embedder)
     meaning = meaning_column(column)
@@ -48,10 +51,11 @@ def reembed(store: MemoryStore, embedder: "Embedder", on_progress: Callable[[int
             rows = pa.table({"id": batch["id"], **filled, "updated_at": now})
             done += store.update(rows, batch["updated_at"].to_pylist())
             on_progress(done, total)
+        if store.columns.live == column and not store.table.count_rows(missing):
+            return done
         with store.columns.switching():
             if not store.table.count_rows(missing):
                 store.columns.make_live(column)
-                return done
 
 
 def _batches(store: MemoryStore, todo: pa.Table) -> Iterator[pa.RecordBatch]:
@@ -73,6 +77,8 @@ def catch_up(tenant: "Tenant", on_progress: Callable[[int, int], None]) -> int:
     better = spec_to_move_to(tenant.settings.embedder, columns.embedder)
     if better or columns.outdated:
         return reembed(tenant.memories, tenant.open_embedder(better) if better else tenant.embedder, on_progress)
+    if columns.live and tenant.memories.count_missing(_RECENT):
+        return reembed(tenant.memories, tenant.embedder, on_progress)
     if columns.embedder and columns.embedder not in MEASURED and columns.scale is None:
         _calibrate(tenant.memories, tenant.embedder)
     return 0

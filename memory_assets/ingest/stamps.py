@@ -1,4 +1,8 @@
-"""Stamps: short texts that differ when there is something to take in. Most come from `stat`; none needs Dagster."""
+"""Stamps: short texts that differ when there is something to take in. None needs Dagster.
+
+Those of sources come from `stat`. That of a store is its random id and the versions of its tables: a tenant that was made anew, or
+restored, has another id.
+"""
 
 import json
 import os
@@ -11,12 +15,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from memory_assets.errors import MemoryAssetsError
 from memory_assets.models import Source
 from memory_assets.sources.readers import source_paths, stat_stamp
+from memory_assets.stores.state import ID
+from memory_assets.tenants import Tenant, open_states, tenant_names
 
 if TYPE_CHECKING:
     from memory_assets.settings import Settings
-    from memory_assets.tenants import Tenant
 
 
 ABSENT = "absent"
@@ -43,18 +49,19 @@ _NOT_READ = frozenset(
         "contexts",
         "backups.json",
         ".pinned",
+        ID,
     }
 )
 """The stores, which count as derived, and what no run reads."""
 
 
-def source_stamp(tenant: "Tenant", source: Source) -> str:
+def source_stamp(tenant: Tenant, source: Source) -> str:
     """The state of a source and of the store that takes it in; `ABSENT` if there is nothing.
 
     A tenant that was created again or restored from a copy has taken in nothing yet.
     """
     files = stat_stamp(tenant.settings, source)
-    return _digest(files, _stat(Path(tenant.settings.tenant_vectors_uri(tenant.name)))) if files else ABSENT
+    return _digest(files, tenant.state.stamp()) if files else ABSENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +73,12 @@ class World:
     recalled: str
     """The access log, which only the scores depend on."""
     derived: str
-    """Every file of the tables, the catalog, the brief, the known names."""
+    """The tables, the catalog, the brief, the known names."""
 
     @classmethod
-    def look(cls, tenant: "Tenant") -> "World | None":
-        """The world now; None if the tables or the catalog lie where `stat` does not reach."""
+    def look(cls, tenant: Tenant) -> "World":
+        """The world now."""
         settings, folder = tenant.settings, tenant.folder
-        vectors, catalog = settings.tenant_vectors_uri(tenant.name), settings.tenant_catalog_uri(tenant.name)
-        if "://" in vectors or "://" in catalog:
-            return None
         return cls(
             given=_digest(
                 f"{datetime.now(UTC):%Y-%m-%d}",
@@ -85,10 +89,7 @@ class World:
                 _stats(_files(folder, {*_DERIVED, _RECALLED, *_NOT_READ})),
             ),
             recalled=_digest(_stats(_files(folder / _RECALLED, ()))),
-            derived=_digest(
-                _stats(_files(Path(vectors), ())),
-                _stats([Path(catalog), Path(f"{catalog}.wal"), *(folder / name for name in _DERIVED)]),
-            ),
+            derived=_digest(table_stamp(tenant), tenant.catalog.stamp, _stats(folder / name for name in _DERIVED)),
         )
 
 
@@ -106,15 +107,28 @@ def _pipeline_folders(pipeline: str) -> list[Path]:
     return list(map(Path, spec.submodule_search_locations or ())) if spec else []
 
 
-def disk_stamp(settings: "Settings", tenant: str) -> str | None:
-    """A stamp that every commit changes, with compactions among them; None where the tables lie in object storage."""
-    uri = settings.tenant_vectors_uri(tenant)
-    if "://" in uri:
+def table_stamp(tenant: Tenant) -> str:
+    """A stamp that every commit changes, compactions among them. Of tables in a folder it needs no LanceDB."""
+    number, location = tenant.state.stamp(), tenant.location
+    if location.is_folder:
+        return f"{number}.{location.version('memories')}.{location.version('relations')}"
+    return f"{number}.{tenant.memories.version}.{tenant.relations.version}"
+
+
+def table_stamps(settings: "Settings") -> dict[str, str | None]:
+    """`table_stamp` of every tenant, or what else every commit changes; None if its tables cannot be read."""
+    noted = open_states(settings).stamps()
+    return {name: noted.get(name) if noted is not None else _table_stamp(settings, name) for name in tenant_names(settings)}
+
+
+def _table_stamp(settings: "Settings", name: str) -> str | None:
+    try:
+        return table_stamp(Tenant(settings, name))
+    except MemoryAssetsError:
         return None
-    return ".".join(_stat(Path(uri, table, "_versions")) for table in ("memories.lance", "relations.lance"))
 
 
-def stored_stamp(tenant: "Tenant") -> str:
+def stored_stamp(tenant: Tenant) -> str:
     """The state of memories and stated relations: how many, and when the last was written. Compacting leaves it as it is."""
     memories, relations = tenant.memories, tenant.relations
     return f"{len(memories)}-{memories.newest('updated_at')}.{len(relations)}-{relations.newest('created_at')}"

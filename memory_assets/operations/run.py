@@ -107,7 +107,7 @@ def run(
         remember_sessions(tenant)
     left, ended_at = _read_note(tenant)
     before = World.look(tenant)
-    if before and before == left:
+    if before == left:
         return Ran(unchanged_since=ended_at, assets={}, failed_checks=())
     on_message("Dagster", "starting")
     from memory_assets.defs.runner import run_job
@@ -118,7 +118,7 @@ def run(
         reports[asset] = metadata
         on_report(StepReport(asset=asset, metadata=metadata))
 
-    only_recalled = before and left and before == replace(left, recalled=before.recalled)
+    only_recalled = left and before == replace(left, recalled=before.recalled)
     tenant.catalog.watch()
     evaluations = run_job(tenant, "decay" if only_recalled else "remember", on_message, keep)
     failed = tuple(
@@ -133,7 +133,7 @@ def run(
         if not each.passed and each.severity.value == "ERROR" and "rows" in each.metadata
     )
     after = World.look(tenant)
-    if before and after and before.given == after.given and not failed and _is_settled(tenant, reports):
+    if before.given == after.given and not failed and _is_settled(tenant, reports):
         note = {"world": asdict(replace(after, recalled=before.recalled)), "ended_at": datetime.now(UTC).isoformat()}
         with suppress(OSError):
             replace_file(tenant.folder / NOTE, json.dumps(note))

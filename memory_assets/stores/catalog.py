@@ -184,6 +184,13 @@ class Catalog:
             self.log_path.unlink(missing_ok=True)
             fresh.path.replace(self.path)
 
+    def remove(self) -> None:
+        """Remove the catalog, and its folder if nothing else lies there."""
+        for path in (self.path, self.log_path):
+            path.unlink(missing_ok=True)
+        with suppress(OSError):
+            self.path.parent.rmdir()
+
     def set_aside(self) -> None:
         """Give a damaged catalog another name, so that the next run derives everything anew."""
         for path in (self.path, self.log_path):

@@ -7,7 +7,6 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
-from pathlib import Path
 from threading import Lock
 from time import monotonic
 
@@ -17,7 +16,6 @@ from memory_assets.arrays import Floats
 from memory_assets.errors import StoreError
 from memory_assets.models import TextVectors
 from memory_assets.stores import lance
-from memory_assets.stores.locks import exclusive_lock
 from memory_assets.stores.tables import StoredTable, reading
 
 LIVE_COLUMN_FACT = "memory_assets:embedding_column"
@@ -140,11 +138,8 @@ class EmbeddingColumns:
 
     @contextmanager
     def switching(self) -> Iterator[None]:
-        """Let nobody else commit meanwhile, so that a switch loses no vectors. A table in object storage is not guarded."""
-        if "://" in self.stored.uri:
-            yield
-            return
-        with exclusive_lock(Path(self.stored.uri)):
+        """Let nobody else commit to a table in a folder meanwhile."""
+        with self.stored.location.closed_to_writers():
             self.stored.writing.checkout_latest()
             yield
 

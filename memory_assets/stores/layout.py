@@ -56,6 +56,7 @@ _CARE = {
     "quiet.json": Care.KEPT,
     "sessions/*": Care.DERIVED,
     "settled.json": Care.DERIVED,
+    "store.json": Care.DERIVED,
     "tana/activity.json": Care.KEPT,
     "tana/sync.json": Care.KEPT,
     "tana/sync.sqlite3": Care.KEPT,

@@ -1,6 +1,7 @@
-"""Locks on a table's folder: a commit holds a shared one, a deletion or a change of embedder an exclusive one.
+"""Locks on folders: a commit holds a shared one on its table's, a deletion or a rewriting an exclusive one.
 
-`flock` only needs the folder opened for reading, so a kill leaves nothing behind.
+`flock` only needs the folder opened for reading, so a kill leaves nothing behind. Object storage has none: there a commit checks
+afterwards that its store is still the tenant's.
 """
 
 import fcntl
@@ -17,21 +18,36 @@ from memory_assets.errors import StoreError
 if TYPE_CHECKING:
     from lancedb.table import Table
 
+    from memory_assets.stores.state import TenantState
+
+SHARED = fcntl.LOCK_SH
 _held: ContextVar[frozenset[Path]] = ContextVar("held", default=frozenset())
-"""Tables that this context has locked exclusively, in which it may commit."""
+"""Folders that this context has locked exclusively, in which it may lock and commit."""
+_states: "WeakKeyDictionary[Table, TenantState]" = WeakKeyDictionary()
 _uris: "WeakKeyDictionary[Table, str]" = WeakKeyDictionary()
 """Asking a table for its URI takes half a millisecond."""
+
+
+def guard(table: "Table", state: "TenantState | None") -> None:
+    """Let commits to a table check that its store is still the tenant's."""
+    if state is not None:
+        _states[table] = state
 
 
 @contextmanager
 def shared_lock(table: "Table") -> Iterator[None]:
     """Let nobody delete a table meanwhile; Lance would write the rest of a commit into a new folder of the old name.
 
-    A table in object storage is not guarded.
+    In object storage, or if the id of the store lies elsewhere, what was committed is refused afterwards if the tenant was deleted.
+
+    Raises:
+        StoreError: the table, or its tenant, was deleted.
     """
     uri = _uris.get(table) or _uris.setdefault(table, cast("Any", table).uri)
-    if "://" in uri or Path(uri) in _held.get():
+    if "://" in uri:
         yield
+        if state := _states.get(table):
+            state.check()
         return
     with locked(Path(uri), fcntl.LOCK_SH) as there:
         if not there:
@@ -47,23 +63,27 @@ def exclusive_lock(database: Path) -> Iterator[None]:
         for table in tables:
             if not locks.enter_context(locked(table)):
                 raise StoreError(f"The table {table} is being deleted already.")
-        before = _held.set(_held.get() | set(tables))
-        try:
-            yield
-        finally:
-            _held.reset(before)
+        yield
 
 
 @contextmanager
 def locked(folder: Path, kind: int = fcntl.LOCK_EX) -> Iterator[bool]:
-    """Hold a lock on a folder; False if the folder is gone by then."""
+    """Hold a lock on a folder; False if the folder is gone by then. What this context has locked exclusively it may lock again."""
+    if folder in _held.get():
+        yield folder.exists()
+        return
     try:
         held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except FileNotFoundError:
         yield False
         return
+    before = None
     try:
         fcntl.flock(held, kind)
+        if kind & fcntl.LOCK_EX:
+            before = _held.set(_held.get() | {folder})
         yield folder.exists() and os.path.samestat(os.fstat(held), folder.stat())
     finally:
+        if before is not None:
+            _held.reset(before)
         os.close(held)

@@ -5,7 +5,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from lancedb.table import Table
 
+    from memory_assets.stores.location import Location
     from memory_assets.stores.resident.memories import Allowance, ResidentMemories
     from memory_assets.stores.resident.snapshot import Snapshot
 
@@ -67,15 +68,18 @@ class MemoryStore(TableStore):
     memories were read, it leaves alone a memory that somebody changed since.
     """
 
-    def __init__(self, uri: str, freshness: float = 0.0, data_dir: "Path | None" = None) -> None:
-        super().__init__(uri, DEFINITION, freshness, data_dir)
-        self.uri = uri
+    def __init__(self, place: "str | Location", freshness: float = 0.0, data_dir: "Path | None" = None) -> None:
+        super().__init__(place, DEFINITION, freshness, data_dir)
         self.columns = EmbeddingColumns(self.stored)
         self.upkeep = Upkeep(self.stored, lambda: self.columns.live)
         self._disk = DiskSearch(self.stored)
         self._resident: ResidentMemories | None = None
         self._missing: tuple[str, float, int] | None = None
         """The live column, when its rows without a vector were counted, and how many there were."""
+
+    @property
+    def uri(self) -> str:
+        return self.stored.uri
 
     @property
     def table(self) -> "Table":
@@ -230,6 +234,12 @@ class MemoryStore(TableStore):
         if self._missing is None or self._missing[0] != live or now - self._missing[1] > _MISSING_SECONDS:
             self._missing = live, now, self.table.count_rows(f"{Filters().sql()} AND {live} IS NULL")
         return self.count(Filters()) - self._missing[2]
+
+    @reading
+    def count_missing(self, within: timedelta) -> int:
+        """How many memories that were written lately have no live vector."""
+        since = lance.timestamp(datetime.now(UTC) - within)
+        return self.table.count_rows(f"updated_at > {since} AND {self.columns.live} IS NULL") if self.columns.live else 0
 
     @reading
     def oldest(self) -> datetime | None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from memory_assets.errors import InvalidInputError
 from memory_assets.models import RelationType
 from memory_assets.stores import lance
+from memory_assets.stores.location import Location
 from memory_assets.stores.rows import derived_id
 from memory_assets.stores.schema import RELATIONS, VERSION, VERSION_FACT
 from memory_assets.stores.tables import TableDefinition, TableStore, reading
@@ -46,8 +47,8 @@ class StatedRelation:
 class RelationStore(TableStore):
     """One tenant's stated relations. Every writing is one commit; if it raises StoreError, nothing was written."""
 
-    def __init__(self, uri: str, freshness: float = 0.0, data_dir: Path | None = None) -> None:
-        super().__init__(uri, DEFINITION, freshness, data_dir)
+    def __init__(self, place: str | Location, freshness: float = 0.0, data_dir: Path | None = None) -> None:
+        super().__init__(place, DEFINITION, freshness, data_dir)
         self.upkeep = Upkeep(self.stored, lambda: None)
 
     def state(self, relation: StatedRelation) -> int:

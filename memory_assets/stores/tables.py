@@ -23,6 +23,8 @@ from memory_assets.privacy import keep_temporary_files
 from memory_assets.stores import lance
 from memory_assets.stores.deferred import import_lancedb
 from memory_assets.stores.files import replace_file
+from memory_assets.stores.location import Location
+from memory_assets.stores.locks import guard
 from memory_assets.stores.schema import VERSION, VERSION_FACT
 
 if TYPE_CHECKING:
@@ -86,13 +88,15 @@ class _Newest:
 class StoredTable:
     """One table of one database. Any thread may use it."""
 
-    def __init__(self, uri: str, definition: TableDefinition, freshness: float = 0.0, data_dir: Path | None = None) -> None:
-        """Name a table in a database, a folder or an object-storage URI; nothing is opened yet.
+    def __init__(
+        self, place: str | Location, definition: TableDefinition, freshness: float = 0.0, data_dir: Path | None = None
+    ) -> None:
+        """Name a table in a database, at a location or its URI; nothing is opened yet.
 
         Commits of other processes are seen within `freshness` seconds; 0 looks at every call, which costs each query several
         milliseconds. Temporary files go to `data_dir`, or where the system puts them.
         """
-        self.uri = uri
+        self.location = Location.of(place)
         self.definition = definition
         self.freshness = freshness
         self._data_dir = data_dir
@@ -103,12 +107,16 @@ class StoredTable:
         self._newest: _Newest | None = None
 
     @property
+    def uri(self) -> str:
+        return self.location.uri
+
+    @property
     def exists(self) -> bool:
         """Whether it was ever made; looks, and makes nothing. A folder without a commit, as a kill or a full disk leaves it, is none."""
         if self._table is not None:
             return True
-        if "://" in self.uri:
-            return self.definition.name in self._connected().list_tables().tables
+        if not self.location.is_folder:
+            return self.location.exists and self.definition.name in self._connected().list_tables().tables
         return self._folder.is_dir() and not self._is_unmade
 
     @property
@@ -118,7 +126,7 @@ class StoredTable:
             with self._opening, self.explained("opened"):
                 if self._table is None:
                     self._table = self._opened()
-        elif self.freshness and "://" not in self.uri:
+        elif self.freshness and self.location.is_folder:
             self._follow(self._table)
         return self._empty() if self._table is None else self._table
 
@@ -147,6 +155,9 @@ class StoredTable:
                     table = self._created()
                 if self._data_dir:
                     keep_temporary_files(self._data_dir)
+                if self.location.state:
+                    self.location.state.claim()
+                guard(table, self.location.state)
                 lance.ensure_indices(table, self.definition.indices())
                 self._table, self._prepared = table, True
         assert self._table is not None
@@ -181,7 +192,7 @@ class StoredTable:
     def lost_versions(self) -> tuple[int, int] | None:
         """The newest version that is there and the newest that was, if manifests are gone; else None."""
         hint = self._folder / "_versions" / _HINT
-        if "://" in self.uri or not hint.is_file():
+        if not self.location.is_folder or not hint.is_file():
             return None
         table = self._connected().open_table(self.definition.name)
         newest = json.loads(hint.read_bytes())["version"]
@@ -191,11 +202,13 @@ class StoredTable:
     def accept_lost_versions(self) -> None:
         """Go on with the newest version that is there; what was committed after it stays lost."""
         if lost := self.lost_versions():
+            if self.location.state is not None:
+                self.location.state.create_id(anew=True)
             replace_file(self._folder / "_versions" / _HINT, json.dumps({"version": lost[0]}))
 
     @property
     def _folder(self) -> Path:
-        return Path(self.uri) / f"{self.definition.name}.lance"
+        return self.location.path / f"{self.definition.name}.lance"
 
     def _empty(self) -> "Table":
         with self._opening:
@@ -205,8 +218,7 @@ class StoredTable:
             return cast("Table", self._stand_in)
 
     def _connected(self, using: "Session | None" = None) -> "DBConnection":
-        freshness = timedelta(seconds=self.freshness)
-        return import_lancedb().connect(self.uri, read_consistency_interval=freshness, session=using or session())
+        return self.location.connect(timedelta(seconds=self.freshness), using or session())
 
     def _opened(self) -> "Table | None":
         """The table, if it exists."""
@@ -229,7 +241,7 @@ class StoredTable:
             except (RuntimeError, ValueError):
                 if committed or monotonic() > deadline:
                     raise
-                committed = "://" not in self.uri
+                committed = self.location.is_folder
             sleep(0.05)
         return None
 
@@ -237,17 +249,16 @@ class StoredTable:
     def _is_unmade(self) -> bool:
         """Whether the folder holds no commit: a process is making it, or was killed before the first."""
         committed = ("_versions/*.manifest", f"_versions/{_HINT}", "data/*")
-        return "://" not in self.uri and not any(any(self._folder.glob(pattern)) for pattern in committed)
+        return self.location.is_folder and not any(any(self._folder.glob(pattern)) for pattern in committed)
 
     def _created(self) -> "Table":
-        if "://" not in self.uri:
-            Path(self.uri).mkdir(parents=True, exist_ok=True, mode=0o700)
-        try:
-            return self._connected().create_table(self.definition.name, schema=self.definition.schema)
-        except (RuntimeError, ValueError):
-            if (table := self._opened()) is None:
-                raise
-            return table
+        with self.location.creating():
+            try:
+                return self._connected().create_table(self.definition.name, schema=self.definition.schema)
+            except (RuntimeError, ValueError):
+                if (table := self._opened()) is None:
+                    raise
+                return table
 
     @contextmanager
     def explained(self, what: str = "read") -> Iterator[None]:
@@ -258,7 +269,7 @@ class StoredTable:
             if not lance.is_lances(error) and (what == "read" or not isinstance(error, ValueError)):
                 raise
             where = f"The table {self.definition.name!r} in {self.uri}"
-            if "://" not in self.uri and not Path(self.uri).is_dir():
+            if self.location.is_folder and not self.location.path.is_dir():
                 raise StoreError(f"{where} cannot be {what}: the tenant was deleted meanwhile.") from error
             if self._is_unmade and self._folder.is_dir():
                 raise StoreError(f"{where} cannot be {what} yet: another process is making it; run the command again.") from error
@@ -304,9 +315,11 @@ def reading(read: "Callable[Concatenate[Any, Given], Result]") -> "Callable[Conc
 class TableStore:
     """A store of one table. Reading creates nothing: a store that does not exist is empty. The first writing makes it."""
 
-    def __init__(self, uri: str, definition: TableDefinition, freshness: float = 0.0, data_dir: Path | None = None) -> None:
+    def __init__(
+        self, place: str | Location, definition: TableDefinition, freshness: float = 0.0, data_dir: Path | None = None
+    ) -> None:
         """Name the store as `StoredTable` does; nothing is opened yet."""
-        self.stored = StoredTable(uri, definition, freshness, data_dir)
+        self.stored = StoredTable(place, definition, freshness, data_dir)
 
     def prepare(self) -> None:
         """Make the store now, or bring it up to date, instead of with the first writing."""

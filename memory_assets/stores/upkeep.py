@@ -10,15 +10,14 @@ import math
 import warnings
 from collections.abc import Callable
 from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
-from memory_assets.errors import StoreError, first_line
+from memory_assets.errors import StoreError
 from memory_assets.stores import lance
 from memory_assets.stores.deferred import import_lancedb
-from memory_assets.stores.locks import exclusive_lock, shared_lock
+from memory_assets.stores.locks import shared_lock
 from memory_assets.stores.tables import StoredTable, reading
 
 if TYPE_CHECKING:
@@ -128,25 +127,33 @@ def rewrite(stored: StoredTable, change: Callable[[pa.Table], pa.Table]) -> None
     """Put `change` of all rows, in all columns, in place of a table's rows, build its indices anew and drop every older version.
 
     So none of its files keeps what its rows no longer say: LanceDB never changes a file, so an updated or deleted row stays in the old one.
-    Nobody commits meanwhile; readers of an older version have to read again. It takes as long as copying the table. After a failure
-    either the old rows or the new ones are there; doing it again ends it.
+    A row that somebody changes meanwhile stays as they left it, and is read again. Nobody commits to a folder meanwhile. Readers of an
+    older version have to read again. It takes as long as copying the table. After a failure either the old rows or the new ones are there;
+    doing it again ends it. In object storage the files of commits that were killed stay until LanceDB removes them, after seven days:
+    they may be those of a commit that is under way.
     """
-    table = stored.writing
-    with exclusive_lock(Path(stored.uri)):
-        try:
-            table.checkout_latest()
-            rows = lance.aligned(change(table.to_arrow()), table.schema)
-            if rows.num_rows:
-                merge = table.merge_insert("id").when_matched_update_all().when_not_matched_by_source_delete()
-                merge.execute(rows, on_bad_vectors="null")
-            else:
-                table.delete("true")
-            lance.ensure_indices(table, stored.definition.indices(), anew=True)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # that others may be reading older versions: see above
-                table.optimize(cleanup_older_than=timedelta(0), delete_unverified=True)
-        except (RuntimeError, OSError, ValueError) as error:
-            raise StoreError(
-                f"The table {stored.definition.name!r} in {stored.uri} cannot be written anew ({first_line(error)}); "
-                "run the command again."
-            ) from error
+    table, failure = stored.writing, f"The table {stored.definition.name!r} in {stored.uri} cannot be written anew"
+    with stored.location.closed_to_writers():
+        while not lance.commit(table, lambda: _replace_rows(table, change), failure):
+            pass
+        lance.ensure_indices(table, stored.definition.indices(), anew=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # that others may be reading older versions: see above
+            options = {"cleanup_older_than": timedelta(0), "delete_unverified": stored.location.is_folder}
+            lance.commit(table, lambda: table.optimize(**options), failure)
+
+
+def _replace_rows(table: "Table", change: Callable[[pa.Table], pa.Table]) -> bool:
+    """Write every row into a new file, and delete those that `change` leaves out; whether nobody changed one meanwhile."""
+    before = table.to_arrow()
+    rows = lance.aligned(change(before), table.schema)
+    gone = sorted(set(before["id"].to_pylist()) - set(rows["id"].to_pylist()))
+    if not rows.num_rows:
+        if gone:
+            table.delete(lance.ids_in(gone))
+        return True
+    written_at = next(name for name in ("updated_at", "created_at") if name in rows.column_names)
+    merge = table.merge_insert("id").when_matched_update_all(where=f"target.{written_at} = source.{written_at}")
+    if gone:
+        merge = merge.when_not_matched_by_source_delete(lance.ids_in(gone))
+    return merge.execute(rows, on_bad_vectors="null").num_updated_rows == rows.num_rows

@@ -1,0 +1,125 @@
+"""Where LanceDB tables lie: a folder, or a prefix in object storage with the options that open it."""
+
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from memory_assets.stores.deferred import import_lancedb
+from memory_assets.stores.locks import exclusive_lock
+
+if TYPE_CHECKING:
+    from lancedb import Session
+    from lancedb.db import DBConnection
+    from pyarrow import fs
+
+    from memory_assets.stores.state import TenantState
+
+_MANIFEST = ".manifest"
+_INVERTED_DIGITS = 20
+"""LanceDB names a manifest by its version, or by 2^64 - 1 less the version, so that the newest is listed first."""
+
+
+@dataclass(frozen=True)
+class Location:
+    """A folder, or a prefix of a bucket. If it holds a tenant's tables, `state` has the id of the tenant's store.
+
+    In object storage the id is part of the path: what a deleted tenant's last writers leave is never part of another store.
+    """
+
+    base: str
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """LanceDB's storage options, credentials among them."""
+    state: "TenantState | None" = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, place: "str | Location") -> "Location":
+        return place if isinstance(place, Location) else cls(place)
+
+    @property
+    def is_folder(self) -> bool:
+        return "://" not in self.base
+
+    @property
+    def path(self) -> Path:
+        """The folder."""
+        return Path(self.base)
+
+    @property
+    def uri(self) -> str:
+        if self.is_folder or self.state is None:
+            return self.base
+        return self.of_store(self.state.look() or "none").base
+
+    def of_store(self, store_id: str) -> "Location":
+        """Where the tables of a tenant whose store has this id lie in object storage."""
+        return Location(f"{self.base}-{store_id}", self.options)
+
+    @property
+    def exists(self) -> bool:
+        """Whether it may hold a table; of object storage nothing is asked."""
+        return self.path.is_dir() if self.is_folder else self.state is None or self.state.look() is not None
+
+    def connect(self, freshness: timedelta, session: "Session") -> "DBConnection":
+        options = dict(self.options) or None
+        return import_lancedb().connect(self.uri, read_consistency_interval=freshness, session=session, storage_options=options)
+
+    def version(self, table: str) -> int:
+        """The newest version of a table in a folder, without LanceDB; 0 if there is none."""
+        names = (path.name for path in (self.path / f"{table}.lance" / "_versions").glob(f"[0-9]*{_MANIFEST}"))
+        numbers = (name.removesuffix(_MANIFEST) for name in names)
+        return max((2**64 - 1 - int(each) if len(each) == _INVERTED_DIGITS else int(each) for each in numbers), default=0)
+
+    @contextmanager
+    def creating(self) -> Iterator[None]:
+        """Make tables in this block.
+
+        Raises:
+            StoreError: the tenant was deleted since it was first seen; nothing was made.
+        """
+        with self.state.held() if self.state else nullcontext():
+            if self.is_folder:
+                self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            yield
+
+    @contextmanager
+    def closed_to_writers(self) -> Iterator[None]:
+        """Wait until no commit is under way, and let nobody begin one meanwhile.
+
+        Object storage has no such lock: there each commit checks afterwards that its store is still the tenant's.
+        """
+        if not self.is_folder:
+            yield
+            return
+        with exclusive_lock(self.path):
+            yield
+
+    def remove(self) -> None:
+        """Remove everything that lies here."""
+        if self.is_folder:
+            shutil.rmtree(self.path, ignore_errors=True)
+            with suppress(OSError):
+                self.path.parent.rmdir()
+            return
+        with suppress(FileNotFoundError):
+            self._system().delete_dir(_key(self.uri))
+
+    def _system(self) -> "fs.S3FileSystem":
+        from pyarrow import fs
+
+        endpoint = self.options.get("aws_endpoint", "")
+        scheme, _, host = endpoint.rpartition("://")
+        return fs.S3FileSystem(
+            access_key=self.options.get("aws_access_key_id"),
+            secret_key=self.options.get("aws_secret_access_key"),
+            region=self.options.get("aws_region"),
+            endpoint_override=host.rstrip("/") or None,
+            scheme=scheme or "https",
+        )
+
+
+def _key(uri: str) -> str:
+    return uri.partition("://")[2]

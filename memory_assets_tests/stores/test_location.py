@@ -1,0 +1,102 @@
+"""Facts that keep a store whole where no lock can: a commit checks that its tenant is still there, a rewriting that nobody was faster."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from memory_assets.errors import StoreError
+from memory_assets.models import Kind, Memory, Source
+from memory_assets.settings import Settings
+from memory_assets.stores import upkeep
+from memory_assets.stores.location import Location
+from memory_assets.stores.memories import MemoryStore
+from memory_assets.stores.rows import new_id
+from memory_assets.stores.state import FileState
+from memory_assets.tenants import Tenant, create_tenant, delete_tenant
+
+VECTOR = np.full((1, 4), 0.5, np.float32)
+
+
+def add(store: MemoryStore, content: str = "a secret") -> Memory:
+    now = datetime.now(UTC)
+    memory = Memory(new_id(), content, Kind.NOTE, Source.HTTP, "", now, now)
+    store.add([memory], VECTOR, "test")
+    return memory
+
+
+@contextmanager
+def no_lock(*_given: object) -> Iterator[None]:
+    """As object storage has none."""
+    yield
+
+
+def test_a_writer_that_passed_its_check_does_not_make_a_tenant_again_that_was_deleted_meanwhile(settings: Settings) -> None:
+    create_tenant(Tenant(settings, "ann"))
+    writer = Tenant(settings, "ann")
+    writer.must_exist()
+    delete_tenant(Tenant(settings, "ann"))
+    for write in (
+        lambda: add(writer.memories),
+        lambda: writer.relations.prepare(),
+        lambda: writer.state.put("names.json", b"[]"),
+    ):
+        with pytest.raises(StoreError, match="deleted meanwhile"):
+            write()
+    assert not writer.folder.exists()
+
+
+def test_a_writer_of_a_deleted_tenant_does_not_write_to_its_namesake(settings: Settings) -> None:
+    create_tenant(Tenant(settings, "ann"))
+    writer = Tenant(settings, "ann")
+    writer.must_exist()
+    delete_tenant(Tenant(settings, "ann"))
+    create_tenant(Tenant(settings, "ann"))
+    with pytest.raises(StoreError, match="deleted meanwhile"):
+        add(writer.memories)
+    assert len(Tenant(settings, "ann").memories) == 0
+
+
+def test_rewriting_leaves_what_others_change_and_store_meanwhile(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Location, "closed_to_writers", no_lock)
+    store, other = (Tenant(settings, "ann").memories for _ in range(2))
+    gone, changed, kept = (add(store, content) for content in ("goes", "changes", "stays"))
+    late: list[Memory] = []
+
+    def without(rows: pa.Table) -> pa.Table:
+        if not late:
+            other.put([replace(changed, content="changed")], VECTOR, "test")
+            late.append(add(other, "late"))
+        return rows.filter(pa.array([number != gone.id for number in rows["id"].to_pylist()]))
+
+    upkeep.rewrite(store.stored, without)
+    found = {
+        memory.id: memory.content for memory in Tenant(settings, "ann").memories.get([gone.id, changed.id, kept.id, late[0].id])
+    }
+    assert found == {changed.id: "changed", kept.id: "stays", late[0].id: "late"}
+    data = b"".join(path.read_bytes() for path in Path(store.uri).rglob("*.lance") if path.is_file())
+    assert b"goes" not in data
+
+
+def test_a_version_in_a_folder_is_the_one_that_lancedb_counts(settings: Settings) -> None:
+    tenant = Tenant(settings, "ann")
+    assert tenant.location.version("memories") == 0
+    for _ in range(3):
+        add(tenant.memories)
+        assert tenant.location.version("memories") == tenant.memories.version
+
+
+def test_of_several_who_compare_and_put_one_does(tmp_path: Path) -> None:
+    states = [FileState(tmp_path / "ann") for _ in range(2)]
+    assert [each.put("names.json", b"1", None) for each in states] == [True, False]
+    assert [each.put("names.json", b"2", b"1") for each in states] == [True, False]
+    assert states[0].get("names.json") == b"2"
+    states[1].append("access/1.log", b"one\n")
+    states[0].append("access/1.log", b"two\n")
+    assert states[0].get("access/1.log", 4) == b"two\n"
+    assert [tuple(entry) for entry in states[0].list("access/")] == [("access/1.log", 8)]
