@@ -114,11 +114,14 @@ def recent(
         filters = replace(filters, since=(filters.until or datetime.now(UTC)) - timedelta(hours=hours), dated=True)
     if cursor:
         filters = replace(filters, after=read_place_cursor(cursor))
+    from memory_assets.recall.view import find_outdated_of
+
     memories = tenant.memories.recent(limit + 1, filters)
     page = memories[:limit]
+    outdated = find_outdated_of(tenant, page)
     return RecentMemories(
         is_empty=not memories and not len(tenant.memories),
-        memories=tuple(MemoryView.model_validate(memory) for memory in page),
+        memories=tuple(MemoryView.of(memory, outdated=outdated.get(memory.id, ())) for memory in page),
         count=len(page),
         next_cursor=place_cursor(page[-1].created_at, page[-1].id) if len(memories) > limit else None,
     )

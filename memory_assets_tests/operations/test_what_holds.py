@@ -126,7 +126,8 @@ def test_an_outdated_sentence_is_marked_wherever_it_is_shown(ledger):
         recall_for_prompt(ledger, _QUESTION, "s1").framed,
     ):
         assert text.count(mark) == 1, text
-    assert operations.search.search(ledger, "").text(local).count(mark) == 1
+    for newest in (operations.search.search(ledger, ""), operations.show.recent(ledger)):
+        assert newest.text(local).count(mark) == 1
     by_id = f"replaced by id {str(newer.id)[:6]}"
     told = operations.context.context(ledger, [_QUESTION], form="markdown").document
     assert told.count(by_id) == 1, told
