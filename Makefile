@@ -51,7 +51,7 @@ bench: .venv/ready  ## Print the figures of benchmarks/.
 	@mkdir -p .cache
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade --constraint constraints.txt pip
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[ui]' --group dev
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[cluster,ui]' --group dev
 	$(BIN)/python -m compileall -q memory_assets
 	@touch $@
 

@@ -20,14 +20,14 @@ from memory_assets.keeping.restoring import find_damage, restore_backup
 from memory_assets.operations.backup import backup
 from memory_assets.settings import load_settings
 from memory_assets.tenants import Tenant
-from memory_assets_tests.keeping.object_storage import ACCESS_KEY, BUCKET, SECRET_KEY, NoServerError, ObjectStorage, serving
 from memory_assets_tests.keeping.test_backup import add, rows
+from memory_assets_tests.services import NoServerError, ObjectStorage
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStorage]:
     try:
-        with serving(tmp_path_factory.mktemp("s3")) as storage:
+        with ObjectStorage(tmp_path_factory.mktemp("s3")) as storage:
             yield storage
     except NoServerError as error:
         pytest.skip(str(error))
@@ -36,9 +36,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStorage]:
 @pytest.fixture
 def place(server: ObjectStorage, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
     """A folder of the bucket that only this test uses; the settings name the server."""
-    for name, value in server.settings.items():
-        monkeypatch.setenv(name, value)
-    return f"s3://{BUCKET}/{tmp_path.name}"
+    monkeypatch.setenv("MEMORY_BACKUP_ENDPOINT", server.endpoint)
+    monkeypatch.setenv("MEMORY_BACKUP_ACCESS_KEY", ObjectStorage.ACCESS_KEY)
+    monkeypatch.setenv("MEMORY_BACKUP_SECRET_KEY", ObjectStorage.SECRET_KEY)
+    return f"s3://{ObjectStorage.BUCKET}/{tmp_path.name}"
 
 
 def repository_of(place: str) -> Repository:
@@ -82,7 +83,8 @@ def test_credentials_stand_in_no_file_no_answer_and_no_error(
     config = Path(os.environ["XDG_CONFIG_HOME"], "memory_assets", "memory.toml")
     config.parent.mkdir(parents=True)
     config.write_text(
-        f'backup_access_key = "{ACCESS_KEY}"\nbackup_secret_key = "{SECRET_KEY}"\nbackup_to = "s3://k:{SECRET_KEY}@b/c"\n'
+        f'backup_access_key = "{ObjectStorage.ACCESS_KEY}"\n'
+        f'backup_secret_key = "{ObjectStorage.SECRET_KEY}"\nbackup_to = "s3://k:{ObjectStorage.SECRET_KEY}@b/c"\n'
     )
     said = CliRunner().invoke(cli, ["backup", place]).output
     repository = repository_of(place)
@@ -92,18 +94,18 @@ def test_credentials_stand_in_no_file_no_answer_and_no_error(
     said += CliRunner().invoke(cli, ["health", "--json"]).output
     said += "".join(path.read_bytes().decode("utf-8", "replace") for path in tenant.folder.rglob("*.json"))
     with pytest.raises(InvalidInputError, match="MEMORY_BACKUP_ACCESS_KEY") as refused:
-        backup(tenant, f"s3://{ACCESS_KEY}:{SECRET_KEY}@{BUCKET}/a")
+        backup(tenant, f"s3://{ObjectStorage.ACCESS_KEY}:{ObjectStorage.SECRET_KEY}@{ObjectStorage.BUCKET}/a")
     said += str(refused.value)
-    monkeypatch.setenv("MEMORY_BACKUP_SECRET_KEY", f"{SECRET_KEY}-no-more")
+    monkeypatch.setenv("MEMORY_BACKUP_SECRET_KEY", f"{ObjectStorage.SECRET_KEY}-no-more")
     denied = CliRunner().invoke(cli, ["backup", place]).exception
     assert "MEMORY_BACKUP_ENDPOINT and the keys" in str(denied)
     said += str(denied)
-    monkeypatch.setenv("MEMORY_BACKUP_ENDPOINT", f"http://{ACCESS_KEY}:{SECRET_KEY}@127.0.0.1")
+    monkeypatch.setenv("MEMORY_BACKUP_ENDPOINT", f"http://{ObjectStorage.ACCESS_KEY}:{ObjectStorage.SECRET_KEY}@127.0.0.1")
     wrong = CliRunner().invoke(cli, ["backup", place]).exception
     assert "MEMORY_BACKUP_ENDPOINT cannot be used" in str(wrong)
     said += str(wrong) + caplog.text
-    assert SECRET_KEY not in said
-    assert ACCESS_KEY not in said
+    assert ObjectStorage.SECRET_KEY not in said
+    assert ObjectStorage.ACCESS_KEY not in said
 
 
 def test_a_service_that_does_not_answer_is_named_and_no_manifest_is_called_damaged(
@@ -171,12 +173,12 @@ def test_tables_in_object_storage_are_backed_up_while_their_old_versions_are_rem
     tenant: Tenant, server: ObjectStorage, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     for name, value in {
-        "AWS_ACCESS_KEY_ID": ACCESS_KEY,
-        "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
+        "AWS_ACCESS_KEY_ID": ObjectStorage.ACCESS_KEY,
+        "AWS_SECRET_ACCESS_KEY": ObjectStorage.SECRET_KEY,
         "AWS_ENDPOINT": server.endpoint,
         "AWS_REGION": "us-east-1",
         "AWS_ALLOW_HTTP": "true",
-        "MEMORY_VECTORS_URI": f"s3://{BUCKET}/{tmp_path.name}-tables",
+        "MEMORY_VECTORS_URI": f"s3://{ObjectStorage.BUCKET}/{tmp_path.name}-tables",
     }.items():
         monkeypatch.setenv(name, value)
     remote = Tenant(load_settings())
