@@ -1,7 +1,7 @@
 """How `bge_small.onnx` was made, BERT's computation in 8-bit integers without its weights; and `bge_small.json`, where those lie.
 
 `python tools/bge_graph.py` writes both again; it needs the package onnx, which nothing needs at run time. The weights are named
-here, and `embedders/bge.py` hands them in when it opens a session.
+here, and `embedders/bge.py` hands them in when it opens a session. `tools/statement_judge` builds the judge's network in the same way.
 
 The network is BERT (Devlin et al., 2019) with hidden size 384 and twelve heads, as bge-small-en-v1.5 configures it. Each matrix
 product runs on integers: a token's activations are scaled by their own largest magnitude to -127..127 (stored as unsigned bytes
@@ -54,10 +54,15 @@ class _Graph:
         return name
 
 
-def build_graph() -> "onnx.ModelProto":
+def build_graph(name: str = GRAPH.stem, layers: int = _LAYERS, outputs: int = 0) -> "onnx.ModelProto":
     """Build a model: token ids of texts of one length, shape (texts, tokens), to the texts' states, shape (texts, 384).
 
     Inside, the states of all tokens stand below each other, (texts * tokens, 384); only attention sees texts.
+
+    Args:
+        name: of the graph.
+        layers: of the encoder.
+        outputs: if not 0, a text is a pair, an input `types_of_tokens` tells its second text, and this many logits come out of its state.
     """
     import numpy as np
     from onnx import TensorProto, helper, numpy_helper
@@ -87,6 +92,9 @@ def build_graph() -> "onnx.ModelProto":
     all_positions = graph.weight("positions", real, _POSITIONS, HIDDEN)
     positions = graph.add("Slice", [all_positions, "axis_0", length], "position_states")
     embedded = graph.add("Add", [words, positions], "embedded")
+    if outputs:
+        segments = graph.add("Gather", [graph.weight("types", real, 2, HIDDEN), "types_of_tokens"], "segment_states")
+        embedded = graph.add("Add", [embedded, segments], "embedded_segments")
     states = graph.add(
         "LayerNormalization",
         [
@@ -98,14 +106,19 @@ def build_graph() -> "onnx.ModelProto":
         axis=-1,
         epsilon=_LAYER_NORM_EPSILON,
     )
-    for layer in range(_LAYERS):
-        states = _add_layer(graph, states, f"layer.{layer}", first_only=layer == _LAYERS - 1)
+    for layer in range(layers):
+        states = _add_layer(graph, states, f"layer.{layer}", first_only=layer == layers - 1)
+    inputs = ["ids"]
+    if outputs:
+        inputs.append("types_of_tokens")
+        weights = graph.weight("heads.weight", real, HIDDEN, outputs), graph.weight("heads.bias", real, outputs)
+        states = graph.add("Gemm", [states, *weights], "logits")
     model = helper.make_model(
         helper.make_graph(
             graph.nodes,
-            GRAPH.stem,
-            [helper.make_tensor_value_info("ids", TensorProto.INT64, ["texts", "tokens"])],
-            [helper.make_tensor_value_info(states, real, ["texts", HIDDEN])],
+            name,
+            [helper.make_tensor_value_info(each, TensorProto.INT64, ["texts", "tokens"]) for each in inputs],
+            [helper.make_tensor_value_info(states, real, ["texts", outputs or HIDDEN])],
             graph.initializers,
         ),
         opset_imports=[helper.make_opsetid("", _ONNX_OPSET), helper.make_opsetid(_RUNTIME_OPS, 1)],

