@@ -260,7 +260,7 @@ class TenantPool:
         tenant.memories.prepare()
         tenant.relations.prepare()
         _ = tenant.analyzer, tenant.embedder
-        tenant.memories.keep_resident(self._resident)
+        tenant.memories.keep_resident(self._resident, tenant.folder / CACHE)
 
     async def keep_up(self) -> None:
         """Tend the open tenants that need it, one after the other, until cancelled; close those that were deleted.

@@ -29,8 +29,9 @@ from memory_assets.learn.journal import Journal
 from memory_assets.models import Memory, Source
 from memory_assets.stores.files import replace_file
 from memory_assets.stores.lance import quoted
-from memory_assets.stores.layout import PINNED, Care, files_of, regular_files
+from memory_assets.stores.layout import CACHE, PINNED, Care, files_of, regular_files
 from memory_assets.stores.locks import locked
+from memory_assets.stores.resident.copies import remove_copies
 from memory_assets.stores.rows import COLUMNS, from_arrow
 from memory_assets.stores.tombstones import ERASED, Tombstones
 from memory_assets.stores.upkeep import rewrite
@@ -261,6 +262,7 @@ def purge_derived(tenant: Tenant) -> None:
             (tenant.folder / relative).unlink(missing_ok=True)
     for name in ("brief.json", "known_names.json", "settled.json"):
         (tenant.folder / name).unlink(missing_ok=True)
+    remove_copies(tenant.folder / CACHE)
 
 
 def copies_of_applies(tenant: Tenant) -> list[Path]:

@@ -89,11 +89,11 @@ class MemoryStore(TableStore):
     def exists(self) -> bool:
         return self.stored.exists
 
-    def keep_resident(self, allowance: "Allowance") -> None:
-        """Answer searches from memory once `tend_resident` has loaded the table, if the allowance grants it."""
+    def keep_resident(self, allowance: "Allowance", folder: "Path") -> None:
+        """Answer searches from memory once `tend_resident` has copied the table to `folder`, if the allowance grants it."""
         from memory_assets.stores.resident.memories import ResidentMemories
 
-        self._resident = ResidentMemories(self.stored, allowance)
+        self._resident = ResidentMemories(self.stored, allowance, folder)
 
     @property
     def is_resident(self) -> bool:
@@ -104,7 +104,7 @@ class MemoryStore(TableStore):
         return self._resident is not None and self._resident.needs_tending
 
     def tend_resident(self) -> None:
-        """Load the table into memory, or merge its segments. Slow: call it in the background after commits."""
+        """Copy the table, or what was added, or use what another process copied. Slow: call it in the background after commits."""
         if self._resident is not None:
             self._resident.tend(self.columns.live)
 

@@ -14,6 +14,7 @@ from memory_assets.errors import StoreError
 from memory_assets.models import Entity, Kind, Memory, Source, State, TextVectors
 from memory_assets.stores import lance
 from memory_assets.stores.memories import Filters, MemoryStore
+from memory_assets.stores.resident.copies import remove_copies
 from memory_assets.stores.resident.memories import Allowance
 from memory_assets.stores.resident.segment import Segment
 from memory_assets.stores.rows import new_id, to_arrow
@@ -49,7 +50,7 @@ def memory(text: str = "something", hours: float = 0.0, **fields: object) -> Mem
 
 def resident(uri: Path, allowance: Allowance | None = None) -> MemoryStore:
     store = MemoryStore(str(uri))
-    store.keep_resident(allowance or Allowance(64 << 20))
+    store.keep_resident(allowance or Allowance(64 << 20), uri / "cache")
     store.tend_resident()
     return store
 
@@ -428,3 +429,69 @@ def test_what_was_just_stored_is_measured_by_what_it_says_without_a_look_at_the_
     assert found["id"][0].as_py() == new[0].id
     assert found["similarity"][0].as_py() == pytest.approx(1, abs=1e-3)
     assert found.sort_by("id")["similarity"].to_pylist() == pytest.approx(expected["similarity"].to_pylist(), abs=4e-3)
+
+
+def test_another_process_uses_the_copy_and_reads_only_what_came_since(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    MemoryStore(str(tmp_path)).put([memory(f"note {n} {WORDS[n % 13]}", n) for n in range(300)], vectors(300), "test")
+    allowance = Allowance(64 << 20)
+    first = resident(tmp_path, allowance)
+    first.add([memory("added", 400)], vectors(1, seed=5), "test")
+    first.transition([first.recent(2, ACTIVE)[1].id], State, State.FORGOTTEN)
+    other = Allowance(64 << 20)
+    other.run = allowance.run
+    read: list[int] = []
+    made = Segment.of.__func__  # pyright: ignore[reportFunctionMemberAccess]
+    counted = classmethod(lambda cls, *given: (segment := made(cls, *given), read.append(len(segment)))[0])
+    monkeypatch.setattr(Segment, "of", counted)
+    second = resident(tmp_path, other)
+    assert sum(read) == 2
+    assert_same_answers(second)
+    read.clear()
+    second.add([memory(f"more {n}", 500 + n) for n in range(1_100)], vectors(1_100, seed=6), "test")
+    second.tend_resident()
+    assert first.needs_tending
+    read.clear()
+    first.tend_resident()
+    assert not first.needs_tending
+    assert sum(read) == 0
+    assert {each.id for each in first.recent(2_000, ACTIVE)} == set(first.scan(("id",), ACTIVE.sql())["id"].to_pylist())
+
+
+def test_what_was_erased_is_in_no_file_of_a_copy_again(tmp_path: Path) -> None:
+    MemoryStore(str(tmp_path)).put([memory(f"note {n} heron{n}", n) for n in range(30)], vectors(30), "test")
+    store = resident(tmp_path)
+    copies = tmp_path / "cache"
+    late = memory("late heron100", 40)
+    store.add([late], vectors(1, seed=8), "test")
+    erased = [memory.id for memory in store.recent(2, ACTIVE)]
+    assert len(_holding(copies, b"heron29")) == 2
+    store.delete(erased)
+    remove_copies(copies)
+    assert not copies.exists()
+    assert_same_answers(store)
+    store.add([memory(f"more {n}", 500 + n) for n in range(1_100)], vectors(1_100, seed=6), "test")
+    store.tend_resident()
+    assert _holding(copies, b"heron28")
+    assert not _holding(copies, b"heron29")
+    assert not _holding(copies, b"heron100")
+    assert {each.id for each in store.recent(2_000, ACTIVE)} == set(store.scan(("id",))["id"].to_pylist())
+
+
+def test_a_copy_that_is_made_while_something_is_erased_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    MemoryStore(str(tmp_path)).put([memory(f"note {n} heron{n}", n) for n in range(30)], vectors(30), "test")
+    save = Segment.save
+
+    def erase_meanwhile(segment: Segment, folder: Path) -> None:
+        save(segment, folder)
+        remove_copies(tmp_path / "cache")
+
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(Segment, "save", erase_meanwhile)
+        store = resident(tmp_path)
+    assert not _holding(tmp_path / "cache", b"heron")
+    assert store.is_resident
+    assert_same_answers(store)
+
+
+def _holding(folder: Path, text: bytes) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file() and text in path.read_bytes()]

@@ -82,7 +82,7 @@ def test_texts_that_are_counted_a_few_at_once_are_indexed_as_all_together(texts:
         patch.setattr(words, "_AT_ONCE", at_once)
         apart = Words.of(pa.array(texts, pa.string()), as_they_are)
     assert apart.length == together.length == sum(len(text.split()) for text in texts)
-    assert apart.codes.keys() == together.codes.keys() == {word for text in texts for word in text.split()}
-    for term in together.codes:
+    assert set(apart.terms.to_pylist()) == set(together.terms.to_pylist()) == {word for text in texts for word in text.split()}
+    for term in together.terms.to_pylist():
         assert np.array_equal(apart.scores({term: 1.0}, len(texts)), together.scores({term: 1.0}, len(texts)))
         assert apart.frequency(term) == sum(term in text.split() for text in texts)

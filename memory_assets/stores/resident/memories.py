@@ -1,14 +1,16 @@
-"""Keeps the memories of one table in memory, in immutable segments that are merged as they grow (a log-structured merge tree).
+"""Keeps the memories of one table for searches, in immutable segments that are merged as they grow (a log-structured merge tree).
 
 Appends of this process are handed over as they are committed. Other changes come from the table's change feed.
 """
 
 import logging
 import math
+import secrets
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
@@ -20,6 +22,7 @@ from memory_assets.errors import trace
 from memory_assets.stores import feed, lance
 from memory_assets.stores.embedding_columns import meaning_column
 from memory_assets.stores.feed import Position, read_changes
+from memory_assets.stores.resident.copies import Copies, Copy
 from memory_assets.stores.resident.segment import ROW_ID, Segment
 from memory_assets.stores.resident.snapshot import Snapshot
 from memory_assets.stores.resident.words import Terms
@@ -47,7 +50,7 @@ _COMPARED_AGAIN_SECONDS = 30.0
 
 
 def _worth_merging(snapshot: Snapshot) -> list[Segment]:
-    large = [each for each in snapshot.segments if len(each) > _INLINE // 2]
+    large = list(filter(_is_large, snapshot.segments))
     if not large:
         return []
     largest = max(large, key=len)
@@ -57,11 +60,17 @@ def _worth_merging(snapshot: Snapshot) -> list[Segment]:
     return [each for each in large if each is not largest] if len(large) > _MOST_SEGMENTS else []
 
 
+def _is_large(segment: Segment) -> bool:
+    return len(segment) > _INLINE // 2
+
+
 class Allowance:
     """How many bytes the resident memories of this process may take, over all tables."""
 
     def __init__(self, nbytes: int) -> None:
         self.nbytes = nbytes
+        self.run = secrets.token_hex(8)
+        """Names the run of the service, whose processes trust each other's copies."""
         self._taken: WeakKeyDictionary[ResidentMemories, int] = WeakKeyDictionary()
 
     @property
@@ -78,12 +87,16 @@ class Allowance:
 
 
 class ResidentMemories:
-    """The rows of a `memories` table in memory. Any thread may ask for the newest version."""
+    """The rows of a `memories` table in memory. Any thread may ask for the newest version.
 
-    def __init__(self, stored: StoredTable, allowance: Allowance) -> None:
-        """Keep nothing yet; later no more than `allowance` grants."""
+    Large segments are mapped from files, which all processes of a service share; a small one of what came since is this process's own.
+    """
+
+    def __init__(self, stored: StoredTable, allowance: Allowance, folder: Path) -> None:
+        """Keep nothing yet; later no more than `allowance` grants, with copies in `folder`."""
         self._stored = stored
         self._allowance = allowance
+        self._copies = Copies(folder, allowance.run)
         self._snapshot: Snapshot | None = None
         self._writing = threading.Lock()
         self._looked_at = self._compared_at = 0.0
@@ -111,12 +124,52 @@ class ResidentMemories:
     # Keeping up with the table
 
     def tend(self, column: str | None) -> None:
-        """Load the table with its live vector column, or merge segments. Slow: call it in the background."""
+        """Use what another process copied, or copy the live vector column's table or what was added. Slow: call it in the background."""
         snapshot = self._snapshot
-        if snapshot is None or snapshot.column != column or not self._allowance.grant(self, snapshot.nbytes):
-            self._load(column)
-        else:
-            self._merge(snapshot)
+        if snapshot is not None and (snapshot.column != column or not self._allowance.grant(self, snapshot.nbytes)):
+            self._snapshot = None
+        self._adopt(column)
+        if not self._must_copy:
+            return
+        try:
+            with self._copies.writing() as draft:
+                self._adopt(column)
+                if self._snapshot is None:
+                    self._load(column, draft)
+                elif self._must_copy:
+                    self._merge(draft)
+        except BlockingIOError:
+            return  # another process does
+        except OSError as error:
+            _log.warning("the memories of %s cannot be copied: %s", self.table.name, error)
+            if self._snapshot is None:
+                self._load(column, None)
+
+    def _adopt(self, column: str | None) -> None:
+        """Use the copy of another process, if there is one that was not seen yet, and what was committed since."""
+        if not self._copies.has_unseen or (copy := self._copies.read()) is None or copy.column != column:
+            return
+        snapshot = Snapshot(copy.position, copy.column, copy.segments, self._terms)
+        if not self._allowance.grant(self, snapshot.nbytes):
+            return
+        with self._writing:
+            self._snapshot = snapshot
+            self._look(snapshot)
+
+    @property
+    def _must_copy(self) -> bool:
+        snapshot = self._snapshot
+        return snapshot is None or bool(_worth_merging(snapshot)) or any(map(_is_large, self._own(snapshot)))
+
+    def _own(self, snapshot: Snapshot) -> list[Segment]:
+        """What is in no file: new, or an erasure removed the file."""
+        return [each for each in snapshot.segments if not self._copies.has(each)]
+
+    def _saved(self, segment: Segment, draft: Path) -> Segment:
+        """The current rows of a segment from files."""
+        if self._copies.has(segment):
+            return segment
+        return self._copies.save(segment if segment.current.all() else self._joined([segment]), draft)
 
     def appended(self, rows: pa.Table, column: str, version: int) -> None:
         """Add rows with new ids that this process appended, with their vectors in `column`. Never fails: the commit is done.
@@ -152,17 +205,22 @@ class ResidentMemories:
         """Compare with the table before the next answer: this process changed it, and not by appending."""
         self._stale = True
 
-    def _load(self, column: str | None) -> None:
+    def _load(self, column: str | None, draft: Path | None) -> None:
+        """Read the whole table, into files below `draft` if there can be any."""
         with self._writing:
             self._snapshot = None
             self._looked_at, self._stale = monotonic(), False
             here = Position(self.table.version, datetime.now(UTC))
             if column is None or not self._allowance.grant(self, self._estimate(column)):
                 return
-            loaded = Snapshot(here, column, (self._read(column, "true", None),), self._terms)
-            self._row_nbytes = loaded.nbytes / max(1, len(loaded))
-            if self._allowance.grant(self, loaded.nbytes):
-                self._snapshot = loaded
+            segment = self._read(column, "true", None)
+            self._row_nbytes = segment.nbytes / max(1, len(segment))
+            if not self._allowance.grant(self, segment.nbytes):
+                return
+            if draft:
+                segment = self._copies.save(segment, draft)
+                self._copies.publish(Copy(here, column, (segment,)))
+            self._snapshot = Snapshot(here, column, (segment,), self._terms)
 
     def _estimate(self, column: str) -> int:
         """Bytes of memory that the whole table would take, by an even sample of its rows, or at least what it took before.
@@ -221,25 +279,32 @@ class ResidentMemories:
 
     @property
     def needs_tending(self) -> bool:
-        snapshot = self._snapshot
-        return snapshot is None or bool(_worth_merging(snapshot))
+        return self._must_copy or self._copies.has_unseen
 
-    def _merge(self, snapshot: Snapshot) -> None:
-        """Merge large segments if that pays, while answers and appends go on."""
-        if not (large := _worth_merging(snapshot)):
+    def _merge(self, draft: Path) -> None:
+        """Copy what was added, with large segments merged if that pays, while answers and appends go on."""
+        with self._writing:
+            if self._snapshot is None:
+                return
+            self._look(self._snapshot)  # after the draft was made: what is erased later removes the draft, too
+            snapshot = self._snapshot
+        if snapshot is None:
             return
-        joined = self._joined(large)
+        merged = _worth_merging(snapshot) or self._own(snapshot)
+        joined = self._saved(self._joined(merged), draft)
         with self._writing:
             present = self._snapshot
             if present is None:
                 return
             now = {id(each.rows): each for each in present.segments}
-            if not all(id(each.rows) in now for each in large):
+            if not all(id(each.rows) in now for each in merged):
                 return
-            for each in large:
+            for each in merged:
                 joined = joined.without(each.ids[each.current & ~now.pop(id(each.rows)).current])
             segments = sorted([joined, *now.values()], key=len, reverse=True)
-            self._snapshot = replace(present, segments=tuple(segments))
+            segments = tuple(self._saved(each, draft) for each in segments)
+            self._snapshot = replace(present, segments=segments)
+            self._copies.publish(Copy(self._snapshot.position, present.column, segments))
 
     def _joined(self, segments: Sequence[Segment]) -> Segment:
         return Segment.joined(segments, self._terms, self._snapshot.mean_length if self._snapshot else None)

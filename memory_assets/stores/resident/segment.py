@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from itertools import chain
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +27,12 @@ _Piece = tuple[pa.RecordBatch, npt.NDArray[np.integer], npt.NDArray[np.integer]]
 
 ROW_ID = pa.field("_rowid", pa.uint64())
 """Where LanceDB kept a row when it was read; null in rows that were appended since."""
+_PARTS = {
+    "vectors": ("codes", "units", "signs"),
+    "meanings": ("codes", "units", "signs"),
+    "words": ("starts", "rows", "weights"),
+}
+"""The arrays of a segment, each a file, by the field that holds them."""
 _MADE_BYTES = 11
 """A row: its place in the order of ids (8), and the flags active, current, and both."""
 
@@ -133,6 +140,8 @@ class Segment:
     created: Times
     updated: Times
     active: Mask
+    file: str = ""
+    """Name of the folder from which it is mapped; empty if it lies in this process's own memory."""
 
     @classmethod
     def of(
@@ -184,23 +193,54 @@ class Segment:
             for name, values in zip(rows.schema.names, rows.columns, strict=True):
                 columns.setdefault(name, []).append(values)
         arrays = {name: pa.concat_arrays(columns.pop(name)) for name in list(columns)}
-        ids = arrays["id"].to_numpy()
+        rows = pa.RecordBatch.from_arrays(list(arrays.values()), list(arrays))
         coded = Vectors.of(np.concatenate(vectors)), Vectors.of(np.concatenate(meanings))
         vectors.clear()
         meanings.clear()
         pa.default_memory_pool().release_unused()
-        return cls(
-            pa.RecordBatch.from_arrays(list(arrays.values()), list(arrays)),
-            column,
-            *coded,
-            Words.of(pc.fill_null(arrays["indexed_text"], ""), stem, mean_length),
-            current=np.ones(len(ids), bool),
-            ids=ids,
-            by_id=np.argsort(ids, kind="stable"),
-            created=arrays["created_at"].cast(pa.int64()).to_numpy(),
-            updated=arrays["updated_at"].cast(pa.int64()).to_numpy(),
-            active=_is_in(arrays["state"], [State.ACTIVE]),
+        words = Words.of(pc.fill_null(rows["indexed_text"], ""), stem, mean_length)
+        by_id = np.argsort(rows["id"].to_numpy(), kind="stable")
+        return cls._with(rows, column, *coded, words, by_id, _is_in(rows["state"], [State.ACTIVE]))
+
+    @classmethod
+    def _with(
+        cls, rows: pa.RecordBatch, column: str, vectors: Vectors, meanings: Vectors, words: Words, by_id: Rows, active: Mask
+    ) -> "Segment":
+        """With views of the columns that every search looks at."""
+        created, updated = (rows[name].cast(pa.int64()).to_numpy() for name in ("created_at", "updated_at"))
+        current, ids = np.ones(rows.num_rows, bool), rows["id"].to_numpy()
+        return cls(rows, column, vectors, meanings, words, current, ids, by_id, created, updated, active)
+
+    def save(self, folder: Path) -> None:
+        """Write it into an empty folder, all rows as if they were current."""
+        vectors = {f"{part}.{name}": getattr(getattr(self, part), name) for part, names in _PARTS.items() for name in names}
+        for name, values in (vectors | {"by_id": self.by_id, "active": self.active}).items():
+            np.save(folder / f"{name}.npy", values)
+        about = {"column": self.column, "length": str(self.words.length)}
+        terms = pa.record_batch({"term": self.words.terms})
+        for name, batch in (("rows", self.rows), ("terms", terms.replace_schema_metadata(about))):
+            with pa.ipc.new_file(str(folder / f"{name}.arrow"), batch.schema) as file:
+                file.write_batch(batch)
+
+    @classmethod
+    def open(cls, folder: Path) -> "Segment":
+        """Map what `save` wrote: every process that does so uses the same memory.
+
+        Raises:
+            OSError: the folder is not there, or not whole.
+        """
+        arrays = {
+            part: {name: np.load(folder / f"{part}.{name}.npy", mmap_mode="r").view(np.ndarray) for name in names}
+            for part, names in _PARTS.items()
+        }
+        by_id, active = (np.load(folder / f"{name}.npy", mmap_mode="r").view(np.ndarray) for name in ("by_id", "active"))
+        rows, terms = (pa.ipc.open_file(pa.memory_map(str(folder / f"{name}.arrow"))).get_batch(0) for name in ("rows", "terms"))
+        about = {key.decode(): value.decode() for key, value in terms.schema.metadata.items()}
+        words = Words(terms["term"], length=int(about["length"]), **arrays["words"])
+        opened = cls._with(
+            rows, about["column"], Vectors(**arrays["vectors"]), Vectors(**arrays["meanings"]), words, by_id, active
         )
+        return replace(opened, file=folder.name)
 
     def __len__(self) -> int:
         return self.rows.num_rows

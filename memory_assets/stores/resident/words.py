@@ -8,7 +8,7 @@ It finds what LanceDB's full-text index finds: words are runs of letters and dig
 
 import math
 import re
-import sys
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -31,7 +31,6 @@ _AT_ONCE = 65_536
 _PILES = 1_024
 _ROW_BITS = 32
 _ROW = (1 << _ROW_BITS) - 1
-_INTEGER_BYTES = 32
 _WORD = re.compile(r"[^\W_]+")
 _MOST_KNOWN = 50_000
 _WORDS_AT_ONCE = 4_096
@@ -45,8 +44,8 @@ _MARK = "sentinel"
 class Words:
     """The terms of one segment's texts."""
 
-    codes: dict[str, int]
-    """Term -> its number."""
+    terms: pa.StringArray
+    """Sorted; the place of each is its number."""
     starts: Ids
     """Where the postings of each term begin, and where the last end."""
     rows: npt.NDArray[np.int32]
@@ -62,13 +61,17 @@ class Words:
         codes: dict[str, int] = {}
         starts = range(0, max(1, len(texts)), _AT_ONCE)
         words = np.concatenate([_postings(texts.slice(start, _AT_ONCE), start, stem, codes) for start in starts])
+        terms = pa.array(list(codes), pa.string())
+        order = pc.sort_indices(terms).to_numpy()
+        if len(words):
+            words = (np.argsort(order)[words >> _ROW_BITS] << _ROW_BITS) | (words & _ROW)
         lengths = np.bincount(words & _ROW, minlength=len(texts))
         longer = _K1 * (1 - _B + _B * lengths / (mean_length or len(words) / max(1, len(texts)) or 1))
         postings, counts = np.unique(words, return_counts=True)
-        sizes = np.bincount(postings >> _ROW_BITS, minlength=len(codes))
+        sizes = np.bincount(postings >> _ROW_BITS, minlength=len(terms))
         rows = (postings & _ROW).astype(np.int32)
         weights = counts * (_K1 + 1) / (counts + longer[rows])
-        return cls(codes, np.concatenate([[0], sizes.cumsum()]), rows, weights.astype(np.float32), len(words))
+        return cls(terms.take(order), np.concatenate([[0], sizes.cumsum()]), rows, weights.astype(np.float32), len(words))
 
     @property
     def nbytes(self) -> int:
@@ -76,21 +79,24 @@ class Words:
 
     @property
     def vocabulary_nbytes(self) -> int:
-        terms = sum(map(sys.getsizeof, self.codes)) + _INTEGER_BYTES * len(self.codes)
-        return sys.getsizeof(self.codes) + terms + self.starts.nbytes
+        return self.terms.nbytes + self.starts.nbytes
+
+    def _postings_of(self, term: str) -> slice:
+        code = bisect_left(range(len(self.terms)), term, key=lambda place: self.terms[place].as_py())
+        is_there = code < len(self.terms) and self.terms[code].as_py() == term
+        return slice(self.starts[code], self.starts[code + 1]) if is_there else slice(0, 0)
 
     def frequency(self, term: str) -> int:
-        code = self.codes.get(term)
-        return 0 if code is None else int(self.starts[code + 1] - self.starts[code])
+        found = self._postings_of(term)
+        return int(found.stop - found.start)
 
     def scores(self, weights: "dict[str, float]", size: int) -> Floats:
         """BM25 of each of the `size` rows for terms of the given inverse document frequencies; 0 where none occurs."""
         total = np.zeros(size, np.float32)
         for term, weight in weights.items():
-            code = self.codes.get(term)
-            if code is not None:
-                span = slice(self.starts[code], self.starts[code + 1])
-                np.add.at(total, self.rows[span], np.float32(weight) * self.weights[span])
+            found = self._postings_of(term)
+            rows = self.rows[found]
+            total[rows] += np.float32(weight) * self.weights[found]  # a text has one posting of a term
         return total
 
 

@@ -1,0 +1,133 @@
+"""Segments of one table in files that all processes of a service map. Nothing is lost with them; an erasure or a deletion removes them.
+
+Whoever writes holds the lock of their folder. What it writes appears whole: a segment by the renaming of its folder, the list of the
+segments that make up the newest copy by the replacement of one file. A segment is never changed.
+"""
+
+import fcntl
+import json
+import secrets
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+
+from memory_assets.errors import StoreError
+from memory_assets.stores.feed import Position
+from memory_assets.stores.files import replace_file
+from memory_assets.stores.locks import locked
+from memory_assets.stores.resident.segment import Segment
+
+_LIST = "copy.json"
+_DRAFT = "draft-"
+_SEGMENT = "segment-"
+_ATTEMPTS = 100
+"""How often a folder is emptied in which somebody writes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A version of the table in files."""
+
+    position: Position
+    column: str
+    segments: tuple[Segment, ...]
+
+
+class Copies:
+    """The copies of one table in a folder, which is made when the first is written."""
+
+    def __init__(self, folder: Path, run: str) -> None:
+        """Of one run of a service and one tenant's folder: what another left is never read."""
+        self._folder = folder
+        self._run = f"{run} {folder.parent.stat().st_ino}"
+        self._seen: tuple[int, int] | None = None
+
+    @contextmanager
+    def writing(self) -> Iterator[Path]:
+        """Let no other process write, and give a folder for a draft, made before anything is read.
+
+        An erasure that comes later removes it, so that nothing which was read before is kept.
+
+        Raises:
+            BlockingIOError: another process writes.
+            OSError: the folder cannot be written.
+        """
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        with locked(self._folder, fcntl.LOCK_EX | fcntl.LOCK_NB) as is_there:
+            if not is_there:
+                raise FileNotFoundError(self._folder)
+            for left in self._folder.glob(f"{_DRAFT}*"):
+                shutil.rmtree(left, ignore_errors=True)
+            draft = self._folder / f"{_DRAFT}{secrets.token_hex(8)}"
+            draft.mkdir(mode=0o700)
+            try:
+                yield draft
+            finally:
+                shutil.rmtree(draft, ignore_errors=True)
+
+    def has(self, segment: Segment) -> bool:
+        """Whether a segment's files are there."""
+        return bool(segment.file) and (self._folder / segment.file).is_dir()
+
+    def save(self, segment: Segment, draft: Path) -> Segment:
+        """All rows of a segment, mapped from files; an empty one as it is."""
+        if not len(segment):
+            return segment
+        part = draft / secrets.token_hex(8)
+        part.mkdir(mode=0o700)
+        segment.save(part)
+        return Segment.open(part.rename(self._folder / f"{_SEGMENT}{part.name}"))
+
+    def publish(self, copy: Copy) -> None:
+        """Let all processes use a copy, whose segments are saved; files that it does not need are removed."""
+        segments = [{"file": each.file, "gone": np.flatnonzero(~each.current).tolist()} for each in copy.segments if each.file]
+        position = {"version": copy.position.version, "read_at": copy.position.read_at.isoformat()}
+        listed = {"run": self._run, "column": copy.column, "position": position, "segments": segments}
+        replace_file(self._folder / _LIST, json.dumps(listed))
+        self._seen = self._stamp()
+        kept = {each["file"] for each in segments}
+        for left in self._folder.glob(f"{_SEGMENT}*"):
+            if left.name not in kept:
+                shutil.rmtree(left, ignore_errors=True)
+
+    @property
+    def has_unseen(self) -> bool:
+        """Whether another process published a copy."""
+        return self._stamp() not in (None, self._seen)
+
+    def read(self) -> Copy | None:
+        """The newest copy of another process of this run; None if there is none."""
+        self._seen = self._stamp()
+        try:
+            listed = json.loads((self._folder / _LIST).read_bytes())
+            if listed["run"] != self._run:
+                return None
+            position = Position(listed["position"]["version"], datetime.fromisoformat(listed["position"]["read_at"]))
+            return Copy(position, listed["column"], tuple(self._opened(**each) for each in listed["segments"]))
+        except (OSError, ValueError, KeyError):  # it was removed, or replaced, this moment
+            return None
+
+    def _opened(self, file: str, gone: Sequence[int]) -> Segment:
+        segment = Segment.open(self._folder / file)
+        segment.current[list(gone)] = False
+        return segment
+
+    def _stamp(self) -> tuple[int, int] | None:
+        with suppress(OSError):
+            found = (self._folder / _LIST).stat()
+            return found.st_ino, found.st_mtime_ns
+        return None
+
+
+def remove_copies(folder: Path) -> None:
+    """Remove all copies. A process that is writing one finds its draft gone, and gives it up."""
+    for _ in range(_ATTEMPTS):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            return
+    raise StoreError(f"{folder} cannot be removed; see who owns it, and remove it.")
