@@ -103,7 +103,7 @@ class Measured:
         line("graph in the catalog, one memory stored", following(self.stores_one, self._built))
         self._scored()
         line("scores after it", following(self._changes_the_graph, self._scored), timed(self._scored_all))
-        self.store.keep_resident(Allowance(_ALLOWANCE_BYTES))
+        self.store.keep_resident(Allowance(_ALLOWANCE_BYTES), Path(self.store.uri).parent / "cache")
         loading = timed(self.store.tend_resident)
         beside = MemoryStore(self.store.uri)
         mine, self.store = self.store, beside

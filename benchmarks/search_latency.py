@@ -222,7 +222,7 @@ def main() -> None:
         result["search_with_bridges"] = timed(embedder, parts[2], lambda text: search_with_bridges(tenant, text))
         result["recall@20_on_disk"] = found_by_index(tenant, parts[3][:50])
         started = time.perf_counter()
-        tenant.memories.keep_resident(Allowance(tenant.settings.resident_bytes))
+        tenant.memories.keep_resident(Allowance(tenant.settings.resident_bytes), tenant.folder / "cache")
         tenant.memories.tend_resident()
         if tenant.memories.is_resident:
             result["load_into_memory_s"] = round(time.perf_counter() - started, 2)

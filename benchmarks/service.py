@@ -1,11 +1,14 @@
 """How fast the HTTP service stores and searches, beside the bare LanceDB calls that each request makes, in one run.
 
-    python benchmarks/service.py [--memories 100000] [--edges] [--seconds 10] [--embedder auto] [--folder DIR] [--json]
+    python benchmarks/service.py [--memories 100000] [--edges] [--seconds 10] [--embedder auto] [--workers 1,4] [--folder DIR] [--json]
 
 A tenant is filled with memories of invented words and unit vectors around 400 topics, `memory serve` is started over it, and clients on
 loopback connections of their own store and search: one alone for the times, eight at once for the rates. What the requests cost
 LanceDB alone is measured in this process on the same tables before the service starts: one row appended; and the two index
 look-ups of a search with the reading of ten rows. `--folder` keeps the tenant for the next run.
+
+`--workers` names the numbers of processes that answer, one run for each; by default what `memory serve` takes. Memory is the sum of the
+proportional set sizes of all processes.
 
 `--edges` has the graph built too, one or two edges a memory, and measures what one stored memory costs until graph and scores are
 finished. `--memories 1000000 --edges --folder DIR` takes half an hour the first time. What the service keeps in memory follows
@@ -241,41 +244,66 @@ def beside(make_client: Callable[[], Client], seconds: float) -> dict[str, dict[
     return {"search beside ten stores a second": spread(np.array(searches)), "store beside it": spread(np.array(stores))}
 
 
-def resident_megabytes(pid: int) -> float:
-    fields = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines())
-    return int(fields["VmRSS"].split()[0]) / 1024
+def megabytes(parent: int) -> float:
+    """Memory of a process and its children; what several share counts once."""
+    children = Path(f"/proc/{parent}/task/{parent}/children").read_text(encoding="ascii").split()
+    total = 0
+    for pid in (parent, *children):
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()
+        total += next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+    return total / 1024
 
 
-def measure(settings: Settings, tenant: Tenant, seconds: float) -> dict[str, object]:
-    results: dict[str, object] = {}
-    for name, times in bare(tenant, seconds).items():
-        results[name] = spread(times)
+def processor_seconds(parent: int) -> float:
+    """Processor time of a process and its children."""
+    children = Path(f"/proc/{parent}/task/{parent}/children").read_text(encoding="ascii").split()
+    fields = [Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split() for pid in (parent, *children)]
+    return sum(int(each[11]) + int(each[12]) for each in fields) / os.sysconf("SC_CLK_TCK")
+
+
+def measure_bare(tenant: Tenant, seconds: float) -> dict[str, object]:
+    results: dict[str, object] = {name: spread(times) for name, times in bare(tenant, seconds).items()}
     tenant.memories.upkeep.optimize()
+    return results
+
+
+def measure(settings: Settings, tenant: Tenant, seconds: float, workers: int | None) -> dict[str, object]:
+    results: dict[str, object] = {}
     key = KeyStore(tenant.folder).create("benchmark")[1]
     environment = os.environ | {
         "MEMORY_DATA_DIR": str(settings.data_dir),
         "MEMORY_EMBEDDER": settings.embedder,
+        "MEMORY_WATCH_SOURCES": "off",
         "PYTHONPATH": str(ROOT),
         "LOG_LEVEL": "WARNING",
     }
     command = [sys.executable, "-m", "memory_assets.cli", "serve", "--port", "0"]
+    command += ["--workers", str(workers)] if workers else []
     with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
+
+        def client() -> Client:
+            return Client(url, tenant.name, key)
+
         try:
             assert process.stderr
             url = process.stderr.readline().rpartition(" ")[2].strip()
             threading.Thread(target=process.stderr.read, daemon=True).start()
-            alone, chance = Client(url, tenant.name, key), random.Random(9)
-            warm = time.monotonic() + WARM_SECONDS
-            while time.monotonic() < warm:
-                alone.send(searching(chance))
+            rate(client, searching, 8 * (workers or 2), WARM_SECONDS)  # every process loads its part
+            time.sleep(WARM_SECONDS)
+            rate(client, searching, 8 * (workers or 2), WARM_SECONDS)
+            alone, chance = client(), random.Random(9)
             alone.send(storing(chance))
+            results["memory before, MB"] = round(megabytes(process.pid))
             for name, make in (("search", searching), ("store", storing)):
                 results[f"{name}, one client"] = spread(milliseconds(lambda make=make: alone.send(make(chance)), seconds))
             for name, make in (("searches", searching), ("stores", storing)):
-                made = rate(lambda: Client(url, tenant.name, key), make, 8, seconds)
+                begun = processor_seconds(process.pid)
+                made = rate(client, make, 8, seconds)
                 results[f"{name} a second, 8 clients"] = round(made, 1)
-            results |= beside(lambda: Client(url, tenant.name, key), seconds)
-            results["service's memory, MB"] = round(resident_megabytes(process.pid))
+                taken = (processor_seconds(process.pid) - begun) / (made * seconds)
+                results[f"processor time of one of these {name}, ms"] = round(1e3 * taken, 1)
+            results |= beside(client, seconds)
+            results["memory after, MB"] = round(megabytes(process.pid))
         finally:
             process.terminate()
     return results
@@ -292,6 +320,7 @@ def main() -> None:
     options.add_argument("--edges", action="store_true")
     options.add_argument("--seconds", type=float, default=10)
     options.add_argument("--embedder", default="auto")
+    options.add_argument("--workers", type=lambda text: [int(each) for each in text.split(",")], default=[None])
     options.add_argument("--folder", type=Path)
     options.add_argument("--json", action="store_true")
     given = options.parse_args()
@@ -301,13 +330,17 @@ def main() -> None:
         fill(tenant, given.memories)
         results: dict[str, object] = {"memories": len(tenant.memories), "embedder": tenant.embedder.name}
         results |= build(tenant) if given.edges else {}
-        results |= measure(settings, tenant, given.seconds)
+        results |= measure_bare(tenant, given.seconds)
+        for count in given.workers:
+            measured = measure(settings, tenant, given.seconds, count)
+            results |= {f"{name}{f' [{count}]' if count else ''}": value for name, value in measured.items()}
+            tenant.memories.upkeep.optimize()
     if given.json:
         print(json.dumps(results, indent=2))
         return
     for name, value in results.items():
         shown = ", ".join(f"{part} {number}" for part, number in value.items()) if isinstance(value, dict) else value
-        print(f"{name:<34} {shown}")
+        print(f"{name:<50} {shown}")
 
 
 if __name__ == "__main__":

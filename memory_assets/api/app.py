@@ -34,6 +34,8 @@ from memory_assets.settings import Settings
 from memory_assets.stores.deferred import import_lancedb
 from memory_assets.stores.files import disk_fault
 from memory_assets.stores.keys import KeyStore
+from memory_assets.stores.layout import CACHE
+from memory_assets.stores.resident.copies import remove_copies
 from memory_assets.tenants import tenant_names
 
 _DESCRIPTION = """Stores, finds and relates what an AI assistant remembers.
@@ -95,6 +97,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     yield
     stopping.set()
     await app.state.pool.close(upkeep)
+    if app.state.settings.workers == 1:
+        await asyncio.to_thread(_remove_copies, app.state.settings)
 
 
 _UNHEALTHY: dict[int | str, dict[str, Any]] = {
@@ -192,7 +196,14 @@ def serve(
         import_lancedb()  # once for all workers
         work = partial(SharingServer(config).run, sockets=[listener])
         number = Workers(count, work, app.state.metrics.forget_process, _SECONDS_TO_FINISH + _SECONDS_TO_CLOSE).run()
+        _remove_copies(settings)
     signal.raise_signal(number)
+
+
+def _remove_copies(settings: Settings) -> None:
+    """Leave no copy of what the tables say; that of another service is made again."""
+    for name in tenant_names(settings):
+        remove_copies(settings.tenant_dir(name) / CACHE)
 
 
 def _listen(settings: Settings) -> socket.socket:

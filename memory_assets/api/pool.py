@@ -170,7 +170,7 @@ class TenantPool:
         """By name: requests for a tenant that is being opened wait for it, and for no other."""
         self._examined: asyncio.Task[str | None] | None = None
         self._examined_at = 0.0
-        self._resident = Allowance(settings.resident_bytes)
+        self._resident = Allowance(settings.resident_bytes, is_shared=settings.workers != 1)
         self._embedders: dict[str, Embedder] = {}
 
     async def read(self, work: Callable[..., Result], *arguments: object, **options: object) -> Result:

@@ -113,13 +113,13 @@ def is_conflict(error: BaseException) -> bool:
 
 
 def append(table: "Table", rows: pa.Table) -> int:
-    """Add `rows`, whose ids are new, in one commit. Returns the table's version after the commit."""
+    """Add `rows`, whose ids are new, in one commit. Returns the version that it made; 0 if that is not known."""
     try:
         return commit(table, lambda: table.add(aligned(rows, table.schema)).version, _not_written(table, rows))
     except StoreError:
         if not _was_committed(table, rows):
             raise
-        return table.version
+        return 0
 
 
 def _was_committed(table: "Table", rows: pa.Table) -> bool:

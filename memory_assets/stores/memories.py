@@ -119,10 +119,11 @@ class MemoryStore(TableStore):
 
     def add(self, memories: Sequence[Memory], embeddings: TextVectors | Floats, embedder: str) -> None:
         """Append memories whose ids are new, from `new_id`, in a commit that never waits for other writers."""
-        rows = self.columns.fill(to_arrow(memories), embeddings, embedder)
-        version = lance.append(self.stored.writing, rows)
+        rows, commit = self.columns.fill(to_arrow(memories), embeddings, embedder), partial(lance.append, self.stored.writing)
         if self._resident:
-            self._resident.appended(rows, rows.column_names[-1], version)
+            self._resident.append(rows, commit)
+        else:
+            commit(rows)
 
     def insert(self, memories: Sequence[Memory], embeddings: TextVectors | Floats, embedder: str) -> None:
         """Insert memories whose ids are not taken; what has one of the ids already stays as it is."""

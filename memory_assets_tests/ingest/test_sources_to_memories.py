@@ -363,7 +363,7 @@ def test_a_first_import_is_guessed_to_be_of_its_files_and_never_listed_as_recent
     local = LocalTime(UTC)
     for resident in (False, True):
         if resident:
-            tenant.memories.keep_resident(Allowance(1 << 20))
+            tenant.memories.keep_resident(Allowance(1 << 20), tenant.folder / "cache")
             tenant.memories.tend_resident()
             assert tenant.memories.is_resident
         assert [memory.title for memory in init(tenant).recent_memories] == ["written"]

@@ -42,7 +42,7 @@ def crowd(tenant: Tenant) -> Stored:
 @pytest.mark.parametrize("resident", [False, True])
 def test_what_is_near_is_found_behind_thousands_of_equal_texts(tenant: Tenant, crowd: Stored, resident: bool) -> None:
     if resident:
-        tenant.memories.keep_resident(Allowance(1 << 30))
+        tenant.memories.keep_resident(Allowance(1 << 30), tenant.folder / "cache")
         tenant.memories.tend_resident()
         assert tenant.memories.is_resident
     answer = with_splash(tenant, crowd)

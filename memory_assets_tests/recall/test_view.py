@@ -94,7 +94,7 @@ def test_a_timeline_that_follows_the_feed_is_the_one_that_is_read_at_once(tmp_pa
     store, elsewhere = tenant.memories, Tenant(tenant.settings, "test").memories
     vector = np.ones((1, 8), np.float32) / np.sqrt(8)
     if in_memory:
-        store.keep_resident(Allowance(1 << 20))
+        store.keep_resident(Allowance(1 << 20), tenant.folder / "cache")
     followed = read_timeline(store, None)
     for number, work, session, minute, here in steps:
         writer = store if here else elsewhere

@@ -285,7 +285,7 @@ def test_a_store_that_another_process_makes_is_seen_by_who_found_none(store: Mem
 def test_a_store_that_loses_its_files_while_it_is_open_is_named(store: MemoryStore, resident: bool) -> None:
     store.put([memory()], unit(0), "test")
     if resident:
-        store.keep_resident(Allowance(1 << 20))
+        store.keep_resident(Allowance(1 << 20), Path(store.uri) / "cache")
         store.tend_resident()
     shutil.rmtree(Path(store.uri) / "memories.lance")
     for read in (len, lambda store: store.scan(("content",)), lambda store: store.matching("text", 5, Filters())):

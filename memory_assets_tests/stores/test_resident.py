@@ -372,7 +372,7 @@ def test_an_append_whose_version_is_told_too_late_hides_no_commit_between(store:
     assert resident_memories
     assert store.recent(1, ACTIVE)[0].id == added.id
     on_disk(store).transition([added.id], State, State.FORGOTTEN)
-    resident_memories.appended(rows, rows.column_names[-1], version + 1)
+    resident_memories.appended(rows, version)
     assert added.id not in [each.id for each in store.recent(50, ACTIVE)]
     assert_same_answers(store)
 

@@ -7,7 +7,7 @@ import logging
 import math
 import secrets
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +22,7 @@ from memory_assets.errors import trace
 from memory_assets.stores import feed, lance
 from memory_assets.stores.embedding_columns import meaning_column
 from memory_assets.stores.feed import Position, read_changes
+from memory_assets.stores.resident.appends import Appends
 from memory_assets.stores.resident.copies import Copies, Copy
 from memory_assets.stores.resident.segment import ROW_ID, Segment
 from memory_assets.stores.resident.snapshot import Snapshot
@@ -67,8 +68,10 @@ def _is_large(segment: Segment) -> bool:
 class Allowance:
     """How many bytes the resident memories of this process may take, over all tables."""
 
-    def __init__(self, nbytes: int) -> None:
+    def __init__(self, nbytes: int, *, is_shared: bool = False) -> None:
+        """`is_shared` says that several processes append, which forked from one that made this."""
         self.nbytes = nbytes
+        self.is_shared = is_shared
         self.run = secrets.token_hex(8)
         """Names the run of the service, whose processes trust each other's copies."""
         self._taken: WeakKeyDictionary[ResidentMemories, int] = WeakKeyDictionary()
@@ -96,7 +99,11 @@ class ResidentMemories:
         """Keep nothing yet; later no more than `allowance` grants, with copies in `folder`."""
         self._stored = stored
         self._allowance = allowance
-        self._copies = Copies(folder, allowance.run)
+        location = stored.location
+        store_id = location.state.look() if location.state else ""
+        self._copies = Copies(folder, f"{allowance.run} {store_id}", of_folder=location.is_folder)
+        appends = Appends(folder / "appends", self._is_committed, of_folder=location.is_folder)
+        self._appends = appends if allowance.is_shared else None
         self._snapshot: Snapshot | None = None
         self._writing = threading.Lock()
         self._looked_at = self._compared_at = 0.0
@@ -171,35 +178,45 @@ class ResidentMemories:
             return segment
         return self._copies.save(segment if segment.current.all() else self._joined([segment]), draft)
 
-    def appended(self, rows: pa.Table, column: str, version: int) -> None:
-        """Add rows with new ids that this process appended, with their vectors in `column`. Never fails: the commit is done.
+    def append(self, rows: pa.Table, commit: Callable[[pa.Table], int]) -> None:
+        """Append rows with new ids, whose last column is the searched one, by `commit`, which returns the table's version or 0."""
+        committed, version = self._appends.commit(rows, commit) if self._appends else (rows, commit(rows))
+        if committed is not None:
+            self.appended(committed, version)
 
-        `version` is the table's, at or after the commit.
+    def _is_committed(self, ids: Collection[int]) -> bool:
+        self.table.checkout_latest()
+        return self.table.count_rows(lance.ids_in(ids)) > 0
+
+    def appended(self, rows: pa.Table, version: int) -> None:
+        """Add rows that this process appended as the table's `version`. Never fails: the commit is done.
+
+        If another commit came before, the next search reads both.
         """
-        if self._snapshot is None:
-            self._stale = True
-            return
         with self._writing:
             snapshot = self._snapshot
-            if snapshot is None or version <= snapshot.position.version:
+            if snapshot is None or version != snapshot.version + 1:
+                self._stale = True
                 return
             try:
-                self._snapshot = self._grown(snapshot, rows, column)
+                self._snapshot = self._grown(snapshot, [rows])
             except Exception as error:  # noqa: BLE001  whatever is wrong here must not look like a store that failed
                 self._snapshot = None
                 _log.warning("the memories of %s are loaded anew: %s", self.table.name, trace(error))
 
-    def _grown(self, snapshot: Snapshot, rows: pa.Table, column: str) -> Snapshot | None:
-        if column != snapshot.column:
+    def _grown(self, snapshot: Snapshot, appends: Sequence[pa.Table]) -> Snapshot | None:
+        """The snapshot after the next appends; None if they are of another column."""
+        if any(each.column_names[-1] != snapshot.column for each in appends):
             return None
+        rows = pa.concat_tables(appends)
         ids = rows["id"].to_numpy()
-        new = np.all([each.places(ids) < 0 for each in snapshot.segments], axis=0)
-        rows = rows.filter(pa.array(new))
+        rows = rows.filter(pa.array(np.all([each.places(ids) < 0 for each in snapshot.segments], axis=0)))
+        snapshot = replace(snapshot, appends=snapshot.appends + len(appends))
         if not rows.num_rows:
             return snapshot
         rows = rows.append_column(ROW_ID, pa.nulls(rows.num_rows, ROW_ID.type))
-        added = Segment.of(rows.to_batches(), rows.schema, column, self._terms, snapshot.mean_length)
-        return replace(snapshot, segments=self._with(snapshot.segments, added), appends=snapshot.appends + 1)
+        added = Segment.of(rows.to_batches(), rows.schema, snapshot.column, self._terms, snapshot.mean_length)
+        return replace(snapshot, segments=self._with(snapshot.segments, added))
 
     def changed(self) -> None:
         """Compare with the table before the next answer: this process changed it, and not by appending."""
@@ -242,8 +259,10 @@ class ResidentMemories:
         try:
             self.table.checkout_latest()
             version = self.table.version
-            if version == known.version and monotonic() - self._compared_at < _COMPARED_AGAIN_SECONDS:
-                self._snapshot = replace(known, position=replace(known.position, version=version), appends=0)
+            appends = self._appends.rows_of(range(known.version + 1, version + 1)) if self._appends else None
+            if monotonic() - self._compared_at < _COMPARED_AGAIN_SECONDS and (appends or version == known.version):
+                grown = self._grown(known, appends) if appends else known
+                self._snapshot = grown and replace(grown, position=replace(known.position, version=version), appends=0)
             elif version > known.position.version:
                 self._compared_at = monotonic()
                 self._snapshot = self._compared(known)
