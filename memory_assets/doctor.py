@@ -91,7 +91,7 @@ def _faults_caught(look: Callable[[Tenant], Iterator[Finding]], tenant: Tenant, 
         found.append(_fault(str(error)))
     except Exception as error:  # noqa: BLE001  what is broken may break in any way; the other findings are told all the same
         name = name or look.__name__.strip("_")
-        found.append(Finding("fault", f"Looking at {name} failed: {type(error).__name__}: {first_line(error)}."))
+        found.append(Finding("fault", f"Checking {name} failed: {type(error).__name__}: {first_line(error)}."))
     return found
 
 

@@ -235,7 +235,7 @@ def _no_refused_file(asset: str, source: Source) -> Invariant:
     return Invariant(
         f"no_file_of_{asset}_is_refused",
         asset,
-        "Every file is taken in, or passed over for a reason that needs no mend.",
+        "Every file is taken in, or skipped for a reason that needs no mend.",
         _selected(query),
         "`memory status --refused` says why, and what mends each file; everything else was taken in.",
         is_warning=True,
@@ -255,7 +255,7 @@ INVARIANTS = (
     Invariant(
         "every_text_is_analysed",
         "extracted_features",
-        "No text is too much for the language pipeline.",
+        "The language pipeline can analyse every text.",
         _selected("SELECT content_hash FROM extracted_features WHERE fault IS NOT NULL"),
         "`memory status --refused` names its file; shorten the text.",
         is_warning=True,

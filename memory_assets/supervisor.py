@@ -111,7 +111,7 @@ def stop_running(settings: Settings) -> bool:
     deadline = time.monotonic() + 3 * _STOP_SECONDS
     while find_running(settings):
         if time.monotonic() > deadline:
-            raise StoreError(f"The supervisor (process {running.pid}) does not end; look at what it says, or kill it.")
+            raise StoreError(f"The supervisor (process {running.pid}) does not end; read its messages, or kill it.")
         time.sleep(_LOOK_SECONDS / 5)
     return True
 
@@ -163,7 +163,7 @@ def _prepared() -> Iterator[tuple[Path, Path]]:
     """The instance's folder, set up in another process, so that this one stays small; and the socket of the code location."""
     made = subprocess.run([sys.executable, "-m", "memory_assets.defs.instance"], stdout=subprocess.PIPE, check=False)
     if made.returncode:
-        raise StoreError("Dagster's instance cannot be set up; what it said stands above.")
+        raise StoreError("Dagster's instance cannot be set up; its message stands above.")
     home = Path(made.stdout.decode().strip().splitlines()[-1])
     door = home / "code.sock"
     scratch = Path(mkdtemp(prefix="memory-")) if len(os.fsencode(door)) > _LONGEST_SOCKET else None

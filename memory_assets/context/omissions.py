@@ -1,4 +1,4 @@
-"""Why memories that a topic leads to are no part of its context: what a person asks who looks for one in vain."""
+"""Why a memory that a topic leads to is not in its context document."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple

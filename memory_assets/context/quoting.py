@@ -1,8 +1,8 @@
-"""What others wrote, as it may stand in a document that an assistant reads as its own.
+"""Quote texts of others in a document that an assistant reads as its own.
 
-Texts are quoted: every line begins with "> ", so that no heading, fence or list of theirs is one of the document. Names are one line
-without what opens code, HTML or links. Characters that nobody sees are shown as escapes: controls, what turns the order of letters,
-and the invisible alphabets in which instructions are hidden.
+Every line begins with "> ", so no heading, fence or list of a text becomes one of the document. Names are one line without characters
+that open code, HTML or links. Invisible characters are shown as escapes: controls, direction overrides, and invisible alphabets, which
+can hide instructions.
 """
 
 import re

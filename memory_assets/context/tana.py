@@ -169,7 +169,7 @@ class LiveTana:
         except TanaError as error:
             if isinstance(error, TanaAwayError) and not self._away:
                 self._away = True
-                self._warnings.append(f"{error} What was last read answers instead.")
+                self._warnings.append(f"{error} The last reading answers instead.")
             return None
 
 

@@ -54,13 +54,13 @@ def next_run(instance: dg.DagsterInstance, tenant: str, stamps: Mapping[str, str
     if not left or any(record.dagster_run.is_success for record in asked):
         return None
     if not all(run.is_finished for run in runs):
-        return dg.SkipReason(f"A run for {tenant} is under way; what it leaves is looked at next time.")
+        return dg.SkipReason(f"A run for {tenant} is under way; the next tick looks again.")
     failed = asked[:_COUNTED_FAILURES]
     if failed:
         pause = min(_FIRST_PAUSE_SECONDS * 4 ** (len(failed) - 1), _LONGEST_PAUSE_SECONDS)
         wait = (failed[0].end_time or 0) + pause - time.time()
         if wait > 0:
-            return dg.SkipReason(f"{len(failed)} run(s) for {tenant} failed; the next is asked for in {wait:.0f} s.")
+            return dg.SkipReason(f"{len(failed)} run(s) for {tenant} failed; the next is requested in {wait:.0f} s.")
     last = f"after {failed[0].dagster_run.run_id[:8]} failed" if failed else "first"
     return dg.RunRequest(f"{wanted}, {last}", partition_key=tenant, tags={CHANGED_TAG: changed})
 

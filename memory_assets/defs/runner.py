@@ -152,7 +152,7 @@ def _raise_failure(result: dg.ExecuteInProcessResult) -> None:
             said = failure.user_failure_data and failure.user_failure_data.description
             raise MemoryAssetsError(f"The step {event.step_key} failed: {said or _cause(failure.error)}")
     if not result.success:
-        raise MemoryAssetsError("The run failed outside of its steps; look at it in Dagster's UI, or run it again.")
+        raise MemoryAssetsError("The run failed outside of its steps; see Dagster's UI, or run it again.")
 
 
 def _cause(error: Any) -> str:

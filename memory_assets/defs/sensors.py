@@ -137,7 +137,7 @@ def _stored_memories_sensor(memory: MemoryResource) -> dg.SensorDefinition:
         deadline = monotonic() + _BUDGET_SECONDS
         for tenant, stamp in changed:
             if monotonic() > deadline or len(requests) == _MOST_REQUESTS:
-                waiting.append("More tenants have changed; they come next time.")
+                waiting.append("More tenants have changed; the next tick takes them.")
                 break
             match _next_reflection(context.instance, settings, tenant, stamp):
                 case dg.RunRequest() as request:
@@ -188,7 +188,9 @@ def _tana_sensor(memory: MemoryResource) -> dg.SensorDefinition:
         said = integration(settings)
         if said.enabled is False or not tenant.exists:
             return dg.SkipReason(
-                "pai-seed wants no Tana." if said.enabled is False else f"There is no tenant {tenant.name!r} yet."
+                "pai-seed's configuration switches Tana off."
+                if said.enabled is False
+                else f"There is no tenant {tenant.name!r} yet."
             )
         waiting = sorted(SyncRecord.load(tenant.folder).queue.items())
         stamp = source_stamp(tenant, Source.PAI_SEED) if said.automatic else ""

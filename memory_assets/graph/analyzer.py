@@ -152,9 +152,7 @@ def check_answer(text: str, memories: Sequence[Memory], dropped: Counter[str]) -
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the answer"
-        raise ChatModelError(
-            f"The chat model's answer has not the shape that was asked for ({where}: {first['msg']})."
-        ) from error
+        raise ChatModelError(f"The chat model's answer has the wrong shape ({where}: {first['msg']}).") from error
     by_letter = dict(zip(ascii_uppercase, memories, strict=False))
     links: dict[tuple[int, int, RelationType], Link] = {}
     for relation in answer.relations:
@@ -230,9 +228,7 @@ class ChatModel:
         try:
             return _Reply.model_validate_json(answer.content).content
         except ValidationError:
-            raise ChatModelError(
-                f"{self._where} did not answer with a chat answer that holds text; check the URL and the model."
-            ) from None
+            raise ChatModelError(f"{self._where} sent no text; check the URL and the model.") from None
 
     def look(self) -> None:
         """Raise ChatModelError unless the service answers and has the model; nothing is asked of the model."""

@@ -1,7 +1,7 @@
-"""Entries and their features become rows of the `memories` table: what is new, changed, superseded, vanished and back again.
+"""Write entries and their features as rows of the `memories` table: new, changed, superseded, vanished and returned ones.
 
-The table is compared with the entries set-wise in DuckDB; only what differs is embedded and written, in commits that can each
-be the last before a kill: the next run finds the rest to do.
+DuckDB compares the table with the entries as sets. Only differences are embedded and written. A kill may follow any commit: the next run
+does the rest.
 """
 
 import socket

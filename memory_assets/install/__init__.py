@@ -1,4 +1,4 @@
-"""Makes the memory known to the assistants that are to use it.
+"""Install the memory into assistants.
 
-A ConflictError means that somebody else's files are there or the user's settings are not JSON, and that nothing was changed.
+A ConflictError means that nothing was changed, because other files are there or the user's settings are not JSON.
 """

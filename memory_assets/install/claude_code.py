@@ -1,8 +1,8 @@
-"""Puts the plugin where Claude Code loads it by itself, and takes it out again.
+"""Install the plugin where Claude Code loads it, and remove it.
 
-It is a folder of ours; of the user's settings at most the status line is written, which no plugin can bring.
-`<configuration>/skills/memory` is such a place since Claude Code 2.1. A list beside the plugin tells what was written; a file that its
-owner changed since is never lost. In the settings one member is inserted and taken out again; every other byte stays.
+Since Claude Code 2.1 that is `<configuration>/skills/memory`, a folder of ours. Of the user's settings only the status line is written,
+because no plugin can bring one: one member is inserted and removed, every other byte stays. A list beside the plugin names the written
+files; a file that its owner changed since is kept.
 """
 
 import hashlib

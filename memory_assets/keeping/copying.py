@@ -1,6 +1,6 @@
-"""Takes a backup of a tenant while others write: its tables as of one moment, and the files that nothing else holds.
+"""Take a backup of a tenant while others write: its tables as of one moment, and the files that no run can make again.
 
-Of earlier backups stay one each of the last days, weeks and months.
+One earlier backup is kept for each of the last days, weeks and months.
 """
 
 import fcntl
@@ -156,7 +156,7 @@ def _files(tenant: Tenant, notes: list[str]) -> Iterator[tuple[str, bytes]]:
                 (path, (tenant.folder / path).read_bytes()) for path in kept_files(tenant.folder) if path.startswith("access/")
             ]
     except StoreError as error:
-        notes.append(f"What was recalled, and when, is not in this backup: {error}")
+        notes.append(f"The record of recalls is not in this backup: {error}")
         rows, accesses = {}, []
     yield from accesses
     for name, table in rows.items():

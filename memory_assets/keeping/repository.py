@@ -193,7 +193,7 @@ class Repository:
             data = self.cipher.decrypt(data)
         content = pa.Codec("zstd").decompress(data, stored.size, asbytes=True)
         if _digest(content) != name.partition(".")[0]:
-            raise DamagedError(f"{where} is not what its name says; delete that file and take a new backup.")
+            raise DamagedError(f"{where} does not match its digest; delete that file and take a new backup.")
         return content
 
     def sizes(self) -> dict[str, int]:
@@ -321,7 +321,7 @@ class Repository:
                 first = first.replace(self.storage.get(name) or "\0", "***")
             settings = "" if self._local else ", MEMORY_BACKUP_ENDPOINT and the keys"
             raise StoreError(
-                f"The backups in {self.target} cannot be {what} ({first}); see to that place{settings}, and run the command again."
+                f"The backups in {self.target} cannot be {what} ({first}); check that place{settings}, and run the command again."
             ) from error
 
 

@@ -63,7 +63,7 @@ def find_damage(repository: Repository, snapshot: Snapshot, *, decrypting: bool 
             index, rows = (repository.get(name, snapshot.objects[name]) for name in (pack.index, pack.rows))
             live += int(pack.live.sum())
             if not index_of(from_bytes(rows)).equals(from_bytes(index)):
-                found.append(f"Rows of the table {table!r} in {pack.rows} are not what their index says; take a new backup.")
+                found.append(f"Rows of the table {table!r} in {pack.rows} do not match their index; take a new backup.")
         if live != copy.rows:
             found.append(f"The table {table!r} has {live} of {copy.rows} rows in this backup; take a new backup.")
     return found
@@ -92,7 +92,7 @@ def restore_backup(
     staging.mkdir(exist_ok=True, mode=0o700)
     with locked(staging) as mine:
         if not mine:
-            raise ConflictError(f"The tenant {tenant.name!r} is just being restored by another process.")
+            raise ConflictError(f"The tenant {tenant.name!r} is being restored by another process; wait for it to end.")
         for path in staging.iterdir():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
         return _Restoring(repository, snapshot, tenant, staging, skip_damaged=skip_damaged).restore(with_settings=with_settings)

@@ -100,7 +100,7 @@ class Workers:
             if self.closed:
                 return []
             worker = None
-            _log.warning("A process that analyses texts has died; what it was given is analysed by its parent.")
+            _log.warning("A process that analyses texts has died; its parent analyses its texts.")
         finally:
             self._idle.put(worker)
         return list(self._analyzer.outcomes(texts))

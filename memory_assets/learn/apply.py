@@ -1,8 +1,7 @@
-"""Carries a plan out, or takes it back: every step can be killed and done again, and none deletes what it does not find elsewhere.
+"""Carry a plan out, or undo it. Every step can be killed and repeated; none deletes a text that is not stored elsewhere.
 
-Apply writes the canonical files, then the ledger of moves, then deletes what was taken from each silo, file by file, and last the
-lines of its index. Undo brings the silo files back before it takes a canonical one away. A file that somebody changed in between is
-left as it is, and said.
+Apply writes the canonical files, then the ledger of moves. Then it deletes the moved files of each silo, and last the lines of its
+index. Undo restores the silo files before it removes a canonical one. A file that somebody changed meanwhile stays and is reported.
 """
 
 import errno
@@ -51,7 +50,7 @@ def execute(plan: Plan, journal: Journal, folder: Path, projects_dir: Path) -> l
         except OSError as error:
             if error.errno not in _NOT_ALLOWED:
                 raise
-            work.left.append(f"{silo} cannot be changed ({error.strerror}); what is left there is merged by a later apply.")
+            work.left.append(f"{silo} cannot be changed ({error.strerror}); a later apply merges what is left there.")
     _set_status(folder, plan, Status.ACCEPTED, Status.APPLIED)
     return work.left
 
@@ -123,7 +122,7 @@ class _Work:
         clear_remains(path)
         now = _digest(path)
         if now not in (placed.before, placed.digest):
-            self.left.append(f"{path} changed meanwhile and stays as it is, and so does what was to be merged into it.")
+            self.left.append(f"{path} changed meanwhile; it and the files to be merged into it stay unchanged.")
         return now == placed.before
 
     def unplace(self, placed: Placed, before: bytes | None) -> None:
@@ -146,7 +145,7 @@ class _Work:
         path = Path(taken.path)
         aside = _aside(path)
         if _digest(Path(taken.canonical)) != taken.canonical_digest:
-            self.left.append(f"{path} stays, because {taken.canonical} is not what it was written to be.")
+            self.left.append(f"{path} stays, because {taken.canonical} is not the file that apply wrote.")
             _put_back(aside, path)
             return
         if not os.path.lexists(aside):
@@ -171,7 +170,7 @@ class _Work:
             replace_file(path, content, taken.mode)
             os.utime(path, ns=(taken.mtime_ns, taken.mtime_ns))
         elif now != taken.digest:
-            self.left.append(f"{path} is another file now and stays; what it was is in {taken.canonical}.")
+            self.left.append(f"{path} is another file now and stays; its former text is in {taken.canonical}.")
         elif path.stat().st_mtime_ns != taken.mtime_ns:
             os.utime(path, ns=(taken.mtime_ns, taken.mtime_ns))
         if _digest(aside) == taken.digest:
@@ -193,9 +192,7 @@ class _Work:
                     replace_file(path, data)
                 self.left += [f"{path} still names {name} in line {number}." for number, name in mentions(data, sorted(gone))]
                 return
-            self.left.append(
-                f"{path} is written all the time and stays as it is; its lines for files that are gone lead nowhere."
-            )
+            self.left.append(f"{path} keeps changing and stays unchanged; its lines for deleted files lead nowhere.")
         except RefusedFileError as error:
             self.left.append(f"{path} stays as it is: {error}.")
 

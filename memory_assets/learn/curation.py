@@ -173,7 +173,7 @@ class Curation:
             for change in changes:
                 proposal = decisions.find(change.id)
                 if proposal.status in (Status.APPLIED, Status.WITHDRAWN):
-                    raise ConflictError(f"{proposal.id} is {proposal.status.value} and is not decided on any more.")
+                    raise ConflictError(f"{proposal.id} is {proposal.status.value} already; that cannot be changed.")
                 decisions = decisions.with_proposals([self._decided(proposal, change)])
             self._keep(decisions)
             return decisions

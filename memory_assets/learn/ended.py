@@ -1,4 +1,4 @@
-"""Sessions that ended and are to be read: the hook at a session's end adds to them and loads nothing heavy, a run empties them."""
+"""The queue of ended sessions. The hook at a session's end adds to it and imports nothing heavy; a run reads the sessions."""
 
 import hashlib
 import json

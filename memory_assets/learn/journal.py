@@ -316,7 +316,7 @@ class Journal:
             raise _damaged(path, error) from error
         found = {digest: data[start : start + length] for digest, (start, length) in spans.items()}
         if any(digest_of(content) != digest for digest, content in found.items()):
-            raise DamagedError(f"{path} is not what was written there; restore it from a backup.")
+            raise DamagedError(f"{path} is damaged; restore it from a backup.")
         return found
 
     def has(self, number: int, mark: str) -> bool:

@@ -1,8 +1,7 @@
-"""Memories as Markdown files in silos and canonical homes: those that the last scan found, and single files for who moves them.
+"""Memories as Markdown files in silos and canonical homes.
 
-The pointers of a silo's `MEMORY.md` are taken out here, byte by byte. The catalog says what the files hold, with secrets masked. Only a
-plan opens a file itself, because it copies and deletes bytes. A curated memory's file has flat frontmatter with provenance, as PAI's homes
-hold it.
+The catalog has their texts, with secrets masked. Only a plan opens a file itself, because it copies and deletes bytes. The pointers of a
+silo's `MEMORY.md` are removed here, byte by byte. A curated memory's file has flat frontmatter with provenance, as in PAI's homes.
 """
 
 import re

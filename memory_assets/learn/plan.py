@@ -1,7 +1,7 @@
-"""What an apply is going to do: which canonical files it writes, and which silo files are deleted once they stand there.
+"""The plan of an apply: which canonical files it writes, and which silo files it deletes afterwards.
 
-A silo file is taken only if it is, byte for byte, what the last check read. Of several memories of one name in one home, those that
-say the same are merged; of those that say different things the newest stands, and the others are kept as history.
+A silo file is taken only if it equals, byte for byte, what the last check read. Memories of one name in one home are merged if they say
+the same. Otherwise the newest stands, and the others are kept as history.
 """
 
 import getpass
@@ -335,10 +335,10 @@ class _Builder:
 
     def _tell(self, kind: Kind, name: str, together: int, alike: int) -> None:
         if alike > 1:
-            self.told.append(f"{HOME_OF[kind]}: {alike} that are called {name!r} say the same and become one.")
+            self.told.append(f"{HOME_OF[kind]}: {alike} entries named {name!r} say the same and become one.")
         if together > alike:
             self.told.append(
-                f"{HOME_OF[kind]}: of {together} that are called {name!r} the newest stands, {together - alike} kept as history."
+                f"{HOME_OF[kind]}: of {together} entries named {name!r} the newest stands, {together - alike} kept as history."
             )
 
 

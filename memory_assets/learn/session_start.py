@@ -1,8 +1,7 @@
-"""What a session is told when it starts, and the record of it: one small file a session, with a line for each memory.
+"""The text that a session is told at its start, and a record of it: one small file a session, a line for each memory.
 
-A session is told standing facts, feedback that fits the project, then what is relevant and fresh. Nothing here opens a store or imports a
-heavy library: it reads the brief. A session that was compacted or cleared has lost what it was told, so it is told again; a resumed one
-or a fork still has it.
+A session is told standing facts, feedback that fits the project, then relevant and fresh memories. This module reads the brief alone: it
+opens no store and imports no heavy library. A compacted or cleared session is told again; a resumed or forked one still has the text.
 """
 
 import hashlib

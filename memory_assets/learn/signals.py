@@ -1,11 +1,10 @@
-"""What speaks for a change of behaviour: feedback in silos, reflections, and ratings, each as much as it is sure of.
+"""Signals for a change of behaviour: feedback in silos, reflections and ratings, each weighted by its confidence.
 
-The rules are PAI's: a reflection's signal is HIGH up to a sentiment of 5, MEDIUM up to 7, LOW above, and one more where the task went
-over budget, failed criteria or was done again; ratings up to 4 are problems, from 8 on things to do more of. A rating that was inferred
-counts as much as its confidence says. One that is missing is missing.
+The rules are PAI's. A reflection's signal is HIGH up to a sentiment of 5, MEDIUM up to 7, LOW above, and one level higher if the task
+went over budget, failed criteria or was repeated. Ratings up to 4 are problems, from 8 praise. A missing rating counts as missing.
 
-Signals about the same thing are grouped by what they mean, feedback files first. Cosines of different embedders are not alike: what is
-unrelated lies at 0.1 for one and at 0.6 for another. So they are counted from the mean cosine of a few unrelated sentences.
+Signals of like meaning are grouped, feedback files first. Unrelated texts have a cosine of 0.1 with one embedder and of 0.6 with another,
+so cosines are measured from the mean of a few unrelated sentences.
 """
 
 from collections import defaultdict

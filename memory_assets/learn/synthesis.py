@@ -1,8 +1,8 @@
-"""Proposals from signals: what a person should decide on, how urgent it is, and how it stands to what was decided before.
+"""Proposals from signals: what a person should decide, how urgent it is, and how it relates to earlier decisions.
 
-The rules are PAI's. A theme is one from two occurrences on, or from one that was as bad as 4; a feedback file is always one. What
-several kinds of signals say is CRITICAL from 5 on and HIGH from 2; what one kind says is HIGH from 8 on where its signal is, MODERATE
-from 3. What was inferred counts as much as it is sure of. If a chat model is set, it words a proposal; the notes stay below its words.
+The rules are PAI's. A theme needs two signals, or one as bad as 4; a feedback file is always a theme. Several kinds of signals are HIGH
+from 2 and CRITICAL from 5; one kind is MODERATE from 3, and HIGH from 8 if its signal is HIGH. An inferred signal counts by its
+confidence. If a chat model is set, it words a proposal; the notes stay below its words.
 """
 
 import re
@@ -291,7 +291,7 @@ def rewording(settings: "Settings", told: list[str]) -> Reword:
             return _asked(model, wording, theme)
         except ChatModelError as error:
             asked = _MOST_ASKED
-            told.append(f"{error} The proposals keep the words of what they are made of.")
+            told.append(f"{error} The proposals keep the words of the notes.")
             return wording
 
     return reword
@@ -303,7 +303,7 @@ def _asked(model: ChatModel, wording: Wording, theme: Sequence[Signal]) -> Wordi
     try:
         said = _Answer.model_validate_json(answer)
     except ValidationError as error:
-        raise ChatModelError(f"What the chat model {model.name} answered is no rule with a reason; choose another.") from error
+        raise ChatModelError(f"The chat model {model.name} did not answer with a rule and a reason; choose another.") from error
     rule, why = _line(said.rule), _line(said.why)
     reason = f"\n\n**Why:** {why}" if why else ""
     return replace(

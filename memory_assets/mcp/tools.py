@@ -316,7 +316,7 @@ def tana_pai_sync(
 
     if seed_path and not session.may_name_files:
         raise InvalidInputError(
-            "`seedPath` names a file of the service's machine: leave it out, and what MEMORY_PAI_SEED names there is mirrored."
+            "`seedPath` names a file of the service's machine: leave it out to mirror the file of MEMORY_PAI_SEED."
         )
     options = SyncOptions(dry_run=dry_run, force=force)
     return _json(operations.pai.pai_sync(session.tenant, options, seed_path=seed_path, workspace=workspace))

@@ -95,7 +95,7 @@ def refuse_if_replaced(tenant: Tenant, memory: Memory) -> None:
     """Refuse to bring back a text beside the version that holds now."""
     if newer := replacement(tenant, memory):
         raise ConflictError(
-            f"The memory {memory.id} stays out of recall, because {newer.id} says today what holds; edit or supersede that one."
+            f"The memory {memory.id} stays out of recall, because {newer.id} replaced it; edit or supersede that one."
         )
 
 
@@ -181,9 +181,9 @@ def supersede(
     """Let the memory `new` take the place of `old`."""
     before, after = find_memory(tenant, old, seen), find_memory(tenant, new, seen_new)
     if before.id == after.id:
-        raise InvalidInputError(f"The memory {before.id} cannot take its own place; name the older one, then the newer one.")
+        raise InvalidInputError(f"The memory {before.id} cannot supersede itself; name the older one, then the newer one.")
     if after.state is not State.ACTIVE:
-        raise InvalidInputError(f"The memory {after.id} is {after.state}; only an active one can take another's place.")
+        raise InvalidInputError(f"The memory {after.id} is {after.state}; only an active memory can supersede another.")
     refuse_if_from_file(before)
     refuse_if_superseded(tenant, before)
     superseded = note_change(before, "supersede", after.id, state=State.SUPERSEDED, superseded_by=after.id)

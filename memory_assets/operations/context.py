@@ -151,9 +151,9 @@ def _with_tana(tenant: Tenant, store: "StoreReader", *, offline: bool) -> "Store
             if client.health(timeout=_PATIENCE):
                 workspace = resolve_workspace(settings, client.workspaces())
                 return JoinedReader(tenant, LiveTana(client, workspace, as_read, store.warnings), store.warnings)
-            store.warnings.append("Tana is not ready yet; what was last read answers instead.")
+            store.warnings.append("Tana is not ready yet; the last reading answers instead.")
         except TanaError as error:
-            store.warnings.append(f"{error} What was last read answers instead.")
+            store.warnings.append(f"{error} The last reading answers instead.")
     return store if not as_read.table.num_rows else JoinedReader(tenant, as_read, store.warnings)
 
 

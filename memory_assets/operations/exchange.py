@@ -172,7 +172,7 @@ def import_lines(
             on_fault(f"{name} line {number}, {_fault(error)}.")
     if refused and not skip_invalid:
         raise InvalidInputError(
-            f"{refused} line(s) of {name} cannot be taken in, so nothing was; mend them or add --skip-invalid."
+            f"{refused} line(s) of {name} cannot be taken in, so nothing was imported; mend them or add --skip-invalid."
         )
     tombstones = Tombstones(tenant.folder)
     wanted = [memory for memory in given if not tombstones.find(memory.content, mask(memory.content))]

@@ -1,8 +1,8 @@
-"""What a user gives, as the stores know it: a memory by its id, filters, times as they were typed, and where a page ends.
+"""Read what a user gives: the id of a memory, filters, times as typed, and the cursor of a page.
 
-The cursor of a page is text that a client hands back unread. A place in the order of time needs only the last memory's time and id.
-A ranking has no such order, because scores depend on what else is found; its cursor names what was shown, so that no page repeats
-another, and the moment the question was first asked, so that what is stored while somebody turns pages does not push in.
+A cursor is text that a client returns unread. In order of time it holds the last memory's time and id. A ranking has no such order,
+because scores depend on the other hits. Its cursor holds the ids already shown, so that no page repeats one, and the time of the first
+page, so that later memories do not enter.
 """
 
 import re
@@ -174,7 +174,7 @@ def read_seen_cursor(cursor: str) -> tuple[datetime, list[int]]:
 
 def _check_cursor(cursor: str, pattern: str) -> None:
     if len(cursor) > SEEN_CURSOR_LENGTH or not re.fullmatch(pattern, cursor):
-        raise InvalidInputError("This cursor is none that a page gave; ask for the first page again.")
+        raise InvalidInputError("This cursor is not valid; ask for the first page again.")
 
 
 def _ticks(moment: datetime) -> int:

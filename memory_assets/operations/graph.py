@@ -1,4 +1,4 @@
-"""What memories, names and clusters are joined to; the graph, or what was learned and Tana knows of it, drawn as one HTML file."""
+"""The neighbours of memories, names and clusters, and drawings as one HTML file: of the graph, or of learnings in Tana."""
 
 from collections.abc import Collection, Sequence
 from pathlib import Path

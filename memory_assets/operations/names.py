@@ -204,9 +204,7 @@ def merge_names(tenant: "Tenant", number: int, into: int) -> Decided:
         raise InvalidInputError(f"{one.name!r} and {other.name!r} are one already.")
     for each in (one, other):
         if not each.may_merge:
-            raise InvalidInputError(
-                f"{each.name!r} is a {each.type}, which means itself alone; merge names of people and things."
-            )
+            raise InvalidInputError(f"{each.name!r} is a {each.type}, which cannot be merged; merge names of people and things.")
     keys = tuple(dict.fromkeys(_own_key(tenant, text, kind) for text, kind, _, _ in spellings))
     into_key = next(key or _own_key(tenant, text, kind) for text, kind, key, _ in targets if text == other.name)
     made = NameDecision("merge", tuple(dict.fromkeys(text for text, *_ in spellings)), keys, other.name, into_key)
@@ -224,10 +222,10 @@ def split_name(tenant: "Tenant", number: int, spelling: str) -> Decided:
         name, spellings = _read(connection, number)
     keys = {text: _own_key(tenant, text, kind) for text, kind, _, _ in spellings}
     if spelling not in keys:
-        raise NotFoundError(f"{name.name!r} is never written {spelling!r}.")
+        raise NotFoundError(f"{spelling!r} is not a spelling of {name.name!r}.")
     going = tuple(text for text, key in keys.items() if key == keys[spelling])
     if len(going) == len(keys):
-        raise InvalidInputError(f"{name.name!r} has no other spelling that {spelling!r} could be split from.")
+        raise InvalidInputError(f"{spelling!r} is the only spelling of {name.name!r}, so it cannot be split off.")
     left = name.name if name.name not in going else next(text for text in keys if text not in going)
     made = NameDecision("split", going, (keys[spelling],), left)
     return _decide(tenant, made, lambda decisions: [*decisions, made], spelling)
@@ -280,5 +278,5 @@ def _own_key(tenant: "Tenant", text: str, kind: str) -> str:
 def _read_cursor(cursor: str) -> tuple[int, int]:
     memories, _, number = cursor.partition("-")
     if not (memories.isdecimal() and number.isdecimal() and len(cursor) <= 40):
-        raise InvalidInputError("This cursor is none that a page gave; open the list again.")
+        raise InvalidInputError("This cursor is not valid; open the list again.")
     return min(int(memories), _LARGEST[0]), min(int(number), _LARGEST[1])

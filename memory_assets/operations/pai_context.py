@@ -1,4 +1,4 @@
-"""What pai-seed learned, as Tana's graph knows it: how fresh each learning is, what belongs to a topic, and what a session begins with."""
+"""pai-seed's learnings with what Tana knows: their freshness, those of a topic, and the start of a session."""
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Tell a session what fits a prompt that its user just wrote, and that it was not told yet."""
+"""Tell a session the memories that fit its user's prompt and that it was not told yet."""
 
 import json
 from collections.abc import Sequence

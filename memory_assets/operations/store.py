@@ -55,7 +55,7 @@ class StoredMemory(MemoryView):
         if self.updated_at - self.created_at > _CLOCK_DIFFERENCE:
             lines.append(f"  created   {self.created_at.astimezone(local.zone):%A, %-d %B %Y}")
         if self.masked:
-            lines.append(f"  masked    {', '.join(self.masked)}: its place holds the kind alone (MEMORY_SECRETS)")
+            lines.append(f"  masked    {', '.join(self.masked)}: the text keeps only the kind (MEMORY_SECRETS)")
         entities = [f"{entity.text} ({entity.type})" for entity in self.entities]
         for name, values in (("tags", self.tags), ("entities", entities), ("actions", self.actions)):
             if values:

@@ -84,7 +84,7 @@ def _changes_back(tenant: Tenant, memory: Memory, did: str, before: object) -> l
     if memory.state is State.SUPERSEDED and memory.superseded_by is not None:
         newer = find_memory(tenant, memory.superseded_by)
         if newer.state is State.SUPERSEDED:
-            raise ConflictError(f"The memory {newer.id}, which took the place of {memory.id}, was replaced too; undo that first.")
+            raise ConflictError(f"The memory {newer.id} replaced {memory.id} and was replaced itself; undo that first.")
         return _take_back_version(newer, [memory])
     if memory.state is not State.ACTIVE:
         was = State(str(before)) if did == "forget" else State.ACTIVE

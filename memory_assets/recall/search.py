@@ -204,7 +204,7 @@ def _rank(tenant: "Tenant", question: Question, limit: int, filters: Filters, we
     preferred = _with_preferences(found, newest)
     lifts = (
         _Lift("version", newest - judged.values, "a newer version comes before what it replaced"),
-        _Lift("preference", preferred - newest, "the user wants this of answers like the one that is asked for"),
+        _Lift("preference", preferred - newest, "the user wants this of such answers"),
     )
     scale = scale_of(tenant.embedder.name, tenant.memories.columns.scale)
     is_judged = scale.tells_the_foreign and view.background.texts > 0 and view.background.column == tenant.memories.columns.live

@@ -1,8 +1,7 @@
-"""What a process keeps for one tenant's searches and brings up to date: timeline, graph and term statistics.
+"""The data that a process keeps for one tenant's searches and keeps current: timeline, graph and term statistics.
 
-Opening the catalog costs more than a whole search, so it is read only when its file has changed, and the graph only after another build.
-Where there is no catalog yet, or it cannot be read now because another process writes it, the graph is empty or the one last read:
-search never waits for it.
+Opening the catalog costs more than a search. So it is opened only if its file has changed, and the graph is read only after another
+build. If there is no catalog, or another process writes it, the graph is empty or the last one read: a search never waits for it.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""When a file was written that does not say so itself: its name, git, or the transcript of its session."""
+"""The date of a file that states none: from its name, from git, or from the transcript of its session."""
 
 import hashlib
 import os

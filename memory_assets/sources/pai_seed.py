@@ -102,7 +102,7 @@ class _Seed:
         unknown += [member("$.learned", key) for key in learned if key not in LEARNING_KINDS]
         if unknown:
             shown = shown_path(", ".join(unknown)[:300])
-            self.notes.append(f"{self.path} has parts that are not known and were not read: {shown}.")
+            self.notes.append(f"{self.path} has unknown parts, which were not read: {shown}.")
         return Parsed(self.items, self.refusals, projects=self._active_projects(state))
 
     def _active_projects(self, state: dict[str, Any]) -> list[str]:

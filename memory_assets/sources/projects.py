@@ -1,4 +1,4 @@
-"""Which project a directory belongs to, and the names under which others may have written that down."""
+"""The project of a directory, and the names that other files may use for it."""
 
 import re
 from collections.abc import Iterator, Sequence

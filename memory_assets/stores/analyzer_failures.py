@@ -1,4 +1,4 @@
-"""What the chat model was asked about in vain, so that it is asked again and a person is told; the rows go when it answers."""
+"""Failures of the chat model, kept until it answers: the next run asks again, and status reports them."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime

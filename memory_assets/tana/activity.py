@@ -1,9 +1,8 @@
-"""What lives in Tana around the learnings: what they are linked to there, and when that was last worked on.
+"""The activity around the learnings in Tana: what they are linked to there, and when that was last edited.
 
-Tana tells no time of change; it tells which nodes were edited within so many days. So a node's activity is the beginning of the shortest
-of a few such spans that it was edited in: it is never said to be livelier than it is. A project is as alive as what is below it.
-Field values that were edited do not count: Tana does not tell of them. Mirrored fields that a person changed are found by comparing them
-with how they were shown first (FR-17).
+Tana reports no time of change, only which nodes were edited within a number of days. So a node's activity is the beginning of the
+shortest such span, and never too recent. A project's activity is that of the nodes below it. Limit: Tana does not report edited field
+values. Changed mirrored fields are found by comparing them with how they were first shown (FR-17).
 """
 
 from collections import Counter

@@ -1,6 +1,6 @@
-"""The changes of single entries in Tana: create, update with links, and take out; what a sync is asked for, and its report.
+"""Changes of single entries in Tana (create, update with links, remove), and the options and report of a sync.
 
-Each goes: effect in Tana, node into the mapping, entry into the record.
+The order of each change: effect in Tana, node into the mapping, entry into the record.
 """
 
 import re
@@ -82,7 +82,7 @@ class Changes:
         for node in called:
             if _tagged_as(self.matcher.read(node), entry.tag):
                 return node
-        raise TanaUncertainError(f"Tana made nodes for {entry.seed_id}, and none of them can be told to be it; sync again.")
+        raise TanaUncertainError(f"Tana made nodes for {entry.seed_id}, but none can be identified; sync again.")
 
     def update(self, entry: Entry, linked: Linked, edited: Collection[str] = ()) -> str:
         """Change what differs from what was sent, restore the fields that were `edited` in Tana, and leave the rest of the node."""

@@ -155,9 +155,7 @@ class TanaClient:
                 " it with `keyring set memory_assets tana`."
             )
         if not (token.isascii() and token.isprintable()) or " " in token:
-            raise TanaTokenError(
-                "What is set as MEMORY_TANA_TOKEN cannot be one: it holds blanks or letters beyond ASCII; set it anew."
-            )
+            raise TanaTokenError("MEMORY_TANA_TOKEN is not a token: it holds blanks or letters beyond ASCII; set it again.")
         headers = {"Authorization": f"Bearer {token}"}
         try:
             return cls(Service(settings.tana_url, timeout=settings.tana_timeout, headers=headers))
@@ -326,7 +324,7 @@ class TanaClient:
         try:
             return self._ask(shape, "POST", path, body=body, repeat="if not begun")
         except TanaFaultError as error:
-            raise TanaUncertainError(f"{error} It was adding something, which may be there.") from None
+            raise TanaUncertainError(f"{error} What it was adding may exist.") from None
 
     def _ask(
         self,
@@ -342,7 +340,7 @@ class TanaClient:
         try:
             answer = self.service.send(method, path, json=body, params=params, timeout=timeout, repeat=repeat)
         except BusyError as busy:
-            raise TanaAwayError(f"Tana at {self.url} asks to be left alone for {busy.seconds:.0f} s; try again later.") from None
+            raise TanaAwayError(f"Tana at {self.url} asks to wait {busy.seconds:.0f} s; try again later.") from None
         except UnreachableError:
             raise TanaAwayError(
                 f"Tana does not answer at {self.url}; start Tana Desktop and turn on Settings > Local API, or set MEMORY_TANA_URL."
@@ -360,7 +358,7 @@ class TanaClient:
                 fault = error.errors(include_input=False, include_url=False)[0]
                 where = ".".join(map(str, fault["loc"])) or "the whole"
             raise TanaFaultError(
-                f"What answers at {self.url} is not Tana's Local API as it is known here ({where}: {fault['msg']}); check MEMORY_TANA_URL,"
+                f"{self.url} does not answer as Tana's Local API does ({where}: {fault['msg']}); check MEMORY_TANA_URL,"
                 " and update memory_assets if Tana is newer."
             )
         match answer.status:

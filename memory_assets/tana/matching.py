@@ -1,4 +1,4 @@
-"""Matches nodes of Tana with entries: nodes that a killed sync made, and nodes that somebody else made."""
+"""Match nodes of Tana with entries: nodes that a killed sync made, and nodes of other origin."""
 
 import re
 import unicodedata

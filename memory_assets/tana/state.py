@@ -1,7 +1,7 @@
-"""What syncs know: which node of Tana stands for which entry, what was sent there, what waits, and Tana's activity as last read.
+"""The state of syncs: the node of each entry, what was sent, what waits, and the last reading of Tana's activity.
 
-pai-mapping.json says which node stands for which entry (seed 000, FR-18). The rest lies in the tenant's folder, in two files that are
-replaced as a whole: `tana/sync.json`, which syncs write one at a time, and `tana/activity.json`.
+pai-mapping.json maps entries to nodes (seed 000, FR-18). The rest is two files in the tenant's folder, each replaced as a whole:
+`tana/sync.json`, which one sync at a time writes, and `tana/activity.json`.
 """
 
 import fcntl

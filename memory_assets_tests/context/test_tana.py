@@ -77,7 +77,7 @@ def test_when_tana_is_away_the_last_reading_answers_and_says_so(tana: StandIn, w
     tana.stop()
     meta, nodes = told(world, "Project Heron")
     assert "Tana as read on" in meta["backend"]
-    assert any("What was last read answers instead." in warning for warning in meta["warnings"])
+    assert any("The last reading answers instead." in warning for warning in meta["warnings"])
     assert nodes["Project Heron"]["fields"]["Deadline"] == ["2026-12-01"]
 
 
@@ -86,7 +86,7 @@ def test_tana_that_goes_away_or_fails_midway_spoils_nothing(tana: StandIn, world
     tana.traps.statuses.extend([200, 200] + [503] * 200)
     meta, nodes = told(world, "Project Heron")
     assert "Project Heron" in nodes
-    assert any("What was last read answers" in warning for warning in meta["warnings"])
+    assert any("The last reading answers" in warning for warning in meta["warnings"])
     tana.traps.statuses.clear()
     tana.traps.poison.add(next(node.id for node in tana.nodes.values() if node.name == "Move the ferry timetable"))
     assert "Project Heron" in told(world, "Project Heron")[1]

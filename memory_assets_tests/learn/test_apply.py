@@ -153,8 +153,8 @@ def test_apply_moves_what_was_decided_and_undo_brings_it_back_byte_for_byte(deci
     assert outcome.history == 1
     assert [each.title for each in outcome.planned.outdone] == ["role"]
     assert outcome.planned.plan.told == (
-        "REFERENCE: 2 that are called 'graf' say the same and become one.",
-        "USER: of 2 that are called 'role' the newest stands, 1 kept as history.",
+        "REFERENCE: 2 entries named 'graf' say the same and become one.",
+        "USER: of 2 entries named 'role' the newest stands, 1 kept as history.",
     )
     assert {(each.path.name, each.reason) for each in outcome.planned.waiting} == {("tabs.md", "its proposal was rejected")}
     again = open_curation().apply()

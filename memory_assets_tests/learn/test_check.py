@@ -311,7 +311,7 @@ def test_the_commands_from_check_to_undo(sample_home: Path) -> None:
     planned = json.loads(memory("apply", "--dry-run", "--json"))
     assert tree(sample_home / ".claude") == before
     assert len(planned["taken"]) == 31
-    assert "of 3 that are called 'user-role' the newest stands, 2 kept as history" in memory("apply")
+    assert "of 3 entries named 'user-role' the newest stands, 2 kept as history" in memory("apply")
     assert not (sample_home / ".claude/projects/-home-mira-lab/memory/feedback_terraform_plan_first.md").exists()
     assert "31 files back" in memory("undo")
     assert tree(sample_home / ".claude") == before

@@ -121,7 +121,7 @@ def test_the_doctor_survives_damaged_rows_and_exits_with_1(tenant: Tenant, table
 def test_a_damaged_catalog_is_set_aside_by_the_doctor(tenant: Tenant, table: Path) -> None:
     tenant.catalog.path.write_bytes(b"no database" * 1_000)
     assert any("catalog" in fault for fault in faults(tenant))
-    assert not any(fault.startswith("Looking at") for fault in faults(tenant))
+    assert not any(fault.startswith("Checking") for fault in faults(tenant))
     assert mended()
     assert not tenant.catalog.exists
     assert tenant.catalog.damaged_path.exists()
@@ -147,7 +147,7 @@ def test_a_table_whose_manifests_are_damaged_is_told_in_one_sentence(tenant: Ten
             use(store)
         assert str(told.value).count("cannot be") == 1
     found = [what for what in faults(tenant) if "LanceError" in what]
-    assert not [what for what in found if what.startswith("Looking at")]
+    assert not [what for what in found if what.startswith("Checking")]
     assert len(found) == len(set(found)) == 2
 
 

@@ -132,7 +132,7 @@ def test_an_edit_is_another_version_and_is_undone(tab: Page, sample: Tenant) -> 
     tab.keyboard.press("Enter")
     tab.get_by_label("Text, as Markdown").fill("The harbour lamp is **red** since March, says Mira.")
     tab.get_by_role("button", name="Save", exact=True).press("Enter")
-    expect(status(tab)).to_contain_text("takes the place of the old one")
+    expect(status(tab)).to_contain_text("replaces the old one")
     expect(tab.locator(".diff ins").first).to_contain_text("red")
     assert violations(tab) == []
     undo(tab)
@@ -198,7 +198,7 @@ def test_who_changed_it_meanwhile_is_not_overwritten(window: tuple[Page, list[st
     expect(tab.locator(".diff")).to_contain_text("yellow")
     assert violations(tab) == []
     tab.get_by_role("button", name="Save mine").click()
-    expect(status(tab)).to_contain_text("takes the place of the old one")
+    expect(status(tab)).to_contain_text("replaces the old one")
     window[1].clear()  # the browser logs the answer 409
 
 

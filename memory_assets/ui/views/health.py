@@ -1,6 +1,6 @@
-"""Settings and health: what is broken and what mends it, refused files, secrets, keys, tenants and backups.
+"""Settings and health: faults with their mends, refused files, secrets, keys, tenants and backups.
 
-What concerns the machine, not one tenant, is shown to those alone who opened the pages by a one-time link: they may run commands on it.
+Facts about the machine are shown only to sessions that a one-time link opened: these people may run commands on it.
 """
 
 from typing import TYPE_CHECKING

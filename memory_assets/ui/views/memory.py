@@ -72,9 +72,7 @@ def edit(page: Page) -> "Response":
         done = operations.changes.edit(page.tenant, number, content, source=Source.HTTP, seen=read_seen(page))
     except ChangedMeanwhileError:
         return show_changed(page, [number], content)
-    return page.redirect(
-        f"/memories/{done.id}", "The new text takes the place of the old one, which stays as history.", undo=done
-    )
+    return page.redirect(f"/memories/{done.id}", "The new text replaces the old one, which stays as history.", undo=done)
 
 
 @change("/memories/{id:int}/tags")
@@ -101,7 +99,7 @@ def restore(page: Page) -> "Response":
 @change("/memories/{id:int}/supersede")
 def supersede(page: Page) -> "Response":
     """Let another memory take the place of this one."""
-    return _do(page, "Another memory takes its place; this one is history.", operations.changes.supersede, _other(page))
+    return _do(page, "Another memory replaces it; this one is history.", operations.changes.supersede, _other(page))
 
 
 @change("/memories/{id:int}/relate")
