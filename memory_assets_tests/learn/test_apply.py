@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -351,10 +352,10 @@ def test_nothing_is_touched_over_links_or_outside_of_silos(
 def test_two_at_once_one_refuses(decided: Path, open_curation: OpenCuration) -> None:
     curation = open_curation()
     before = tree(decided)
-    with alone(curation.folder, curation.projects_dir):
+    with alone(curation.folder, curation.projects_dir), ThreadPoolExecutor() as others:
         for step in (open_curation().apply, open_curation().undo, open_curation().check):
             with pytest.raises(ConflictError, match="Another `memory learn` is at work"):
-                step()
+                others.submit(step).result()
     assert tree(decided) == before
 
 
