@@ -86,7 +86,7 @@ def test_a_split_spelling_stays_alone_until_it_is_undone(named: Tenant) -> None:
     remember(named, "Robert Miller said the pump hums.")
     run(named)
     assert names.show_name(named, split.name or 0).name.memories == 3
-    with pytest.raises(InvalidInputError, match="no other spelling"):
+    with pytest.raises(InvalidInputError, match="the only spelling"):
         names.split_name(named, split.name or 0, "Robert Miller")
     undone = names.undo_decision(named, split.decision.id)
     assert names.show_name(named, undone.name or 0).name.memories == 5
@@ -111,7 +111,7 @@ def test_files_and_addresses_are_not_merged(tenant: Tenant) -> None:
     remember(tenant, "Carla Weber wrote docs/plan.md.")
     run(tenant)
     every = {each.name: each.id for each in names.list_names(tenant).names}
-    with pytest.raises(InvalidInputError, match="means itself alone"):
+    with pytest.raises(InvalidInputError, match="cannot be merged"):
         names.merge_names(tenant, every["docs/plan.md"], every["Carla Weber"])
 
 
