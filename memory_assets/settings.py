@@ -39,6 +39,11 @@ def _named_by_seeds(name: str, own_name: str = "") -> AliasChoices:
     return AliasChoices(f"MEMORY_{own_name}", name, own_name.lower())
 
 
+def count_processors() -> int:
+    """The processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 class Settings(BaseSettings):
     """The settings of one process; `memory doctor --settings` prints each with where it came from."""
 
@@ -155,7 +160,9 @@ class Settings(BaseSettings):
 
     host: str = Field("127.0.0.1", description="Address that `memory serve` listens on; any other than loopback needs keys.")
     port: int = Field(8000, ge=0, le=65_535, validation_alias=_named_by_seeds("PORT"), description="Its port; 0: any free one.")
-    workers: int = Field(1, ge=1, le=64, description="Processes of `memory serve`; default: 1.")
+    workers: int = Field(
+        default_factory=count_processors, ge=1, le=64, description="Processes of `memory serve`; default: one for each processor."
+    )
     service_threads: int = Field(
         2, ge=1, le=64, description="Searches that each process does at once; more help if the embedder is remote."
     )

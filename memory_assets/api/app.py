@@ -46,9 +46,9 @@ _SECONDS_TO_FINISH = 60
 """For requests that were accepted before the service was told to stop."""
 _SWITCH_SECONDS = 0.0005
 """A thread in the midst of language work lets go of the interpreter this often, so that short steps of others need not wait."""
-_M_ARENA_MAX = -8
+_M_ARENA_MAX, _M_MMAP_THRESHOLD = -8, -3
 """Of glibc's mallopt(3)."""
-_ARENAS = 2
+_LARGE_BYTES = 2 << 20
 _WAITING_CONNECTIONS = 2048
 _SECONDS_TO_CLOSE = 10
 """For a worker's end after its last request."""
@@ -168,7 +168,7 @@ def serve(
             f"The service does not listen on {settings.host} while no tenant has a key; run `memory key create` first, or set "
             "MEMORY_HOST to 127.0.0.1."
         )
-    _limit_arenas()
+    _limit_arenas(1 if settings.workers > 1 else 2)
     configure_logging(settings.log_level, settings.log_format)
     settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     sys.setswitchinterval(_SWITCH_SECONDS)
@@ -194,6 +194,7 @@ def serve(
             uvicorn.Server(config).run(sockets=[listener])
             return
         import_lancedb()  # once for all workers
+        pa.default_memory_pool().release_unused()
         work = partial(SharingServer(config).run, sockets=[listener])
         number = Workers(count, work, app.state.metrics.forget_process, _SECONDS_TO_FINISH + _SECONDS_TO_CLOSE).run()
         _remove_copies(settings)
@@ -222,14 +223,13 @@ def _listen(settings: Settings) -> socket.socket:
     return listener
 
 
-def count_processors() -> int:
-    """The processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def _limit_arenas(arenas: int) -> None:
+    """Let all threads, and Arrow, allocate from a few arenas in place of one each, so that little is kept that is not in use.
 
-
-def _limit_arenas() -> None:
-    """Let all threads, and Arrow, allocate from two arenas in place of one each, so that little is kept that is not in use."""
+    What is large is given back at once.
+    """
     pa.set_memory_pool(pa.system_memory_pool())
     set_option = getattr(ctypes.CDLL(None), "mallopt", None)  # glibc alone has arenas
     if set_option:
-        set_option(_M_ARENA_MAX, _ARENAS)
+        set_option(_M_ARENA_MAX, arenas)
+        set_option(_M_MMAP_THRESHOLD, _LARGE_BYTES)

@@ -28,6 +28,9 @@ from memory_assets.stores.rows import derived_id
 
 PROJECT_HEADER = "X-Memory-Project"
 """The folder of the project that a client works in; without it all projects are at hand."""
+STORE_VERSION_HEADER = "X-Memory-Version"
+"""The version of the store that an answer holds, and that a request wants to see at least: needed for tables in object storage alone."""
+_MOST_DIGITS = 18
 _VERSION_HEADER = "MCP-Protocol-Version"
 _JSONL = "application/x-ndjson"
 _MOST_FAULTS = 5
@@ -46,6 +49,8 @@ class TenantRoute(APIRoute):
             state.rate_limit.take(authorised(state.settings, name, request.headers.get(KEY_HEADER, "")))
             opened = request.state.opened = await state.pool.get(name)
             with opened.serving():
+                if (seen := request.headers.get(STORE_VERSION_HEADER, "")).isdecimal():
+                    await opened.read(opened.tenant.memories.reach, int(seen[:_MOST_DIGITS]))
                 return await handle(request)
 
         return handle_authorised
@@ -114,13 +119,15 @@ def _serve_memory(method: str, action: str, operation: Callable[..., Answer], er
 
 @router.post("/store", responses=_answers(HTTPStatus.CONFLICT))
 async def store(
-    opened: Opened, body: models.StoreRequest, idempotency_key: IdempotencyKey = None
+    opened: Opened, body: models.StoreRequest, response: Response, idempotency_key: IdempotencyKey = None
 ) -> operations.store.StoredMemory:
     """Remember a text, whole or not at all; answers after the commit, with what the text stirs up."""
     number = derived_id("idempotency-key", idempotency_key) if idempotency_key else None
     attributes = body.model_dump(exclude={"tags"})
     given = NewMemory(**attributes, tags=tuple(body.tags), source=Source.HTTP, id=number)
-    return await opened.write(operations.store.store, opened.tenant, given)
+    stored = await opened.write(operations.store.store, opened.tenant, given)
+    response.headers[STORE_VERSION_HEADER] = str(stored.version)
+    return stored
 
 
 @router.post("/search")

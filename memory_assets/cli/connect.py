@@ -12,7 +12,7 @@ from memory_assets.tenants import Tenant
 @click.command(epilog="Example: memory serve --port 8000   (then: curl http://127.0.0.1:8000/api/v1/health)")
 @click.option("--host", help="Address to listen on; default: MEMORY_HOST, else 127.0.0.1.")
 @click.option("--port", type=click.IntRange(0, 65_535), help="Port; default: PORT, else 8000. 0 takes any free one.")
-@click.option("--workers", type=click.IntRange(1, 64), help="Processes; default: MEMORY_WORKERS, else 1.")
+@click.option("--workers", type=click.IntRange(1, 64), help="Processes; default: MEMORY_WORKERS, else one for each processor.")
 def serve(host: str | None, port: int | None, workers: int | None) -> None:
     """Serve the memory over HTTP to every tenant that has a key, until interrupted."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # requests are the unit of work; threads of one would only spin

@@ -49,6 +49,7 @@ class StoredMemory(MemoryView):
     splash: list[RelatedView]
     echoes: list[EchoView]
     masked: list[str] = Field(description="Kinds of keys and passwords that were masked in it.")
+    version: int = Field(description="Version of the store that holds it.")
 
     def text(self, local: LocalTime) -> str:
         lines = [f"Stored {self.id}"]
@@ -111,4 +112,5 @@ def _with_splash(tenant: Tenant, stored: Stored) -> StoredMemory:
         ]
     except Exception as error:  # noqa: BLE001 - see above
         _log.warning("no splash: %s", trace(error))
-    return StoredMemory.of(stored.memory, splash=related, echoes=repeated, masked=marks(stored.memory.content))
+    version = tenant.memories.stored.newest_version
+    return StoredMemory.of(stored.memory, splash=related, echoes=repeated, masked=marks(stored.memory.content), version=version)

@@ -90,7 +90,7 @@ class Question:
         text = fold(text)
         found: set[str] = set()
         for term in self._longest_first:
-            if _occurs(term, text):
+            if term in text and _occurs(term, text):
                 found.add(term)
                 if term in self._longer:
                     text = re.sub(rf"(?<![^\W_]){re.escape(term)}(?![^\W_])", "\0", text)

@@ -101,6 +101,10 @@ def test_what_one_worker_did_every_worker_shows_at_once(service: Service) -> Non
         assert edited not in found_by(reader, f"What did {name} sell?"), turn
         turn += 1
     assert turn > 10
+    answers = [client.post("/store", {"content": "Gulls count versions."}) for client in pair]
+    versions = [int(answer.headers["X-Memory-Version"]) for answer in answers]
+    assert versions == sorted({answer.json()["version"] for answer in answers})
+    assert pair[0].post("/recent", X_Memory_Version=str(versions[1])).json()["memories"][0]["id"] == answers[1].json()["id"]
 
 
 def test_counters_speak_for_all_workers(service: Service) -> None:
