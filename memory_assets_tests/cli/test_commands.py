@@ -327,7 +327,7 @@ def test_an_export_restores_into_an_empty_tenant(tmp_path: Path) -> None:
     file = tmp_path / "backup.jsonl"
     invoke("export", str(file))
     assert invoke_json("import", str(file), "--tenant", "copy", "--create")["added"] == 2
-    del first["splash"], first["masked"], first["echoes"]
+    del first["splash"], first["masked"], first["echoes"], first["version"]
     copy = invoke_json("show", str(first["id"]), "--tenant", "copy")
     assert {**first, "updated_at": ""} == {name: copy[name] for name in first} | {"updated_at": ""}
     assert invoke_json("show", str(second["id"]), "--tenant", "copy")["state"] == "forgotten"
@@ -414,7 +414,7 @@ def test_a_change_of_pipeline_is_noticed_and_backfill_analyses_anew() -> None:
     assert any("1 memories were analysed by another" in finding["what"] for finding in invoke_json("doctor")["findings"])
     assert invoke_json("backfill")["analysed"] == 1
     again = invoke_json("show", str(stored["id"]))
-    del stored["splash"], stored["masked"], stored["echoes"]
+    del stored["splash"], stored["masked"], stored["echoes"], stored["version"]
     assert {**stored, "updated_at": ""} == {name: again[name] for name in stored} | {"updated_at": ""}
     assert invoke_json("backfill")["analysed"] == 0
 
