@@ -10,7 +10,7 @@ export DAGSTER_DISABLE_TELEMETRY := 1
 export HF_HUB_OFFLINE := 1
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: browser demo test long check dev torture live bench clean
+.PHONY: browser demo test long check cluster cluster-test dev torture live bench clean
 
 demo: .venv/ready  ## Run the main job on the sample home and show what it found.
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh tools/demo.sh
@@ -34,6 +34,14 @@ check: .venv/ready  ## Lint, formatting, the rooms' order, types, whether docs/r
 
 dev: .venv/ready  ## Dagster's UI on the demo's data at http://localhost:3000, with sensors and schedules running.
 	@exec env PATH="$(CURDIR)/$(BIN):$$PATH" sh tools/dev.sh
+
+cluster: .venv/ready  ## A cluster of processes on this machine: ten tenants' runs shared by two workers (OPTIONS="--tenants 100 --stay").
+	@mkdir -p "$$HOME"
+	$(BIN)/python -m tools.cluster $(OPTIONS)
+
+cluster-test: .venv/ready  ## A hundred tenants' runs while a worker, PostgreSQL, the S3 server and a replica are killed.
+	@mkdir -p "$$HOME"
+	$(BIN)/python -m tools.cluster --tenants 100 --kill $(OPTIONS)
 
 torture: .venv/ready  ## Kill, damage, fill, feed and load the program for more than an hour, and print what it survived.
 	@mkdir -p "$$HOME"

@@ -163,7 +163,6 @@ class PostgreSQL(Server):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         (self.port,) = free_ports(1)
-        self._sockets = TemporaryDirectory(prefix="memory-")  # whose paths must be short
 
     def url(self, database: str = "postgres") -> str:
         """The address of a database for its clients, with the password."""
@@ -179,13 +178,12 @@ class PostgreSQL(Server):
         if not (data / "PG_VERSION").exists():
             password = self.folder / "password"
             password.write_text(self.PASSWORD)
-            for owned in (self.folder, Path(self._sockets.name)):
-                if os.geteuid() == 0:
-                    os.chown(owned, _NOBODY, _NOBODY)
+            if os.geteuid() == 0:
+                os.chown(self.folder, _NOBODY, _NOBODY)
             given = ("--username", self.USER, f"--pwfile={password}", "--auth=scram-sha-256", "--encoding=UTF8", "--no-locale")
             self._run("initdb", "-D", str(data), *given)
         return [
-            *(*_without_root(), _postgresql() / "postgres", "-D", data, "-p", str(self.port), "-k", self._sockets.name),
+            *(*_without_root(), _postgresql() / "postgres", "-D", data, "-p", str(self.port), "-k", ""),
             *("-c", "listen_addresses=127.0.0.1", "-c", "max_connections=300"),
         ]
 
@@ -195,10 +193,6 @@ class PostgreSQL(Server):
         except RuntimeError:
             return False
         return True
-
-    def __exit__(self, *_: object) -> None:
-        super().__exit__()
-        self._sockets.cleanup()
 
     def _run(self, program: str, *given: str) -> None:
         done = subprocess.run(

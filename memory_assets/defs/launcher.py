@@ -36,19 +36,8 @@ class ProcessLauncher(DefaultRunLauncher):
             worker.kill()
 
     def launch_run(self, context: LaunchRunContext) -> None:
-        """Start a run; one without a partition works for the tenant that its configuration names, else the settings.
-
-        Dagster itself refuses a step without a partition once the assets before it have some.
-        """
-        run = context.dagster_run
-        if not run.tags.keys() & {PARTITION_NAME_TAG, ASSET_PARTITION_RANGE_START_TAG}:
-            from memory_assets.defs.partitions import PARTITION_SET
-            from memory_assets.settings import load_settings
-
-            resources: Any = run.run_config.get("resources", {})
-            tenant = resources.get("memory", {}).get("config", {}).get("tenant") or load_settings().tenant
-            self._instance.add_dynamic_partitions(PARTITION_SET, [tenant])
-            self._instance.add_run_tags(run.run_id, {PARTITION_NAME_TAG: tenant})
+        """Start a run."""
+        assign_tenant(self._instance, context.dagster_run)
         self._start(context, "execute_run", ExecuteRunArgs)
 
     @property
@@ -98,6 +87,21 @@ class ProcessLauncher(DefaultRunLauncher):
         else:
             self._instance.report_run_canceled(run, _ENDED)
         return True
+
+
+def assign_tenant(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
+    """Let a run without a partition work for the tenant that its configuration names, else for that of the settings.
+
+    Dagster itself refuses a step without a partition once the assets before it have some.
+    """
+    if not run.tags.keys() & {PARTITION_NAME_TAG, ASSET_PARTITION_RANGE_START_TAG}:
+        from memory_assets.defs.partitions import PARTITION_SET
+        from memory_assets.settings import load_settings
+
+        resources: Any = run.run_config.get("resources", {})
+        tenant = resources.get("memory", {}).get("config", {}).get("tenant") or load_settings().tenant
+        instance.add_dynamic_partitions(PARTITION_SET, [tenant])
+        instance.add_run_tags(run.run_id, {PARTITION_NAME_TAG: tenant})
 
 
 @contextmanager

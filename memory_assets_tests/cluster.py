@@ -1,0 +1,252 @@
+"""A whole cluster as processes of one machine, started by the scripts of deploy/cluster: each host has a folder and no other host's."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Self
+
+import httpx
+
+from memory_assets.settings import Settings
+from memory_assets_tests.ports import free_ports
+from memory_assets_tests.services import NoServerError, ObjectStorage, PostgreSQL, Redis, die_with_parent
+
+if TYPE_CHECKING:
+    import dagster as dg
+
+ROOT = Path(__file__).parents[1]
+DEPLOYMENT = ROOT / "deploy" / "cluster"
+_START_SECONDS = 180.0
+_RESTART_SECONDS = 1.0
+
+
+class Host:
+    """One machine: a part of the cluster, its folder and its environment. A part that ends is started again, as a cluster does."""
+
+    def __init__(self, folder: Path, part: Sequence[str], environment: dict[str, str], is_ready: Callable[[], bool]) -> None:
+        self.folder = folder
+        self.name = folder.name
+        self.environment = environment | {
+            "HOME": str(folder),
+            "TMPDIR": str(folder / "tmp"),
+            "DAGSTER_HOME": str(folder / "dagster"),
+            "MEMORY_DATA_DIR": str(folder / "data"),
+        }
+        self.restarts = 0
+        self.is_ready = is_ready
+        self._part = part
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start its part, unless it runs."""
+        if self._process and self._process.poll() is None:
+            return
+        self.restarts += self._process is not None
+        (self.folder / "tmp").mkdir(parents=True, exist_ok=True, mode=0o700)
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [DEPLOYMENT / "start", *self._part],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=self.environment,
+                start_new_session=True,
+                preexec_fn=die_with_parent,
+            )
+
+    def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
+        """End every process of it at once, as a power cut does."""
+        if self._process:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, number)
+            self._process.wait()
+
+    def run(self, *command: str, given: str = "") -> str:
+        """What a command prints there.
+
+        Raises:
+            RuntimeError: it failed.
+        """
+        done = subprocess.run(
+            [sys.executable, *command], env=self.environment, input=given, capture_output=True, text=True, cwd=ROOT, timeout=600
+        )
+        if done.returncode:
+            raise RuntimeError(f"{' '.join(command)[:200]} fails on {self.name}: {done.stderr[-2000:]}")
+        return done.stdout
+
+    def log_text(self) -> str:
+        """What its part said."""
+        return (self.folder / "log").read_text(encoding="utf-8", errors="replace")
+
+
+class Cluster:
+    """PostgreSQL, an S3 server, Redis, a code location, webserver, daemon, run workers and service replicas, as a context."""
+
+    def __init__(self, folder: Path, workers: int = 2, replicas: int = 2, *, processes: int = 1, webserver: bool = True) -> None:
+        """`folder` must be empty or absent; `processes` is how many runs a worker takes at once."""
+        self.folder = folder
+        self.postgresql = PostgreSQL(folder / "postgresql")
+        self.storage = ObjectStorage(folder / "s3")
+        self.redis = Redis(folder / "redis")
+        self.hosts: dict[str, Host] = {}
+        self._counts = workers, replicas, processes, webserver
+        self._stop = Event()
+        self._stack = ExitStack()
+        self.urls: list[str] = []
+        """Of the replicas."""
+
+    def __enter__(self) -> Self:
+        if "state_uri" not in Settings.model_fields:
+            raise NoServerError("Tenants' state lies in a folder yet, which hosts without a shared folder cannot use.")
+        try:
+            for server in (self.postgresql, self.storage, self.redis):
+                self._stack.enter_context(server)
+            self._define_hosts()
+            self._stack.callback(self._end)
+            for host in self.hosts.values():
+                host.start()
+            keeper = Thread(target=self._keep, daemon=True)
+            keeper.start()
+            self._stack.callback(keeper.join)
+            self._stack.callback(self._stop.set)
+            for host in self.hosts.values():
+                self.wait_for(f"{host.name} answers", host.is_ready)
+        except BaseException:
+            self._stack.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    @property
+    def workers(self) -> list[Host]:
+        return [host for name, host in self.hosts.items() if name.startswith("worker")]
+
+    @property
+    def replicas(self) -> list[Host]:
+        return [host for name, host in self.hosts.items() if name.startswith("service")]
+
+    def wait_for(self, what: str, look: Callable[[], object], seconds: float = _START_SECONDS) -> None:
+        """Wait until `look` is true.
+
+        Raises:
+            TimeoutError: it is not within `seconds`; the message has the ends of all logs.
+        """
+        until = time.monotonic() + seconds
+        while not look():
+            if time.monotonic() > until:
+                logs = "\n".join(f"--- {host.name}\n{host.log_text()[-1500:]}" for host in self.hosts.values())
+                raise TimeoutError(f"Not within {seconds:.0f} s: {what}\n{logs}")
+            time.sleep(0.3)
+
+    def create_tenants(self, names: Sequence[str]) -> dict[str, str]:
+        """Make tenants from one of the hosts; their keys by name."""
+        code = (
+            "import json, sys\n"
+            "from memory_assets.settings import load_settings\n"
+            "from memory_assets.stores.keys import KeyStore\n"
+            "from memory_assets.tenants import Tenant, create_tenant\n"
+            "made = {}\n"
+            "for name in json.load(sys.stdin):\n"
+            "    tenant = Tenant(load_settings(), name)\n"
+            "    create_tenant(tenant)\n"
+            "    made[name] = KeyStore(tenant.state).create()[1]\n"
+            "print(json.dumps(made))"
+        )
+        return json.loads(self.replicas[0].run("-c", code, given=json.dumps(names)))
+
+    @contextmanager
+    def instance(self) -> "Iterator[dg.DagsterInstance]":
+        """Dagster's records, as an operator's machine opens them."""
+        import dagster as dg
+
+        home = self.folder / "operator"
+        home.mkdir(exist_ok=True, mode=0o700)
+        shutil.copy(DEPLOYMENT / "dagster.yaml", home)
+        os.environ |= {name: value for name, value in self._environment().items() if name.startswith("DAGSTER_")}
+        with dg.DagsterInstance.from_config(str(home)) as instance:
+            yield instance
+
+    def _environment(self) -> dict[str, str]:
+        kept = {name: os.environ[name] for name in ("LANG", "TZ", "LD_LIBRARY_PATH") if name in os.environ}
+        login = f"host=127.0.0.1 port={self.postgresql.port} user={PostgreSQL.USER}"
+        return kept | {
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "PYTHONPATH": str(ROOT),
+            "PYTHONWARNINGS": "ignore",
+            "DAGSTER_POSTGRES_URL": self.postgresql.url("dagster").replace("postgresql", "postgresql+psycopg2", 1),
+            "DAGSTER_BROKER_URL": self.redis.url,
+            "DAGSTER_DISABLE_TELEMETRY": "1",
+            "MEMORY_STATE_URI": f"postgresql://{PostgreSQL.USER}@127.0.0.1:{self.postgresql.port}/memory",
+            "MEMORY_CATALOG_URI": f"ducklake:postgres:{login} dbname=memory",
+            "PGPASSWORD": PostgreSQL.PASSWORD,
+            "MEMORY_VECTORS_URI": f"s3://{ObjectStorage.BUCKET}/tenants",
+            "MEMORY_STORAGE_ENDPOINT": self.storage.endpoint,
+            "MEMORY_STORAGE_REGION": ObjectStorage.REGION,
+            "MEMORY_STORAGE_ACCESS_KEY": ObjectStorage.ACCESS_KEY,
+            "MEMORY_STORAGE_SECRET_KEY": ObjectStorage.SECRET_KEY,
+            "MEMORY_WORKERS": "1",
+            "MEMORY_CONFIG": "/nonexistent/memory.toml",
+        }
+
+    def _define_hosts(self) -> None:
+        for database in ("dagster", "memory"):
+            self.postgresql.create_database(database)
+        workers, replicas, processes, webserver = self._counts
+        code, page, *doors = free_ports(2 + replicas)
+        self.urls = [f"http://127.0.0.1:{door}" for door in doors]
+        common = self._environment() | {"CODE_LOCATION_HOST": "127.0.0.1", "CODE_LOCATION_PORT": str(code)}
+
+        def add(name: str, part: Sequence[str], is_ready: Callable[[], bool], **more: str) -> None:
+            self.hosts[name] = Host(self.folder / name, part, common | more, is_ready)
+
+        def always() -> bool:
+            return True
+
+        add("code", ["code"], lambda: _connects(code))
+        add("daemon", ["daemon"], always)
+        if webserver:
+            self.page = f"http://127.0.0.1:{page}"
+            add("webserver", ["webserver"], lambda: answers(f"{self.page}/server_info"), WEBSERVER_PORT=str(page))
+        for number in range(1, workers + 1):
+            name = f"worker{number}"
+            add(name, ["worker", "--hostname", f"{name}@local"], always, WORKER_PROCESSES=str(processes))
+        for number, (door, url) in enumerate(zip(doors, self.urls, strict=True), 1):
+
+            def replies(url: str = url) -> bool:
+                return answers(f"{url}/api/v1/health")
+
+            add(f"service{number}", ["service"], replies, SERVICE_PORT=str(door))
+
+    def _keep(self) -> None:
+        while not self._stop.wait(_RESTART_SECONDS):
+            for host in self.hosts.values():
+                host.start()
+
+    def _end(self) -> None:
+        for host in self.hosts.values():
+            host.kill()
+
+
+def answers(url: str) -> bool:
+    """Whether a service answers at all."""
+    try:
+        return httpx.get(url, timeout=5).status_code < 500
+    except httpx.HTTPError:
+        return False
+
+
+def _connects(port: int) -> bool:
+    import socket
+
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0

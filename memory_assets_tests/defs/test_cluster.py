@@ -1,0 +1,45 @@
+"""A small cluster on real servers, and a worker that is killed with a run. `make cluster-test` is the large form."""
+
+import json
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from memory_assets_tests.cluster import Cluster
+from memory_assets_tests.cluster_history import busy_worker, find_losses, load, settle, where_runs_ran
+from memory_assets_tests.services import NoServerError
+
+TENANTS = ["alpha", "beta", "gamma"]
+LINES = "\n".join(
+    json.dumps({"id": 1000 + n, "content": f"Alice moved billing export {n} to Atlas; Bob checks ticket {7 * n}."})
+    for n in range(4)
+)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    if not find_spec("dagster_celery") or not find_spec("dagster_postgres"):
+        pytest.skip("the extra [cluster] is not installed")
+    try:
+        with Cluster(tmp_path / "cluster", webserver=False) as running:
+            yield running
+    except NoServerError as error:
+        pytest.skip(str(error))
+
+
+@pytest.mark.long
+def test_a_run_whose_worker_is_killed_goes_on_and_nothing_acknowledged_is_lost(cluster: Cluster):
+    traffic = load(cluster, TENANTS, LINES)
+    busy_worker(cluster).kill()
+    for number, url in enumerate(cluster.urls):
+        traffic.store(url, "alpha", f"Stored while a worker was dead, through replica {number}.")
+        traffic.search(url, "beta")
+    assert not traffic.failures
+    settle(cluster, TENANTS, quiet=False)
+    assert not find_losses(traffic, cluster.urls[1])
+    by_worker, _, again = where_runs_ran(cluster)
+    assert again, "the killed worker's run was neither resumed nor retried"
+    assert by_worker.keys() <= {host.name for host in cluster.workers}
+    assert not list((cluster.folder / "worker1" / "data").glob("*/vectors")), "a worker keeps a tenant on its disk"
