@@ -103,18 +103,22 @@ _UNSHOWN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 """Categories of Unicode without a visible shape of their own: controls, formats, tags, private and unassigned."""
 _BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\ufe00-\ufe0f\U000e0100-\U000e01ef]")
 """Fillers and variation selectors: letters and marks that show nothing, in which text can be hidden."""
-_MOST = 320
+MOST = 320
 """Letters of one line."""
+MOST_OF_SESSION = 900
+"""Letters of the line that tells what the last session did."""
+FILES = "Files: "
+"""Begins a line of that memory that no session is told."""
 
 
-def line(text: str) -> str:
-    """`text` as a line of the frame, at most 320 letters of it; a line stays what it is."""
+def line(text: str, most: int = MOST) -> str:
+    """`text` as a line of the frame, at most `most` letters of it; a line stays what it is."""
     plain = _BLANK.sub("", " ".join(text.removeprefix(BULLET).split())).translate(_LOOK_ALIKE)
     # What is printable has none of them, and most texts are.
     shown = plain if plain.isprintable() else "".join(letter for letter in plain if unicodedata.category(letter) not in _UNSHOWN)
     shown = re.sub(r"\s+", " ", shown).strip()
-    if len(shown) > _MOST:
-        shown = shown[: _MOST - 1].rpartition(" ")[0] or shown[: _MOST - 1]
+    if len(shown) > most:
+        shown = shown[: most - 1].rpartition(" ")[0] or shown[: most - 1]
         shown = f"{shown.rstrip()}…"
     return f"{BULLET}{shown}"
 
@@ -124,5 +128,5 @@ def framed(sections: list[tuple[str, list[str]]]) -> str:
     parts = [OPENING, LABEL]
     for heading, lines in sections:
         if lines:
-            parts += [heading, *map(line, lines)]
+            parts += [heading, *(line(each, MOST_OF_SESSION) for each in lines)]
     return "\n".join([*parts, CLOSING])

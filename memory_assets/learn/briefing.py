@@ -17,7 +17,7 @@ from memory_assets.graph.outdated import find_outdated, list_replaced, plain, re
 from memory_assets.language.changes import announces
 from memory_assets.language.secrets import marks
 from memory_assets.language.words import sentences
-from memory_assets.learn.brief import FORMAT, NAME, Backlog, Brief, BriefLine, line, read_brief
+from memory_assets.learn.brief import FILES, FORMAT, MOST, MOST_OF_SESSION, NAME, Backlog, Brief, BriefLine, line, read_brief
 from memory_assets.learn.curation import Curation
 from memory_assets.models import Kind, Source, State
 from memory_assets.sources.projects import is_home, slug_of
@@ -171,7 +171,12 @@ def _made(tenant: "Tenant", held: Brief | None) -> Brief:
 
 
 def _current(memory: "Memory", outdated: set[str], news: Sequence[str]) -> str:
-    """What a line tells of a memory: the sentences that replace others; else its opening, and what says that it changed, first."""
+    """What a line tells of a memory: the sentences that replace others; else its opening, and what says that it changed, first.
+
+    Of a session it tells all but the files.
+    """
+    if memory.kind is Kind.SESSION:
+        return " ".join(each for each in memory.content.splitlines() if not each.startswith(FILES))
     text = _ALSO.sub("", _beginning(memory.content) if _is_curated(memory) else memory.content)
     if news:
         return " ".join(list(dict.fromkeys(news))[:_MOST_NEWS])
@@ -259,7 +264,8 @@ def _doubts(tenant: "Tenant") -> tuple[dict[int, int], dict[int, int], "list[Sta
 def _of_memory(memory: "Memory", text: str, known: "Mapping[str, int]", note: str = "") -> BriefLine:
     named = f"{memory.title}: {text}" if memory.title and not text.casefold().startswith(memory.title.casefold()) else text
     day = "" if "created_at" in memory.metadata.get("guessed", ()) else f"{memory.created_at:%Y-%m-%d} "
-    rendered = line(f"{day}(id {memory.id}{f', {note}' if note else ''}) {named}")
+    most = MOST_OF_SESSION if memory.kind is Kind.SESSION else MOST
+    rendered = line(f"{day}(id {memory.id}{f', {note}' if note else ''}) {named}", most)
     if (tokens := known.get(rendered)) is None:
         from memory_assets.language.tokens import count_tokens
 

@@ -7,13 +7,12 @@ results, and only sentences with a wording such as "from now on", or that `memor
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from memory_assets.display import visible
-from memory_assets.sources.files import json_objects, read_head
+from memory_assets.learn.transcripts import user_entries, user_words
 
 NAME = "noted.json"
 _MOST = 100
@@ -21,8 +20,6 @@ _MOST_SETTLED = 2_000
 """Digests that are kept of what was stored or dropped."""
 _MOST_OF_A_SESSION = 20
 _ID_DIGITS = 8
-_TAIL_BYTES = 8 << 20
-"""Of a transcript so much is read, from its end."""
 SHORTEST, LONGEST = 12, 400
 """Letters of a note."""
 _CUE = re.compile(
@@ -32,8 +29,6 @@ _CUE = re.compile(
     re.IGNORECASE,
 )
 _QUESTION = re.compile(r"\?\s*$")
-_NOT_SAID = ("<", "Caveat:", "[Request interrupted", "This session is being continued", "/")
-"""How what a program put in the user's place begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +131,7 @@ def find_sentences(transcript: Path, project: str, session: str) -> list[Noted]:
     from memory_assets.learn.lasting import NONE
 
     found: dict[str, Noted] = {}
-    for entry in read_tail(transcript, b'"user"'):
+    for entry in user_entries(transcript):
         for sentence in sentences(user_words(entry)):
             text = " ".join(visible(sentence).split())
             if text not in found and (kind := kind_of(text)) != NONE:
@@ -154,25 +149,3 @@ def kind_of(sentence: str) -> str:
         return NONE
     kind = judge(sentence)
     return "feedback" if kind == NONE and _CUE.search(sentence) else kind
-
-
-def read_tail(transcript: Path, marker: bytes) -> Iterator[dict[str, Any]]:
-    """The lines of a transcript's last eight megabytes that hold `marker`."""
-    skip = max(0, transcript.stat().st_size - _TAIL_BYTES)
-    return json_objects(read_head(transcript, None, _TAIL_BYTES, skip=skip), marker)
-
-
-def user_words(entry: dict[str, Any]) -> str:
-    """What the user wrote in a line of a transcript; empty where a program wrote it."""
-    message = entry.get("message")
-    made = any(entry.get(name) for name in ("isMeta", "isSidechain", "isCompactSummary", "toolUseResult"))
-    if made or entry.get("type") != "user" or not isinstance(message, dict):
-        return ""
-    content = message.get("content")
-    blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
-    texts = [
-        each["text"]
-        for each in blocks
-        if isinstance(each, dict) and each.get("type") == "text" and isinstance(each.get("text"), str)
-    ]
-    return "\n".join(text for text in texts if not text.lstrip().startswith(_NOT_SAID))

@@ -1,7 +1,7 @@
 """The text that a session is told at its start, and a record of it: one small file a session, a line for each memory.
 
-A session is told standing facts, feedback that fits the project, then relevant and fresh memories. This module reads the brief alone: it
-opens no store and imports no heavy library. A compacted or cleared session is told again; a resumed or forked one still has the text.
+A session is told standing facts, feedback that fits the project, what its last session left, then relevant and fresh memories. This module
+reads the brief alone: it opens no store and imports no heavy library. A compacted or cleared session is told again; a resumed or forked one still has the text.
 """
 
 import hashlib
@@ -136,7 +136,7 @@ def _by_section(lines: tuple[BriefLine, ...], names: frozenset[str]) -> Iterator
     curated_elsewhere = [each for each in feedback if each.curated and each.project and each.project not in names]
     yield [*(each for each in feedback if each.project in names), *general, *curated_elsewhere]
     others = [each for each in lines if each.kind not in (*standing, "feedback")]
-    yield [each for each in others if each.project in names]
+    yield sorted((each for each in others if each.project in names), key=lambda each: each.kind != "session")
     yield [each for each in others if not each.project][:_GENERAL]
 
 

@@ -7,23 +7,24 @@ sentences of the user that are worth keeping: they become notes like those of th
 
 import json
 import logging
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from memory_assets.display import shortened, visible
+from memory_assets.display import shortened
 from memory_assets.graph.analyzer import ChatModel, ChatModelError, closed_schema
 from memory_assets.ingest.direct import import_memories
 from memory_assets.language.process import ProcessingError
 from memory_assets.language.secrets import left_out, mask
+from memory_assets.language.words import sentences
+from memory_assets.learn.brief import FILES
 from memory_assets.learn.ended import QUEUE, Ended, has_queued
 from memory_assets.learn.lasting import NONE
-from memory_assets.learn.noted import LONGEST, SHORTEST, Noted, kind_of, note, read_tail, user_words
+from memory_assets.learn.noted import LONGEST, SHORTEST, Noted, kind_of, note
+from memory_assets.learn.outcomes import find_outcome
+from memory_assets.learn.transcripts import Record, read_record
 from memory_assets.models import Kind, NewMemory, Source
 from memory_assets.sources.files import RefusedFileError
 from memory_assets.stores.locks import locked
@@ -35,32 +36,14 @@ if TYPE_CHECKING:
 
 _FEWEST_REQUESTS = 3
 """Of a session that changed no file: a shorter one has nothing to tell."""
-_LONGEST_REQUEST, _LONGEST_OUTCOME, _LONGEST_ITEM = 140, 700, 120
+_LONGEST_REQUEST, _LONGEST_OUTCOME = 140, 500
 """Letters."""
-_MOST_FILES, _MOST_OPEN, _MOST_NOTED = 8, 5, 20
+_MOST_WORDS, _MOST_ASKED, _MOST_DECIDED, _MOST_LEFT = 110, 20, 48, 25
+"""Words of a summary without its files, and of its parts."""
+_MOST_FILES, _MOST_NOTED = 8, 20
 _MOST_TOLD_TO_MODEL = 24_000
 _IMPORTANCE = 0.3
 _log = logging.getLogger(__name__)
-
-
-@dataclass
-class Record:
-    """What a transcript says of its session."""
-
-    requests: list[str] = field(default_factory=list)
-    """The user's words, one text a prompt."""
-    outcome: str = ""
-    """The assistant's last words."""
-    files: Counter[str] = field(default_factory=Counter)
-    """File that was written -> how often."""
-    open: list[str] = field(default_factory=list)
-    """What is not done of the assistant's last list of things to do."""
-    ended_at: datetime | None = None
-
-    @property
-    def has_news(self) -> bool:
-        """Whether there is something to tell."""
-        return bool(self.requests and (self.files or len(self.requests) >= _FEWEST_REQUESTS))
 
 
 def remember_sessions(tenant: "Tenant") -> int:
@@ -82,7 +65,7 @@ def remember_sessions(tenant: "Tenant") -> int:
 
 def _remember(tenant: "Tenant", ended: Ended) -> bool:
     record = read_record(Path(ended.transcript))
-    if not record.has_news:
+    if not (record.has_work or len(record.turns) >= _FEWEST_REQUESTS):
         return False
     told = _asked(tenant.settings, record)
     note(tenant.folder, list(_noted(told.lasting, ended, record)))
@@ -99,49 +82,6 @@ def _remember(tenant: "Tenant", ended: Ended) -> bool:
     )
     import_memories(tenant, [memory], lambda *_: None)
     return True
-
-
-def read_record(transcript: Path) -> Record:
-    """What is said in a transcript, of its last eight megabytes; lines of side chains and of programs are left out."""
-    record = Record()
-    for entry in read_tail(transcript, b'"type"'):
-        if request := " ".join(user_words(entry).split()):
-            record.requests.append(visible(request))
-        if entry.get("type") == "assistant" and not entry.get("isSidechain"):
-            _read_answer(entry, record)
-        if (moment := _moment(entry.get("timestamp"))) and (request or record.requests):
-            record.ended_at = moment
-    return record
-
-
-def _read_answer(entry: dict[str, Any], record: Record) -> None:
-    for block in _blocks(entry):
-        given = block.get("input")
-        if block.get("type") == "text" and isinstance(block.get("text"), str) and block["text"].strip():
-            record.outcome = visible(block["text"].strip())
-        elif block.get("type") == "tool_use" and isinstance(given, dict):
-            if block.get("name") in ("Write", "Edit", "MultiEdit", "NotebookEdit") and isinstance(given.get("file_path"), str):
-                record.files[given["file_path"]] += 1
-            elif block.get("name") == "TodoWrite" and isinstance(given.get("todos"), list):
-                record.open = [
-                    visible(str(each.get("content", "")))
-                    for each in given["todos"]
-                    if isinstance(each, dict) and each.get("status") != "completed"
-                ]
-
-
-def _blocks(entry: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    message = entry.get("message")
-    content = message.get("content") if isinstance(message, dict) else None
-    yield from (block for block in content if isinstance(block, dict)) if isinstance(content, list) else ()
-
-
-def _moment(text: object) -> datetime | None:
-    try:
-        moment = datetime.fromisoformat(str(text))
-    except ValueError:
-        return None
-    return moment.astimezone(UTC) if moment.tzinfo else None
 
 
 class Reading(BaseModel):
@@ -174,7 +114,7 @@ def _asked(settings: "Settings", record: Record) -> Reading:
     """The chat model's reading of a session; an empty one where there is none, or where it fails."""
     if not settings.chat_model:
         return Reading()
-    told = "\n".join([*(f"User: {each}" for each in record.requests), f"Assistant at the end: {record.outcome}"])
+    told = "\n".join([*(f"User: {each}" for each in record.requests), f"Assistant at the end: {_last_words(record)}"])
     try:
         answer = ChatModel(settings, settings.chat_model).ask(_SYSTEM, mask(told)[-_MOST_TOLD_TO_MODEL:], _SCHEMA)
         return Reading.model_validate_json(answer)
@@ -194,21 +134,40 @@ def _noted(sentences: Sequence[str], ended: Ended, record: Record) -> Iterator[N
 
 
 def summary(record: Record, told: Reading, project: str) -> str:
-    """The memory's text: a line for each thing that there is to tell."""
+    """The memory's text: a line for each thing that there is to tell, in some 120 words."""
     name = PurePath(project).name
     day = f" on {record.ended_at:%Y-%m-%d}" if record.ended_at else ""
-    lines = [f"Session{f' in {name}' if name else ''}{day}: {_short(record.requests[0], _LONGEST_REQUEST)}"]
-    if len(record.requests) > 1 and not told.done:
-        lines.append(f"Asked last: {_short(record.requests[-1], _LONGEST_REQUEST)}")
-    lines += [f"Done: {_short(told.done or record.outcome, _LONGEST_OUTCOME)}"] if told.done or record.outcome else []
-    lines += [f"Decided: {_short(told.decided, _LONGEST_OUTCOME)}"] if told.decided else []
-    left = told.left_open or "; ".join(_short(each, _LONGEST_ITEM) for each in record.open[:_MOST_OPEN])
-    lines += [f"Left open: {_short(left, _LONGEST_OUTCOME)}"] if left else []
+    outcome = find_outcome(record)
+    asked, *others = [_short(_fitting(sentences(each), _MOST_ASKED), _LONGEST_REQUEST) for each in record.requests]
+    lines = [f"Session{f' in {name}' if name else ''}{day}: {asked}"]
+    if record.only_asked and others:
+        lines.append(f"Also asked: {_fitting([each for each in others if each.endswith('?')], _MOST_ASKED)}")
+    decided = told.decided or _fitting(outcome.decided, _MOST_DECIDED)
+    left = told.left_open or _fitting(outcome.left_open, _MOST_LEFT)
+    left_for_done = _MOST_WORDS - sum(len(each.split()) for each in (*lines, decided, left))
+    done = told.done or _fitting(outcome.done, left_for_done) or _last_words(record)
+    named = {"Answered" if record.only_asked and not told.done else "Done": done, "Decided": decided, "Left open": left}
+    lines += [f"{label}: {_short(text, _LONGEST_OUTCOME)}" for label, text in named.items() if text]
     if record.files:
         shown = [_within(path, project) for path, _ in record.files.most_common(_MOST_FILES)]
         more = f" and {len(record.files) - _MOST_FILES} more" if len(record.files) > _MOST_FILES else ""
-        lines.append(f"Files: {', '.join(shown)}{more}")
-    return "\n".join(lines)
+        lines.append(f"{FILES}{', '.join(shown)}{more}")
+    return "\n".join(each for each in lines if not each.endswith(": "))
+
+
+def _fitting(texts: Sequence[str], words: int) -> str:
+    """The first of the texts, and those of the others that fit into so many words, as sentences."""
+    fitting: list[str] = []
+    for text in texts:
+        if not fitting or words >= len(text.split()):
+            words -= len(text.split())
+            fitting.append(text if text[-1:] in ".!?:;…" else f"{text}.")
+    return " ".join(fitting)
+
+
+def _last_words(record: Record) -> str:
+    """The assistant's last answer, where no sentence of it tells what was done."""
+    return next((turn.answer for turn in reversed(record.turns) if turn.answer), "")
 
 
 def _within(path: str, project: str) -> str:

@@ -1,0 +1,184 @@
+"""What of a session's words tells its outcome: what was done, what the user decided, what is left open.
+
+Rules of form, in English and German: where a sentence stands, what it answers, and closed classes of words (reasons, contrasts, "not
+yet"). They choose sentences and word none: what nobody said in a sentence of its own, they do not tell.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+from memory_assets.language.secrets import find_secrets
+from memory_assets.language.words import sentences
+from memory_assets.learn.lasting import NONE
+from memory_assets.learn.noted import kind_of
+from memory_assets.learn.transcripts import Record, Turn
+
+_REPORT_WORDS = 30
+"""Words of the last answers from which no earlier one is needed."""
+_FEWEST_WORDS, _FEWEST_OF_REPLY = 4, 2
+_MOST_WORDS_OF_REPLY = 30
+"""Of an answer to a proposal that led to work every sentence is a decision, unless it is longer."""
+_REPEATED = 0.6
+"""Share of its words that a sentence repeats of another that says the same."""
+_FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+_RULED = re.compile(r"[\s|:-]+$")
+_BULLET = re.compile(r"^\s*(?:[-*•+]|\d+[.)])\s+(?:\[[ x]\]\s+)?")
+_HEADING = re.compile(r"^#+\s|^\*\*[^*]+\*\*:?$|:(?:\*\*)?$")
+_WORD = re.compile(r"\w{3,}")
+_OPEN = re.compile(
+    r"\b(?:not\b(?:\W+\w+){0,3}?\W+yet|yet to|still (?:open|missing|to|needs?|fails?|failing|pending|broken|unclear)|remain(?:s|ing)"
+    r"|left(?: open| to do|:)|to[ -]?do\b|open:|outstanding|pending|follow[- ]?ups?|next(?: steps?)?\b[^:.]{0,20}:"
+    r"|(?:is|are|was|were) missing"
+    r"|nothing (?:is|was) (?:committed|pushed|deployed|tested)"
+    r"|ha(?:ve|s)(?: not|n't)|not (?:done|tested|checked|committed|covered|documented|implemented|verified)|(?:un|not )resolved"
+    r"|does(?: not|n't) work|cannot|could(?: not|n't)|untested|blocked|wait(?:s|ing) for"
+    r"|nichts ist (?:committet|getestet|fertig)"
+    r"|noch (?:nicht|nie|kein\w*|offen|aus|zu)|offen\b|fehl(?:t|en)\b|steh(?:t|en) aus|ausstehend|zu tun|nächste[rn]? schritte?"
+    r"|(?:muss|müssen) noch|nicht (?:geprüft|getestet|committet|erledigt|fertig|umgesetzt|dokumentiert)|ungeprüft|ungetestet|ungeklärt"
+    r"|wart(?:et|en) auf|funktionier(?:t|en) (?:noch )?nicht)",
+    re.IGNORECASE,
+)
+_REASON = re.compile(
+    r"\b(?:because|since|so that|otherwise|due to|as long as|weil|damit|sonst|wegen|deshalb|nämlich|denn)\b", re.IGNORECASE
+)
+_CONTRAST = re.compile(
+    r"\b(?:instead|rather|not|no|never|always|only|without|everywhere|don'?t|statt|stattdessen|lieber|sondern|nicht|kein\w*|nie|immer|nur"
+    r"|ohne|überall)\b",
+    re.IGNORECASE,
+)
+_CONCLUSION = re.compile(r"^(?:\w+,? ){0,2}(?:then|dann)\b|^(?:no|nein|but|aber)\b", re.IGNORECASE)
+_DEFERRED = re.compile(
+    r"\b(?:later|tomorrow|tonight|next (?:time|week|month|year)|for now|not yet|still|until|will|ha(?:s|ve) to|should"
+    r"|on (?:mon|tues|wednes|thurs|fri|satur|sun)day|später|morgen|nächste[nrs]?|erst|noch|bis|muss|müssen|werden?|wird|sollten?|vorerst)\b"
+    r"|['’]ll\b",
+    re.IGNORECASE,
+)
+_LABEL = re.compile(r"^(?:[\w-]+ ){0,3}[\w-]+: (?=\S)")
+_PROPOSAL = re.compile(
+    r"\?|\b(?:could|would|either|options?|suggest|recommend|propose|könnten?|würden?|entweder|optionen|vorschlag|vorschlagen|empfehlen?)\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Sentences of a session, those first that matter most."""
+
+    done: tuple[str, ...]
+    decided: tuple[str, ...]
+    left_open: tuple[str, ...]
+
+
+def find_outcome(record: Record) -> Outcome:
+    """What was done, decided and left open in a session; sentences with a secret are left out."""
+    reports = [(turn.has_work, _statements(turn)) for turn in _reports(record)]
+    reported = [text for _, report in sorted(reports, key=lambda each: not each[0]) for text, is_open in report if not is_open]
+    done = _distinct([*(text for text in reported if record.only_asked or not _PROPOSAL.search(text)), *record.commits])
+    waiting = [
+        _LABEL.sub("", text) for _, report in (reports if record.has_work else reports[:1]) for text, is_open in report if is_open
+    ]
+    left_open = _distinct([*waiting, *record.open, *_deferred(record)])
+    decided = _distinct([*left_open, *_decisions(record)])[len(left_open) :]
+    is_commit = set(record.commits).__contains__
+    return Outcome(tuple(sorted(done, key=lambda text: not is_commit(text))), decided, left_open)
+
+
+def _reports(record: Record) -> list[Turn]:
+    """The turns whose answers tell the outcome, the last first: as many as tell enough, and before the last one only of turns with work.
+
+    Where nothing was changed the answers are the outcome: the last one, then all others in their order.
+    """
+    *earlier, last = [turn for turn in record.turns if turn.answer] or [Turn("")]
+    if not record.has_work:
+        return [last, *earlier]
+    chosen = [last]
+    for turn in reversed(earlier):
+        if sum(len(text.split()) for each in chosen for text, _ in _statements(each)) >= _REPORT_WORDS:
+            break
+        if turn.has_work:
+            chosen.append(turn)
+    return chosen
+
+
+def _statements(turn: Turn) -> list[tuple[str, bool]]:
+    """The sentences of an answer in Markdown, and whether each says that something is left open; no questions, code or greetings."""
+    found: list[tuple[str, bool]] = []
+    fewest = _FEWEST_WORDS - turn.used_tools
+    below_open = False
+    for line in _FENCE.sub("", turn.answer).splitlines():
+        text = _BULLET.sub("", line)
+        is_bullet = text != line
+        text = "" if _RULED.match(text) else _plain(text)
+        if not text:
+            continue
+        if _HEADING.search(line.strip()) and not is_bullet:
+            below_open = bool(_OPEN.search(f"{text}:"))
+            continue
+        below_open = below_open and is_bullet
+        told = [
+            each
+            for each in sentences(text)
+            if len(each.split()) >= fewest and _is_statement(each) and (turn.used_tools or not each.endswith("!"))
+        ]
+        found += [(each, below_open or bool(_OPEN.search(each))) for each in told]
+    return found
+
+
+def _plain(text: str) -> str:
+    """A line without Markdown's marks."""
+    cells = [cell.strip() for cell in text.strip().strip("|").split("|")] if text.strip().startswith("|") else [text.strip()]
+    return ", ".join(cells).lstrip("#> ").replace("**", "").strip()
+
+
+def _is_statement(sentence: str) -> bool:
+    return not sentence.endswith("?") and not find_secrets(sentence)
+
+
+def _decisions(record: Record) -> Iterator[str]:
+    """Sentences with which the user decided something, and what was chosen from a list; those of the first prompt come last."""
+    yield from (choice for turn in record.turns for choice in turn.choices)
+    for before, turn in pairwise(record.turns):
+        yield from _of_turn(turn, before.answer)
+    said = _said(record.turns[0].request)
+    yield from (each for each in said[1:] if _REASON.search(each) or (_CONTRAST.search(each) and kind_of(each) != NONE))
+
+
+def _of_turn(turn: Turn, before: str) -> Iterator[str]:
+    said = _said(turn.request)
+    is_reply = turn.used_tools and bool(_PROPOSAL.search(before)) and len(turn.request.split()) <= _MOST_WORDS_OF_REPLY
+    told = -1
+    for number, sentence in enumerate(said):
+        words = len(sentence.split())
+        gives_reason = bool(_REASON.search(sentence))
+        decides = gives_reason or bool(_CONTRAST.search(sentence) or _CONCLUSION.search(sentence))
+        if (
+            (decides and words >= _FEWEST_WORDS - 1)
+            or (is_reply and words >= _FEWEST_OF_REPLY)
+            or kind_of(sentence) == "feedback"
+        ):
+            if gives_reason and told < number - 1:
+                yield said[number - 1]
+            yield sentence
+            told = number
+
+
+def _deferred(record: Record) -> Iterator[str]:
+    """What the user put off at the end; what is a decision is told as one."""
+    said = (each for each in _said(record.turns[-1].request) if len(each.split()) >= _FEWEST_WORDS)
+    yield from (each for each in said if _DEFERRED.search(each) and not (_REASON.search(each) or _CONTRAST.search(each)))
+
+
+def _said(request: str) -> list[str]:
+    return [sentence for sentence in sentences(request) if _is_statement(sentence)]
+
+
+def _distinct(texts: Iterable[str]) -> tuple[str, ...]:
+    """The texts, without those that say again what an earlier one says."""
+    kept: list[tuple[str, set[str]]] = []
+    for text in texts:
+        words = set(_WORD.findall(text.casefold()))
+        if text and not any(words and len(words & known) >= _REPEATED * len(words) for _, known in kept):
+            kept.append((text, words))
+    return tuple(text for text, _ in kept)
