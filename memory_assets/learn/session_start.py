@@ -1,7 +1,8 @@
 """The text that a session is told at its start, and a record of it: one small file a session, a line for each memory.
 
 A session is told standing facts, feedback that fits the project, what its last session left, then relevant and fresh memories. This module
-reads the brief alone: it opens no store and imports no heavy library. A compacted or cleared session is told again; a resumed or forked one still has the text.
+reads the brief alone: it opens no store and imports no heavy library. A compacted or cleared session is told again; a resumed or forked
+one still has the text.
 """
 
 import hashlib
