@@ -269,7 +269,7 @@ def measure_bare(tenant: Tenant, seconds: float) -> dict[str, object]:
 
 def measure(settings: Settings, tenant: Tenant, seconds: float, workers: int | None) -> dict[str, object]:
     results: dict[str, object] = {}
-    key = KeyStore(tenant.folder).create("benchmark")[1]
+    key = KeyStore(tenant.state).create("benchmark")[1]
     environment = os.environ | {
         "MEMORY_DATA_DIR": str(settings.data_dir),
         "MEMORY_EMBEDDER": settings.embedder,

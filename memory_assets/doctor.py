@@ -129,10 +129,10 @@ def _permissions(tenant: Tenant) -> Iterator[Finding]:
 
 
 def _leftovers(tenant: Tenant) -> Iterator[Finding]:
-    if left := deleted_tenants(tenant.settings):
+    if left := [each for each in deleted_tenants(tenant.settings) if not each.is_swept]:
         what = f"Deleting a tenant was stopped midway and left {', '.join(each.where for each in left)}."
         yield Finding("fault", what, "Run `memory doctor --mend`.", lambda: sweep_deleted(tenant.settings))
-    if any(not each.finished for each in Tombstones(tenant.folder).all):
+    if any(not each.finished for each in Tombstones(tenant.state).all):
         yield Finding("fault", "An erasure was stopped midway; some of the text may be left.", "Run `memory erase`.")
     if unlisted := unlisted_files(tenant.folder):
         what = f"{len(unlisted)} files in {tenant.folder} are not the program's, and no backup holds them: {', '.join(unlisted[:3])}."
@@ -242,11 +242,11 @@ def _catalog(tenant: Tenant) -> Iterator[Finding]:
     catalog = tenant.catalog.interactive
     if damage := catalog.find_damage():
         mend = "Run `memory doctor --mend`, then `memory run`, which derives it anew."
-        yield Finding("fault", f"The catalog {catalog.path} is damaged ({damage}).", mend, catalog.set_aside)
+        yield Finding("fault", f"T{catalog.where[1:]} is damaged ({damage}).", mend, catalog.set_aside)
         return
     with catalog.read() as connection:
         (entries,) = connection.execute("SELECT count(*) FROM memory_entries").fetchone() or (0,)
-    yield Finding("ok", f"catalog {catalog.path} with {entries} entries from files")
+    yield Finding("ok", f"{catalog.where.removeprefix('the ')} with {entries} entries from files")
 
 
 def _migrations(tenant: Tenant) -> Iterator[Finding]:
@@ -256,7 +256,7 @@ def _migrations(tenant: Tenant) -> Iterator[Finding]:
 
 
 def _keys(tenant: Tenant) -> Iterator[Finding]:
-    if held := KeyStore(tenant.folder).list():
+    if held := KeyStore(tenant.state).list():
         yield Finding("ok", f"{counted(len(held), 'key', 'keys')} over HTTP")
 
 

@@ -56,7 +56,17 @@ class Settings(BaseSettings):
     vectors_uri: str | None = Field(
         None, description="LanceDB root, a folder or s3://bucket/prefix; default: the data folder. Below it: `<tenant>/vectors`."
     )
-    catalog_uri: str | None = Field(None, description="DuckDB root; default: the data folder. Below: `<tenant>/catalog.duckdb`.")
+    catalog_uri: str | None = Field(
+        None,
+        description="DuckDB root; default: the data folder. Below: `<tenant>/catalog.duckdb`. Or DuckLake on PostgreSQL, with files below "
+        "vectors_uri: `ducklake:postgres:host=… dbname=… user=…`; its password is PGPASSWORD's or ~/.pgpass's.",
+    )
+    state_uri: str | None = Field(
+        None,
+        pattern="^postgres(ql)?://",
+        description="PostgreSQL database of keys, access records, briefs and other state of all tenants, postgresql://user@host/name; "
+        "its password is PGPASSWORD's or ~/.pgpass's. Default: files in the data folder.",
+    )
     storage_endpoint: str | None = Field(
         None, pattern="^https?://[^/@?]+/?$", description="URL of the S3 service of vectors_uri, where it is not AWS."
     )
@@ -212,9 +222,18 @@ class Settings(BaseSettings):
             raise ValueError("is no folder; name one")
         return path
 
+    @field_validator("state_uri")
+    @classmethod
+    def _without_password(cls, uri: str | None) -> str | None:
+        if uri and ":" in uri.partition("://")[2].rpartition("@")[0]:
+            raise ValueError("holds a password; set PGPASSWORD instead")
+        return uri
+
     @field_validator("vectors_uri", "catalog_uri")
     @classmethod
     def _without_credentials(cls, uri: str | None) -> str | None:
+        if uri and "password=" in uri:
+            raise ValueError("holds a password; set PGPASSWORD instead")
         if uri and "://" in uri and "@" in uri.partition("://")[2].partition("/")[0]:
             raise ValueError("holds credentials; set MEMORY_STORAGE_ACCESS_KEY and MEMORY_STORAGE_SECRET_KEY instead")
         return uri
@@ -259,6 +278,8 @@ class Settings(BaseSettings):
 
     def tenant_catalog_uri(self, tenant: str | None = None) -> str:
         """URI of one tenant's DuckDB catalog."""
+        if self.catalog_uri and self.catalog_uri.startswith("ducklake:"):
+            return self.catalog_uri
         return f"{(self.catalog_uri or str(self.data_dir)).rstrip('/')}/{tenant or self.tenant}/catalog.duckdb"
 
 

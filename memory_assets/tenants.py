@@ -119,9 +119,7 @@ class Tenant:
 
     @cached_property
     def catalog(self) -> "Catalog":
-        from memory_assets.stores.catalog import Catalog
-
-        return Catalog(self.settings.tenant_catalog_uri(self.name), self.settings.lock_timeout)
+        return _open_catalog(self.settings, self.name, self.state)
 
     @cached_property
     def memories(self) -> "MemoryStore":
@@ -181,13 +179,29 @@ class Tenant:
         return open_analyzer(
             self.settings.spacy_model,
             gazetteer_paths=[self.folder / "gazetteer.toml"],
-            known_names=read_known_names(self.folder),
+            known_names=read_known_names(self.state),
         )
 
 
 def open_states(settings: "Settings") -> "TenantStates":
     """Where the states of the tenants lie."""
-    return FileStates(settings.data_dir)
+    if not settings.state_uri:
+        return FileStates(settings.data_dir)
+    from memory_assets.stores.postgres import Database, PostgresStates
+
+    return PostgresStates(Database(settings.state_uri, settings.lock_timeout))
+
+
+def _open_catalog(settings: "Settings", name: str, state: "TenantState", store_id: str | None = None) -> "Catalog":
+    uri, patience = settings.tenant_catalog_uri(name), settings.lock_timeout
+    if not uri.startswith("ducklake:"):
+        from memory_assets.stores.catalog import Catalog
+
+        return Catalog(uri, patience)
+    from memory_assets.stores.lake import LakeCatalog
+
+    data = settings.vectors_uri or str(settings.data_dir)
+    return LakeCatalog(uri, data, settings.storage_options(), name, state, patience, store_id)
 
 
 def tenant_names(settings: "Settings") -> list[str]:
@@ -209,7 +223,7 @@ def create_tenant(tenant: Tenant) -> None:
     What a kill leaves before there is a store does not count as a tenant.
     """
     with tenant.state.creating():
-        if tenant.exists:
+        if tenant.name in _stored_elsewhere(tenant.settings):
             raise ConflictError(f"The tenant {tenant.name!r} exists already; `memory tenant list` shows all.")
         tenant.memories.prepare()
         tenant.relations.prepare()
@@ -224,10 +238,10 @@ def delete_tenant(tenant: Tenant) -> None:
     with tenant.state.closed_to_writers(), tenant.location.closed_to_writers():
         if not tenant.exists:
             raise NotFoundError(f"There is no tenant {tenant.name!r}; `memory tenant list` shows those that exist.")
-        if tenant.settings.catalog_uri:
+        if tenant.catalog.path.is_file() and not tenant.catalog.is_in(tenant.folder):
             tenant.catalog.remove()
         tenant.state.delete()
-        if tenant.settings.vectors_uri:
+        if tenant.location.is_folder and tenant.location.path.exists():
             tenant.location.remove()
     sweep_deleted(tenant.settings)
 
@@ -260,4 +274,6 @@ def sweep_deleted(settings: "Settings") -> None:
         location = Location(settings.tenant_vectors_uri(left.tenant), settings.storage_options())
         if left.store_id and not location.is_folder:
             location.of_store(left.store_id).remove()
+        if left.store_id and settings.tenant_catalog_uri(left.tenant).startswith("ducklake:"):
+            _open_catalog(settings, left.tenant, states.open(left.tenant), left.store_id).remove()
         states.sweep(left)

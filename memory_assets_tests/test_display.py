@@ -61,7 +61,7 @@ def hostile(tenant: Tenant) -> Tenant:
     )
     vector = np.asarray(tenant.embedder.embed([HOSTILE]), dtype=np.float32)
     tenant.memories.add([memory], vector, tenant.embedder.name)
-    KeyStore(tenant.folder).create(HOSTILE)
+    KeyStore(tenant.state).create(HOSTILE)
     silo = tenant.settings.claude_projects_dir / "-home-\x1b[31m" / "memory" / "\x1b[2J.md"
     silo.parent.mkdir(parents=True)
     silo.write_text(f"---\nname: x\ndescription: {HOSTILE!r}\ntype: wrong\n---\n\n{HOSTILE}\n", encoding="utf-8")

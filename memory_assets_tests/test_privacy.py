@@ -20,6 +20,7 @@ from memory_assets.models import NewMemory, Source
 from memory_assets.privacy import close_to_others
 from memory_assets.settings import Settings
 from memory_assets.stores.keys import KeyStore
+from memory_assets.stores.state import FileState
 from memory_assets.tenants import Tenant, tenant_names
 
 ROOT = Path(__file__).parents[1]
@@ -151,7 +152,7 @@ def test_a_tenant_whose_folder_or_a_part_of_it_is_a_link_is_refused(settings: Se
     with pytest.raises(StoreError, match="is a link"):
         Tenant(settings, "other")
     if not part:
-        _, key = KeyStore(elsewhere).create()
+        _, key = KeyStore(FileState(elsewhere)).create()
         with pytest.raises(StoreError, match="is a link"):
             authorised(settings, "other", key)
         assert tenant_names(settings) == []

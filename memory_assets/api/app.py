@@ -36,7 +36,7 @@ from memory_assets.stores.files import disk_fault
 from memory_assets.stores.keys import KeyStore
 from memory_assets.stores.layout import CACHE
 from memory_assets.stores.resident.copies import remove_copies
-from memory_assets.tenants import tenant_names
+from memory_assets.tenants import open_states, tenant_names
 
 _DESCRIPTION = """Stores, finds and relates what an AI assistant remembers.
 
@@ -159,7 +159,7 @@ def serve(
         SettingsError: the address cannot be listened on, or is not loopback while no tenant has a key.
         EmbedderError: the embedder of the settings cannot be opened.
     """
-    keyed = any(key.active for name in tenant_names(settings) for key in KeyStore(settings.tenant_dir(name)).list())
+    keyed = any(key.active for name in tenant_names(settings) for key in KeyStore(open_states(settings).open(name)).list())
     listener = _listen(settings)
     host, port = listener.getsockname()[:2]
     if not keyed and not is_loopback(host):
@@ -203,8 +203,8 @@ def serve(
 
 def _remove_copies(settings: Settings) -> None:
     """Leave no copy of what the tables say; that of another service is made again."""
-    for name in tenant_names(settings):
-        remove_copies(settings.tenant_dir(name) / CACHE)
+    for folder in settings.data_dir.glob(f"*/{CACHE}"):  # those of tenants that were deleted elsewhere, too
+        remove_copies(folder)
 
 
 def _listen(settings: Settings) -> socket.socket:

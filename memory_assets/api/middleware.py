@@ -31,7 +31,7 @@ from memory_assets.privacy import refuse_link
 from memory_assets.settings import Settings
 from memory_assets.stores.access_log import recalled_by
 from memory_assets.stores.keys import Key, KeyStore
-from memory_assets.tenants import validate_tenant
+from memory_assets.tenants import open_states, validate_tenant
 
 KEY_HEADER = "X-API-Key"
 _NOBODY = "-"
@@ -239,9 +239,8 @@ def authorised(settings: Settings, tenant: str, key: str) -> Key:
         name = validate_tenant(tenant)
     except InvalidInputError:
         name = _NOBODY
-    folder = settings.tenant_dir(name)
-    refuse_link(folder)
-    found = KeyStore(folder).find(key)
+    refuse_link(settings.tenant_dir(name))
+    found = KeyStore(open_states(settings).open(name)).find(key)
     if found is None:
         raise HTTPException(
             HTTPStatus.UNAUTHORIZED,

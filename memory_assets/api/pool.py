@@ -10,7 +10,7 @@ import logging
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
@@ -31,6 +31,7 @@ from memory_assets.settings import Settings
 from memory_assets.stores.group_commit import MAX_BATCH
 from memory_assets.stores.layout import CACHE
 from memory_assets.stores.locks import locked
+from memory_assets.stores.resident.copies import remove_copies
 from memory_assets.stores.resident.memories import Allowance
 from memory_assets.tenants import Tenant
 
@@ -235,7 +236,8 @@ class TenantPool:
             NotFoundError: it was deleted.
             StoreError: its stores cannot be opened.
         """
-        self._close_deleted()
+        if name in self._open:
+            await self._close_deleted([name])
         if name not in self._open:
             async with self._opening.setdefault(name, asyncio.Lock()):
                 if name not in self._open:
@@ -249,10 +251,18 @@ class TenantPool:
             del self._open[other]
         return opened
 
-    def _close_deleted(self) -> None:
-        """Close the tenants that another process deleted: nothing of them stays in this process's memory."""
-        for name in [name for name, opened in self._open.items() if not opened.is_current]:
-            del self._open[name]
+    async def _close_deleted(self, names: Iterable[str] | None = None) -> None:
+        """Close those of the open tenants that another process deleted: nothing of them stays in this process's memory."""
+        looked_at = [(name, self._open[name]) for name in (list(self._open) if names is None else names)]
+
+        def find() -> list[tuple[str, OpenTenant]]:
+            return [(name, opened) for name, opened in looked_at if not opened.is_current]
+
+        for name, opened in await asyncio.to_thread(find) if self.settings.state_uri else find():
+            if self._open.get(name) is opened:
+                del self._open[name]
+            if self.settings.state_uri:
+                await asyncio.to_thread(remove_copies, opened.tenant.folder / CACHE)
 
     def _prepare(self, tenant: Tenant) -> None:
         if not tenant.exists:
@@ -270,12 +280,12 @@ class TenantPool:
         while True:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self.served.wait(), _DELETED_SECONDS if self._open else None)
-            self._close_deleted()
+            await self._close_deleted()
             if not self.served.is_set():
                 continue
             self.served.clear()
             await asyncio.sleep(_UPKEEP_SECONDS)
-            self._close_deleted()
+            await self._close_deleted()
             for opened in [each for each in self._open.values() if each.may_be_tended]:
                 (outcome,) = await asyncio.gather(_in_thread(self._upkeep, opened.tend), return_exceptions=True)
                 if isinstance(outcome, Exception):

@@ -1,5 +1,6 @@
 """The routes of one tenant, `/api/v1/{tenant}/...`: a route for each operation on memories."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from dataclasses import fields
@@ -46,7 +47,9 @@ class TenantRoute(APIRoute):
 
         async def handle_authorised(request: Request) -> Response:
             state, name = request.app.state, request.path_params["tenant"]
-            state.rate_limit.take(authorised(state.settings, name, request.headers.get(KEY_HEADER, "")))
+            given = state.settings, name, request.headers.get(KEY_HEADER, "")
+            is_remote = state.settings.state_uri is not None
+            state.rate_limit.take(await asyncio.to_thread(authorised, *given) if is_remote else authorised(*given))
             opened = request.state.opened = await state.pool.get(name)
             with opened.serving():
                 if (seen := request.headers.get(STORE_VERSION_HEADER, "")).isdecimal():

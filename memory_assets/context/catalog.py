@@ -269,7 +269,7 @@ def no_catalog(tenant: "Tenant") -> CatalogCache:
     """The cache of an empty catalog."""
     from memory_assets.stores.catalog import Catalog
 
-    return _read(Catalog(f"{tenant.catalog.path}.absent", 0), ())
+    return _read(Catalog(f"{tenant.folder}/catalog.absent", 0), ())
 
 
 def _read(catalog: "Catalog", stamp: "Stamp") -> CatalogCache:

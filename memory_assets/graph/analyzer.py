@@ -355,7 +355,8 @@ def _record(tenant: "Tenant", number: int, digest: str, model: str, links: Seque
         )
         connection.execute("DELETE FROM analyzer_links WHERE memory_id = $1", [number])
         connection.execute("INSERT INTO analyzer_links BY NAME FROM links")
-        connection.execute("INSERT OR REPLACE INTO analyzed_memories VALUES ($1, $2, $3)", [number, digest, model])
+        asked = table("analyzed_memories").merge("SELECT $1::BIGINT AS memory_id, $2 AS content_hash, $3 AS model")
+        connection.execute(asked, [number, digest, model])
         connection.execute("DELETE FROM analyzer_failures WHERE memory_id = $1", [number])
 
 

@@ -292,10 +292,15 @@ def _record(catalog: Catalog, found: Sequence[Cluster], closeness: Mapping[int, 
                 DELETE FROM graph_nodes WHERE kind = 'pattern' AND id NOT IN (SELECT id FROM found);
                 DELETE FROM clusters WHERE id NOT IN (SELECT id FROM found);
                 DELETE FROM cluster_members;
-                INSERT OR REPLACE INTO clusters BY NAME FROM renewed;
                 INSERT INTO cluster_members BY NAME FROM members;
-                INSERT OR REPLACE INTO graph_nodes BY NAME
-                    SELECT id, 'pattern' AS kind, label, '' AS revision, 'MetaPattern' AS type FROM clusters;
+            """)
+            connection.execute(table("clusters").merge("FROM renewed"))
+            connection.execute(
+                table("graph_nodes").merge(
+                    "SELECT id, 'pattern' AS kind, label, '' AS revision, 'MetaPattern' AS type FROM clusters"
+                )
+            )
+            connection.execute("""
                 INSERT INTO graph_edges BY NAME
                     SELECT memory_id AS source_id, cluster_id AS target_id, 'PART_OF' AS type, closeness AS confidence,
                            closeness AS similarity, 'cluster' AS origin, 0 AS evidence_id, 'one of a cluster' AS note

@@ -1,4 +1,4 @@
-"""Which names a person decided to be one, or not: kept in the tenant's folder, and applied over what the rules of `entities` find.
+"""Which names a person decided to be one, or not: kept in the tenant's state, and applied over what the rules of `entities` find.
 
 A decision is about keys (`entities.key_of`), so it holds for all spellings that are equal once normalised, and for memories to come.
 """
@@ -8,15 +8,13 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from memory_assets.errors import DamagedError
 from memory_assets.graph.entities import ALONE, CALLED
-from memory_assets.stores.files import replace_file
-from memory_assets.stores.locks import locked
 
 if TYPE_CHECKING:
+    from memory_assets.stores.state import TenantState
     from memory_assets.tenants import Tenant
 
 _FILE = "names.json"
@@ -39,32 +37,36 @@ class NameDecision:
     id: str = field(default_factory=lambda: secrets.token_hex(4))
 
 
-def read_name_decisions(folder: Path) -> Sequence[NameDecision]:
-    """The decisions of the tenant in `folder`, the earliest first.
+def read_name_decisions(state: "TenantState") -> Sequence[NameDecision]:
+    """The decisions of a tenant, the earliest first.
 
     Raises:
-        DamagedError: the file cannot be read.
+        DamagedError: they cannot be read.
     """
-    path = folder / _FILE
+    return _parsed(state, state.get(_FILE))
+
+
+def change_name_decisions(state: "TenantState", change: Callable[[Sequence[NameDecision]], Iterable[NameDecision]]) -> None:
+    """Replace the decisions with what `change` makes of them; again if another process was faster."""
+
+    def changed(held: bytes | None) -> bytes:
+        decisions = [asdict(each) for each in change(_parsed(state, held))]
+        return f"{json.dumps(decisions, ensure_ascii=False, indent=1)}\n".encode()
+
+    state.update(_FILE, changed)
+
+
+def _parsed(state: "TenantState", held: bytes | None) -> Sequence[NameDecision]:
     try:
-        held = json.loads(path.read_bytes())
-        return [NameDecision(**{**each, "names": tuple(each["names"]), "keys": tuple(each["keys"])}) for each in held]
-    except FileNotFoundError:
-        return []
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise DamagedError(f"{path} cannot be read ({error}); take it from a backup, or remove it.") from error
-
-
-def change_name_decisions(folder: Path, change: Callable[[Sequence[NameDecision]], Iterable[NameDecision]]) -> None:
-    """Replace the decisions with what `change` makes of them, one process at a time."""
-    with locked(folder):
-        decisions = [asdict(each) for each in change(read_name_decisions(folder))]
-        replace_file(folder / _FILE, json.dumps(decisions, ensure_ascii=False, indent=1) + "\n")
+        decisions = json.loads(held or b"[]")
+        return [NameDecision(**{**each, "names": tuple(each["names"]), "keys": tuple(each["keys"])}) for each in decisions]
+    except (ValueError, TypeError, KeyError) as error:
+        raise DamagedError(f"{state.where(_FILE)} cannot be read ({error}); take it from a backup, or remove it.") from error
 
 
 def spellings_of(tenant: "Tenant") -> Mapping[str, str]:
     """The gazetteer's spellings, lower case -> the name, and the keys that decisions replace."""
-    return {**tenant.analyzer.gazetteer.canonical, **decided_keys(read_name_decisions(tenant.folder))}
+    return {**tenant.analyzer.gazetteer.canonical, **decided_keys(read_name_decisions(tenant.state))}
 
 
 def decided_keys(decisions: Iterable[NameDecision]) -> Mapping[str, str]:

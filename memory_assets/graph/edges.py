@@ -20,6 +20,7 @@ from memory_assets.stores.catalog import Catalog, copy_in
 from memory_assets.stores.graph_builds import Build, present_build, record_build
 from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.relations import RelationStore
+from memory_assets.stores.schema import table
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -202,7 +203,7 @@ def refresh_graph(
                 counts = _counts(connection)
         if counts:
             return GraphOutcome(changes.memories.num_rows, written, *counts, *versions)
-    raise StoreBusyError(f"The graph in {catalog.path} was rebuilt by another process {_ATTEMPTS} times; run the command again.")
+    raise StoreBusyError(f"The graph in {catalog.where} was rebuilt by another process {_ATTEMPTS} times; run the command again.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,11 +320,9 @@ def _write(catalog: Catalog, changes: Changes, difference: dict[str, pa.Table], 
             INSERT INTO graph_cues BY NAME FROM changed_cues;
             INSERT INTO graph_statements BY NAME FROM changed_statements;
             INSERT INTO graph_changes BY NAME FROM changed_replacements;
-            INSERT OR REPLACE INTO graph_nodes BY NAME FROM new_nodes;
-            INSERT OR REPLACE INTO graph_mentions BY NAME FROM new_mentions;
-            INSERT OR REPLACE INTO graph_aliases BY NAME FROM new_aliases;
-            INSERT OR REPLACE INTO graph_edges BY NAME FROM new_edges;
         """)
+        for name in ("graph_nodes", "graph_mentions", "graph_aliases", "graph_edges"):
+            connection.execute(table(name).merge(f"FROM {name.replace('graph', 'new')}"))
         connection.execute("DELETE FROM graph_position")
         position = [changes.position.version, changes.position.read_at, changes.basis, found.naming.basis]
         connection.execute("INSERT INTO graph_position VALUES ($1, $2, $3, $4, $5)", [*position, found.relations_version])

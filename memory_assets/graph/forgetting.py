@@ -1,6 +1,6 @@
 """The forget cycle: memories of low relevance are archived, which is reversible; the least relevant are deleted if that is on.
 
-Archiving changes only the state. The cycle first writes deleted memories to a file in the tenant's folder that `memory import` reads. A
+Archiving changes only the state. The cycle first writes deleted memories to a file of the tenant that `memory import` reads. A
 memory that its source still says is archived and not deleted, because the next run would store it again. If more than a tenth of the
 active memories would leave recall, a person confirms it: the cause is then mostly a setting, or a store that was never searched. A memory
 that changes while the cycle runs is skipped.
@@ -9,7 +9,6 @@ that changes while the cycle runs is skipped.
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memory_assets.graph.neighbours import LIVE
@@ -17,7 +16,6 @@ from memory_assets.graph.relevance import compute_scores
 from memory_assets.models import Memory, State
 from memory_assets.stores.access_log import AccessLog, fold_accesses
 from memory_assets.stores.catalog import Catalog
-from memory_assets.stores.files import replace_file
 from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.rows import to_jsonl
 
@@ -46,7 +44,7 @@ class ForgetOutcome:
     archived: _Found
     """Memories and their relevance, least first."""
     deleted: _Found
-    file: Path | None
+    file: str | None
     """Where the deleted ones were written to."""
 
 
@@ -62,7 +60,7 @@ def forget(tenant: "Tenant", now: datetime, *, dry_run: bool = False, however_ma
     """
     settings, memories = tenant.settings, tenant.memories
     if not dry_run:
-        fold_accesses(tenant.catalog, AccessLog(tenant.folder), now)
+        fold_accesses(tenant.catalog, AccessLog(tenant.state), now)
     scores = compute_scores(tenant.catalog, memories, now, settings.decay_rate)
     sourced = _ids_with_source(tenant.catalog, memories)
     latest = now.astimezone(UTC) - timedelta(days=settings.forget_grace_days)
@@ -93,8 +91,9 @@ def forget(tenant: "Tenant", now: datetime, *, dry_run: bool = False, however_ma
             moved.update(memories.transition(ids, (State.ACTIVE,), State.ARCHIVED, read_at=read_at))
         archived = tuple(item for item in archived if item[0].id in moved)
         if deleted:
-            file = tenant.folder / FOLDER / f"{now.astimezone(UTC):%Y-%m-%dT%H%M%S%fZ}.jsonl"
-            replace_file(file, to_jsonl(memory for memory, _ in deleted))
+            name = f"{FOLDER}/{now.astimezone(UTC):%Y-%m-%dT%H%M%S%fZ}.jsonl"
+            tenant.state.put(name, to_jsonl(memory for memory, _ in deleted).encode())
+            file = tenant.state.where(name)
             for ids, read_at in _chunks(deleted):
                 memories.delete(ids, read_at)
                 kept = {memory.id for memory in memories.get(ids)}

@@ -45,4 +45,4 @@ def refresh_known_names(tenant: "Tenant") -> bool:
     names = dict(rows)
     if tenant.is_sources_tenant:
         names |= dict.fromkeys(active_projects(tenant.catalog), EntityType.PROJECT.value)
-    return write_known_names(tenant.folder, names)
+    return write_known_names(tenant.state, names)

@@ -286,7 +286,7 @@ def refresh_relevance(
                 connection.register(name, rows)
             connection.execute("""
                 DELETE FROM memory_first_seen WHERE id IN (FROM unseen);
-                INSERT OR IGNORE INTO memory_first_seen BY NAME FROM seen;
+                MERGE INTO memory_first_seen USING seen USING (id) WHEN NOT MATCHED THEN INSERT BY NAME;
                 DELETE FROM relevance_scores WHERE id IN (FROM differing);
                 INSERT INTO relevance_scores BY NAME FROM wanted_scores SEMI JOIN differing USING (id);
                 DELETE FROM scored_memories WHERE id IN (SELECT id FROM different_rows UNION ALL FROM gone);
@@ -328,7 +328,7 @@ def decay_cycle(tenant: "Tenant", now: datetime, *, dry_run: bool = False) -> Re
     """
     settings = tenant.settings
     if not dry_run:
-        fold_accesses(tenant.catalog, AccessLog(tenant.folder), now)
+        fold_accesses(tenant.catalog, AccessLog(tenant.state), now)
     woken: list[int] = []
     while True:
         outcome = refresh_relevance(

@@ -208,7 +208,7 @@ def _ordinals(given: Iterable[NewMemory]) -> dict[int | None, int]:
 
 def _guarded(tenant: "Tenant", given: Sequence[NewMemory], longest: int = MAX_CONTENT_LENGTH) -> list[NewMemory]:
     """Valid memories as they may be kept, without secrets unless the settings allow them. No step comes before this one."""
-    policy, erased = tenant.settings.secrets, Tombstones(tenant.folder)
+    policy, erased = tenant.settings.secrets, Tombstones(tenant.state)
     for index, each in enumerate(given):
         try:
             validate_memory(each, longest)

@@ -106,7 +106,7 @@ def extract_features(
 
 def _insert(connection: "DuckDBPyConnection", rows: list[dict[str, Any]]) -> None:
     connection.register("analysed", pa.Table.from_pylist(rows, schema=table("extracted_features").arrow()))
-    connection.execute("INSERT OR REPLACE INTO extracted_features BY NAME FROM analysed")
+    connection.execute(table("extracted_features").merge("FROM analysed"))
 
 
 def _state(connection: "DuckDBPyConnection", pipeline: str) -> tuple[int, str, str]:
@@ -161,10 +161,10 @@ def refresh_entries(catalog: Catalog, moves: Mapping[str, str] | None = None) ->
         if not (added or changed or removed):
             return EntriesOutcome(0, 0, 0, *_entries_state(connection))
         connection.execute(f"""
+            DELETE FROM memory_entries WHERE key NOT IN (SELECT key FROM ({_WANTED}));
             MERGE INTO memory_entries e USING ({_WANTED}) w ON e.key = w.key
                 WHEN MATCHED AND e.entry_hash <> w.entry_hash THEN UPDATE BY NAME
                 WHEN NOT MATCHED THEN INSERT BY NAME
-                WHEN NOT MATCHED BY SOURCE THEN DELETE
         """)
         return EntriesOutcome(added, changed, removed, *_entries_state(connection))
 

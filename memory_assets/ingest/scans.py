@@ -91,7 +91,7 @@ def refresh_source(tenant: "Tenant", source: Source) -> ScanOutcome:
 
 def read_source(tenant: "Tenant", source: Source, known: Mapping[str, FileStamp]) -> Scan:
     """As `scan_source`, with secrets as the settings say and without what was erased."""
-    return without_erased(guarded(scan_source(tenant, source, known), tenant.settings.secrets), Tombstones(tenant.folder))
+    return without_erased(guarded(scan_source(tenant, source, known), tenant.settings.secrets), Tombstones(tenant.state))
 
 
 def record_scan(catalog: Catalog, scan: Scan, known: Mapping[str, FileStamp]) -> ScanOutcome:
@@ -106,7 +106,9 @@ def record_scan(catalog: Catalog, scan: Scan, known: Mapping[str, FileStamp]) ->
         _forget_files(connection, scan.source, vanished)
         _replace_files(connection, scan.source, scan.changed, _watched_since(connection, scan.source, known))
         connection.execute(
-            "INSERT OR REPLACE INTO source_scans VALUES (?, ?, ?, ?)",
+            table("source_scans").merge(
+                "SELECT $1 AS source, $2 AS root, $3::TIMESTAMPTZ AS finished_at, $4::VARCHAR[] AS notes"
+            ),
             [scan.source, scan.root, datetime.now(UTC), list(scan.notes)],
         )
         return _outcome(connection, scan, len(vanished))

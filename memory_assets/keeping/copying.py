@@ -18,11 +18,13 @@ from memory_assets.errors import ConflictError, DamagedError, StoreError
 from memory_assets.keeping.packs import copy_table, to_bytes
 from memory_assets.keeping.repository import Repository, Snapshot, Stored, TableCopy
 from memory_assets.settings import Settings, config_file
-from memory_assets.stores.layout import PINNED, kept_files
-from memory_assets.stores.locks import exclusive_lock, locked
+from memory_assets.stores.layout import PINNED, kept_entries, read_entry
+from memory_assets.stores.location import Location
+from memory_assets.stores.locks import locked
 from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.relations import RelationStore
 from memory_assets.stores.schema import UNDERIVED
+from memory_assets.stores.state import TenantState
 from memory_assets.tenants import Tenant
 
 CATALOG = "catalog/"
@@ -79,15 +81,15 @@ class Writer:
 
 def take_backup(tenant: Tenant, repository: Repository) -> Snapshot:
     """Copy what is not derived of a tenant into a repository; only what changed since its last backup there is written."""
-    with repository.alone(), pinned_tables(tenant) as uri:
+    with repository.alone(), pinned_tables(tenant) as place:
         last = repository.newest(tenant.name)
         writer = Writer(repository, last)
         snapshot = Snapshot(tenant=tenant.name, taken_at=datetime.now(UTC), program=version("memory_assets"))
         for store in (RelationStore, MemoryStore):
-            stored = store(uri).stored
+            stored = store(place).stored
             name = stored.definition.name
             if stored.exists:
-                snapshot.tables[name] = _copy_newest(store, uri, writer, last.tables.get(name) if last else None)
+                snapshot.tables[name] = _copy_newest(store, place, writer, last.tables.get(name) if last else None)
         for path, content in _files(tenant, snapshot.notes):
             snapshot.files[path] = writer.put(content)
         snapshot.objects, snapshot.added_bytes = writer.objects, writer.added_bytes
@@ -95,29 +97,29 @@ def take_backup(tenant: Tenant, repository: Repository) -> Snapshot:
     return snapshot
 
 
-def _copy_newest(store: type[RelationStore | MemoryStore], uri: str, writer: Writer, last: TableCopy | None) -> TableCopy:
+def _copy_newest(store: type[RelationStore | MemoryStore], place: Location, writer: Writer, last: TableCopy | None) -> TableCopy:
     """Copy a table; if LanceDB removes files of that version meanwhile, which only a table that is not pinned allows, copy the newest."""
     for _ in range(_TRIES - 1):
         try:
-            return copy_table(store(uri).stored, writer, last)
+            return copy_table(store(place).stored, writer, last)
         except StoreError as error:
             if "not found" not in str(error).lower():
                 raise
-    return copy_table(store(uri).stored, writer, last)
+    return copy_table(store(place).stored, writer, last)
 
 
 @contextmanager
-def pinned_tables(tenant: Tenant) -> Iterator[str]:
-    """Hold the tenant's tables as they are at one moment, and return the URI under which they can be read meanwhile.
+def pinned_tables(tenant: Tenant) -> Iterator[Location]:
+    """Hold the tenant's tables as they are at one moment, and return the location at which they can be read meanwhile.
 
     Both tables are hard-linked while nobody commits, which takes milliseconds. LanceDB's tags are not used for this: every cleanup of
     versions fails as long as a tagged one is old. Tables in object storage are read at the version that is the newest now.
     """
-    uri = tenant.settings.tenant_vectors_uri(tenant.name)
-    if "://" in uri or not Path(uri).exists():
-        yield uri
+    location = tenant.location
+    if not location.is_folder or not location.path.exists():
+        yield location
         return
-    pin = Path(uri).parent / PINNED
+    pin = location.path.parent / PINNED
     pin.mkdir(mode=0o700, exist_ok=True)
     is_alone = False
     with ExitStack() as held:
@@ -127,9 +129,9 @@ def pinned_tables(tenant: Tenant) -> Iterator[str]:
             raise ConflictError(f"Another backup of the tenant {tenant.name!r} is under way; wait for it to end.")
         drop_pins(pin)
         try:
-            with exclusive_lock(Path(uri)):
-                shutil.copytree(uri, pin / "vectors", copy_function=_link)
-            yield str(pin / "vectors")
+            with location.closed_to_writers():
+                shutil.copytree(location.path, pin / "vectors", copy_function=_link)
+            yield Location(str(pin / "vectors"))
         finally:
             drop_pins(pin)
             pin.rmdir()
@@ -153,7 +155,9 @@ def _files(tenant: Tenant, notes: list[str]) -> Iterator[tuple[str, bytes]]:
         with tenant.catalog.read() as connection:
             rows = {name: connection.execute(f"FROM {name}").to_arrow_table() for name in UNDERIVED}
             accesses = [
-                (path, (tenant.folder / path).read_bytes()) for path in kept_files(tenant.folder) if path.startswith("access/")
+                (path, read_entry(tenant.state, tenant.folder, path) or b"")
+                for path in kept_entries(tenant.state, tenant.folder)
+                if path.startswith("access/")
             ]
     except StoreError as error:
         notes.append(f"The record of recalls is not in this backup: {error}")
@@ -162,7 +166,7 @@ def _files(tenant: Tenant, notes: list[str]) -> Iterator[tuple[str, bytes]]:
     for name, table in rows.items():
         if table.num_rows:
             yield f"{CATALOG}{name}", to_bytes(table)
-    yield from _unmoved(tenant.folder).items()
+    yield from _unmoved(tenant).items()
     if tenant.is_sources_tenant:
         mapping = tenant.settings.pai_mapping
         if mapping.is_file():
@@ -171,28 +175,20 @@ def _files(tenant: Tenant, notes: list[str]) -> Iterator[tuple[str, bytes]]:
             yield SETTINGS, held
 
 
-def _unmoved(folder: Path) -> dict[str, bytes]:
-    """The kept files, read again if one was replaced meanwhile, so that a journal and what it tells of fit together."""
-    read: dict[str, bytes] = {}
+def _unmoved(tenant: Tenant) -> dict[str, bytes]:
+    """The kept files and values, read again if one was replaced meanwhile, so that a journal and what it tells of fit together."""
+    state, folder = tenant.state, tenant.folder
+    read, before = _read(state, folder), None
     for _ in range(_TRIES):
-        paths = [path for path in kept_files(folder) if not path.startswith("access/")]
-        before = _stamps(folder, paths)
-        read = {path: _content(folder / path) for path in before}
-        if _stamps(folder, paths) == before:
+        if read == before:
             break
+        read, before = _read(state, folder), read
     return read
 
 
-def _stamps(folder: Path, paths: list[str]) -> dict[str, tuple[int, int]]:
-    found = {path: (folder / path).stat() for path in paths if (folder / path).exists()}
-    return {path: (stat.st_ino, stat.st_mtime_ns) for path, stat in found.items()}
-
-
-def _content(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        return b""
+def _read(state: TenantState, folder: Path) -> dict[str, bytes]:
+    paths = (path for path in kept_entries(state, folder) if not path.startswith("access/"))
+    return {path: content for path in paths if (content := read_entry(state, folder, path)) is not None}
 
 
 def _settings_file(settings: Settings) -> bytes:

@@ -29,7 +29,7 @@ from memory_assets.learn.journal import Journal
 from memory_assets.models import Memory, Source
 from memory_assets.stores.files import replace_file
 from memory_assets.stores.lance import quoted
-from memory_assets.stores.layout import CACHE, PINNED, Care, files_of, regular_files
+from memory_assets.stores.layout import CACHE, PINNED, Care, entries_of, files_of, read_entry, regular_files, write_entry
 from memory_assets.stores.locks import locked
 from memory_assets.stores.resident.copies import remove_copies
 from memory_assets.stores.rows import COLUMNS, from_arrow
@@ -76,13 +76,10 @@ def erase(tenant: Tenant, memories: Sequence[Memory]) -> list[Path]:
 
     Returns the files of the data folder that still hold some of the text.
     """
-    tenant.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     ids = {memory.id for memory in memories}
     texts = [text for memory in memories for text in _sentences(memory)]
-    with locked(tenant.folder):
-        tombstones = Tombstones(tenant.folder)
-        tombstones.add({memory.id: _tombstone_texts(tenant, memory) for memory in memories})
-        tombstones.save(tenant.folder)
+    said = {memory.id: _tombstone_texts(tenant, memory) for memory in memories}
+    tombstones, _ = Tombstones.change(tenant.state, lambda stones: stones.add(said))
     ids |= {each.id for each in tombstones.all if not each.finished}
     unique = _unique(tenant, ids, texts)
     removal = _removal(ids, [memory.content for memory in memories], unique, tombstones)
@@ -92,19 +89,13 @@ def erase(tenant: Tenant, memories: Sequence[Memory]) -> list[Path]:
     purge_tables(tenant, removal)
     purge_derived(tenant)  # once more: a run may have read the memory meanwhile
     renew_brief(tenant)
-    with locked(tenant.folder):
-        tombstones = Tombstones(tenant.folder)
-        tombstones.finish()
-        tombstones.save(tenant.folder)
+    Tombstones.change(tenant.state, Tombstones.finish)
     return files_holding(tenant.settings.data_dir, unique) if unique else []
 
 
 def allow_again(tenant: Tenant, ids: Iterable[int]) -> int:
     """Let the texts of erased memories come back, and have the sources read again; return how many memories these are."""
-    with locked(tenant.folder):
-        tombstones = Tombstones(tenant.folder)
-        lifted = tombstones.lift(ids)
-        tombstones.save(tenant.folder)
+    _, lifted = Tombstones.change(tenant.state, lambda stones: stones.lift(set(ids)))
     if lifted and tenant.catalog.exists:
         with tenant.catalog.write() as connection:
             connection.execute("UPDATE source_files SET size = -1 WHERE path IN (SELECT path FROM source_refusals)")
@@ -221,14 +212,14 @@ def purge_files(tenant: Tenant, removal: Removal) -> None:
     The copies of finished applies go as a whole if they hold it: an undo of them is not possible any more.
     """
     copies = set(copies_of_applies(tenant))
-    for relative, care in list(files_of(tenant.folder)):
+    for relative, care in list(entries_of(tenant.state, tenant.folder)):
         path = tenant.folder / relative
         if care is Care.KEPT and not any(fnmatchcase(relative, pattern) for pattern in _TEXTLESS):
             if path in copies:
                 if removal.is_in(_text(path)):
                     path.unlink(missing_ok=True)
             elif path.suffix in (".json", ".jsonl"):
-                _purge_json(path, removal)
+                _purge_json(tenant, relative, removal)
         elif care is Care.DERIVED and relative.endswith(".tmp") and removal.is_in(_text(path)):
             path.unlink(missing_ok=True)
     for log in tenant.settings.data_dir.glob("*.log"):
@@ -255,13 +246,11 @@ def purge_derived(tenant: Tenant) -> None:
         try:
             tenant.catalog.begin_again()
         except DamagedError:
-            tenant.catalog.path.unlink()
-            tenant.catalog.log_path.unlink(missing_ok=True)
+            tenant.catalog.reset()
     for relative, care in list(files_of(tenant.folder)):
         if care is Care.DERIVED and fnmatchcase(relative, "*catalog.duckdb.[!w]*"):
             (tenant.folder / relative).unlink(missing_ok=True)
-    for name in ("brief.json", "known_names.json", "settled.json"):
-        (tenant.folder / name).unlink(missing_ok=True)
+    tenant.state.remove("brief.json", "known_names.json", "settled.json")
     remove_copies(tenant.folder / CACHE)
 
 
@@ -296,20 +285,21 @@ def _unpinned(tenant: Tenant) -> Iterator[None]:
         yield
 
 
-def _purge_json(path: Path, removal: Removal) -> None:
-    """Replace a file of JSON, or of a JSON value a line, by what may stay of it."""
-    lines = path.read_bytes().split(b"\n") if path.suffix == ".jsonl" else [path.read_bytes()]
+def _purge_json(tenant: Tenant, relative: str, removal: Removal) -> None:
+    """Replace a file or value of JSON, or of a JSON value a line, by what may stay of it."""
+    content, is_lines = read_entry(tenant.state, tenant.folder, relative) or b"", relative.endswith(".jsonl")
     try:
-        before = [json.loads(line) for line in lines if line.strip()]
+        before = [json.loads(line) for line in (content.split(b"\n") if is_lines else [content]) if line.strip()]
     except (ValueError, RecursionError):
         return
     after = [kept for value in before if (kept := removal.json(value)) is not None]
     if after == before:
         return
-    if path.suffix == ".jsonl":
-        replace_file(path, "".join(json.dumps(value, ensure_ascii=False) + "\n" for value in after))
+    if is_lines:
+        purged = "".join(json.dumps(value, ensure_ascii=False) + "\n" for value in after)
     else:
-        replace_file(path, json.dumps(after[0] if after else None, ensure_ascii=False, indent=1) + "\n")
+        purged = json.dumps(after[0] if after else None, ensure_ascii=False, indent=1) + "\n"
+    write_entry(tenant.state, tenant.folder, relative, purged.encode("utf-8", "surrogatepass"))
 
 
 def _text(path: Path) -> str:

@@ -4,6 +4,7 @@ import secrets
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -17,16 +18,17 @@ from memory_assets.keeping.packs import INDEX, from_bytes, index_of, rows_of
 from memory_assets.keeping.repository import Repository, Snapshot, TableCopy
 from memory_assets.settings import config_file
 from memory_assets.stores.catalog import Catalog
-from memory_assets.stores.deferred import import_lancedb
 from memory_assets.stores.files import replace_file
-from memory_assets.stores.layout import Care, files_of
+from memory_assets.stores.layout import Care, files_of, write_entry
+from memory_assets.stores.location import Location
 from memory_assets.stores.locks import locked
 from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.relations import RelationStore
 from memory_assets.stores.schema import UNDERIVED
-from memory_assets.stores.tables import StoredTable
+from memory_assets.stores.state import FileState
+from memory_assets.stores.tables import StoredTable, session
 from memory_assets.stores.tombstones import Tombstones
-from memory_assets.tenants import Tenant
+from memory_assets.tenants import Tenant, open_states
 
 _BATCH = 4_096
 _STAGING = ".restoring-"
@@ -81,7 +83,7 @@ def restore_backup(
 
     Texts that were erased since the backup stay out. A backup of another tenant brings no keys. A settings file that exists stays.
     """
-    if held := len(tenant.memories) + len(tenant.relations):
+    if held := len(tenant.memories) + len(tenant.relations) * tenant.location.is_folder:
         raise ConflictError(
             f"The tenant {tenant.name!r} holds {held} memories and relations already; "
             "restore into a new one with --tenant NAME, or delete this one first."
@@ -107,24 +109,31 @@ class _Restoring:
         self._tenant = tenant
         self._staging = staging
         self._skip_damaged = skip_damaged
-        self._erased = Tombstones(tenant.folder).joined(Tombstones(tenant.settings.tenant_dir(snapshot.tenant)))
+        self._state = FileState(staging) if isinstance(tenant.state, FileState) else tenant.state
+        """Where the values of the state go: beside, or into the tenant's."""
+        self._erased = Tombstones(tenant.state).joined(Tombstones(open_states(tenant.settings).open(snapshot.tenant)))
         self._done = Restoration()
 
     def restore(self, *, with_settings: bool) -> Restoration:
         """Restore everything; the memories are there at once, in one step."""
         tenant = self._tenant
         self._restore_files()
-        self._erased.joined(Tombstones(self._staging)).save(self._staging)
-        self._restore_catalog(Catalog(str(self._staging / "catalog.duckdb"), tenant.settings.lock_timeout))
-        uri = tenant.settings.tenant_vectors_uri(tenant.name)
-        here = Path(uri).parent == tenant.folder
+        self._erased.joined(Tombstones(self._state)).save(self._state)
+        is_file = tenant.catalog.is_in(tenant.folder)
+        self._restore_catalog(
+            Catalog(str(self._staging / "catalog.duckdb"), tenant.settings.lock_timeout) if is_file else tenant.catalog
+        )
+        here = tenant.location.is_folder and tenant.location.path.parent == tenant.folder
         if here:
-            self._restore_tables(str(self._staging / "vectors"))
+            self._restore_tables(Location(str(self._staging / "vectors")))
+        self._state.create_id(anew=self._state is not tenant.state)
         if tenant.folder.exists():  # the folder of an empty tenant goes as that of a deleted one does
             tenant.folder.rename(tenant.folder.with_name(f".deleted-{tenant.name}-{secrets.token_hex(4)}"))
         self._staging.rename(tenant.folder)
         if not here:
-            self._restore_tables(uri)
+            fresh = Tenant(tenant.settings, tenant.name)
+            with fresh.location.creating():
+                self._restore_tables(fresh.location)
         self._restore_outside(with_settings=with_settings)
         return self._done
 
@@ -144,7 +153,7 @@ class _Restoring:
         for path, name in self._snapshot.files.items():
             foreign = path.startswith((CATALOG, "outside/")) or (path.startswith("keys/") and is_other)
             if not foreign and (content := self._read(name)) is not None:
-                replace_file(self._staging / path, content)
+                write_entry(self._state, self._staging, path, content)
                 self._done.files += 1
         for relative, care in files_of(folder):
             if care is Care.KEPT and not (self._staging / relative).exists():
@@ -160,34 +169,34 @@ class _Restoring:
                     connection.register("kept", from_bytes(content))
                     connection.execute(f"INSERT INTO {table} BY NAME FROM kept")
 
-    def _restore_tables(self, uri: str) -> None:
+    def _restore_tables(self, place: Location) -> None:
         """Write the tables, each in one commit, and compare every row with what was backed up; the memories come last."""
         done = self._done
-        stores: tuple[StoredTable, ...] = (RelationStore(uri).stored, MemoryStore(uri).stored)
+        stores: tuple[StoredTable, ...] = (RelationStore(place).stored, MemoryStore(place).stored)
         for name, copy in ((each.definition.name, self._snapshot.tables.get(each.definition.name)) for each in stores):
             if copy is None:
                 continue
             indices: list[pa.Table] = []
             faults: list[Exception] = []
-            if "://" not in uri:
-                Path(uri).mkdir(parents=True, exist_ok=True, mode=0o700)
+            if place.is_folder:
+                place.path.mkdir(parents=True, exist_ok=True, mode=0o700)
             stream = pa.RecordBatchReader.from_batches(copy.table_schema, self._batches(copy, indices, faults))
             options = {"schema": copy.table_schema, "mode": "overwrite", "on_bad_vectors": "null"}
             try:
-                table = import_lancedb().connect(uri).create_table(name, data=stream, **options)
+                table = place.connect(timedelta(0), session()).create_table(name, data=stream, **options)
             except (RuntimeError, OSError, ValueError) as error:
                 if faults:
                     raise faults[0] from error
                 raise StoreError(
-                    f"The table {name!r} cannot be written to {uri} ({first_line(error)}); restore again."
+                    f"The table {name!r} cannot be written to {place.uri} ({first_line(error)}); restore again."
                 ) from error
             done.rows[name] = _compared(table, pa.concat_tables([*indices, INDEX.empty_table()]))
             if not done.damaged and done.rows[name] + done.erased * (name == "memories") != copy.rows:
                 raise DamagedError(
                     f"The backup {self._snapshot.name} has {done.rows[name]} of {copy.rows} rows of {name}; take another one."
                 )
-        MemoryStore(uri).prepare()
-        RelationStore(uri).prepare()
+        MemoryStore(place).prepare()
+        RelationStore(place).prepare()
 
     def _batches(self, copy: TableCopy, indices: list[pa.Table], faults: list[Exception]) -> Iterator[pa.RecordBatch]:
         """The rows of a table for LanceDB. Their indices go to `indices`, and to `faults` what fails: LanceDB does not pass it on."""
@@ -240,6 +249,7 @@ def try_restore(repository: Repository, tenant: Tenant) -> Restoration:
             "data_dir": Path(folder),
             "vectors_uri": None,
             "catalog_uri": None,
+            "state_uri": None,
             "pai_mapping": Path(folder, "mapping.json"),
         }
         fresh = Tenant(tenant.settings.model_copy(update=elsewhere), tenant.name)

@@ -74,12 +74,20 @@ class Brief:
 def read_brief(folder: Path) -> Brief | None:
     """The brief of the tenant in `folder`; None where there is none that can be read."""
     try:
-        held = json.loads((folder / NAME).read_bytes())
+        return parse_brief((folder / NAME).read_bytes())
+    except OSError:
+        return None
+
+
+def parse_brief(content: bytes | None) -> Brief | None:
+    """The brief that was written so; None if it cannot be read."""
+    try:
+        held = json.loads(content or b"")
         if held["format"] != FORMAT:
             return None
         lines = tuple(BriefLine(**each) for each in held["lines"])
         return Brief(int(held["memories"]), lines, Backlog(**held["backlog"]))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError):
         return None
 
 

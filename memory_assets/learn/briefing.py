@@ -6,10 +6,8 @@ A run rewrites the whole brief from the store. Storing, editing or forgetting a 
 import json
 import logging
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memory_assets.errors import said
@@ -17,19 +15,18 @@ from memory_assets.graph.outdated import find_outdated, list_replaced, plain, re
 from memory_assets.language.changes import announces
 from memory_assets.language.secrets import marks
 from memory_assets.language.words import sentences
-from memory_assets.learn.brief import FILES, FORMAT, MOST, MOST_OF_SESSION, NAME, Backlog, Brief, BriefLine, line, read_brief
+from memory_assets.learn.brief import FILES, FORMAT, MOST, MOST_OF_SESSION, NAME, Backlog, Brief, BriefLine, line, parse_brief
 from memory_assets.learn.curation import Curation
 from memory_assets.models import Kind, Source, State
 from memory_assets.sources.projects import is_home, slug_of
-from memory_assets.stores.files import replace_file
 from memory_assets.stores.filters import Filters
-from memory_assets.stores.locks import locked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from memory_assets.graph.outdated import StatementChange
     from memory_assets.models import Memory
+    from memory_assets.stores.state import TenantState
     from memory_assets.tenants import Tenant
 
 _log = logging.getLogger(__name__)
@@ -72,19 +69,13 @@ _ALSO = re.compile(r"^also,?\s+", re.IGNORECASE)
 
 def renew_brief(tenant: "Tenant") -> None:
     """Rewrite the brief from the store if it differs. A failure goes to the log."""
-    with _writing(tenant) as there:
-        if there:
-            held = read_brief(tenant.folder)
-            _write(tenant, held, _made(tenant, held))
+    _write(tenant, lambda held: _made(tenant, held))
 
 
 def tell_brief(tenant: "Tenant", changed: "Iterable[Memory]") -> None:
-    """Update the lines of changed memories in the brief. If there is no brief, write it."""
+    """Update the lines of changed memories in the brief. If there is no brief, write it. A failure goes to the log."""
     now = {memory.id: memory for memory in changed}
-    with _writing(tenant) as there:
-        if there:
-            held = read_brief(tenant.folder)
-            _write(tenant, held, _followed(tenant, held, now) if held else _made(tenant, held))
+    _write(tenant, lambda held: _followed(tenant, held, now) if held else _made(tenant, held))
 
 
 def _followed(tenant: "Tenant", held: Brief, now: "dict[int, Memory]") -> Brief:
@@ -96,39 +87,45 @@ def _followed(tenant: "Tenant", held: Brief, now: "dict[int, Memory]") -> Brief:
     return replace(held, memories=tenant.memories.count(Filters()), lines=(*told, *kept)[:_MOST])
 
 
-@contextmanager
-def _writing(tenant: "Tenant") -> Iterator[bool]:
-    """One process writes at a time; False where the tenant has no folder. Whatever fails goes to the log: what was stored is stored."""
-    try:
-        with locked(tenant.folder) as there:
-            yield there
-    except Exception as error:  # noqa: BLE001 - see above
-        _log.warning("the brief was not written: %s", said(error))
-
-
-def read_untold(folder: Path) -> frozenset[int]:
+def read_untold(state: "TenantState") -> frozenset[int]:
     """Ids of the memories that the user wants no session to begin with."""
-    try:
-        return frozenset(map(int, json.loads((folder / _UNTOLD).read_bytes())))
-    except (OSError, ValueError, TypeError):
-        return frozenset()
+    return _ids(state.get(_UNTOLD))
 
 
 def set_told(tenant: "Tenant", number: int, *, told: bool) -> None:
     """Let sessions begin without a memory, or with it again. A newer version of it is told."""
-    with locked(tenant.folder):
-        others = read_untold(tenant.folder) - {number}
-        replace_file(tenant.folder / _UNTOLD, json.dumps(sorted(others if told else others | {number})))
+
+    def change(held: bytes | None) -> bytes:
+        others = _ids(held) - {number}
+        return json.dumps(sorted(others if told else others | {number})).encode()
+
+    tenant.state.update(_UNTOLD, change)
     renew_brief(tenant)
 
 
-def _write(tenant: "Tenant", held: Brief | None, brief: Brief) -> None:
-    untold = read_untold(tenant.folder)
-    brief = replace(brief, lines=tuple(each for each in brief.lines if each.id not in untold))
-    if brief != held:
-        replace_file(
-            tenant.folder / NAME, json.dumps({"format": FORMAT, **asdict(brief)}, ensure_ascii=False, separators=(",", ":"))
-        )
+def _ids(held: bytes | None) -> frozenset[int]:
+    try:
+        return frozenset(map(int, json.loads(held or b"[]")))
+    except (ValueError, TypeError):
+        return frozenset()
+
+
+def _write(tenant: "Tenant", make: "Callable[[Brief | None], Brief]") -> None:
+    """Write what `make` makes of the brief; again if another process was faster. A failure goes to the log: what was stored is stored."""
+
+    def change(content: bytes | None) -> bytes | None:
+        held, untold = parse_brief(content), read_untold(tenant.state)
+        made = make(held)
+        brief = replace(made, lines=tuple(each for each in made.lines if each.id not in untold))
+        if brief == held:
+            return content
+        return json.dumps({"format": FORMAT, **asdict(brief)}, ensure_ascii=False, separators=(",", ":")).encode()
+
+    try:
+        if tenant.exists:
+            tenant.state.update(NAME, change)
+    except Exception as error:  # noqa: BLE001 - see above
+        _log.warning("the brief was not written: %s", said(error))
 
 
 def _counted(held: Brief | None) -> "Mapping[str, int]":

@@ -70,9 +70,10 @@ def note(folder: Path, found: Sequence[Noted]) -> None:
     if not found:
         return
 
+    from memory_assets.stores.state import FileState
     from memory_assets.stores.tombstones import Tombstones
 
-    erased = Tombstones(folder)
+    erased = Tombstones(FileState(folder))
 
     def added(held: "_Held") -> "_Held":
         known = {each.text for each in held.noted}

@@ -85,10 +85,11 @@ def session_start(places: "Places", hook: Hook) -> str:
     return framed([*sections, (_NOTED_HEADING, noted), ("Waiting", nudges)])
 
 
-def preview_lines(folder: Path, project: Project | None, tokens: int) -> list[tuple[str, list[BriefLine], list[BriefLine]]]:
+def preview_lines(
+    brief: Brief | None, folder: Path, project: Project | None, tokens: int
+) -> list[tuple[str, list[BriefLine], list[BriefLine]]]:
     """Each section of the text for a new session: its heading, the lines that it has, and those that do not fit into `tokens`."""
-    brief, names = read_brief(folder), _names(folder, project)
-    lines = brief.lines if brief else ()
+    names, lines = _names(folder, project), brief.lines if brief else ()
     chosen = _chosen(lines, names, tokens - _FRAME_TOKENS)
     return [
         (heading, told, [each for each in wanted if each not in told])

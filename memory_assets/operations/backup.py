@@ -15,7 +15,6 @@ from memory_assets.keeping.repository import Repository, Snapshot
 from memory_assets.keeping.restoring import find_damage
 from memory_assets.operations.answers import Answer, Instant, LocalTime, View, listed
 from memory_assets.settings import Settings
-from memory_assets.stores.files import replace_file
 from memory_assets.tenants import Tenant
 
 _PLACES = "backups.json"
@@ -134,14 +133,17 @@ def open_repository(settings: Settings, place: str | None) -> Repository:
 
 def places_of(tenant: Tenant) -> list[str]:
     """Where backups of a tenant were ever taken to from here."""
-    with suppress(OSError, ValueError):
-        return sorted(map(str, json.loads((tenant.folder / _PLACES).read_bytes())))
+    return _places(tenant.state.get(_PLACES))
+
+
+def _places(held: bytes | None) -> list[str]:
+    with suppress(ValueError):
+        return sorted(map(str, json.loads(held or b"[]")))
     return []
 
 
 def _note_place(tenant: Tenant, place: str) -> None:
-    if place not in (known := places_of(tenant)):
-        replace_file(tenant.folder / _PLACES, json.dumps(sorted([*known, place])) + "\n")
+    tenant.state.update(_PLACES, lambda held: f"{json.dumps(sorted({*_places(held), place}))}\n".encode())
 
 
 def view_backup(snapshot: Snapshot) -> BackupView:

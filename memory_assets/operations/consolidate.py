@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 
 from pydantic import Field
 
@@ -94,7 +93,7 @@ class Cleaned(_Cycle):
     grace_days: float
     archived: tuple[LeavingMemory, ...]
     deleted: tuple[LeavingMemory, ...]
-    file: Path | None = Field(description="Where deleted ones were written to.")
+    file: str | None = Field(description="Where deleted ones were written to.")
 
     @property
     def is_failure(self) -> bool:

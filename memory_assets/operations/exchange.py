@@ -174,7 +174,7 @@ def import_lines(
         raise InvalidInputError(
             f"{refused} line(s) of {name} cannot be taken in, so nothing was imported; mend them or add --skip-invalid."
         )
-    tombstones = Tombstones(tenant.folder)
+    tombstones = Tombstones(tenant.state)
     wanted = [memory for memory in given if not tombstones.find(memory.content, mask(memory.content))]
     outcome = import_memories(tenant, wanted, on_progress, exported)
     _import_relations(tenant, stated)

@@ -190,7 +190,7 @@ def list_decisions(tenant: "Tenant") -> Decisions:
     """What was decided about names."""
     from memory_assets.graph.decided_names import read_name_decisions
 
-    return Decisions(decisions=tuple(DecisionView.model_validate(each) for each in reversed(read_name_decisions(tenant.folder))))
+    return Decisions(decisions=tuple(DecisionView.model_validate(each) for each in reversed(read_name_decisions(tenant.state))))
 
 
 def merge_names(tenant: "Tenant", number: int, into: int) -> Decided:
@@ -235,7 +235,7 @@ def undo_decision(tenant: "Tenant", reference: str) -> Decided:
     """Take a decision about names back."""
     from memory_assets.graph.decided_names import read_name_decisions
 
-    made = next((each for each in read_name_decisions(tenant.folder) if each.id == reference), None)
+    made = next((each for each in read_name_decisions(tenant.state) if each.id == reference), None)
     if made is None:
         raise NotFoundError(f"There is no decision {reference} about names; it may have been taken back already.")
     taken_back = _decide(tenant, made, lambda decisions: [each for each in decisions if each.id != reference], made.names[0])
@@ -249,7 +249,7 @@ def _decide(
     from memory_assets.graph.decided_names import change_name_decisions, spellings_of
     from memory_assets.graph.edges import refresh_graph
 
-    change_name_decisions(tenant.folder, change)
+    change_name_decisions(tenant.state, change)
     refresh_graph(tenant.catalog, tenant.memories, tenant.relations, spellings_of(tenant))
     with tenant.catalog.interactive.read() as connection:
         found = connection.execute(

@@ -14,7 +14,6 @@ from memory_assets.display import counted
 from memory_assets.ingest.stamps import NOTE, World
 from memory_assets.learn.ended import has_queued
 from memory_assets.operations.answers import Answer, Instant, LocalTime, View, listed
-from memory_assets.stores.files import replace_file
 from memory_assets.tenants import Tenant, sweep_deleted
 
 _SHOWN = {
@@ -136,7 +135,7 @@ def run(
     if before.given == after.given and not failed and _is_settled(tenant, reports):
         note = {"world": asdict(replace(after, recalled=before.recalled)), "ended_at": datetime.now(UTC).isoformat()}
         with suppress(OSError):
-            replace_file(tenant.folder / NOTE, json.dumps(note))
+            tenant.state.put(NOTE, json.dumps(note).encode())
     return Ran(unchanged_since=None, assets=reports, failed_checks=failed)
 
 
@@ -155,7 +154,7 @@ def _is_settled(tenant: Tenant, reports: dict[str, dict[str, Any]]) -> bool:
 
 def _read_note(tenant: Tenant) -> tuple[World | None, datetime | None]:
     try:
-        note = json.loads((tenant.folder / NOTE).read_bytes())
+        note = json.loads(tenant.state.get(NOTE) or b"{}")
         return World(**note["world"]), datetime.fromisoformat(note["ended_at"])
     except (OSError, ValueError, TypeError, KeyError):
         return None, None

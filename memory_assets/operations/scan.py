@@ -26,7 +26,7 @@ _BATCH = 4_096
 """Memories that are looked through at a time."""
 _BEGUN = "masking.tmp"
 """Beside the stores while a mend is at work: if it was killed, the next one goes through everything again."""
-_DELETED = "deleted/*.jsonl"
+_DELETED = "deleted/"
 _ITEMS = "SELECT path, title, description, body, tags, links, project, session, author, metadata FROM source_items"
 _HOOKS = "SELECT path, hook FROM source_hooks"
 
@@ -114,12 +114,15 @@ def _found(tenant: Tenant) -> Iterator[tuple[str, list[tuple[str, str]]]]:
             for path, *texts in connection.execute(_ITEMS).fetchall() + connection.execute(_HOOKS).fetchall():
                 yield f"What was read from {path}", list(secrets_in(texts))
     kept = [("The copies of what was curated", file) for file in copies_of_applies(tenant)]
-    for place, file in (*kept, ("What sessions are told", tenant.folder / BRIEF)):
+    for place, file in kept:
         if file.exists():
             yield f"{place}, {file}", list(secrets_in(file.read_bytes().decode("utf-8", "replace")))
-    for file in sorted(tenant.folder.glob(_DELETED)):
-        with file.open("rb") as lines:
-            yield str(file), [secret for line in lines for secret in secrets_in(json.loads(line))]
+    state = tenant.state
+    if brief := state.get(BRIEF):
+        yield f"What sessions are told, {state.where(BRIEF)}", list(secrets_in(brief.decode("utf-8", "replace")))
+    for entry in state.list(_DELETED):
+        lines = (state.get(entry.name) or b"").splitlines()
+        yield state.where(entry.name), [secret for line in lines for secret in secrets_in(json.loads(line))]
 
 
 def _memories(batches: Iterable[pa.RecordBatch]) -> Iterator[Memory]:

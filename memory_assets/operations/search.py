@@ -177,7 +177,7 @@ def search(
     page = new[:limit]
     outdated = find_outdated_of(tenant, [hit.memory for hit in page])
     if recalls and query.strip():
-        AccessLog(tenant.folder).record([hit.memory.id for hit in page[:_RECALLED]], now)
+        AccessLog(tenant.state).record([hit.memory.id for hit in page[:_RECALLED]], now)
     shown += [hit.memory.id for hit in page]
     more = len(new) > len(page) and len(shown) < MOST_SEEN
     return Found(

@@ -61,17 +61,18 @@ class ToldAtStart(Answer):
 
 def preview(tenant: "Tenant", project: str = "") -> SessionPreview:
     """What a session in a project, as memories name it, is told at its start; without one, a session in no project."""
+    from memory_assets.learn.brief import NAME, parse_brief
     from memory_assets.learn.briefing import read_untold
     from memory_assets.learn.session_start import is_quiet, preview_lines
     from memory_assets.sources.projects import Project
 
     here = Project.of(project) if project else None
-    settings = tenant.settings
+    settings, brief = tenant.settings, parse_brief(tenant.state.get(NAME))
     sections = tuple(
         SectionView(heading=heading, told=tuple(map(LineView.of, told)), left_out=tuple(map(LineView.of, left_out)))
-        for heading, told, left_out in preview_lines(tenant.folder, here, settings.session_start_tokens)
+        for heading, told, left_out in preview_lines(brief, tenant.folder, here, settings.session_start_tokens)
     )
-    untold = read_untold(tenant.folder)
+    untold = read_untold(tenant.state)
     return SessionPreview(
         project=project,
         is_silent=settings.session_start == "off" or is_quiet(tenant.folder, here),

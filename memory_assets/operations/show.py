@@ -303,7 +303,7 @@ def show(tenant: Tenant, reference: str | int) -> ShownMemory:
     from memory_assets.stores.access_log import AccessLog
 
     memory = find_memory(tenant, reference)
-    AccessLog(tenant.folder).record([memory.id], datetime.now(UTC))
+    AccessLog(tenant.state).record([memory.id], datetime.now(UTC))
     factors = explain(tenant.catalog, memory.id)
     relevance = RelevanceView.model_validate(factors) if factors else None
     ends = {end for each in conflicts(tenant, memory.id).conflicts for end in (each.older.id, each.newer.id)}
@@ -343,7 +343,7 @@ def relevance_course(tenant: Tenant, reference: str | int) -> RelevanceCourse:
     from memory_assets.stores.access_log import AccessLog
 
     memory = find_memory(tenant, reference)
-    recalls = tuple(RecallView(at=at, by=by) for at, by in AccessLog(tenant.folder).recalls_of(memory.id)[:_MOST_RECALLS])
+    recalls = tuple(RecallView(at=at, by=by) for at, by in AccessLog(tenant.state).recalls_of(memory.id)[:_MOST_RECALLS])
     factors = explain(tenant.catalog, memory.id)
     if factors is None:
         return RelevanceCourse(points=(), scored_at=None, fades_at=None, recalls=recalls)

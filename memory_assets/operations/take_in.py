@@ -53,7 +53,7 @@ def take_in(tenant: Tenant) -> TakenIn:
 
     tenant.memories.prepare()
     lock = tenant.folder / _LOCK
-    lock.mkdir(mode=0o700, exist_ok=True)
+    lock.mkdir(mode=0o700, parents=not tenant.location.is_folder, exist_ok=True)
     with locked(lock):
         scans = [refresh_source(tenant, source) for source in source_paths(tenant.settings) if tenant.is_sources_tenant]
         moves = read_moves(tenant.folder)

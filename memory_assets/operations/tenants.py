@@ -61,7 +61,7 @@ class DeletedTenant(Answer):
 def create(tenant: Tenant, *, with_key: bool = False) -> CreatedTenant:
     """Make room for a tenant, and on demand a key that opens it."""
     create_tenant(tenant)
-    return CreatedTenant(tenant=tenant.name, key=KeyStore(tenant.folder).create("first key")[1] if with_key else None)
+    return CreatedTenant(tenant=tenant.name, key=KeyStore(tenant.state).create("first key")[1] if with_key else None)
 
 
 def list_tenants(settings: Settings) -> Tenants:
@@ -75,7 +75,7 @@ def look_at(tenant: Tenant) -> TenantView:
         memories, fault = len(tenant.memories), ""
     except StoreError as error:
         memories, fault = None, str(error)
-    keys = sum(key.active for key in KeyStore(tenant.folder).list())
+    keys = sum(key.active for key in KeyStore(tenant.state).list())
     return TenantView(tenant=tenant.name, memories=memories, keys=keys, others=unlisted_files(tenant.folder), fault=fault)
 
 
@@ -136,20 +136,20 @@ class Keys(Answer):
 def create_key(tenant: Tenant, description: str = "") -> CreatedKey:
     """Make a key that opens the tenant."""
     tenant.must_exist()
-    known, key = KeyStore(tenant.folder).create(description)
+    known, key = KeyStore(tenant.state).create(description)
     return CreatedKey.of(known, tenant=tenant.name, key=key)
 
 
 def list_keys(tenant: Tenant) -> Keys:
     """The tenant's keys, revoked ones too."""
     tenant.must_exist()
-    return Keys(tenant=tenant.name, keys=tuple(KeyView.model_validate(key) for key in KeyStore(tenant.folder).list()))
+    return Keys(tenant=tenant.name, keys=tuple(KeyView.model_validate(key) for key in KeyStore(tenant.state).list()))
 
 
 def revoke_key(tenant: Tenant, number: str) -> RevokedKey:
     """End a key; a running service refuses it from its next request on."""
     tenant.must_exist()
-    return RevokedKey.model_validate(KeyStore(tenant.folder).revoke(number))
+    return RevokedKey.model_validate(KeyStore(tenant.state).revoke(number))
 
 
 def _day(moment: Instant, local: LocalTime) -> str:

@@ -144,7 +144,7 @@ def read_graph(catalog: Catalog, known: GraphView | None) -> GraphView:
 
 def _patient(catalog: Catalog) -> Catalog:
     """The same catalog, whose lock is waited for no longer than a search may."""
-    return Catalog(str(catalog.path), min(catalog.lock_timeout, _PATIENCE))
+    return catalog.within(min(catalog.lock_timeout, _PATIENCE))
 
 
 def _view(stamp: Stamp, build: Build, replaced: Replaced, edges: pa.Table, mentions: pa.Table, named: pa.Table) -> GraphView:

@@ -1,25 +1,25 @@
 """The access log: which memories were recalled, and when. Recall appends to it, the decay cycle folds it into the catalog.
 
-One file a UTC day, `access/<date>.log`, one record a line: the time in microseconds, the ids, the face that recalled, and a full stop
-that marks it whole. A record is one `write` in append mode, so processes never mix. It begins with a line break, so a torn record
+One log a UTC day, `access/<date>.log`, one record a line: the time in microseconds, the ids, the face that recalled, and a full stop
+that marks it whole. A record is one append, so processes never mix. It begins with a line break, so a torn record
 harms only itself.
 """
 
 import logging
-import os
 import re
 from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
-from functools import partial
-from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
 
+from memory_assets.errors import StoreError
 from memory_assets.stores.catalog import Catalog
+from memory_assets.stores.state import TenantState
 
 _log = logging.getLogger(__name__)
+_FOLDER = "access/"
 _SEGMENT = re.compile(r"\d{4}-\d\d-\d\d\.log")
 _RECORD = re.compile(rb"(\d{1,17})((?: \d{1,16})+)(?: ([a-z]+))? \.")
 _KEPT_DAYS = 30
@@ -40,8 +40,8 @@ class Accesses(NamedTuple):
 class AccessLog:
     """One tenant's access log."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder / "access"
+    def __init__(self, state: TenantState) -> None:
+        self._state = state
 
     def record(self, ids: Iterable[int], at: datetime) -> None:
         """Append one recall of some memories at an aware time; if the log cannot be written, only a warning says so."""
@@ -49,12 +49,9 @@ class AccessLog:
         if not listed:
             return
         line = f"\n{int(at.timestamp() * 1e6)} {listed} {recalled_by.get()} .\n".encode("ascii")
-        path = self.folder / f"{datetime.now(UTC):%Y-%m-%d}.log"
         try:
-            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with open(path, "ab", buffering=0, opener=partial(os.open, mode=0o600)) as file:
-                file.write(line)
-        except OSError as error:
+            self._state.append(f"{_FOLDER}{datetime.now(UTC):%Y-%m-%d}.log", line)
+        except (OSError, StoreError) as error:
             _log.warning("What was recalled is not noted: %s.", error)
 
     def read_since(self, offsets: Mapping[str, int]) -> Accesses:
@@ -62,43 +59,39 @@ class AccessLog:
         ids: list[int] = []
         times: list[int] = []
         reached: dict[str, int] = {}
-        for path in self._segments():
-            start = offsets.get(path.name, 0)
-            if start > path.stat().st_size:
+        for segment, size in self._segments():
+            start = offsets.get(segment, 0)
+            if start > size:
                 start = 0
-            with path.open("rb") as file:
-                file.seek(start)
-                data = file.read()
+            data = self._state.get(_FOLDER + segment, start) or b""
             whole = data[: data.rfind(b"\n") + 1]
             for line in whole.splitlines():
                 if found := _RECORD.fullmatch(line):
                     numbers = [int(number) for number in found[2].split()]
                     ids += numbers
                     times += [int(found[1])] * len(numbers)
-            reached[path.name] = start + len(whole)
+            reached[segment] = start + len(whole)
         moments = pa.array(times, pa.int64()).cast(pa.timestamp("us", tz="UTC"))
         return Accesses(pa.table({"id": pa.array(ids, pa.int64()), "at": moments}), reached)
 
     def recalls_of(self, number: int) -> list[tuple[datetime, str]]:
         """When and by which face a memory was recalled in the last weeks, newest first; no face where an older release wrote it."""
         marked = f" {number} ".encode()
-        found = (
-            _RECORD.fullmatch(line) for path in self._segments() for line in path.read_bytes().splitlines() if marked in line
-        )
+        logs = (self._state.get(_FOLDER + segment) or b"" for segment, _ in self._segments())
+        found = (_RECORD.fullmatch(line) for log in logs for line in log.splitlines() if marked in line)
         recalls = [(datetime.fromtimestamp(int(each[1]) / 1e6, UTC), (each[3] or b"").decode()) for each in found if each]
         return sorted(recalls, reverse=True)
 
     def drop_before(self, now: datetime, offsets: Mapping[str, int]) -> None:
         """Delete old segments of which everything has been read, as `offsets` says."""
         oldest = f"{now.astimezone(UTC) - timedelta(days=_KEPT_DAYS):%Y-%m-%d}.log"
-        for path in self._segments():
-            if path.name < oldest and offsets.get(path.name) == path.stat().st_size:
-                path.unlink(missing_ok=True)
+        old = [segment for segment, size in self._segments() if segment < oldest and offsets.get(segment) == size]
+        self._state.remove(*(_FOLDER + segment for segment in old))
 
-    def _segments(self) -> list[Path]:
-        if not self.folder.is_dir():
-            return []
-        return sorted(path for path in self.folder.iterdir() if _SEGMENT.fullmatch(path.name))
+    def _segments(self) -> list[tuple[str, int]]:
+        """Name and bytes of each, the oldest first."""
+        found = ((entry.name.removeprefix(_FOLDER), entry.size) for entry in self._state.list(_FOLDER))
+        return [(name, size) for name, size in found if _SEGMENT.fullmatch(name)]
 
 
 def fold_accesses(catalog: Catalog, log: AccessLog, now: datetime) -> int:

@@ -35,8 +35,11 @@ def record_failure(catalog: Catalog, memory_id: int, content_hash: str, model: s
     with catalog.write() as connection:
         connection.execute(
             """
-            INSERT INTO analyzer_failures VALUES ($1, $2, $3, 1, $4, $5) ON CONFLICT (memory_id) DO UPDATE SET
-                attempts = attempts + 1, failure = excluded.failure, failed_at = excluded.failed_at
+            MERGE INTO analyzer_failures f
+            USING (SELECT $1::BIGINT AS id, $2 AS content_hash, $3 AS model, $4 AS failure, $5::TIMESTAMPTZ AS failed_at) n
+            ON f.memory_id = n.id
+                WHEN MATCHED THEN UPDATE SET attempts = f.attempts + 1, failure = n.failure, failed_at = n.failed_at
+                WHEN NOT MATCHED THEN INSERT VALUES (n.id, n.content_hash, n.model, 1, n.failure, n.failed_at)
             """,
             [memory_id, content_hash, model, failure, datetime.now(UTC)],
         )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from memory_assets.errors import DamagedError, StoreBusyError, StoreError, first_line
 from memory_assets.stores.migrations import migrate_catalog, waiting_migrations
-from memory_assets.stores.schema import UNDERIVED
+from memory_assets.stores.schema import UNDERIVED, is_lake
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_NOT_FOR_ARROW = "join_filter_pushdown"
+NOT_FOR_ARROW = "join_filter_pushdown"
 """DuckDB 1.5 fails on a join whose Bloom filter it pushes into a registered Arrow table (`Pushdown Filter Type BLOOM_FILTER`)."""
 
-_CONFIG: dict[str, str | bool | int | float | list[str]] = {"autoinstall_known_extensions": False}
+CONFIG: dict[str, str | bool | int | float | list[str]] = {"autoinstall_known_extensions": False}
 _LARGEST_LOG = 1 << 14
 """Bytes from which the write-ahead log is merged into the file. Every opening replays it: at a million memories 25 ms of processor time
 and 4 ms a kilobyte. Opening takes 17 ms, merging 220 ms."""
@@ -48,8 +48,8 @@ _LOOKS = 3
 
 Stamp = tuple[tuple[int, int, int], ...]
 
-_WATCHED: dict[Path, Stamp | None] = {}
-"""By path of a watched catalog: its stamp after this process's last write; None once another process has written."""
+_WATCHED: dict[str, Stamp | None] = {}
+"""By key of a watched catalog: its stamp after this process's last write; None once another process has written."""
 
 
 class Catalog:
@@ -75,9 +75,27 @@ class Catalog:
         return self.path.exists()
 
     @property
+    def where(self) -> str:
+        """How a message names it."""
+        return f"the catalog {self.path}"
+
+    @property
+    def key(self) -> str:
+        """What tells it from others."""
+        return str(self.path)
+
+    @property
     def interactive(self) -> "Catalog":
         """The same catalog for somebody who waits for the answer: a lock is waited for no longer than a second."""
-        return Catalog(str(self.path), min(self.lock_timeout, INTERACTIVE_SECONDS))
+        return self.within(min(self.lock_timeout, INTERACTIVE_SECONDS))
+
+    def within(self, lock_timeout: float) -> "Catalog":
+        """The same catalog, whose lock is waited for so many seconds."""
+        return Catalog(str(self.path), lock_timeout)
+
+    def is_in(self, folder: Path) -> bool:
+        """Whether it is a file of this folder."""
+        return self.path.parent == folder
 
     @property
     def stamp(self) -> Stamp:
@@ -90,11 +108,21 @@ class Catalog:
         if not self.exists:
             with self.write():
                 pass
-        _WATCHED[self.path] = self.stamp
+        _WATCHED[self.key] = self.stamp
 
     @property
     def is_undisturbed(self) -> bool:
-        return _WATCHED.get(self.path) == self.stamp
+        return _WATCHED.get(self.key) == self.stamp
+
+    def _note_others(self) -> None:
+        """Before a writing: notice another process's."""
+        if _WATCHED.get(self.key, self.stamp) != self.stamp:
+            _WATCHED[self.key] = None
+
+    def _note_own(self) -> None:
+        """After a writing."""
+        if _WATCHED.get(self.key):
+            _WATCHED[self.key] = self.stamp
 
     @contextmanager
     def read(self) -> Iterator["DuckDBPyConnection"]:
@@ -130,8 +158,7 @@ class Catalog:
             connection = self._connect(self._in_file, read_only=False)
         except _DamageError as damage:
             raise DamagedError(self._set_aside(damage)) from damage
-        if _WATCHED.get(self.path, self.stamp) != self.stamp:
-            _WATCHED[self.path] = None
+        self._note_others()
         with self._closing(connection):
             migrate_catalog(connection, f"The catalog {self.path}")
             connection.begin()
@@ -139,8 +166,7 @@ class Catalog:
             connection.commit()
             if self.log_path.exists() and self.log_path.stat().st_size > self._largest_log:
                 connection.execute("CHECKPOINT")
-            if _WATCHED.get(self.path):
-                _WATCHED[self.path] = self.stamp
+            self._note_own()
 
     def waiting_migrations(self) -> list[str]:
         """Names of the migrations that the next writing runs; none of a damaged catalog, which is set aside instead."""
@@ -184,10 +210,14 @@ class Catalog:
             self.log_path.unlink(missing_ok=True)
             fresh.path.replace(self.path)
 
-    def remove(self) -> None:
-        """Remove the catalog, and its folder if nothing else lies there."""
+    def reset(self) -> None:
+        """Remove all that it holds, damaged or not."""
         for path in (self.path, self.log_path):
             path.unlink(missing_ok=True)
+
+    def remove(self) -> None:
+        """Remove the catalog, and its folder if nothing else lies there."""
+        self.reset()
         with suppress(OSError):
             self.path.parent.rmdir()
 
@@ -244,7 +274,7 @@ class Catalog:
         if not self.exists:
             self.log_path.unlink(missing_ok=True)
         inode, has_log = self._inode, self.log_path.exists()
-        connection = duckdb.connect(self.path, read_only=read_only, config=_CONFIG)
+        connection = duckdb.connect(self.path, read_only=read_only, config=CONFIG)
         used, size = connection.execute("SELECT used_blocks, block_size FROM pragma_database_size()").fetchone() or (0, 1)
         present, rest = divmod(self.path.stat().st_size - _HEADER_BYTES, size)
         # Blocks in use count, not all: DuckDB cuts free blocks off the end. While there is a log, it counts blocks that it will write.
@@ -259,7 +289,7 @@ class Catalog:
         """A copy of what is there, with the newest schema."""
         import duckdb
 
-        connection = duckdb.connect(":memory:", config=_CONFIG)
+        connection = duckdb.connect(":memory:", config=CONFIG)
         if self.exists:
             path = str(self.path).replace("'", "''")
             connection.execute(f"ATTACH '{path}' AS earlier (READ_ONLY); COPY FROM DATABASE earlier TO memory; DETACH earlier")
@@ -276,7 +306,7 @@ class Catalog:
             inode = self._inode
             try:
                 connection = connect(**how)
-                connection.execute(f"LOAD icu; SET TimeZone = 'UTC'; SET disabled_optimizers = '{_NOT_FOR_ARROW}'")
+                connection.execute(f"LOAD icu; SET TimeZone = 'UTC'; SET disabled_optimizers = '{NOT_FOR_ARROW}'")
                 return connection
             except (_DamageError, duckdb.Error) as error:
                 locked = _LOCKED.search(str(error))
@@ -310,9 +340,10 @@ class _DamageError(Exception):
 
 
 def copy_in(connection: "DuckDBPyConnection", given: "Mapping[str, pa.Table]") -> None:
-    """Make temporary tables of `given`, to join fast. From then on nothing that is registered may be joined (`_NOT_FOR_ARROW`)."""
+    """Make temporary tables of `given`, to join fast. From then on nothing that is registered may be joined (`NOT_FOR_ARROW`)."""
     for name, rows in given.items():
         connection.register("given", rows)
         connection.execute(f"CREATE TEMP TABLE {name} AS FROM given")
         connection.unregister("given")
-    connection.execute("SET disabled_optimizers = ''")
+    if not is_lake(connection):  # which shares the setting with other connections
+        connection.execute("SET disabled_optimizers = ''")

@@ -1,27 +1,26 @@
-"""The keys and one-time links that open one tenant over HTTP: one small file each.
+"""The keys and one-time links that open one tenant over HTTP: one small value each.
 
 So processes need no lock, and a service sees a change at once.
 
-A key is `mk_<id>_<secret>`, kept in `keys/<id>.json` with the SHA-256 digest of its 256 random bits: a slow hash would gain nothing.
+A key is `mk_<id>_<secret>`, kept as `keys/<id>.json` with the SHA-256 digest of its 256 random bits: a slow hash would gain nothing.
 """
 
 import hmac
 import re
 import secrets
 import time
-from contextlib import suppress
 from datetime import UTC, datetime
 from hashlib import sha256
-from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import from_json
 
 from memory_assets.errors import NotFoundError, StoreError, said
-from memory_assets.stores.files import replace_file
+from memory_assets.stores.state import TenantState
 
 _KEY = re.compile(r"mk_([0-9a-f]{12})_([A-Za-z0-9_-]{43})", re.ASCII)
 _ID = re.compile(r"[0-9a-f]{12}", re.ASCII)
+_FILE = re.compile(r"keys/([0-9a-f]{12})\.json", re.ASCII)
 _LINK_SECONDS = 300
 """How long a one-time link may wait for its use."""
 _NOBODYS_DIGEST = "0" * 64
@@ -48,8 +47,8 @@ class Key(BaseModel):
 class KeyStore:
     """One tenant's keys."""
 
-    def __init__(self, tenant_folder: Path) -> None:
-        self.folder = tenant_folder / "keys"
+    def __init__(self, state: TenantState) -> None:
+        self._state = state
 
     def create(self, description: str = "") -> tuple[Key, str]:
         """Make a key. Returns its record, and the key itself, which nobody can show again."""
@@ -70,7 +69,7 @@ class KeyStore:
         return revoked
 
     def list(self) -> list[Key]:
-        numbers = [file.stem for file in self.folder.glob("*.json") if _ID.fullmatch(file.stem)]
+        numbers = [found[1] for entry in self._state.list("keys/") if (found := _FILE.fullmatch(entry.name))]
         return sorted(filter(None, map(self._read, numbers)), key=lambda key: (key.created_at, key.id))
 
     def find(self, key: str) -> Key | None:
@@ -87,43 +86,46 @@ class KeyStore:
         return known is not None and known.active
 
     def _read(self, number: str) -> Key | None:
-        file = self.folder / f"{number}.json"
+        name = f"keys/{number}.json"
         try:
-            return Key.model_validate({**from_json(file.read_bytes()), "id": number})
-        except (FileNotFoundError, NotADirectoryError):
-            return None
+            held = self._state.get(name)
+            return None if held is None else Key.model_validate({**from_json(held), "id": number})
         except (OSError, ValueError, TypeError) as error:
-            raise StoreError(f"The key file {file} cannot be read ({said(error)}); remove it and create a new key.") from error
+            raise StoreError(
+                f"The key file {self._state.where(name)} cannot be read ({said(error)}); remove it and create a new key."
+            ) from error
 
     def _write(self, key: Key) -> None:
-        replace_file(self.folder / f"{key.id}.json", key.model_dump_json(indent=2) + "\n")
+        self._state.put(f"keys/{key.id}.json", f"{key.model_dump_json(indent=2)}\n".encode())
 
 
 class OneTimeLinks:
-    """Links that open one tenant's pages once: a file for each, named by the digest of its token, and removed by its use."""
+    """Links that open one tenant's pages once: the digest of a link's token names when it was made, and is removed by its use."""
 
-    def __init__(self, tenant_folder: Path) -> None:
-        self.folder = tenant_folder / "links"
+    def __init__(self, state: TenantState) -> None:
+        self._state = state
 
     def create(self) -> str:
         """Make a link, and remove those that nobody used in time; returns its token."""
-        for file in self.folder.glob("*"):
-            with suppress(FileNotFoundError):
-                if time.time() - file.stat().st_mtime > _LINK_SECONDS:
-                    file.unlink()
+        for entry in self._state.list("links/"):
+            if _is_old(self._state.get(entry.name)):
+                self._state.remove(entry.name)
         token = secrets.token_urlsafe(32)
-        replace_file(self.folder / _digest(token), "")
+        self._state.put(f"links/{_digest(token)}", str(time.time()).encode())
         return token
 
     def use(self, token: str) -> bool:
         """Whether the token opens the pages now. Of several attempts one succeeds; an old link opens nothing."""
-        file = self.folder / _digest(token)
-        try:
-            age = time.time() - file.stat().st_mtime
-            file.unlink()
-        except (FileNotFoundError, NotADirectoryError):
-            return False
-        return age < _LINK_SECONDS
+        name = f"links/{_digest(token)}"
+        made_at = self._state.get(name)
+        return made_at is not None and self._state.put(name, None, made_at) and not _is_old(made_at)
+
+
+def _is_old(made_at: bytes | None) -> bool:
+    try:
+        return made_at is not None and time.time() - float(made_at) > _LINK_SECONDS
+    except ValueError:
+        return True
 
 
 def _digest(secret: str) -> str:

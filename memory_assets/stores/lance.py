@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 
 from memory_assets.errors import MemoryAssetsError, StoreError, first_line
-from memory_assets.stores.locks import shared_lock
+from memory_assets.stores.locks import refuse_deleted, shared_lock
 
 if TYPE_CHECKING:
     from lancedb._lancedb import MergeResult
@@ -89,6 +89,7 @@ def commit(table: "Table", work: Callable[[], Result], failure: str) -> Result:
                 table.checkout_latest()
                 return work()
         except (RuntimeError, OSError, ValueError) as error:
+            refuse_deleted(table)
             if not is_conflict(error) or monotonic() > deadline:
                 advice = mend(error) or "run the command again"
                 raise StoreError(f"{failure} ({first_line(error)}); nothing was written: {advice}.") from error
@@ -117,6 +118,7 @@ def append(table: "Table", rows: pa.Table) -> int:
     try:
         return commit(table, lambda: table.add(aligned(rows, table.schema)).version, _not_written(table, rows))
     except StoreError:
+        refuse_deleted(table)
         if not _was_committed(table, rows):
             raise
         return 0

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from memory_assets.errors import DamagedError
-from memory_assets.stores.files import replace_file
+from memory_assets.stores.state import FileState, TenantState
 
 PINNED = ".pinned"
 """Hard links to the tables, while a backup reads them."""
@@ -69,6 +69,22 @@ _CARE = {
 Of the catalog, `schema.UNDERIVED` names the tables that backups copy.
 """
 
+STATE = (
+    "access/*.log",
+    "backups.json",
+    "brief.json",
+    "deleted/*.jsonl",
+    "erased.json",
+    "keys/*.json",
+    "known_names.json",
+    "links/*",
+    "names.json",
+    "settled.json",
+    "untold.json",
+    "visit.json",
+)
+"""What belongs to a tenant's state, wherever that lies; everything else stays on the machine on which it was made."""
+
 FOLDERS = tuple(sorted({pattern.partition("/")[0] for pattern in _CARE if "/" in pattern and not pattern.startswith("*")}))
 """The folders that a tenant's folder holds."""
 
@@ -85,6 +101,27 @@ def files_of(folder: Path) -> Iterator[tuple[str, Care | None]]:
         yield relative, care_of(relative)
 
 
+def entries_of(state: TenantState, folder: Path) -> Iterator[tuple[str, Care | None]]:
+    """The files below a tenant's folder and the values of its state, with the care of each."""
+    yield from files_of(folder)
+    if not isinstance(state, FileState):
+        yield from ((entry.name, care_of(entry.name)) for entry in state.list())
+
+
+def read_entry(state: TenantState, folder: Path, relative: str) -> bytes | None:
+    """What one of `entries_of` holds; None if it is gone."""
+    return (state if _is_state(relative) else FileState(folder)).get(relative)
+
+
+def write_entry(state: TenantState, folder: Path, relative: str, content: bytes | None) -> None:
+    """Replace what one of `entries_of` holds; None removes it."""
+    (state if _is_state(relative) else FileState(folder)).put(relative, content)
+
+
+def _is_state(relative: str) -> bool:
+    return any(fnmatchcase(relative, pattern) for pattern in STATE)
+
+
 def regular_files(folder: Path) -> list[Path]:
     """The regular files below a folder, in order. Upkeep may remove files and folders meanwhile: those are left out."""
 
@@ -96,9 +133,9 @@ def regular_files(folder: Path) -> list[Path]:
     return sorted(path for path in found if path.is_file() and not path.is_symlink())
 
 
-def kept_files(folder: Path) -> list[str]:
-    """The files that a backup copies as they are."""
-    return [relative for relative, care in files_of(folder) if care is Care.KEPT]
+def kept_entries(state: TenantState, folder: Path) -> list[str]:
+    """The files and values that a backup copies as they are."""
+    return [relative for relative, care in entries_of(state, folder) if care is Care.KEPT]
 
 
 def unlisted_files(folder: Path) -> list[str]:
@@ -124,21 +161,21 @@ def read_moves(folder: Path) -> Mapping[str, str]:
         ) from error
 
 
-def read_known_names(folder: Path) -> Mapping[str, str]:
+def read_known_names(state: TenantState) -> Mapping[str, str]:
     """Projects and people -> their entity type, as a tenant's graph knew them when it was built last; none before.
 
     The analyzer finds them in any casing. A new name does not change its name, so texts that are analysed stay as they are.
     """
     try:
-        names = json.loads((folder / "known_names.json").read_text(encoding="utf-8"))
-    except (FileNotFoundError, json.JSONDecodeError):
+        names = json.loads(state.get("known_names.json") or b"{}")
+    except ValueError:
         return {}
     return names if isinstance(names, dict) else {}
 
 
-def write_known_names(folder: Path, names: Mapping[str, str]) -> bool:
+def write_known_names(state: TenantState, names: Mapping[str, str]) -> bool:
     """Write the names down if they changed. Returns whether they did."""
-    if names == read_known_names(folder):
+    if names == read_known_names(state):
         return False
-    replace_file(folder / "known_names.json", json.dumps(names, ensure_ascii=False, indent=1, sort_keys=True) + "\n")
+    state.put("known_names.json", f"{json.dumps(names, ensure_ascii=False, indent=1, sort_keys=True)}\n".encode())
     return True

@@ -63,6 +63,11 @@ class Location:
         """Whether it may hold a table; of object storage nothing is asked."""
         return self.path.is_dir() if self.is_folder else self.state is None or self.state.look() is not None
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether the tenant was deleted since it was first seen."""
+        return not self.path.is_dir() if self.is_folder else self.state is not None and not self.state.is_current
+
     def connect(self, freshness: timedelta, session: "Session") -> "DBConnection":
         options = dict(self.options) or None
         return import_lancedb().connect(self.uri, read_consistency_interval=freshness, session=session, storage_options=options)

@@ -34,6 +34,12 @@ def guard(table: "Table", state: "TenantState | None") -> None:
         _states[table] = state
 
 
+def refuse_deleted(table: "Table") -> None:
+    """Refuse to commit to a table whose tenant was deleted, with StoreError."""
+    if (state := _states.get(table)) and not state.is_current:
+        raise state.deleted()
+
+
 @contextmanager
 def shared_lock(table: "Table") -> Iterator[None]:
     """Let nobody delete a table meanwhile; Lance would write the rest of a commit into a new folder of the old name.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from memory_assets.errors import StoreError
-from memory_assets.stores.schema import CATALOG_TABLES, table
+from memory_assets.stores.schema import CATALOG_TABLES, is_lake, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,7 +30,8 @@ class CatalogMigration:
         for added in self.adds:
             name, _, wanted = added.partition(".")
             if not wanted:
-                connection.execute(table(name).ddl().replace("CREATE TABLE", "CREATE OR REPLACE TABLE", 1))
+                ddl = table(name).ddl(keyed=not is_lake(connection))
+                connection.execute(ddl.replace("CREATE TABLE", "CREATE OR REPLACE TABLE", 1))
             for column in table(name).columns:
                 if column.name == wanted:
                     connection.execute(f"ALTER TABLE {name} ADD COLUMN IF NOT EXISTS {column.ddl()}")
@@ -74,7 +75,7 @@ def migrate_catalog(connection: "DuckDBPyConnection", catalog: object) -> None:
     if waiting is None:
         with _transaction(connection, _VERSION):
             for each in CATALOG_TABLES:
-                connection.execute(each.ddl())
+                connection.execute(each.ddl(keyed=not is_lake(connection)))
     for version, step in enumerate(waiting or (), 1 + _VERSION - len(waiting or ())):
         with _transaction(connection, version):
             step.run(connection)

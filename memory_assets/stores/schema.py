@@ -104,9 +104,17 @@ class Table:
             ]
         )
 
-    def ddl(self) -> str:
+    def merge(self, rows: str) -> str:
+        """SQL that inserts the rows of a table or query, or replaces those that have the same key."""
+        on = ", ".join(f'"{name}"' for name in self.key)
+        update = "" if len(self.key) == len(self.columns) else "WHEN MATCHED THEN UPDATE BY NAME"
+        given = f"SELECT DISTINCT ON ({on}) * FROM ({rows})"
+        return f"MERGE INTO {self.name} USING ({given}) AS given USING ({on}) {update} WHEN NOT MATCHED THEN INSERT BY NAME"
+
+    def ddl(self, *, keyed: bool = True) -> str:
+        """SQL that makes the table; `keyed` lets the catalog enforce its key, which DuckLake cannot."""
         parts = [column.ddl() for column in self.columns]
-        if self.key:
+        if self.key and keyed:
             parts.append("PRIMARY KEY ({})".format(", ".join(f'"{name}"' for name in self.key)))
         return f"CREATE TABLE {self.name} ({', '.join(parts)})"
 
@@ -503,6 +511,22 @@ def table(name: str) -> Table:
     return _BY_NAME[name]
 
 
+def is_lake(connection: "DuckDBPyConnection") -> bool:
+    """Whether a catalog lies in DuckLake, which enforces no keys."""
+    return connection.execute("SELECT current_database()").fetchall() == [("lake",)]
+
+
+def duplicate_keys(connection: "DuckDBPyConnection") -> list[str]:
+    """Keys that stand twice in a table of a catalog, a sentence each."""
+    found = []
+    for each in CATALOG_TABLES:
+        if each.key:
+            key = ", ".join(f'"{name}"' for name in each.key)
+            rows = connection.execute(f"SELECT {key} FROM {each.name} GROUP BY {key} HAVING count(*) > 1 LIMIT 3").fetchall()
+            found += [f"{each.name} has the key {', '.join(map(str, row))} twice." for row in rows]
+    return found
+
+
 def differences(expected: Table, columns: "Mapping[str, str]") -> list[str]:
     """What makes a table another than is registered, a sentence each; empty if nothing does.
 
@@ -528,9 +552,12 @@ def differences(expected: Table, columns: "Mapping[str, str]") -> list[str]:
 
 
 def catalog_differences(connection: "DuckDBPyConnection") -> list[str]:
-    """What makes the tables of a catalog others than are registered, a sentence each."""
-    rows = connection.execute("SELECT table_name, column_name, data_type FROM duckdb_columns() WHERE NOT internal").fetchall()
+    """What makes the tables of a catalog others than are registered, a sentence each; of DuckLake also keys that stand twice."""
+    rows = connection.execute(
+        "SELECT table_name, column_name, data_type FROM duckdb_columns() WHERE NOT internal AND database_name = current_database()"
+    ).fetchall()
     found: dict[str, dict[str, str]] = {}
     for name, column, kind in rows:
         found.setdefault(name, {})[column] = kind.replace("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ")
-    return [each for expected in CATALOG_TABLES for each in differences(expected, found.get(expected.name, {}))]
+    differing = [each for expected in CATALOG_TABLES for each in differences(expected, found.get(expected.name, {}))]
+    return differing or (duplicate_keys(connection) if is_lake(connection) else [])

@@ -37,11 +37,11 @@ class Entry(NamedTuple):
     """Bytes."""
 
 
-class _Anything:
-    pass
+class Anything:
+    """Of `ANYTHING`."""
 
 
-ANYTHING = _Anything()
+ANYTHING = Anything()
 """As the `expected` value of `TenantState.put`: whatever is there is replaced."""
 
 
@@ -57,7 +57,7 @@ class TenantState(ABC):
         """A value, or a log from a byte on; None if there is none."""
 
     @abstractmethod
-    def put(self, name: str, content: bytes | None, expected: bytes | _Anything | None = ANYTHING) -> bool:
+    def put(self, name: str, content: bytes | None, expected: bytes | Anything | None = ANYTHING) -> bool:
         """Replace a value whole, or remove it (None), if it is what is `expected`. Returns whether it was.
 
         Raises:
@@ -180,7 +180,7 @@ class FileState(TenantState):
         except (FileNotFoundError, NotADirectoryError):
             return None
 
-    def put(self, name: str, content: bytes | None, expected: bytes | _Anything | None = ANYTHING) -> bool:
+    def put(self, name: str, content: bytes | None, expected: bytes | Anything | None = ANYTHING) -> bool:
         path = self.folder / name
         if content is None and not path.exists():
             return expected is None or expected is ANYTHING
@@ -300,6 +300,8 @@ class DeletedTenant(NamedTuple):
     store_id: str | None
     where: str
     """For a person."""
+    is_swept: bool = False
+    """Whether it was removed already; it may be kept for writers that were late."""
 
 
 class TenantStates(ABC):

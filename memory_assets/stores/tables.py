@@ -269,7 +269,7 @@ class StoredTable:
             if not lance.is_lances(error) and (what == "read" or not isinstance(error, ValueError)):
                 raise
             where = f"The table {self.definition.name!r} in {self.uri}"
-            if self.location.is_folder and not self.location.path.is_dir():
+            if self.location.is_gone:
                 raise StoreError(f"{where} cannot be {what}: the tenant was deleted meanwhile.") from error
             if self._is_unmade and self._folder.is_dir():
                 raise StoreError(f"{where} cannot be {what} yet: another process is making it; run the command again.") from error
@@ -301,7 +301,7 @@ def reading(read: "Callable[Concatenate[Any, Given], Result]") -> "Callable[Conc
             try:
                 return read(self, *given, **named)
             except (RuntimeError, OSError) as error:
-                if not lance.is_lances(error) or not self.stored.lost_indices():
+                if not lance.is_lances(error) or self.stored.location.is_gone or not self.stored.lost_indices():
                     raise
                 self.stored.rebuild_indices()
                 _log.warning(

@@ -1,19 +1,20 @@
 """Tombstones: keyed digests of texts that were erased for good, so that no source brings one back unless a person lets it."""
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import blake2b
-from pathlib import Path
+from typing import TypeVar
 
 import pyarrow as pa
 from pydantic import TypeAdapter
 
 from memory_assets.errors import DamagedError, first_line
 from memory_assets.models import FileScan, Refusal, Scan
-from memory_assets.stores.files import replace_file
+from memory_assets.stores.state import ANYTHING, Anything, TenantState
 
+Result = TypeVar("Result")
 FILE = "erased.json"
 ERASED = "[erased]"
 """What stands where an erased text stood."""
@@ -38,17 +39,28 @@ _JSON = TypeAdapter(dict[str, tuple[Tombstone, ...]])
 class Tombstones:
     """The tombstones of one tenant, or of several together."""
 
-    def __init__(self, folder: Path) -> None:
-        """Read those in a tenant's folder; there may be none. DamagedError if the file cannot be read."""
+    def __init__(self, state: TenantState) -> None:
+        """Read those of a tenant; there may be none. DamagedError if they cannot be read."""
         self._by_key: dict[str, tuple[Tombstone, ...]] = {}
-        path = folder / FILE
-        try:
-            self._by_key = _JSON.validate_json(path.read_bytes())
-        except FileNotFoundError:
-            pass
-        except (OSError, ValueError) as error:
-            raise DamagedError(f"{path} cannot be read ({first_line(error)}); restore it from a backup, or remove it.") from error
+        self._held = state.get(FILE)
+        """What was read."""
+        if self._held is not None:
+            try:
+                self._by_key = _JSON.validate_json(self._held)
+            except ValueError as error:
+                raise DamagedError(
+                    f"{state.where(FILE)} cannot be read ({first_line(error)}); restore it from a backup, or remove it."
+                ) from error
         self._index()
+
+    @classmethod
+    def change(cls, state: TenantState, change: "Callable[[Tombstones], Result]") -> tuple["Tombstones", Result]:
+        """Change those of a tenant; again if another process was faster. Returns what is there then, and what `change` returned."""
+        while True:
+            stones = cls(state)
+            result = change(stones)
+            if stones.save(state, stones._held):
+                return stones, result
 
     def _index(self) -> None:
         self._found = {key: {digest: each for each in stones for digest in each.digests} for key, stones in self._by_key.items()}
@@ -85,7 +97,7 @@ class Tombstones:
         self._index()
         return self
 
-    def add(self, texts: dict[int, Iterable[str]]) -> None:
+    def add(self, texts: Mapping[int, Iterable[str]]) -> None:
         """Note that memories are being erased: id -> the texts that must not come back."""
         key = next(iter(self._by_key), None) or secrets.token_hex(32)
         now = datetime.now(UTC).isoformat(timespec="seconds")
@@ -108,10 +120,11 @@ class Tombstones:
         self._index()
         return lifted
 
-    def save(self, folder: Path) -> None:
-        """Write them to a tenant's folder, if there are any or were any."""
-        if self._by_key:
-            replace_file(folder / FILE, _JSON.dump_json(self._by_key, indent=1) + b"\n")
+    def save(self, state: TenantState, expected: "bytes | Anything | None" = ANYTHING) -> bool:
+        """Write them to a tenant's state, if there are any or were any, and it still has what is `expected`."""
+        if not self._by_key:
+            return True
+        return state.put(FILE, _JSON.dump_json(self._by_key, indent=1) + b"\n", expected)
 
 
 MEND = "let it come back with `memory erase {} --allow-again`"

@@ -103,7 +103,7 @@ def read_workspace(
     the node is kept.
     """
     workspace = resolve_workspace(tenant.settings, client.workspaces())
-    catalog, erased = tenant.catalog, Tombstones(tenant.folder)
+    catalog, erased = tenant.catalog, Tombstones(tenant.state)
     reading = Reading(workspace.name)
     begun = datetime.now(UTC)
     deadline = time.monotonic() + tenant.settings.tana_read_seconds

@@ -14,7 +14,7 @@ from memory_assets.api.middleware import authorised
 from memory_assets.errors import ChangedMeanwhileError, InvalidInputError, MemoryAssetsError, NotFoundError
 from memory_assets.stores.access_log import recalled_by
 from memory_assets.stores.keys import OneTimeLinks
-from memory_assets.tenants import validate_tenant
+from memory_assets.tenants import open_states, validate_tenant
 from memory_assets.ui.page import LARGEST_ID, VIEWS, FormFields, Page, View
 from memory_assets.ui.rendering import assets, render
 from memory_assets.ui.sessions import Sessions, new_token
@@ -79,7 +79,7 @@ def mount_pages(app: "FastAPI") -> None:
 
 def one_time_address(tenant: "Tenant", service: str) -> str:
     """An address that opens a tenant's pages once, at the service of that address."""
-    return f"{service}{PATH}/open/{tenant.name}/{OneTimeLinks(tenant.folder).create()}"
+    return f"{service}{PATH}/open/{tenant.name}/{OneTimeLinks(tenant.state).create()}"
 
 
 async def _to_pages() -> RedirectResponse:
@@ -143,7 +143,7 @@ class Pages:
             tenant = validate_tenant(request.path_params["tenant"])
         except InvalidInputError:
             tenant = ""
-        if not tenant or not OneTimeLinks(self._state.settings.tenant_dir(tenant)).use(request.path_params["token"]):
+        if not tenant or not OneTimeLinks(open_states(self._state.settings).open(tenant)).use(request.path_params["token"]):
             message = "This link was used already, or is too old; run `memory ui` for another one, or log in with a key."
             return self._logged_out(request, _token_of(request) or new_token(), message)
         self._sessions.end(_token_of(request))

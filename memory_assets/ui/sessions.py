@@ -14,13 +14,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memory_assets.api.shared import SharedRecords
-from memory_assets.stores.files import replace_file
 from memory_assets.stores.keys import KeyStore
+from memory_assets.tenants import Tenant, open_states
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from memory_assets.settings import Settings
+    from memory_assets.stores.state import TenantState
 
 _IDLE_SECONDS = 12 * 3600
 _LONGEST_SECONDS = 7 * 24 * 3600
@@ -114,7 +113,7 @@ class Sessions:
     def begin(self, tenant: str, key: str = "") -> str:
         """Open a session; returns the visitor's new token."""
         token, now = new_token(), time.monotonic()
-        before = _note_visit(self._settings.tenant_dir(tenant))
+        before = _note_visit(open_states(self._settings).open(tenant))
         record = _Record(tenant, key, before.isoformat() if before else "", now, now)
         self._open.change(self._digest("session", token), lambda _: record.encoded())
         return token
@@ -126,9 +125,9 @@ class Sessions:
             if not value:
                 return value
             record, now = _Record(*json.loads(value)), time.monotonic()
-            folder = self._settings.tenant_dir(record.tenant)
+            tenant = Tenant(self._settings, record.tenant)
             is_fresh = now - record.used < _IDLE_SECONDS and now - record.began < _LONGEST_SECONDS
-            if not is_fresh or not folder.is_dir() or (record.key and not KeyStore(folder).is_active(record.key)):
+            if not is_fresh or not tenant.exists or (record.key and not KeyStore(tenant.state).is_active(record.key)):
                 return b""
             return record._replace(used=now).encoded()
 
@@ -149,12 +148,11 @@ def new_token() -> str:
     return secrets.token_urlsafe(32)
 
 
-def _note_visit(folder: "Path") -> datetime | None:
+def _note_visit(state: "TenantState") -> datetime | None:
     """Note that a visit begins now. Returns when the one before began, None if there was none."""
-    path = folder / _VISIT
     try:
-        before = datetime.fromisoformat(json.loads(path.read_text(encoding="utf-8"))["at"])
-    except (OSError, ValueError, TypeError, KeyError):
+        before = datetime.fromisoformat(json.loads(state.get(_VISIT) or b"{}")["at"])
+    except (ValueError, TypeError, KeyError):
         before = None
-    replace_file(path, json.dumps({"at": datetime.now(UTC).isoformat()}))
+    state.put(_VISIT, json.dumps({"at": datetime.now(UTC).isoformat()}).encode())
     return before

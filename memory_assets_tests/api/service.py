@@ -109,7 +109,7 @@ class Service:
         """Create a tenant with a key."""
         tenant = Tenant(self.settings, name)
         create_tenant(tenant)
-        return self.client(name, KeyStore(tenant.folder).create()[1])
+        return self.client(name, KeyStore(tenant.state).create()[1])
 
     def client(self, name: str, key: str) -> TenantClient:
         """Speak to a tenant that exists."""

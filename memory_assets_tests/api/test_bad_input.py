@@ -154,7 +154,7 @@ def test_a_body_of_ten_megabytes_is_refused_before_it_is_read(service: Service, 
 
 def test_every_way_of_not_having_the_key_gets_the_same_answer(service: Service, client: TenantClient) -> None:
     other = service.new_tenant(f"{client.name}-other")
-    store = KeyStore(client.tenant.folder)
+    store = KeyStore(client.tenant.state)
     known, revoked = store.create()
     store.revoke(known.id)
     cases: list[tuple[str, dict[str, str]]] = [

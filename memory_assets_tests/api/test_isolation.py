@@ -110,7 +110,7 @@ def test_a_deleted_tenant_that_is_created_again_has_nothing_of_the_old_one(servi
 
 
 def test_a_revoked_key_is_refused_with_its_next_request_and_a_new_one_opens_at_once(client: TenantClient) -> None:
-    store = KeyStore(client.tenant.folder)
+    store = KeyStore(client.tenant.state)
     known, second = store.create("second")
     again = client.service.client(client.name, second)
     assert again.post("/init").status_code == 200

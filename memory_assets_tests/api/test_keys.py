@@ -32,7 +32,7 @@ def test_a_key_is_shown_once_and_kept_as_a_digest_that_only_its_owner_reads(tena
     listed = json.loads(run("key", "list", "--json"))["keys"]
     assert [(key["id"], key["description"], key["active"]) for key in listed] == [(shown["id"], "laptop", True)]
     assert shown["key"] not in run("key", "list")
-    found = KeyStore(tenant.folder).find(shown["key"])
+    found = KeyStore(tenant.state).find(shown["key"])
     assert found
     assert found.id == shown["id"]
 
@@ -42,7 +42,7 @@ def test_a_revoked_key_opens_nothing_and_stays_listed(tenant: Tenant) -> None:
     shown = json.loads(run("key", "create", "--json"))
     run("key", "revoke", shown["id"])
     run("key", "revoke", shown["id"])
-    assert KeyStore(tenant.folder).find(shown["key"]) is None
+    assert KeyStore(tenant.state).find(shown["key"]) is None
     assert json.loads(run("key", "list", "--json"))["keys"][0]["active"] is False
     with pytest.raises(NotFoundError, match="memory key list"):
         run("key", "revoke", "../../../etc")
@@ -95,8 +95,10 @@ def test_a_name_that_cannot_be_a_tenants_is_refused(tenant: Tenant, name: str) -
 
 
 def test_two_processes_that_create_keys_at_once_lose_none(tenant: Tenant) -> None:
-    program = "import sys; from pathlib import Path; from memory_assets.stores.keys import KeyStore\n" + (
-        "for _ in range(25): print(KeyStore(Path(sys.argv[1])).create()[1])"
+    program = (
+        "import sys; from pathlib import Path; from memory_assets.stores.keys import KeyStore\n"
+        "from memory_assets.stores.state import FileState\n"
+        + ("for _ in range(25): print(KeyStore(FileState(Path(sys.argv[1]))).create()[1])")
     )
 
     def create(_: int) -> list[str]:
@@ -106,13 +108,13 @@ def test_two_processes_that_create_keys_at_once_lose_none(tenant: Tenant) -> Non
 
     with ThreadPoolExecutor(2) as threads:
         keys = [key for made in threads.map(create, range(2)) for key in made]
-    store = KeyStore(tenant.folder)
+    store = KeyStore(tenant.state)
     assert len({key.id for key in store.list()}) == 50
     assert all(store.find(key) for key in keys)
 
 
 def test_a_key_file_that_is_damaged_is_named(tenant: Tenant) -> None:
-    store = KeyStore(tenant.folder)
+    store = KeyStore(tenant.state)
     known, key = store.create()
     file = tenant.folder / "keys" / f"{known.id}.json"
     file.write_text("{", encoding="utf-8")

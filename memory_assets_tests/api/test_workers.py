@@ -60,7 +60,7 @@ def one_client_each(service: Service, name: str) -> Pair:
     tenant = Tenant(service.settings, name)
     with suppress(ConflictError):  # the one that watches the sources made it
         create_tenant(tenant)
-    key = KeyStore(tenant.folder).create()[1]
+    key = KeyStore(tenant.state).create()[1]
     found: dict[int, TenantClient] = {}
     deadline = time.monotonic() + _SECONDS
     while len(found) < 2:

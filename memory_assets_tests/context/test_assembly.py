@@ -190,7 +190,7 @@ def test_every_face_answers_the_same_bytes(settings: Settings):
     tenant = Tenant(settings)
     store(tenant, NewMemory("Ada moved the billing export to Friday, because of the audit.\n# not a heading", Source.CLI))
     store(tenant, NewMemory("The audit of the billing export ends in June.", Source.CLI))
-    key = {"X-API-Key": KeyStore(tenant.folder).create("test")[1]}
+    key = {"X-API-Key": KeyStore(tenant.state).create("test")[1]}
     with TestClient(create_app(settings), base_url="http://127.0.0.1") as http:
         for form in ("markdown", "json"):
             run = CliRunner().invoke(cli, ["context", "the billing export", "--max-tokens", "700", "--format", form])

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from memory_assets.stores.access_log import AccessLog, fold_accesses
 from memory_assets.stores.catalog import Catalog
+from memory_assets.stores.state import FileState
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 
@@ -16,7 +17,7 @@ def counts(catalog):
 
 
 def test_what_was_recorded_is_read_back_with_its_time(tmp_path):
-    log = AccessLog(tmp_path)
+    log = AccessLog(FileState(tmp_path))
     log.record([1, 2], NOON)
     log.record([], NOON)
     log.record([2], NOON + timedelta(days=1))
@@ -28,9 +29,9 @@ def test_what_was_recorded_is_read_back_with_its_time(tmp_path):
 @given(cut=st.integers(min_value=1, max_value=40), rest=st.binary(max_size=20))
 def test_a_torn_record_harms_nothing_but_itself(tmp_path_factory, cut, rest):
     folder = tmp_path_factory.mktemp("log")
-    log = AccessLog(folder)
+    log = AccessLog(FileState(folder))
     log.record([1, 2], NOON)
-    (segment,) = log.folder.iterdir()
+    (segment,) = (folder / "access").iterdir()
     whole = segment.read_bytes()
     log.record([7, 8], NOON)
     segment.write_bytes(segment.read_bytes()[: len(whole) + cut] + rest.replace(b".", b""))
@@ -42,9 +43,9 @@ def test_a_torn_record_harms_nothing_but_itself(tmp_path_factory, cut, rest):
 
 
 def test_a_torn_end_is_read_once_it_is_followed_by_a_whole_record(tmp_path):
-    log, catalog = AccessLog(tmp_path), Catalog(str(tmp_path / "c.duckdb"), 5)
+    log, catalog = AccessLog(FileState(tmp_path)), Catalog(str(tmp_path / "c.duckdb"), 5)
     log.record([1], NOON)
-    (segment,) = log.folder.iterdir()
+    (segment,) = (tmp_path / "access").iterdir()
     with segment.open("ab") as file:
         file.write(b"\n17803")
     assert fold_accesses(catalog, log, NOON) == 1
@@ -54,7 +55,7 @@ def test_a_torn_end_is_read_once_it_is_followed_by_a_whole_record(tmp_path):
 
 
 def _write(folder, first):
-    log = AccessLog(folder)
+    log = AccessLog(FileState(folder))
     for number in range(200):
         log.record([first, 1000 + number], NOON)
 
@@ -66,13 +67,13 @@ def test_many_processes_append_without_losing_or_mixing_records(tmp_path):
         writer.start()
     for writer in writers:
         writer.join()
-    ids = AccessLog(tmp_path).read_since({}).rows["id"].to_pylist()
+    ids = AccessLog(FileState(tmp_path)).read_since({}).rows["id"].to_pylist()
     assert len(ids) == 4 * 200 * 2
     assert all(ids.count(first) == 200 for first in range(1, 5))
 
 
 def test_folding_counts_each_record_exactly_once(tmp_path):
-    log, catalog = AccessLog(tmp_path), Catalog(str(tmp_path / "c.duckdb"), 5)
+    log, catalog = AccessLog(FileState(tmp_path)), Catalog(str(tmp_path / "c.duckdb"), 5)
     log.record([1, 2], NOON)
     assert fold_accesses(catalog, log, NOON) == 2
     assert fold_accesses(catalog, log, NOON) == 0
@@ -82,7 +83,7 @@ def test_folding_counts_each_record_exactly_once(tmp_path):
 
 
 def test_a_fold_that_fails_before_its_commit_is_done_again(tmp_path, monkeypatch):
-    log, catalog = AccessLog(tmp_path), Catalog(str(tmp_path / "c.duckdb"), 5)
+    log, catalog = AccessLog(FileState(tmp_path)), Catalog(str(tmp_path / "c.duckdb"), 5)
     log.record([1], NOON)
     write = catalog.write
 
@@ -99,10 +100,10 @@ def test_a_fold_that_fails_before_its_commit_is_done_again(tmp_path, monkeypatch
 
 
 def test_old_segments_go_once_they_are_read_and_their_counts_stay(tmp_path):
-    log, catalog = AccessLog(tmp_path), Catalog(str(tmp_path / "c.duckdb"), 5)
+    log, catalog = AccessLog(FileState(tmp_path)), Catalog(str(tmp_path / "c.duckdb"), 5)
     log.record([1], NOON)
-    (segment,) = log.folder.iterdir()
-    segment = segment.rename(log.folder / "2026-06-01.log")
+    (segment,) = (tmp_path / "access").iterdir()
+    segment = segment.rename((tmp_path / "access") / "2026-06-01.log")
     fold_accesses(catalog, log, NOON)
     assert segment.exists()
     with segment.open("ab") as file:

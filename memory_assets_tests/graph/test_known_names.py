@@ -30,12 +30,12 @@ def test_projects_active_projects_and_people_that_two_memories_mention_are_known
     world.settings.pai_seed.parent.mkdir(parents=True, exist_ok=True)
     world.settings.pai_seed.write_text(json.dumps({"state": {"activeProjects": ["Kaiklang", 3, " "]}}), encoding="utf-8")
     refresh_source(world.tenant, Source.PAI_SEED)
-    assert read_known_names(world.tenant.folder) == {}
+    assert read_known_names(world.tenant.state) == {}
     world.put(1, names=[("Priya Vendakar", "PERSON"), ("Once Seen", "PERSON")], project="/home/mira/work/atlas")
     world.put(2, names=[("Priya", "PERSON")])
     world.refresh()
     assert refresh_known_names(world.tenant)
-    assert read_known_names(world.tenant.folder) == {"Priya Vendakar": "PERSON", "atlas": "PROJECT", "Kaiklang": "PROJECT"}
+    assert read_known_names(world.tenant.state) == {"Priya Vendakar": "PERSON", "atlas": "PROJECT", "Kaiklang": "PROJECT"}
     assert not refresh_known_names(world.tenant)
 
 
@@ -45,7 +45,7 @@ def test_of_many_people_those_are_known_that_most_memories_mention(world, monkey
         world.put(number, names=[("Priya Vendakar", "PERSON"), *[("Ana Lind", "PERSON")] * (number < 3)])
     world.refresh()
     refresh_known_names(world.tenant)
-    assert read_known_names(world.tenant.folder) == {"Priya Vendakar": "PERSON"}
+    assert read_known_names(world.tenant.state) == {"Priya Vendakar": "PERSON"}
 
 
 def test_a_name_that_becomes_known_stands_for_itself_so_that_no_other_name_is_compared_anew():
@@ -61,6 +61,6 @@ def test_a_damaged_file_or_seed_is_no_obstacle(world):
     refresh_known_names(world.tenant)
     path = world.tenant.folder / "known_names.json"
     path.write_text("{", encoding="utf-8")
-    assert read_known_names(world.tenant.folder) == {}
+    assert read_known_names(world.tenant.state) == {}
     assert refresh_known_names(world.tenant)
-    assert read_known_names(world.tenant.folder) == {"atlas": "PROJECT"}
+    assert read_known_names(world.tenant.state) == {"atlas": "PROJECT"}

@@ -104,8 +104,8 @@ def test_recall_makes_a_memory_and_what_it_is_linked_to_fresh_again(world):
     world.put(B, days=100)
     world.relations.state(StatedRelation(A, B, RelationType.RELATES_TO))
     world.refresh()
-    AccessLog(world.tenant.folder).record([A], DAY - timedelta(days=2))
-    AccessLog(world.tenant.folder).record([A], DAY - timedelta(days=1, hours=12))
+    AccessLog(world.tenant.state).record([A], DAY - timedelta(days=2))
+    AccessLog(world.tenant.state).record([A], DAY - timedelta(days=1, hours=12))
     decay_cycle(world.tenant, DAY)
     recalled, linked = explain(world.catalog, A), explain(world.catalog, B)
     assert recalled and linked
@@ -128,7 +128,7 @@ def test_a_second_pass_on_the_same_day_writes_nothing(world):
 def test_a_dry_run_changes_nothing(world):
     world.put(A, days=3)
     world.refresh()
-    AccessLog(world.tenant.folder).record([A], DAY)
+    AccessLog(world.tenant.state).record([A], DAY)
     stamp = world.catalog.path.read_bytes()
     assert decay_cycle(world.tenant, DAY, dry_run=True).written == 1
     assert world.catalog.path.read_bytes() == stamp
@@ -138,7 +138,7 @@ def test_an_archived_memory_that_is_recalled_comes_back_and_an_idle_one_does_not
     for number in (A, B):
         world.put(number, days=200, state=State.ARCHIVED)
     world.refresh()
-    AccessLog(world.tenant.folder).record([A], DAY)
+    AccessLog(world.tenant.state).record([A], DAY)
     assert decay_cycle(world.tenant, DAY).woken == (A,)
     assert [memory.state for memory in world.memories.get([A, B])] == [State.ACTIVE, State.ARCHIVED]
     assert explain(world.catalog, A)
@@ -168,8 +168,8 @@ def test_what_is_to_be_woken_is_named_again_where_a_pass_ended_before_it_was(wor
         return refresh_relevance(world.catalog, world.memories, DAY, rate=0.01, archive_threshold=0.2).woken
 
     assert woken() == ()
-    AccessLog(world.tenant.folder).record([A], DAY)
-    fold_accesses(world.catalog, AccessLog(world.tenant.folder), DAY)
+    AccessLog(world.tenant.state).record([A], DAY)
+    fold_accesses(world.catalog, AccessLog(world.tenant.state), DAY)
     assert woken() == (B,)
     assert woken() == (B,)
     assert decay_cycle(world.tenant, DAY).woken == (B,)
@@ -226,7 +226,7 @@ def change(world, kind, *what):
         case "delete", number:
             world.memories.delete([number])
         case "recall", numbers:
-            AccessLog(world.tenant.folder).record(numbers, DAY - timedelta(days=len(numbers)))
+            AccessLog(world.tenant.state).record(numbers, DAY - timedelta(days=len(numbers)))
         case "relate", source, target, confidence if source != target:
             world.relations.state(StatedRelation(source, target, RelationType.RELATES_TO, confidence))
         case _:

@@ -1,6 +1,7 @@
 import json
 from collections import Counter
 from datetime import timedelta
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -388,7 +389,7 @@ class TestForget:
         assert [memory.id for memory, _ in outcome.deleted] == [1]
         assert set(self.states(world)) == {2}
         assert outcome.file
-        (line,) = outcome.file.read_text(encoding="utf-8").splitlines()
+        (line,) = Path(outcome.file).read_text(encoding="utf-8").splitlines()
         assert json.loads(line)["content"] == "An old thought about Redis."
         monkeypatch.setenv("MEMORY_DATA_DIR", str(world.settings.data_dir))
         taken: list = []

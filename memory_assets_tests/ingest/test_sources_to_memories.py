@@ -238,7 +238,7 @@ def test_a_lost_catalog_gives_the_memories_no_other_tags_when_more_names_are_kno
     write_silo("owner", "ask juno larkfield about the export")
     ingest(tenant)
     before = tenant.memories.scan(("id", "tags", "entities", "updated_at"))
-    write_known_names(tenant.folder, {"Juno Larkfield": "PERSON"})
+    write_known_names(tenant.state, {"Juno Larkfield": "PERSON"})
     tenant.catalog.path.unlink()
     named = Tenant(tenant.settings)
     assert changed(named) == 0

@@ -55,11 +55,11 @@ def used(tenant: Tenant) -> Tenant:
     first, second, *_ = add(tenant, 30)
     tenant.memories.transition([second], [State.ACTIVE], State.SUPERSEDED, superseded_by=[first])
     tenant.relations.state(StatedRelation(first, second, RelationType.RELATES_TO, note="because"))
-    KeyStore(tenant.folder).create("laptop")
+    KeyStore(tenant.state).create("laptop")
     note(tenant.folder, [Noted("Always lint first.", "/home/ada", "", "s1")])
-    AccessLog(tenant.folder).record([first], datetime.now(UTC))
-    fold_accesses(tenant.catalog, AccessLog(tenant.folder), datetime.now(UTC))
-    AccessLog(tenant.folder).record([second], datetime.now(UTC))
+    AccessLog(tenant.state).record([first], datetime.now(UTC))
+    fold_accesses(tenant.catalog, AccessLog(tenant.state), datetime.now(UTC))
+    AccessLog(tenant.state).record([second], datetime.now(UTC))
     SyncRecord(queue={"seed-1": "create"}).save(tenant.folder)
     (tenant.folder / "gazetteer.toml").write_text('[project]\n"Halcyon" = []\n')
     (tenant.folder / "learn").mkdir()
@@ -85,12 +85,12 @@ def test_a_restored_tenant_holds_every_row_and_file_that_is_not_derived(used: Te
     assert moved.folder.joinpath("noted.json").read_bytes() == used.folder.joinpath("noted.json").read_bytes()
     assert moved.folder.joinpath("gazetteer.toml").exists()
     assert moved.folder.joinpath("learn/proposals.json").exists()
-    assert [key.description for key in KeyStore(moved.folder).list()] == ["laptop"]
+    assert [key.description for key in KeyStore(moved.state).list()] == ["laptop"]
     assert SyncRecord.load(moved.folder).queue == {"seed-1": "create"}
     assert json.loads(used.settings.pai_mapping.read_text())["mappings"] == {"seed-1": "node"}
     with moved.catalog.read() as connection:
         assert connection.execute("SELECT accesses FROM memory_access").fetchall() == [(1,)]
-    assert fold_accesses(moved.catalog, AccessLog(moved.folder), datetime.now(UTC)) == 1
+    assert fold_accesses(moved.catalog, AccessLog(moved.state), datetime.now(UTC)) == 1
     assert find_damage(repository, snapshot) == []
 
 
@@ -254,10 +254,10 @@ def test_a_tenant_with_memories_is_not_overwritten(used: Tenant, repository: Rep
         restore_backup(repository, snapshot, used)
     empty = Tenant(used.settings, "empty")
     create_tenant(empty)
-    KeyStore(empty.folder).create("its own")
+    KeyStore(empty.state).create("its own")
     restore_backup(repository, snapshot, empty)
     assert rows(empty) == rows(used)
-    assert [key.description for key in KeyStore(empty.folder).list()] == ["its own"]
+    assert [key.description for key in KeyStore(empty.state).list()] == ["its own"]
 
 
 def test_encrypted_backups_hold_no_text_and_need_the_identity(used: Tenant, tmp_path: Path):

@@ -123,7 +123,7 @@ def test_a_stored_text_leaves_every_file_with_its_versions_and_copies(tenant: Te
     assert deleted.read_text() == '{"id": 5, "content": "Plain."}\n'
     assert json.loads((learn / "proposals.json").read_text()) == {"proposals": [{"quote": "[erased]"}], "n": 1}
     assert len(tenant.relations) == 0
-    assert all(stone.finished for stone in Tombstones(tenant.folder).all)
+    assert all(stone.finished for stone in Tombstones(tenant.state).all)
     found = CliRunner().invoke(cli, ["search", "archive keys", "--json"])
     assert [memory["id"] for memory in json.loads(found.output)["memories"]] == [kept]
 
@@ -168,7 +168,7 @@ def test_what_real_processes_took_in_leaves_every_file_their_logs_and_records_to
     transcript.write_text(json.dumps(said_so) + "\n")
     hook = {"session_id": "s1", "source": "startup", "cwd": str(tmp_path), "transcript_path": str(transcript)}
     with Service(tmp_path, LOG_LEVEL="DEBUG") as service:
-        client = service.client("main", KeyStore(tenant.folder).create()[1])
+        client = service.client("main", KeyStore(tenant.state).create()[1])
         client.store(f"Bruno left the key under {over_http}.")
         client.post("/search", {"query": over_http})
         client.post("/store", {"content": over_http, over_http: 1})
@@ -239,7 +239,7 @@ def test_the_command_shows_what_goes_and_asks(tenant: Tenant):
 
 def test_over_http_an_erasure_needs_a_confirmation(tenant: Tenant):
     tenant.memories.prepare()
-    key = KeyStore(tenant.folder).create()[1]
+    key = KeyStore(tenant.state).create()[1]
     text = f"Erin said {token()}."
     with TestClient(create_app(tenant.settings), headers={"X-API-Key": key}, base_url="http://127.0.0.1") as client:
         number = client.post("/api/v1/main/store", json={"content": text}).json()["id"]
@@ -317,7 +317,7 @@ def test_a_killed_erasure_is_finished_by_the_next(tenant: Tenant):
         killed += _killed(_erase, tenant.settings.data_dir, number, step)
         erase(tenant, Chosen([number]))
         assert holding(tenant, text) == [], step
-        assert all(stone.finished for stone in Tombstones(tenant.folder).all)
+        assert all(stone.finished for stone in Tombstones(tenant.state).all)
     assert killed >= 4
 
 

@@ -18,7 +18,7 @@ from memory_assets.operations.relate import relate
 from memory_assets.operations.store import store
 from memory_assets.stores.access_log import AccessLog
 from memory_assets.stores.keys import KeyStore
-from memory_assets.stores.layout import FOLDERS, Care, care_of, kept_files, unlisted_files
+from memory_assets.stores.layout import FOLDERS, Care, care_of, kept_entries, unlisted_files
 from memory_assets.tana.state import SyncRecord
 from memory_assets.tenants import Tenant
 from memory_assets_tests.conftest import WriteSilo
@@ -31,14 +31,14 @@ def test_every_file_of_a_used_tenant_is_listed_as_kept_or_derived(tenant: Tenant
     first, second = (store(tenant, NewMemory(f"Fact {n} about billing.", Source.CLI)).id for n in range(2))
     relate(tenant, first, RelationType.RELATES_TO, second, stated_by=Source.CLI)
     context(tenant, ["billing"])
-    AccessLog(tenant.folder).record([first], datetime.now(UTC))
-    KeyStore(tenant.folder).create()
+    AccessLog(tenant.state).record([first], datetime.now(UTC))
+    KeyStore(tenant.state).create()
     note(tenant.folder, [Noted("Always lint first.", "", "", "s1")])
     SyncRecord(queue={"a": "create"}).save(tenant.folder)
     backup(tenant, str(tmp_path / "backups"))
     erase(tenant, Chosen([second]))
     assert unlisted_files(tenant.folder) == []
-    assert {"noted.json", "tana/sync.json", "erased.json", "backups.json"} <= set(kept_files(tenant.folder))
+    assert {"noted.json", "tana/sync.json", "erased.json", "backups.json"} <= set(kept_entries(tenant.state, tenant.folder))
     assert care_of("vectors/memories.lance/data/a.lance") is Care.TABLE
 
 

@@ -69,7 +69,7 @@ def test_after_a_search_only_the_scores_are_computed(write_silo: WriteSilo, tena
     write_silo("owner", "Priya owns the billing export.")
     run_once()
     (number,) = tenant.memories.scan(("id",))["id"].to_pylist()
-    AccessLog(tenant.folder).record([number], datetime.now(UTC))
+    AccessLog(tenant.state).record([number], datetime.now(UTC))
     ran = run_once()
     assert ran.assets.keys() == {"relevance_scores"}
     assert ran.assets["relevance_scores"]["written"] == 1
@@ -82,13 +82,13 @@ def test_what_is_recalled_during_a_run_is_scored_by_the_next(write_silo: WriteSi
     write_silo("owner", "Priya owns the billing export.")
     run_once()
     (number,) = tenant.memories.scan(("id",))["id"].to_pylist()
-    AccessLog(tenant.folder).record([number], datetime.now(UTC))
+    AccessLog(tenant.state).record([number], datetime.now(UTC))
     recorded: list[int] = []
 
     def recall_again(step: str, said: str) -> None:
         if "relevance" in step and not recorded:
             recorded.append(number)
-            AccessLog(tenant.folder).record([number], datetime.now(UTC))
+            AccessLog(tenant.state).record([number], datetime.now(UTC))
 
     run_once(recall_again)
     assert recorded
@@ -138,7 +138,7 @@ def test_no_change_is_hidden(write_silo: WriteSilo, tenant: Tenant, monkeypatch:
         "seed.json comes": lambda: (tenant.settings.pai_seed.parent.mkdir(), tenant.settings.pai_seed.write_text("{}")),
         "a memory is stored": lambda: store_memories(tenant, [NewMemory("Leila moved the rota.", Source.CLI)]),
         "a memory is forgotten": lambda: tenant.memories.transition([number], (State.ACTIVE,), State.FORGOTTEN),
-        "a memory is recalled": lambda: AccessLog(tenant.folder).record([number], datetime.now(UTC)),
+        "a memory is recalled": lambda: AccessLog(tenant.state).record([number], datetime.now(UTC)),
         "a setting": lambda: monkeypatch.setenv("MEMORY_DECAY_RATE", "0.5"),
         "another pipeline": lambda: monkeypatch.setenv("MEMORY_SPACY_MODEL", str(pipeline)),
         "the pipeline is trained anew in place": lambda: (pipeline / "meta.json").write_text('{"version": "2"}'),

@@ -33,8 +33,8 @@ def test_a_mend_leaves_no_byte_of_a_secret_and_takes_nothing_else(tenant: Tenant
     ingest(tenant)
     tenant.memories.transition([secret], [State.ACTIVE], State.FORGOTTEN)
     tenant.relations.state(StatedRelation(secret, plain, RelationType.RELATES_TO, note=f"because of {TOKEN}"))
-    AccessLog(tenant.folder).record([plain], datetime.now(UTC))
-    fold_accesses(tenant.catalog, AccessLog(tenant.folder), datetime.now(UTC))
+    AccessLog(tenant.state).record([plain], datetime.now(UTC))
+    fold_accesses(tenant.catalog, AccessLog(tenant.state), datetime.now(UTC))
     deleted = tenant.folder / "deleted" / "2026.jsonl"
     deleted.parent.mkdir()
     deleted.write_text(json.dumps({"content": f"pw: {PASSWORD}"}) + "\n")

@@ -6,7 +6,6 @@ from click.testing import CliRunner
 
 from memory_assets.cli.main import cli
 from memory_assets.settings import load_settings
-from memory_assets.stores.access_log import AccessLog
 from memory_assets.tenants import Tenant
 
 
@@ -52,6 +51,6 @@ def test_the_text_shows_each_hop_with_its_reason_and_each_part_of_a_score(stored
 
 def test_what_was_shown_is_written_to_the_access_log(stored: list[int], tmp_path: Path):
     CliRunner().invoke(cli, ["search", "shop", "--limit", "1"])
-    written = "".join(file.read_text(encoding="ascii") for file in AccessLog(tmp_path / "main").folder.iterdir())
+    written = "".join(file.read_text(encoding="ascii") for file in (tmp_path / "main/access").iterdir())
     assert str(stored[0]) in written
     assert str(stored[1]) not in written

@@ -128,7 +128,7 @@ def test_a_damaged_catalog_is_set_aside_by_the_doctor(tenant: Tenant, table: Pat
 
 
 def test_the_doctor_names_a_key_that_cannot_be_read_and_what_to_do(tenant: Tenant, table: Path) -> None:
-    key, _ = KeyStore(tenant.folder).create("laptop")
+    key, _ = KeyStore(tenant.state).create("laptop")
     file = tenant.folder / "keys" / f"{key.id}.json"
     file.write_bytes(b"{")
     (fault,) = [finding for finding in examine(Tenant(tenant.settings)) if "key file" in finding.what]

@@ -86,7 +86,7 @@ def test_a_file_of_the_machine_is_named_by_who_sits_at_it_alone(tana: StandIn, o
     arguments = {"seedPath": str(elsewhere), "dryRun": True}
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "tana_pai_sync", "arguments": arguments}}
     if over_http:
-        key = KeyStore(mine.folder).create()[1]
+        key = KeyStore(mine.state).create()[1]
         with TestClient(create_app(mine.settings), base_url="http://127.0.0.1") as http:
             answered = http.post("/api/v1/main/mcp", json=call, headers={"X-API-Key": key}).json()
         assert answered["result"]["isError"]

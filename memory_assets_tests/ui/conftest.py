@@ -50,7 +50,7 @@ def sample(site: Site) -> Tenant:
     """The tenant of the sample home, with its graph and scores; tests that change it must not depend on each other."""
     tenant = Tenant(site.settings)
     create_tenant(tenant)
-    KeyStore(tenant.folder).create()
+    KeyStore(tenant.state).create()
     take_in(tenant)
     refresh_known_names(tenant)
     refresh_graph(tenant.catalog, tenant.memories, tenant.relations, tenant.analyzer.gazetteer.canonical)

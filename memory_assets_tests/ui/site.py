@@ -91,7 +91,7 @@ class Site:
         """A tenant and a key of it."""
         tenant = Tenant(self.settings, name)
         create_tenant(tenant)
-        return tenant, KeyStore(tenant.folder).create()[1]
+        return tenant, KeyStore(tenant.state).create()[1]
 
     def visitor(self, tenant: Tenant | None = None) -> Visitor:
         """A browser; of a tenant, with an open session whose first page is still to be opened."""

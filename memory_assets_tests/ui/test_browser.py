@@ -345,7 +345,7 @@ def test_what_the_doctor_found_is_mended_and_a_key_is_made_and_revoked(tab: Page
     expect(status(tab)).to_contain_text("shown only now")
     tab.locator("tr", has_text="the new phone").get_by_role("button").click()
     expect(tab.locator("tr", has_text="the new phone")).to_contain_text("revoked")
-    assert sum(each.active for each in KeyStore(sample.folder).list()) == 1
+    assert sum(each.active for each in KeyStore(sample.state).list()) == 1
     assert len(asked) == 1
 
 

@@ -11,7 +11,7 @@ from memory_assets.operations.context import context
 from memory_assets.operations.relate import relate
 from memory_assets.operations.session import preview, tell_at_start
 from memory_assets.places import read_places
-from memory_assets.stores.layout import kept_files
+from memory_assets.stores.layout import kept_entries
 from memory_assets.tenants import Tenant
 from memory_assets_tests.ui.site import Visitor, remember
 
@@ -66,7 +66,7 @@ def test_a_line_is_switched_off_for_sessions_alone(tenant: Tenant, visitor: Visi
     assert "Sings alto." in start()
     remember(tenant, "Sails in summer.", kind=Kind.USER)
     assert "Prefers" not in start()
-    assert "untold.json" in kept_files(tenant.folder)
+    assert "untold.json" in kept_entries(tenant.state, tenant.folder)
     assert [each.id for each in preview(tenant).switched_off] == [number]
     visitor.post(f"/session/{number}", told="on")
     assert "Prefers short answers." in start()

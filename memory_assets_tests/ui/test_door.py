@@ -59,11 +59,11 @@ def test_a_link_opens_once_and_not_when_it_is_old(site: Site, tenant: Tenant, mo
     again = site.visitor().http.get(address)
     assert again.status_code == 403
     assert "was used already" in again.text
-    old = OneTimeLinks(tenant.folder).create()
+    old = OneTimeLinks(tenant.state).create()
     now = time.time()
     monkeypatch.setattr("memory_assets.stores.keys.time.time", lambda: now + 301)
-    assert not OneTimeLinks(tenant.folder).use(old)
-    OneTimeLinks(tenant.folder).create()
+    assert not OneTimeLinks(tenant.state).use(old)
+    OneTimeLinks(tenant.state).create()
     assert len(list((tenant.folder / "links").iterdir())) == 1
     for path in ("/open/nobody/x", "/open/..%2F..%2Fx/y", "/open/main/..%2F..%2Fkeys"):
         assert site.visitor().get(path).status_code in (403, 404)
@@ -97,7 +97,7 @@ def test_a_revoked_key_ends_an_open_session(site: Site) -> None:
     visitor = site.visitor()
     visitor.log_in("petra", key)
     assert visitor.get("/search").url.path == "/ui/search"
-    KeyStore(tenant.folder).revoke(key.split("_")[1])
+    KeyStore(tenant.state).revoke(key.split("_")[1])
     assert visitor.get("/search").url.path == "/ui/login"
 
 

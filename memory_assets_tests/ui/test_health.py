@@ -27,7 +27,7 @@ def test_a_link_shows_the_machine_and_a_key_the_tenant_alone(site: Site) -> None
     for path in ("/health/mend", "/health/keys", "/health/secrets"):
         refused = by_key.post(path)
         assert (refused.status_code, "memory ui" in refused.text) == (404, True)
-    assert len(KeyStore(tenant.folder).list()) == len(KeyStore(other.folder).list()) == 1
+    assert len(KeyStore(tenant.state).list()) == len(KeyStore(other.state).list()) == 1
 
 
 def test_a_key_is_shown_once_and_revoked(tenant: Tenant, visitor: Visitor, site: Site) -> None:

@@ -10,7 +10,7 @@ from memory_assets.operations.answers import LocalTime
 from memory_assets.operations.backup import backup, restore_backup
 from memory_assets.operations.given import Narrowing
 from memory_assets.operations.show import recent
-from memory_assets.stores.layout import kept_files
+from memory_assets.stores.layout import kept_entries
 from memory_assets.tenants import Tenant
 from memory_assets_tests.ui.site import Visitor, remember
 
@@ -118,7 +118,7 @@ def test_files_and_addresses_are_not_merged(tenant: Tenant) -> None:
 def test_decisions_are_kept_by_backups(named: Tenant, tmp_path) -> None:
     people = found(named)
     names.merge_names(named, people["Bob Miller"], people["Robert Miller"])
-    assert "names.json" in kept_files(named.folder)
+    assert "names.json" in kept_entries(named.state, named.folder)
     backup(named, str(tmp_path / "stick"))
     other = Tenant(named.settings, f"{named.name}-again")
     restore_backup(other, str(tmp_path / "stick"), source=named.name)

@@ -78,9 +78,9 @@ def test_typing_recalls_nothing_and_a_search_does(tenant: Tenant, visitor: Visit
 
     remember(tenant, "Alice moved the billing export to DuckDB.")
     visitor.get("/search?q=billing", **{"HX-Request": "true"})
-    assert AccessLog(tenant.folder).read_since({}).rows.num_rows == 0
+    assert AccessLog(tenant.state).read_since({}).rows.num_rows == 0
     visitor.get("/search?q=billing")
-    assert AccessLog(tenant.folder).read_since({}).rows.num_rows == 1
+    assert AccessLog(tenant.state).read_since({}).rows.num_rows == 1
 
 
 def test_a_memory_tells_its_state(tenant: Tenant, visitor: Visitor) -> None:

@@ -1,0 +1,270 @@
+"""The tenants' states in one PostgreSQL database, for services and runs on several machines.
+
+Every value belongs to a store by its random id, which the row of the tenant names. Deleting that row deletes them all, and whoever still
+writes to them fails: nothing of a deleted tenant comes back, and nothing goes to a new tenant of the same name.
+"""
+
+import os
+import secrets
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from memory_assets.errors import ConflictError, SettingsError, StoreBusyError, StoreError, first_line
+from memory_assets.stores.state import ANYTHING, Anything, DeletedTenant, Entry, TenantState, TenantStates
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+    from psycopg_pool import ConnectionPool
+
+_MOST_CONNECTIONS = 16
+"""Of one process."""
+_CONNECT_SECONDS = 10
+_STRAGGLERS = "1 hour"
+"""After which nobody commits any more to a store whose tenant was deleted."""
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS memory_tenants (
+    name text PRIMARY KEY, store text NOT NULL UNIQUE, commits bigint NOT NULL DEFAULT 0
+);
+CREATE TABLE IF NOT EXISTS memory_deleted (
+    store text PRIMARY KEY, name text NOT NULL, at timestamptz NOT NULL DEFAULT now(), swept boolean NOT NULL DEFAULT false
+);
+CREATE TABLE IF NOT EXISTS memory_values (
+    store text REFERENCES memory_tenants (store) ON DELETE CASCADE, name text, size bigint NOT NULL, content bytea NOT NULL,
+    PRIMARY KEY (store, name)
+);
+CREATE TABLE IF NOT EXISTS memory_records (
+    store text, name text, start bigint, content bytea NOT NULL, PRIMARY KEY (store, name, start),
+    FOREIGN KEY (store, name) REFERENCES memory_values ON DELETE CASCADE
+);
+"""
+_SCHEMA_LOCK = 6_271_301
+"""Of PostgreSQL's advisory locks: several processes may make the tables at once."""
+_OWN = "coalesce(%(store)s, (SELECT store FROM memory_tenants WHERE name = %(tenant)s))"
+_GET = f"""
+    SELECT v.content || coalesce((
+        SELECT string_agg(r.content, '' ORDER BY r.start) FROM memory_records r
+        WHERE r.store = v.store AND r.name = v.name AND r.start >= %(start)s
+    ), '') FROM memory_values v WHERE v.store = {_OWN} AND v.name = %(name)s
+"""
+_APPEND = """
+    WITH log AS (
+        INSERT INTO memory_values AS v VALUES (%(store)s, %(name)s, %(size)s, '')
+        ON CONFLICT (store, name) DO UPDATE SET size = v.size + excluded.size RETURNING size - %(size)s AS start
+    ) INSERT INTO memory_records SELECT %(store)s, %(name)s, start, %(content)s FROM log
+"""
+_REPLACE = """
+    INSERT INTO memory_values VALUES (%(store)s, %(name)s, length(%(content)s::bytea), %(content)s)
+    ON CONFLICT (store, name) DO UPDATE SET size = excluded.size, content = excluded.content
+"""
+_EXCHANGE = """
+    UPDATE memory_values SET size = length(%(content)s::bytea), content = %(content)s
+    WHERE store = %(store)s AND name = %(name)s AND content = %(expected)s
+"""
+
+
+class Database:
+    """A PostgreSQL database; connections are opened when they are needed."""
+
+    def __init__(self, uri: str, patience: float) -> None:
+        """Name the database; `patience` is how many seconds a connection or a lock is waited for."""
+        self._uri = uri
+        self._patience = patience
+
+    @contextmanager
+    def connection(self) -> "Iterator[Connection[Any]]":
+        """A connection whose transaction is committed at the end of the block.
+
+        Raises:
+            StoreError: the database does not answer, or refuses; nothing was written.
+        """
+        try:
+            import psycopg
+            from psycopg_pool import PoolTimeout
+        except ImportError as error:
+            raise SettingsError(
+                "MEMORY_STATE_URI needs psycopg; install memory_assets with `pip install '.[cluster]'`."
+            ) from error
+        try:
+            with _pool(self._uri, self._patience, os.getpid()).connection() as connection:
+                yield connection
+        except (psycopg.Error, PoolTimeout) as error:
+            if isinstance(error, psycopg.errors.ForeignKeyViolation):
+                raise
+            raise StoreError(
+                f"PostgreSQL ({self._uri}) does not do what was asked ({first_line(error)}); see to MEMORY_STATE_URI and PGPASSWORD, "
+                "and run the command again."
+            ) from error
+
+    def execute(self, statement: str, **given: object) -> list[tuple[Any, ...]]:
+        """The rows of one statement, in a transaction of its own."""
+        with self.connection() as connection:
+            cursor = connection.execute(statement, given)  # pyright: ignore[reportArgumentType, reportCallIssue]
+            return cursor.fetchall() if cursor.description else [()] * cursor.rowcount
+
+    @contextmanager
+    def locked(self, name: str, what: str, patience: float) -> "Iterator[Connection[Any]]":
+        """Hold a lock for all machines; PostgreSQL frees it when this process dies.
+
+        Raises:
+            StoreBusyError: another process holds it for longer than `patience` seconds.
+        """
+        import psycopg
+
+        with self.connection() as connection:
+            try:
+                connection.execute(f"SET LOCAL lock_timeout = {max(1, int(patience * 1_000))}")  # pyright: ignore[reportArgumentType, reportCallIssue]
+                connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [name])
+            except psycopg.errors.LockNotAvailable as error:
+                raise StoreBusyError(
+                    f"{what} has been locked for {patience:g} s by another process; wait for it to finish."
+                ) from error
+            yield connection
+
+
+@cache
+def _pool(uri: str, patience: float, _process: int) -> "ConnectionPool[Connection[Any]]":
+    """The connections of this process: a forked one must not use those of its parent."""
+    import atexit
+
+    import psycopg
+    from psycopg_pool import ConnectionPool
+
+    with psycopg.connect(
+        uri, connect_timeout=_CONNECT_SECONDS
+    ) as connection:  # fails at once, where a pool tries again and again
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", [_SCHEMA_LOCK])
+        connection.execute(_SCHEMA)
+    pool: ConnectionPool[Connection[Any]] = ConnectionPool(
+        uri,
+        min_size=0,
+        max_size=_MOST_CONNECTIONS,
+        timeout=max(patience, 1.0),
+        max_idle=60.0,
+        num_workers=1,
+        check=ConnectionPool.check_connection,
+        open=True,
+    )
+    atexit.register(pool.close)
+    return pool
+
+
+class PostgresState(TenantState):
+    """The values and logs of a tenant in a database."""
+
+    def __init__(self, database: Database, tenant: str) -> None:
+        self._database = database
+        self.tenant = tenant
+
+    def _rows(self, statement: str, **given: object) -> list[tuple[Any, ...]]:
+        return self._database.execute(statement, tenant=self.tenant, **{"store": self.store_id, **given})
+
+    def _written(self, statement: str, **given: object) -> int:
+        from psycopg.errors import ForeignKeyViolation
+
+        if self.store_id is None:
+            self.claim()
+        try:
+            return len(self._rows(statement, **given))
+        except ForeignKeyViolation:
+            raise self.deleted() from None
+
+    def get(self, name: str, start: int = 0) -> bytes | None:
+        rows = self._rows(_GET, name=name, start=start)
+        return bytes(rows[0][0]) if rows else None
+
+    def put(self, name: str, content: bytes | None, expected: bytes | Anything | None = ANYTHING) -> bool:
+        if content is None:
+            condition = "" if expected is ANYTHING else " AND content = %(expected)s"
+            statement = f"DELETE FROM memory_values WHERE store = {_OWN} AND name = %(name)s{condition}"
+            removed = len(self._rows(statement, name=name, expected=expected if isinstance(expected, bytes) else b""))
+            return bool(removed) or not isinstance(expected, bytes)
+        if expected is ANYTHING:
+            return bool(self._written(_REPLACE, name=name, content=content))
+        if expected is None:
+            insert = _REPLACE.partition("ON CONFLICT")[0] + "ON CONFLICT DO NOTHING"
+            return bool(self._written(insert, name=name, content=content))
+        return bool(self._written(_EXCHANGE, name=name, content=content, expected=expected))
+
+    def append(self, name: str, record: bytes) -> None:
+        self._written(_APPEND, name=name, content=record, size=len(record))
+
+    def list(self, prefix: str = "") -> list[Entry]:
+        found = self._rows(
+            f"SELECT name, size FROM memory_values WHERE store = {_OWN} AND starts_with(name, %(prefix)s) ORDER BY name",
+            prefix=prefix,
+        )
+        return [Entry(*row) for row in found]
+
+    def where(self, name: str) -> str:
+        return f"{name} of the tenant {self.tenant!r} in PostgreSQL"
+
+    def read_id(self) -> str | None:
+        rows = self._rows("SELECT store FROM memory_tenants WHERE name = %(tenant)s")
+        return rows[0][0] if rows else None
+
+    def create_id(self, *, anew: bool = False) -> str:
+        statement = "INSERT INTO memory_tenants (name, store) VALUES (%(tenant)s, %(number)s) ON CONFLICT DO NOTHING"
+        self._rows(statement, number=secrets.token_hex(8))
+        if anew:
+            self._rows("UPDATE memory_tenants SET commits = commits + 1 WHERE name = %(tenant)s")
+        self.store_id = self.read_id()
+        if self.store_id is None:
+            raise self.deleted()
+        return self.store_id
+
+    def stamp(self) -> str:
+        return self.read_id() or ""
+
+    def note_commit(self) -> bool:
+        statement = "UPDATE memory_tenants SET commits = commits + 1 WHERE name = %(tenant)s AND store = %(store)s"
+        return bool(self._rows(statement))
+
+    @property
+    def exists(self) -> bool:
+        return self.read_id() is not None
+
+    @contextmanager
+    def creating(self) -> Iterator[None]:
+        statement = "INSERT INTO memory_tenants (name, store) VALUES (%(tenant)s, %(number)s) ON CONFLICT DO NOTHING"
+        number = secrets.token_hex(8)
+        if not self._rows(statement, number=number):
+            raise ConflictError(f"The tenant {self.tenant!r} exists already; `memory tenant list` shows all.")
+        self.store_id = number
+        yield
+
+    def delete(self) -> None:
+        self._rows(
+            """
+            WITH gone AS (DELETE FROM memory_tenants WHERE name = %(tenant)s AND store = %(store)s RETURNING store, name)
+            INSERT INTO memory_deleted (store, name) SELECT store, name FROM gone
+            """
+        )
+
+
+class PostgresStates(TenantStates):
+    """The states of all tenants in one database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def open(self, tenant: str) -> PostgresState:
+        return PostgresState(self._database, tenant)
+
+    def names(self) -> Iterable[str]:
+        return (name for (name,) in self._database.execute("SELECT name FROM memory_tenants"))
+
+    def deleted(self) -> "list[DeletedTenant]":
+        found = self._database.execute("SELECT name, store, swept FROM memory_deleted ORDER BY at")
+        return [DeletedTenant(name, store, f"the store {store} of the tenant {name!r}", swept) for name, store, swept in found]
+
+    def sweep(self, left: DeletedTenant) -> None:
+        """As above. It is kept for an hour: what a writer still commits to the store is removed by the next sweeping."""
+        self._database.execute("UPDATE memory_deleted SET swept = true WHERE store = %(store)s", store=left.store_id)
+        late = f"DELETE FROM memory_deleted WHERE store = %(store)s AND at < now() - interval '{_STRAGGLERS}'"
+        self._database.execute(late, store=left.store_id)
+
+    def stamps(self) -> dict[str, str] | None:
+        found = self._database.execute("SELECT name, store, commits FROM memory_tenants")
+        return {name: f"{store}.{commits}" for name, store, commits in found}

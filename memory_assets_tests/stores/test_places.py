@@ -1,0 +1,367 @@
+"""The same history of operations against a folder with DuckDB, and against S3 with DuckLake and PostgreSQL: every answer is the same."""
+
+import itertools
+import json
+import random
+import re
+import threading
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyarrow import fs
+
+from memory_assets.errors import ConflictError, MemoryAssetsError, StoreError
+from memory_assets.graph.clusters import find_clusters
+from memory_assets.graph.decided_names import spellings_of
+from memory_assets.graph.edges import refresh_graph
+from memory_assets.graph.known_names import refresh_known_names
+from memory_assets.graph.relevance import decay_cycle
+from memory_assets.ingest import direct
+from memory_assets.ingest.stamps import World, table_stamps
+from memory_assets.invariants import INVARIANTS
+from memory_assets.keeping.copying import take_backup
+from memory_assets.keeping.repository import Repository
+from memory_assets.keeping.restoring import restore_backup
+from memory_assets.models import NewMemory, RelationType, Source
+from memory_assets.operations import changes, erase, relate, show, tenants
+from memory_assets.operations.search import search
+from memory_assets.operations.status import status
+from memory_assets.operations.store import store
+from memory_assets.operations.take_in import take_in
+from memory_assets.settings import Settings, load_settings
+from memory_assets.stores.keys import KeyStore, OneTimeLinks
+from memory_assets.stores.postgres import Database, PostgresStates
+from memory_assets.stores.schema import CATALOG_TABLES, duplicate_keys
+from memory_assets.stores.state import FileStates, TenantStates
+from memory_assets.tenants import Tenant, open_states, sweep_deleted, tenant_names
+from memory_assets_tests.conftest import WriteSilo
+from memory_assets_tests.services import NoServerError, ObjectStorage, PostgreSQL
+
+pytestmark = pytest.mark.timeout(300)
+_STEPS = 40
+_ABOUT = ("billing export", "boiler", "staging database", "carrier portal", "attic")
+_SAYS = ("is owned by Mira.", "was moved to PostgreSQL.", "is checked every Friday.", "belongs to Tomasz.", "fails at night.")
+_MOMENT = re.compile(r"20\d\d-\d\d-\d\d[T ][\d:.]+(?:Z|[+-]\d\d:\d\d)?")
+_UNLIKE = {"updated_at", "created_at", "why", "catalog_path", "path", "remains", "relevance_now", "last_run", "key", "backups"}
+"""Fields that tell the time or the place."""
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ObjectStorage, PostgreSQL]]:
+    pytest.importorskip("psycopg_pool", reason="the extra [cluster] is not installed")
+    pytest.importorskip("duckdb_extension_ducklake", reason="the extra [cluster] is not installed")
+    folder = tmp_path_factory.mktemp("servers")
+    try:
+        with ObjectStorage(folder / "s3") as storage, PostgreSQL(folder / "postgres") as database:
+            yield storage, database
+    except NoServerError as reason:
+        pytest.skip(str(reason))
+
+
+@pytest.fixture
+def elsewhere(servers: tuple[ObjectStorage, PostgreSQL], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Settings:
+    """Settings under which nothing of a tenant lies on this machine."""
+    storage, database = servers
+    name = f"t{abs(hash(tmp_path)) % 10**8}"
+    database.create_database(name)
+    monkeypatch.setenv("PGPASSWORD", database.PASSWORD)
+    return load_settings(
+        data_dir=tmp_path / "host",
+        vectors_uri=f"s3://{storage.BUCKET}/{name}",
+        storage_endpoint=storage.endpoint,
+        storage_access_key=storage.ACCESS_KEY,
+        storage_secret_key=storage.SECRET_KEY,
+        state_uri=f"postgresql://{database.USER}@127.0.0.1:{database.port}/{name}",
+        catalog_uri=f"ducklake:postgres:host=127.0.0.1 port={database.port} dbname={name} user={database.USER}",
+    )
+
+
+@pytest.fixture(params=["files", "postgres"])
+def states(request: pytest.FixtureRequest, tmp_path: Path) -> TenantStates:
+    if request.param == "files":
+        return FileStates(tmp_path)
+    settings = request.getfixturevalue("elsewhere")
+    return PostgresStates(Database(settings.state_uri, 5))
+
+
+def objects(settings: Settings, tenant: str) -> list[str]:
+    """What lies in object storage for a tenant."""
+    options = settings.storage_options()
+    system = fs.S3FileSystem(
+        access_key=options["aws_access_key_id"],
+        secret_key=options["aws_secret_access_key"],
+        endpoint_override=options["aws_endpoint"],
+    )
+    found = fs.FileSelector(f"{(settings.vectors_uri or '')[5:]}/{tenant}", recursive=True, allow_not_found=True)
+    return [each.path for each in system.get_file_info(found) if each.is_file]
+
+
+def told(answer: Any) -> Any:
+    """An answer without times and places; numbers to three digits."""
+    if hasattr(answer, "model_dump"):
+        return told(answer.model_dump(mode="json"))
+    if isinstance(answer, dict):
+        return {name: told(value) for name, value in answer.items() if name not in _UNLIKE}
+    if isinstance(answer, list | tuple):
+        return [told(each) for each in answer]
+    if isinstance(answer, float):
+        return round(answer, 3)
+    return _MOMENT.sub("T", answer) if isinstance(answer, str) else answer
+
+
+def run_steps(tenant: Tenant) -> Any:
+    """The steps of a run, without Dagster around them."""
+    taken = take_in(tenant)
+    refresh_graph(tenant.catalog, tenant.memories, tenant.relations, spellings_of(tenant))
+    refresh_known_names(tenant)
+    decay_cycle(tenant, datetime.now(UTC))
+    find_clusters(tenant, datetime.now(UTC))
+    with tenant.catalog.read() as connection:
+        counts = {each.name: connection.execute(f"SELECT count(*) FROM {each.name}").fetchall() for each in CATALOG_TABLES}
+        edges = connection.execute(
+            "SELECT source_id, target_id, type, origin, round(confidence, 3) FROM graph_edges ORDER BY ALL"
+        ).fetchall()
+        scores = connection.execute("SELECT id, round(relevance, 4), edges FROM relevance_scores ORDER BY id").fetchall()
+        assert duplicate_keys(connection) == []
+    return [told(taken), counts, told(edges), told(scores)]
+
+
+class History:
+    """Operations that a seed chooses: the same for every place."""
+
+    def __init__(self, seed: int, silo: Callable[[str, str], object]) -> None:
+        self._chance = random.Random(seed)
+        self._silo = silo
+        self._ids: list[int] = []
+
+    def step(self) -> Callable[[Tenant], Any]:
+        """The next operation."""
+        chance, ids = self._chance, self._ids
+        old = chance.choice(ids) if ids else 0
+        other = chance.choice(ids) if ids else 0
+        about, says = chance.choice(_ABOUT), chance.choice(_SAYS)
+        text = f"The {about} {says}"
+        at = datetime(2026, 5, 1, tzinfo=UTC) + timedelta(days=len(ids), seconds=chance.randrange(1000))
+        number = 2**52 + chance.randrange(2**40)
+        steps: list[tuple[int, Callable[[Tenant], Any]]] = [
+            (
+                8,
+                lambda tenant: store(
+                    tenant, NewMemory(text, Source.CLI, id=number, created_at=at, project=f"/home/me/{about[:5]}")
+                ),
+            ),
+            (2, lambda tenant: changes.edit(tenant, old, f"{text} Since {at:%B}.", source=Source.CLI)),
+            (2, lambda tenant: changes.tag(tenant, old, add=[about.replace(" ", "-")])),
+            (1, lambda tenant: changes.forget(tenant, old)),
+            (1, lambda tenant: changes.restore(tenant, old)),
+            (2, lambda tenant: changes.supersede(tenant, old, other)),
+            (1, lambda tenant: relate.relate(tenant, old, RelationType.CONTRADICTS, other, stated_by="cli")),
+            (1, lambda tenant: erase.erase(tenant, erase.Chosen(ids=[old]))),
+            (3, run_steps),
+            (5, lambda tenant: search(tenant, f"{about} {says.split()[-1]}", bridges=2)),
+            (2, lambda tenant: show.recent(tenant, limit=20)),
+            (2, lambda tenant: show.show(tenant, old)),
+            (1, lambda tenant: status(tenant)),
+        ]
+        (chosen,) = chance.choices([step for _, step in steps], [weight for weight, _ in steps])
+        if chosen is steps[0][1]:
+            ids.append(number)
+        if chosen is run_steps and chance.random() < 0.5:
+            self._silo(about.replace(" ", "-"), text)
+        return chosen
+
+
+def answer(step: Callable[[Tenant], Any], tenant: Tenant, number: int) -> Any:
+    """What an operation says; the ids that it draws are the same in every place."""
+    direct.new_id = itertools.count(2**52 + 2**41 + 1_000 * number).__next__
+    try:
+        return told(step(tenant))
+    except MemoryAssetsError as error:
+        return type(error).__name__, _MOMENT.sub("T", str(error))
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_one_history_has_the_same_answers_everywhere(
+    elsewhere: Settings, settings: Settings, write_silo: WriteSilo, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(direct, "new_id", direct.new_id)
+    history = History(seed, lambda name, text: write_silo(name, text))
+    here, there = Tenant(settings), Tenant(elsewhere, embedders=(embedders := {}))
+    here._embedders = embedders
+    for number in range(_STEPS):
+        step = history.step()
+        assert answer(step, there, number) == answer(step, here, number), number
+    for step in (run_steps, lambda tenant: show.recent(tenant, limit=50), lambda tenant: search(tenant, "Mira")):
+        assert answer(step, there, _STEPS) == answer(step, here, _STEPS)
+    assert [path.name for path in elsewhere.data_dir.rglob("*") if path.is_file()] == []
+    assert World.look(there) == World.look(Tenant(elsewhere))
+
+
+def test_every_invariant_holds_elsewhere(elsewhere: Settings, write_silo: WriteSilo) -> None:
+    write_silo("owner", "Priya owns the billing export.")
+    tenant = Tenant(elsewhere)
+    store(tenant, NewMemory("Mira checks the boiler.", Source.CLI))
+    run_steps(tenant)
+    assert [(each.name, found) for each in INVARIANTS if (found := each.find(tenant))] == []
+
+
+def test_tenants_elsewhere_are_made_listed_and_deleted(elsewhere: Settings) -> None:
+    ann = Tenant(elsewhere, "ann")
+    assert tenant_names(elsewhere) == []
+    key = tenants.create(ann, with_key=True).key or ""
+    with pytest.raises(ConflictError):
+        tenants.create(Tenant(elsewhere, "ann"))
+    store(ann, NewMemory("Mira owns the export.", Source.CLI))
+    with ann.catalog.write():
+        pass
+    assert (tenant_names(elsewhere), table_stamps(elsewhere).keys()) == (["ann"], {"ann"})
+    assert KeyStore(Tenant(elsewhere, "ann").state).find(key)
+    late = Tenant(elsewhere, "ann")
+    assert len(late.memories) == 1
+    tenants.delete(Tenant(elsewhere, "ann"))
+    assert tenant_names(elsewhere) == []
+    assert objects(elsewhere, "ann") == []
+    tenants.create(Tenant(elsewhere, "ann"))
+    writes: list[Callable[[], object]] = [
+        lambda: store(late, NewMemory("Too late.", Source.CLI)),
+        lambda: late.catalog.write().__enter__(),
+        lambda: late.state.put("names.json", b"[]"),
+    ]
+    for write in writes:
+        with pytest.raises(StoreError, match="deleted"):
+            write()
+    fresh = Tenant(elsewhere, "ann")
+    assert (len(fresh.memories), KeyStore(fresh.state).find(key), fresh.state.list()) == (0, None, [])
+
+
+def test_a_tenant_deleted_while_others_write_stays_deleted(elsewhere: Settings) -> None:
+    tenants.create(Tenant(elsewhere, "ann"))
+    store(Tenant(elsewhere, "ann"), NewMemory("The first.", Source.CLI))
+    refused = threading.Event()
+
+    def write() -> None:
+        tenant = Tenant(elsewhere, "ann")
+        for number in range(200):
+            try:
+                store(tenant, NewMemory(f"Number {number}.", Source.CLI))
+            except MemoryAssetsError:
+                refused.set()
+                return
+
+    writers = [threading.Thread(target=write) for _ in range(2)]
+    for each in writers:
+        each.start()
+    refused.wait(1)
+    tenants.delete(Tenant(elsewhere, "ann"))
+    for each in writers:
+        each.join(60)
+    assert refused.is_set()
+    sweep_deleted(elsewhere)
+    assert (tenant_names(elsewhere), objects(elsewhere, "ann")) == ([], [])
+
+
+def test_many_write_one_catalog_elsewhere_and_lose_nothing(elsewhere: Settings) -> None:
+    Tenant(elsewhere).state.claim()
+
+    def write(first: int) -> None:
+        tenant = Tenant(elsewhere)
+        for number in range(5):
+            with tenant.catalog.write() as connection:
+                connection.execute("INSERT INTO memory_first_seen VALUES (?, now())", [first + number])
+
+    writers = [threading.Thread(target=write, args=(100 * number,)) for number in range(3)]
+    for each in writers:
+        each.start()
+    for each in writers:
+        each.join(60)
+    with Tenant(elsewhere).catalog.read() as connection:
+        assert connection.execute("SELECT count(*), count(DISTINCT id) FROM memory_first_seen").fetchall() == [(15, 15)]
+
+
+def test_a_backup_moves_a_tenant_from_a_folder_to_elsewhere(elsewhere: Settings, settings: Settings, tmp_path: Path) -> None:
+    here = Tenant(settings)
+    store(here, NewMemory("Mira owns the export.", Source.CLI, id=2**52 + 1))
+    key = KeyStore(here.state).create("laptop")[1]
+    run_steps(here)
+    repository = Repository.of(settings, str(tmp_path / "backups"))
+    take_backup(here, repository)
+    there = Tenant(elsewhere)
+    restore_backup(repository, repository.require("main"), there)
+    moved = Tenant(elsewhere)
+    assert [memory.content for memory in moved.memories.get([2**52 + 1])] == ["Mira owns the export."]
+    assert KeyStore(moved.state).find(key)
+    take_backup(moved, repository)
+
+
+def test_of_several_who_compare_and_put_one_does(states: TenantStates) -> None:
+    first, second = states.open("ann"), states.open("ann")
+    assert (first.get("names.json"), first.exists, list(states.names())) == (None, False, [])
+    assert [each.put("names.json", b"1", None) for each in (first, second)] == [True, False]
+    assert [each.put("names.json", b"2", b"1") for each in (first, second)] == [True, False]
+    assert second.get("names.json") == b"2"
+    assert [each.put("names.json", None, b"2") for each in (first, second)] == [True, False]
+    first.update("count", lambda held: str(int(held or b"0") + 1).encode())
+    assert second.get("count") == b"1"
+    second.append("access/1.log", b"one\n")
+    first.append("access/1.log", b"two\n")
+    assert (first.get("access/1.log"), first.get("access/1.log", 4)) == (b"one\ntwo\n", b"two\n")
+    assert [tuple(entry) for entry in first.list("access/")] == [("access/1.log", 8)]
+
+
+def test_records_of_many_writers_never_mix(states: TenantStates) -> None:
+    states.open("ann").put("names.json", b"[]")
+
+    def write(writer: int) -> None:
+        state = states.open("ann")
+        for number in range(25):
+            state.append("access/1.log", f"{writer} {number}\n".encode())
+
+    writers = [threading.Thread(target=write, args=(number,)) for number in range(4)]
+    for each in writers:
+        each.start()
+    for each in writers:
+        each.join()
+    state = states.open("ann")
+    log = state.get("access/1.log") or b""
+    assert sorted(log.splitlines()) == sorted(f"{writer} {number}".encode() for writer in range(4) for number in range(25))
+    assert state.get("access/1.log", 20) == log[20:]
+
+
+def test_a_state_of_a_deleted_tenant_takes_nothing(states: TenantStates) -> None:
+    state = states.open("ann")
+    state.claim()
+    state.put("names.json", b"[]")
+    late = states.open("ann")
+    assert late.get("names.json") == b"[]"
+    late.look()
+    state.delete()
+    for write in (lambda: late.put("names.json", b"[1]"), lambda: late.append("access/1.log", b"x"), late.claim):
+        with pytest.raises(StoreError, match="deleted"):
+            write()
+    assert (list(states.names()), [left.tenant for left in states.deleted()]) == ([], ["ann"])
+
+
+def test_a_link_opens_once(states: TenantStates) -> None:
+    links = OneTimeLinks(states.open("ann"))
+    token = links.create()
+    assert [links.use(token), links.use(token), links.use("another")] == [True, False, False]
+
+
+def test_no_message_shows_a_credential(elsewhere: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    tenant = Tenant(elsewhere)
+    store(tenant, NewMemory("Mira owns the export.", Source.CLI))
+    broken = elsewhere.model_copy(update={"storage_endpoint": "http://127.0.0.1:9", "lock_timeout": 1.0})
+    said = [repr(tenant.location), repr(elsewhere), json.dumps(elsewhere.model_dump(mode="json"))]
+    with pytest.raises(MemoryAssetsError) as error:
+        len(Tenant(broken).memories)
+    monkeypatch.setenv("PGPASSWORD", "wrong-password")
+    other = elsewhere.model_copy(update={"state_uri": f"{elsewhere.state_uri}?application_name=x"})
+    with pytest.raises(StoreError, match="PGPASSWORD") as refused:
+        list(open_states(other).names())
+    for text in (*said, str(error.value), str(refused.value)):
+        assert ObjectStorage.SECRET_KEY not in text
+        assert "wrong-password" not in text
+        assert PostgreSQL.PASSWORD not in text
