@@ -72,17 +72,22 @@ class _Newest:
     """The newest version of a table in a folder, as it was seen."""
 
     version: int
+    manifest: Path
     next: Path
-    """Where the manifest of the next version will be: a file system's clock is too coarse to tell two commits apart."""
-    changed_at: int
-    """When the folder of the manifests was changed, in nanoseconds: of many versions the next may be dropped again."""
+    """Where the manifest of the next version will be. A file system's clock is too coarse to tell two commits apart."""
 
     @classmethod
-    def of(cls, folder: Path, version: int, changed_at: int) -> "_Newest":
+    def of(cls, folder: Path, version: int) -> "_Newest":
         versions = folder / "_versions"
-        if (versions / f"{_LAST_MANIFEST - version:020}.manifest").exists():
-            return cls(version, versions / f"{_LAST_MANIFEST - version - 1:020}.manifest", changed_at)
-        return cls(version, versions / f"{version + 1}.manifest", changed_at)
+        inverted, after = (versions / f"{_LAST_MANIFEST - each:020}.manifest" for each in (version, version + 1))
+        if inverted.exists():
+            return cls(version, inverted, after)
+        return cls(version, versions / f"{version}.manifest", versions / f"{version + 1}.manifest")
+
+    @property
+    def is_newest(self) -> bool:
+        """Whether there is no next version. Old ones are dropped first, so a next one that was dropped took this one along."""
+        return self.manifest.exists() and not self.next.exists()
 
 
 class StoredTable:
@@ -138,12 +143,10 @@ class StoredTable:
 
     def _follow(self, table: "Table") -> None:
         """Bring the table to its newest commit. Two looks at its folder take microseconds; asking LanceDB takes half a millisecond."""
-        newest = self._newest
-        with suppress(OSError, RuntimeError):  # a reading of what is lost will say so
-            changed_at = (self._folder / "_versions").stat().st_mtime_ns
-            if newest is None or changed_at != newest.changed_at or newest.next.exists():
+        if self._newest is None or not self._newest.is_newest:
+            with suppress(OSError, RuntimeError):  # a reading of what is lost will say so
                 table.checkout_latest()
-                self._newest = _Newest.of(self._folder, table.version, changed_at)
+                self._newest = _Newest.of(self._folder, table.version)
 
     @property
     def writing(self) -> "Table":

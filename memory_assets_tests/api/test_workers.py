@@ -87,9 +87,9 @@ def found_by(client: TenantClient, query: str) -> list[int]:
 
 def test_what_one_worker_did_every_worker_shows_at_once(service: Service) -> None:
     pair = one_client_each(service, "writes")
-    deadline = time.monotonic() + 6  # from disk, and from memory once it is loaded
+    deadline = time.monotonic() + 4  # from disk, and from the copy once it is made
     turn = 0
-    while time.monotonic() < deadline:
+    while turn < 12 or time.monotonic() < deadline:
         writer, reader = pair[turn % 2], pair[1 - turn % 2]
         name = f"Quokka{turn}"
         stored = writer.store(f"{name} moved the billing export to shelf {turn}.")
@@ -100,7 +100,6 @@ def test_what_one_worker_did_every_worker_shows_at_once(service: Service) -> Non
         assert writer.post(f"/memories/{edited}/forget").status_code == 200
         assert edited not in found_by(reader, f"What did {name} sell?"), turn
         turn += 1
-    assert turn > 10
     answers = [client.post("/store", {"content": "Gulls count versions."}) for client in pair]
     versions = [int(answer.headers["X-Memory-Version"]) for answer in answers]
     assert versions == sorted({answer.json()["version"] for answer in answers})
