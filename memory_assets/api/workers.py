@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from threading import Thread
+from typing import cast
 
 import uvicorn
 
@@ -162,6 +163,6 @@ class SharingServer(uvicorn.Server):
         task.add_done_callback(self._connecting.discard)
 
     def _make_protocol(self) -> asyncio.Protocol:
-        return self.config.http_protocol_class(  # pyright: ignore
-            config=self.config, server_state=self.server_state, app_state=self.lifespan.state, _loop=asyncio.get_running_loop()
-        )
+        make = cast("Callable[..., asyncio.Protocol]", self.config.http_protocol_class)
+        loop = asyncio.get_running_loop()
+        return make(config=self.config, server_state=self.server_state, app_state=self.lifespan.state, _loop=loop)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -47,7 +48,8 @@ def workers_of(service: Service) -> list[int]:
 
 def process_of(client: TenantClient, workers: list[int]) -> int:
     """The worker to which the one connection of a client leads."""
-    stream = next(each for each in client.http._transport._pool.connections)._connection._network_stream
+    transport: Any = client.http._transport
+    stream = transport._pool.connections[0]._connection._network_stream
     port = stream.get_extra_info("client_addr")[1]
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     inode = next(row[9] for row in rows if row[3] == _ESTABLISHED and int(row[2].rpartition(":")[2], 16) == port)

@@ -5,7 +5,7 @@ import multiprocessing
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from threading import Event, Thread
 
@@ -35,7 +35,7 @@ class Ledger:
     def commits(self) -> list[list[int]]:
         return [[int(each) for each in line.split()] for line in self.path.read_text().splitlines()]
 
-    def has(self, ids: list[int]) -> bool:
+    def has(self, ids: Collection[int]) -> bool:
         return any(set(ids) <= set(commit) for commit in self.commits())
 
 
