@@ -1,8 +1,8 @@
 """What a text names: known names, what spelling shows, and what a statistical model and capitals make likely.
 
 What is certain wins over every guess that it touches, except that a guess of an organisation or an event may take in a known name that is
-a part of it ("Redis Labs", "Kafka Summit"). A model's word on the type of a single unknown name counts only where the sentence supports
-it; else the name is a NAME: a missing type can be mended later, a wrong one misleads.
+a part of it ("Redis Labs", "Kafka Summit"). A single unknown name that stands where places or things do is a NAME, whatever type a model
+gives it: a missing type can be mended later, a wrong one misleads.
 """
 
 import re
@@ -15,7 +15,7 @@ from memory_assets.language.entity_types import STATISTICAL_TYPES, EntityType, M
 from memory_assets.language.gazetteer import Certainty, Entry, Gazetteer
 from memory_assets.language.reading import Form, Inset, Part
 from memory_assets.language.surface import find_surface
-from memory_assets.language.verbs import COMMON, is_helped
+from memory_assets.language.verbs import COMMON, is_helped, is_used_as_name
 from memory_assets.models import Entity
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ _PROJECT = re.compile(
 _PLACE_OF = re.compile(r"\b(?:in|near|from|to|at) (?P<place>[A-Z][\w.-]+(?: [A-Z][\w.-]+)?), (?=[A-Z])")
 _FAMILIES = frozenset({EntityType.TOOL, EntityType.SERVICE, EntityType.DATABASE})
 _WRITTEN_TYPES = frozenset({EntityType.FILE, EntityType.URL, EntityType.EMAIL, EntityType.ENV_VAR, EntityType.TAG})
+_BEFORE_THINGS = frozenset({"at", "for", "in", "into", "near", "on", "to", "via"})
 _CODE_NAME = re.compile(r"_|\(|=|^[a-z]+[A-Z]|\d{3,}|(?:Error|Exception|Warning)$")
 
 _CAMEL_CASE = re.compile(r"^(?!Mc|Mac|De|Di|La|Le|O')[A-Z][a-z]+[A-Z]")
@@ -57,7 +58,6 @@ def find_mentions(doc: "Doc", gazetteer: Gazetteer, insets: Sequence[Inset] = ()
         [
             *(mention for mention in known if not mention.certain),
             *_statistical(doc, gazetteer),
-            *_actors(doc, gazetteer),
             *_quoted(doc, gazetteer),
             *_capitalised(doc, gazetteer),
         ]
@@ -180,25 +180,20 @@ def _statistical(doc: "Doc", gazetteer: Gazetteer) -> Iterator[Mention]:
             kind = _TYPE_BY_HEAD.get(span[-1].text, kind)
         elif _CAMEL_CASE.search(span.text):  # "OneDrive": what is spelt like this was made by somebody
             kind = EntityType.NAME
-        elif kind == EntityType.ORG and _opens_sentence(doc, span.start) and doc[min(span.end, len(doc) - 1)].pos_ != "VERB":
-            continue
-        elif kind == EntityType.LOC or (kind == EntityType.PERSON and not _acts_as_person(span[0])):
-            if _opens_sentence(doc, span.start):  # its capital says nothing, and nothing else speaks for it
+        elif _opens_sentence(doc, span.start):
+            if not is_used_as_name(span) or kind == EntityType.LOC:
                 continue
+        elif kind in {EntityType.LOC, EntityType.ORG} or (kind == EntityType.PERSON and _may_be_thing(span[0])):
             kind = EntityType.NAME
         yield Mention(span.start_char, span.end_char, span.text, kind, certain=False)
 
 
-def _actors(doc: "Doc", gazetteer: Gazetteer) -> Iterator[Mention]:
-    """A capitalised word directly before a verb that only people are the subject of: "Oona bought a pump"."""
-    for token in doc[:-1]:
-        verb = token.nbor()
-        if token.lower_ in word_set("names.groups"):
-            continue
-        if token.pos_ == "PROPN" and token.is_title and verb.pos_ == "VERB" and verb.tag_ in {"VBD", "VBZ"}:
-            span = _trimmed(doc, doc[token.i : token.i + 1], gazetteer) if verb.lemma_ in word_set("names.human_verbs") else None
-            if span is not None:
-                yield Mention(span.start_char, span.end_char, span.text, EntityType.PERSON, certain=False)
+def _may_be_thing(token: "Token") -> bool:
+    """Whether a single name stands where places and things do: "sail to Bornholm", "plain Markdown", "the system Kontora"."""
+    before = token.nbor(-1)
+    follower = token.nbor() if token.i + 1 < len(token.doc) else None
+    acts = follower is not None and (follower.pos_ in {"VERB", "AUX"} or follower.text in {"'s", "’s"})
+    return not acts and (before.lower_ in _BEFORE_THINGS or before.pos_ in {"ADJ", "DET", "NOUN"})
 
 
 def _beside_what_they_are(doc: "Doc", gazetteer: Gazetteer) -> Iterator[Mention]:
@@ -214,23 +209,6 @@ def _beside_what_they_are(doc: "Doc", gazetteer: Gazetteer) -> Iterator[Mention]
             continue
         if name.is_title and name.is_alpha and name.lower_ not in gazetteer.ignored | COMMON and not gazetteer.knows(name.text):
             yield Mention(name.idx, name.idx + len(name), name.text, EntityType.PERSON, certain=True)
-
-
-def _acts_as_person(token: "Token") -> bool:
-    """Whether the sentence treats a single name as a person: it says, asks, is told, is a doctor."""
-    before = token.nbor(-1) if token.i > 0 else None
-    if before is not None and (
-        before.lower_ in word_set("names.titles") or before.lemma_.lower() in word_set("names.person_objects")
-    ):
-        return True
-    subject = token.conjuncts[0] if token.dep_ == "conj" and token.conjuncts else token
-    if subject.dep_.startswith(("nsubj", "vocative")) and subject.head.pos_ == "VERB":
-        return subject.head.lemma_.lower() in word_set("names.personal_verbs")
-    if before is None or before.lower_ not in {"with", "by", "from"}:
-        return False
-    return token.head.lemma_.lower() in (
-        word_set("names.messages") if before.lower_ == "from" else word_set("names.personal_verbs")
-    )
 
 
 def _capitalised(doc: "Doc", gazetteer: Gazetteer) -> Iterator[Mention]:

@@ -52,6 +52,7 @@ STATISTICAL_TYPES = {
     "EVENT": EntityType.EVENT,
     "WORK_OF_ART": EntityType.NAME,
     "MISC": EntityType.NAME,
+    "PROJECT": EntityType.PROJECT,
 }
 """Labels of pretrained pipelines; others (dates, numbers, nationalities, laws) name nothing worth a node."""
 

@@ -27,8 +27,6 @@ _SHORT_STEM = re.compile(r"^(?:[^aeiou]|qu)*[aeiouy][^aeiouwxy]$")
 _NOMINAL = frozenset({"NOUN", "PROPN", "PRON"})
 _PLACING = frozenset({"in", "on", "at", "to", "with", "into", "from"})
 _OBJECTS = frozenset({"DET", "PRON", "PROPN", "NOUN", "ADJ", "NUM", "ADV", "ADP", "PART", "PUNCT", "SCONJ", "CCONJ"})
-_NO_ACTORS = frozenset({"PRON", "DET", "ADP", "AUX", "SCONJ", "CCONJ", "INTJ", "NUM", "PART"})
-_LEAST_OF_ACTOR = 2
 FINITE_TAGS = frozenset({"VBD", "VBZ", "VBP", "MD"})
 _BASES_THEMSELVES = frozenset({"found", "lay", "saw", "fell", "ground", "bore"})
 
@@ -73,25 +71,42 @@ def is_helped(token: "Token") -> bool:
     return infinitive(token.nbor(-1).lower_) == "help" and token.nbor().lower_ in COMMON
 
 
+def is_used_as_name(name: "Span") -> bool:
+    """Whether a guessed name that opens a sentence, and so has a capital anyway, does or has something: "Rex hates", "Rex's bed"."""
+    follower = name.doc[name.end] if name.end < len(name.doc) else None
+    first = name[0].lower_
+    if first.endswith("ed") and infinitive(first) in COMMON:  # "Retried writes"
+        return False
+    return (
+        follower is None
+        or follower.text in {",", ":", "'s", "’s"}
+        or follower.pos_ in {"VERB", "AUX", "CCONJ"}
+        or (follower.pos_ == "ADV" and follower.lower_ not in _PLACING and first not in COMMON)  # "Format only changed lines"
+    )
+
+
 def _mend_actor(sentence: "Span") -> None:
-    """Read "Bella sleeps on the couch" as a name and its verb, however the tagger did: hardly anything but the living does this."""
-    if len(sentence) < _LEAST_OF_ACTOR:
+    """Read the recogniser's names as names, and the form after a name that opens the sentence as its verb: "Bella naps at noon"."""
+    for name in sentence.ents:
+        if name.start == sentence.start and name.end < sentence.end:
+            _mend_verb_of(name[-1].nbor())
+        if len(name) == 1 and name.start == sentence.start and not is_used_as_name(name):
+            continue
+        for token in name:
+            if token.is_title and token.pos_ != "PRON":
+                token.pos_, token.tag_ = "PROPN", "NNP"
+
+
+def _mend_verb_of(verb: "Token") -> None:
+    if not verb.is_lower or (verb.pos_ not in {"NOUN", "PROPN", "ADJ"} and verb.tag_[:2] not in {"NN", "JJ"}):
         return
-    name, verb = sentence[0], sentence[1]
-    is_form = verb.is_lower and verb.lower_ != infinitive(verb.lower_) and not verb.lower_.endswith("ing")
-    if (
-        is_form
-        and infinitive(verb.lower_) in word_set("names.human_verbs")
-        and name.is_title
-        and name.is_alpha
-        and name.pos_ not in _NO_ACTORS
-        and name.lower_ not in word_set("names.groups")
-        and infinitive(name.lower_) not in COMMON
-    ):
-        name.pos_, name.tag_ = "PROPN", "NNP"
+    base = _third_person(verb.lower_)
+    after = verb.nbor() if verb.i + 1 < len(verb.doc) else None
+    is_present = base in COMMON | _NEVER_NOUNS or (base and after is not None and after.pos_ in _OBJECTS - {"PUNCT"})
+    is_before_verb = after is not None and after.tag_ in FINITE_TAGS
+    if (is_present or verb.lower_ in _PAST or verb.lower_.endswith("ed")) and not is_before_verb:
         verb.pos_, verb.tag_ = "VERB", "VBZ" if _third_person(verb.lower_) and verb.lower_ not in IRREGULAR else "VBD"
-        if verb.dep_ == "compound":
-            verb.dep_ = "dep"
+        verb.dep_ = "dep"
 
 
 def base_form(form: str, guess: str, tag: str) -> str:
@@ -147,7 +162,7 @@ def _is_past(token: "Token", has_verb: bool) -> bool:
         return False
     before = token.nbor(-1)
     after = token.nbor() if token.i + 1 < len(token.doc) else None
-    if before.pos_ not in _NOMINAL | {"ADV", "CCONJ", "PART"} or before.tag_ in {"PRP$", "WP$", "POS"}:
+    if before.pos_ not in _NOMINAL | {"ADJ", "ADV", "CCONJ", "PART"} or before.tag_ in {"PRP$", "WP$", "POS"}:
         return False
     if token.lower_ in _ALSO_NOUNS:
         return (
@@ -178,12 +193,15 @@ def _is_followed_by_verb(token: "Token") -> bool:
 
 
 def _opens_as_verb(token: "Token", opaque: AbstractSet[int]) -> bool:
-    """Whether a sentence's first word, tagged as a noun, is an imperative ("Ask Priya") or lacks its subject ("Reads a book")."""
-    base = token.lower_ if token.lower_ in COMMON else _third_person(token.lower_)
+    """Whether a sentence's first word, tagged as a noun, is an imperative ("Ask Priya") or lacks its subject ("Fed Rex")."""
+    base = token.lower_ if token.lower_.endswith("ing") else infinitive(token.lower_)
     if base not in COMMON | _NEVER_NOUNS or token.i + 1 == len(token.doc) or token.is_upper:
         return False
     after = token.nbor()
     if after.i in opaque or (token.lower_ != base and base in _NEVER_NOUNS and after.pos_ not in {"AUX", "PUNCT"}):
         return True
-    is_object = after.pos_ in {"DET", "PROPN", "PRON"} and after.tag_ not in {"WP", "WDT"}
+    is_object = after.pos_ in ({"DET", "PROPN", "PRON"} | ({"NUM"} if token.lower_ != base else set())) and after.tag_ not in {
+        "WP",
+        "WDT",
+    }
     return is_object and (token.lower_ != base or not after.is_upper)
