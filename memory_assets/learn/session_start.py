@@ -118,14 +118,17 @@ def _names(folder: Path, project: Project | None) -> frozenset[str]:
 
 
 def _chosen(lines: tuple[BriefLine, ...], names: frozenset[str], room: int) -> list[list[BriefLine]]:
-    """The lines of each section that fit. `names` are those of the project at hand."""
+    """The lines of each section that fit, each text once. `names` are those of the project at hand."""
     sections: list[list[BriefLine]] = [[] for _ in _SECTIONS]
+    told: set[str] = set()
     left = room
     for number, wanted in enumerate(_by_section(lines, names)):
         floor = room * (1 - _SECTIONS[number][1])
         for each in wanted:
-            if left - each.tokens >= floor:
+            words = each.text.partition(") ")[2] or each.text
+            if words not in told and left - each.tokens >= floor:
                 sections[number].append(each)
+                told.add(words)
                 left -= each.tokens
     return sections
 

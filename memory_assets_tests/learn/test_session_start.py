@@ -366,6 +366,15 @@ def test_a_project_by_its_name_alone_is_told_there_and_found_there(tenant: Tenan
     assert "exports of borealis" not in text
 
 
+def test_a_text_that_was_stored_twice_is_told_once_until_both_are_forgotten(tenant: Tenant, atlas: Path) -> None:
+    ids = [store(tenant, NewMemory("Staging is reset on Sunday.", Source.CLI, project=str(atlas))).id for _ in range(2)]
+    assert hook(cwd=str(atlas)).count("Staging is reset") == 1
+    forget(tenant, ids[1])
+    assert hook(cwd=str(atlas)).count("Staging is reset") == 1
+    forget(tenant, ids[0])
+    assert "Staging is reset" not in hook(cwd=str(atlas))
+
+
 def test_a_checkout_that_moved_keeps_its_memories(settings: Settings, atlas: Path) -> None:
     (atlas / ".git" / "config").write_text('[remote "origin"]\n\turl = git@github.com:acme/atlas.git\n')
     write_brief(settings, told("note", "Released on Friday.", str(atlas)), told("note", "Elsewhere.", "/elsewhere"))
