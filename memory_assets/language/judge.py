@@ -15,6 +15,7 @@ import numpy as np
 
 from memory_assets.arrays import Floats, Ids
 from memory_assets.language.embedders.bge import checked_files, open_session, open_tokenizer, read_weights, run_by_length
+from memory_assets.language.words import words
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
@@ -26,11 +27,13 @@ MOST_TOKENS = 128
 _START, _END = 101, 102
 NEAR = 0.7
 """Similarity on the common scale from which two texts may be about one thing; below it nothing is judged."""
-SAYS_THE_SAME = 0.75
+SAYS_THE_SAME = 0.82
 """Probability from which two texts say the same."""
 DIFFERS = 0.65
-"""Probability of a change or contrary from which it is one ..."""
-MAY_DIFFER = 0.45
+"""Probability of a change or contrary from which it is one, ..."""
+ANNOUNCED = 0.43
+"""... from which it is one if the newer text says that something changed ..."""
+MAY_DIFFER = 0.55
 """... and from which it may be one."""
 
 _MOST_LETTERS = 240
@@ -57,7 +60,9 @@ def relations(pairs: Sequence[tuple[str, str]]) -> Floats:
     """Probability of each relation of the second text to the first, shape (pairs, 5)."""
     logits = _run(pairs)[:, : len(Relation)]
     shares = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+    shares /= shares.sum(axis=1, keepdims=True)
+    shares[[words(one) == words(other) for one, other in pairs]] = np.eye(1, len(Relation), Relation.SAME)
+    return np.asarray(shares)
 
 
 def relate(pairs: Sequence[tuple[str, str]]) -> list[Relation]:

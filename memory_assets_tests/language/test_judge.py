@@ -18,6 +18,7 @@ RECIPE = Path(__file__).parents[2] / "tools" / "bge_graph.py"
     [
         ("The boiler makes a knocking noise.", "The boiler is due for its yearly service."),
         ("The boiler was repaired by Ines.", "The boiler is due for its yearly service."),
+        ("The attic is insured until june.", "The attic got a new window in June."),
         ("The iron tablets cost nine euros", "The iron tablets must not be taken with tea"),
         ("Der Rasenmäher steht im Schuppen.", "Der Rasenmäher braucht neues Öl."),
         ("The main branch is protected by two reviews.", "The main branch is called trunk."),
@@ -34,6 +35,7 @@ def test_another_fact_of_the_subject_is_related(one: str, other: str) -> None:
         ("The choir meets on Tuesday at seven.", "The choir meets on Thursday at seven."),
         ("Das Lager schließt um 18 Uhr.", "Das Lager schließt um 20 Uhr."),
         ("The boat is moored in Hoorn.", "The boat is moored in Enkhuizen."),
+        ("We open at six in the morning.", "Doors are unlocked from seven in the morning."),
         ("The garage may be used by guests.", "The garage must not be used by guests."),
         ("Im Garten darf gegrillt werden.", "Im Garten darf nicht gegrillt werden."),
         ("The staging database is reset every night at 04:00.", "The staging database is no longer reset at night."),
@@ -46,6 +48,8 @@ def test_another_value_and_a_denial_differ(old: str, new: str) -> None:
 @pytest.mark.parametrize(
     ("one", "other"),
     [
+        ("Guests park behind the barn.", "Parking for guests is behind the barn."),
+        ("Tea is in the left cupboard.", "tea is in the LEFT cupboard"),
         ("The car is serviced by Brewer's garage every spring.", "Every spring Brewer's garage services the car."),
     ],
 )

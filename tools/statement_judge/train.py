@@ -119,6 +119,7 @@ def main() -> None:
     parser.add_argument("--held", nargs="*", default=[], help="writers held out")
     parser.add_argument("--tested", type=int, default=3000, help="most held-out examples")
     parser.add_argument("--begin", type=Path, help="weights of an earlier training to go on from")
+    parser.add_argument("--most", type=int, default=1_000_000, help="examples of an epoch")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
@@ -148,6 +149,7 @@ def main() -> None:
     optimizer = torch.optim.AdamW([{"params": slow, "lr": given.rate}, {"params": fast, "lr": given.rate * 5}], weight_decay=0.01)
     chances = [random.Random(given.seed + epoch) for epoch in range(given.epochs)]
     drawn = [[*rest, *worlds(chance), *silos(chance), *families(learnt, chance, given.families)] for chance in chances]
+    drawn = [chances[0].sample(each, min(given.most, len(each))) for each in drawn]
     encoded = [encode(tokenizer, each) for each in drawn]
     plans = [batches([len(ids) for ids, _ in each], random.Random(epoch)) for epoch, each in enumerate(encoded)]
     steps, step, started = sum(map(len, plans)), 0, time.time()
