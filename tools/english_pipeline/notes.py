@@ -14,6 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import spacy
 import srsly
@@ -23,8 +24,7 @@ from spacy.language import Language
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 from spacy.training.batchers import minibatch_by_words
-from spacy.util import fix_random_seed
-from thinc.api import Adam, warmup_linear
+from thinc.api import Adam, fix_random_seed, warmup_linear
 
 from memory_assets.language.gazetteer import load_gazetteer
 from memory_assets.language.languages import ENGLISH
@@ -100,7 +100,8 @@ def read_notes(path: Path, nlp: Language) -> Iterator[Doc]:
             end = match.end()
         text += line.partition("\t")[0][end:]
         doc = nlp.make_doc(text)
-        entities = [doc.char_span(*span[:2], label=span[2], alignment_mode="expand") for span in spans]
+        found = (doc.char_span(*span[:2], label=span[2], alignment_mode="expand") for span in spans)
+        entities = [span for span in found if span is not None]
         named = {token.i for entity in entities for token in entity}
         listed = (doc.char_span(hit.mention.start, hit.mention.end, alignment_mode="expand") for hit in gazetteer.find(text))
         unsure = {token.i for span in listed if span and span[0].text[0].isupper() for token in span} - named
@@ -141,14 +142,16 @@ def rehearse(paths: Iterable[Path], nlp: Language, draw: random.Random) -> Itera
 
 def train(nlp: Language, docs: list[Doc], draw: random.Random) -> dict:
     """Update the entity recogniser alone; returns the averages of its weights."""
+    recogniser: Any = nlp.get_pipe("ner")
     for label in ("MISC", "PROJECT"):
-        nlp.get_pipe("ner").add_label(label)
+        recogniser.add_label(label)
     examples = [
         Example(Doc(nlp.vocab, words=[t.text for t in doc], spaces=[bool(t.whitespace_) for t in doc]), doc) for doc in docs
     ]
     words = sum(len(doc) for doc in docs)
     steps = EPOCHS * words // WORDS_A_BATCH
-    optimizer = Adam(warmup_linear(LEARNING_RATE, steps // 15, steps + 1), L2=0.01, grad_clip=1.0, use_averages=True)
+    rate: Any = warmup_linear(LEARNING_RATE, steps // 15, steps + 1)
+    optimizer = Adam(rate, L2=0.01, grad_clip=1.0, use_averages=True)
     others = [name for name in nlp.pipe_names if name not in {"tok2vec", "ner"}]
     for epoch in range(EPOCHS):
         draw.shuffle(examples)
@@ -157,7 +160,7 @@ def train(nlp: Language, docs: list[Doc], draw: random.Random) -> dict:
             nlp.update(batch, drop=0.3, sgd=optimizer, losses=losses, annotates=["tok2vec"], exclude=["tok2vec", *others])
             optimizer.step_schedules()
         print(f"epoch {epoch + 1}: loss {losses['ner']:.0f} over {words} words", flush=True)
-    return optimizer.averages
+    return dict(optimizer.averages or {})
 
 
 if __name__ == "__main__":
