@@ -4,6 +4,7 @@ import re
 import shutil
 import sys
 import textwrap
+from dataclasses import replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -152,7 +153,7 @@ def print_answer(answer: "Answer", tenant: "Tenant", timezone: str | None = None
         return
     from memory_assets.operations.answers import LocalTime
 
-    _print_text(answer.text(LocalTime.of(tenant.settings, timezone), **shown))
+    _print_text(answer.text(replace(LocalTime.of(tenant.settings, timezone), program="memory "), **shown))
 
 
 def _print_text(text: str) -> None:

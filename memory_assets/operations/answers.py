@@ -34,6 +34,8 @@ class LocalTime:
 
     zone: tzinfo
     now: datetime = field(default_factory=lambda: datetime.now(UTC))
+    program: str = ""
+    """What comes before an operation's name in a command that can be pasted: `memory ` in a shell."""
 
     @classmethod
     def of(cls, settings: Settings, timezone: str | None = None) -> "LocalTime":

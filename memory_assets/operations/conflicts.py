@@ -41,8 +41,9 @@ class Conflicts(Answer):
             return "No two memories contradict each other, as of the last `memory run`."
         first = self.conflicts[0]
         lines = [each.entry(local, f"{number}. ") for number, each in enumerate(self.conflicts, start=1)]
-        lines.append(f"The newer one holds: supersede {first.older.id} {first.newer.id}. One is wrong: forget it.")
-        lines.append(f"Both hold: conflicts --both-hold {first.older.id} {first.newer.id}.")
+        lines.append(f"The newer one holds: {local.program}supersede {first.older.id} {first.newer.id}")
+        lines.append(f"Both hold: {local.program}conflicts --both-hold {first.older.id} {first.newer.id}")
+        lines.append("One is wrong: forget it.")
         return listed(lines)
 
 

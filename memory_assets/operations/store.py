@@ -68,10 +68,9 @@ class StoredMemory(MemoryView):
                 lines += [each.entry(local, "  ", note=each.why) for each in heard]
                 first = heard[0].id
                 if heading == _TOUCHES:
-                    lines.append(
-                        f"  The new one replaces it: supersede {first} {self.id}. Both hold: relate {self.id} RELATES_TO {first}."
-                    )
-                lines.append(f"  To take the new one back: undo {self.id}.")
+                    lines.append(f"  The new one replaces it: {local.program}supersede {first} {self.id}")
+                    lines.append(f"  Both hold: {local.program}relate {self.id} RELATES_TO {first}")
+                lines.append(f"  To take the new one back: {local.program}undo {self.id}")
         echoed = {each.id for each in self.echoes}
         if related := [each for each in self.splash if each.id not in echoed]:
             lines.append("It calls to mind")

@@ -27,6 +27,15 @@ def test_help_is_a_word_too() -> None:
     assert invoke("help", "store").output == invoke("store", "--help").output
 
 
+def test_what_an_answer_advises_can_be_pasted() -> None:
+    invoke("store", "Tomasz owns the export of invoices.")
+    advised = [
+        each.partition(": memory ")[2] for each in invoke("store", "Tomasz owns the export of invoices.").output.splitlines()
+    ]
+    (undo,) = filter(None, advised)
+    assert invoke(*undo.split()).output.startswith("Undone: store")
+
+
 def test_a_search_without_words_says_what_it_does() -> None:
     invoke("store", "Priya owns the export.")
     assert invoke("search", "").output.startswith("The newest, because no words were given:")
