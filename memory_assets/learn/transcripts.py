@@ -208,8 +208,9 @@ def blocks(entry: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _text(content: object) -> str:
     """The text of a tool's result, which is a text or a list of parts."""
-    parts = content if isinstance(content, list) else [{"text": content}]
-    return "\n".join(each["text"] for each in parts if isinstance(each, dict) and isinstance(each.get("text"), str))
+    parts: list[Any] = content if isinstance(content, list) else [{"text": content}]
+    texts = (each.get("text") for each in parts if isinstance(each, dict))
+    return "\n".join(text for text in texts if isinstance(text, str))
 
 
 def _moment(text: object) -> datetime | None:
