@@ -41,7 +41,7 @@ cluster: .venv/ready  ## A cluster of processes on this machine: ten tenants' ru
 
 cluster-test: .venv/ready  ## A hundred tenants' runs while a worker, PostgreSQL, the S3 server and a replica are killed.
 	@mkdir -p "$$HOME"
-	$(BIN)/python -m tools.cluster --tenants 100 --kill $(OPTIONS)
+	$(BIN)/python -m tools.cluster --tenants 100 --memories 5 --kill $(OPTIONS)
 
 torture: .venv/ready  ## Kill, damage, fill, feed and load the program for more than an hour, and print what it survived.
 	@mkdir -p "$$HOME"

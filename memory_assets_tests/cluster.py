@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Self
 
 import httpx
 
-from memory_assets.settings import Settings
 from memory_assets_tests.ports import free_ports
-from memory_assets_tests.services import NoServerError, ObjectStorage, PostgreSQL, Redis, die_with_parent
+from memory_assets_tests.services import ObjectStorage, PostgreSQL, Redis, die_with_parent
 
 if TYPE_CHECKING:
     import dagster as dg
@@ -104,8 +103,6 @@ class Cluster:
         """Of the replicas."""
 
     def __enter__(self) -> Self:
-        if "state_uri" not in Settings.model_fields:
-            raise NoServerError("Tenants' state lies in a folder yet, which hosts without a shared folder cannot use.")
         try:
             for server in (self.postgresql, self.storage, self.redis):
                 self._stack.enter_context(server)
@@ -178,7 +175,6 @@ class Cluster:
 
     def _environment(self) -> dict[str, str]:
         kept = {name: os.environ[name] for name in ("LANG", "TZ", "LD_LIBRARY_PATH") if name in os.environ}
-        login = f"host=127.0.0.1 port={self.postgresql.port} user={PostgreSQL.USER}"
         return kept | {
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "PYTHONPATH": str(ROOT),
@@ -186,15 +182,8 @@ class Cluster:
             "DAGSTER_POSTGRES_URL": self.postgresql.url("dagster").replace("postgresql", "postgresql+psycopg2", 1),
             "DAGSTER_BROKER_URL": self.redis.url,
             "DAGSTER_DISABLE_TELEMETRY": "1",
-            "MEMORY_STATE_URI": f"postgresql://{PostgreSQL.USER}@127.0.0.1:{self.postgresql.port}/memory",
-            "MEMORY_CATALOG_URI": f"ducklake:postgres:{login} dbname=memory",
-            "PGPASSWORD": PostgreSQL.PASSWORD,
-            "MEMORY_VECTORS_URI": f"s3://{ObjectStorage.BUCKET}/tenants",
-            "MEMORY_STORAGE_ENDPOINT": self.storage.endpoint,
-            "MEMORY_STORAGE_REGION": ObjectStorage.REGION,
-            "MEMORY_STORAGE_ACCESS_KEY": ObjectStorage.ACCESS_KEY,
-            "MEMORY_STORAGE_SECRET_KEY": ObjectStorage.SECRET_KEY,
-            "MEMORY_WORKERS": "1",
+            **engine_settings(self.postgresql, self.storage),
+            "MEMORY_WORKERS": "2",
             "MEMORY_CONFIG": "/nonexistent/memory.toml",
         }
 
@@ -235,6 +224,21 @@ class Cluster:
     def _end(self) -> None:
         for host in self.hosts.values():
             host.kill()
+
+
+def engine_settings(postgresql: PostgreSQL, storage: ObjectStorage) -> dict[str, str]:
+    """What tells a process that stores lie on these servers; the database `memory` must be there."""
+    login = f"host=127.0.0.1 port={postgresql.port} user={PostgreSQL.USER}"
+    return {
+        "MEMORY_STATE_URI": f"postgresql://{PostgreSQL.USER}@127.0.0.1:{postgresql.port}/memory",
+        "MEMORY_CATALOG_URI": f"ducklake:postgres:{login} dbname=memory",
+        "PGPASSWORD": PostgreSQL.PASSWORD,
+        "MEMORY_VECTORS_URI": f"s3://{ObjectStorage.BUCKET}/tenants",
+        "MEMORY_STORAGE_ENDPOINT": storage.endpoint,
+        "MEMORY_STORAGE_REGION": ObjectStorage.REGION,
+        "MEMORY_STORAGE_ACCESS_KEY": ObjectStorage.ACCESS_KEY,
+        "MEMORY_STORAGE_SECRET_KEY": ObjectStorage.SECRET_KEY,
+    }
 
 
 def answers(url: str) -> bool:

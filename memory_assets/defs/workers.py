@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import dagster as dg
 from dagster._core.launcher import CheckRunHealthResult, LaunchRunContext, ResumeRunContext, RunLauncher, WorkerStatus
-from dagster._serdes import ConfigurableClass, ConfigurableClassData
+from dagster._grpc.types import ResumeRunArgs
+from dagster._serdes import ConfigurableClass, ConfigurableClassData, pack_value
 
 from memory_assets.defs.launcher import assign_tenant
 
@@ -70,8 +71,17 @@ class WorkerLauncher(RunLauncher, ConfigurableClass):
 
     def resume_run(self, context: ResumeRunContext) -> None:
         """Hand a run whose process ended to the workers again; its steps go on where they stopped."""
-        self._instance.event_log_storage.free_concurrency_slots_for_run(context.dagster_run.run_id)
-        self._tasks.resume_run(context)
+        from dagster_celery.config import TASK_RESUME_JOB_NAME
+        from dagster_celery.tasks import create_resume_job_task
+
+        run, origin = context.dagster_run, context.job_code_origin
+        assert origin
+        self._instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
+        given = pack_value(ResumeRunArgs(origin, run.run_id, self._instance.get_ref(), set_exit_code_on_failure=True))
+        task = create_resume_job_task(self.celery).si(
+            resume_job_args_packed=given
+        )  # dagster-celery gives it another name and fails
+        self._tasks._launch_celery_task_run(run, task, TASK_RESUME_JOB_NAME)
 
     def terminate(self, run_id: str) -> bool:
         """Cancel a run. False if it has ended."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from memory_assets_tests.cluster import Cluster
-from memory_assets_tests.cluster_history import busy_worker, find_losses, load, settle, where_runs_ran
+from memory_assets_tests.cluster_history import find_losses, kill_busy_worker, load, runs_of, settle, where_runs_ran
 from memory_assets_tests.services import NoServerError
 
 TENANTS = ["alpha", "beta", "gamma"]
@@ -32,14 +32,15 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 @pytest.mark.long
 def test_a_run_whose_worker_is_killed_goes_on_and_nothing_acknowledged_is_lost(cluster: Cluster):
     traffic = load(cluster, TENANTS, LINES)
-    busy_worker(cluster).kill()
+    killed = kill_busy_worker(cluster)
     for number, url in enumerate(cluster.urls):
         traffic.store(url, "alpha", f"Stored while a worker was dead, through replica {number}.")
         traffic.search(url, "beta")
     assert not traffic.failures
     settle(cluster, TENANTS, quiet=False)
     assert not find_losses(traffic, cluster.urls[1])
-    by_worker, _, again = where_runs_ran(cluster)
-    assert again, "the killed worker's run was neither resumed nor retried"
+    (run,) = (run for run in runs_of(cluster) if run.run_id == killed)
+    assert run.is_success, "the run of the killed worker was not resumed"
+    by_worker, _, _ = where_runs_ran(cluster)
     assert by_worker.keys() <= {host.name for host in cluster.workers}
     assert not list((cluster.folder / "worker1" / "data").glob("*/vectors")), "a worker keeps a tenant on its disk"

@@ -31,7 +31,6 @@ def test_selectors_find_their_pods():
             assert selector.get("matchLabels", selector) in pods
 
 
-@pytest.mark.skipif("state_uri" not in Settings.model_fields, reason="tenants' state lies in a folder yet")
 def test_every_setting_is_one():
     names = {
         name for field, info in Settings.model_fields.items() for name in (f"MEMORY_{field.upper()}", str(info.validation_alias))
