@@ -40,8 +40,8 @@ from memory_assets.tenants import Tenant, open_states, sweep_deleted, tenant_nam
 from memory_assets_tests.conftest import WriteSilo
 from memory_assets_tests.services import NoServerError, ObjectStorage, PostgreSQL
 
-pytestmark = pytest.mark.timeout(300)
-_STEPS = 40
+pytestmark = pytest.mark.timeout(600)
+_STEPS = 20
 _ABOUT = ("billing export", "boiler", "staging database", "carrier portal", "attic")
 _SAYS = ("is owned by Mira.", "was moved to PostgreSQL.", "is checked every Friday.", "belongs to Tomasz.", "fails at night.")
 _MOMENT = re.compile(r"20\d\d-\d\d-\d\d[T ][\d:.]+(?:Z|[+-]\d\d:\d\d)?")
