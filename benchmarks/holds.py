@@ -18,11 +18,8 @@ from typing import Any
 from recall_quality import open_tenant
 
 from memory_assets.graph.edges import refresh_graph
-from memory_assets.language.embedders import open_embedder
-from memory_assets.language.embedders.calibration import scale_of
-from memory_assets.language.embedders.context import meanings_of
+from memory_assets.language.judge import relate
 from memory_assets.language.pipeline import open_analyzer
-from memory_assets.language.statements import judge
 from memory_assets.models import NewMemory, Source
 from memory_assets.operations.store import store
 from memory_assets.recall.search import search_with_bridges
@@ -38,10 +35,7 @@ def read(name: str) -> list[dict[str, Any]]:
 def judge_pairs(name: str) -> None:
     """Precision and recall of each answer."""
     pairs = read(name)
-    embedder = open_embedder("auto")
-    vectors = [meanings_of(embedder, [pair[side] for pair in pairs]) for side in "ab"]
-    near = scale_of(embedder.name, None).similarity((vectors[0] * vectors[1]).sum(axis=1)).tolist()
-    found = [judge(pair["a"], pair["b"], value).relation.value for pair, value in zip(pairs, near, strict=True)]
+    found = [relation.name.lower() for relation in relate([(pair["a"], pair["b"]) for pair in pairs])]
     for part in ("all", "en", "de"):
         counts = Counter(
             (pair["label"], answer) for pair, answer in zip(pairs, found, strict=True) if part in ("all", pair["lang"])

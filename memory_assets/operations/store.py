@@ -12,7 +12,7 @@ from memory_assets.language.secrets import marks
 from memory_assets.learn.briefing import tell_brief
 from memory_assets.models import NewMemory
 from memory_assets.operations.answers import LocalTime, MemoryView, listed
-from memory_assets.recall.similar import Echo, echoes, find_neighbours, splash
+from memory_assets.recall.similar import Echo, find_neighbours, judge_neighbours
 from memory_assets.tenants import Tenant
 
 _log = logging.getLogger(__name__)
@@ -103,10 +103,11 @@ def _with_splash(tenant: Tenant, stored: Stored) -> StoredMemory:
     related, repeated = [], []
     try:
         near = find_neighbours(tenant.memories, stored.memory, stored.meaning, tenant.embedder.name)
-        related = [RelatedView.of(each.memory, similarity=each.similarity) for each in splash(stored.memory, near)]
+        calls_to_mind, echoes = judge_neighbours(stored.memory, near)
+        related = [RelatedView.of(each.memory, similarity=each.similarity) for each in calls_to_mind]
         repeated = [
             EchoView.of(each.memory, echo=each.echo, evidence=each.evidence, similarity=each.similarity)
-            for each in echoes(stored.memory, near)
+            for each in echoes
             if each.echo
         ]
     except Exception as error:  # noqa: BLE001 - see above

@@ -1,23 +1,32 @@
 """The memories most similar to one that was just stored: its splash, what it repeats, changes or contradicts.
 
-How two texts stand to each other is decided in `memory_assets.language.statements`.
+How two texts stand to each other is decided in `memory_assets.language.judge`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from enum import StrEnum
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
 
 from memory_assets.arrays import Floats
+from memory_assets.language.changes import keys_of
 from memory_assets.language.embedders.calibration import scale_of
-from memory_assets.language.statements import NEAR, Relation, judge
+from memory_assets.language.judge import NEAR, Relation, is_short, relate
+from memory_assets.language.statements import difference
+from memory_assets.language.words import sentences, stems
 from memory_assets.models import Memory, State
 from memory_assets.stores.memories import Filters, MemoryStore
 
 _MOST = 3
 _COMPARED = 5
 """Memories that a new one is compared with, and as many of those that are not near enough to say the same."""
+_JUDGED = 2
+"""The nearest of these, that are judged: it takes milliseconds each."""
+_MOST_SENTENCES = 20
+_LEAST_SHARED = 2
+"""Words that two sentences of longer texts share."""
 _SURE = 0.9
 """Similarity that one in twenty pairs of short facts of one subject exceeds."""
 
@@ -64,34 +73,61 @@ def find_neighbours(store: MemoryStore, new: Memory, meaning: Floats, embedder: 
     return [Neighbour(memory, value) for memory, value in listed if memory and memory.state is State.ACTIVE]
 
 
-def splash(new: Memory, near: Iterable[Neighbour]) -> list[Neighbour]:
-    """Of the neighbours, best first, those that are related and not the same; of texts that say the same, the best."""
-    found: list[Neighbour] = []
-    for each in near:
-        if len(found) == _MOST:
-            break
-        if each.similarity < _SURE and not any(
-            _says_the_same(each, other) for other in (Neighbour(new, each.similarity), *found)
-        ):
-            found.append(each)
-    return found
+def judge_neighbours(new: Memory, near: Sequence[Neighbour]) -> tuple[list[Neighbour], list[Neighbour]]:
+    """Of the neighbours, best first: those that are related and not the same, and those that `new` repeats, changes or contradicts.
+
+    Of related texts that say the same, the best stands for all.
+    """
+    others = [each for each in near if each.memory.content_hash != new.content_hash]
+    by_text: dict[str, Neighbour] = {}
+    for each in others:
+        if each.similarity < _SURE:
+            by_text.setdefault(each.memory.content_hash, each)
+    candidates = list(by_text.values())[: _MOST + 1]
+    pairs = {
+        (one.memory.content, other): _statements(one.memory.content, other)
+        for one, other in (
+            *((each, new.content) for each in others[:_JUDGED]),
+            *((one, other.memory.content) for one, other in combinations(candidates, 2) if _share_words(one, other)),
+        )
+    }
+    judged = iter(relate([statements for each in pairs.values() for statements in each]))
+    found = {
+        pair: [
+            (statements, relation) for statements in each if (relation := next(judged)) is not Relation.SAME or statements == pair
+        ]
+        for pair, each in pairs.items()
+    }
+
+    def is_same(one: Neighbour, text: str) -> bool:
+        return any(relation is Relation.SAME for _, relation in found.get((one.memory.content, text), ()))
+
+    related: list[Neighbour] = []
+    for each in candidates:
+        if not is_same(each, new.content) and not any(is_same(better, each.memory.content) for better in related):
+            related.append(each)
+    echoes = [Neighbour(each.memory, 1.0, Echo.REPEATED) for each in near if each.memory.content_hash == new.content_hash]
+    for each in others:
+        known = found.get((each.memory.content, new.content), ())
+        differing = next(((statements, relation) for statements, relation in known if relation in _ECHOES), None)
+        if differing:
+            echoes.append(each._replace(echo=_ECHOES[differing[1]], evidence=difference(*differing[0])))
+        elif each.similarity >= _SURE:
+            echoes.append(each._replace(echo=Echo.ALIKE))
+    return related[:_MOST], sorted(echoes, key=lambda each: each.echo is Echo.ALIKE)[:_MOST]
 
 
-def echoes(new: Memory, near: Iterable[Neighbour]) -> list[Neighbour]:
-    """Of the neighbours, best first, those that `new` repeats, changes, contradicts or is very like."""
-    found: list[Neighbour] = []
-    for each in near:
-        if each.memory.content_hash == new.content_hash:
-            found.append(Neighbour(each.memory, 1.0, Echo.REPEATED))
-            continue
-        judged = judge(each.memory.content, new.content, each.similarity)
-        if echo := _ECHOES.get(judged.relation) or (Echo.ALIKE if each.similarity >= _SURE else None):
-            found.append(each._replace(echo=echo, evidence=judged.evidence))
-    return sorted(found, key=lambda each: each.echo is Echo.ALIKE)[:_MOST]
+def _share_words(one: Neighbour, other: Neighbour) -> bool:
+    """Whether two texts may say the same: two thirds of the words of the one with fewer are the other's."""
+    own, others = stems(one.memory.content), stems(other.memory.content)
+    return 3 * len(own & others) >= 2 * min(len(own), len(others))
 
 
-def _says_the_same(one: Neighbour, other: Neighbour) -> bool:
-    if one.memory.content_hash == other.memory.content_hash:
-        return True
-    least = min(one.similarity, other.similarity)
-    return judge(other.memory.content, one.memory.content, least).relation is Relation.SAME
+def _statements(old: str, new: str) -> list[tuple[str, str]]:
+    """What is judged of two texts: both whole if they are short, else the two sentences that share most words of a topic."""
+    if is_short(old) and is_short(new):
+        return [(old, new)]
+    parts = [{text: set(keys_of(text)) for text in sentences(each)[:_MOST_SENTENCES]} for each in (old, new)]
+    shared = {(one, other): len(mine & theirs) for one, mine in parts[0].items() for other, theirs in parts[1].items()}
+    best = max(shared, key=lambda pair: shared[pair], default=None)
+    return [best] if best and shared[best] >= _LEAST_SHARED else []
