@@ -42,6 +42,7 @@ def main() -> None:
     for session in expected:
         if not session["session"].startswith(given.only):
             continue
+        notes = []
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             for number, end in enumerate(session["ends"], 1):
                 summary, brief, notes = ended(Path(folder), session["session"], end)

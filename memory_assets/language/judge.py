@@ -1,4 +1,4 @@
-"""How two statements stand to each other, and whether a text answers a question: a small network reads both texts at once.
+"""How two statements stand to each other: a small network reads both texts at once.
 
 It is bge-small, trained further by `tools/statement_judge` on pairs and families of facts, English and German. Its matrices stay on the
 steps of bge-small's 8-bit ones, so that `judge.npz` holds by how many steps each weight differs: most by none. It is opened once a
@@ -77,11 +77,6 @@ def _relation(share: Floats) -> Relation:
     if changed + opposite >= DIFFERS:
         return Relation.CHANGED if changed >= opposite else Relation.OPPOSITE
     return Relation.UNRELATED if share[Relation.UNRELATED] > share[Relation.RELATED] else Relation.RELATED
-
-
-def answers(question: str, texts: Sequence[str]) -> Floats:
-    """Probability of each text that it answers the question."""
-    return np.asarray(1 / (1 + np.exp(-_run([(question, text) for text in texts])[:, len(Relation)])))
 
 
 def _run(pairs: Sequence[tuple[str, str]]) -> Floats:

@@ -311,8 +311,8 @@ def _read_background(store: MemoryStore, column: str | None, size: int) -> Backg
     if not column:
         return Background("", np.zeros(0, np.float32), 0)
     offsets = np.unique(np.linspace(0, size - 1, min(size, _VECTORS)).astype(int)).tolist()
-    found = store.table.take_offsets(offsets).select([column]).to_arrow()[column].drop_null() if offsets else ()
-    if not len(found):
+    found = store.table.take_offsets(offsets).select([column]).to_arrow()[column].drop_null() if offsets else None
+    if found is None or not len(found):
         return Background(column, np.zeros(0, np.float32), 0)
     vectors = found.combine_chunks().flatten().to_numpy().reshape(len(found), -1)
     return Background(column, vectors.mean(axis=0), len(found))

@@ -1,4 +1,4 @@
-"""How two statements stand to each other, and whether a text answers a question."""
+"""How two statements stand to each other."""
 
 import runpy
 import subprocess
@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from memory_assets.language.judge import GRAPH, Relation, answers, relate, relations
+from memory_assets.language.judge import GRAPH, Relation, relate, relations
 
 RECIPE = Path(__file__).parents[2] / "tools" / "bge_graph.py"
 
@@ -57,13 +57,6 @@ def test_other_words_for_it_are_the_same(one: str, other: str) -> None:
     assert relate([(one, other), (other, one)]) == [Relation.SAME, Relation.SAME]
 
 
-def test_what_answers_a_question_is_told_from_what_is_about_its_subject() -> None:
-    texts = ["The boiler was repaired by Ines.", "The boiler is due for its yearly service.", "Bread is baked on Tuesdays."]
-    found = answers("who fixed the boiler", texts)
-    assert found[0] > 0.5
-    assert found[0] > found[1] > found[2]
-
-
 def test_a_pair_is_judged_the_same_alone_and_among_others() -> None:
     pairs = [
         ("The rent is 840 euros.", "The rent is 910 euros."),
@@ -79,12 +72,10 @@ def test_a_pair_is_judged_the_same_alone_and_among_others() -> None:
 def test_no_text_fails(text: str) -> None:
     found = relations([(text, "We leave at 10:00."), ("The " * 200, text), (text, text)])
     assert np.isfinite(found).all()
-    assert np.isfinite(answers(text, [text, "We leave at ten."])).all()
 
 
 def test_nothing_is_judged_of_nothing() -> None:
     assert relations([]).shape == (0, len(Relation))
-    assert answers("who", []).shape == (0,)
 
 
 def test_the_graph_is_what_its_recipe_makes() -> None:
