@@ -13,6 +13,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from memory_assets.errors import StoreError
 from memory_assets.stores import lance
@@ -152,8 +153,15 @@ def _replace_rows(table: "Table", change: Callable[[pa.Table], pa.Table]) -> boo
         if gone:
             table.delete(lance.ids_in(gone))
         return True
-    written_at = next(name for name in ("updated_at", "created_at") if name in rows.column_names)
-    merge = table.merge_insert("id").when_matched_update_all(where=f"target.{written_at} = source.{written_at}")
+    stamp = next(name for name in ("updated_at", "created_at") if name in rows.column_names)
+    stamped = before[stamp].take(pc.index_in(rows["id"], before["id"]))
+    unstamped = rows.set_column(rows.column_names.index(stamp), rows.schema.field(stamp), stamped)
+    merge = table.merge_insert("id").when_matched_update_all(where=f"target.{stamp} = source.{stamp}")
     if gone:
         merge = merge.when_not_matched_by_source_delete(lance.ids_in(gone))
-    return merge.execute(rows, on_bad_vectors="null").num_updated_rows == rows.num_rows
+    is_whole = merge.execute(unstamped, on_bad_vectors="null").num_updated_rows == rows.num_rows
+    changed = rows.filter(pc.not_equal(rows[stamp], stamped))
+    if changed.num_rows:
+        newer = table.merge_insert("id").when_matched_update_all(where=f"target.{stamp} < source.{stamp}")
+        newer.execute(changed, on_bad_vectors="null")
+    return is_whole
