@@ -278,6 +278,8 @@ PLANTED = (
     ),
 )
 """What is planted at once; all of it is mended before the next."""
+_NAMED_ROWS = 5
+"""Of a fault that the doctor names; of more rows it tells the number."""
 
 
 @pytest.fixture
@@ -303,8 +305,10 @@ def test_each_corruption_is_found_by_its_row_and_its_printed_mend_mends_it() -> 
         found = broken(Tenant(load_settings()))
         told = diagnose(Tenant(load_settings())).text(LocalTime(UTC))
         for name, row in rows.items():
-            assert any(row in each for broken_rows in found.values() for each in broken_rows), (name, row, found)
-            assert row in told, name
+            faults = [each for each, broken_rows in found.items() if any(row in broken_row for broken_row in broken_rows)]
+            assert faults, (name, row, found)
+            promises = [each.promise for each in INVARIANTS if each.name in faults and len(found[each.name]) > _NAMED_ROWS]
+            assert row in told or any(promise in told for promise in promises), name
         mends = {each.mend for each in INVARIANTS if each.name in found}
         if any("doctor --mend" in mend for mend in mends):
             diagnose(Tenant(load_settings()), mend=True)
