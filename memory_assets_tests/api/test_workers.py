@@ -190,10 +190,10 @@ def test_what_one_of_all_does_another_goes_on_with_if_it_is_killed(tmp_path: Pat
 
 
 def test_a_rate_holds_for_all_workers_and_all_end_together(tmp_path: Path) -> None:
-    with Service(tmp_path, MEMORY_WORKERS="2", MEMORY_RATE_LIMIT="12") as service:
+    with Service(tmp_path, MEMORY_WORKERS="2", MEMORY_RATE_LIMIT="60") as service:
         pair = one_client_each(service, "limited")
-        answered = sum(client.post("/recent").status_code == 200 for _ in range(12) for client in pair)
-        assert 0 < answered < 18, "two workers that count alone would answer all 24"
+        answered = sum(client.post("/recent").status_code == 200 for _ in range(60) for client in pair)
+        assert 0 < answered < 90, "two workers that count alone would answer all 120"
         workers = workers_of(service)
         assert service.stop(signal.SIGTERM) == -signal.SIGTERM
         assert not any(map(is_running, workers))
