@@ -154,13 +154,13 @@ def _replace_rows(table: "Table", change: Callable[[pa.Table], pa.Table]) -> boo
             table.delete(lance.ids_in(gone))
         return True
     stamp = next(name for name in ("updated_at", "created_at") if name in rows.column_names)
-    stamped = before[stamp].take(pc.index_in(rows["id"], before["id"]))
+    stamped = before[stamp].take(pc.call_function("index_in", [rows["id"]], pc.SetLookupOptions(before["id"])))
     unstamped = rows.set_column(rows.column_names.index(stamp), rows.schema.field(stamp), stamped)
     merge = table.merge_insert("id").when_matched_update_all(where=f"target.{stamp} = source.{stamp}")
     if gone:
         merge = merge.when_not_matched_by_source_delete(lance.ids_in(gone))
     is_whole = merge.execute(unstamped, on_bad_vectors="null").num_updated_rows == rows.num_rows
-    changed = rows.filter(pc.not_equal(rows[stamp], stamped))
+    changed = rows.filter(pc.call_function("not_equal", [rows[stamp], stamped]))
     if changed.num_rows:
         newer = table.merge_insert("id").when_matched_update_all(where=f"target.{stamp} < source.{stamp}")
         newer.execute(changed, on_bad_vectors="null")
