@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from memory_assets.language.words import function_words
+
 _SHAPES = {
     "aws access key": r"(?:AKIA|ASIA)[A-Z0-9]{16}",
     "github token": r"gh[oprsu]_[A-Za-z0-9]{36,255}|github_pat_\w{60,255}",
@@ -111,13 +113,26 @@ _CALLED = re.compile(
                 | service )[ _-]?(?:access[ _-]?)?key(?:[ _-]?id)?
             | client[ _-]?secret | secret | token | credentials? | (?<![a-z])auth )
     [0-9]{0,3}
-    (?: [ \t]+ (?:for|of|at|on|to|in|von|für|im) [ \t] [^\n:=]{1,40}? )?
+    (?: [ \t]+ (?:for|from|of|at|on|to|in|von|vom|für|im|am|an|bei|beim|zu|zum|zur|des|der) [ \t] [^\n:=]{1,40}? )?
     ["'`*_)\]]{0,4} [ \t]{0,3}
     (?P<sign> :=? | =>? | -> | → | (?:[ \t](?:is|was|ist|lautet)(?:[ \t]+now)?(?=[\s:])) )
     [:\s"'`*(]{0,6}
     (?P<value> [^\s"'`<>\\]{6,400} )
     """,
     re.IGNORECASE | re.VERBOSE,
+)
+_PHRASE = re.compile(
+    r"(?:pass[ -]?phrase|(?:seed|recovery)[ -]?phrase|mnemonic|passwort|password|kennwort)\b[^\n:=.\"'`“„]{0,40}?"
+    r"(?:[:=]|\b(?:is|was|ist|lautet)\b)[ \t*_]{0,4}"
+    r"(?P<quote>[\"'`“„]?)(?P<value>[^\W\d_]{2,16}(?:[ -][^\W\d_]{2,16}){2,23})(?(quote)(?![^\"'`“”])|(?=[ \t]*(?:[.;,!)]|$)))",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""Words in a row, quoted or to the end of a clause."""
+_PIN = re.compile(
+    r"\b(?:PIN|[Pp]in[ -]?[Cc]ode)\b[^\n:=\d]{0,40}?(?:[:=]|\b(?:is|was|ist|lautet)\b)[ \t\"'`*]{0,4}(?P<value>\d{4,8})(?!\d)"
+)
+_BARE = re.compile(
+    r"(?:password|passwort|kennwort)[ \t]{1,3}[\"'`]?(?P<value>[A-Za-z0-9][A-Za-z0-9!#$%^&*~_.-]{7,63})", re.IGNORECASE
 )
 _HEADER = re.compile(r"(?i)(?<![a-z])(?P<scheme>bearer|basic)[ \t]{1,3}(?P<value>[A-Za-z0-9._~+/=-]{12,2000})", re.ASCII)
 _IN_ADDRESS = re.compile(r"://[^\s:@/\"'<>]{0,64}:(?P<value>[^\s@/\"'<>]{3,200})@")
@@ -215,6 +230,19 @@ def _called(match: re.Match[str], value: str) -> str:
     return _key_kind(match["name"]) if is_key else ""
 
 
+def _phrase(match: re.Match[str], value: str) -> str:
+    """Words that were drawn by lot are lower-case, and stand without the small words of a sentence."""
+    drawn = re.split(r"[ -]", value)
+    is_marked = bool(match["quote"]) or " " not in value
+    small = sum(word in function_words("en") | function_words("de") for word in drawn)
+    return "password" if value.islower() and len(drawn) >= (3 if is_marked else 4) and small <= is_marked else ""
+
+
+def _bare(_: re.Match[str], value: str) -> str:
+    has_all = any(map(str.isalpha, value)) and any(map(str.isdecimal, value)) and not set("!#$%^&*~").isdisjoint(value)
+    return "password" if has_all and not _PLACEHOLDER.match(value) else ""
+
+
 def _key_kind(name: str) -> str:
     name = re.sub(r"[ _-]+", " ", name.lower())
     return "api key" if name.replace(" ", "") == "apikey" else name.removesuffix(" id").removesuffix("s")
@@ -268,6 +296,9 @@ def _entropy(value: str) -> float:
 
 _PATTERNS: tuple[tuple[tuple[str, ...], re.Pattern[str], Callable[[re.Match[str], str], str]], ...] = (
     (("pass", "pw", "kennwort", "secret", "token", "key", "auth", "credential"), _CALLED, _called),
+    (("phrase", "mnemonic", "passwor", "kennwort"), _PHRASE, _phrase),
+    (("passwor", "kennwort"), _BARE, _bare),
+    (("pin",), _PIN, lambda *_: "pin"),
     (("bearer", "basic"), _HEADER, lambda _, value: "authorization" if _is_basic(value) or _is_key(value) else ""),
     (("://",), _IN_ADDRESS, lambda _, value: "" if _PLACEHOLDER.match(value) else "password"),
     (("mysql", "mariadb", "sshpass", "curl"), _ON_COMMAND_LINE, lambda _, value: "password" if _is_password(value) else ""),

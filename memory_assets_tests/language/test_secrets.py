@@ -41,6 +41,27 @@ def test_a_mask_names_the_kind_and_leaves_the_rest_of_the_sentence():
     assert marks(mask(f"{key} and password: harbour-17!")) == ["aws access key", "password"]
 
 
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ("Passwort vom Router: Kranich!Ufer88", "Passwort vom Router: [secret: password]"),
+        ("Das Kennwort des NAS lautet Kranich!Ufer88.", "Das Kennwort des NAS lautet [secret: password]."),
+        ("Wifi password Sommer2024! for guests", "Wifi password [secret: password] for guests"),
+        ("the restic passphrase is wander-plinth-ochre", "the restic passphrase is [secret: password]"),
+        ("The passphrase of restic: `wander plinth ochre`.", "The passphrase of restic: `[secret: password]`."),
+        ("passphrase is wander plinth ochre quartz", "passphrase is [secret: password]"),
+        ("Die PIN der Karte ist 4821.", "Die PIN der Karte ist [secret: pin]."),
+        ("The passphrase is stored in the vault.", ""),
+        ("The password is rotated every 90 days, the passphrase is written down somewhere safe.", ""),
+        ("The password is printed, laminated and hidden; Mira knows it.", ""),
+        ("Das Passwort ist jetzt im Tresor hinterlegt.", ""),
+        ("The reset of the LED's pin 17 is 3.3 V, the pin: 4821.", ""),
+    ],
+)
+def test_what_people_call_a_password_is_masked_and_what_they_say_of_it_is_not(text: str, masked: str):
+    assert mask(text) == (masked or text)
+
+
 _PIECES = st.sampled_from(
     [
         "password",
