@@ -5,7 +5,6 @@ Belongs here: the folder. What is kept in it, and for how long, belongs to `memo
 
 import logging
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import md5
@@ -23,8 +22,6 @@ _log = logging.getLogger(__name__)
 _CONFIG = files("memory_assets.defs").joinpath("dagster.yaml")
 _OURS = "# memory_assets:"
 """How the configuration of a folder begins that this project set up."""
-_OLD = "# Dagster's own bookkeeping for memory_assets"
-"""How it began when run records held texts of memories."""
 
 
 def instance_home(settings: Settings) -> Path:
@@ -33,13 +30,13 @@ def instance_home(settings: Settings) -> Path:
     So the instance of another project is left alone; `open_instance` says so.
     """
     named = os.environ.get("DAGSTER_HOME")
-    if named and Path(named).is_absolute() and (_begins(Path(named), _OURS, _OLD) or not _is_used(Path(named))):
+    if named and Path(named).is_absolute() and (_is_ours(Path(named)) or not _is_used(Path(named))):
         return Path(named)
     return settings.data_dir / "dagster"
 
 
-_EARLIER = frozenset({"de52527f1a3777797a4585878be39c83", "c2c07f73525118defc950dd9f4bd577f", "455eb9f04c83601eaba00e870696318d"})
-"""MD5 of configurations of earlier releases: one that nobody edited is replaced."""
+_OF_0_1_0 = "de52527f1a3777797a4585878be39c83"
+"""MD5 of the configuration of 0.1.0, which is replaced if nobody edited it."""
 
 
 @contextmanager
@@ -58,12 +55,11 @@ def open_instance(settings: Settings) -> Iterator[dg.DagsterInstance]:
             f"its dagster.yaml does not begin with {_OURS!r}" if Path(named).is_absolute() else "the path is not absolute",
             home,
         )
-    if _begins(home, _OLD):
-        shutil.rmtree(home)
-    if not (home / "dagster.yaml").exists() or _is_of_earlier_release(home):
+    config = home / "dagster.yaml"
+    if not config.exists() or md5(config.read_bytes(), usedforsecurity=False).hexdigest() == _OF_0_1_0:
         try:
             home.mkdir(parents=True, exist_ok=True, mode=0o700)
-            replace_file(home / "dagster.yaml", _CONFIG.read_bytes())
+            replace_file(config, _CONFIG.read_bytes())
         except OSError as error:
             raise StoreError(
                 f"Dagster's folder {home} cannot be made ({error.strerror}); let DAGSTER_HOME name another."
@@ -89,13 +85,9 @@ def _is_used(home: Path) -> bool:
     return home.exists() and (not home.is_dir() or any(home.iterdir()))
 
 
-def _is_of_earlier_release(home: Path) -> bool:
-    return md5((home / "dagster.yaml").read_bytes(), usedforsecurity=False).hexdigest() in _EARLIER
-
-
-def _begins(home: Path, *words: str) -> bool:
+def _is_ours(home: Path) -> bool:
     try:
-        return (home / "dagster.yaml").read_text(encoding="utf-8").startswith(words)
+        return (home / "dagster.yaml").read_text(encoding="utf-8").startswith(_OURS)
     except (OSError, ValueError):
         return False
 

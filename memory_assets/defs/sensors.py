@@ -11,10 +11,11 @@ import hashlib
 import json
 import random
 from base64 import urlsafe_b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from hashlib import blake2b
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 import dagster as dg
 
@@ -67,16 +68,18 @@ def build_sensors(memory: MemoryResource) -> list[dg.SensorDefinition]:
     ]
 
 
+def _sensor(
+    name: str, seconds: int, description: str, job: str | None = None
+) -> Callable[[Callable[..., Any]], dg.SensorDefinition]:
+    """What makes a sensor of a function; the sensor runs unless somebody stops it."""
+    running = dg.DefaultSensorStatus.RUNNING
+    return dg.sensor(name=name, job_name=job, minimum_interval_seconds=seconds, default_status=running, description=description)
+
+
 def _source_sensor(
     name: str, memory: MemoryResource, sources: Mapping[dg.AssetsDefinition, Source], job: str, interval: int, description: str
 ) -> dg.SensorDefinition:
-    @dg.sensor(
-        name=name,
-        job_name=job,
-        minimum_interval_seconds=interval,
-        default_status=dg.DefaultSensorStatus.RUNNING,
-        description=description,
-    )
+    @_sensor(name, interval, description, job)
     def evaluate(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
         settings = memory.settings()
         tenant = Tenant(settings)
@@ -108,12 +111,11 @@ def _read_cursor(cursor: str | None, tenant: str) -> dict[str, str]:
 
 
 def _stored_memories_sensor(memory: MemoryResource) -> dg.SensorDefinition:
-    @dg.sensor(
-        name="stored_memories_sensor",
-        job_name="reflect",
-        minimum_interval_seconds=_INTERVAL_SECONDS,
-        default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Runs `reflect` when memories or relations were stored directly.",
+    @_sensor(
+        "stored_memories_sensor",
+        _INTERVAL_SECONDS,
+        "Runs `reflect` when memories or relations were stored directly.",
+        "reflect",
     )
     def evaluate(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
         """Request a run for each tenant whose tables differ from those that its graph was built from.
@@ -175,12 +177,11 @@ def _next_reflection(
 
 
 def _tana_sensor(memory: MemoryResource) -> dg.SensorDefinition:
-    @dg.sensor(
-        name="tana_sensor",
-        job_name="mirror_tana",
-        minimum_interval_seconds=_TANA_SECONDS,
-        default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Runs `mirror_tana` when changes wait and Tana answers, and with tanaIntegration.autoSync when seed.json changes.",
+    @_sensor(
+        "tana_sensor",
+        _TANA_SECONDS,
+        "Runs `mirror_tana` when changes wait and Tana answers, and with tanaIntegration.autoSync when seed.json changes.",
+        "mirror_tana",
     )
     def evaluate(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
         """Look at file and queue first. Tana is asked only if changes wait for it, and later after each failure."""
@@ -214,11 +215,10 @@ def _tana_sensor(memory: MemoryResource) -> dg.SensorDefinition:
 
 
 def _housekeeping_sensor(memory: MemoryResource) -> dg.SensorDefinition:
-    @dg.sensor(
-        name="housekeeping_sensor",
-        minimum_interval_seconds=_HOUR_SECONDS,
-        default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Deletes what Dagster keeps of old runs and of deleted tenants, and closes its folder to others.",
+    @_sensor(
+        "housekeeping_sensor",
+        _HOUR_SECONDS,
+        "Deletes what Dagster keeps of old runs and of deleted tenants, and closes its folder to others.",
     )
     def evaluate(context: dg.SensorEvaluationContext) -> dg.SkipReason:
         """Do everything in the tick; start no run."""

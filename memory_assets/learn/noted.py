@@ -107,8 +107,7 @@ class _Held:
 def _read(folder: Path) -> _Held:
     try:
         said = json.loads((folder / NAME).read_bytes())
-        noted, settled = (said, []) if isinstance(said, list) else (said["noted"], said["settled"])
-        return _Held(tuple(Noted(**each) for each in noted), tuple(map(str, settled)))
+        return _Held(tuple(Noted(**each) for each in said["noted"]), tuple(map(str, said["settled"])))
     except (OSError, ValueError, KeyError, TypeError):
         return _Held()
 

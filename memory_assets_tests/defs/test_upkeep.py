@@ -151,12 +151,3 @@ def test_nobody_else_reads_the_folder_whatever_the_umask(
         os.umask(before)
     modes = {each: each.stat().st_mode & 0o777 for each in [home, *home.rglob("*")]}
     assert {each: mode for each, mode in modes.items() if mode != (0o700 if each.is_dir() else 0o600)} == {}
-
-
-def test_records_of_an_older_release_which_held_texts_are_thrown_away(settings: Settings) -> None:
-    folder = settings.data_dir / "dagster"
-    (folder / "history").mkdir(parents=True)
-    (folder / "history" / "runs.db").write_bytes(b"quartz lighthouse")
-    (folder / "dagster.yaml").write_text("# Dagster's own bookkeeping for memory_assets; edit freely, ...\n")
-    with open_instance(settings):
-        assert holding(settings.data_dir) == set()
