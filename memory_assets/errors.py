@@ -1,5 +1,10 @@
 """The errors a person may meet: each message is one sentence that says what is wrong and what mends it."""
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+
 
 class MemoryAssetsError(Exception):
     """Base of every error that is shown to a person as it is, without a traceback."""
@@ -56,6 +61,12 @@ def first_line(error: BaseException) -> str:
 
     found = re.sub(r",? /\S+\.rs:\d+:\d+", "", str(error).strip())
     return found.splitlines()[0][:300] if found else type(error).__name__
+
+
+def first_fault(error: "ValidationError", whole: str = "it") -> str:
+    """Place and message of the first thing that pydantic does not accept; `whole` names what has no place."""
+    first = error.errors(include_input=False, include_url=False)[0]
+    return f"{'.'.join(map(str, first['loc'])) or whole}: {first['msg']}"
 
 
 def said(error: BaseException) -> str:

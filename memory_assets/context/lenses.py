@@ -22,7 +22,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from memory_assets.context.model import CONTRADICTING, Link, Node
-from memory_assets.errors import InvalidInputError, SettingsError
+from memory_assets.errors import InvalidInputError, SettingsError, first_fault
 from memory_assets.models import RelationType
 from memory_assets.settings import config_file
 
@@ -105,11 +105,7 @@ def _read_lenses(file: Path) -> dict[str, Lens]:
         try:
             lenses[name] = Lens.model_validate({**table, "name": name} if isinstance(table, dict) else table)
         except ValidationError as error:
-            first = error.errors()[0]
-            field = ".".join(map(str, first["loc"])) or "it"
-            raise SettingsError(
-                f"The lens {name!r} in {file} cannot be used: {field}: {first['msg']}; correct it there."
-            ) from error
+            raise SettingsError(f"The lens {name!r} in {file} cannot be used: {first_fault(error)}; correct it there.") from error
     return lenses
 
 

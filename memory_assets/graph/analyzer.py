@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import pyarrow as pa
 from pydantic import AliasChoices, AliasPath, BaseModel, Field, ValidationError
 
-from memory_assets.errors import MemoryAssetsError
+from memory_assets.errors import MemoryAssetsError, first_fault
 from memory_assets.graph.neighbours import nearest_to
 from memory_assets.http import HttpAnswer, RequestOptions, Service, ServiceError
 from memory_assets.models import Memory, RelationType, State
@@ -150,9 +150,7 @@ def check_answer(text: str, memories: Sequence[Memory], dropped: Counter[str]) -
     try:
         answer = ProposedRelations.model_validate_json(text)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "the answer"
-        raise ChatModelError(f"The chat model's answer has the wrong shape ({where}: {first['msg']}).") from error
+        raise ChatModelError(f"The chat model's answer has the wrong shape ({first_fault(error, 'the answer')}).") from error
     by_letter = dict(zip(ascii_uppercase, memories, strict=False))
     links: dict[tuple[int, int, RelationType], Link] = {}
     for relation in answer.relations:
@@ -169,7 +167,7 @@ def check_answer(text: str, memories: Sequence[Memory], dropped: Counter[str]) -
         elif relation.confidence == 0:
             dropped["no confidence"] += 1
         else:
-            note = _printable(relation.reason)[:_LONGEST_NOTE]
+            note = printable(relation.reason)[:_LONGEST_NOTE]
             link = Link(source.id, target.id, RelationType(kind), min(MOST_CONFIDENT, relation.confidence), note)
             key = (link.source_id, link.target_id, link.type)
             if key not in links or links[key].confidence < link.confidence:
@@ -365,7 +363,7 @@ def _note_news(connection: "DuckDBPyConnection", memories: str) -> None:
     connection.execute(f"INSERT INTO analyzer_news SELECT memory_id, {time_ns()} FROM ({memories})")
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """On one line, without characters that nobody sees: a note goes to terminals, pictures and other models."""
     spaced = "".join(letter if letter.isprintable() else " " for letter in text)
     return " ".join(spaced.split())

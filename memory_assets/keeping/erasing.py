@@ -33,7 +33,7 @@ from memory_assets.stores.layout import CACHE, PINNED, Care, entries_of, files_o
 from memory_assets.stores.locks import locked
 from memory_assets.stores.resident.copies import remove_copies
 from memory_assets.stores.rows import COLUMNS, from_arrow
-from memory_assets.stores.tombstones import ERASED, Tombstones
+from memory_assets.stores.tombstones import ERASED, Tombstones, folded
 from memory_assets.stores.upkeep import rewrite
 from memory_assets.tana.formats import node_name
 from memory_assets.tana.state import Mapping, forget_entries
@@ -146,13 +146,13 @@ def _sentences(memory: Memory) -> list[str]:
 
 
 def _removal(ids: set[int], contents: Sequence[str], texts: Sequence[str], erased: Tombstones) -> Removal:
-    wholes = [_folded(content) for content in contents]
-    parts = [_folded(text) for text in texts]
+    wholes = [folded(content) for content in contents]
+    parts = [folded(text) for text in texts]
 
     def is_in(text: str) -> bool:
-        folded = _folded(text)
-        inner = folded.rstrip("…. ")
-        return any(part in folded for part in parts) or (len(inner) >= _SHORTEST and any(inner in whole for whole in wholes))
+        whole_text = folded(text)
+        inner = whole_text.rstrip("…. ")
+        return any(part in whole_text for part in parts) or (len(inner) >= _SHORTEST and any(inner in whole for whole in wholes))
 
     def cleaned(value: Any) -> Any:
         if isinstance(value, str):
@@ -200,10 +200,6 @@ def mirroring_nodes(tenant: Tenant, memories: Sequence[Memory]) -> dict[str, str
 def _mirrored(tenant: Tenant, memories: Sequence[Memory]) -> list[str]:
     seeds = (memory.source_key for memory in memories if memory.source is Source.PAI_SEED and memory.source_key)
     return [key.partition(":")[2] for key in seeds] if tenant.is_sources_tenant else []
-
-
-def _folded(text: str) -> str:
-    return " ".join(text.split())
 
 
 def purge_files(tenant: Tenant, removal: Removal) -> None:

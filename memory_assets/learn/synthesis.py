@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, Field, ValidationError
 
-from memory_assets.graph.analyzer import ChatModel, ChatModelError, closed_schema
+from memory_assets.graph.analyzer import ChatModel, ChatModelError, closed_schema, printable
 from memory_assets.language.words import is_function_word
 from memory_assets.learn.journal import Decisions, Evidence, Proposal, Severity, Status
 from memory_assets.learn.memory_files import MemoryFile
@@ -304,14 +304,10 @@ def _asked(model: ChatModel, wording: Wording, theme: Sequence[Signal]) -> Wordi
         said = _Answer.model_validate_json(answer)
     except ValidationError as error:
         raise ChatModelError(f"The chat model {model.name} did not answer with a rule and a reason; choose another.") from error
-    rule, why = _line(said.rule), _line(said.why)
+    rule, why = printable(said.rule), printable(said.why)
     reason = f"\n\n**Why:** {why}" if why else ""
     return replace(
         wording,
         description=rule,
         body=f"{rule}{reason}\n\n**In the words of the notes:**\n\n{wording.body or wording.description}",
     )
-
-
-def _line(text: str) -> str:
-    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())

@@ -13,7 +13,7 @@ from typing import Annotated, Any, BinaryIO
 from pydantic import AwareDatetime, BaseModel, Field, TypeAdapter, ValidationError
 
 from memory_assets.display import counted
-from memory_assets.errors import InvalidInputError
+from memory_assets.errors import InvalidInputError, first_fault
 from memory_assets.language.secrets import mask
 from memory_assets.language.validation import validate_memory
 from memory_assets.models import MAX_IMPORTED_LENGTH, NewMemory, RelationType, SecretPolicy, Source
@@ -169,7 +169,8 @@ def import_lines(
                 exported.add(memory.id)
         except (ValidationError, InvalidInputError) as error:
             refused += 1
-            on_fault(f"{name} line {number}, {_fault(error)}.")
+            fault = str(error) if isinstance(error, InvalidInputError) else first_fault(error, "the line")
+            on_fault(f"{name} line {number}, {fault}.")
     if refused and not skip_invalid:
         raise InvalidInputError(
             f"{refused} line(s) of {name} cannot be taken in, so nothing was imported; mend them or add --skip-invalid."
@@ -209,10 +210,3 @@ def _import_relations(tenant: Tenant, stated: Mapping[int, Sequence[_Relation]])
             if {source, each.target_id} <= there and source != each.target_id
         }
     )
-
-
-def _fault(error: ValidationError | InvalidInputError) -> str:
-    if isinstance(error, InvalidInputError):
-        return str(error)
-    first = error.errors()[0]
-    return f"{'.'.join(map(str, first['loc'])) or 'the line'}: {first['msg']}"

@@ -102,7 +102,7 @@ class Tombstones:
         key = next(iter(self._by_key), None) or secrets.token_hex(32)
         now = datetime.now(UTC).isoformat(timespec="seconds")
         stones = tuple(
-            Tombstone(number, now, tuple(sorted({_digest(key, text) for text in each if _folded(text)})))
+            Tombstone(number, now, tuple(sorted({_digest(key, text) for text in each if folded(text)})))
             for number, each in texts.items()
         )
         self._by_key[key] = (*self._by_key.get(key, ()), *stones)
@@ -160,9 +160,9 @@ def _without_erased(file: FileScan, tombstones: Tombstones) -> FileScan:
 
 
 def _digest(key: str, text: str) -> str:
-    return blake2b(_folded(text).encode("utf-8", "surrogatepass"), key=bytes.fromhex(key), digest_size=16).hexdigest()
+    return blake2b(folded(text).encode("utf-8", "surrogatepass"), key=bytes.fromhex(key), digest_size=16).hexdigest()
 
 
-def _folded(text: str) -> str:
+def folded(text: str) -> str:
     """A text with blanks and line breaks folded: they differ between sources."""
     return " ".join(text.split())

@@ -18,6 +18,7 @@ from urllib.parse import quote
 from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 from pydantic.alias_generators import to_camel
 
+from memory_assets.errors import first_fault
 from memory_assets.http import OVERLOADED, BusyError, HttpAnswer, Repeat, Service, ServiceError, UnreachableError
 from memory_assets.sources.dating import utc_time
 from memory_assets.tana.errors import (
@@ -355,10 +356,9 @@ class TanaClient:
             try:
                 return _adapter(shape).validate_json(answer.content)
             except ValidationError as error:
-                fault = error.errors(include_input=False, include_url=False)[0]
-                where = ".".join(map(str, fault["loc"])) or "the whole"
+                fault = first_fault(error, "the whole")
             raise TanaFaultError(
-                f"{self.url} does not answer as Tana's Local API does ({where}: {fault['msg']}); check MEMORY_TANA_URL,"
+                f"{self.url} does not answer as Tana's Local API does ({fault}); check MEMORY_TANA_URL,"
                 " and update memory_assets if Tana is newer."
             )
         match answer.status:

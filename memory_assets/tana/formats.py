@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from memory_assets.display import visible
+from memory_assets.display import shortened, visible
 
 _NODE_ID = re.compile(r"\s*<!-- node-id: ([\w-]+) -->\s*$")
 _BOX = re.compile(r"^\[[ xX]\] ")
@@ -165,11 +165,7 @@ def one_line(text: str) -> str:
 
 def node_name(content: str) -> str:
     """A text as the name of a node: in one line, cut between words at 100 characters."""
-    line = one_line(content)
-    if len(line) <= NAME_LENGTH:
-        return line
-    cut = line[: NAME_LENGTH - 1]
-    return f"{cut[: cut.rfind(' ')] if ' ' in cut[NAME_LENGTH // 2 :] else cut}…"
+    return shortened(visible(content), NAME_LENGTH)
 
 
 def is_plain(text: str) -> bool:
