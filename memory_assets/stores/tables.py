@@ -139,7 +139,8 @@ class StoredTable:
     def newest_version(self) -> int:
         """The version of the newest commit: in a folder at once, whoever made it, in object storage within the freshness."""
         table = self.reading
-        return self._newest.version if self._newest else table.version
+        with self.explained():
+            return self._newest.version if self._newest else table.version
 
     def _follow(self, table: "Table") -> None:
         """Bring the table to its newest commit. Two looks at its folder take microseconds; asking LanceDB takes half a millisecond."""

@@ -78,7 +78,8 @@ def mount_pages(app: "FastAPI") -> None:
 
 
 def one_time_address(tenant: "Tenant", service: str) -> str:
-    """An address that opens a tenant's pages once, at the service of that address."""
+    """An address that opens a tenant's pages once, at the service of that address; a tenant without a store gets one."""
+    tenant.state.claim()
     return f"{service}{PATH}/open/{tenant.name}/{OneTimeLinks(tenant.state).create()}"
 
 

@@ -4,6 +4,7 @@ import re
 import signal
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
@@ -14,7 +15,8 @@ from memory_assets_tests.api.service import Service
 def test_it_serves_the_pages_on_loopback_until_interrupted(tmp_path: Path) -> None:
     environment = Service(tmp_path).environment
     command = [sys.executable, "-m", "memory_assets.cli", "ui", "--no-browser"]
-    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process, ExitStack() as at_end:
+        at_end.callback(process.kill)
         assert process.stderr
         found = re.search(r"http://127\.0\.0\.1:\d+/ui/open/main/\S+", process.stderr.readline())
         assert found
