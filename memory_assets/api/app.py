@@ -198,6 +198,8 @@ def serve(
         work = partial(SharingServer(config).run, sockets=[listener])
         number = Workers(count, work, app.state.metrics.forget_process, _SECONDS_TO_FINISH + _SECONDS_TO_CLOSE).run()
         _remove_copies(settings)
+    if signal.getsignal(number) is signal.SIG_IGN:  # as a shell leaves it in what it starts in the background
+        signal.signal(number, signal.SIG_DFL)
     signal.raise_signal(number)
 
 
