@@ -200,15 +200,13 @@ async def edit(opened: Opened, memory_id: MemoryIdInPath, body: models.EditReque
 
 
 @router.post("/memories/{memory_id}/tags", responses=_CHANGE)
-async def tag(opened: Opened, memory_id: MemoryIdInPath, body: models.TagRequest) -> operations.changes.TaggedMemory:
+async def tag(opened: Opened, memory_id: MemoryIdInPath, body: models.TagRequest) -> operations.changes.ChangedMemory:
     """Give a memory tags, and take some from it."""
     return await opened.read(operations.changes.tag, opened.tenant, memory_id, add=body.add, remove=body.remove)
 
 
 @router.post("/memories/{memory_id}/supersede", responses=_CHANGE)
-async def supersede(
-    opened: Opened, memory_id: MemoryIdInPath, body: models.SupersedeRequest
-) -> operations.changes.SupersededMemory:
+async def supersede(opened: Opened, memory_id: MemoryIdInPath, body: models.SupersedeRequest) -> operations.changes.ChangedMemory:
     """Let another memory take the place of this one, which no longer holds and stays as history."""
     return await opened.read(operations.changes.supersede, opened.tenant, memory_id, body.new_id)
 

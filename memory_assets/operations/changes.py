@@ -10,13 +10,15 @@ from dataclasses import fields, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from pydantic import Field
+
 from memory_assets.errors import ChangedMeanwhileError, ConflictError, InvalidInputError
 from memory_assets.ingest.direct import revise_memory
 from memory_assets.language.tags import normalise_tag
 from memory_assets.language.validation import validate_tags
 from memory_assets.learn.briefing import tell_brief
 from memory_assets.models import LAST_CHANGE, MACHINE, REVISES, Memory, NewMemory, Source, State
-from memory_assets.operations.answers import LocalTime, MemoryView, passage
+from memory_assets.operations.answers import LocalTime, MemoryView, name_of, passage
 from memory_assets.operations.given import find_memory
 from memory_assets.stores.rows import to_arrow
 from memory_assets.tenants import Tenant
@@ -110,13 +112,20 @@ _ITS_OWN = frozenset({"id", "external_id", "source_key", "created_at", "state", 
 """What a newer version does not take over: which memory it is, since when, and what has become of it."""
 
 
-class EditedMemory(MemoryView):
+class ChangedMemory(MemoryView):
+    """A memory as it is after a change."""
+
+    said: str = Field(exclude=True)
+    """What was done, in words."""
+
+    def text(self, local: LocalTime) -> str:
+        return self.said
+
+
+class EditedMemory(ChangedMemory):
     """The newer version, and the id of the one that it replaces."""
 
     replaces: int
-
-    def text(self, local: LocalTime) -> str:
-        return f"Edited: {self.replaces} is history, {self.id} takes its place\n   {passage(self.content)}"
 
 
 def edit(tenant: Tenant, reference: str | int, content: str, *, source: Source, seen: datetime | None = None) -> EditedMemory:
@@ -138,14 +147,8 @@ def edit(tenant: Tenant, reference: str | int, content: str, *, source: Source, 
     given = NewMemory(**{field.name: getattr(old, field.name) for field in fields(NewMemory) if field.name not in _ITS_OWN} | own)
     newer = revise_memory(tenant, old, given).memory
     tell_brief(tenant, [find_memory(tenant, old.id), newer])
-    return EditedMemory.of(newer, replaces=old.id)
-
-
-class TaggedMemory(MemoryView):
-    """A memory with the tags that it has now."""
-
-    def text(self, local: LocalTime) -> str:
-        return f"{self.name} · id {self.id}\n   {', '.join(self.tags) or 'no tags'}"
+    said = f"Edited: {old.id} is history, {newer.id} takes its place\n   {passage(newer.content)}"
+    return EditedMemory.of(newer, replaces=old.id, said=said)
 
 
 def tag(
@@ -155,7 +158,7 @@ def tag(
     add: Sequence[str] = (),
     remove: Sequence[str] = (),
     seen: datetime | None = None,
-) -> TaggedMemory:
+) -> ChangedMemory:
     """Add tags to the memory of this id, and remove some."""
     memory = find_memory(tenant, reference, seen)
     refuse_if_from_file(memory)
@@ -165,19 +168,12 @@ def tag(
     wanted = tuple(each for each in tags if each not in gone)
     if wanted != memory.tags:
         (memory,) = commit_changes(tenant, [(memory, note_change(memory, "tag", memory.tags, tags=wanted))])
-    return TaggedMemory.model_validate(memory)
-
-
-class SupersededMemory(MemoryView):
-    """The memory that is history now."""
-
-    def text(self, local: LocalTime) -> str:
-        return f"Superseded: {self.id} is history, {self.superseded_by} takes its place"
+    return ChangedMemory.of(memory, said=f"{name_of(memory)} · id {memory.id}\n   {', '.join(memory.tags) or 'no tags'}")
 
 
 def supersede(
     tenant: Tenant, old: str | int, new: str | int, *, seen: datetime | None = None, seen_new: datetime | None = None
-) -> SupersededMemory:
+) -> ChangedMemory:
     """Let the memory `new` take the place of `old`."""
     before, after = find_memory(tenant, old, seen), find_memory(tenant, new, seen_new)
     if before.id == after.id:
@@ -189,27 +185,20 @@ def supersede(
     superseded = note_change(before, "supersede", after.id, state=State.SUPERSEDED, superseded_by=after.id)
     # The newer one changes in the same commit, so that of two opposite supersessions at once one is refused.
     now, _ = commit_changes(tenant, [(before, superseded), (after, note_change(after, "supersede", before.id))])
-    return SupersededMemory.model_validate(now)
+    return ChangedMemory.of(now, said=f"Superseded: {now.id} is history, {after.id} takes its place")
 
 
-class ForgottenMemory(MemoryView):
-    """A memory in the state that it has now."""
-
-    def text(self, local: LocalTime) -> str:
-        return f"{'In recall again' if self.active else 'Forgotten'}: {self.name} · id {self.id}"
-
-
-def forget(tenant: Tenant, reference: str | int, *, seen: datetime | None = None) -> ForgottenMemory:
+def forget(tenant: Tenant, reference: str | int, *, seen: datetime | None = None) -> ChangedMemory:
     """Take the memory of this id out of recall. It stays restorable."""
     memory = find_memory(tenant, reference, seen)
     refuse_if_superseded(tenant, memory)
     if memory.state is not State.FORGOTTEN:
         after = note_change(memory, "forget", memory.state, state=State.FORGOTTEN)
         (memory,) = commit_changes(tenant, [(memory, after)])
-    return ForgottenMemory.model_validate(memory)
+    return ChangedMemory.of(memory, said=f"Forgotten: {name_of(memory)} · id {memory.id}")
 
 
-def restore(tenant: Tenant, reference: str | int, *, seen: datetime | None = None) -> ForgottenMemory:
+def restore(tenant: Tenant, reference: str | int, *, seen: datetime | None = None) -> ChangedMemory:
     """Bring the memory of this id back into recall."""
     memory = find_memory(tenant, reference, seen)
     refuse_if_superseded(tenant, memory)
@@ -217,4 +206,4 @@ def restore(tenant: Tenant, reference: str | int, *, seen: datetime | None = Non
         refuse_if_replaced(tenant, memory)
         after = note_change(memory, "restore", memory.state, state=State.ACTIVE)
         (memory,) = commit_changes(tenant, [(memory, after)])
-    return ForgottenMemory.model_validate(memory)
+    return ChangedMemory.of(memory, said=f"In recall again: {name_of(memory)} · id {memory.id}")

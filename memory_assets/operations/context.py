@@ -12,7 +12,7 @@ from memory_assets.tenants import Tenant
 if TYPE_CHECKING:
     from memory_assets.context.assembly import Context
     from memory_assets.context.document import Document, Fitted
-    from memory_assets.context.model import Ranked
+    from memory_assets.context.model import Node, Ranked
     from memory_assets.context.store import StoreReader
 
 Format = Literal["markdown", "json"]
@@ -20,6 +20,8 @@ MOST_TOPICS = 10
 LONGEST_TOPIC = 2_000
 _PATIENCE = 1.0
 """Seconds to wait for a sign of life of Tana."""
+_MOST_LEFT_OUT = 50
+"""Of a kind."""
 
 
 class FoundNode(View):
@@ -108,13 +110,29 @@ def context(
 
 
 def _left_out(reader: "StoreReader", found: "Context") -> tuple[FoundNode, ...]:
-    from memory_assets.context.omissions import find_omissions
+    """What says the same as another text, is superseded, or is left out by the lens."""
+    from memory_assets.context import quoting
 
-    given = {"score": None, "distance": None, "section": "", "why": (), "told": "not"}
-    return tuple(
-        FoundNode.of(each.node, category=each.node.category.value, reason=each.reason, **given)
-        for each in find_omissions(reader, found)
-    )
+    told = {ranked.node.id: ranked.node for ranked in found.nodes}
+    left: dict[str, FoundNode] = {}
+
+    def leave(node: "Node", reason: str) -> None:
+        given = {"score": None, "distance": None, "section": "", "why": (), "told": "not"}
+        left.setdefault(node.id, FoundNode.of(node, category=node.category.value, reason=reason, **given))
+
+    def called(number: str) -> str:
+        return quoting.name(told[number].name) if number in told else f"id {number}"
+
+    repeating = reader.same | dict(found.repeating)
+    for number, node in reader.nodes(list(repeating)[:_MOST_LEFT_OUT]).items():
+        if node.id not in told:
+            leave(node, f"said by {called(repeating[number])}")
+    for number, versions in reader.history(list(told)).items():
+        for version in versions:
+            leave(version, f"superseded by {called(number)}")
+    for node in reader.nodes(list(found.unfollowed)[:_MOST_LEFT_OUT]).values():
+        leave(node, f"the lens {found.request.lens.name} does not follow {found.unfollowed[node.id]}")
+    return tuple(left.values())
 
 
 def _view(ranked: "Ranked", document: "Document", fitted: "Fitted", *, explain: bool) -> FoundNode:
