@@ -125,10 +125,12 @@ def tana() -> None:
 
 
 @command("MEMORY_TANA_TOKEN=... memory tana read", group=tana)
-@click.option("--most", type=click.IntRange(1), help="Ask for at most so many nodes; default: 3000. The next reading goes on.")
-def read(tenant: "Tenant", most: int | None) -> "Answer":
+@click.option(
+    "--most", type=click.IntRange(1), default=3000, show_default=True, help="Ask for so many nodes. The next reading goes on."
+)
+def read(tenant: "Tenant", most: int) -> "Answer":
     """Read what changed in the workspace of MEMORY_TANA_WORKSPACE, for `memory context` and when Tana is away."""
-    return operations.pai.read_tana(tenant, most=most)
+    return operations.pai.read_tana(tenant, most)
 
 
 def _read_unless(offline: bool, tenant: "Tenant") -> None:

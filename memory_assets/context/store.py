@@ -16,6 +16,7 @@ from memory_assets.context.catalog import CatalogCache, current_catalog, no_cata
 from memory_assets.context.model import Category, Fields, Link, Neighbours, Node
 from memory_assets.context.names import Candidate
 from memory_assets.context.neighbours import graph_neighbours
+from memory_assets.display import shortened
 from memory_assets.errors import StoreBusyError
 from memory_assets.graph.outdated import Outdated
 from memory_assets.language.embedders.protocol import EmbedderError
@@ -315,10 +316,9 @@ def _thing_node(row: Mapping[str, Any], mentions: int) -> Node:
 
 def _memory_node(memory: Memory) -> Node:
     created = None if "created_at" in memory.metadata.get("guessed", ()) else memory.created_at
-    content = " ".join(memory.content[: 4 * _NAME_LENGTH].split())
     return Node(
         str(memory.id),
-        memory.title or (content if len(content) <= _NAME_LENGTH else f"{content[: _NAME_LENGTH - 1]}…"),
+        memory.title or shortened(memory.content[: 4 * _NAME_LENGTH], _NAME_LENGTH),
         Category.MEMORY,
         memory.kind.value,
         memory.content,

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 
-from memory_assets.language.entity_types import EntityType
+from memory_assets.language.entity_types import PERSONAL, WRITTEN, EntityType
 from memory_assets.stores.rows import derived_id
 
 THRESHOLD = 0.85
@@ -34,11 +34,9 @@ CALLED = "called:"
 """Before a key among the spellings: the name that a person chose for what has this key."""
 _DIGITS = re.compile(r"\d+")
 _TITLE = re.compile(r"^(?:mr|mrs|ms|dr|prof|herr|frau)\.?\s+")
-OWN_SPACE = frozenset({EntityType.FILE, EntityType.URL, EntityType.EMAIL, EntityType.ENV_VAR, EntityType.TAG})
+OWN_SPACE = WRITTEN
 """Types whose names mean nothing but themselves; the others share one space, because their types are often mistaken."""
-_PERSONAL = frozenset({EntityType.PERSON, EntityType.NAME, EntityType.ORG, EntityType.LOC})
-"""Types under which a statistical model files a person's name."""
-_FUZZY = _PERSONAL | {EntityType.PROJECT, EntityType.EVENT}
+_FUZZY = PERSONAL | {EntityType.PROJECT, EntityType.EVENT}
 _TRANSCRIBED = str.maketrans({"ß": "ss", "ø": "o", "ł": "l", "đ": "d", "æ": "ae", "œ": "oe"})
 
 
@@ -62,7 +60,7 @@ def normalised(text: str, kind: str) -> str:
         plain = "".join(character for character in folded if not unicodedata.combining(character))
     plain = re.sub(r"['’]s?$", "", " ".join(plain.split()).lstrip("@ "))
     plain = _TITLE.sub("", plain)
-    if kind in _PERSONAL and (turned := re.fullmatch(r"([^,\s]+), ([^,]+)", plain)):
+    if kind in PERSONAL and (turned := re.fullmatch(r"([^,\s]+), ([^,]+)", plain)):
         plain = f"{turned[2]} {turned[1]}"
     return plain.strip(" .,;:") or " ".join(text.casefold().split())
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from memory_assets.language.english import word_set
-from memory_assets.language.entity_types import STATISTICAL_TYPES, EntityType, Mention
+from memory_assets.language.entity_types import ADDRESSES, STATISTICAL_TYPES, WRITTEN, EntityType, Mention
 from memory_assets.language.gazetteer import Certainty, Entry, Gazetteer
 from memory_assets.language.reading import Form, Inset, Part
 from memory_assets.language.surface import find_surface
@@ -30,7 +30,6 @@ _PROJECT = re.compile(
 )
 _PLACE_OF = re.compile(r"\b(?:in|near|from|to|at) (?P<place>[A-Z][\w.-]+(?: [A-Z][\w.-]+)?), (?=[A-Z])")
 _FAMILIES = frozenset({EntityType.TOOL, EntityType.SERVICE, EntityType.DATABASE})
-_WRITTEN_TYPES = frozenset({EntityType.FILE, EntityType.URL, EntityType.EMAIL, EntityType.ENV_VAR, EntityType.TAG})
 _BEFORE_THINGS = frozenset({"at", "for", "in", "into", "near", "on", "to", "via"})
 _CODE_NAME = re.compile(r"_|\(|=|^[a-z]+[A-Z]|\d{3,}|(?:Error|Exception|Warning)$")
 
@@ -92,7 +91,7 @@ def find_in_code(code: str, gazetteer: Gazetteer) -> Iterator[Mention]:
         if hit.entry.certainty in {Certainty.CERTAIN, Certainty.KNOWN}:
             yield hit.mention
     for mention in find_surface(code):
-        if mention.type in _WRITTEN_TYPES - {EntityType.TAG}:
+        if mention.type in ADDRESSES:
             yield mention
 
 
@@ -279,7 +278,7 @@ def _may_stand(guess: Mention, certain: list[Mention]) -> bool:
     touched = [mention for mention in certain if _overlap(guess, mention)]
     return not touched or (
         guess.type in {EntityType.ORG, EntityType.EVENT}
-        and all(mention.type not in _WRITTEN_TYPES for mention in touched)
+        and all(mention.type not in WRITTEN for mention in touched)
         and all(guess.start <= mention.start and mention.end <= guess.end for mention in touched)
         and all(len(guess.text) > len(mention.text) for mention in touched)
     )

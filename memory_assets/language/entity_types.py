@@ -41,6 +41,13 @@ class EntityType(StrEnum):
     """A quoted or capitalised name of which nothing more is certain."""
 
 
+ADDRESSES = frozenset({EntityType.FILE, EntityType.URL, EntityType.EMAIL, EntityType.ENV_VAR})
+"""Types of what is written as an address, which is no word of a sentence."""
+WRITTEN = ADDRESSES | {EntityType.TAG}
+"""Types that are known by how they are written."""
+PERSONAL = frozenset({EntityType.PERSON, EntityType.NAME, EntityType.ORG, EntityType.LOC})
+"""Types under which a statistical model files a person's name."""
+
 STATISTICAL_TYPES = {
     "PERSON": EntityType.PERSON,
     "PER": EntityType.PERSON,

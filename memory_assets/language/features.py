@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from memory_assets.language.english import word_set
 from memory_assets.language.entities import as_entities, find_listed, find_mentions
-from memory_assets.language.entity_types import EntityType, Mention
+from memory_assets.language.entity_types import ADDRESSES, EntityType, Mention
 from memory_assets.language.gazetteer import Gazetteer
 from memory_assets.language.languages import words_of
 from memory_assets.language.reading import PLACEHOLDER, Part
@@ -22,9 +22,6 @@ MAX_AUTO_TAGS = 5
 MAX_ENTITY_TAGS = 3
 ENOUGH_TAGS = 3
 """Single nouns become tags only until there are this many."""
-
-_UNTAGGED_TYPES = frozenset({EntityType.URL, EntityType.EMAIL, EntityType.FILE, EntityType.ENV_VAR})
-"""They find their memory by full text and as entities; as tags they would be used once each."""
 
 _CHUNK_PARTS = frozenset({"NOUN", "PROPN", "ADJ", "VERB"})
 _BEFORE_HEAD = frozenset({"det", "amod", "compound", "nummod", "nmod", "poss", "flat", "goeswith"})
@@ -79,7 +76,8 @@ def combine(findings: Sequence[Findings], aside: Iterable[Mention], gazetteer: G
     """
     entities = as_entities([*chain.from_iterable(found.mentions for found in findings), *aside])
     tags: dict[str, None] = {}
-    tagged = [entity for entity in entities if entity.type not in _UNTAGGED_TYPES]
+    # Addresses find their memory by full text and as entities; as tags they would be used once each.
+    tagged = [entity for entity in entities if entity.type not in ADDRESSES]
     for entity in sorted(tagged, key=lambda entity: entity.type != EntityType.TAG)[:MAX_ENTITY_TAGS]:
         tags[normalise_tag(gazetteer.canonical.get(entity.text.lower(), entity.text), inflect=False)] = None
     for tag in chain.from_iterable(found.phrases for found in findings):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from itertools import groupby
 
-from memory_assets.language.entity_types import EntityType, Mention
+from memory_assets.language.entity_types import ADDRESSES, Mention
 from memory_assets.language.languages import ENGLISH, recognise
 from memory_assets.language.surface import find_surface
 from memory_assets.language.words import ends_sentence
@@ -57,7 +57,6 @@ _EMPHASIS = (
 _ESCAPE = re.compile(r"\\([\\`*_\[\]#|~<>])")
 _WORDS = re.compile(r"[^\W\d_]{2,}")
 _PIECES = re.compile(r"\w+|[^\w\s]")
-_OPAQUE = frozenset({EntityType.URL, EntityType.EMAIL, EntityType.FILE, EntityType.ENV_VAR})
 
 
 class Form(Enum):
@@ -84,7 +83,7 @@ class Inset:
     @property
     def opaque(self) -> bool:
         """Whether the text has a stand-in at this place."""
-        return self.mention is None or self.mention.type in _OPAQUE
+        return self.mention is None or self.mention.type in ADDRESSES
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +206,7 @@ def _with_insets(text: str, kept: list[Inset]) -> Part:
         if start < done:
             continue
         written = text[start:end]
-        shown = PLACEHOLDER if mention is None or mention.type in _OPAQUE else written.lstrip("@#")
+        shown = PLACEHOLDER if mention is None or mention.type in ADDRESSES else written.lstrip("@#")
         pieces += [text[done:start], shown]
         begin = length + start - done
         length = begin + len(shown)

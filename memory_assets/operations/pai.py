@@ -295,13 +295,11 @@ class ReadWorkspace(Answer):
         return "\n".join(lines)
 
 
-def read_tana(
-    tenant: Tenant, *, most: int | None = None, on_progress: Callable[[int, int], None] = lambda _read, _planned: None
-) -> ReadWorkspace:
+def read_tana(tenant: Tenant, most: int = MOST_READ) -> ReadWorkspace:
     """Bring what is known of the workspace of the settings nearer to what Tana holds.
 
-    `most` bounds the nodes that are asked for, a few thousand unless given. `on_progress` gets (read, planned).
+    `most` bounds the nodes that are asked for.
     """
     tenant.must_own_sources()
-    done = read_workspace(tenant, TanaClient.open(tenant.settings), most=most or MOST_READ, on_progress=on_progress)
+    done = read_workspace(tenant, TanaClient.open(tenant.settings), most=most)
     return ReadWorkspace.model_validate(done)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from memory_assets.graph.entities import Surface, normalised, resolve
-from memory_assets.language.entity_types import EntityType
+from memory_assets.language.entity_types import ADDRESSES, PERSONAL, EntityType
 from memory_assets.sources.files import RefusedFileError, decode, read_source_file
 from memory_assets.sources.json_fields import Fields, Text, loads
 from memory_assets.tana.client import Node, TanaClient
@@ -29,9 +29,6 @@ _NAMING = re.compile(
     r"[\"'“‘]([^\W\d_][^\"'”’]{2,50})[\"'”’]|@([\w.-]{3,50})|#([\w-]{3,50})|"
     r"\b([^\W\d_a-zß-öø-ÿ][\w’'-]*(?:[ -][^\W\d_a-zß-öø-ÿ][\w’'-]*){0,3})"
 )
-_NAMELESS = frozenset({EntityType.FILE, EntityType.URL, EntityType.EMAIL, EntityType.ENV_VAR})
-_PERSONAL = frozenset({EntityType.PERSON, EntityType.NAME, EntityType.ORG, EntityType.LOC})
-"""Types under which a person's name is found; a sentence's first word alone is none."""
 _SHORTEST = 3
 _OWN_WEIGHT = 1_000
 """How often a node's own spelling counts as being in use: that of a text is the slip."""
@@ -116,7 +113,7 @@ class Linker:
         unknown: list[str] = []
         for name, kind in names.items():
             meant = self._chosen_of(owners[name, kind], name, kind)
-            if len(meant) != 1 or (meant[0][1] == PERSON and kind not in _PERSONAL):
+            if len(meant) != 1 or (meant[0][1] == PERSON and kind not in PERSONAL):
                 unknown.append(name)
                 continue
             node, tag = meant[0]
@@ -142,7 +139,7 @@ def _names(text: str, features: object) -> Iterator[tuple[str, str]]:
         if len(name) >= _SHORTEST:
             yield name, EntityType.PROJECT if found[3] or (begins and not found[2]) else EntityType.NAME
     for entity in getattr(features, "entities", ()):
-        if len(entity.text.lstrip("#")) >= _SHORTEST and entity.type not in _NAMELESS:
+        if len(entity.text.lstrip("#")) >= _SHORTEST and entity.type not in ADDRESSES:
             tag = entity.type == EntityType.TAG
             yield entity.text.lstrip("#"), EntityType.PROJECT if tag else EntityType(entity.type)
 
