@@ -12,7 +12,7 @@ from memory_assets.display import shortened
 from memory_assets.graph.outdated import shows
 from memory_assets.language.times import display_zone, relative_age
 from memory_assets.language.words import sentences, stems
-from memory_assets.models import LAST_CHANGE, Kind, Memory, Source, State
+from memory_assets.models import LAST_CHANGE, Entity, Kind, Memory, Source, State
 from memory_assets.settings import Settings
 
 PASSAGE_LENGTH = 280
@@ -74,13 +74,6 @@ class Answer(View, ABC):
         """The answer for a person or an assistant; without a line break at its end."""
 
 
-class EntityView(View):
-    """A thing that a memory names."""
-
-    text: str
-    type: str
-
-
 class OutdatedView(View):
     """A sentence of a memory that a sentence of another one replaces."""
 
@@ -102,7 +95,7 @@ class MemoryView(Answer):
     content: str
     created_at: Instant
     tags: list[str]
-    entities: list[EntityView]
+    entities: list[Entity]
     actions: list[str]
     kind: Kind
     source: Source
