@@ -1,21 +1,22 @@
 """The DuckDB catalog: derived data. Only the assets write it, each in one short transaction; it can always be rebuilt.
 
-DuckDB lets one process write a file, or several read it. So nobody keeps a connection while computing: `Catalog.read` and
-`Catalog.write` open one, wait a bounded time for another process's lock, and close it again.
+DuckDB lets one process write a file, or several read it. So nobody keeps a file open while computing: `Catalog.read` and
+`Catalog.write` open it, wait a bounded time for another process's lock, and close it again.
 """
 
 import logging
 import random
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memory_assets.errors import DamagedError, StoreBusyError, StoreError, first_line
+from memory_assets.stores.engine import Engine, InUseError, engine, name_of
 from memory_assets.stores.migrations import migrate_catalog, waiting_migrations
-from memory_assets.stores.schema import UNDERIVED, is_lake
+from memory_assets.stores.schema import UNDERIVED
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,17 +24,11 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-NOT_FOR_ARROW = "join_filter_pushdown"
-"""DuckDB 1.5 fails on a join whose Bloom filter it pushes into a registered Arrow table (`Pushdown Filter Type BLOOM_FILTER`)."""
-
-CONFIG: dict[str, str | bool | int | float | list[str]] = {"autoinstall_known_extensions": False}
 _LARGEST_LOG = 1 << 14
 """Bytes from which the write-ahead log is merged into the file. Every opening replays it: at a million memories 25 ms of processor time
 and 4 ms a kilobyte. Opening takes 17 ms, merging 220 ms."""
 _FILE_TO_LOG = 1 << 12
 """How many times larger than its log a file must be for the log to stay: what a small file loses by merging, a few openings gain."""
-_IN_USE = "different configuration"
-"""Part of DuckDB's message if this process has the file open to write and wants to read it, or vice versa."""
 _LOCKED = re.compile(r"Could not set lock on file.*?Conflicting lock is held in (?P<holder>.+?\(PID \d+\))", re.DOTALL)
 
 _TOO_SHORT = "Could not read enough bytes"
@@ -133,15 +128,15 @@ class Catalog:
         DamagedError: it turned out to be damaged meanwhile and was set aside. StoreBusyError: it is locked beyond the timeout.
         """
         self._found |= self.path.parent.is_dir()
-        try:
-            connection = self._connect(self._in_file, read_only=True) if self.exists else self._connect(self._in_memory)
-        except _DamageError as damage:
-            _log.warning("%s", self._set_aside(damage))
-            connection = self._connect(self._in_memory)
-        if waiting_migrations(connection, f"The catalog {self.path}") != ():
-            connection.close()
-            connection = self._connect(self._in_memory)
-        with self._closing(connection):
+        with ExitStack() as opened, self._judged_errors(opened):
+            connection = None
+            try:
+                connection = self._connect(opened) if self.exists else None
+            except _DamageError as damage:
+                _log.warning("%s", self._set_aside(damage))
+            if connection is None or waiting_migrations(connection, f"The catalog {self.path}") != ():
+                opened.close()
+                connection = self._copy(opened)
             yield connection
 
     @contextmanager
@@ -154,12 +149,12 @@ class Catalog:
             raise StoreError(f"{self.path.parent} has been deleted; nothing was written.")
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._found = True
-        try:
-            connection = self._connect(self._in_file, read_only=False)
-        except _DamageError as damage:
-            raise DamagedError(self._set_aside(damage)) from damage
-        self._note_others()
-        with self._closing(connection):
+        with ExitStack() as opened, self._judged_errors(opened):
+            try:
+                connection = self._connect(opened, read_only=False)
+            except _DamageError as damage:
+                raise DamagedError(self._set_aside(damage)) from damage
+            self._note_others()
             migrate_catalog(connection, f"The catalog {self.path}")
             connection.begin()
             yield connection
@@ -173,7 +168,8 @@ class Catalog:
         if not self.exists:
             return []
         try:
-            with closing(self._connect(self._in_file, read_only=True)) as connection:
+            with ExitStack() as opened:
+                connection = self._connect(opened)
                 return [step.name for step in waiting_migrations(connection, f"The catalog {self.path}") or ()]
         except _DamageError:
             return []
@@ -185,8 +181,10 @@ class Catalog:
         if not self.exists:
             return ""
         try:
-            with closing(self._connect(self._in_file, read_only=True)) as connection:
-                for (name,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall():
+            with ExitStack() as opened:
+                connection = self._connect(opened)
+                names = "SELECT table_name FROM duckdb_tables() WHERE database_name = current_database()"
+                for (name,) in connection.execute(names).fetchall():
                     connection.execute(f'SELECT max(hash(t)) FROM "{name}" t').fetchall()
         except (_DamageError, duckdb.Error) as error:
             return first_line(error)
@@ -205,8 +203,8 @@ class Catalog:
                 for name, rows in kept.items():
                     new.register("kept", rows)
                     new.execute(f"INSERT INTO {name} BY NAME FROM kept")
-            with closing(self._connect(fresh._in_file, read_only=False)) as new:
-                new.execute("CHECKPOINT")
+            with ExitStack() as opened:
+                fresh._connect(opened, read_only=False).execute("CHECKPOINT")
             self.log_path.unlink(missing_ok=True)
             fresh.path.replace(self.path)
 
@@ -238,23 +236,21 @@ class Catalog:
         )
 
     @contextmanager
-    def _closing(self, connection: "DuckDBPyConnection") -> Iterator[None]:
-        """Close the connection at the end. If it fails on a damaged file, set that aside."""
+    def _judged_errors(self, opened: ExitStack) -> Iterator[None]:
+        """If what is done here fails on a damaged file, close what is `opened` and set the file aside."""
         import duckdb
 
         inode = self._inode
         try:
             yield
         except duckdb.Error as error:
-            connection.close()
+            opened.close()
             self._refuse_unusable(error)
             of_file = duckdb.IOException, duckdb.InternalException, duckdb.FatalException, duckdb.SerializationException
             is_short = _TOO_SHORT in str(error) and str(self.path) in str(error)
             if not isinstance(error, of_file) or not (is_short or self.find_damage()):
                 raise
             raise DamagedError(self._set_aside(_DamageError(first_line(error), inode))) from error
-        finally:
-            connection.close()
 
     @property
     def _largest_log(self) -> int:
@@ -268,36 +264,21 @@ class Catalog:
         except FileNotFoundError:
             return 0
 
-    def _in_file(self, read_only: bool) -> "DuckDBPyConnection":
-        import duckdb
+    @property
+    def _engine(self) -> Engine:
+        return engine(self.path.parent.parent / "tmp")
 
-        if not self.exists:
-            self.log_path.unlink(missing_ok=True)
-        inode, has_log = self._inode, self.log_path.exists()
-        connection = duckdb.connect(self.path, read_only=read_only, config=CONFIG)
-        used, size = connection.execute("SELECT used_blocks, block_size FROM pragma_database_size()").fetchone() or (0, 1)
-        present, rest = divmod(self.path.stat().st_size - _HEADER_BYTES, size)
-        # Blocks in use count, not all: DuckDB cuts free blocks off the end. While there is a log, it counts blocks that it will write.
-        if inode and (rest or (used > present and not has_log)):
-            connection.close()
-            raise _DamageError("its end is missing", inode)
-        if not read_only:
-            connection.execute("PRAGMA disable_checkpoint_on_shutdown")
-        return connection
-
-    def _in_memory(self) -> "DuckDBPyConnection":
-        """A copy of what is there, with the newest schema."""
-        import duckdb
-
-        connection = duckdb.connect(":memory:", config=CONFIG)
+    def _copy(self, opened: ExitStack) -> "DuckDBPyConnection":
+        """A copy of what is there in memory, with the newest schema."""
+        connection = self._engine.open(opened, None, read_only=False)
         if self.exists:
-            path = str(self.path).replace("'", "''")
-            connection.execute(f"ATTACH '{path}' AS earlier (READ_ONLY); COPY FROM DATABASE earlier TO memory; DETACH earlier")
+            with ExitStack() as copying:
+                connection.execute(f"COPY FROM DATABASE {name_of(self._connect(copying))} TO {name_of(connection)}")
         migrate_catalog(connection, f"The catalog {self.path}")
         return connection
 
-    def _connect(self, connect: "Callable[..., DuckDBPyConnection]", **how: bool) -> "DuckDBPyConnection":
-        """What `connect` opens, as soon as nobody else has the file locked."""
+    def _connect(self, opened: ExitStack, read_only: bool = True) -> "DuckDBPyConnection":
+        """A connection to the file, as soon as nobody else has it locked; `opened` closes it."""
         import duckdb
 
         deadline = time.monotonic() + self.lock_timeout
@@ -305,12 +286,10 @@ class Catalog:
         while True:
             inode = self._inode
             try:
-                connection = connect(**how)
-                connection.execute(f"LOAD icu; SET TimeZone = 'UTC'; SET disabled_optimizers = '{NOT_FOR_ARROW}'")
-                return connection
-            except (_DamageError, duckdb.Error) as error:
+                return self._attached(opened, read_only)
+            except (_DamageError, InUseError, duckdb.Error) as error:
                 locked = _LOCKED.search(str(error))
-                if not locked and _IN_USE not in str(error):
+                if not locked and not isinstance(error, InUseError):
                     self._refuse_unusable(error)
                     looks += 1
                     if looks == _LOOKS:
@@ -323,6 +302,21 @@ class Catalog:
                     ) from error
             time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311
             pause = min(pause * 2, 0.5)
+
+    def _attached(self, opened: ExitStack, read_only: bool) -> "DuckDBPyConnection":
+        if not self.exists:
+            self.log_path.unlink(missing_ok=True)
+        inode, has_log = self._inode, self.log_path.exists()
+        with ExitStack() as attached:
+            connection = self._engine.open(attached, self.path, read_only)
+            sizes = "SELECT used_blocks, block_size FROM pragma_database_size() WHERE database_name = current_database()"
+            used, size = connection.execute(sizes).fetchone() or (0, 1)
+            present, rest = divmod(self.path.stat().st_size - _HEADER_BYTES, size)
+            # Blocks in use count, not all: DuckDB cuts free blocks off the end. While there is a log, it counts blocks that it will write.
+            if inode and (rest or (used > present and not has_log)):
+                raise _DamageError("its end is missing", inode)
+            opened.callback(attached.pop_all().close)
+            return connection
 
     def _refuse_unusable(self, error: Exception) -> None:
         """Raise what mends an error that is no damage."""
@@ -340,10 +334,8 @@ class _DamageError(Exception):
 
 
 def copy_in(connection: "DuckDBPyConnection", given: "Mapping[str, pa.Table]") -> None:
-    """Make temporary tables of `given`, to join fast. From then on nothing that is registered may be joined (`NOT_FOR_ARROW`)."""
+    """Make temporary tables of `given`, to join fast."""
     for name, rows in given.items():
         connection.register("given", rows)
         connection.execute(f"CREATE TEMP TABLE {name} AS FROM given")
         connection.unregister("given")
-    if not is_lake(connection):  # which shares the setting with other connections
-        connection.execute("SET disabled_optimizers = ''")

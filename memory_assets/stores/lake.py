@@ -15,7 +15,8 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from memory_assets.errors import SettingsError, StoreError, first_line
-from memory_assets.stores.catalog import CONFIG, NOT_FOR_ARROW, Catalog, Stamp
+from memory_assets.stores.catalog import Catalog, Stamp
+from memory_assets.stores.engine import CONFIG, NOT_FOR_ARROW
 from memory_assets.stores.location import Location
 from memory_assets.stores.migrations import migrate_catalog, waiting_migrations
 from memory_assets.stores.postgres import Database
@@ -42,17 +43,11 @@ class _Lake:
     def __init__(self, attach: "Callable[[DuckDBPyConnection], None]") -> None:
         import duckdb
 
-        self._process = os.getpid()
         self._instance = duckdb.connect(":memory:", config=CONFIG)
         for name in _EXTENSIONS:
             self._instance.execute(f"LOAD '{_extension(name)}'")
         self._instance.execute(f"LOAD icu; SET disabled_optimizers = '{NOT_FOR_ARROW}'")
         attach(self._instance)
-
-    @property
-    def is_usable(self) -> bool:
-        """Whether this process made it: a forked one must not use its parent's connections."""
-        return self._process == os.getpid()
 
     def cursor(self) -> "DuckDBPyConnection":
         cursor = self._instance.cursor()
@@ -94,8 +89,8 @@ class LakeCatalog(Catalog):
         self._tenant = tenant
         self._state = state
         self._deleted = store_id
-        self._lakes: list[_Lake] = []
-        """At most one, shared by the catalogs that `within` makes of this one."""
+        self._lakes: dict[int, _Lake] = {}
+        """By process: a forked one can neither use nor end its parent's. The catalogs that `within` makes of this one share them."""
         self._opening = Lock()
 
     @cached_property
@@ -223,7 +218,7 @@ class LakeCatalog(Catalog):
         self.reset()
 
     def reset(self) -> None:
-        self._lakes.clear()
+        self._lakes.pop(os.getpid(), None)
         self._database.execute(f'DROP SCHEMA IF EXISTS "{self._schema}" CASCADE')
         self._files.remove()
 
@@ -243,7 +238,7 @@ class LakeCatalog(Catalog):
                 cursor.execute("FROM lake.current_snapshot()").fetchall()
             except duckdb.Error:
                 cursor.close()
-                self._lakes.clear()
+                self._lakes.pop(os.getpid(), None)
                 cursor = self._lake().cursor()
         except duckdb.Error as error:
             raise self._unusable(error) from error
@@ -257,9 +252,9 @@ class LakeCatalog(Catalog):
 
     def _lake(self) -> _Lake:
         with self._opening:
-            if not self._lakes or not self._lakes[0].is_usable:
-                self._lakes[:] = [_Lake(self._attach)]
-            return self._lakes[0]
+            if os.getpid() not in self._lakes:
+                self._lakes[os.getpid()] = _Lake(self._attach)
+            return self._lakes[os.getpid()]
 
     def _attach(self, connection: "DuckDBPyConnection") -> None:
         files = self._files

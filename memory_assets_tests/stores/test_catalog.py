@@ -268,3 +268,65 @@ def test_the_log_that_every_opening_plays_again_stays_short(catalog: Catalog) ->
         with catalog.write() as connection:
             connection.execute("INSERT INTO graph_nodes (id, kind, label) VALUES (?, 'memory', ?)", [number, "x" * 1_000])
         assert not catalog.log_path.exists() or catalog.log_path.stat().st_size * 4_000 < catalog.path.stat().st_size
+
+
+def test_a_read_that_ends_leaves_the_lock_to_another_that_goes_on(catalog: Catalog) -> None:
+    code = "import sys; from memory_assets.stores.catalog import Catalog\nwith Catalog(sys.argv[1], 0.2).write(): pass"
+    write = [sys.executable, "-c", code, str(catalog.path)]
+    with catalog.read() as connection:
+        with catalog.read():
+            pass
+        done = subprocess.run(write, check=False, capture_output=True, text=True)
+        assert "StoreBusyError" in done.stderr
+        assert connection.execute("SELECT count(*) FROM graph_nodes").fetchone() == (0,)
+    subprocess.run(write, check=True)
+
+
+def test_writes_of_two_threads_wait_for_each_other(catalog: Catalog) -> None:
+    def count_up() -> None:
+        for _ in range(20):
+            with catalog.write() as connection:
+                connection.execute("INSERT INTO memory_first_seen SELECT count(*), now() FROM memory_first_seen")
+
+    threads = [threading.Thread(target=count_up) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    with catalog.read() as connection:
+        assert connection.execute("SELECT count(*), max(id) FROM memory_first_seen").fetchone() == (40, 39)
+
+
+FORK = """
+import os, sys
+from memory_assets.stores.catalog import Catalog
+catalog = Catalog(sys.argv[1], 5)
+with catalog.read():
+    child = os.fork()
+    if not child:
+        with catalog.read() as connection:
+            os._exit(connection.execute("SELECT count(*) FROM graph_nodes").fetchone() != (0,))
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_forked_process_opens_a_catalog_for_itself(catalog: Catalog) -> None:
+    subprocess.run([sys.executable, "-c", FORK, str(catalog.path)], check=True, timeout=60)
+
+
+def test_a_catalog_that_duckdb_gives_up_is_opened_again_and_others_stay_open(catalog: Catalog, tmp_path: Path) -> None:
+    other = Catalog(str(tmp_path / "other" / "catalog.duckdb"), lock_timeout=20)
+    with other.write():
+        pass
+    with pytest.raises(duckdb.IOException, match="invalidated"), catalog.write() as connection:
+        connection.execute("INSERT INTO graph_nodes (id, kind, label) VALUES (1, 'memory', 'x')")
+        connection.commit()
+        connection.execute("SET debug_checkpoint_abort = 'before_truncate'")
+        connection.execute("FORCE CHECKPOINT")
+    assert not catalog.damaged_path.exists()
+    for each in (other, catalog):
+        with each.write() as connection:
+            connection.execute("SET debug_checkpoint_abort = 'none'")
+            connection.execute("INSERT INTO graph_nodes (id, kind, label) VALUES (2, 'memory', 'x')")
+    with catalog.read() as connection:
+        assert connection.execute("SELECT id FROM graph_nodes ORDER BY id").fetchall() == [(1,), (2,)]

@@ -301,8 +301,9 @@ def _become(request: Mapping[str, Any]) -> None:
 
 def _count_joints(path: Path, last: int) -> None:
     """Count in a file the joints that are reached, and die at the `last` one."""
-    import duckdb
     import lancedb.background_loop as background
+
+    from memory_assets.stores.engine import Engine
 
     counter, reached, own = os.open(path, os.O_WRONLY), 0, os.getpid()
 
@@ -327,13 +328,13 @@ def _count_joints(path: Path, last: int) -> None:
         joint()
         return done
 
-    def connect(*arguments: Any, really: Any = duckdb.connect, **options: Any) -> Any:
+    def open_catalog(*arguments: Any, really: Any = Engine.open, **options: Any) -> Any:
         joint()
         return really(*arguments, **options)
 
     sys.addaudithook(watch)
     background.BackgroundEventLoop.run = run  # type: ignore[method-assign]
-    duckdb.connect = connect
+    Engine.open = open_catalog  # type: ignore[method-assign]
 
 
 class _Likeness(type):
