@@ -117,7 +117,7 @@ def table_stamp(tenant: Tenant) -> str:
 
 def table_stamps(settings: "Settings") -> dict[str, str | None]:
     """`table_stamp` of every tenant, or what else every commit changes; None if its tables cannot be read."""
-    noted = open_states(settings).stamps()
+    noted = open_states(settings).stamps() if "://" in (settings.vectors_uri or "") else None
     return {name: noted.get(name) if noted is not None else _table_stamp(settings, name) for name in tenant_names(settings)}
 
 

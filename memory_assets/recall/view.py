@@ -9,6 +9,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -248,16 +249,17 @@ class _Keeper:
                 return known
         with self._lock:
             known = self._view
-            timeline = read_timeline(tenant.memories, known.timeline if known else None)
-            graph = read_graph(tenant.catalog, known.graph if known else None)
-            size = len(timeline)
-            terms, background = (known.terms, known.background) if known else (None, None)
-            if terms is None or not terms.store_size / _GROWTH <= size <= terms.store_size * _GROWTH:
-                terms, background = _count_terms(tenant.memories, size), None
-            column = tenant.memories.columns.live if tenant.memories.exists else None
-            if background is None or background.column != (column or ""):
-                background = _read_background(tenant.memories, column, size)
-            self._view = View(timeline, graph, terms, background)
+            with ThreadPoolExecutor(1) as beside:
+                graph = beside.submit(read_graph, tenant.catalog, known.graph if known else None)
+                timeline = read_timeline(tenant.memories, known.timeline if known else None)
+                size = len(timeline)
+                terms, background = (known.terms, known.background) if known else (None, None)
+                if terms is None or not terms.store_size / _GROWTH <= size <= terms.store_size * _GROWTH:
+                    terms, background = _count_terms(tenant.memories, size), None
+                column = tenant.memories.columns.live if tenant.memories.exists else None
+                if background is None or background.column != (column or ""):
+                    background = _read_background(tenant.memories, column, size)
+            self._view = View(timeline, graph.result(), terms, background)
             self._checked = time.monotonic()
             return self._view
 

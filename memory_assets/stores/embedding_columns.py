@@ -85,7 +85,7 @@ class EmbeddingColumns:
         """`embedder` as other processes have just committed it."""
         self._seen = None
         with suppress(RuntimeError, OSError):
-            self.stored.reading.checkout_latest()
+            self.stored.look()
         return self.embedder
 
     def _fact(self, column: str, name: str) -> str | None:

@@ -4,11 +4,14 @@ One process at a time writes, as with a file: a lock in PostgreSQL, which ends w
 by its random id, so none of a deleted tenant is ever part of another one.
 """
 
+import itertools
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from functools import cached_property
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
@@ -31,28 +34,92 @@ _log = logging.getLogger(__name__)
 PREFIX = "ducklake:postgres:"
 """Before what names the database."""
 _EXTENSIONS = ("postgres_scanner", "httpfs", "ducklake")
+LAKE = "lake"
+"""Before the number by which DuckDB calls an attached catalog."""
+_MOST_ATTACHED = 16
+"""Catalogs that a process keeps attached: each has connections to PostgreSQL."""
+_PLANS = "-c enable_seqscan=off -c jit=off"
+"""DuckDB looks up its tables in PostgreSQL's own, which have a hundred thousand rows if there are a thousand tenants."""
 _MERGED_EVERY = 64
 """Snapshots after which small files are merged, and what no reader needs is removed."""
 _KEPT = "1 hour"
 """How long snapshots are kept for readers."""
 
 
-class _Lake:
-    """An instance of DuckDB with a catalog attached, for all threads of one process."""
+@dataclass(eq=False)
+class _Attached:
+    """A catalog that is attached, or is just being attached."""
 
-    def __init__(self, attach: "Callable[[DuckDBPyConnection], None]") -> None:
+    name: str
+    opening: Lock = field(default_factory=Lock)
+    is_open: bool = False
+    is_migrated: bool = False
+    """Whether it was seen with the newest schema."""
+    users: int = 0
+
+
+class _Lakes:
+    """The catalogs that this process has attached, in one instance of DuckDB: loading the extensions takes longer than to attach."""
+
+    def __init__(self, secret: str) -> None:
+        """`secret` is the statement that opens the object storage; empty if the files lie in a folder."""
         import duckdb
 
-        self._instance = duckdb.connect(":memory:", config=CONFIG)
+        self._duckdb = duckdb.connect(":memory:", config=CONFIG)
         for name in _EXTENSIONS:
-            self._instance.execute(f"LOAD '{_extension(name)}'")
-        self._instance.execute(f"LOAD icu; SET disabled_optimizers = '{NOT_FOR_ARROW}'")
-        attach(self._instance)
+            self._duckdb.execute(f"LOAD '{_extension(name)}'")
+        self._duckdb.execute(f"LOAD icu; SET disabled_optimizers = '{NOT_FOR_ARROW}'; {secret}")
+        self._attached: OrderedDict[str, _Attached] = OrderedDict()
+        """By schema, the one used last at the end."""
+        self._numbers = itertools.count()
+        self._changing = Lock()
 
-    def cursor(self) -> "DuckDBPyConnection":
-        cursor = self._instance.cursor()
-        cursor.execute("SET TimeZone = 'UTC'; USE lake")
+    @contextmanager
+    def attached(self, schema: str, uri: str, options: str) -> "Iterator[_Attached]":
+        """Keep a catalog attached in this block; `options` are those of ATTACH."""
+        with self._changing:
+            lake = self._attached.setdefault(schema, _Attached(f"{LAKE}{next(self._numbers)}"))
+            lake.users += 1
+            self._attached.move_to_end(schema)
+            idle = [name for name, each in self._attached.items() if not each.users]
+            for name in idle[: max(0, len(self._attached) - _MOST_ATTACHED)]:
+                self._detach(name, self._attached[name])
+        try:
+            with lake.opening:
+                if not lake.is_open:
+                    self._duckdb.cursor().execute(f"ATTACH {_quoted(PREFIX + uri)} AS {lake.name} ({options})")
+                    lake.is_open = True
+            yield lake
+        finally:
+            with self._changing:
+                lake.users -= 1
+
+    def begin(self, lake: _Attached) -> "DuckDBPyConnection":
+        """A connection to a catalog, in a transaction that has read its newest snapshot."""
+        cursor = self._duckdb.cursor()
+        cursor.execute(f"SET TimeZone = 'UTC'; BEGIN; USE {lake.name}")
+        cursor.execute("FROM current_snapshot()").fetchall()
         return cursor
+
+    def detach(self, schema: str, lake: _Attached | None = None) -> None:
+        """Forget a catalog: PostgreSQL was started again, or it is removed. `lake` is as it was attached, if another one shall stay."""
+        with self._changing:
+            present = self._attached.get(schema)
+            if present and present is (lake or present):
+                self._detach(schema, present)
+
+    def _detach(self, schema: str, lake: _Attached) -> None:
+        import duckdb
+
+        del self._attached[schema]
+        with suppress(duckdb.Error):
+            self._duckdb.cursor().execute(f"DETACH {lake.name}")
+
+
+@cache
+def _lakes(secret: str, _process: int) -> _Lakes:
+    """Those of this process: a forked one must not use its parent's connections."""
+    return _Lakes(secret)
 
 
 def _extension(name: str) -> Path:
@@ -89,9 +156,6 @@ class LakeCatalog(Catalog):
         self._tenant = tenant
         self._state = state
         self._deleted = store_id
-        self._lakes: dict[int, _Lake] = {}
-        """By process: a forked one can neither use nor end its parent's. The catalogs that `within` makes of this one share them."""
-        self._opening = Lock()
 
     @cached_property
     def _database(self) -> Database:
@@ -106,9 +170,7 @@ class LakeCatalog(Catalog):
         return f"{self._uri} {self._schema}"
 
     def within(self, lock_timeout: float) -> "LakeCatalog":
-        other = LakeCatalog(self._uri, self._data, self._options, self._tenant, self._state, lock_timeout, self._deleted)
-        other._lakes, other._opening = self._lakes, self._opening
-        return other
+        return LakeCatalog(self._uri, self._data, self._options, self._tenant, self._state, lock_timeout, self._deleted)
 
     def is_in(self, folder: Path) -> bool:  # noqa: ARG002
         return False
@@ -129,8 +191,8 @@ class LakeCatalog(Catalog):
     def exists(self) -> bool:
         if self._store_id is None:
             return False
-        found = "SELECT 1 FROM information_schema.tables WHERE table_schema = %(name)s AND table_name = 'ducklake_snapshot'"
-        return bool(self._database.execute(found, name=self._schema))
+        ((found,),) = self._database.execute("SELECT to_regclass(%(name)s) IS NOT NULL", name=f"{self._schema}.ducklake_snapshot")
+        return found
 
     @property
     def stamp(self) -> Stamp:
@@ -146,13 +208,15 @@ class LakeCatalog(Catalog):
                 migrate_catalog(connection, self.where)
                 yield connection
             return
-        if self.waiting_migrations():
-            with self.write():
-                pass
-        with self._cursor() as connection:
-            connection.begin()  # one snapshot for all that is read
+        with self._begun() as (lake, connection):
+            lake.is_migrated = lake.is_migrated or not waiting_migrations(connection, self.where)
+            if lake.is_migrated:
+                yield connection  # one snapshot for all that is read
+                return
+        with self.write():
+            pass
+        with self._begun() as (_, connection):
             yield connection
-            connection.rollback()
 
     @contextmanager
     def write(self) -> "Iterator[DuckDBPyConnection]":
@@ -171,15 +235,15 @@ class LakeCatalog(Catalog):
 
     def _merge(self, connection: "DuckDBPyConnection") -> None:
         """Merge small files, and remove what no reader needs any more, now and then."""
-        ((snapshot, *_),) = connection.execute("FROM lake.current_snapshot()").fetchall()
+        ((snapshot, name),) = connection.execute("SELECT id, current_database() FROM current_snapshot()").fetchall()
         if snapshot % _MERGED_EVERY:
             return
         import duckdb
 
         try:
-            connection.execute(f"CALL ducklake_expire_snapshots('lake', older_than => now() - INTERVAL '{_KEPT}')")
-            connection.execute("CALL ducklake_merge_adjacent_files('lake')")
-            connection.execute(f"CALL ducklake_cleanup_old_files('lake', older_than => now() - INTERVAL '{_KEPT}')")
+            connection.execute(f"CALL ducklake_expire_snapshots('{name}', older_than => now() - INTERVAL '{_KEPT}')")
+            connection.execute(f"CALL ducklake_merge_adjacent_files('{name}')")
+            connection.execute(f"CALL ducklake_cleanup_old_files('{name}', older_than => now() - INTERVAL '{_KEPT}')")
         except duckdb.Error as error:
             _log.warning("small files of %s are not merged: %s", self.where, first_line(error))
 
@@ -218,7 +282,7 @@ class LakeCatalog(Catalog):
         self.reset()
 
     def reset(self) -> None:
-        self._lakes.pop(os.getpid(), None)
+        self._lakes.detach(self._schema)
         self._database.execute(f'DROP SCHEMA IF EXISTS "{self._schema}" CASCADE')
         self._files.remove()
 
@@ -229,42 +293,49 @@ class LakeCatalog(Catalog):
 
     @contextmanager
     def _cursor(self) -> "Iterator[DuckDBPyConnection]":
-        """A connection to the catalog; attached again if PostgreSQL was started again."""
+        """A connection to the catalog."""
+        with self._begun() as (_, connection):
+            connection.commit()
+            yield connection
+
+    @contextmanager
+    def _begun(self) -> "Iterator[tuple[_Attached, DuckDBPyConnection]]":
+        """A connection in a transaction, which ends with the block; attached again if PostgreSQL was started again."""
         import duckdb
+        from psycopg.conninfo import make_conninfo
 
-        try:
-            cursor = self._lake().cursor()
+        schema, options = self._schema, self._attach_options()
+        uri = make_conninfo(self._uri.removeprefix(PREFIX), options=_PLANS)
+        with ExitStack() as stack:
             try:
-                cursor.execute("FROM lake.current_snapshot()").fetchall()
-            except duckdb.Error:
-                cursor.close()
-                self._lakes.pop(os.getpid(), None)
-                cursor = self._lake().cursor()
-        except duckdb.Error as error:
-            raise self._unusable(error) from error
-        try:
-            yield cursor
-        except (duckdb.IOException, duckdb.HTTPException, duckdb.TransactionException) as error:
-            raise self._unusable(error) from error
-        finally:
-            with suppress(duckdb.Error):
-                cursor.close()
+                lake = stack.enter_context(self._lakes.attached(schema, uri, options))
+                try:
+                    cursor = self._lakes.begin(lake)
+                except duckdb.Error:
+                    self._lakes.detach(schema, lake)
+                    lake = stack.enter_context(self._lakes.attached(schema, uri, options))
+                    cursor = self._lakes.begin(lake)
+            except duckdb.Error as error:
+                raise self._unusable(error) from error
+            try:
+                yield lake, cursor
+            except (duckdb.IOException, duckdb.HTTPException, duckdb.TransactionException) as error:
+                raise self._unusable(error) from error
+            finally:
+                with suppress(duckdb.Error):
+                    cursor.close()
 
-    def _lake(self) -> _Lake:
-        with self._opening:
-            if os.getpid() not in self._lakes:
-                self._lakes[os.getpid()] = _Lake(self._attach)
-            return self._lakes[os.getpid()]
+    @property
+    def _lakes(self) -> _Lakes:
+        return _lakes("" if self._files.is_folder else _secret(self._options), os.getpid())
 
-    def _attach(self, connection: "DuckDBPyConnection") -> None:
-        files = self._files
+    def _attach_options(self) -> str:
+        """DuckDB reads what is in one schema of PostgreSQL: there are as many as tenants."""
+        files, schema = self._files, _quoted(self._schema)
         if files.is_folder:
             files.path.mkdir(parents=True, exist_ok=True, mode=0o700)
-        else:
-            connection.execute(_secret(self._options))
-        given = {"DATA_PATH": f"{files.base}/", "METADATA_SCHEMA": self._schema}
-        options = ", ".join(f"{name} {_quoted(value)}" for name, value in given.items())
-        connection.execute(f"ATTACH {_quoted(self._uri)} AS lake ({options})")
+        files_at = _quoted(f"{files.base}/")
+        return f"DATA_PATH {files_at}, METADATA_SCHEMA {schema}, METADATA_PARAMETERS MAP {{'SCHEMA': {schema}}}"
 
     def _unusable(self, error: Exception) -> StoreError:
         what = first_line(error)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 
 from memory_assets.errors import MemoryAssetsError, StoreError, first_line
-from memory_assets.stores.locks import refuse_deleted, shared_lock
+from memory_assets.stores.locks import bring_up, refuse_deleted, shared_lock
 
 if TYPE_CHECKING:
     from lancedb._lancedb import MergeResult
@@ -51,11 +51,16 @@ def set_facts(table: "Table", changes: Mapping[str, str | None]) -> None:
 
 def ensure_indices(table: "Table", configs: Mapping[str, Any], *, anew: bool = False) -> None:
     """Create the indices that are missing, or all of them anew; `configs` maps column to index configuration."""
-    for column, config in configs.items():
+
+    def present() -> set[tuple[str, ...]]:
+        return {tuple(index.columns) for index in table.list_indices()} if configs and not anew else set()
+
+    there = present()
+    for column in (each for each in configs if (each,) not in there):
         ensure(
             table,
-            lambda column=column: not anew and (column,) in {tuple(index.columns) for index in table.list_indices()},
-            partial(table.create_index, column, config=config, replace=True),
+            lambda column=column: (column,) in present(),
+            partial(table.create_index, column, config=configs[column], replace=True),
             f"The index on {column!r} of {table.name!r} cannot be built",
         )
 
@@ -83,16 +88,18 @@ def commit(table: "Table", work: Callable[[], Result], failure: str) -> Result:
     of the StoreError.
     """
     deadline = monotonic() + _PATIENCE_SECONDS
+    renew: Callable[[], object] = partial(bring_up, table)
     while True:
         try:
             with shared_lock(table):
-                table.checkout_latest()
+                renew()
                 return work()
         except (RuntimeError, OSError, ValueError) as error:
             refuse_deleted(table)
             if not is_conflict(error) or monotonic() > deadline:
                 advice = mend(error) or "run the command again"
                 raise StoreError(f"{failure} ({first_line(error)}); nothing was written: {advice}.") from error
+        renew = table.checkout_latest
         sleep(random.uniform(0.0, _LONGEST_PAUSE_SECONDS))  # noqa: S311
 
 

@@ -1,10 +1,12 @@
 """Where LanceDB tables lie: a folder, or a prefix in object storage with the options that open it."""
 
+import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +16,7 @@ from memory_assets.stores.locks import exclusive_lock
 if TYPE_CHECKING:
     from lancedb import Session
     from lancedb.db import DBConnection
+    from lancedb.table import Table
     from pyarrow import fs
 
     from memory_assets.stores.state import TenantState
@@ -68,9 +71,15 @@ class Location:
         """Whether the tenant was deleted since it was first seen."""
         return not self.path.is_dir() if self.is_folder else self.state is not None and not self.state.is_current
 
-    def connect(self, freshness: timedelta, session: "Session") -> "DBConnection":
+    def connect(self, freshness: timedelta | None, session: "Session") -> "DBConnection":
+        """A connection; if `freshness` is None, its tables stay at the version at which they were opened."""
         options = dict(self.options) or None
         return import_lancedb().connect(self.uri, read_consistency_interval=freshness, session=session, storage_options=options)
+
+    def open(self, table: str, session: "Session") -> "Table":
+        """Open a table in object storage, without the LIST that a connection to its prefix costs. ValueError if there is none."""
+        root = _connected(self.base.rsplit("/", 2)[0], tuple(sorted(self.options.items())), session, os.getpid())
+        return import_lancedb().table.LanceTable.open(root, table, location=f"{self.uri}/{table}.lance")
 
     def version(self, table: str) -> int:
         """The newest version of a table in a folder, without LanceDB; 0 if there is none."""
@@ -124,6 +133,11 @@ class Location:
             endpoint_override=host.rstrip("/") or None,
             scheme=scheme or "https",
         )
+
+
+@cache
+def _connected(uri: str, options: tuple[tuple[str, str], ...], session: "Session", _process: int) -> "DBConnection":
+    return import_lancedb().connect(uri, session=session, storage_options=dict(options) or None)
 
 
 def _key(uri: str) -> str:

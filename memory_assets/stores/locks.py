@@ -23,21 +23,55 @@ if TYPE_CHECKING:
 SHARED = fcntl.LOCK_SH
 _held: ContextVar[frozenset[Path]] = ContextVar("held", default=frozenset())
 """Folders that this context has locked exclusively, in which it may lock and commit."""
-_states: "WeakKeyDictionary[Table, TenantState]" = WeakKeyDictionary()
+_commits: "WeakKeyDictionary[Table, Commits]" = WeakKeyDictionary()
 _uris: "WeakKeyDictionary[Table, str]" = WeakKeyDictionary()
 """Asking a table for its URI takes half a millisecond."""
 
 
-def guard(table: "Table", state: "TenantState | None") -> None:
-    """Let commits to a table check that its store is still the tenant's."""
-    if state is not None:
-        _states[table] = state
+class Commits:
+    """The commits to a tenant's tables, as its state counts them: while no other process commits, object storage is not asked."""
+
+    def __init__(self, state: "TenantState") -> None:
+        self.state = state
+        self.seen: int | None = None
+        """Up to which commit the table is open."""
+
+    def follow(self, table: "Table") -> None:
+        """Bring a table to the newest commit that was noted, whoever made it."""
+        newest = self.state.count_commits()
+        if newest is None or newest != self.seen:
+            table.checkout_latest()
+            self.seen = newest
+
+    def note(self) -> None:
+        """Note a commit to the table; refuse it with StoreError if the tenant was deleted."""
+        newest = self.state.note_commit()
+        if newest is not None and self.seen == newest - 1:
+            self.seen = newest
+
+
+def guard(table: "Table", commits: Commits | None) -> None:
+    """Let commits to a table be noted, which checks that its store is still the tenant's."""
+    if commits is not None:
+        _commits[table] = commits
+
+
+def bring_up(table: "Table") -> None:
+    """Bring a table to its newest version."""
+    if (commits := _commits.get(table)) and "://" in _uri(table):
+        commits.follow(table)
+    else:
+        table.checkout_latest()
 
 
 def refuse_deleted(table: "Table") -> None:
     """Refuse to commit to a table whose tenant was deleted, with StoreError."""
-    if (state := _states.get(table)) and not state.is_current:
-        raise state.deleted()
+    if (commits := _commits.get(table)) and not commits.state.is_current:
+        raise commits.state.deleted()
+
+
+def _uri(table: "Table") -> str:
+    return _uris.get(table) or _uris.setdefault(table, cast("Any", table).uri)
 
 
 @contextmanager
@@ -49,11 +83,11 @@ def shared_lock(table: "Table") -> Iterator[None]:
     Raises:
         StoreError: the table, or its tenant, was deleted.
     """
-    uri = _uris.get(table) or _uris.setdefault(table, cast("Any", table).uri)
+    uri = _uri(table)
     if "://" in uri:
         yield
-        if state := _states.get(table):
-            state.check()
+        if commits := _commits.get(table):
+            commits.note()
         return
     with locked(Path(uri), fcntl.LOCK_SH) as there:
         if not there:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from memory_assets.arrays import Floats
-from memory_assets.errors import InvalidInputError, NotFoundError
+from memory_assets.errors import InvalidInputError, NotFoundError, StoreError
 from memory_assets.models import Memory, State, TextVectors
 from memory_assets.stores import lance
 from memory_assets.stores.deferred import import_lancedb
@@ -117,8 +117,8 @@ class MemoryStore(TableStore):
         """Let the next reading see a commit that was no append."""
         if self._resident:
             self._resident.changed()
-        with suppress(RuntimeError, OSError):
-            self.table.checkout_latest()
+        with suppress(RuntimeError, OSError, StoreError):
+            self.stored.look()
 
     # Writing
 

@@ -217,9 +217,17 @@ class PostgresState(TenantState):
     def stamp(self) -> str:
         return self.read_id() or ""
 
-    def note_commit(self) -> bool:
-        statement = "UPDATE memory_tenants SET commits = commits + 1 WHERE name = %(tenant)s AND store = %(store)s"
-        return bool(self._rows(statement))
+    def count_commits(self) -> int | None:
+        rows = self._rows("SELECT commits FROM memory_tenants WHERE name = %(tenant)s AND store = %(store)s")
+        return rows[0][0] if rows else None
+
+    def note_commit(self) -> int:
+        rows = self._rows(
+            "UPDATE memory_tenants SET commits = commits + 1 WHERE name = %(tenant)s AND store = %(store)s RETURNING commits"
+        )
+        if not rows:
+            raise self.deleted()
+        return rows[0][0]
 
     @property
     def exists(self) -> bool:

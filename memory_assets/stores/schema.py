@@ -513,7 +513,7 @@ def table(name: str) -> Table:
 
 def is_lake(connection: "DuckDBPyConnection") -> bool:
     """Whether a catalog lies in DuckLake, which enforces no keys."""
-    return connection.execute("SELECT current_database()").fetchall() == [("lake",)]
+    return connection.execute("SELECT current_database() LIKE 'lake%'").fetchall() == [(True,)]
 
 
 def duplicate_keys(connection: "DuckDBPyConnection") -> list[str]:

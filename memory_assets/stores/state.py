@@ -88,9 +88,17 @@ class TenantState(ABC):
     def create_id(self, *, anew: bool = False) -> str:
         """Give the store a random id, unless it has one and none is wanted `anew`; returns the id that it has then."""
 
+    def count_commits(self) -> int | None:
+        """How many commits to the tables were noted; None if they are not counted, or the tenant was deleted."""
+        return None
+
     @abstractmethod
-    def note_commit(self) -> bool:
-        """Note that the tables have changed; whether the store is still the one that this object saw first."""
+    def note_commit(self) -> int | None:
+        """Note that the tables have changed; returns `count_commits` then.
+
+        Raises:
+            StoreError: the store is not the tenant's any more that this object saw first.
+        """
 
     @property
     @abstractmethod
@@ -153,11 +161,6 @@ class TenantState(ABC):
     def is_current(self) -> bool:
         """Whether the store that this object saw first is still the tenant's."""
         return self.read_id() == self.store_id
-
-    def check(self) -> None:
-        """Refuse what was committed to a store that is not the tenant's any more, with StoreError."""
-        if self.store_id is not None and not self.note_commit():
-            raise self.deleted()
 
     def deleted(self) -> StoreError:
         return StoreError(f"The tenant {self.tenant!r} was deleted meanwhile; nothing was written.")
@@ -247,8 +250,9 @@ class FileState(TenantState):
             if present := self.read_id():
                 return present
 
-    def note_commit(self) -> bool:
-        return self.read_id() == self.store_id
+    def note_commit(self) -> None:
+        if not self.is_current:
+            raise self.deleted()
 
     @property
     def exists(self) -> bool:

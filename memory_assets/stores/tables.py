@@ -6,6 +6,7 @@ writing makes it and builds its indices. Several processes may do that at once.
 
 import json
 import logging
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from memory_assets.stores import lance
 from memory_assets.stores.deferred import import_lancedb
 from memory_assets.stores.files import replace_file
 from memory_assets.stores.location import Location
-from memory_assets.stores.locks import guard
+from memory_assets.stores.locks import Commits, guard
 from memory_assets.stores.schema import VERSION, VERSION_FACT
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ _LAST_MANIFEST = (1 << 64) - 1
 """From which Lance counts down the names of manifests, so that the newest comes first."""
 _HINT = "latest_version_hint.json"
 """In which Lance notes the newest version at every commit."""
+_NOT_FOUND = "was not found"
+"""Part of what LanceDB says of a table that was never made."""
 _log = logging.getLogger(__name__)
 
 Given = ParamSpec("Given")
@@ -110,6 +113,8 @@ class StoredTable:
         self._prepared = False
         self._opening = RLock()
         self._newest: _Newest | None = None
+        self._commits = Commits(self.location.state) if self.location.state and not self.location.is_folder else None
+        self._looked_at = -math.inf
 
     @property
     def uri(self) -> str:
@@ -121,7 +126,9 @@ class StoredTable:
         if self._table is not None:
             return True
         if not self.location.is_folder:
-            return self.location.exists and self.definition.name in self._connected().list_tables().tables
+            with self._opening:
+                self._table = self._table or self._opened()
+            return self._table is not None
         return self._folder.is_dir() and not self._is_unmade
 
     @property
@@ -133,6 +140,8 @@ class StoredTable:
                     self._table = self._opened()
         elif self.freshness and self.location.is_folder:
             self._follow(self._table)
+        elif self._commits and monotonic() - self._looked_at >= self.freshness:
+            self.look()
         return self._empty() if self._table is None else self._table
 
     @property
@@ -141,6 +150,15 @@ class StoredTable:
         table = self.reading
         with self.explained():
             return self._newest.version if self._newest else table.version
+
+    def look(self) -> None:
+        """See every commit that was made until now, whoever made it."""
+        if self._table is not None:
+            self._looked_at = monotonic()
+            if self._commits:
+                self._commits.follow(self._table)
+            else:
+                self._table.checkout_latest()
 
     def _follow(self, table: "Table") -> None:
         """Bring the table to its newest commit. Two looks at its folder take microseconds; asking LanceDB takes half a millisecond."""
@@ -161,7 +179,7 @@ class StoredTable:
                     keep_temporary_files(self._data_dir)
                 if self.location.state:
                     self.location.state.claim()
-                guard(table, self.location.state)
+                guard(table, self._commits)
                 lance.ensure_indices(table, self.definition.indices())
                 self._table, self._prepared = table, True
         assert self._table is not None
@@ -222,10 +240,13 @@ class StoredTable:
             return cast("Table", self._stand_in)
 
     def _connected(self, using: "Session | None" = None) -> "DBConnection":
-        return self.location.connect(timedelta(seconds=self.freshness), using or session())
+        """A connection whose tables look themselves for newer commits, unless the tenant's state counts these."""
+        return self.location.connect(None if self._commits else timedelta(seconds=self.freshness), using or session())
 
     def _opened(self) -> "Table | None":
         """The table, if it exists."""
+        if not self.location.is_folder:
+            return self._opened_elsewhere() if self.location.exists else None
         deadline, committed = monotonic() + _CREATION_SECONDS, False
         while self.exists:
             try:
@@ -234,20 +255,35 @@ class StoredTable:
                         f"The last commits to the table {self.definition.name!r} in {self.uri} are lost: it ends at version "
                         f"{lost[0]} of {lost[1]}; restore it from a backup, or run `memory doctor --mend` to go on without them."
                     )
-                table = self._connected().open_table(self.definition.name)
-                version = lance.facts_of(table.schema).get(VERSION_FACT, VERSION)
-                if version != VERSION:
-                    raise StoreError(
-                        f"The table {table.name!r} in {self.uri} has schema version {version} and this release knows {VERSION}; "
-                        "upgrade memory_assets."
-                    )
-                return table
+                return self._checked(self._connected().open_table(self.definition.name))
             except (RuntimeError, ValueError):
                 if committed or monotonic() > deadline:
                     raise
-                committed = self.location.is_folder
+                committed = True
             sleep(0.05)
         return None
+
+    def _opened_elsewhere(self) -> "Table | None":
+        assert self._commits
+        seen = self._commits.state.count_commits()
+        try:
+            table = self._checked(self.location.open(self.definition.name, session()))
+        except ValueError as error:
+            if _NOT_FOUND not in str(error):
+                raise
+            return None
+        self._commits.seen, self._looked_at = seen, monotonic()
+        return table
+
+    def _checked(self, table: "Table") -> "Table":
+        """The table, if this release knows its schema."""
+        version = lance.facts_of(table.schema).get(VERSION_FACT, VERSION)
+        if version != VERSION:
+            raise StoreError(
+                f"The table {table.name!r} in {self.uri} has schema version {version} and this release knows {VERSION}; "
+                "upgrade memory_assets."
+            )
+        return table
 
     @property
     def _is_unmade(self) -> bool:

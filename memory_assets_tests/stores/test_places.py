@@ -6,6 +6,7 @@ import random
 import re
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -348,6 +349,62 @@ def test_a_link_opens_once(states: TenantStates) -> None:
     links = OneTimeLinks(states.open("ann"))
     token = links.create()
     assert [links.use(token), links.use(token), links.use("another")] == [True, False, False]
+
+
+def test_no_request_lists_the_bucket(elsewhere: Settings, servers: tuple[ObjectStorage, PostgreSQL]) -> None:
+    storage, _ = servers
+    first = Tenant(elsewhere)
+    tenants.create(first)
+    store(first, NewMemory("Mira owns the export.", Source.CLI))
+    run_steps(first)
+
+    def requests_of(work: Callable[[], object]) -> int:
+        before = storage.requests()
+        work()
+        return (storage.requests() - before)["LIST"]
+
+    def open_and_search() -> None:
+        tenant = Tenant(elsewhere, freshness=0.5, embedders=first._embedders)
+        tenant.memories.prepare()
+        tenant.relations.prepare()
+        assert [hit.content for hit in search(tenant, "who owns the export").memories] == ["Mira owns the export."]
+
+    assert sum(storage.requests().values()) > 0
+    assert requests_of(open_and_search) == 0
+    assert requests_of(lambda: store(first, NewMemory("Tomasz owns the boiler.", Source.CLI))) == 0
+    late = Tenant(elsewhere, freshness=0.5, embedders=first._embedders)
+    assert len(late.memories) == 2
+    store(first, NewMemory("Priya owns the attic.", Source.CLI))
+    assert requests_of(lambda: late.memories.reach(first.memories.version)) == 0
+    assert len(late.memories) == 3, "a commit of another process is seen"
+
+
+def test_a_catalog_is_read_again_after_postgresql_was_away(
+    elsewhere: Settings, servers: tuple[ObjectStorage, PostgreSQL]
+) -> None:
+    _, database = servers
+    tenant = Tenant(elsewhere.model_copy(update={"lock_timeout": 1.0}))
+    store(tenant, NewMemory("Mira owns the export.", Source.CLI))
+    run_steps(tenant)
+    with tenant.catalog.read() as connection:
+        before = connection.execute("FROM graph_nodes ORDER BY ALL").fetchall()
+    database.kill()
+    with pytest.raises(StoreError), tenant.catalog.read():
+        pass
+    database.start()
+    with tenant.catalog.read() as connection:
+        assert connection.execute("FROM graph_nodes ORDER BY ALL").fetchall() == before
+
+
+def test_many_catalogs_are_open_at_once(elsewhere: Settings) -> None:
+    catalogs = [Tenant(elsewhere, f"t{number}").catalog for number in range(3)]
+    for each in catalogs:
+        with each.write() as connection:
+            connection.execute("INSERT INTO memory_first_seen VALUES (?, now())", [int(each._tenant[1:])])  # pyright: ignore[reportAttributeAccessIssue]
+    with ExitStack() as stack:
+        opened = [stack.enter_context(each.read()) for each in catalogs]
+        found = [connection.execute("SELECT id FROM memory_first_seen").fetchall() for connection in opened]
+    assert found == [[(0,)], [(1,)], [(2,)]]
 
 
 def test_no_message_shows_a_credential(elsewhere: Settings, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -257,7 +257,7 @@ class ResidentMemories:
     def _look(self, known: Snapshot) -> None:
         self._looked_at, self._stale = monotonic(), False
         try:
-            self.table.checkout_latest()
+            self._stored.look()
             version = self.table.version
             appends = self._appends.rows_of(range(known.version + 1, version + 1)) if self._appends else None
             if monotonic() - self._compared_at < _COMPARED_AGAIN_SECONDS and (appends or version == known.version):
