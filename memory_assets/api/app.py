@@ -8,7 +8,6 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from functools import partial
 from hmac import compare_digest
 from http import HTTPStatus
 from importlib.metadata import version
@@ -195,7 +194,10 @@ def serve(
             return
         import_lancedb()  # once for all workers
         pa.default_memory_pool().release_unused()
-        work = partial(SharingServer(config).run, sockets=[listener])
+
+        def work(beat: Callable[[], None]) -> None:
+            SharingServer(config, beat).run(sockets=[listener])
+
         number = Workers(count, work, app.state.metrics.forget_process, _SECONDS_TO_FINISH + _SECONDS_TO_CLOSE).run()
         _remove_copies(settings)
     if signal.getsignal(number) is signal.SIG_IGN:  # as a shell leaves it in what it starts in the background

@@ -3,6 +3,8 @@
 import asyncio
 import gc
 import logging
+import math
+import mmap
 import os
 import signal
 import socket
@@ -11,9 +13,11 @@ import time
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from threading import Thread
 from typing import cast
 
+import numpy as np
 import uvicorn
 
 _log = logging.getLogger(__name__)
@@ -23,6 +27,10 @@ _WATCHED = {*_ENDING, signal.SIGCHLD, signal.SIGALRM}
 _SOON_SECONDS = 10.0
 """A worker that ended sooner is started again after a pause."""
 _LONGEST_PAUSE_SECONDS = 30
+_LOOK_SECONDS = 5.0
+"""How often the parent looks for workers that hang."""
+_HUNG_SECONDS = 30.0
+"""A worker whose event loop stood still for so long is killed."""
 _FULL_SECONDS = 1.0
 """How long a worker without a free file descriptor accepts nobody."""
 
@@ -30,14 +38,28 @@ _FULL_SECONDS = 1.0
 class Workers:
     """Forked processes that do the same work. The parent has no thread at work, so that a fork finds no lock held."""
 
-    def __init__(self, count: int, work: Callable[[], object], on_end: Callable[[int], object], patience: float) -> None:
-        """Start nothing yet. `on_end` gets the id of each process that ended; after `patience` seconds one that shall end is killed."""
+    def __init__(
+        self,
+        count: int,
+        work: Callable[[Callable[[], None]], object],
+        on_end: Callable[[int], object],
+        patience: float,
+        hung: float = _HUNG_SECONDS,
+    ) -> None:
+        """Start nothing yet. `on_end` gets the id of each process that ended; after `patience` seconds one that shall end is killed.
+
+        `work` gets what it must call again within `hung` seconds, or its process is killed and started again.
+        """
         self._count = count
         self._work = work
         self._on_end = on_end
         self._patience = patience
+        self._hung = hung
         self._lifeline, self._held = os.pipe()
         self._started: dict[int, float] = {}
+        self._places: dict[int, int] = {}
+        """By process: where it notes that it works."""
+        self._beats = np.frombuffer(mmap.mmap(-1, 8 * count), np.float64)
         self._pause = 1
 
     def run(self) -> int:
@@ -49,26 +71,44 @@ class Workers:
             gc.collect()
             gc.freeze()  # the collector writes into what it visits, and what is written is shared no more
             self._start_missing()
-            while (number := signal.sigwait(_WATCHED)) not in _ENDING:
+            while (number := self._next_signal()) not in _ENDING:
                 if number == signal.SIGCHLD:
                     self._note_ends()
-                else:
+                elif number == signal.SIGALRM:
                     self._start_missing()
+                self._kill_hung()
             self._stop(number)
             return number
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED)
 
+    def _next_signal(self) -> int:
+        """The next signal; 0 if none came for a while."""
+        received = signal.sigtimedwait(_WATCHED, min(_LOOK_SECONDS, self._hung))
+        return received.si_signo if received else 0
+
     def _start_missing(self) -> None:
         while len(self._started) < self._count:
             sys.stdout.flush()
             sys.stderr.flush()
+            place = min(set(range(self._count)) - set(self._places.values()))
+            self._beat(place)
             pid = os.fork()
             if not pid:
-                self._be_worker()
-            self._started[pid] = time.monotonic()
+                self._be_worker(place)
+            self._started[pid], self._places[pid] = time.monotonic(), place
 
-    def _be_worker(self) -> None:
+    def _beat(self, place: int) -> None:
+        self._beats[place] = time.monotonic()
+
+    def _kill_hung(self) -> None:
+        for pid, place in self._places.items():
+            if time.monotonic() - self._beats[place] > self._hung:
+                _log.error("worker %d has hung for %g seconds and is killed", pid, self._hung)
+                self._beats[place] = math.inf  # once
+                os.kill(pid, signal.SIGKILL)
+
+    def _be_worker(self, place: int) -> None:
         """What a forked process does; it never returns."""
         status = 1
         try:
@@ -76,7 +116,7 @@ class Workers:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED)
             Thread(target=self._end_with_parent, name="lifeline", daemon=True).start()
-            self._work()
+            self._work(partial(self._beat, place))
             status = 0
         except KeyboardInterrupt:
             status = 0
@@ -96,7 +136,7 @@ class Workers:
             ended, status = os.waitpid(pid, os.WNOHANG)
             if not ended:
                 continue
-            del self._started[pid]
+            del self._started[pid], self._places[pid]
             self._on_end(pid)
             how = f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else f"exit {os.WEXITSTATUS(status)}"
             _log.warning("worker %d ended (%s) and is started again", pid, how)
@@ -132,6 +172,16 @@ class SharingServer(uvicorn.Server):
     asyncio's own servers accept all that wait at once.
     """
 
+    def __init__(self, config: uvicorn.Config, beat: Callable[[], None]) -> None:
+        """`beat` is called ten times a second, until the last request is answered."""
+        super().__init__(config)
+        self._beat = beat
+
+    async def on_tick(self, counter: int) -> bool:
+        """See `uvicorn.Server`."""
+        self._beat()
+        return await super().on_tick(counter)
+
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Accept from the one socket."""
         await super().startup([])
@@ -144,7 +194,14 @@ class SharingServer(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Accept nobody any more, and finish what was accepted."""
         asyncio.get_running_loop().remove_reader(self._listener)
+        beating = asyncio.create_task(self._keep_beating())
         await super().shutdown(sockets)
+        beating.cancel()
+
+    async def _keep_beating(self) -> None:
+        while True:
+            self._beat()
+            await asyncio.sleep(1)
 
     def _accept(self) -> None:
         loop = asyncio.get_running_loop()

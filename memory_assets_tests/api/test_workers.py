@@ -3,6 +3,8 @@
 import os
 import re
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -199,3 +201,29 @@ def test_a_rate_holds_for_all_workers_and_all_end_together(tmp_path: Path) -> No
         assert not any(map(is_running, workers))
         with pytest.raises(httpx.ConnectError):
             get(f"{service.url}/api/v1/health")
+
+
+_HANGING = """
+import os, signal, sys, time
+from memory_assets.api.workers import Workers
+
+def work(beat):
+    print(os.getpid(), flush=True)
+    for _ in range(5):
+        beat()
+        time.sleep(0.1)
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+Workers(1, work, lambda pid: print("ended", pid, flush=True), patience=1, hung=1.0).run()
+"""
+
+
+def test_a_worker_that_hangs_is_killed_and_started_again() -> None:
+    with subprocess.Popen([sys.executable, "-c", _HANGING], stdout=subprocess.PIPE, text=True) as parent:
+        try:
+            assert parent.stdout
+            first, ended, second = (parent.stdout.readline().split() for _ in range(3))
+        finally:
+            parent.kill()
+    assert ended == ["ended", *first]
+    assert second != first
