@@ -181,7 +181,7 @@ def runs_of(cluster: Cluster, *, started: bool = False) -> list[dg.DagsterRun]:
         return list(instance.get_runs(wanted))
 
 
-def _task(instance: dg.DagsterInstance, run: dg.DagsterRun) -> "AsyncResult":
+def task_of(instance: dg.DagsterInstance, run: dg.DagsterRun) -> "AsyncResult":
     """What Celery knows of a run."""
     launcher = instance.run_launcher
     assert isinstance(launcher, WorkerLauncher)
@@ -195,7 +195,7 @@ def kill_busy_worker(cluster: Cluster) -> str:
     def look() -> bool:
         with cluster.instance() as instance:
             for run in instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED])):
-                task = _task(instance, run)
+                task = task_of(instance, run)
                 if task.state == "STARTED":
                     found.append((cluster.hosts[task.info["hostname"].partition("@")[0]], run.run_id))
         return bool(found)
@@ -214,7 +214,7 @@ def where_runs_ran(cluster: Cluster) -> tuple[Counter[str], Counter[str], list[s
     with cluster.instance() as instance:
         for run in instance.get_runs():
             by_status[run.status.value] += 1
-            task = _task(instance, run)
+            task = task_of(instance, run)
             by_worker[(task.worker or "none").partition("@")[0]] += 1
             resumed = sum(
                 "Resuming run" in (record.message or "")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import dagster as dg
+from dagster._core.launcher import WorkerStatus
 from dagster._core.scheduler.instigation import TickStatus
 from dagster._core.storage.event_log import SqlEventLogStorage
 from dagster._core.storage.event_log.schema import AssetCheckExecutionsTable, AssetKeyTable
@@ -17,6 +18,7 @@ from sqlalchemy import ColumnElement
 
 from memory_assets.defs.launcher import forget_lock, is_alive
 from memory_assets.defs.partitions import PARTITION_SET
+from memory_assets.defs.workers import WorkerLauncher
 
 KEPT_RUNS = 200
 """Finished runs whose records stay: 55 MB, were they all of `remember`. A state that was reached is kept in the cursors, too."""
@@ -75,7 +77,7 @@ def forget_tenant(instance: dg.DagsterInstance, tenant: str) -> None:
     for run in instance.get_runs(dg.RunsFilter(tags={PARTITION_TAG: tenant})):
         if not run.is_finished:
             instance.report_run_canceled(run, f"The tenant {tenant} was deleted.")
-        if not is_alive(instance, run.run_id):
+        if not _is_worked_on(instance, run):
             delete_run(instance, run.run_id)
     if instance.get_runs_count(dg.RunsFilter(tags={PARTITION_TAG: tenant})):
         return
@@ -92,6 +94,13 @@ def forget_tenant(instance: dg.DagsterInstance, tenant: str) -> None:
         origin, selector = state.instigator_origin_id, state.selector_id
         for newest in instance.get_ticks(origin, selector, limit=1):
             instance.purge_ticks(origin, selector, newest.timestamp, _ENDED_TICKS)
+
+
+def _is_worked_on(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
+    """Whether a process here, or a worker on another machine, may still write to a run."""
+    launcher = instance.run_launcher
+    there = isinstance(launcher, WorkerLauncher) and launcher.check_run_worker_health(run).status == WorkerStatus.RUNNING
+    return there or bool(is_alive(instance, run.run_id))
 
 
 def delete_run(instance: dg.DagsterInstance, run_id: str) -> None:

@@ -24,7 +24,7 @@ _SILENT_LOOKS = 3
 """A worker that says nothing at so many looks in a row is dead."""
 _WAITING_LOOKS = 60
 """Redis has lost a task that no worker has begun at so many looks in a row."""
-_TASK_TAG = "dagster-celery/task_id"
+TASK_TAG = "dagster-celery/task_id"
 
 
 class WorkerLauncher(RunLauncher, ConfigurableClass):
@@ -89,7 +89,7 @@ class WorkerLauncher(RunLauncher, ConfigurableClass):
         if run is None or run.is_finished:
             return False
         self._instance.report_run_canceling(run)
-        if _TASK_TAG in run.tags:
+        if TASK_TAG in run.tags:
             self._tasks.terminate(run_id)
         if self.check_run_worker_health(run).status != WorkerStatus.RUNNING:
             self._instance.report_run_canceled(run)
@@ -102,7 +102,7 @@ class WorkerLauncher(RunLauncher, ConfigurableClass):
 
     def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
         """Whether a worker has the run that has begun."""
-        task_id = run.tags.get(_TASK_TAG)
+        task_id = run.tags.get(TASK_TAG)
         if task_id is None:
             return CheckRunHealthResult(WorkerStatus.FAILED, "The run was never handed to a worker.")
         task = self.celery.AsyncResult(task_id)

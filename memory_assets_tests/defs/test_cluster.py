@@ -5,10 +5,13 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
+import dagster as dg
 import pytest
 
+from memory_assets.defs.upkeep import PARTITION_TAG, forget_tenant
+from memory_assets.defs.workers import TASK_TAG
 from memory_assets_tests.cluster import Cluster
-from memory_assets_tests.cluster_history import find_losses, kill_busy_worker, load, runs_of, settle, where_runs_ran
+from memory_assets_tests.cluster_history import find_losses, kill_busy_worker, load, runs_of, settle, task_of, where_runs_ran
 from memory_assets_tests.services import NoServerError
 
 TENANTS = ["alpha", "beta", "gamma"]
@@ -44,3 +47,21 @@ def test_a_run_whose_worker_is_killed_goes_on_and_nothing_acknowledged_is_lost(c
     by_worker, _, _ = where_runs_ran(cluster)
     assert by_worker.keys() <= {host.name for host in cluster.workers}
     assert not list((cluster.folder / "worker1" / "data").glob("*/vectors")), "a worker keeps a tenant on its disk"
+    traffic.store(cluster.urls[0], "gamma", "Stored for a run that another machine shall have.")
+    with cluster.instance() as instance:
+        cluster.wait_for("a worker has a run of gamma", lambda: is_worked_on(instance, "gamma"))
+        forget_tenant(instance, "gamma")
+        assert instance.get_runs(dg.RunsFilter(tags={PARTITION_TAG: "gamma"})), "a worker writes to a run that was deleted"
+        cluster.wait_for("the worker has ended", lambda: not is_worked_on(instance, "gamma"))
+        cluster.wait_for("gamma is forgotten", lambda: is_forgotten(instance, "gamma"))
+
+
+def is_worked_on(instance: dg.DagsterInstance, tenant: str) -> bool:
+    """Whether a worker has a run of a tenant, as Celery knows."""
+    runs = instance.get_runs(dg.RunsFilter(tags={PARTITION_TAG: tenant}))
+    return any(TASK_TAG in run.tags and task_of(instance, run).state == "STARTED" for run in runs)
+
+
+def is_forgotten(instance: dg.DagsterInstance, tenant: str) -> bool:
+    forget_tenant(instance, tenant)
+    return not instance.get_runs(dg.RunsFilter(tags={PARTITION_TAG: tenant}))
