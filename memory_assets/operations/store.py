@@ -100,8 +100,9 @@ def _finish(tenant: Tenant, stored: Sequence[Stored]) -> list[StoredMemory]:
 
 def _with_splash(tenant: Tenant, stored: Stored) -> StoredMemory:
     """The answer for a memory that was committed. A splash that cannot be had is empty: nothing must be stored again for it."""
-    related, repeated = [], []
+    related, repeated, version = [], [], 0
     try:
+        version = tenant.memories.stored.newest_version
         near = find_neighbours(tenant.memories, stored.memory, stored.meaning, tenant.embedder.name)
         calls_to_mind, echoes = judge_neighbours(stored.memory, near)
         related = [RelatedView.of(each.memory, similarity=each.similarity) for each in calls_to_mind]
@@ -112,5 +113,4 @@ def _with_splash(tenant: Tenant, stored: Stored) -> StoredMemory:
         ]
     except Exception as error:  # noqa: BLE001 - see above
         _log.warning("no splash: %s", trace(error))
-    version = tenant.memories.stored.newest_version
     return StoredMemory.of(stored.memory, splash=related, echoes=repeated, masked=marks(stored.memory.content), version=version)

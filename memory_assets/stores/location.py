@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from memory_assets.errors import first_line
 from memory_assets.stores.deferred import import_lancedb
 from memory_assets.stores.locks import exclusive_lock
 
@@ -73,8 +74,7 @@ class Location:
 
     def connect(self, freshness: timedelta | None, session: "Session") -> "DBConnection":
         """A connection; if `freshness` is None, its tables stay at the version at which they were opened."""
-        options = dict(self.options) or None
-        return import_lancedb().connect(self.uri, read_consistency_interval=freshness, session=session, storage_options=options)
+        return _connect(self.uri, self.options, read_consistency_interval=freshness, session=session)
 
     def open(self, table: str, session: "Session") -> "Table":
         """Open a table in object storage, without the LIST that a connection to its prefix costs. ValueError if there is none."""
@@ -137,7 +137,14 @@ class Location:
 
 @cache
 def _connected(uri: str, options: tuple[tuple[str, str], ...], session: "Session", _process: int) -> "DBConnection":
-    return import_lancedb().connect(uri, session=session, storage_options=dict(options) or None)
+    return _connect(uri, dict(options), session=session)
+
+
+def _connect(uri: str, options: Mapping[str, str], **how: Any) -> "DBConnection":
+    try:
+        return import_lancedb().connect(uri, storage_options=dict(options) or None, **how)
+    except ValueError as error:  # so LanceDB says that an object storage does not answer
+        raise OSError(first_line(error)) from error
 
 
 def _key(uri: str) -> str:

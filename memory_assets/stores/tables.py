@@ -141,7 +141,8 @@ class StoredTable:
         elif self.freshness and self.location.is_folder:
             self._follow(self._table)
         elif self._commits and monotonic() - self._looked_at >= self.freshness:
-            self.look()
+            with self.explained():
+                self.look()
         return self._empty() if self._table is None else self._table
 
     @property

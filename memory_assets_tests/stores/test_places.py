@@ -379,6 +379,19 @@ def test_no_request_lists_the_bucket(elsewhere: Settings, servers: tuple[ObjectS
     assert len(late.memories) == 3, "a commit of another process is seen"
 
 
+def test_object_storage_that_does_not_answer_is_said_and_asked_again(
+    elsewhere: Settings, servers: tuple[ObjectStorage, PostgreSQL]
+) -> None:
+    storage, _ = servers
+    tenant = Tenant(elsewhere, freshness=0.5)
+    store(tenant, NewMemory("Mira owns the export.", Source.CLI))
+    storage.kill()
+    with pytest.raises(StoreError, match="cannot be read"):
+        search(tenant, "who owns the export")
+    storage.start()
+    assert [hit.content for hit in search(tenant, "who owns the export").memories] == ["Mira owns the export."]
+
+
 def test_a_catalog_is_read_again_after_postgresql_was_away(
     elsewhere: Settings, servers: tuple[ObjectStorage, PostgreSQL]
 ) -> None:
