@@ -32,9 +32,8 @@ class CatalogMigration:
             if not wanted:
                 ddl = table(name).ddl(keyed=not is_lake(connection))
                 connection.execute(ddl.replace("CREATE TABLE", "CREATE OR REPLACE TABLE", 1))
-            for column in table(name).columns:
-                if column.name == wanted:
-                    connection.execute(f"ALTER TABLE {name} ADD COLUMN IF NOT EXISTS {column.ddl()}")
+            else:
+                connection.execute(f"ALTER TABLE {name} ADD COLUMN IF NOT EXISTS {table(name).column(wanted).ddl()}")
         if self.then:
             connection.execute(self.then)
 

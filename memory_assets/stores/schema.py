@@ -90,6 +90,9 @@ class Table:
     is_derived: bool = True
     """Whether a run can make its rows again."""
 
+    def column(self, name: str) -> Column:
+        return next(each for each in self.columns if each.name == name)
+
     def arrow(self, *names: str, facts: "Mapping[str, str] | None" = None) -> "pa.Schema":
         """The columns of these names, or all, in the table's order; those of a LanceDB key carry `facts` as metadata."""
         import pyarrow as pa
@@ -209,53 +212,34 @@ source_refusals: Files, and parts of files, that are not taken in.
 
 memory_entries: One text for each item that is remembered.
     key*          text   That of the source item.
-    source        text   The source.
-    kind          text   The kind of memory.
-    title         text   The title or name.
+    as source_items: source kind title
     content       text   Description, lines of an index and body.
-    created_at    time   When the source says it was written, else the time of its file.
-    tags          texts  Tags that the source states.
-    links         texts  Targets of its `[[name]]` links.
-    project       text   Working directory, project or slug.
-    session       text   The session in which it was written.
-    author        text   Who wrote it.
-    importance    float  0 to 1.
-    confidence    float  0 to 1.
-    metadata      text   JSON: what the source says besides.
-    content_hash  text   MD5 of the text.
+    as source_items: created_at tags links project session author importance confidence metadata
+    as memories: content_hash
     entry_hash    text   Digest of all that the entry is made of.
 
 extracted_features: What the language pipeline found in a text.
     content_hash*  text      MD5 of the text.
     pipeline       text      Name and version of the pipeline.
-    entities       entities  Names with their types.
-    actions        texts     Lemmas of verbs.
+    as memories: entities actions
     tags           texts     Automatic tags.
     fault          text      Why the text cannot be analysed.
 
 graph_memories: The memories as the graph's rules read them.
     id*            integer  The memory.
-    revision       text     Its revision.
-    state          text     Its state.
+    as memories: revision state
     live           boolean  Whether it takes part in the graph.
-    kind           text     Its kind.
-    source         text     Its source.
-    source_key     text     Its source key.
-    title          text     Its title.
+    as memories: kind source source_key title
     label          text     What pictures and lists call it.
-    session        text     Its session.
-    author         text     Its author.
-    project        text     Its project.
+    as memories: session author project
     project_name   text     The project's last part.
-    created_at     time     When it was said.
-    superseded_by  integer  Id of the newer version.
-    content_hash   text     MD5 of its text.
+    as memories: created_at superseded_by content_hash
     retracts       boolean  Whether the text takes back what an earlier version said.
     names          texts    Names by which links mean it.
     links          texts    Targets of its links.
     refs           texts    Ids and keys that the text names.
     origins        texts    Keys of what it was derived from.
-    updated_at     time     When its row was written last.
+    as memories: updated_at
 
 graph_surfaces: Names as memories write them.
     memory_id  integer  The memory.
@@ -280,9 +264,7 @@ graph_statements: What memories say, sentence by sentence.
     keys        texts    Beginnings of its topic's words, by which it is looked up.
     announces   boolean  Whether it says that something changed.
     scope       text     Slug or name of the memory's project; empty for none.
-    session     text     The memory's session.
-    author      text     The memory's author.
-    created_at  time     When the memory was said.
+    as memories: session author created_at
     said_at     time     Since when the sentence says that it holds, else when the memory was said; null if that is guessed.
 
 graph_changes: Which statement replaces or contradicts another, or perhaps does.
@@ -380,10 +362,7 @@ analyzed_memories: Which memories the chat model was asked about.
 
 analyzer_links: Relations that the chat model found.
     memory_id   integer  The memory that it was asked about.
-    source_id   integer  The memory that the relation leads from.
-    target_id   integer  The memory that it leads to.
-    type        text     The relation type.
-    confidence  float    0 to 1.
+    as relations: source_id target_id type confidence
     note        text     Why, in the model's words.
 
 source_hooks: Lines of an index, such as MEMORY.md, about one of its files.
@@ -414,27 +393,17 @@ memory_first_seen (kept): When the scores first saw a memory; what is forgotten 
 
 analyzer_failures: Memories that the chat model was asked about in vain.
     memory_id*    integer  The memory.
-    content_hash  text     MD5 of the text.
-    model         text     The chat model.
+    as analyzed_memories: content_hash model
     attempts      count    How often.
     failure       text     The last error.
     failed_at     time     When.
 
 scored_memories: The memories as the last pass of the scores read them.
     id          integer  The memory.
-    state       text     Its state.
-    kind        text     Its kind.
-    source_key  text     Its source key.
-    created_at  time     When it was said.
-    importance  float    0 to 1.
-    confidence  float    0 to 1.
-    protected   boolean  Whether no cycle archives it.
-    updated_at  time     When its row was written last.
+    as memories: state kind source_key created_at importance confidence protected updated_at
 
 scored_position: How far the last pass of the scores has read, in one row.
-    version  integer  The LanceDB version up to which the memories are read.
-    read_at  time     The reader's clock just before.
-    basis    text     What the result depends on besides the memories; if it differs, all are read again.
+    as graph_position: version read_at basis
     lineage  integer  Lineage of the build that it saw.
     build    integer  Number of that build.
 
@@ -479,6 +448,7 @@ analyzer_news: Memories whose links by the chat model the next build has to read
     noted      integer  When, in nanoseconds since 1970.
 """
 """A paragraph a table: its name, its meaning, then each column with its type (`=` its default) and meaning; `*` marks the key.
+A line `as` names columns that are those of an earlier table.
 
 Tables are of the catalog and derived, except those marked `LanceDB` and `kept`.
 """
@@ -488,22 +458,28 @@ def _table(paragraph: str) -> Table:
     header = " ".join(line for line in paragraph.splitlines() if not line.startswith(" "))
     title, meaning = header.split(": ", 1)
     name, _, mark = title.partition(" ")
-    lines = [line.split(None, 2) for line in paragraph.splitlines() if line.startswith(" ")]
-    columns = []
-    for column, kind, about in lines:
+    columns, key = [], []
+    for line in (line for line in paragraph.splitlines() if line.startswith(" ")):
+        column, kind, about = line.split(None, 2)
+        if column == "as":
+            columns += [_BY_NAME[kind.rstrip(":")].column(each) for each in about.split()]
+            continue
         typed, _, default = kind.partition("=")
         columns.append(Column(column.rstrip("*"), Type[typed.upper()], about, default))
-    key = tuple(column.rstrip("*") for column, _, _ in lines if column.endswith("*"))
-    return Table(name, Store.MEMORIES if mark == "(LanceDB)" else Store.CATALOG, meaning, tuple(columns), key, not mark)
+        key += [column.rstrip("*")] if column.endswith("*") else []
+    return Table(name, Store.MEMORIES if mark == "(LanceDB)" else Store.CATALOG, meaning, tuple(columns), tuple(key), not mark)
 
 
-TABLES = tuple(map(_table, _REGISTRY.strip().split("\n\n")))
+_BY_NAME: dict[str, Table] = {}
+for _paragraph in _REGISTRY.strip().split("\n\n"):
+    _made = _table(_paragraph)
+    _BY_NAME[_made.name] = _made
+TABLES = tuple(_BY_NAME.values())
 """Every table of a tenant."""
 LANCE_TABLES = MEMORIES, RELATIONS = TABLES[:2]
 CATALOG_TABLES = TABLES[2:]
 UNDERIVED = tuple(table.name for table in CATALOG_TABLES if not table.is_derived)
 """Tables of the catalog that no run could make again. None of them holds a text."""
-_BY_NAME = {table.name: table for table in TABLES}
 
 
 def table(name: str) -> Table:
