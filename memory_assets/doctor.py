@@ -23,7 +23,7 @@ from memory_assets.stores.tombstones import Tombstones
 from memory_assets.tana.client import TanaClient
 from memory_assets.tana.config import in_use, integration
 from memory_assets.tana.state import SyncRecord
-from memory_assets.tenants import Tenant, deleted_tenants, own_paths, sweep_deleted
+from memory_assets.tenants import Tenant, open_states, own_paths, sweep_deleted
 
 _TANA_PATIENCE_S = 1.0
 _SERVICE_PATIENCE_S = 10.0
@@ -129,7 +129,7 @@ def _permissions(tenant: Tenant) -> Iterator[Finding]:
 
 
 def _leftovers(tenant: Tenant) -> Iterator[Finding]:
-    if left := [each for each in deleted_tenants(tenant.settings) if not each.is_swept]:
+    if left := [each for each in open_states(tenant.settings).deleted() if not each.is_swept]:
         what = f"Deleting a tenant was stopped midway and left {', '.join(each.where for each in left)}."
         yield Finding("fault", what, "Run `memory doctor --mend`.", lambda: sweep_deleted(tenant.settings))
     if any(not each.finished for each in Tombstones(tenant.state).all):
@@ -242,11 +242,11 @@ def _catalog(tenant: Tenant) -> Iterator[Finding]:
     catalog = tenant.catalog.interactive
     if damage := catalog.find_damage():
         mend = "Run `memory doctor --mend`, then `memory run`, which derives it anew."
-        yield Finding("fault", f"T{catalog.where[1:]} is damaged ({damage}).", mend, catalog.set_aside)
+        yield Finding("fault", f"{catalog.where} is damaged ({damage}).", mend, catalog.set_aside)
         return
     with catalog.read() as connection:
         (entries,) = connection.execute("SELECT count(*) FROM memory_entries").fetchone() or (0,)
-    yield Finding("ok", f"{catalog.where.removeprefix('the ')} with {entries} entries from files")
+    yield Finding("ok", f"{catalog.where.removeprefix('The ')} with {entries} entries from files")
 
 
 def _migrations(tenant: Tenant) -> Iterator[Finding]:

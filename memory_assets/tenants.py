@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from memory_assets.stores.location import Location
     from memory_assets.stores.memories import MemoryStore
     from memory_assets.stores.relations import RelationStore
-    from memory_assets.stores.state import DeletedTenant, TenantState, TenantStates
+    from memory_assets.stores.state import TenantState, TenantStates
 
 Result = TypeVar("Result")
 
@@ -260,13 +260,8 @@ def own_paths(settings: "Settings") -> list[Path]:
     return own if foreign or not own else [settings.data_dir]
 
 
-def deleted_tenants(settings: "Settings") -> "list[DeletedTenant]":
-    """What deleted tenants left: there while it is removed, or after a kill."""
-    return open_states(settings).deleted()
-
-
 def sweep_deleted(settings: "Settings") -> None:
-    """Remove what `deleted_tenants` names, in object storage too. Several processes may do so at once."""
+    """Remove what deleted tenants left, in object storage too. Several processes may do so at once."""
     from memory_assets.stores.location import Location
 
     states = open_states(settings)

@@ -203,7 +203,7 @@ def refresh_graph(
                 counts = _counts(connection)
         if counts:
             return GraphOutcome(changes.memories.num_rows, written, *counts, *versions)
-    raise StoreBusyError(f"The graph in {catalog.where} was rebuilt by another process {_ATTEMPTS} times; run the command again.")
+    raise StoreBusyError(f"{catalog.where} had its graph rebuilt by another process {_ATTEMPTS} times; run the command again.")
 
 
 @dataclass(frozen=True, slots=True)

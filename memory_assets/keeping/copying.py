@@ -18,12 +18,12 @@ from memory_assets.errors import ConflictError, DamagedError, StoreError
 from memory_assets.keeping.packs import copy_table, to_bytes
 from memory_assets.keeping.repository import Repository, Snapshot, Stored, TableCopy
 from memory_assets.settings import Settings, config_file
+from memory_assets.stores.catalog import read_kept
 from memory_assets.stores.layout import PINNED, kept_entries, read_entry
 from memory_assets.stores.location import Location
 from memory_assets.stores.locks import locked
 from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.relations import RelationStore
-from memory_assets.stores.schema import UNDERIVED
 from memory_assets.stores.state import TenantState
 from memory_assets.tenants import Tenant
 
@@ -153,7 +153,7 @@ def _files(tenant: Tenant, notes: list[str]) -> Iterator[tuple[str, bytes]]:
     """The files of a backup: path and content."""
     try:
         with tenant.catalog.read() as connection:
-            rows = {name: connection.execute(f"FROM {name}").to_arrow_table() for name in UNDERIVED}
+            rows = read_kept(connection)
             accesses = [
                 (path, read_entry(tenant.state, tenant.folder, path) or b"")
                 for path in kept_entries(tenant.state, tenant.folder)

@@ -8,11 +8,10 @@ next backup takes up or pruning removes. Manifests and indices are not encrypted
 """
 
 import base64
-import fcntl
 import json
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
@@ -28,6 +27,8 @@ from memory_assets.errors import DamagedError, InvalidInputError, NotFoundError,
 from memory_assets.keeping.encryption import Cipher
 from memory_assets.settings import Settings
 from memory_assets.stores.files import replace_file
+from memory_assets.stores.location import s3_options
+from memory_assets.stores.locks import locked
 
 FORMAT = 1
 _TIME = "%Y-%m-%dT%H%M%S.%fZ"
@@ -129,16 +130,9 @@ class Repository:
     @classmethod
     def of(cls, settings: Settings, target: str) -> "Repository":
         """The repository in a place, with the cipher and the credentials of the settings."""
-        endpoint = settings.backup_endpoint or ""
-        scheme, _, host = endpoint.rpartition("://")
-        storage = {
-            "endpoint_override": host.rstrip("/") or None,
-            "scheme": scheme or None,
-            "region": settings.backup_region or ("us-east-1" if endpoint else None),
-            "access_key": settings.backup_access_key and settings.backup_access_key.get_secret_value(),
-            "secret_key": settings.backup_secret_key and settings.backup_secret_key.get_secret_value(),
-        }
-        return cls(target, Cipher.of(settings), {name: value for name, value in storage.items() if value})
+        endpoint, region = settings.backup_endpoint, settings.backup_region
+        keys = (key.get_secret_value() if key else None for key in (settings.backup_access_key, settings.backup_secret_key))
+        return cls(target, Cipher.of(settings), s3_options(endpoint, region or ("us-east-1" if endpoint else None), *keys))
 
     def __post_init__(self) -> None:
         """Open the file system; nothing is made. Raises InvalidInputError if the target is no folder or s3:// URI, or holds credentials."""
@@ -235,22 +229,19 @@ class Repository:
             raise NotFoundError(f"{self.target} holds no backup of the tenant {tenant!r}{until}; `memory backup list` shows all.")
         return found
 
-    def remove(self, snapshots: list[Snapshot]) -> int:
-        """Remove backups, and the objects that no other backup needs, unless a manifest is damaged. Returns how many objects."""
+    def remove(self, snapshots: list[Snapshot]) -> None:
+        """Remove backups, and the objects that no other backup needs, unless a manifest is damaged."""
         for snapshot in snapshots:
             self._delete(f"{self._root}/snapshots/{snapshot.name}.json")
         try:
             needed = {name for snapshot in self.snapshots() for name in snapshot.objects}
         except DamagedError:
-            return 0
-        removed = 0
+            return
         latest = datetime.now(UTC) if self._local else datetime.now(UTC) - _GRACE
         for each in self._listed("objects"):
             written = each.mtime.astimezone(UTC) if each.mtime else latest
             if each.type is fs.FileType.File and each.base_name not in needed and written <= latest:
                 self._delete(each.path)
-                removed += 1
-        return removed
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -258,17 +249,14 @@ class Repository:
         if not self._local:
             yield
             return
-        try:
-            Path(self._root).mkdir(parents=True, exist_ok=True, mode=0o700)
-            held = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY)
-        except OSError as error:
-            why = "it is no folder" if isinstance(error, FileExistsError) else error.strerror
-            raise StoreError(f"Backups cannot be kept in {self.target} ({why}); name another folder.") from error
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX)
+        with ExitStack() as held:
+            try:
+                Path(self._root).mkdir(parents=True, exist_ok=True, mode=0o700)
+                held.enter_context(locked(Path(self._root)))
+            except OSError as error:
+                why = "it is no folder" if isinstance(error, FileExistsError) else error.strerror
+                raise StoreError(f"Backups cannot be kept in {self.target} ({why}); name another folder.") from error
             yield
-        finally:
-            os.close(held)
 
     def _manifests(self, tenant: str | None) -> list[str]:
         listed = self._listed(f"snapshots/{tenant}" if tenant else "snapshots")

@@ -17,7 +17,7 @@ from memory_assets.keeping.copying import CATALOG, MAPPING, SETTINGS
 from memory_assets.keeping.packs import INDEX, from_bytes, index_of, rows_of
 from memory_assets.keeping.repository import Repository, Snapshot, TableCopy
 from memory_assets.settings import config_file
-from memory_assets.stores.catalog import Catalog
+from memory_assets.stores.catalog import Catalog, put_kept
 from memory_assets.stores.files import replace_file
 from memory_assets.stores.layout import Care, files_of, write_entry
 from memory_assets.stores.location import Location
@@ -166,8 +166,7 @@ class _Restoring:
         with catalog.write() as connection:
             for table, name in held.items():
                 if table in UNDERIVED and (content := self._read(name)) is not None:
-                    connection.register("kept", from_bytes(content))
-                    connection.execute(f"INSERT INTO {table} BY NAME FROM kept")
+                    put_kept(connection, {table: from_bytes(content)})
 
     def _restore_tables(self, place: Location) -> None:
         """Write the tables, each in one commit, and compare every row with what was backed up; the memories come last."""

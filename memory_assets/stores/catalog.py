@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -72,7 +73,7 @@ class Catalog:
     @property
     def where(self) -> str:
         """How a message names it."""
-        return f"the catalog {self.path}"
+        return f"The catalog {self.path}"
 
     @property
     def key(self) -> str:
@@ -86,7 +87,9 @@ class Catalog:
 
     def within(self, lock_timeout: float) -> "Catalog":
         """The same catalog, whose lock is waited for so many seconds."""
-        return Catalog(str(self.path), lock_timeout)
+        other = copy(self)
+        other.lock_timeout = lock_timeout
+        return other
 
     def is_in(self, folder: Path) -> bool:
         """Whether it is a file of this folder."""
@@ -109,13 +112,12 @@ class Catalog:
     def is_undisturbed(self) -> bool:
         return _WATCHED.get(self.key) == self.stamp
 
-    def _note_others(self) -> None:
-        """Before a writing: notice another process's."""
+    @contextmanager
+    def _noted(self) -> Iterator[None]:
+        """Write in this block; notice what another process wrote before."""
         if _WATCHED.get(self.key, self.stamp) != self.stamp:
             _WATCHED[self.key] = None
-
-    def _note_own(self) -> None:
-        """After a writing."""
+        yield
         if _WATCHED.get(self.key):
             _WATCHED[self.key] = self.stamp
 
@@ -134,9 +136,9 @@ class Catalog:
                 connection = self._connect(opened) if self.exists else None
             except _DamageError as damage:
                 _log.warning("%s", self._set_aside(damage))
-            if connection is None or waiting_migrations(connection, f"The catalog {self.path}") != ():
+            if connection is None or waiting_migrations(connection, self.where) != ():
                 opened.close()
-                connection = self._copy(opened)
+                connection = self._empty(opened, with_rows=self.exists)
             yield connection
 
     @contextmanager
@@ -154,25 +156,30 @@ class Catalog:
                 connection = self._connect(opened, read_only=False)
             except _DamageError as damage:
                 raise DamagedError(self._set_aside(damage)) from damage
-            self._note_others()
-            migrate_catalog(connection, f"The catalog {self.path}")
-            connection.begin()
-            yield connection
-            connection.commit()
-            if self.log_path.exists() and self.log_path.stat().st_size > self._largest_log:
-                connection.execute("CHECKPOINT")
-            self._note_own()
+            with self._noted():
+                migrate_catalog(connection, self.where)
+                connection.begin()
+                yield connection
+                connection.commit()
+                largest = min(_LARGEST_LOG, self.path.stat().st_size // _FILE_TO_LOG)
+                if self.log_path.exists() and self.log_path.stat().st_size > largest:
+                    connection.execute("CHECKPOINT")
 
     def waiting_migrations(self) -> list[str]:
         """Names of the migrations that the next writing runs; none of a damaged catalog, which is set aside instead."""
         if not self.exists:
             return []
         try:
-            with ExitStack() as opened:
-                connection = self._connect(opened)
-                return [step.name for step in waiting_migrations(connection, f"The catalog {self.path}") or ()]
+            with self._cursor() as connection:
+                return [step.name for step in waiting_migrations(connection, self.where) or ()]
         except _DamageError:
             return []
+
+    @contextmanager
+    def _cursor(self) -> "Iterator[DuckDBPyConnection]":
+        """A connection to the catalog as it is."""
+        with ExitStack() as opened:
+            yield self._connect(opened)
 
     def find_damage(self) -> str:
         """What is damaged, in a few words; empty if every row can be read. Changes nothing."""
@@ -181,8 +188,7 @@ class Catalog:
         if not self.exists:
             return ""
         try:
-            with ExitStack() as opened:
-                connection = self._connect(opened)
+            with self._cursor() as connection:
                 names = "SELECT table_name FROM duckdb_tables() WHERE database_name = current_database()"
                 for (name,) in connection.execute(names).fetchall():
                     connection.execute(f'SELECT max(hash(t)) FROM "{name}" t').fetchall()
@@ -198,11 +204,8 @@ class Catalog:
         fresh = Catalog(str(self.path.with_name(f".{self.path.name}.new")), self.lock_timeout)
         fresh.path.unlink(missing_ok=True)
         with self.write() as connection:
-            kept = {name: connection.execute(f"FROM {name}").to_arrow_table() for name in UNDERIVED}
             with fresh.write() as new:
-                for name, rows in kept.items():
-                    new.register("kept", rows)
-                    new.execute(f"INSERT INTO {name} BY NAME FROM kept")
+                put_kept(new, read_kept(connection))
             with ExitStack() as opened:
                 fresh._connect(opened, read_only=False).execute("CHECKPOINT")
             self.log_path.unlink(missing_ok=True)
@@ -231,7 +234,7 @@ class Catalog:
             if self.path.stat().st_ino == damage.inode:
                 self.set_aside()
         return (
-            f"The catalog {self.path} is damaged ({damage}) and was set aside as {self.damaged_path.name}; "
+            f"{self.where} is damaged ({damage}) and was set aside as {self.damaged_path.name}; "
             "run `memory run`, which derives it anew."
         )
 
@@ -253,11 +256,6 @@ class Catalog:
             raise DamagedError(self._set_aside(_DamageError(first_line(error), inode))) from error
 
     @property
-    def _largest_log(self) -> int:
-        """Bytes from which the log is merged."""
-        return min(_LARGEST_LOG, self.path.stat().st_size // _FILE_TO_LOG)
-
-    @property
     def _inode(self) -> int:
         try:
             return self.path.stat().st_ino
@@ -268,13 +266,13 @@ class Catalog:
     def _engine(self) -> Engine:
         return engine(self.path.parent.parent / "tmp")
 
-    def _copy(self, opened: ExitStack) -> "DuckDBPyConnection":
-        """A copy of what is there in memory, with the newest schema."""
+    def _empty(self, opened: ExitStack, *, with_rows: bool = False) -> "DuckDBPyConnection":
+        """A catalog in memory, with the newest schema: an empty one, or one with a copy of the rows that are there."""
         connection = self._engine.open(opened, None, read_only=False)
-        if self.exists:
+        if with_rows:
             with ExitStack() as copying:
                 connection.execute(f"COPY FROM DATABASE {name_of(self._connect(copying))} TO {name_of(connection)}")
-        migrate_catalog(connection, f"The catalog {self.path}")
+        migrate_catalog(connection, self.where)
         return connection
 
     def _connect(self, opened: ExitStack, read_only: bool = True) -> "DuckDBPyConnection":
@@ -297,7 +295,7 @@ class Catalog:
                 elif time.monotonic() + pause > deadline:
                     holder = locked["holder"] if locked else "this process"
                     raise StoreBusyError(
-                        f"The catalog {self.path} has been locked for {self.lock_timeout:g} s by {holder}; wait for "
+                        f"{self.where} has been locked for {self.lock_timeout:g} s by {holder}; wait for "
                         "it to finish or stop that process."
                     ) from error
             time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311
@@ -324,13 +322,25 @@ class Catalog:
 
         advice = mend(error) or ("upgrade memory_assets" if "version number" in str(error) else "")
         if advice:
-            raise StoreError(f"The catalog {self.path} cannot be used ({first_line(error)}); {advice}.") from error
+            raise StoreError(f"{self.where} cannot be used ({first_line(error)}); {advice}.") from error
 
 
 class _DamageError(Exception):
     def __init__(self, what: str, inode: int) -> None:
         super().__init__(what)
         self.inode = inode
+
+
+def read_kept(connection: "DuckDBPyConnection") -> "dict[str, pa.Table]":
+    """The tables that no run could derive again."""
+    return {name: connection.execute(f"FROM {name}").to_arrow_table() for name in UNDERIVED}
+
+
+def put_kept(connection: "DuckDBPyConnection", kept: "Mapping[str, pa.Table]") -> None:
+    """Add rows to them."""
+    for name, rows in kept.items():
+        connection.register("kept", rows)
+        connection.execute(f"INSERT INTO {name} BY NAME FROM kept")
 
 
 def copy_in(connection: "DuckDBPyConnection", given: "Mapping[str, pa.Table]") -> None:

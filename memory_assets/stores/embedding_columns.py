@@ -106,20 +106,19 @@ class EmbeddingColumns:
             )
         return live
 
-    def filled(self, embedder: str, dimension: int) -> str:
-        """The live column, to fill with vectors of this embedder; made if there is none yet."""
-        with self._choosing:
-            live = self.searched(embedder, dimension)
-            if live is None:
-                self.make_live(self.add(embedder, dimension))
-                live = self.searched(embedder, dimension)
-        assert live is not None
-        return live
-
     def fill(self, rows: pa.Table, vectors: TextVectors | Floats, embedder: str) -> pa.Table:
-        """`rows` with the live vector columns, `in_context` last. An array of shape (n, dimension) serves for both."""
+        """`rows` with the live vector columns, made if there are none yet, `in_context` last.
+
+        An array of shape (n, dimension) serves for both.
+        """
         vectors = vectors if isinstance(vectors, TextVectors) else TextVectors(vectors, vectors)
-        column = self.filled(embedder, vectors.in_context.shape[1])
+        dimension = vectors.in_context.shape[1]
+        with self._choosing:
+            column = self.searched(embedder, dimension)
+            if column is None:
+                self.make_live(self.add(embedder, dimension))
+                column = self.searched(embedder, dimension)
+        assert column is not None
         if meaning := self.meaning:
             rows = rows.append_column(meaning, vector_array(vectors.meanings))
         return rows.append_column(column, vector_array(vectors.in_context))

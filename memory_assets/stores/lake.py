@@ -11,19 +11,18 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from memory_assets.errors import SettingsError, StoreError, first_line
-from memory_assets.stores.catalog import Catalog, Stamp
+from memory_assets.stores.catalog import Catalog, Stamp, put_kept, read_kept
 from memory_assets.stores.engine import CONFIG, NOT_FOR_ARROW
 from memory_assets.stores.location import Location
 from memory_assets.stores.migrations import migrate_catalog, waiting_migrations
 from memory_assets.stores.postgres import Database
-from memory_assets.stores.schema import UNDERIVED
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -157,23 +156,17 @@ class LakeCatalog(Catalog):
         self._state = state
         self._deleted = store_id
 
-    @cached_property
+    @property
     def _database(self) -> Database:
         return Database(self._uri.removeprefix(PREFIX), self.lock_timeout)
 
     @property
     def where(self) -> str:
-        return f"the catalog of the tenant {self._tenant!r} in DuckLake"
+        return f"The catalog of the tenant {self._tenant!r} in DuckLake"
 
     @property
     def key(self) -> str:
         return f"{self._uri} {self._schema}"
-
-    def within(self, lock_timeout: float) -> "LakeCatalog":
-        return LakeCatalog(self._uri, self._data, self._options, self._tenant, self._state, lock_timeout, self._deleted)
-
-    def is_in(self, folder: Path) -> bool:  # noqa: ARG002
-        return False
 
     @property
     def _schema(self) -> str:
@@ -204,9 +197,8 @@ class LakeCatalog(Catalog):
     @contextmanager
     def read(self) -> "Iterator[DuckDBPyConnection]":
         if not self.exists:
-            with self._nothing() as connection:
-                migrate_catalog(connection, self.where)
-                yield connection
+            with ExitStack() as opened:
+                yield self._empty(opened)
             return
         with self._begun() as (lake, connection):
             lake.is_migrated = lake.is_migrated or not waiting_migrations(connection, self.where)
@@ -223,14 +215,12 @@ class LakeCatalog(Catalog):
         self._state.claim()
         with self._database.locked(self._schema, self.where, self.lock_timeout) as database:
             self._state.claim()
-            self._note_others()
-            with self._cursor() as connection:
+            with self._noted(), self._cursor() as connection:
                 migrate_catalog(connection, self.where)
                 connection.begin()
                 yield connection
                 connection.commit()
                 self._merge(connection)
-            self._note_own()
             database.execute("SELECT 1")
 
     def _merge(self, connection: "DuckDBPyConnection") -> None:
@@ -245,37 +235,23 @@ class LakeCatalog(Catalog):
             connection.execute(f"CALL ducklake_merge_adjacent_files('{name}')")
             connection.execute(f"CALL ducklake_cleanup_old_files('{name}', older_than => now() - INTERVAL '{_KEPT}')")
         except duckdb.Error as error:
-            _log.warning("small files of %s are not merged: %s", self.where, first_line(error))
-
-    def waiting_migrations(self) -> list[str]:
-        if not self.exists:
-            return []
-        with self._cursor() as connection:
-            return [step.name for step in waiting_migrations(connection, self.where) or ()]
+            _log.warning("%s keeps small files: %s", self.where, first_line(error))
 
     def find_damage(self) -> str:
-        if not self.exists:
-            return ""
         try:
-            with self._cursor() as connection:
-                names = "SELECT table_name FROM duckdb_tables() WHERE database_name = current_database()"
-                for (name,) in connection.execute(names).fetchall():
-                    connection.execute(f'SELECT max(hash(t)) FROM "{name}" t').fetchall()
+            return super().find_damage()
         except StoreError as error:
             return first_line(error)
-        return ""
 
     def begin_again(self) -> None:
         with self._database.locked(self._schema, self.where, self.lock_timeout):
             with self._cursor() as connection:
-                kept = {name: connection.execute(f"FROM {name}").to_arrow_table() for name in UNDERIVED}
+                kept = read_kept(connection)
             self.reset()
             with self._cursor() as connection:
                 migrate_catalog(connection, self.where)
                 connection.begin()
-                for name, rows in kept.items():
-                    connection.register("kept", rows)
-                    connection.execute(f"INSERT INTO {name} BY NAME FROM kept")
+                put_kept(connection, kept)
                 connection.commit()
 
     def set_aside(self) -> None:
@@ -341,17 +317,7 @@ class LakeCatalog(Catalog):
         what = first_line(error)
         for name in ("aws_access_key_id", "aws_secret_access_key"):
             what = what.replace(self._options.get(name) or "\0", "***")
-        return StoreError(
-            f"The catalog of the tenant {self._tenant!r} cannot be used ({what}); see to PostgreSQL and the object storage."
-        )
-
-    @contextmanager
-    def _nothing(self) -> "Iterator[DuckDBPyConnection]":
-        import duckdb
-
-        with duckdb.connect(":memory:", config=CONFIG) as connection:
-            connection.execute(f"LOAD icu; SET TimeZone = 'UTC'; SET disabled_optimizers = '{NOT_FOR_ARROW}'")
-            yield connection
+        return StoreError(f"{self.where} cannot be used ({what}); see to PostgreSQL and the object storage.")
 
 
 def _secret(options: Mapping[str, str]) -> str:

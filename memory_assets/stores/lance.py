@@ -6,6 +6,7 @@ in the metadata of its `id` column, because Lance commits them atomically.
 
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from time import monotonic, sleep
@@ -126,18 +127,11 @@ def append(table: "Table", rows: pa.Table) -> int:
         return commit(table, lambda: table.add(aligned(rows, table.schema)).version, _not_written(table, rows))
     except StoreError:
         refuse_deleted(table)
-        if not _was_committed(table, rows):
-            raise
-        return 0
-
-
-def _was_committed(table: "Table", rows: pa.Table) -> bool:
-    """Whether rows with new ids are there, although something failed: what comes after a commit can fail too."""
-    try:
-        table.checkout_latest()
-        return table.count_rows(f"id = {rows['id'][0].as_py()}") > 0
-    except (RuntimeError, OSError, ValueError):
-        return False
+        with suppress(RuntimeError, OSError, ValueError):
+            table.checkout_latest()
+            if table.count_rows(f"id = {rows['id'][0].as_py()}"):  # what failed came after the commit
+                return 0
+        raise
 
 
 def insert(table: "Table", rows: pa.Table) -> None:

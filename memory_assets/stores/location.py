@@ -18,13 +18,12 @@ if TYPE_CHECKING:
     from lancedb import Session
     from lancedb.db import DBConnection
     from lancedb.table import Table
-    from pyarrow import fs
 
     from memory_assets.stores.state import TenantState
 
 _MANIFEST = ".manifest"
-_INVERTED_DIGITS = 20
-"""LanceDB names a manifest by its version, or by 2^64 - 1 less the version, so that the newest is listed first."""
+_LAST_MANIFEST = 2**64 - 1
+"""From which LanceDB counts down the names of manifests, so that the newest is listed first."""
 
 
 @dataclass(frozen=True)
@@ -83,9 +82,12 @@ class Location:
 
     def version(self, table: str) -> int:
         """The newest version of a table in a folder, without LanceDB; 0 if there is none."""
-        names = (path.name for path in (self.path / f"{table}.lance" / "_versions").glob(f"[0-9]*{_MANIFEST}"))
-        numbers = (name.removesuffix(_MANIFEST) for name in names)
-        return max((2**64 - 1 - int(each) if len(each) == _INVERTED_DIGITS else int(each) for each in numbers), default=0)
+        found = self.manifest(table, 0).parent.glob(f"[0-9]*{_MANIFEST}")
+        return max((_LAST_MANIFEST - int(path.stem) for path in found), default=0)
+
+    def manifest(self, table: str, version: int) -> Path:
+        """Where the manifest of a version lies in a folder."""
+        return self.path / f"{table}.lance" / "_versions" / f"{_LAST_MANIFEST - version:020}{_MANIFEST}"
 
     @contextmanager
     def creating(self) -> Iterator[None]:
@@ -118,21 +120,24 @@ class Location:
             with suppress(OSError):
                 self.path.parent.rmdir()
             return
-        with suppress(FileNotFoundError):
-            self._system().delete_dir(_key(self.uri))
-
-    def _system(self) -> "fs.S3FileSystem":
         from pyarrow import fs
 
-        endpoint = self.options.get("aws_endpoint", "")
-        scheme, _, host = endpoint.rpartition("://")
-        return fs.S3FileSystem(
-            access_key=self.options.get("aws_access_key_id"),
-            secret_key=self.options.get("aws_secret_access_key"),
-            region=self.options.get("aws_region"),
-            endpoint_override=host.rstrip("/") or None,
-            scheme=scheme or "https",
-        )
+        given = s3_options(*map(self.options.get, ("aws_endpoint", "aws_region", "aws_access_key_id", "aws_secret_access_key")))
+        with suppress(FileNotFoundError):
+            fs.S3FileSystem(**given).delete_dir(self.uri.partition("://")[2])
+
+
+def s3_options(endpoint: str | None, region: str | None, key: str | None, secret: str | None) -> dict[str, str]:
+    """Arguments of `pyarrow.fs.S3FileSystem`; what is not given is left to it."""
+    scheme, _, host = (endpoint or "").rpartition("://")
+    given = {
+        "endpoint_override": host.rstrip("/"),
+        "scheme": scheme,
+        "region": region,
+        "access_key": key,
+        "secret_key": secret,
+    }
+    return {name: value for name, value in given.items() if value}
 
 
 @cache
@@ -145,7 +150,3 @@ def _connect(uri: str, options: Mapping[str, str], **how: Any) -> "DBConnection"
         return import_lancedb().connect(uri, storage_options=dict(options) or None, **how)
     except ValueError as error:  # so LanceDB says that an object storage does not answer
         raise OSError(first_line(error)) from error
-
-
-def _key(uri: str) -> str:
-    return uri.partition("://")[2]

@@ -41,8 +41,6 @@ _CHECK_CACHE_FACTOR = 16
 _CHECK_CACHE_BYTES = 64 << 20
 """Memory that checking an index takes: at most so many times its files, and some room."""
 _IN_MEMORY = "memory://"
-_LAST_MANIFEST = (1 << 64) - 1
-"""From which Lance counts down the names of manifests, so that the newest comes first."""
 _HINT = "latest_version_hint.json"
 """In which Lance notes the newest version at every commit."""
 _NOT_FOUND = "was not found"
@@ -70,29 +68,6 @@ class TableDefinition:
     """Makes the index configuration by column."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Newest:
-    """The newest version of a table in a folder, as it was seen."""
-
-    version: int
-    manifest: Path
-    next: Path
-    """Where the manifest of the next version will be. A file system's clock is too coarse to tell two commits apart."""
-
-    @classmethod
-    def of(cls, folder: Path, version: int) -> "_Newest":
-        versions = folder / "_versions"
-        inverted, after = (versions / f"{_LAST_MANIFEST - each:020}.manifest" for each in (version, version + 1))
-        if inverted.exists():
-            return cls(version, inverted, after)
-        return cls(version, versions / f"{version}.manifest", versions / f"{version + 1}.manifest")
-
-    @property
-    def is_newest(self) -> bool:
-        """Whether there is no next version. Old ones are dropped first, so a next one that was dropped took this one along."""
-        return self.manifest.exists() and not self.next.exists()
-
-
 class StoredTable:
     """One table of one database. Any thread may use it."""
 
@@ -112,7 +87,9 @@ class StoredTable:
         self._stand_in: Table | None = None
         self._prepared = False
         self._opening = RLock()
-        self._newest: _Newest | None = None
+        self._newest: tuple[Path, Path] | None = None
+        """Where the manifest of the newest version that was seen is, and that of the next one will be."""
+        self._version = 0
         self._commits = Commits(self.location.state) if self.location.state and not self.location.is_folder else None
         self._looked_at = -math.inf
 
@@ -150,7 +127,7 @@ class StoredTable:
         """The version of the newest commit: in a folder at once, whoever made it, in object storage within the freshness."""
         table = self.reading
         with self.explained():
-            return self._newest.version if self._newest else table.version
+            return self._version if self._newest else table.version
 
     def look(self) -> None:
         """See every commit that was made until now, whoever made it."""
@@ -162,11 +139,17 @@ class StoredTable:
                 self._table.checkout_latest()
 
     def _follow(self, table: "Table") -> None:
-        """Bring the table to its newest commit. Two looks at its folder take microseconds; asking LanceDB takes half a millisecond."""
-        if self._newest is None or not self._newest.is_newest:
+        """Bring the table to its newest commit. Two looks at its folder take microseconds; asking LanceDB takes half a millisecond.
+
+        Old versions are dropped first, so a next one that was dropped took this one along. A file system's clock is too coarse to tell
+        two commits apart.
+        """
+        if self._newest is None or not self._newest[0].exists() or self._newest[1].exists():
             with suppress(OSError, RuntimeError):  # a reading of what is lost will say so
                 table.checkout_latest()
-                self._newest = _Newest.of(self._folder, table.version)
+                self._version = table.version
+                name, version = self.definition.name, self._version
+                self._newest = self.location.manifest(name, version), self.location.manifest(name, version + 1)
 
     @property
     def writing(self) -> "Table":

@@ -22,7 +22,7 @@ from memory_assets.stores import lance
 from memory_assets.stores.locks import shared_lock
 from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.rows import new_id
-from memory_assets.tenants import Tenant, create_tenant, delete_tenant, deleted_tenants, sweep_deleted, tenant_names
+from memory_assets.tenants import Tenant, create_tenant, delete_tenant, open_states, sweep_deleted, tenant_names
 
 VECTOR = np.full((1, 4), 0.5, np.float32)
 
@@ -193,7 +193,7 @@ def test_only_folders_of_deleted_tenants_are_swept(settings: Settings, tmp_path:
     link.symlink_to(tmp_path)
     sweep_deleted(settings)
     assert set(settings.data_dir.iterdir()) == {*others, file, link}
-    assert deleted_tenants(settings) == []
+    assert open_states(settings).deleted() == []
 
 
 def test_of_several_who_create_a_tenant_at_once_one_does(settings: Settings) -> None:
