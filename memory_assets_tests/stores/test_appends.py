@@ -45,7 +45,7 @@ def ledger(tmp_path: Path) -> Ledger:
 
 
 def appends_to(ledger: Ledger) -> Appends:
-    return Appends(ledger.path.parent / "cache/appends", ledger.has, of_folder=True)
+    return Appends(ledger.path.parent / "cache/appends", ledger.has)
 
 
 def rows(*ids: int) -> pa.Table:

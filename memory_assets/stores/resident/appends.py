@@ -6,7 +6,6 @@ while in a file that bears its version, so that no other process reads them from
 """
 
 import fcntl
-import json
 import os
 import secrets
 from collections.abc import Callable, Collection, Sequence
@@ -25,17 +24,16 @@ _MOST_WAITING = 64
 """Processes whose rows are committed with one's own."""
 _WAITING = "waiting-"
 _DONE = "done-"
-_BEGUN = "begun.json"
+_BEGUN = "begun"
 
 
 class Appends:
     """The appends to one table, in a folder that is made with the first."""
 
-    def __init__(self, folder: Path, is_committed: Callable[[Collection[int]], bool], *, of_folder: bool) -> None:
-        """`is_committed` tells whether the table has rows of these ids, `of_folder` that the table lies in a folder beside this one."""
+    def __init__(self, folder: Path, is_committed: Callable[[Collection[int]], bool]) -> None:
+        """`is_committed` tells whether the table has rows of these ids."""
         self._folder = folder
         self._is_committed = is_committed
-        self._of_folder = of_folder
 
     def commit(self, rows: pa.Table, append: Callable[[pa.Table], int]) -> tuple[pa.Table | None, int]:
         """Commit rows with new ids by `append`, which returns the version, together with those that wait.
@@ -43,22 +41,24 @@ class Appends:
         Returns what was committed here, or None if another process did it, and the version; 0 if that is not known.
         """
         try:
-            self._folder.parent.mkdir(mode=0o700, parents=not self._of_folder, exist_ok=True)
+            self._folder.parent.mkdir(mode=0o700, exist_ok=True)
             self._folder.mkdir(mode=0o700, exist_ok=True)
             folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
         except OSError:  # the tenant was deleted, or the disk takes no more: the commit will say so
             return rows, append(rows)
-        waiting = None
+        mine: tuple[str, BinaryIO] | None = None
         try:
             try:
                 fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                waiting = _Waiting.leave(folder, rows)
+                with suppress(OSError):  # without a file these rows are committed alone
+                    name = f"{secrets.token_hex(8)}.arrow"
+                    mine = name, _write(folder, _WAITING + name, rows, locked=True)
                 fcntl.flock(folder, fcntl.LOCK_EX)
-            return self._commit(folder, waiting, rows, append)
+            return self._commit(folder, mine and mine[0], rows, append)
         finally:
-            if waiting:
-                waiting.close()
+            if mine:
+                mine[1].close()
             os.close(folder)
 
     def rows_of(self, versions: range) -> list[pa.Table] | None:
@@ -71,29 +71,27 @@ class Appends:
             return None
 
     def _commit(
-        self, folder: int, mine: "_Waiting | None", rows: pa.Table, append: Callable[[pa.Table], int]
+        self, folder: int, mine: str | None, rows: pa.Table, append: Callable[[pa.Table], int]
     ) -> tuple[pa.Table | None, int]:
-        if (self._folder / _BEGUN).exists():
-            self._finish(folder)
-        names = set(os.listdir(folder))
+        if (self._folder / _BEGUN).exists():  # by a process that was killed before it said what it committed
+            self._mark(folder, [each for each in _waiting(folder) if (held := self._joined([each])) and self._has(held)])
         if mine:
-            for done in (each for each in names if each.startswith(_DONE) and each.endswith(mine.name)):
-                _remove(folder, done)
-                return None, int(done.split("-")[1])
-            if _WAITING + mine.name not in names and self._is_committed(rows["id"].to_pylist()):
-                return None, 0  # an erasure removed the file that said so
-            _remove(folder, _WAITING + mine.name)
-            names.discard(_WAITING + mine.name)
+            is_done = _remove(folder, _DONE + mine)
+            if is_done or (
+                not _remove(folder, _WAITING + mine) and self._has(rows)
+            ):  # an erasure removes what says that it is done
+                return None, 0
+        names = os.listdir(folder)
         abandoned = {each for each in names if each.startswith((_WAITING, _DONE)) and _is_abandoned(folder, each)}
-        waiting = sorted(each for each in names - abandoned if each.startswith(_WAITING))[:_MOST_WAITING]
-        together = self._joined(rows, waiting) if waiting else None
+        waiting = [each for each in _waiting(folder) if each not in abandoned][:_MOST_WAITING]
+        together = self._joined(waiting, rows) if waiting else None
         if together is None:
             version = append(rows)
         else:
-            _write_json(folder, _BEGUN, waiting)
+            os.close(os.open(_BEGUN, os.O_CREAT, 0o600, dir_fd=folder))
             try:
                 version, rows = append(together), together
-                self._mark(folder, waiting, version)
+                self._mark(folder, waiting)
             except MemoryAssetsError:  # nothing was committed: each tries alone
                 _remove(folder, _BEGUN)
                 version = append(rows)
@@ -105,44 +103,26 @@ class Appends:
             _remove(folder, each)
         return rows, version
 
-    def _joined(self, rows: pa.Table, waiting: Sequence[str]) -> pa.Table | None:
-        """These and the rows that wait; None if they cannot be committed together."""
+    def _joined(self, waiting: Sequence[str], *rows: pa.Table) -> pa.Table | None:
+        """Rows with those that wait; None if they cannot be read, or committed together."""
         try:
-            return pa.concat_tables([rows, *(_read(self._folder / each) for each in waiting)])
+            return pa.concat_tables([*rows, *(_read(self._folder / each) for each in waiting)])
         except (OSError, pa.ArrowInvalid):
             return None
 
-    def _mark(self, folder: int, waiting: Sequence[str], version: int) -> None:
+    def _mark(self, folder: int, waiting: Sequence[str]) -> None:
+        """Say that rows that waited are committed."""
         for each in waiting:
             with suppress(OSError):
-                os.rename(each, f"{_DONE}{version}-{each.removeprefix(_WAITING)}", src_dir_fd=folder, dst_dir_fd=folder)
+                os.rename(each, _DONE + each.removeprefix(_WAITING), src_dir_fd=folder, dst_dir_fd=folder)
         _remove(folder, _BEGUN)
 
-    def _finish(self, folder: int) -> None:
-        """Mark what a process committed that was killed before it said so."""
-        try:
-            begun = json.loads((self._folder / _BEGUN).read_bytes())
-            done = [each for each in begun if self._is_committed(_read(self._folder / each)["id"].to_pylist())]
-        except (OSError, ValueError):
-            done = []
-        self._mark(folder, done, 0)
+    def _has(self, rows: pa.Table) -> bool:
+        return self._is_committed(rows["id"].to_pylist())
 
 
-class _Waiting:
-    """Rows that wait in a file, which is locked as long as the process lives that shall answer for them."""
-
-    def __init__(self, name: str, file: BinaryIO) -> None:
-        self.name = name
-        self.close = file.close
-
-    @classmethod
-    def leave(cls, folder: int, rows: pa.Table) -> "_Waiting | None":
-        """Leave rows for whoever commits next; None if there can be no file."""
-        name = f"{secrets.token_hex(8)}.arrow"
-        try:
-            return cls(name, _write(folder, _WAITING + name, rows, locked=True))
-        except OSError:
-            return None
+def _waiting(folder: int) -> list[str]:
+    return sorted(each for each in os.listdir(folder) if each.startswith(_WAITING))
 
 
 def _is_abandoned(folder: int, name: str) -> bool:
@@ -182,11 +162,10 @@ def _write(folder: int, name: str, rows: pa.Table, *, locked: bool = False) -> B
     return written
 
 
-def _write_json(folder: int, name: str, value: Sequence[str]) -> None:
-    with open(name, "w", encoding="utf-8", opener=partial(os.open, mode=0o600, dir_fd=folder)) as written:
-        json.dump(value, written)
-
-
-def _remove(folder: int, name: str) -> None:
-    with suppress(FileNotFoundError):
+def _remove(folder: int, name: str) -> bool:
+    """Remove a file. Returns whether it was there."""
+    try:
         os.unlink(name, dir_fd=folder)
+    except FileNotFoundError:
+        return False
+    return True

@@ -41,11 +41,10 @@ class Copy:
 class Copies:
     """The copies of one table in a folder, which is made when the first is written."""
 
-    def __init__(self, folder: Path, run: str, *, of_folder: bool) -> None:
-        """Of one run of a service and one store: what another left is never read. `of_folder` says that the table lies beside them."""
+    def __init__(self, folder: Path, run: str) -> None:
+        """Of one run of a service and one store: what another left is never read."""
         self._folder = folder
         self._run = run
-        self._of_folder = of_folder
         self._seen: tuple[int, int] | None = None
 
     @contextmanager
@@ -58,7 +57,7 @@ class Copies:
             BlockingIOError: another process writes.
             OSError: the folder cannot be written.
         """
-        self._folder.mkdir(mode=0o700, parents=not self._of_folder, exist_ok=True)
+        self._folder.mkdir(mode=0o700, exist_ok=True)
         with locked(self._folder, fcntl.LOCK_EX | fcntl.LOCK_NB) as is_there:
             if not is_there:
                 raise FileNotFoundError(self._folder)

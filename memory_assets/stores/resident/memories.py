@@ -101,9 +101,10 @@ class ResidentMemories:
         self._allowance = allowance
         location = stored.location
         store_id = location.state.look() if location.state else ""
-        self._copies = Copies(folder, f"{allowance.run} {store_id}", of_folder=location.is_folder)
-        appends = Appends(folder / "appends", self._is_committed, of_folder=location.is_folder)
-        self._appends = appends if allowance.is_shared else None
+        if not location.is_folder:  # else it is gone if the tenant was deleted
+            folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._copies = Copies(folder, f"{allowance.run} {store_id}")
+        self._appends = Appends(folder / "appends", self._is_committed) if allowance.is_shared else None
         self._snapshot: Snapshot | None = None
         self._writing = threading.Lock()
         self._looked_at = self._compared_at = 0.0
