@@ -1,6 +1,6 @@
 """A change of embedder or pipeline: what they made is made anew, in batches, while the memories stay in use."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -24,6 +24,7 @@ _EMBEDDED = ("author", "created_at", "project", "title", "content")
 _CHUNK = 512
 """Memories per commit: what a kill can lose of the work done."""
 _COMMITS_TO_MERGE = 8
+"""After so many commits their rows are merged into the indices: lookups by id would scan them."""
 _RECENT = timedelta(days=2)
 """Within which a memory was written that a switch of embedders under way left without a vector."""
 
@@ -42,7 +43,7 @@ def reembed(store: MemoryStore, embedder: "Embedder", on_progress: Callable[[int
     while True:
         todo = store.scan(("id", *_EMBEDDED, "updated_at"), missing)
         total = done + todo.num_rows
-        for batch in _batches(store, todo):
+        for number, batch in enumerate(todo.to_batches(max_chunksize=_CHUNK), 1):
             author, created_at, project, title, content = (batch[name].to_pylist() for name in _EMBEDDED)
             headings = list(map(heading, author, created_at, project))
             vectors = embed_in_context(embedder, list(map(statement, title, content)), headings)
@@ -51,19 +52,13 @@ def reembed(store: MemoryStore, embedder: "Embedder", on_progress: Callable[[int
             rows = pa.table({"id": batch["id"], **filled, "updated_at": now})
             done += store.update(rows, batch["updated_at"].to_pylist())
             on_progress(done, total)
+            if number % _COMMITS_TO_MERGE == 0:
+                store.upkeep.after_commit()
         if store.columns.live == column and not store.table.count_rows(missing):
             return done
         with store.columns.switching():
             if not store.table.count_rows(missing):
                 store.columns.make_live(column)
-
-
-def _batches(store: MemoryStore, todo: pa.Table) -> Iterator[pa.RecordBatch]:
-    """Rows, as many at once as a commit writes. In between they are merged into the indices: lookups by id would scan them."""
-    for number, batch in enumerate(todo.to_batches(max_chunksize=_CHUNK), 1):
-        yield batch
-        if number % _COMMITS_TO_MERGE == 0:
-            store.upkeep.after_commit()
 
 
 def catch_up(tenant: "Tenant", on_progress: Callable[[int, int], None]) -> int:

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from hashlib import blake2b
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING
 from memory_assets.errors import MemoryAssetsError
 from memory_assets.models import Source
 from memory_assets.sources.readers import source_paths, stat_stamp
-from memory_assets.stores.state import ID
+from memory_assets.stores.layout import CACHE, Care, care_of
 from memory_assets.tenants import Tenant, open_states, tenant_names
 
 if TYPE_CHECKING:
@@ -35,24 +36,8 @@ _RECALLED = "access"
 """The access log."""
 NOTE = "settled.json"
 """The world that the last run left."""
-_NOT_READ = frozenset(
-    {
-        "vectors",
-        "catalog.duckdb",
-        "catalog.duckdb.wal",
-        NOTE,
-        "sessions",
-        "noted.json",
-        "ended",
-        "projects.json",
-        "keys",
-        "contexts",
-        "backups.json",
-        ".pinned",
-        ID,
-    }
-)
-"""The stores, which count as derived, and what no run reads."""
+_NOT_READ = ("backups.json", "keys/*", "noted.json", "projects.json")
+"""Patterns of kept files that no run reads. What is derived, the stores among it, counts apart."""
 
 
 def source_stamp(tenant: Tenant, source: Source) -> str:
@@ -86,11 +71,19 @@ class World:
                 [stat_stamp(settings, source) for source in source_paths(settings)] if tenant.is_sources_tenant else (),
                 _stats([settings.pai_config, settings.pai_mapping, *_package_folders()]),
                 *(_stats(_files(each, _CACHES)) for each in (_PROGRAM, *_pipeline_folders(settings.spacy_model))),
-                _stats(_files(folder, {*_DERIVED, _RECALLED, *_NOT_READ})),
+                _stats(
+                    path
+                    for path in _files(folder, ("vectors", CACHE, _RECALLED))
+                    if _is_given(path.relative_to(folder).as_posix())
+                ),
             ),
             recalled=_digest(_stats(_files(folder / _RECALLED, ()))),
             derived=_digest(table_stamp(tenant), tenant.catalog.stamp, _stats(folder / name for name in _DERIVED)),
         )
+
+
+def _is_given(name: str) -> bool:
+    return care_of(name) in (Care.KEPT, None) and not any(fnmatchcase(name, pattern) for pattern in _NOT_READ)
 
 
 def _package_folders() -> list[Path]:

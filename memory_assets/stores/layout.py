@@ -27,63 +27,51 @@ class Care(StrEnum):
     """A run, a session or a library makes it again."""
 
 
+_STATE = {
+    "access/*.log": Care.KEPT,
+    "backups.json": Care.KEPT,
+    "brief.json": Care.DERIVED,
+    "deleted/*.jsonl": Care.KEPT,
+    "erased.json": Care.KEPT,
+    "keys/*.json": Care.KEPT,
+    "known_names.json": Care.DERIVED,
+    "links/*": Care.DERIVED,
+    "names.json": Care.KEPT,
+    "settled.json": Care.DERIVED,
+    "untold.json": Care.KEPT,
+    "visit.json": Care.KEPT,
+}
+"""What belongs to a tenant's state, wherever that lies; everything else stays on the machine on which it was made."""
 _CARE = {
     f"{PINNED}/*": Care.DERIVED,
     "vectors/*": Care.TABLE,
     "*.tmp": Care.DERIVED,
     "*/.memory-learn-*": Care.DERIVED,
-    "access/*.log": Care.KEPT,
-    "backups.json": Care.KEPT,
-    "brief.json": Care.DERIVED,
     f"{CACHE}/*": Care.DERIVED,
     "catalog.duckdb": Care.DERIVED,
     "catalog.duckdb.*": Care.DERIVED,
     ".catalog.duckdb.new*": Care.DERIVED,
     "contexts/*.json": Care.DERIVED,
-    "deleted/*.jsonl": Care.KEPT,
     "ended/*.json": Care.DERIVED,
-    "erased.json": Care.KEPT,
     "gazetteer.toml": Care.KEPT,
-    "keys/*.json": Care.KEPT,
-    "known_names.json": Care.DERIVED,
     "learn/applies/*": Care.KEPT,
     "learn/moves.json": Care.KEPT,
     "learn/proposals.json": Care.KEPT,
-    "links/*": Care.DERIVED,
-    "names.json": Care.KEPT,
     "noted.json": Care.KEPT,
     "projects.json": Care.KEPT,
     "quiet.json": Care.KEPT,
     "sessions/*": Care.DERIVED,
-    "settled.json": Care.DERIVED,
     "store.json": Care.DERIVED,
     "tana/activity.json": Care.KEPT,
     "tana/sync.json": Care.KEPT,
     "tana/sync.sqlite3": Care.KEPT,
     "tana/sync.sqlite3-*": Care.DERIVED,
-    "untold.json": Care.KEPT,
-    "visit.json": Care.KEPT,
+    **_STATE,
 }
 """Pattern of a path below the folder -> its care; the first that fits holds, and `*` fits a slash too.
 
 Of the catalog, `schema.UNDERIVED` names the tables that backups copy.
 """
-
-STATE = (
-    "access/*.log",
-    "backups.json",
-    "brief.json",
-    "deleted/*.jsonl",
-    "erased.json",
-    "keys/*.json",
-    "known_names.json",
-    "links/*",
-    "names.json",
-    "settled.json",
-    "untold.json",
-    "visit.json",
-)
-"""What belongs to a tenant's state, wherever that lies; everything else stays on the machine on which it was made."""
 
 FOLDERS = tuple(sorted({pattern.partition("/")[0] for pattern in _CARE if "/" in pattern and not pattern.startswith("*")}))
 """The folders that a tenant's folder holds."""
@@ -119,7 +107,7 @@ def write_entry(state: TenantState, folder: Path, relative: str, content: bytes 
 
 
 def _is_state(relative: str) -> bool:
-    return any(fnmatchcase(relative, pattern) for pattern in STATE)
+    return any(fnmatchcase(relative, pattern) for pattern in _STATE)
 
 
 def regular_files(folder: Path) -> list[Path]:
