@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from threading import Thread
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal
 
 from memory_assets.errors import MemoryAssetsError
 
@@ -92,16 +92,6 @@ class HttpAnswer:
         return " ".join(self.content[:1_000].decode("utf-8", "replace").split())[:200]
 
 
-class RequestOptions(TypedDict, total=False):
-    """What a request may say besides its method and path."""
-
-    json: object
-    params: dict[str, str] | None
-    timeout: float | None
-    """Seconds; default: those of the service."""
-    repeat: Repeat
-
-
 class Service:
     """A service at a base URL.
 
@@ -144,21 +134,29 @@ class Service:
 
         self._open_client = open_client
         self._repeated = repeated
-        self._connection: _Connection | None = None
+        self._connection: tuple[httpx.AsyncClient, asyncio.AbstractEventLoop] | None = None
+        """What belongs to an event loop, and that loop."""
         self.timeout = timeout
         self.sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
         self.shown_url = str(address).rstrip("/")
         """The address without credentials, for messages."""
 
-    def send(self, method: str, path: str, **options: Unpack[RequestOptions]) -> HttpAnswer:
-        """Send a request, and wait for the answer.
+    def send(
+        self,
+        method: str,
+        path: str,
+        *,
+        json: object = None,
+        params: dict[str, str] | None = None,
+        timeout: float | None = None,
+        repeat: Repeat = "never",
+    ) -> HttpAnswer:
+        """Send a request, and wait for the answer, at most `timeout` seconds or as long as the service's requests take.
 
         Raises:
             ServiceError: There was none.
         """
-        given = {"json": options.get("json"), "params": options.get("params")}
-        timeout = options.get("timeout") or self.timeout
-        asking = self._persist(options.get("repeat", "never"), method, path, timeout, **given)
+        asking = self._persist(repeat, method, path, timeout or self.timeout, json=json, params=params)
         return asyncio.run_coroutine_threadsafe(asking, _event_loop()).result()
 
     async def _persist(self, repeat: Repeat, method: str, path: str, timeout: float, **given: Any) -> HttpAnswer:
@@ -186,10 +184,10 @@ class Service:
         import httpx
 
         loop = asyncio.get_running_loop()
-        if self._connection is None or self._connection.loop is not loop:  # before the first, or after a fork
-            self._connection = _Connection(self._open_client(), loop)
-            weakref.finalize(self, _close, self._connection)
-        client = self._connection.client
+        if self._connection is None or self._connection[1] is not loop:  # before the first, or after a fork
+            self._connection = self._open_client(), loop
+            weakref.finalize(self, _close, *self._connection)
+        client, _ = self._connection
         try:
             async with asyncio.timeout(timeout), client.stream(method, path, **given) as response:
                 content = bytearray()
@@ -209,14 +207,6 @@ class Service:
             raise NoAnswerError(f"{self.shown_url} broke off the connection; try again later.") from None
 
 
-@dataclass(frozen=True, slots=True)
-class _Connection:
-    """What belongs to the event loop that it was opened in."""
-
-    client: "httpx.AsyncClient"
-    loop: asyncio.AbstractEventLoop
-
-
 @lru_cache(maxsize=1)
 def _event_loop() -> asyncio.AbstractEventLoop:
     """Where all requests run: httpx's own timeouts bound each read, and only a loop bounds them together."""
@@ -225,13 +215,12 @@ def _event_loop() -> asyncio.AbstractEventLoop:
     return loop
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_event_loop.cache_clear)
+os.register_at_fork(after_in_child=_event_loop.cache_clear)
 
 
-def _close(connection: _Connection) -> None:
-    if connection.loop is _event_loop():
-        asyncio.run_coroutine_threadsafe(connection.client.aclose(), connection.loop)
+def _close(client: "httpx.AsyncClient", loop: asyncio.AbstractEventLoop) -> None:
+    if loop is _event_loop():
+        asyncio.run_coroutine_threadsafe(client.aclose(), loop)
 
 
 def _retry_after_seconds(answer: HttpAnswer) -> float | None:

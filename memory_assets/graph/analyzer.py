@@ -10,14 +10,14 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from string import ascii_uppercase
 from time import time_ns
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pydantic import AliasChoices, AliasPath, BaseModel, Field, ValidationError
 
 from memory_assets.errors import MemoryAssetsError, first_fault
 from memory_assets.graph.neighbours import nearest_to
-from memory_assets.http import HttpAnswer, RequestOptions, Service, ServiceError
+from memory_assets.http import HttpAnswer, Repeat, Service, ServiceError
 from memory_assets.models import Memory, RelationType, State
 from memory_assets.stores.analyzer_failures import record_failure
 from memory_assets.stores.schema import table
@@ -222,7 +222,7 @@ class ChatModel:
             path = "/chat/completions"
             named = {"name": "answer", "strict": True, "schema": schema}
             body |= {"temperature": 0, "response_format": {"type": "json_schema", "json_schema": named}}
-        answer = self._send("POST", path, json=body, repeat="always")
+        answer = self._send("POST", path, body, "always")
         try:
             return _Reply.model_validate_json(answer.content).content
         except ValidationError:
@@ -230,7 +230,7 @@ class ChatModel:
 
     def look(self) -> None:
         """Raise ChatModelError unless the service answers and has the model; nothing is asked of the model."""
-        answer = self._send("GET", "/api/tags" if self._is_ollama else "/models", repeat="never")
+        answer = self._send("GET", "/api/tags" if self._is_ollama else "/models")
         try:
             names = {each.name for each in _Models.model_validate_json(answer.content).models}
         except ValidationError:
@@ -243,9 +243,9 @@ class ChatModel:
     def _where(self) -> str:
         return f"The chat model {self.name} at {self._service.shown_url}"
 
-    def _send(self, method: str, path: str, **options: Unpack[RequestOptions]) -> HttpAnswer:
+    def _send(self, method: str, path: str, body: object = None, repeat: Repeat = "never") -> HttpAnswer:
         try:
-            answer = self._service.send(method, path, **options)
+            answer = self._service.send(method, path, json=body, repeat=repeat)
         except ServiceError as error:
             if error.timed_out:
                 raise ChatModelError(

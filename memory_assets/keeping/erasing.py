@@ -65,8 +65,8 @@ def versions_of(tenant: Tenant, ids: Iterable[int]) -> list[Memory]:
     while waiting:
         found |= {memory.id: memory for memory in waiting}
         listed = ", ".join(str(memory.id) for memory in waiting)
-        alike = quoted(sorted({memory.content_hash for memory in waiting if memory.content_hash})) if waiting else ""
-        where = f"superseded_by IN ({listed})" + (f" OR content_hash IN {alike}" if alike != "()" else "")
+        alike = quoted(sorted({memory.content_hash for memory in waiting}))
+        where = f"superseded_by IN ({listed}) OR (content_hash IN {alike} AND content_hash <> '')"
         waiting = [memory for memory in from_arrow(tenant.memories.scan(COLUMNS, where)) if memory.id not in found]
     return list(found.values())
 

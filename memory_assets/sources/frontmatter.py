@@ -63,12 +63,10 @@ def _yaml(block: str) -> dict[str, Any]:
 
     try:
         events = iter(yaml.parse(block, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
-        for event in events:
-            if isinstance(event, yaml.NodeEvent):
-                value = _node(event, events, 0)
-                break
-        else:
+        first = next((event for event in events if isinstance(event, yaml.NodeEvent)), None)
+        if first is None:
             return {}
+        value = _node(first, events, 0)
         if any(isinstance(event, yaml.NodeEvent) for event in events):
             raise _NotYamlError
     except (yaml.YAMLError, UnicodeEncodeError) as error:

@@ -16,12 +16,7 @@ from memory_assets.sources.json_fields import Fields, OptionalText, OptionalTime
 from memory_assets.sources.markdown import memory_item, scan_folder
 from memory_assets.sources.scanning import Parsed, ScanBuilder
 
-HOMES = {
-    "FEEDBACK": Kind.FEEDBACK,
-    "PROJECT": Kind.PROJECT,
-    "REFERENCE": Kind.REFERENCE,
-    "USER": Kind.USER,
-}
+HOMES = {kind.name: kind for kind in (Kind.FEEDBACK, Kind.PROJECT, Kind.REFERENCE, Kind.USER)}
 """The folders of curated memories: a memory is of its home's kind, whatever its frontmatter says."""
 RATINGS_NAME = "ratings.jsonl"
 REFLECTIONS_NAME = "algorithm-reflections.jsonl"
@@ -58,30 +53,16 @@ def scan(
                 max_bytes=max_bytes,
             )
     for folder in (str(builder.root), *(entry.path for entry in entries)):
-        try:
-            for path in line_files(folder):
-                parse = partial(_parse_lines, path=path, relative=os.path.relpath(path, builder.root))
-                builder.read(path, parse, max_jsonl_bytes)
-        except OSError as error:
-            builder.cannot_list(folder, error)
+        for path in (str(Path(folder, name)) for name in (RATINGS_NAME, REFLECTIONS_NAME)):
+            try:
+                os.lstat(path)
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except OSError as error:
+                builder.cannot_list(folder, error)
+                continue
+            builder.read(path, partial(_parse_lines, path=path, relative=os.path.relpath(path, builder.root)), max_jsonl_bytes)
     return builder.scan()
-
-
-def line_files(folder: str) -> list[str]:
-    """Return the paths of the ratings and reflections that lie in a folder.
-
-    Raises:
-        OSError: the folder may not be looked into.
-    """
-    found: list[str] = []
-    for name in (RATINGS_NAME, REFLECTIONS_NAME):
-        path = str(Path(folder, name))
-        try:
-            os.lstat(path)
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        found.append(path)
-    return found
 
 
 def _curated(data: bytes, path: str, key: str, *, kind: Kind, dating: Dating) -> Parsed:

@@ -1,5 +1,6 @@
 """The project of a directory, and the names that other files may use for it."""
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -64,8 +65,9 @@ def project_of(directory: Path) -> Project | None:
     if directory in shared:
         return None
     above = (folder for folder in (directory, *directory.parents) if folder not in shared)
-    checkout = next((folder for folder in above if _exists(folder / ".git")), directory)
-    folder = _main_repository(checkout)
+    checkout = next((folder for folder in above if os.path.lexists(folder / ".git")), directory)
+    pointer = _GIT_DIRECTORY.fullmatch(_read(checkout / ".git", _POINTER_BYTES))
+    folder = Path(pointer["repository"]) if pointer else checkout
     places = [str(place) for place in (checkout, directory, *_worktrees(folder))]
     return Project.of(str(folder), places, _remote(folder))
 
@@ -76,24 +78,10 @@ def is_home(project: str) -> bool:
     return project in {name for folder in (home, *home.parents) for name in (str(folder), slug_of(str(folder)))}
 
 
-def _exists(path: Path) -> bool:
-    try:
-        path.lstat()
-    except OSError:
-        return False
-    return True
-
-
-def _main_repository(checkout: Path) -> Path:
-    """The repository whose worktree `checkout` is, or `checkout`."""
-    found = _GIT_DIRECTORY.fullmatch(_pointer(checkout / ".git"))
-    return Path(found["repository"]) if found else checkout
-
-
 def _worktrees(repository: Path) -> Iterator[Path]:
     """The other folders in which a repository is checked out."""
     for pointer in sorted((repository / ".git" / "worktrees").glob("*/gitdir"))[:_MOST_WORKTREES]:
-        if text := _pointer(pointer).strip():
+        if text := _read(pointer, _POINTER_BYTES).strip():
             yield Path(text).parent
 
 
@@ -104,12 +92,8 @@ def _remote(repository: Path) -> str:
     return f"{address['host'].lower()}/{address['path']}" if address else ""
 
 
-def _pointer(path: Path) -> str:
-    """The text of a file in which Git names another place; empty where there is no such file."""
-    return _read(path, _POINTER_BYTES)
-
-
 def _read(path: Path, most: int) -> str:
+    """The beginning of one of Git's files; empty if it cannot be read."""
     try:
         return read_head(path, None, most).decode("utf-8", "replace")
     except (OSError, RefusedFileError):

@@ -30,8 +30,6 @@ def source_paths(settings: "Settings") -> dict[Source, Path]:
 
 def scan_files(settings: "Settings", source: Source, known: Mapping[str, FileStamp] | None) -> Scan:
     """Read the files of a source whose stamps are not the `known` ones; None opens no file and gives the stamps of all."""
-    if source not in _SCANS:
-        raise ValueError(f"{source} is not read from files")
     limit: dict[str, int] = {"max_bytes": settings.source_max_bytes} if settings.source_max_bytes else {}
     return _SCANS[source](source_paths(settings)[source], known, **limit)
 

@@ -133,11 +133,7 @@ class ScanBuilder:
 
     def refuse(self, path: str, error: RefusedFileError) -> None:
         """Record that a file or folder whose stamp is new is refused, without opening it."""
-
-        def refused() -> tuple[Parsed, str]:
-            raise error
-
-        self._visit(path, refused)
+        self._visit(path, error)
 
     def scan(self) -> Scan:
         """Return what was collected, sorted by path."""
@@ -150,7 +146,7 @@ class ScanBuilder:
             tuple(self.notes),
         )
 
-    def _visit(self, path: str, look: Callable[[], tuple[Parsed, str]]) -> None:
+    def _visit(self, path: str, look: Callable[[], tuple[Parsed, str]] | RefusedFileError) -> None:
         shown = shown_path(path)
         stamp = FileStamp(NOT_LOOKED_INTO, 0, 0)
         try:
@@ -160,7 +156,10 @@ class ScanBuilder:
             elif self.known.get(shown) == stamp:
                 self.unchanged.append(shown)
             else:
-                _require_text_name(path)
+                if not path.isprintable() and (text_fault(path) or not set("\t\n\r").isdisjoint(path)):
+                    raise RefusedFileError("its name holds control characters or bytes that are not UTF-8", "rename it")
+                if isinstance(look, RefusedFileError):
+                    raise look
                 (items, refusals, hooks, projects), digest = look()
                 held = tuple(items), tuple(refusals), tuple(hooks), tuple(projects)
                 self.changed.append(FileScan(shown, stamp, *held, digest))
@@ -178,9 +177,3 @@ class ScanBuilder:
                 self.unchanged.append(shown)
                 return
         self.changed.append(FileScan(shown, stamp, (), (error.refusal(self.source, shown),)))
-
-
-def _require_text_name(path: str) -> None:
-    """Raise a refusal where the path holds control characters or bytes that are not UTF-8."""
-    if not path.isprintable() and (text_fault(path) or not set("\t\n\r").isdisjoint(path)):
-        raise RefusedFileError("its name holds control characters or bytes that are not UTF-8", "rename it")

@@ -20,7 +20,6 @@ from memory_assets.stores.state import TenantState
 
 _KEY = re.compile(r"mk_([0-9a-f]{12})_([A-Za-z0-9_-]{43})", re.ASCII)
 _ID = re.compile(r"[0-9a-f]{12}", re.ASCII)
-_FILE = re.compile(r"keys/([0-9a-f]{12})\.json", re.ASCII)
 _LINK_SECONDS = 300
 """How long a one-time link may wait for its use."""
 _NOBODYS_DIGEST = "0" * 64
@@ -59,7 +58,7 @@ class KeyStore:
 
     def revoke(self, number: str) -> Key:
         """End a key; it stays listed. Revoking it again changes nothing; NotFoundError if there is no such key."""
-        found = self._read(number) if _ID.fullmatch(number) else None
+        found = self._read(number)
         if found is None:
             raise NotFoundError(f"There is no key {number!r}; `memory key list` shows the ids.")
         if not found.active:
@@ -69,7 +68,7 @@ class KeyStore:
         return revoked
 
     def list(self) -> list[Key]:
-        numbers = [found[1] for entry in self._state.list("keys/") if (found := _FILE.fullmatch(entry.name))]
+        numbers = (entry.name.removeprefix("keys/").removesuffix(".json") for entry in self._state.list("keys/"))
         return sorted(filter(None, map(self._read, numbers)), key=lambda key: (key.created_at, key.id))
 
     def find(self, key: str) -> Key | None:
@@ -82,13 +81,13 @@ class KeyStore:
 
     def is_active(self, number: str) -> bool:
         """Whether there is a key of this id that is not revoked."""
-        known = self._read(number) if _ID.fullmatch(number) else None
+        known = self._read(number)
         return known is not None and known.active
 
     def _read(self, number: str) -> Key | None:
         name = f"keys/{number}.json"
         try:
-            held = self._state.get(name)
+            held = self._state.get(name) if _ID.fullmatch(number) else None
             return None if held is None else Key.model_validate({**from_json(held), "id": number})
         except (OSError, ValueError, TypeError) as error:
             raise StoreError(

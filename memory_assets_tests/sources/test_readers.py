@@ -108,8 +108,3 @@ def test_a_folder_that_cannot_be_listed_is_told_from_an_empty_one(
     emptied = stat_stamp(settings, Source.CLAUDE_SILO)
     monkeypatch.setattr(os, "scandir", scandir)
     assert len({before, emptied, stat_stamp(settings, Source.CLAUDE_SILO)}) == 3
-
-
-def test_a_source_that_is_not_read_from_files_has_no_stamp(settings: Settings) -> None:
-    with pytest.raises(ValueError, match="mcp is not read from files"):
-        stat_stamp(settings, Source.MCP)
