@@ -3,7 +3,7 @@
 An invariant that follows from the registry of schemas is made from it. Statistics belong to the assets' metadata.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -20,8 +20,7 @@ from memory_assets.learn.memory_files import read_homes
 from memory_assets.models import Source, State
 from memory_assets.stores import lance
 from memory_assets.stores.embedding_columns import meaning_column
-from memory_assets.stores.schema import LANCE_TABLES, MEMORIES, Table, catalog_differences, differences
-from memory_assets.stores.tables import StoredTable
+from memory_assets.stores.schema import LANCE_TABLES, MEMORIES, catalog_differences, differences
 from memory_assets.tenants import Tenant
 
 _LENGTH_TOLERANCE = 1e-3
@@ -55,12 +54,9 @@ class Invariant:
     """Whether it lies in files of others, so that it fails nothing of ours."""
 
 
-def _tables(tenant: Tenant) -> "Iterator[tuple[StoredTable, Table]]":
-    return zip((tenant.memories.stored, tenant.relations.stored), LANCE_TABLES, strict=True)
-
-
 def _unregistered(tenant: Tenant) -> list[str]:
-    there = [(table, stored.reading.schema) for stored, table in _tables(tenant) if stored.exists]
+    tables = zip((tenant.memories.stored, tenant.relations.stored), LANCE_TABLES, strict=True)
+    there = [(table, stored.reading.schema) for stored, table in tables if stored.exists]
     return [each for table, schema in there for each in differences(table, {field.name: str(field.type) for field in schema})]
 
 
@@ -166,19 +162,16 @@ def _selected(query: str, *columns: str) -> Find:
     return find
 
 
-def _executed(statement: str) -> Callable[[Tenant], None]:
-    def repair(tenant: Tenant) -> None:
-        with tenant.catalog.write() as connection:
-            connection.execute(statement)
-
-    return repair
-
-
 def _no_dangling(name: str, asset: str, promise: str, lost: dict[str, tuple[str, str]]) -> Invariant:
     """Nothing refers to what is not there. `lost`: table of the catalog -> the name of a row, and the condition of a lost one."""
     found = (f"SELECT {row} FROM {table} WHERE {condition}" for table, (row, condition) in lost.items())
-    mends = (f"DELETE FROM {table} WHERE {condition}" for table, (_, condition) in lost.items())
-    return Invariant(name, asset, promise, _selected(" UNION ALL ".join(found)), repair=_executed("; ".join(mends)))
+
+    def repair(tenant: Tenant) -> None:
+        with tenant.catalog.write() as connection:
+            for table, (_, condition) in lost.items():
+                connection.execute(f"DELETE FROM {table} WHERE {condition}")
+
+    return Invariant(name, asset, promise, _selected(" UNION ALL ".join(found)), repair=repair)
 
 
 _DOUBLED = _selected(

@@ -103,7 +103,8 @@ def record_scan(catalog: Catalog, scan: Scan, known: Mapping[str, FileStamp]) ->
             if before == (scan.root, list(scan.notes)):
                 return _outcome(connection, scan, 0)
     with catalog.write() as connection:
-        _forget_files(connection, scan.source, vanished)
+        for name in _TABLES:
+            connection.execute(f"DELETE FROM {name} WHERE source = ? AND list_contains(?, path)", [scan.source, vanished])
         _replace_files(connection, scan.source, scan.changed, _watched_since(connection, scan.source, known))
         connection.execute(
             table("source_scans").merge(
@@ -183,11 +184,6 @@ def refusals_of(connection: "DuckDBPyConnection", source: Source | None = None) 
     """The same, of an open catalog."""
     rows = connection.execute(f"FROM {REFUSALS} WHERE source = coalesce(?, source) ORDER BY source, path, location", [source])
     return tuple(Refusal(Source(row[0]), *row[1:]) for row in rows.fetchall())
-
-
-def _forget_files(connection: "DuckDBPyConnection", source: Source, paths: list[str]) -> None:
-    for name in _TABLES:
-        connection.execute(f"DELETE FROM {name} WHERE source = ? AND list_contains(?, path)", [source, paths])
 
 
 def _replace_files(

@@ -8,8 +8,8 @@ other places. A kill leaves tombstones that are not finished; the next erasure g
 import json
 import mmap
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import chain
@@ -229,7 +229,9 @@ def purge_files(tenant: Tenant, removal: Removal) -> None:
 
 def purge_tables(tenant: Tenant, removal: Removal) -> None:
     """Write both tables anew without it and without their older versions. After a failure, doing it again ends it."""
-    with _unpinned(tenant):
+    pin = tenant.folder / PINNED
+    with locked(pin):  # a backup that is under way ends first
+        drop_pins(pin)
         if tenant.relations.stored.exists:
             rewrite(tenant.relations.stored, removal.relations)
         if tenant.memories.exists:
@@ -270,15 +272,6 @@ def files_holding(folder: Path, texts: Iterable[str]) -> list[Path]:
                 if any(data.find(text) >= 0 for text in wanted):
                     holding.append(path)
     return holding
-
-
-@contextmanager
-def _unpinned(tenant: Tenant) -> Iterator[None]:
-    """Wait for a backup that is under way, and remove what a killed one pinned."""
-    pin = tenant.folder / PINNED
-    with locked(pin):
-        drop_pins(pin)
-        yield
 
 
 def _purge_json(tenant: Tenant, relative: str, removal: Removal) -> None:

@@ -29,7 +29,13 @@ class Fault:
 def loads(text: str) -> Any:
     """Return the value of a JSON text, with a `Fault` in the place of every part that JSON does not allow."""
     try:
-        return json.loads(text, object_pairs_hook=_object, parse_constant=_constant, parse_float=_float, parse_int=_int)
+        return json.loads(
+            text,
+            object_pairs_hook=_object,
+            parse_constant=lambda name: Fault(f"{name} is not a JSON number"),
+            parse_float=_float,
+            parse_int=_int,
+        )
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}" if error.lineno > 1 else f"column {error.colno}"
         raise RefusedFileError(f"it is not valid JSON: {error.msg} ({where})", "correct it there") from None
@@ -79,10 +85,6 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any] | Fault:
     seen: set[str] = set()
     twice = next(key for key, _ in pairs if key in seen or seen.add(key))
     return Fault(f"the object has the key {json.dumps(twice)} twice")
-
-
-def _constant(name: str) -> Fault:
-    return Fault(f"{name} is not a JSON number")
 
 
 def _float(digits: str) -> float | Fault:

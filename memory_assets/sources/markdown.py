@@ -143,7 +143,7 @@ def memory_item(
     description = _text("description", top, nested)
     session = _text("originSessionId", top, nested)
     stem = PurePath(path).stem
-    heading = _first_heading(body)
+    heading = body.partition("\n")[0].lstrip("#").strip() if body.startswith("#") else ""
     guessed = [] if kind else ["kind"]
     if written and top.get(GUESSED_DATE) == "true":
         guessed.append("created_at")
@@ -198,12 +198,6 @@ def _text(name: str, top: dict[str, Any], nested: dict[str, Any]) -> str:
     if not isinstance(value, str):
         raise RefusedFileError(f"unrecognised: `{name}` is not text", "write it on one line", location=f"frontmatter.{name}")
     return value.strip()
-
-
-def _first_heading(body: str) -> str:
-    """Return the heading that a text begins with, empty where it begins otherwise."""
-    first = body.partition("\n")[0]
-    return first.lstrip("#").strip() if first.startswith("#") else ""
 
 
 def _typed(top: dict[str, Any], nested: dict[str, Any]) -> tuple[Kind | None, str]:

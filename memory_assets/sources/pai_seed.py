@@ -103,11 +103,9 @@ class _Seed:
         if unknown:
             shown = shown_path(", ".join(unknown)[:300])
             self.notes.append(f"{self.path} has unknown parts, which were not read: {shown}.")
-        return Parsed(self.items, self.refusals, projects=self._active_projects(state))
-
-    def _active_projects(self, state: dict[str, Any]) -> list[str]:
         names = self._section(state, "activeProjects", list, "$.state") or ()
-        return [name.strip() for name in names if isinstance(name, str) and name.strip() and not text_fault(name)]
+        projects = [name.strip() for name in names if isinstance(name, str) and name.strip() and not text_fault(name)]
+        return Parsed(self.items, self.refusals, projects=projects)
 
     def _check_version(self, version: Any) -> None:
         if version is None:
@@ -197,7 +195,7 @@ class _Seed:
             key=_key(read.id),
             body=read.content,
             tags=tuple(read.tags),
-            session=_session(read.source),
+            session=read.source if read.source.lower().startswith("session") else "",
             metadata={"path": self.path, **metadata, **self.decoding, **extra},
             **fields,
         )
@@ -226,8 +224,3 @@ class _Proposal(_Entry):
 
 def _key(entry_id: str) -> str:
     return f"{Source.PAI_SEED}:{entry_id}"
-
-
-def _session(origin: str) -> str:
-    """Return where a learning was extracted if that names a session, else nothing."""
-    return origin if origin.lower().startswith("session") else ""

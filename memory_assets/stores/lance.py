@@ -173,9 +173,14 @@ def change(table: "Table", rows: pa.Table, where: Callable[[str], str]) -> int:
     if rows.num_rows > _FEW:
         return commit(table, lambda: _change_columns(table, rows, where), failure)
     to_do = f"{ids_in(rows['id'].to_pylist())} AND {where('')} AND NOT {unchanged(rows['updated_at'].to_pylist(), '')}"
+
+    def change_whole() -> tuple[int, int]:
+        whole = table.search().where(to_do).to_arrow()
+        return whole.num_rows, _replace_whole(table, whole, rows) if whole.num_rows else 0
+
     changed = 0
     while True:
-        found, done = commit(table, lambda: _change_whole(table, rows, to_do), failure)
+        found, done = commit(table, change_whole, failure)
         changed += done
         if done == found:
             return changed
@@ -186,11 +191,6 @@ def _change_columns(table: "Table", rows: pa.Table, where: Callable[[str], str])
     # LanceDB 0.40 panics where a condition meets some columns of rows that its index on `id` holds.
     builder = table.merge_insert("id").when_matched_update_all(where=where("target.")).use_index(False)
     return builder.execute(aligned(rows, schema)).num_updated_rows
-
-
-def _change_whole(table: "Table", rows: pa.Table, to_do: str) -> tuple[int, int]:
-    whole = table.search().where(to_do).to_arrow()
-    return whole.num_rows, _replace_whole(table, whole, rows) if whole.num_rows else 0
 
 
 def _replace_whole(table: "Table", whole: pa.Table, rows: pa.Table) -> int:

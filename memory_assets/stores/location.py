@@ -3,16 +3,16 @@
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memory_assets.errors import first_line
+from memory_assets.errors import StoreError, first_line
 from memory_assets.stores.deferred import import_lancedb
-from memory_assets.stores.locks import exclusive_lock
+from memory_assets.stores.locks import locked
 
 if TYPE_CHECKING:
     from lancedb import Session
@@ -37,10 +37,6 @@ class Location:
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
     """LanceDB's storage options, credentials among them."""
     state: "TenantState | None" = field(default=None, repr=False)
-
-    @classmethod
-    def of(cls, place: "str | Location") -> "Location":
-        return place if isinstance(place, Location) else cls(place)
 
     @property
     def is_folder(self) -> bool:
@@ -107,10 +103,10 @@ class Location:
 
         Object storage has no such lock: there each commit checks afterwards that its store is still the tenant's.
         """
-        if not self.is_folder:
-            yield
-            return
-        with exclusive_lock(self.path):
+        with ExitStack() as locks:
+            for table in sorted(self.path.glob("*.lance")) if self.is_folder else ():
+                if not locks.enter_context(locked(table)):
+                    raise StoreError(f"The table {table} is being deleted already.")
             yield
 
     def remove(self) -> None:

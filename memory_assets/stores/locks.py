@@ -7,7 +7,7 @@ afterwards that its store is still the tenant's.
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -92,17 +92,6 @@ def shared_lock(table: "Table") -> Iterator[None]:
     with locked(Path(uri), fcntl.LOCK_SH) as there:
         if not there:
             raise StoreError(f"The table {uri} has been deleted; nothing was written.")
-        yield
-
-
-@contextmanager
-def exclusive_lock(database: Path) -> Iterator[None]:
-    """Wait until no commit to the tables of a folder is under way, and let nobody else begin one meanwhile."""
-    with ExitStack() as locks:
-        tables = sorted(database.glob("*.lance"))
-        for table in tables:
-            if not locks.enter_context(locked(table)):
-                raise StoreError(f"The table {table} is being deleted already.")
         yield
 
 

@@ -41,6 +41,7 @@ CREATE TABLE IF NOT EXISTS memory_records (
 """
 _SCHEMA_LOCK = 6_271_301
 """Of PostgreSQL's advisory locks: several processes may make the tables at once."""
+_NEW = "INSERT INTO memory_tenants (name, store) VALUES (%(tenant)s, %(number)s) ON CONFLICT DO NOTHING"
 _OWN = "coalesce(%(store)s, (SELECT store FROM memory_tenants WHERE name = %(tenant)s))"
 _GET = f"""
     SELECT v.content || coalesce((
@@ -205,8 +206,7 @@ class PostgresState(TenantState):
         return rows[0][0] if rows else None
 
     def create_id(self, *, anew: bool = False) -> str:
-        statement = "INSERT INTO memory_tenants (name, store) VALUES (%(tenant)s, %(number)s) ON CONFLICT DO NOTHING"
-        self._rows(statement, number=secrets.token_hex(8))
+        self._rows(_NEW, number=secrets.token_hex(8))
         if anew:
             self._rows("UPDATE memory_tenants SET commits = commits + 1 WHERE name = %(tenant)s")
         self.store_id = self.read_id()
@@ -235,9 +235,8 @@ class PostgresState(TenantState):
 
     @contextmanager
     def creating(self) -> Iterator[None]:
-        statement = "INSERT INTO memory_tenants (name, store) VALUES (%(tenant)s, %(number)s) ON CONFLICT DO NOTHING"
         number = secrets.token_hex(8)
-        if not self._rows(statement, number=number):
+        if not self._rows(_NEW, number=number):
             raise ConflictError(f"The tenant {self.tenant!r} exists already; `memory tenant list` shows all.")
         self.store_id = number
         yield

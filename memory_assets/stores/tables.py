@@ -79,7 +79,7 @@ class StoredTable:
         Commits of other processes are seen within `freshness` seconds; 0 looks at every call, which costs each query several
         milliseconds. Temporary files go to `data_dir`, or where the system puts them.
         """
-        self.location = Location.of(place)
+        self.location = place if isinstance(place, Location) else Location(place)
         self.definition = definition
         self.freshness = freshness
         self._data_dir = data_dir

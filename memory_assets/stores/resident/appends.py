@@ -75,12 +75,9 @@ class Appends:
     ) -> tuple[pa.Table | None, int]:
         if (self._folder / _BEGUN).exists():  # by a process that was killed before it said what it committed
             self._mark(folder, [each for each in _waiting(folder) if (held := self._joined([each])) and self._has(held)])
-        if mine:
-            is_done = _remove(folder, _DONE + mine)
-            if is_done or (
-                not _remove(folder, _WAITING + mine) and self._has(rows)
-            ):  # an erasure removes what says that it is done
-                return None, 0
+        # An erasure removes what says that it is done.
+        if mine and (_remove(folder, _DONE + mine) or (not _remove(folder, _WAITING + mine) and self._has(rows))):
+            return None, 0
         names = os.listdir(folder)
         abandoned = {each for each in names if each.startswith((_WAITING, _DONE)) and _is_abandoned(folder, each)}
         waiting = [each for each in _waiting(folder) if each not in abandoned][:_MOST_WAITING]
