@@ -2,15 +2,18 @@
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from dataclasses import fields
 from http import HTTPStatus
-from typing import Annotated, Any, get_type_hints
+from inspect import Parameter, Signature, signature
+from typing import Annotated, Any, Literal, get_type_hints
 
 from fastapi import APIRouter, Body, Depends, Header, Path, Query, Request, Response, Security
 from fastapi.responses import StreamingResponse
 from fastapi.routing import APIRoute
 from fastapi.security import APIKeyHeader
+from pydantic import create_model
 from starlette.exceptions import HTTPException
 
 from memory_assets import operations
@@ -24,6 +27,7 @@ from memory_assets.mcp.protocol import HANDSHAKE_VERSIONS, MODERN_VERSIONS, PARS
 from memory_assets.mcp.tools import Session
 from memory_assets.models import TENANT_PATTERN, NewMemory, Source
 from memory_assets.operations.answers import Answer
+from memory_assets.operations.fields import MAX_ID, MAX_LIMIT, ProposalId
 from memory_assets.sources.projects import Project
 from memory_assets.stores.rows import derived_id
 
@@ -73,7 +77,17 @@ async def _owner_of_sources(opened: Opened) -> OpenTenant:
 
 
 Sources = Annotated[OpenTenant, Depends(_owner_of_sources)]
-MemoryIdInPath = Annotated[int, Path(ge=1, le=models.MAX_ID)]
+_Id = Annotated[int, Path(ge=1, le=MAX_ID)]
+_IN_PATH = {"memory_id": _Id, "name_id": _Id, "decision": Annotated[str, Path(max_length=40)], "proposal": ProposalId}
+_FAULTS = (
+    HTTPStatus.BAD_REQUEST,
+    HTTPStatus.UNAUTHORIZED,
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    HTTPStatus.TOO_MANY_REQUESTS,
+    HTTPStatus.INTERNAL_SERVER_ERROR,
+    HTTPStatus.SERVICE_UNAVAILABLE,
+)
+"""What any route may answer."""
 IdempotencyKey = Annotated[
     str | None,
     Header(
@@ -85,42 +99,61 @@ IdempotencyKey = Annotated[
 ]
 
 
-def _answers(*statuses: HTTPStatus) -> dict[int | str, dict[str, Any]]:
-    return {status.value: {"model": models.ErrorOut, "description": status.phrase} for status in statuses}
-
-
 router = APIRouter(
     prefix="/api/v1/{tenant}",
     route_class=TenantRoute,
     dependencies=[Security(APIKeyHeader(name=KEY_HEADER, auto_error=False, description="A key of this tenant."))],
-    responses=_answers(
-        HTTPStatus.BAD_REQUEST,
-        HTTPStatus.UNAUTHORIZED,
-        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-        HTTPStatus.TOO_MANY_REQUESTS,
-        HTTPStatus.INTERNAL_SERVER_ERROR,
-        HTTPStatus.SERVICE_UNAVAILABLE,
-    ),
+    responses={
+        **{each.value: {"model": models.ErrorOut, "description": each.phrase} for each in _FAULTS},
+        "default": {"model": models.ErrorOut, "description": "Another error."},
+    },
 )
-_NOT_FOUND = _answers(HTTPStatus.NOT_FOUND)
-_CHANGE = _NOT_FOUND | _answers(HTTPStatus.CONFLICT)
 
 
-def _serve_memory(method: str, action: str, operation: Callable[..., Answer], errors: dict[int | str, dict[str, Any]]) -> None:
-    """Add the route of an operation that takes the id of a memory and nothing else."""
-
-    async def serve(opened: Opened, memory_id: MemoryIdInPath) -> Answer:
-        return await opened.read(operation, opened.tenant, memory_id)
-
-    described = {
-        "name": operation.__name__,
-        "description": (operation.__doc__ or "").partition("\n\n")[0],
-        "response_model": get_type_hints(operation)["return"],
-    }
-    router.add_api_route(f"/memories/{{memory_id}}{action}", serve, methods=[method], responses=errors, **described)
+def _optional(body: type[models.Request]) -> Any:
+    """A body that may be left out."""
+    return Body(default_factory=lambda: body.model_validate({}))
 
 
-@router.post("/store", responses=_answers(HTTPStatus.CONFLICT))
+def _serve(
+    route: str,
+    operation: Callable[..., Answer],
+    *fields: str,
+    body: type[models.Request] | None = None,
+    owns_sources: bool = False,
+    work: Literal["read", "write"] = "read",
+    **given: object,
+) -> None:
+    """Add the route, such as "POST /names/{name_id}/merge", of an operation that takes what the path names, a body, and `given`.
+
+    The body has those `fields` of the operation's own parameters, or is a `body`. `owns_sources` says that only the tenant with the
+    silos may ask, `work` which threads do it.
+    """
+    hints, (method, path) = get_type_hints(operation, include_extras=True), route.split()
+    if fields:
+        defaults = {each.name: each.default for each in signature(operation).parameters.values()}
+        taken: Any = {name: (hints[name], ... if defaults[name] is Parameter.empty else defaults[name]) for name in fields}
+        body = create_model(f"{operation.__name__.title()}Request", __base__=models.Request, **taken)
+
+    async def serve(opened: OpenTenant, body: models.Request | None = None, **named: object) -> Answer:
+        asked = body.model_dump() if body else {}
+        return await getattr(opened, work)(operation, opened.tenant, *named.values(), **asked, **given)
+
+    takes: dict[str, Any] = {"opened": Sources if owns_sources else Opened}
+    takes |= {name: _IN_PATH[name] for name in re.findall(r"{(\w+)}", path)}
+    if body:
+        takes["body"] = Annotated[
+            body, Body() if any(each.is_required() for each in body.model_fields.values()) else _optional(body)
+        ]
+    parameters = [Parameter(name, Parameter.KEYWORD_ONLY, annotation=each) for name, each in takes.items()]
+    vars(serve)["__signature__"] = Signature(parameters)
+    about = (operation.__doc__ or "").partition("\n\n")[0]
+    router.add_api_route(
+        path, serve, methods=[method], response_model=hints["return"], name=operation.__name__, description=about
+    )
+
+
+@router.post("/store")
 async def store(
     opened: Opened, body: models.StoreRequest, response: Response, idempotency_key: IdempotencyKey = None
 ) -> operations.store.StoredMemory:
@@ -136,35 +169,25 @@ async def store(
 @router.post("/search")
 async def search(opened: Opened, body: models.SearchRequest) -> operations.search.Found:
     """Find memories by meaning, words and what else speaks for them; an empty query finds the newest."""
-    options = {"limit": body.limit, "bridges": body.bridges, "cursor": body.cursor, "everything": body.all}
+    options = {"limit": body.limit, "bridges": body.bridges, "cursor": body.cursor, "everything": body.everything}
     return await opened.search(operations.search.search, opened.tenant, body.query, narrowed=_narrowed(body), **options)
 
 
 @router.post("/context", response_class=Response, responses={200: {"content": {"text/markdown": {}, "application/json": {}}}})
 async def context(opened: Opened, body: models.ContextRequest) -> Response:
     """Everything relevant about some topics within a budget of tokens: Markdown, or a JSON object."""
-    options = body.model_dump(exclude={"topics", "format"})
-    found = await opened.search(operations.context.context, opened.tenant, body.topics, form=body.format, **options)
-    kind = "application/json" if body.format == "json" else "text/markdown; charset=utf-8"
+    found = await opened.search(operations.context.context, opened.tenant, **body.model_dump())
+    kind = "application/json" if body.form == "json" else "text/markdown; charset=utf-8"
     return Response(found.document, media_type=kind)
 
 
 @router.post("/recent")
 async def recent(
-    opened: Opened, body: Annotated[models.RecentRequest, Body(default_factory=lambda: models.RecentRequest.model_validate({}))]
+    opened: Opened, body: Annotated[models.RecentRequest, _optional(models.RecentRequest)]
 ) -> operations.show.RecentMemories:
     """The newest memories of a span of time, newest first."""
     options = {"limit": body.limit, "hours": body.hours, "cursor": body.cursor}
     return await opened.read(operations.show.recent, opened.tenant, narrowed=_narrowed(body), **options)
-
-
-@router.post("/init")
-async def init(
-    opened: Opened,
-    body: Annotated[models.InitRequest, Body(default_factory=models.InitRequest)],  # noqa: ARG001
-) -> operations.show.SessionStart:
-    """What a session begins with: the time, and what was remembered in the last day."""
-    return await opened.read(operations.show.init, opened.tenant)
 
 
 @router.get("/health")
@@ -176,39 +199,11 @@ async def health(opened: Opened) -> operations.health.Health:
     return found
 
 
-for _method, _action, _operation, _errors in (
-    ("GET", "", operations.show.show, _NOT_FOUND),
-    ("GET", "/relations", operations.relate.relations, _NOT_FOUND),
-    ("POST", "/forget", operations.changes.forget, _CHANGE),
-    ("POST", "/restore", operations.changes.restore, _CHANGE),
-    ("POST", "/undo", operations.undo.undo, _CHANGE),
-):
-    _serve_memory(_method, _action, _operation, _errors)
-
-
-@router.post("/erase", responses=_NOT_FOUND)
+@router.post("/erase")
 async def erase(opened: Opened, body: models.EraseRequest) -> operations.erase.Erased:
     """Remove memories for good, so that no file holds their texts; without `confirm`, show what would go."""
     chosen = operations.erase.Chosen(body.ids, body.matching, body.source, body.before)
     return await opened.read(operations.erase.erase if body.confirm else operations.erase.preview, opened.tenant, chosen)
-
-
-@router.post("/memories/{memory_id}/edit", responses=_CHANGE)
-async def edit(opened: Opened, memory_id: MemoryIdInPath, body: models.EditRequest) -> operations.changes.EditedMemory:
-    """Correct what a memory says; a newer version takes its place, and the old one stays as history."""
-    return await opened.write(operations.changes.edit, opened.tenant, memory_id, body.content, source=Source.HTTP)
-
-
-@router.post("/memories/{memory_id}/tags", responses=_CHANGE)
-async def tag(opened: Opened, memory_id: MemoryIdInPath, body: models.TagRequest) -> operations.changes.ChangedMemory:
-    """Give a memory tags, and take some from it."""
-    return await opened.read(operations.changes.tag, opened.tenant, memory_id, add=body.add, remove=body.remove)
-
-
-@router.post("/memories/{memory_id}/supersede", responses=_CHANGE)
-async def supersede(opened: Opened, memory_id: MemoryIdInPath, body: models.SupersedeRequest) -> operations.changes.ChangedMemory:
-    """Let another memory take the place of this one, which no longer holds and stays as history."""
-    return await opened.read(operations.changes.supersede, opened.tenant, memory_id, body.new_id)
 
 
 @router.get("/export", response_class=StreamingResponse, responses={200: {"content": {_JSONL: {}}}})
@@ -238,17 +233,10 @@ async def import_(opened: Opened, request: Request, skip_invalid: bool = False) 
         raise HTTPException(HTTPStatus.BAD_REQUEST, " ".join([str(error), *faults[:_MOST_FAULTS]])) from error
 
 
-@router.get("/conflicts", responses=_NOT_FOUND)
+@router.get("/conflicts")
 async def conflicts(opened: Opened, memory_id: int | None = None) -> operations.conflicts.Conflicts:
     """Memories that contradict each other and are both held to be true; a stated RELATES_TO says that both hold."""
     return await opened.read(operations.conflicts.conflicts, opened.tenant, memory_id)
-
-
-@router.post("/relations", responses=_NOT_FOUND | _answers(HTTPStatus.CONFLICT))
-async def relate(opened: Opened, body: models.RelationRequest) -> operations.relate.Relation:
-    """State how one memory relates to another; stating it again replaces its confidence and note."""
-    options = {"confidence": body.confidence, "note": body.note, "stated_by": Source.HTTP}
-    return await opened.read(operations.relate.relate, opened.tenant, body.source_id, body.type, body.target_id, **options)
 
 
 @router.get("/names")
@@ -256,47 +244,17 @@ async def names(
     opened: Opened,
     kind: Annotated[str, Query(alias="type", max_length=40)] = "",
     like: Annotated[str, Query(max_length=200)] = "",
-    limit: Annotated[int, Query(ge=1, le=models.MAX_LIMIT)] = 50,
+    limit: Annotated[int, Query(ge=1, le=MAX_LIMIT)] = 50,
     cursor: Annotated[str | None, Query(max_length=40)] = None,
 ) -> operations.names.Names:
     """People, projects and things that memories name, the most mentioned first."""
     return await opened.read(operations.names.list_names, opened.tenant, kind=kind, like=like, limit=limit, cursor=cursor)
 
 
-@router.get("/names/decisions")
-async def name_decisions(opened: Opened) -> operations.names.Decisions:
-    """What was decided about names, the latest first."""
-    return await opened.read(operations.names.list_decisions, opened.tenant)
-
-
-@router.get("/names/{name_id}", responses=_NOT_FOUND)
-async def name(opened: Opened, name_id: MemoryIdInPath) -> operations.names.ShownName:
-    """A name with its spellings and those that may mean the same."""
-    return await opened.read(operations.names.show_name, opened.tenant, name_id)
-
-
-@router.post("/names/{name_id}/merge", responses=_NOT_FOUND)
-async def merge_names(opened: Opened, name_id: MemoryIdInPath, body: models.MergeRequest) -> operations.names.Decided:
-    """Say that two names mean the same; every run respects it."""
-    return await opened.write(operations.names.merge_names, opened.tenant, name_id, body.into)
-
-
-@router.post("/names/{name_id}/split", responses=_NOT_FOUND)
-async def split_name(opened: Opened, name_id: MemoryIdInPath, body: models.SplitRequest) -> operations.names.Decided:
-    """Say that a spelling of a name means something else."""
-    return await opened.write(operations.names.split_name, opened.tenant, name_id, body.spelling)
-
-
-@router.post("/names/decisions/{decision}/undo", responses=_NOT_FOUND)
-async def undo_name_decision(opened: Opened, decision: Annotated[str, Path(max_length=40)]) -> operations.names.Decided:
-    """Take a decision about names back."""
-    return await opened.write(operations.names.undo_decision, opened.tenant, decision)
-
-
 @router.post("/timeline")
 async def timeline(
     opened: Opened,
-    body: Annotated[models.TimelineRequest, Body(default_factory=lambda: models.TimelineRequest.model_validate({}))],
+    body: Annotated[models.TimelineRequest, _optional(models.TimelineRequest)],
 ) -> operations.timeline.Learned | operations.timeline.Held:
     """How many memories are of each day, week, month or year; with `on`, those that held at the end of that day."""
     if body.on is None:
@@ -311,42 +269,38 @@ async def session(opened: Opened, project: Annotated[str, Query(max_length=200)]
     return await opened.read(operations.session.preview, opened.tenant, project)
 
 
-@router.post("/memories/{memory_id}/tell", responses=_NOT_FOUND)
-async def tell_at_start(opened: Opened, memory_id: MemoryIdInPath, body: models.TellRequest) -> operations.session.ToldAtStart:
-    """Let sessions begin with a memory where it fits, or without it; it stays in recall."""
-    return await opened.read(operations.session.tell_at_start, opened.tenant, memory_id, told=body.told)
-
-
-@router.post("/learn/check")
-async def learn_check(opened: Sources) -> operations.learn.CheckAnswer:
-    """Look through silos, reflections and ratings, and propose; no silo is touched."""
-    return await opened.write(operations.learn.check, opened.tenant)
-
-
-@router.post("/learn/review", responses=_NOT_FOUND)
-async def learn_review(
-    opened: Sources, body: Annotated[models.ReviewRequest, Body(default_factory=lambda: models.ReviewRequest.model_validate({}))]
-) -> operations.learn.ReviewAnswer:
-    """Decide on proposals; without a decision, list those that are open. The next apply carries out what is accepted."""
-    return await opened.write(operations.learn.review, opened.tenant, **body.model_dump())
-
-
-@router.post("/learn/proposals/{proposal}/reword", responses=_NOT_FOUND)
-async def learn_reword(opened: Sources, proposal: models.ProposalId, body: models.EditRequest) -> operations.learn.ReviewAnswer:
-    """Write a proposal's text: its first paragraph is the description, the rest the body."""
-    return await opened.write(operations.learn.reword, opened.tenant, proposal, body.content)
-
-
-@router.post("/learn/apply", responses=_answers(HTTPStatus.CONFLICT))
+@router.post("/learn/apply")
 async def learn_apply(opened: Sources, body: models.ApplyRequest) -> operations.learn.ApplyAnswer:
     """Move what was decided into the canonical homes and delete its silo files; without `confirm`, show what would be done."""
     return await opened.write(operations.learn.apply, opened.tenant, dry_run=not body.confirm)
 
 
-@router.post("/learn/undo", responses=_CHANGE)
-async def learn_undo(opened: Sources) -> operations.learn.UndoAnswer:
-    """Take the last apply back: the silo files return, and the canonical files are as they were."""
-    return await opened.write(operations.learn.undo, opened.tenant)
+_serve("POST /init", operations.show.init, body=models.InitRequest)
+_serve("GET /memories/{memory_id}", operations.show.show)
+_serve("GET /memories/{memory_id}/relations", operations.relate.relations)
+_serve("POST /memories/{memory_id}/forget", operations.changes.forget)
+_serve("POST /memories/{memory_id}/restore", operations.changes.restore)
+_serve("POST /memories/{memory_id}/undo", operations.undo.undo)
+_serve("POST /memories/{memory_id}/edit", operations.changes.edit, "content", source=Source.HTTP, work="write")
+_serve("POST /memories/{memory_id}/tags", operations.changes.tag, "add", "remove")
+_serve("POST /memories/{memory_id}/supersede", operations.changes.supersede, body=models.SupersedeRequest)
+_serve("POST /memories/{memory_id}/tell", operations.session.tell_at_start, "told")
+_serve("POST /relations", operations.relate.relate, body=models.RelationRequest, stated_by=Source.HTTP)
+_serve("GET /names/decisions", operations.names.list_decisions)
+_serve("GET /names/{name_id}", operations.names.show_name)
+_serve("POST /names/{name_id}/merge", operations.names.merge_names, "into", work="write")
+_serve("POST /names/{name_id}/split", operations.names.split_name, "spelling", work="write")
+_serve("POST /names/decisions/{decision}/undo", operations.names.undo_decision, work="write")
+_serve("POST /learn/check", operations.learn.check, owns_sources=True, work="write")
+_serve(
+    "POST /learn/review",
+    operations.learn.review,
+    *("accept", "reject", "defer", "note", "deeper"),
+    owns_sources=True,
+    work="write",
+)
+_serve("POST /learn/proposals/{proposal}/reword", operations.learn.reword, "content", owns_sources=True, work="write")
+_serve("POST /learn/undo", operations.learn.undo, owns_sources=True, work="write")
 
 
 @router.post("/mcp", include_in_schema=False)

@@ -19,6 +19,7 @@ from memory_assets.language.validation import validate_tags
 from memory_assets.learn.briefing import tell_brief
 from memory_assets.models import LAST_CHANGE, MACHINE, REVISES, Memory, NewMemory, Source, State
 from memory_assets.operations.answers import LocalTime, MemoryView, name_of, passage
+from memory_assets.operations.fields import Content, Tags
 from memory_assets.operations.given import find_memory
 from memory_assets.stores.rows import to_arrow
 from memory_assets.tenants import Tenant
@@ -128,8 +129,8 @@ class EditedMemory(ChangedMemory):
     replaces: int
 
 
-def edit(tenant: Tenant, reference: str | int, content: str, *, source: Source, seen: datetime | None = None) -> EditedMemory:
-    """Replace the text of the memory of this id.
+def edit(tenant: Tenant, reference: str | int, content: Content, *, source: Source, seen: datetime | None = None) -> EditedMemory:
+    """Correct what a memory says: a newer version takes its place, and the old one stays as history.
 
     What somebody gave it, tags too, goes over to the newer version, which is of the present; entities, actions and automatic tags are
     found anew.
@@ -155,8 +156,8 @@ def tag(
     tenant: Tenant,
     reference: str | int,
     *,
-    add: Sequence[str] = (),
-    remove: Sequence[str] = (),
+    add: Tags = (),
+    remove: Tags = (),
     seen: datetime | None = None,
 ) -> ChangedMemory:
     """Add tags to the memory of this id, and remove some."""
@@ -174,7 +175,7 @@ def tag(
 def supersede(
     tenant: Tenant, old: str | int, new: str | int, *, seen: datetime | None = None, seen_new: datetime | None = None
 ) -> ChangedMemory:
-    """Let the memory `new` take the place of `old`."""
+    """Let another memory take the place of this one, which no longer holds and stays as history."""
     before, after = find_memory(tenant, old, seen), find_memory(tenant, new, seen_new)
     if before.id == after.id:
         raise InvalidInputError(f"The memory {before.id} cannot supersede itself; name the older one, then the newer one.")

@@ -5,8 +5,12 @@ from typing import Any, Literal
 from pydantic import ConfigDict, Field, SecretStr
 
 from memory_assets.display import counted
+from memory_assets.errors import StoreError
+from memory_assets.language.embedders import EmbedderError, describe_choice
 from memory_assets.operations.answers import Answer, Instant, LocalTime, View, listed
+from memory_assets.settings import origins
 from memory_assets.stores.files import disk_fault
+from memory_assets.stores.filters import Filters
 from memory_assets.tenants import Tenant
 
 
@@ -41,10 +45,6 @@ class Health(Answer):
 
 def health(tenant: Tenant) -> Health:
     """Look at the store and its disk, and have the embedder embed a word."""
-    from memory_assets.errors import StoreError
-    from memory_assets.language.embedders import EmbedderError, describe_choice
-    from memory_assets.stores.filters import Filters
-
     count = embedded = 0
     oldest = newest = store_fault = embedder_fault = None
     try:
@@ -135,8 +135,6 @@ def diagnose(tenant: Tenant, *, mend: bool = False, with_settings: bool = False)
 
 
 def _settings(tenant: Tenant) -> dict[str, SettingView]:
-    from memory_assets.settings import origins
-
     return {
         origin.name: SettingView(value=_shown(getattr(tenant.settings, field)), place=origin.place)
         for field, origin in origins(tenant.settings).items()

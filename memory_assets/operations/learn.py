@@ -12,6 +12,7 @@ from memory_assets.learn.journal import Decisions, Proposal, Severity, Status
 from memory_assets.learn.reports import Decided, signal_line
 from memory_assets.models import Kind
 from memory_assets.operations.answers import Answer, LocalTime, View
+from memory_assets.operations.fields import Content, ProposalIds, Query
 from memory_assets.tenants import Tenant
 
 _SHOWN = 12
@@ -250,17 +251,18 @@ def check(tenant: Tenant) -> CheckAnswer:
 def review(
     tenant: Tenant,
     *,
-    accept: Sequence[str] = (),
-    reject: Sequence[str] = (),
-    defer: Sequence[str] = (),
-    note: str | None = None,
+    accept: ProposalIds = (),
+    reject: ProposalIds = (),
+    defer: ProposalIds = (),
+    note: Query | None = None,
     look: bool = True,
     deeper: bool = False,
 ) -> ReviewAnswer:
-    """Decide on proposals, and answer with those that are open; a check that is more than a day old is made again before, if `look`.
+    """Decide on proposals; without a decision, list those that are open. The next apply carries out what is accepted.
 
-    With `deeper` a check is made, which also proposes to make one of entries that passed through and nearly say the same.
-    The next apply carries out what is accepted. What is rejected returns only if more speaks for it. A `note` belongs to one decision.
+    If `look`, a check that is more than a day old is made again before. With `deeper` a check is made, which also
+    proposes to make one of entries that passed through and nearly say the same.
+    What is rejected returns only if more speaks for it. A `note` belongs to one decision.
     """
     curation = Curation(tenant)
     chosen = [(accept, Status.ACCEPTED), (reject, Status.REJECTED), (defer, Status.DEFERRED)]
@@ -279,10 +281,10 @@ def silo_texts(tenant: Tenant, paths: Sequence[str]) -> dict[str, str]:
     return dict(found)
 
 
-def reword(tenant: Tenant, reference: str, text: str) -> ReviewAnswer:
+def reword(tenant: Tenant, reference: str, content: Content) -> ReviewAnswer:
     """Let a person write a proposal's text: its first paragraph is the description, the rest the body."""
     curation = Curation(tenant)
-    description, _, body = (part.strip() for part in text.strip().partition("\n\n"))
+    description, _, body = (part.strip() for part in content.strip().partition("\n\n"))
     change = Decided(curation.decisions().find(reference).id, description=" ".join(description.split()), body=body)
     return _reviewed(curation, curation.decide([change]))
 

@@ -1,21 +1,21 @@
 """People, projects and things that memories name: list them, show one, say that two are one or that a spelling means another."""
 
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from memory_assets.errors import InvalidInputError, NotFoundError
+from memory_assets.graph.decided_names import NameDecision, change_name_decisions, read_name_decisions, spellings_of
+from memory_assets.graph.entities import OWN_SPACE, Surface, key_of
 from memory_assets.operations.answers import Answer, LocalTime, View, listed
+from memory_assets.operations.fields import MemoryId, Name
 from memory_assets.operations.overview import CountView
+from memory_assets.tenants import Tenant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from duckdb import DuckDBPyConnection
-
-    from memory_assets.graph.decided_names import NameDecision
-    from memory_assets.tenants import Tenant
 
 _NAMES = """
     SELECT n.id, n.label, n.type, count(*) AS memories FROM graph_nodes n JOIN graph_mentions m ON m.entity_id = n.id
@@ -61,8 +61,6 @@ class NameView(View):
     @property
     def may_merge(self) -> bool:
         """Whether it has a name that can mean the same as another one: files, addresses and the like mean themselves alone."""
-        from memory_assets.graph.entities import OWN_SPACE
-
         return self.type not in OWN_SPACE
 
 
@@ -144,7 +142,7 @@ class Counts(Answer):
         return listed(f"{each.count:>6}  {each.name}" for each in self.counts)
 
 
-def list_names(tenant: "Tenant", *, kind: str = "", like: str = "", limit: int = 50, cursor: str | None = None) -> Names:
+def list_names(tenant: Tenant, *, kind: str = "", like: str = "", limit: int = 50, cursor: str | None = None) -> Names:
     """The names of a type, or of all, whose spellings hold `like`. `cursor` is `next_cursor` of the page before."""
     memories, number = _read_cursor(cursor) if cursor else _LARGEST
     with tenant.catalog.interactive.read() as connection:
@@ -154,7 +152,7 @@ def list_names(tenant: "Tenant", *, kind: str = "", like: str = "", limit: int =
     return Names(names=names, types=types, next_cursor=f"{names[-1].memories}-{names[-1].id}" if len(rows) > limit else None)
 
 
-def show_name(tenant: "Tenant", number: int) -> ShownName:
+def show_name(tenant: Tenant, number: int) -> ShownName:
     """A name with its spellings and those that may be the same."""
     with tenant.catalog.interactive.read() as connection:
         name, spellings = _read(connection, number)
@@ -166,7 +164,7 @@ def show_name(tenant: "Tenant", number: int) -> ShownName:
     )
 
 
-def find_name(tenant: "Tenant", text: str) -> int:
+def find_name(tenant: Tenant, text: str) -> int:
     """Id of the name that is written so, in any casing; of several the one that most memories mention."""
     with tenant.catalog.interactive.read() as connection:
         row = connection.execute(_WRITTEN, [text]).fetchone()
@@ -175,7 +173,7 @@ def find_name(tenant: "Tenant", text: str) -> int:
     return row[0]
 
 
-def list_counts(tenant: "Tenant", what: str) -> Counts:
+def list_counts(tenant: Tenant, what: str) -> Counts:
     """All "projects" or "tags" of active memories, the most used first."""
     if not tenant.exists:
         return Counts(counts=())
@@ -186,17 +184,13 @@ def list_counts(tenant: "Tenant", what: str) -> Counts:
     return Counts(counts=tuple(CountView(name=name, count=count) for name, count in rows))
 
 
-def list_decisions(tenant: "Tenant") -> Decisions:
-    """What was decided about names."""
-    from memory_assets.graph.decided_names import read_name_decisions
-
+def list_decisions(tenant: Tenant) -> Decisions:
+    """What was decided about names, the latest first."""
     return Decisions(decisions=tuple(DecisionView.model_validate(each) for each in reversed(read_name_decisions(tenant.state))))
 
 
-def merge_names(tenant: "Tenant", number: int, into: int) -> Decided:
+def merge_names(tenant: Tenant, number: int, into: MemoryId) -> Decided:
     """Say that two names mean the same; every spelling of the first one then means the second, in later memories too."""
-    from memory_assets.graph.decided_names import NameDecision
-
     with tenant.catalog.interactive.read() as connection:
         one, spellings = _read(connection, number)
         other, targets = _read(connection, into)
@@ -211,13 +205,11 @@ def merge_names(tenant: "Tenant", number: int, into: int) -> Decided:
     return _decide(tenant, made, lambda decisions: [*decisions, made], other.name)
 
 
-def split_name(tenant: "Tenant", number: int, spelling: str) -> Decided:
+def split_name(tenant: Tenant, number: int, spelling: Name) -> Decided:
     """Say that a spelling of a name means something else: it becomes a name of its own that no rule joins with another.
 
     Spellings that differ in case, accents and titles alone go with it.
     """
-    from memory_assets.graph.decided_names import NameDecision
-
     with tenant.catalog.interactive.read() as connection:
         name, spellings = _read(connection, number)
     keys = {text: _own_key(tenant, text, kind) for text, kind, _, _ in spellings}
@@ -231,10 +223,8 @@ def split_name(tenant: "Tenant", number: int, spelling: str) -> Decided:
     return _decide(tenant, made, lambda decisions: [*decisions, made], spelling)
 
 
-def undo_decision(tenant: "Tenant", reference: str) -> Decided:
+def undo_decision(tenant: Tenant, reference: str) -> Decided:
     """Take a decision about names back."""
-    from memory_assets.graph.decided_names import read_name_decisions
-
     made = next((each for each in read_name_decisions(tenant.state) if each.id == reference), None)
     if made is None:
         raise NotFoundError(f"There is no decision {reference} about names; it may have been taken back already.")
@@ -243,10 +233,9 @@ def undo_decision(tenant: "Tenant", reference: str) -> Decided:
 
 
 def _decide(
-    tenant: "Tenant", made: "NameDecision", change: "Callable[[Sequence[NameDecision]], Sequence[NameDecision]]", spelling: str
+    tenant: Tenant, made: NameDecision, change: Callable[[Sequence[NameDecision]], Sequence[NameDecision]], spelling: str
 ) -> Decided:
     """Keep the decisions, bring the graph to them, and find the name that a spelling means then."""
-    from memory_assets.graph.decided_names import change_name_decisions, spellings_of
     from memory_assets.graph.edges import refresh_graph
 
     change_name_decisions(tenant.state, change)
@@ -268,10 +257,8 @@ def _read(connection: "DuckDBPyConnection", number: int) -> tuple[NameView, list
     return NameView(id=row[0], name=row[1], type=row[2], memories=count), spellings
 
 
-def _own_key(tenant: "Tenant", text: str, kind: str) -> str:
+def _own_key(tenant: Tenant, text: str, kind: str) -> str:
     """The key of a spelling without any decision."""
-    from memory_assets.graph.entities import Surface, key_of
-
     return key_of(Surface(text, kind), tenant.analyzer.gazetteer.canonical)
 
 

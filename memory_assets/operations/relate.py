@@ -54,7 +54,7 @@ def relate(
     seen: datetime | None = None,
     seen_target: datetime | None = None,
 ) -> Relation:
-    """State how the memory `source` relates to the memory `target`; stating it again replaces confidence and note.
+    """State how one memory relates to another; stating it again replaces its confidence and note.
 
     Keys and passwords in `note` are masked, unless the settings allow them. `stated_by` is a face, such as "cli". `seen` and
     `seen_target` are the `updated_at` of the two that somebody looked at.

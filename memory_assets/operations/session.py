@@ -1,15 +1,11 @@
 """What the next session of Claude Code is told at its start, and which memories it is not told."""
 
-from typing import TYPE_CHECKING
-
 from pydantic import Field
 
 from memory_assets.display import counted
 from memory_assets.operations.answers import Answer, LocalTime, MemoryView, View, listed
 from memory_assets.operations.given import find_memory
-
-if TYPE_CHECKING:
-    from memory_assets.tenants import Tenant
+from memory_assets.tenants import Tenant
 
 
 class LineView(View):
@@ -59,7 +55,7 @@ class ToldAtStart(Answer):
         return f"{self.memory.name}: {'told again where it fits' if self.told else 'no session begins with it from now on'}."
 
 
-def preview(tenant: "Tenant", project: str = "") -> SessionPreview:
+def preview(tenant: Tenant, project: str = "") -> SessionPreview:
     """What a session in a project, as memories name it, is told at its start; without one, a session in no project."""
     from memory_assets.learn.brief import NAME, parse_brief
     from memory_assets.learn.briefing import read_untold
@@ -83,7 +79,7 @@ def preview(tenant: "Tenant", project: str = "") -> SessionPreview:
     )
 
 
-def tell_at_start(tenant: "Tenant", reference: str | int, *, told: bool) -> ToldAtStart:
+def tell_at_start(tenant: Tenant, reference: str | int, *, told: bool) -> ToldAtStart:
     """Let sessions begin with a memory where it fits, or without it. It stays in recall either way."""
     from memory_assets.learn.briefing import set_told
 

@@ -7,12 +7,18 @@ from pydantic import Field
 
 from memory_assets.display import counted, shortened
 from memory_assets.errors import NotFoundError
+from memory_assets.graph.relevance import course, explain
 from memory_assets.language.times import format_local
+from memory_assets.language.tokens import truncate_tokens
+from memory_assets.learn.journal import Journal
 from memory_assets.models import REVISES, State
 from memory_assets.operations.answers import Answer, Instant, LocalTime, MemoryView, View, listed_within, name_of, passage
 from memory_assets.operations.changes import guess_change, last_change
+from memory_assets.operations.conflicts import conflicts
 from memory_assets.operations.given import Narrowing, find_memory, place_cursor, read_place_cursor
+from memory_assets.recall.view import find_outdated_of
 from memory_assets.sources.projects import Project
+from memory_assets.stores.access_log import AccessLog
 from memory_assets.tenants import Tenant
 
 _NOTHING_YET = "Nothing is remembered yet; `memory store TEXT` keeps a text, `memory run` takes in what Claude Code wrote down."
@@ -114,8 +120,6 @@ def recent(
         filters = replace(filters, since=(filters.until or datetime.now(UTC)) - timedelta(hours=hours), dated=True)
     if cursor:
         filters = replace(filters, after=read_place_cursor(cursor))
-    from memory_assets.recall.view import find_outdated_of
-
     memories = tenant.memories.recent(limit + 1, filters)
     page = memories[:limit]
     outdated = find_outdated_of(tenant, page)
@@ -140,8 +144,6 @@ def recent_changes(
 
 
 def _applies(tenant: Tenant) -> list[ChangeView]:
-    from memory_assets.learn.journal import Journal
-
     journal = Journal(tenant.folder / "learn" / "applies")
     plans = ((plan, " (undone)" * journal.has(plan.number, "undone")) for plan in map(journal.plan, journal.numbers()))
     return [
@@ -173,7 +175,7 @@ def _changed_memories(tenant: Tenant, limit: int) -> list[ChangeView]:
 
 
 def init(tenant: Tenant, here: Project | None = None) -> SessionStart:
-    """Begin a session, in the project `here` or anywhere."""
+    """What a session begins with, in the project `here` or anywhere: the time, and what was remembered in the last day."""
     now = datetime.now(UTC)
     newest = recent(tenant, limit=INIT_LIMIT, hours=INIT_HOURS, narrowed=Narrowing(here=here)).memories
     return SessionStart(current_time=now, recent_memories=newest, project=here.folder if here else "")
@@ -236,8 +238,6 @@ class ShownMemory(MemoryView):
         return "\n".join(lines)
 
     def _beginning(self, max_tokens: int | None) -> str:
-        from memory_assets.language.tokens import truncate_tokens
-
         kept = self.content if max_tokens is None else truncate_tokens(self.content, max_tokens)
         left_out = len(self.content) - len(kept)
         return f"{kept}… ({left_out:,} more characters)" if left_out else kept
@@ -297,11 +297,6 @@ def peek(tenant: Tenant, reference: str | int) -> MemoryView:
 
 def show(tenant: Tenant, reference: str | int) -> ShownMemory:
     """Everything about one memory, in whatever state it is."""
-    from memory_assets.graph.relevance import explain
-    from memory_assets.operations.conflicts import conflicts
-    from memory_assets.recall.view import find_outdated_of
-    from memory_assets.stores.access_log import AccessLog
-
     memory = find_memory(tenant, reference)
     AccessLog(tenant.state).record([memory.id], datetime.now(UTC))
     factors = explain(tenant.catalog, memory.id)
@@ -339,9 +334,6 @@ class RelevanceCourse(Answer):
 
 def relevance_course(tenant: Tenant, reference: str | int) -> RelevanceCourse:
     """The relevance of the memory of this id from its creation until a year after its last score, and its recalls."""
-    from memory_assets.graph.relevance import course, explain
-    from memory_assets.stores.access_log import AccessLog
-
     memory = find_memory(tenant, reference)
     recalls = tuple(RecallView(at=at, by=by) for at, by in AccessLog(tenant.state).recalls_of(memory.id)[:_MOST_RECALLS])
     factors = explain(tenant.catalog, memory.id)

@@ -2,16 +2,14 @@
 
 from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from memory_assets.models import Source, State
 from memory_assets.operations.answers import Answer, Instant, LocalTime, MemoryView, View, listed
 from memory_assets.operations.given import EARLIEST, LATEST, Narrowing, place_cursor, read_place_cursor
-
-if TYPE_CHECKING:
-    from memory_assets.tenants import Tenant
+from memory_assets.tenants import Tenant
 
 Unit = Literal["day", "week", "month", "year"]
 _UNITS: dict[Unit, int] = {"day": 1, "week": 7, "month": 30}
@@ -80,7 +78,7 @@ class Held(Answer):
         return listed(memory.entry(local, "- ") for memory in self.memories) or f"Nothing was remembered on {self.on}."
 
 
-def learned(tenant: "Tenant", narrowed: Narrowing) -> Learned:
+def learned(tenant: Tenant, narrowed: Narrowing) -> Learned:
     """Count the memories of each day, week, month or year, in UTC: the finest of these with at most 60 columns."""
     if not tenant.exists:
         return Learned(unit="day", columns=())
@@ -102,7 +100,7 @@ def learned(tenant: "Tenant", narrowed: Narrowing) -> Learned:
     return Learned(unit=unit, columns=tuple(columns))
 
 
-def held_on(tenant: "Tenant", day: date, narrowed: Narrowing, *, limit: int = 20, cursor: str | None = None) -> Held:
+def held_on(tenant: Tenant, day: date, narrowed: Narrowing, *, limit: int = 20, cursor: str | None = None) -> Held:
     """The memories that held at the end of a day in UTC.
 
     A memory holds from its creation until another one supersedes it, the graph knows that another one took its place, it is forgotten,

@@ -1,0 +1,66 @@
+"""What somebody else's program may give: the types of fields with their bounds, checked strictly.
+
+The JSON schemas say what a schema can say simply. The rest is said when a text is sent: `language.validation` has the rules.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Annotated
+
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+
+from memory_assets.errors import InvalidInputError
+from memory_assets.language.validation import MAX_TAG_LENGTH, reject_unstorable, validate_line
+from memory_assets.models import MAX_CONTENT_LENGTH
+from memory_assets.operations.given import EARLIEST, LATEST
+
+MAX_LIMIT = 100
+MAX_ID = (1 << 53) - 1
+_RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
+
+
+def _refusing(check: Callable[[str, str], object]) -> AfterValidator:
+    """Apply a rule of `language.validation`, which is told that the field is `it`; the answer names the field before."""
+
+    def checked(text: str) -> str:
+        try:
+            check(text, "it")
+        except InvalidInputError as error:
+            raise ValueError(str(error)) from error
+        return text
+
+    return AfterValidator(checked)
+
+
+def _moment(value: object) -> datetime:
+    if not isinstance(value, str) or not _RFC3339.fullmatch(value):
+        raise ValueError("is not an RFC 3339 time with an offset; write it like 2026-03-14T09:30:00+01:00")
+    leap = re.sub(r"(?<=:\d\d):60", ":59", value.upper())
+    try:
+        moment = datetime.fromisoformat(leap)
+    except ValueError as error:
+        raise ValueError(f"is not a time ({error})") from error
+    return min(max(moment, EARLIEST), LATEST).astimezone(UTC)
+
+
+def _integer(value: object) -> object:
+    """JSON has one kind of number: 16.0 is an integer."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Whole = BeforeValidator(_integer)
+Content = Annotated[str, Field(min_length=1, max_length=MAX_CONTENT_LENGTH)]
+Tag = Annotated[str, Field(min_length=1, max_length=MAX_TAG_LENGTH), _refusing(validate_line)]
+Tags = Annotated[Sequence[Tag], Field(max_length=20)]
+Name = Annotated[str, Field(max_length=200), _refusing(validate_line)]
+Query = Annotated[str, Field(max_length=500), _refusing(reject_unstorable)]
+Moment = Annotated[
+    datetime, BeforeValidator(_moment), WithJsonSchema({"type": "string", "format": "date-time"}, mode="validation")
+]
+MemoryId = Annotated[int, Field(ge=1, le=MAX_ID), Whole]
+ProposalId = Annotated[str, Field(min_length=1, max_length=20, pattern=r"^[A-Za-z]+-\d+$", examples=["LP-001"])]
+Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+ProposalIds = Annotated[Sequence[ProposalId], Field(max_length=1_000)]
+Limit = Annotated[int, Field(ge=1, le=MAX_LIMIT, description="At most so many memories."), Whole]
+Bridges = Annotated[int, Field(ge=0, le=10, description="At most so many paths that explain the first page."), Whole]
