@@ -21,6 +21,7 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric, ProcessCollector, values
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST, generate_latest
+from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -145,9 +146,7 @@ class RequestRecord(_Middleware):
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                name = REQUEST_ID_HEADER.lower().encode()
-                headers = [header for header in message["headers"] if header[0].lower() != name]
-                message = {**message, "headers": [*headers, (name, number.encode())]}
+                MutableHeaders(scope=message)[REQUEST_ID_HEADER] = number
             await send(message)
 
         self.metrics.in_flight.inc()

@@ -26,7 +26,7 @@ from memory_assets.language.validation import validate_line
 from memory_assets.mcp.protocol import HANDSHAKE_VERSIONS, MODERN_VERSIONS, PARSE_ERROR, Message, Server, encoded, failure
 from memory_assets.mcp.tools import Session
 from memory_assets.models import TENANT_PATTERN, NewMemory, Source
-from memory_assets.operations.answers import Answer
+from memory_assets.operations.answers import View
 from memory_assets.operations.fields import MAX_ID, MAX_LIMIT, ProposalId
 from memory_assets.sources.projects import Project
 from memory_assets.stores.rows import derived_id
@@ -117,7 +117,7 @@ def _optional(body: type[models.Request]) -> Any:
 
 def _serve(
     route: str,
-    operation: Callable[..., Answer],
+    operation: Callable[..., View],
     *fields: str,
     body: type[models.Request] | None = None,
     owns_sources: bool = False,
@@ -135,7 +135,7 @@ def _serve(
         taken: Any = {name: (hints[name], ... if defaults[name] is Parameter.empty else defaults[name]) for name in fields}
         body = create_model(f"{operation.__name__.title()}Request", __base__=models.Request, **taken)
 
-    async def serve(opened: OpenTenant, body: models.Request | None = None, **named: object) -> Answer:
+    async def serve(opened: OpenTenant, body: models.Request | None = None, **named: object) -> View:
         asked = body.model_dump() if body else {}
         return await getattr(opened, work)(operation, opened.tenant, *named.values(), **asked, **given)
 

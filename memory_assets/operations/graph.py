@@ -7,7 +7,7 @@ from pydantic import Field
 
 from memory_assets.display import counted
 from memory_assets.graph.picture import Picture, draw, layout, read_picture
-from memory_assets.operations.answers import Answer, LocalTime, View, listed
+from memory_assets.operations.answers import Answer, LocalTime, View
 from memory_assets.stores.files import writing
 from memory_assets.tana.freshness import learning_network
 from memory_assets.tenants import Tenant
@@ -73,16 +73,12 @@ class EdgeView(View):
     note: str
 
 
-class Neighbourhood(Answer):
+class Neighbourhood(View):
     """What some memories or names are joined to."""
 
     nodes: tuple[NodeView, ...] = ()
     edges: tuple[EdgeView, ...] = ()
     types: tuple[str, ...] = Field(default=(), description="Types of edges that the graph has.")
-
-    def text(self, local: LocalTime) -> str:
-        names = {each.id: each.label for each in self.nodes}
-        return listed(f"{names[each.source]} {each.type} ({each.confidence:.2f}) {names[each.target]}" for each in self.edges)
 
 
 def neighbourhood(

@@ -133,13 +133,10 @@ class Decisions(Answer):
         return listed(f"{each.id}  {each.text()}" for each in self.decisions) or "Nothing was decided about names."
 
 
-class Counts(Answer):
+class Counts(View):
     """Projects or tags, and how many active memories each has."""
 
     counts: tuple[CountView, ...]
-
-    def text(self, local: LocalTime) -> str:
-        return listed(f"{each.count:>6}  {each.name}" for each in self.counts)
 
 
 def list_names(tenant: Tenant, *, kind: str = "", like: str = "", limit: int = 50, cursor: str | None = None) -> Names:

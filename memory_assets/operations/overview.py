@@ -9,7 +9,7 @@ from pydantic import Field
 from memory_assets.ingest.scans import refusals_of
 from memory_assets.learn.journal import Status, read_decisions
 from memory_assets.models import State
-from memory_assets.operations.answers import Answer, LocalTime, MemoryView, View, listed
+from memory_assets.operations.answers import MemoryView, View
 from memory_assets.operations.conflicts import conflicts
 from memory_assets.stores.filters import Filters
 from memory_assets.stores.lance import timestamp
@@ -37,7 +37,7 @@ class CountView(View):
     count: int
 
 
-class Overview(Answer):
+class Overview(View):
     """What one tenant remembers."""
 
     tenant: str
@@ -54,16 +54,6 @@ class Overview(Answer):
     proposals: int = Field(description="Proposals of `memory learn` that wait for a decision.")
     syncs: int = Field(description="Changes that wait for Tana.")
     conflicts: int = Field(description="Pairs of memories that contradict each other.")
-
-    def text(self, local: LocalTime) -> str:
-        counts = (("memories", self.states), ("kinds", self.kinds), ("sources", self.sources))
-        lines = [f"{name:<10}{', '.join(f'{count:,} {key}' for key, count in found.items())}" for name, found in counts if found]
-        named = (("projects", self.projects), ("people", self.people))
-        lines += [f"{name:<10}{', '.join(f'{each.name} ({each.count:,})' for each in found)}" for name, found in named if found]
-        lines.append(
-            f"{'waiting':<10}{self.refused} refused, {self.proposals} proposals, {self.conflicts} conflicts, {self.syncs} syncs"
-        )
-        return listed(lines)
 
 
 def overview(tenant: Tenant, *, since: datetime | None = None) -> Overview:

@@ -10,7 +10,7 @@ from memory_assets.graph.outdated import Outdated, shows
 from memory_assets.language.tokens import count_tokens
 from memory_assets.learn.brief import framed, line
 from memory_assets.learn.session_start import PROMPT, is_quiet, record_told, still_told
-from memory_assets.operations.answers import Answer, LocalTime, passage
+from memory_assets.operations.answers import View, passage
 from memory_assets.operations.given import Narrowing
 from memory_assets.recall.prompt import find_for_prompt
 from memory_assets.recall.search import Hit
@@ -28,14 +28,11 @@ _FRAME_TOKENS = 90
 """Of the frame with its label and heading, at most; a test counts them."""
 
 
-class PromptRecall(Answer):
+class PromptRecall(View):
     """What a prompt recalls; empty if nothing fits, or the session knows it already."""
 
     ids: tuple[int, ...] = Field(default=(), description="The memories told, the most likely first.")
     framed: str = Field(default="", description="What the model is given.")
-
-    def text(self, local: LocalTime) -> str:
-        return self.framed
 
     def hook_output(self) -> str:
         """The answer of a UserPromptSubmit hook. An empty object says nothing; of an empty text Claude Code tells the model."""

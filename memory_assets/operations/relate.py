@@ -7,7 +7,7 @@ from typing import Any
 from memory_assets.errors import ConflictError
 from memory_assets.language.secrets import mask
 from memory_assets.models import Memory, RelationType, SecretPolicy, State
-from memory_assets.operations.answers import Answer, LocalTime
+from memory_assets.operations.answers import Answer, LocalTime, View
 from memory_assets.operations.changes import commit_changes, last_change, note_change
 from memory_assets.operations.given import find_memory
 from memory_assets.stores.relations import StatedRelation
@@ -32,14 +32,11 @@ class Relation(Answer):
         return f"Stated: {self.source_id} {self.type} {self.target_id}{because}"
 
 
-class Relations(Answer):
+class Relations(View):
     """What was stated about one memory, from it and to it."""
 
     relations: list[Relation]
     count: int
-
-    def text(self, local: LocalTime) -> str:
-        return "\n".join(relation.text(local) for relation in self.relations) or "Nothing was stated about it."
 
 
 def relate(

@@ -12,7 +12,7 @@ from memory_assets.language.times import format_local
 from memory_assets.language.tokens import truncate_tokens
 from memory_assets.learn.journal import Journal
 from memory_assets.models import REVISES, State
-from memory_assets.operations.answers import Answer, Instant, LocalTime, MemoryView, View, listed_within, name_of, passage
+from memory_assets.operations.answers import Answer, Instant, LocalTime, MemoryView, View, listed_within, name_of
 from memory_assets.operations.changes import guess_change, last_change
 from memory_assets.operations.conflicts import conflicts
 from memory_assets.operations.given import Narrowing, find_memory, place_cursor, read_place_cursor
@@ -320,16 +320,13 @@ class RecallView(View):
     by: str = Field(description="The face: cli, http, mcp or page; empty if unknown.")
 
 
-class RelevanceCourse(Answer):
+class RelevanceCourse(View):
     """How a memory's relevance went and will go, and what moved it."""
 
     points: tuple[PointView, ...] = Field(description="With today's edges, and without a recall to come; empty if not scored.")
     scored_at: Instant | None
     fades_at: Instant | None = Field(description="When it falls below the archive threshold; null if not within a year.")
     recalls: tuple[RecallView, ...] = Field(description="Of the last 30 days, newest first.")
-
-    def text(self, local: LocalTime) -> str:
-        return "\n".join(f"{each.at:%Y-%m-%d} {each.relevance:.2f}" for each in self.points) or "It is not scored."
 
 
 def relevance_course(tenant: Tenant, reference: str | int) -> RelevanceCourse:
@@ -366,15 +363,10 @@ class VersionView(View):
     state: State
 
 
-class History(Answer):
+class History(View):
     """What a memory said before and says since, oldest first."""
 
     versions: tuple[VersionView, ...]
-
-    def text(self, local: LocalTime) -> str:
-        return "\n".join(
-            f"{each.id} · {each.state} · {local.age(each.created_at)}\n   {passage(each.content)}" for each in self.versions
-        )
 
 
 def history(tenant: Tenant, reference: str | int) -> History:

@@ -1,11 +1,14 @@
 """The pages as one ASGI application, mounted at /ui: login, logout, files, security headers, errors, and the views."""
 
+from collections.abc import Awaitable, Callable
 from http import HTTPStatus
-from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
+from fastapi import FastAPI
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
+from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
@@ -14,7 +17,7 @@ from memory_assets.api.middleware import authorised
 from memory_assets.errors import ChangedMeanwhileError, InvalidInputError, MemoryAssetsError, NotFoundError
 from memory_assets.stores.access_log import recalled_by
 from memory_assets.stores.keys import OneTimeLinks
-from memory_assets.tenants import open_states, validate_tenant
+from memory_assets.tenants import Tenant, open_states, validate_tenant
 from memory_assets.ui.page import LARGEST_ID, VIEWS, FormFields, Page, View
 from memory_assets.ui.rendering import assets, render
 from memory_assets.ui.sessions import Sessions, new_token
@@ -30,15 +33,6 @@ from memory_assets.ui.views import (  # noqa: F401 - a module registers its view
     start,
     timeline,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from fastapi import FastAPI
-    from starlette.requests import Request
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-    from memory_assets.tenants import Tenant
 
 PATH = "/ui"
 _HEADERS = {
@@ -58,7 +52,7 @@ _MOST_FIELDS = 5_000
 _A_YEAR = "private, max-age=31536000, immutable"
 
 
-def mount_pages(app: "FastAPI") -> None:
+def mount_pages(app: FastAPI) -> None:
     """Show the pages of `app`'s tenants at /ui."""
     pages = Pages(app)
     handlers = {HTTPException: pages.show_error, MemoryAssetsError: pages.show_error, Exception: pages.show_error}
@@ -77,7 +71,7 @@ def mount_pages(app: "FastAPI") -> None:
     app.mount(PATH, _Guarded(inner))
 
 
-def one_time_address(tenant: "Tenant", service: str) -> str:
+def one_time_address(tenant: Tenant, service: str) -> str:
     """An address that opens a tenant's pages once, at the service of that address; a tenant without a store gets one."""
     tenant.state.claim()
     return f"{service}{PATH}/open/{tenant.name}/{OneTimeLinks(tenant.state).create()}"
@@ -87,7 +81,7 @@ async def _to_pages() -> RedirectResponse:
     return RedirectResponse(f"{PATH}/", HTTPStatus.SEE_OTHER)
 
 
-async def _asset(request: "Request") -> Response:
+async def _asset(request: Request) -> Response:
     found = assets().get(request.path_params["name"])
     if found is None:
         raise HTTPException(HTTPStatus.NOT_FOUND, "There is no such file.")
@@ -95,36 +89,30 @@ async def _asset(request: "Request") -> Response:
     return Response(content, media_type=kind, headers={"Cache-Control": _A_YEAR})
 
 
-class _Guarded:
+class _Guarded(BaseHTTPMiddleware):
     """Adds the security headers to every answer."""
 
-    def __init__(self, app: "ASGIApp") -> None:
-        self._app = app
-
-    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
-        async def send_guarded(message: "Message") -> None:
-            if message["type"] == "http.response.start":
-                given = {name.lower() for name, _ in message["headers"]}
-                added = [(name.lower().encode(), value.encode()) for name, value in _HEADERS.items()]
-                message = {**message, "headers": [*message["headers"], *(each for each in added if each[0] not in given)]}
-            await send(message)
-
-        await self._app(scope, receive, send_guarded)
+    async def dispatch(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
+        """See `BaseHTTPMiddleware`."""
+        answered = await call_next(request)
+        for name, value in _HEADERS.items():
+            answered.headers.setdefault(name, value)
+        return answered
 
 
 class Pages:
     """What all requests for pages share."""
 
-    def __init__(self, app: "FastAPI") -> None:
+    def __init__(self, app: FastAPI) -> None:
         self._state = app.state
         self._sessions = Sessions(app.state.settings)
 
-    async def ask_for_key(self, request: "Request") -> Response:
+    async def ask_for_key(self, request: Request) -> Response:
         """Show the login form, to anybody."""
         token = _token_of(request) or new_token()
         return self._logged_out(request, token)
 
-    async def log_in(self, request: "Request") -> Response:
+    async def log_in(self, request: Request) -> Response:
         """Open a session with a tenant's key."""
         token = _token_of(request)
         form = await _read_form(request)
@@ -138,7 +126,7 @@ class Pages:
         self._sessions.end(token)
         return self._logged_in(request, self._sessions.begin(tenant, found.id))
 
-    async def open_link(self, request: "Request") -> Response:
+    async def open_link(self, request: Request) -> Response:
         """Open a session with a one-time link."""
         try:
             tenant = validate_tenant(request.path_params["tenant"])
@@ -150,7 +138,7 @@ class Pages:
         self._sessions.end(_token_of(request))
         return self._logged_in(request, self._sessions.begin(tenant))
 
-    async def log_out(self, request: "Request") -> Response:
+    async def log_out(self, request: Request) -> Response:
         """Close the session."""
         token = _token_of(request)
         form = await _read_form(request)
@@ -159,10 +147,10 @@ class Pages:
         self._sessions.end(token)
         return _with_cookie(request, RedirectResponse(f"{PATH}/login", HTTPStatus.SEE_OTHER), new_token())
 
-    def answer(self, view: View) -> "Callable[[Request], Awaitable[Response]]":
+    def answer(self, view: View) -> Callable[[Request], Awaitable[Response]]:
         """The endpoint of a view."""
 
-        async def endpoint(request: "Request") -> Response:
+        async def endpoint(request: Request) -> Response:
             token = _token_of(request)
             session = self._sessions.find(token)
             if session is None:
@@ -187,7 +175,7 @@ class Pages:
 
         return endpoint
 
-    async def show_error(self, request: "Request", error: Exception) -> Response:
+    async def show_error(self, request: Request, error: Exception) -> Response:
         """A page that says in one sentence what went wrong."""
         is_http = isinstance(error, HTTPException)
         status = error.status_code if is_http else status_of(error)
@@ -203,17 +191,17 @@ class Pages:
         shown = render("error.html", {"page": None, "messages": [], **values})
         return Response(shown, status, media_type="text/html")
 
-    def _logged_out(self, request: "Request", token: str, message: str = "", tenant: str = "") -> Response:
+    def _logged_out(self, request: Request, token: str, message: str = "", tenant: str = "") -> Response:
         values = {"page": None, "messages": [], "csrf": self._sessions.csrf_of(token), "message": message}
         values["tenant"] = tenant or self._state.settings.tenant
         status = HTTPStatus.FORBIDDEN if message else HTTPStatus.OK
         return _with_cookie(request, Response(render("login.html", values), status, media_type="text/html"), token)
 
-    def _logged_in(self, request: "Request", token: str) -> Response:
+    def _logged_in(self, request: Request, token: str) -> Response:
         return _with_cookie(request, RedirectResponse(f"{PATH}/", HTTPStatus.SEE_OTHER), token)
 
 
-async def _read_form(request: "Request") -> FormFields:
+async def _read_form(request: Request) -> FormFields:
     kind = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     if kind != _FORM:
         raise HTTPException(HTTPStatus.BAD_REQUEST, f"This is not a form; send it as {_FORM}.")
@@ -229,16 +217,16 @@ def _stale_form() -> HTTPException:
     return HTTPException(HTTPStatus.FORBIDDEN, message)
 
 
-def _cookie_name(request: "Request") -> str:
+def _cookie_name(request: Request) -> str:
     """Another name for each port: browsers send the cookies of a host to all its ports."""
     return f"memory_{(request.scope.get('server') or ('', 0))[1]}"
 
 
-def _token_of(request: "Request") -> str:
+def _token_of(request: Request) -> str:
     return request.cookies.get(_cookie_name(request), "")
 
 
-def _with_cookie(request: "Request", answered: Response, token: str) -> Response:
+def _with_cookie(request: Request, answered: Response, token: str) -> Response:
     is_secure = "https" in (request.url.scheme, request.headers.get("X-Forwarded-Proto", ""))
     answered.set_cookie(_cookie_name(request), token, path=PATH, httponly=True, samesite="strict", secure=is_secure)
     return answered

@@ -1,21 +1,18 @@
 """The filters that lists of memories share, as fields of a form and as parameters of an address."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from memory_assets.errors import InvalidInputError
 from memory_assets.models import Kind, Source, State
 from memory_assets.operations.given import Narrowing, parse_time
-
-if TYPE_CHECKING:
-    from memory_assets.ui.page import Page
+from memory_assets.ui.page import Page
 
 CHOICES: Mapping[str, list[str]] = {"kind": list(Kind), "source": list(Source), "state": [*State, "all"]}
 """Field -> what may be chosen."""
 _NAMES = ("kind", "source", "project", "person", "tag", "since", "until", "state")
 
 
-def read_filters(page: "Page") -> tuple[Narrowing, dict[str, str]]:
+def read_filters(page: Page) -> tuple[Narrowing, dict[str, str]]:
     """What the address narrows a list to, and the fields as they were given.
 
     Raises:

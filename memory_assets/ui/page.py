@@ -6,23 +6,18 @@ whose CSRF token is not the visitor's.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from functools import cached_property, partial
+from typing import Any, Literal
 
 from markupsafe import Markup
 from starlette.datastructures import ImmutableMultiDict
+from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from memory_assets.operations.answers import LocalTime
+from memory_assets.operations.answers import LocalTime, MemoryView
+from memory_assets.tenants import Tenant
 from memory_assets.ui.rendering import render
-from memory_assets.ui.sessions import Message
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
-
-    from memory_assets.operations.answers import MemoryView
-    from memory_assets.tenants import Tenant
-    from memory_assets.ui.sessions import Session
+from memory_assets.ui.sessions import Message, Session
 
 FormFields = ImmutableMultiDict[str, str]
 """The fields of a form; of several of one name, `get` gives the last."""
@@ -38,9 +33,9 @@ LARGEST_ID = 10**16 - 1
 class Page:
     """One request of an open session."""
 
-    request: "Request"
-    session: "Session"
-    tenant: "Tenant"
+    request: Request
+    session: Session
+    tenant: Tenant
     csrf: str
     form: FormFields = field(default_factory=FormFields)
     """What was sent with POST."""
@@ -88,7 +83,7 @@ class Page:
         values |= {"page": self, "local": self.local, "csrf": self.csrf, "messages": self._messages()}
         return Response(render(template, values), status, media_type="text/html")
 
-    def redirect(self, path: str, message: str = "", *, undo: "MemoryView | None" = None) -> Response:
+    def redirect(self, path: str, message: str = "", *, undo: MemoryView | None = None) -> Response:
         """Go on to a path below the pages, and say `message` there; `undo` is a changed memory, whose change can be undone."""
         if message:
             offered = Message(message, undo.id, undo.updated_at.isoformat()) if undo else Message(message)
@@ -113,21 +108,17 @@ VIEWS: list[View] = []
 """All views of the imported modules."""
 
 
-def view(path: str, *, work: Work = "read") -> Callable[[Callable[[Page], Response]], Callable[[Page], Response]]:
+def view(
+    path: str, *, work: Work = "read", method: Literal["GET", "POST"] = "GET"
+) -> Callable[[Callable[[Page], Response]], Callable[[Page], Response]]:
     """Show a function's answer at a path below the pages, in the form of Starlette's routes: `/memories/{id:int}`."""
 
     def register(answer: Callable[[Page], Response]) -> Callable[[Page], Response]:
-        VIEWS.append(View(path, answer, "GET", work))
+        VIEWS.append(View(path, answer, method, work))
         return answer
 
     return register
 
 
-def change(path: str, *, work: Work = "write") -> Callable[[Callable[[Page], Response]], Callable[[Page], Response]]:
-    """Do what a form asks that is sent to a path; the function usually answers with `page.redirect`."""
-
-    def register(answer: Callable[[Page], Response]) -> Callable[[Page], Response]:
-        VIEWS.append(View(path, answer, "POST", work))
-        return answer
-
-    return register
+change = partial(view, work="write", method="POST")
+"""Do what a form asks that is sent to a path; the function usually answers with `page.redirect`."""

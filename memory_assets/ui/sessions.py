@@ -11,15 +11,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from memory_assets.api.shared import SharedRecords
+from memory_assets.settings import Settings
 from memory_assets.stores.keys import KeyStore
+from memory_assets.stores.state import TenantState
 from memory_assets.tenants import Tenant, open_states
-
-if TYPE_CHECKING:
-    from memory_assets.settings import Settings
-    from memory_assets.stores.state import TenantState
 
 _IDLE_SECONDS = 12 * 3600
 _LONGEST_SECONDS = 7 * 24 * 3600
@@ -97,7 +95,7 @@ class Session:
 class Sessions:
     """The sessions of one service, by the digest of the visitor's token, for all processes that are forked from this one."""
 
-    def __init__(self, settings: "Settings") -> None:
+    def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._secret = secrets.token_bytes(32)
         self._open = SharedRecords(_MOST_SESSIONS, _RECORD_BYTES)
@@ -148,7 +146,7 @@ def new_token() -> str:
     return secrets.token_urlsafe(32)
 
 
-def _note_visit(state: "TenantState") -> datetime | None:
+def _note_visit(state: TenantState) -> datetime | None:
     """Note that a visit begins now. Returns when the one before began, None if there was none."""
     try:
         before = datetime.fromisoformat(json.loads(state.get(_VISIT) or b"{}")["at"])

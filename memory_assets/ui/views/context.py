@@ -1,21 +1,19 @@
 """Context: everything about a topic within a budget, and what was left out. Session: what the next one is told at its start."""
 
-from typing import TYPE_CHECKING
 from urllib.parse import urlencode
+
+from starlette.responses import Response
 
 from memory_assets import operations
 from memory_assets.errors import InvalidInputError
 from memory_assets.ui.page import Page, change, view
-
-if TYPE_CHECKING:
-    from starlette.responses import Response
 
 _BUDGETS = (500, 1_000, 2_000, 4_000, 8_000, 16_000)
 _DEPTHS = (1, 2, 3, 4, 5)
 
 
 @view("/context", work="search")
-def context(page: Page) -> "Response":
+def context(page: Page) -> Response:
     """The document about a topic, and everything that was found for it."""
     topic, lens = page.query.get("topic", "").strip(), page.query.get("lens", "general")
     budget, depth = _number(page, "budget", 4_000), _number(page, "depth", 2)
@@ -34,7 +32,7 @@ def context(page: Page) -> "Response":
 
 
 @view("/session")
-def session(page: Page) -> "Response":
+def session(page: Page) -> Response:
     """What a session in a project is told at its start."""
     project = page.query.get("project", "")
     projects = [each.name for each in operations.names.list_counts(page.tenant, "projects").counts]
@@ -42,7 +40,7 @@ def session(page: Page) -> "Response":
 
 
 @change("/session/{id:int}")
-def tell(page: Page) -> "Response":
+def tell(page: Page) -> Response:
     """Switch a line off or on."""
     done = operations.session.tell_at_start(page.tenant, page.path["id"], told=page.text("told") == "on")
     project = page.text("project")

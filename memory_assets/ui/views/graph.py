@@ -1,15 +1,13 @@
 """Graph: the neighbourhood of a memory, of a name or of a search, drawn and as a list."""
 
-from typing import TYPE_CHECKING
 from urllib.parse import urlencode
+
+from starlette.responses import Response
 
 from memory_assets import operations
 from memory_assets.errors import InvalidInputError
 from memory_assets.ui.page import Page, view
 from memory_assets.ui.rendering import plain
-
-if TYPE_CHECKING:
-    from starlette.responses import Response
 
 _SIZES = (60, 200, 600, 2000)
 _STEPS = (0, 1, 2, 3)
@@ -21,7 +19,7 @@ _LARGEST_ID = (1 << 63) - 1
 
 
 @view("/graph", work="search")
-def graph(page: Page) -> "Response":
+def graph(page: Page) -> Response:
     """What lies around the ids of the address, else around what a search finds, else around the newest memories."""
     query = page.query.get("q", "").strip()
     given = [_number(text, "id", _LARGEST_ID) for text in page.texts("id")]

@@ -3,20 +3,16 @@
 Facts about the machine are shown only to sessions that a one-time link opened: these people may run commands on it.
 """
 
-from typing import TYPE_CHECKING
+from starlette.responses import Response
 
 from memory_assets import operations
 from memory_assets.errors import MemoryAssetsError, NotFoundError
+from memory_assets.operations.backup import BackupView
 from memory_assets.ui.page import Page, change, view
-
-if TYPE_CHECKING:
-    from starlette.responses import Response
-
-    from memory_assets.operations.backup import BackupView
 
 
 @view("/health", work="write")
-def health(page: Page) -> "Response":
+def health(page: Page) -> Response:
     """Everything but the search for secrets, which takes long."""
     tenant, of_machine = page.tenant, not page.session.key
     status = operations.status.status(tenant)
@@ -33,13 +29,13 @@ def health(page: Page) -> "Response":
 
 
 @view("/health/secrets", work="write")
-def secrets(page: Page) -> "Response":
+def secrets(page: Page) -> Response:
     """Keys and passwords in what is stored."""
     return page.render("secrets.html", found=operations.scan.scan(page.tenant))
 
 
 @change("/health/secrets")
-def mask(page: Page) -> "Response":
+def mask(page: Page) -> Response:
     """Mask what was found. The answer names every file of the machine's data folder that still holds it."""
     _must_be_of_machine(page)
     done = operations.scan.mend(page.tenant)
@@ -47,7 +43,7 @@ def mask(page: Page) -> "Response":
 
 
 @change("/health/mend")
-def mend(page: Page) -> "Response":
+def mend(page: Page) -> Response:
     """Repair what needs no choice of the user's."""
     _must_be_of_machine(page)
     broken = sum(each.level == "fault" for each in operations.health.diagnose(page.tenant, mend=True).findings)
@@ -57,7 +53,7 @@ def mend(page: Page) -> "Response":
 
 
 @change("/health/keys")
-def create_key(page: Page) -> "Response":
+def create_key(page: Page) -> Response:
     """Make a key and show it once."""
     _must_be_of_machine(page)
     made = operations.tenants.create_key(page.tenant, page.text("description"))
@@ -65,7 +61,7 @@ def create_key(page: Page) -> "Response":
 
 
 @change("/health/keys/{key}/revoke")
-def revoke_key(page: Page) -> "Response":
+def revoke_key(page: Page) -> Response:
     """End a key, and with it the sessions that it opened."""
     done = operations.tenants.revoke_key(page.tenant, page.path["key"])
     return page.redirect("/health", done.text(page.local))

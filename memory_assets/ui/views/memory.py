@@ -1,8 +1,10 @@
 """One memory: its text, where it came from, its history, what it is joined to, how relevant it is; and its changes."""
 
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from itertools import pairwise
-from typing import TYPE_CHECKING
+
+from starlette.responses import Response
 
 from memory_assets import operations
 from memory_assets.errors import ChangedMeanwhileError, ConflictError, InvalidInputError
@@ -10,18 +12,13 @@ from memory_assets.models import MACHINE, RelationType, Source
 from memory_assets.ui.page import Page, change, view
 from memory_assets.ui.rendering import difference
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from starlette.responses import Response
-
 FACE = "ui"
 _NEIGHBOURS = 40
 _FACES = {"cli": "a command or a hook", "http": "a program over HTTP", "mcp": "an assistant over MCP", "page": "you, here"}
 
 
 @view("/memories/{id:int}")
-def show(page: Page) -> "Response":
+def show(page: Page) -> Response:
     """Everything about one memory, in whatever state it is."""
     number = page.path["id"]
     found = operations.show.show(page.tenant, number)
@@ -43,7 +40,7 @@ def show(page: Page) -> "Response":
 
 
 @view("/memories/{id:int}/joined")
-def joined(page: Page) -> "Response":
+def joined(page: Page) -> Response:
     """What a memory is joined to in the graph, in its own words."""
     number = page.path["id"]
     found = operations.graph.neighbourhood(page.tenant, [number], most=_NEIGHBOURS)
@@ -57,7 +54,7 @@ def joined(page: Page) -> "Response":
 
 
 @view("/memories/{id:int}/found")
-def choose(page: Page) -> "Response":
+def choose(page: Page) -> Response:
     """Memories that fit what somebody types into the field that asks for another memory."""
     number, query = page.path["id"], page.query.get("other_query", "")
     found = operations.search.search(page.tenant, query, limit=6, recalls=False).memories if query.strip() else ()
@@ -65,7 +62,7 @@ def choose(page: Page) -> "Response":
 
 
 @change("/memories/{id:int}/edit")
-def edit(page: Page) -> "Response":
+def edit(page: Page) -> Response:
     """Give a memory another text."""
     number, content = page.path["id"], page.text("content")
     try:
@@ -76,7 +73,7 @@ def edit(page: Page) -> "Response":
 
 
 @change("/memories/{id:int}/tags")
-def tag(page: Page) -> "Response":
+def tag(page: Page) -> Response:
     """Give a memory the tags that somebody typed, and no others."""
     wanted = [each.strip() for each in page.text("tags").split(",") if each.strip()]
     had = page.texts("tag")
@@ -85,25 +82,25 @@ def tag(page: Page) -> "Response":
 
 
 @change("/memories/{id:int}/forget")
-def forget(page: Page) -> "Response":
+def forget(page: Page) -> Response:
     """Take a memory out of recall."""
     return _do(page, "Forgotten: it takes no part in recall.", operations.changes.forget)
 
 
 @change("/memories/{id:int}/restore")
-def restore(page: Page) -> "Response":
+def restore(page: Page) -> Response:
     """Bring a memory back into recall."""
     return _do(page, "It is in recall again.", operations.changes.restore)
 
 
 @change("/memories/{id:int}/supersede")
-def supersede(page: Page) -> "Response":
+def supersede(page: Page) -> Response:
     """Let another memory take the place of this one."""
     return _do(page, "Another memory replaces it; this one is history.", operations.changes.supersede, _other(page))
 
 
 @change("/memories/{id:int}/relate")
-def relate(page: Page) -> "Response":
+def relate(page: Page) -> Response:
     """State how a memory relates to another one."""
     try:
         relation = RelationType(page.text("type"))
@@ -114,7 +111,7 @@ def relate(page: Page) -> "Response":
 
 
 @change("/memories/{id:int}/undo")
-def undo(page: Page) -> "Response":
+def undo(page: Page) -> Response:
     """Take back the last change of a memory."""
     number = page.path["id"]
     try:
@@ -125,7 +122,7 @@ def undo(page: Page) -> "Response":
     return page.redirect(f"/memories/{active}", done.text(page.local))
 
 
-def _do(page: Page, message: str, operation: "Callable[..., object]", *arguments: object, **options: object) -> "Response":
+def _do(page: Page, message: str, operation: Callable[..., object], *arguments: object, **options: object) -> Response:
     """Do a change of a memory as it was seen, and offer to undo it."""
     number = page.path["id"]
     try:
@@ -151,7 +148,7 @@ def _other(page: Page) -> int:
     return number
 
 
-def show_changed(page: Page, numbers: "Sequence[int]", content: str | None = None) -> "Response":
+def show_changed(page: Page, numbers: Sequence[int], content: str | None = None) -> Response:
     """Show what somebody else made of memories, and the text that a form wanted for the first of them."""
     present = [_present(page, number) for number in numbers]
     compared = None if content is None else difference(present[0].content, content)

@@ -1,7 +1,8 @@
 """People, projects, tags and other names: lists of them, one with its memories in time, and decisions on which names are one."""
 
-from typing import TYPE_CHECKING
 from urllib.parse import urlencode
+
+from starlette.responses import Response
 
 from memory_assets import operations
 from memory_assets.errors import InvalidInputError
@@ -9,16 +10,13 @@ from memory_assets.models import Source
 from memory_assets.operations.given import Narrowing
 from memory_assets.ui.page import Page, change, view
 
-if TYPE_CHECKING:
-    from starlette.responses import Response
-
 _MOST_COUNTS = 200
 """Projects or tags that are listed; the search finds the memories of others."""
 _MEMORIES = 10
 
 
 @view("/names")
-def names(page: Page) -> "Response":
+def names(page: Page) -> Response:
     """Names of a type, projects or tags."""
     kind, like = page.query.get("type", "PERSON"), page.query.get("q", "").strip()
     values = {
@@ -43,7 +41,7 @@ def names(page: Page) -> "Response":
 
 
 @view("/names/{name:int}")
-def show(page: Page) -> "Response":
+def show(page: Page) -> Response:
     """A name: its memories in time, its spellings, and those that may mean the same."""
     found = operations.names.show_name(page.tenant, page.path["name"])
     narrowed = Narrowing(entities=[found.name.name])
@@ -58,7 +56,7 @@ def show(page: Page) -> "Response":
 
 
 @change("/names/{name:int}/merge")
-def merge(page: Page) -> "Response":
+def merge(page: Page) -> Response:
     """Say that the name means the same as another one."""
     other = page.text("other")
     number = operations.names.find_name(page.tenant, other) if other else page.number("into")
@@ -68,16 +66,16 @@ def merge(page: Page) -> "Response":
 
 
 @change("/names/{name:int}/split")
-def split(page: Page) -> "Response":
+def split(page: Page) -> Response:
     """Say that a spelling means something else."""
     return _decided(page, operations.names.split_name(page.tenant, page.path["name"], page.form.get("spelling", "")))
 
 
 @change("/decisions/{decision}/undo")
-def undo(page: Page) -> "Response":
+def undo(page: Page) -> Response:
     """Take a decision back."""
     return _decided(page, operations.names.undo_decision(page.tenant, page.path["decision"]))
 
 
-def _decided(page: Page, done: "operations.names.Decided") -> "Response":
+def _decided(page: Page, done: "operations.names.Decided") -> Response:
     return page.redirect("/names" if done.name is None else f"/names/{done.name}", done.text(page.local))

@@ -1,23 +1,20 @@
 """Review: proposals of `memory learn` and contradictions, decided on one by one or many at once; what apply will do, apply and undo."""
 
 import hashlib
-from typing import TYPE_CHECKING
+
+from starlette.responses import Response
 
 from memory_assets import operations
 from memory_assets.errors import ChangedMeanwhileError, InvalidInputError
+from memory_assets.operations.learn import ProposalView
 from memory_assets.ui.page import Page, change, view
 from memory_assets.ui.views.memory import FACE, read_seen, show_changed
-
-if TYPE_CHECKING:
-    from starlette.responses import Response
-
-    from memory_assets.operations.learn import ProposalView
 
 _DECISIONS = ("accept", "reject", "defer")
 
 
 @view("/review")
-def review(page: Page) -> "Response":
+def review(page: Page) -> Response:
     """Open proposals beside the silo texts they come from, and memories that contradict each other."""
     proposals = operations.learn.review(page.tenant, look=False).proposals if page.tenant.is_sources_tenant else []
     return page.render(
@@ -31,21 +28,21 @@ def review(page: Page) -> "Response":
 
 
 @change("/review/check")
-def check(page: Page) -> "Response":
+def check(page: Page) -> Response:
     """Look through silos, reflections and ratings for new proposals."""
     found = operations.learn.check(page.tenant)
     return page.redirect("/review", f"{len(found.proposals)} proposals are open.")
 
 
 @change("/review/deeper")
-def check_deeper(page: Page) -> "Response":
+def check_deeper(page: Page) -> Response:
     """Look, too, for entries that passed through and nearly say the same."""
     found = operations.learn.review(page.tenant, deeper=True)
     return page.redirect("/review", f"{len(found.proposals)} proposals are open.")
 
 
 @change("/review/decide")
-def decide(page: Page) -> "Response":
+def decide(page: Page) -> Response:
     """Save the texts that somebody wrote, then accept, reject or defer the proposals that are ticked."""
     decision, chosen, written = page.text("decision"), page.texts("id"), _written(page)
     if decision not in (*_DECISIONS, "edit"):
@@ -67,32 +64,32 @@ def decide(page: Page) -> "Response":
 
 
 @view("/review/apply", work="write")
-def preview(page: Page) -> "Response":
+def preview(page: Page) -> Response:
     """What apply would write, delete and leave."""
     return page.render("apply.html", plan=operations.learn.apply(page.tenant, dry_run=True))
 
 
 @change("/review/apply")
-def apply(page: Page) -> "Response":
+def apply(page: Page) -> Response:
     """Do what was accepted."""
     return page.redirect("/review/applied", operations.learn.apply(page.tenant).text(page.local))
 
 
 @view("/review/applied")
-def applied(page: Page) -> "Response":
+def applied(page: Page) -> Response:
     """What the applies did, newest first, and an undo of the last one."""
     changes = operations.show.recent_changes(page.tenant, limit=100).changes
     return page.render("applied.html", applies=[each for each in changes if each.did.startswith("learn apply")])
 
 
 @change("/review/undo")
-def undo(page: Page) -> "Response":
+def undo(page: Page) -> Response:
     """Take the last apply back."""
     return page.redirect("/review/applied", operations.learn.undo(page.tenant).text(page.local))
 
 
 @change("/conflicts")
-def decide_conflict(page: Page) -> "Response":
+def decide_conflict(page: Page) -> Response:
     """Decide which of two memories holds, or that both do."""
     one, other = page.number("older"), page.number("newer")
     if one is None or other is None:
@@ -149,7 +146,7 @@ def _text_digest(description: str, body: str) -> str:
     return hashlib.sha256(f"{' '.join(description.split())}\n{body.strip()}".encode()).hexdigest()[:24]
 
 
-def _digest(proposal: "ProposalView") -> str:
+def _digest(proposal: ProposalView) -> str:
     """What changes with anything of a proposal that a person decides on."""
     said = proposal.model_dump_json(include={"status", "name", "description", "body", "files", "note"})
     return hashlib.sha256(said.encode()).hexdigest()[:24]

@@ -1,21 +1,19 @@
 """Search as one types, with filters, why each memory was found, and the paths that connect them."""
 
-from typing import TYPE_CHECKING
 from urllib.parse import urlencode
+
+from starlette.responses import Response
 
 from memory_assets import operations
 from memory_assets.ui.filters import CHOICES, read_filters
 from memory_assets.ui.page import Page, view
-
-if TYPE_CHECKING:
-    from starlette.responses import Response
 
 _LIMIT = 10
 _BRIDGES = 3
 
 
 @view("/search", work="search")
-def search(page: Page) -> "Response":
+def search(page: Page) -> Response:
     """Find memories. What is found while somebody types does not count as recalled."""
     narrowed, given = read_filters(page)
     query, everything = page.query.get("q", ""), page.query.get("all", "")

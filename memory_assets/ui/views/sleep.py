@@ -1,18 +1,14 @@
 """Sleep: what decay, creative, cluster and forget would do now, and doing it."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+
+from starlette.responses import Response
 
 from memory_assets import operations
 from memory_assets.errors import NotFoundError
+from memory_assets.operations.answers import Answer
 from memory_assets.ui.page import Page, change, view
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from datetime import datetime
-
-    from starlette.responses import Response
-
-    from memory_assets.operations.answers import Answer
 
 _CYCLES = {
     "decay": "Scores every memory as of now. Archived memories that matter again come back.",
@@ -28,7 +24,7 @@ _MOST_POINTS = 2_000
 
 
 @view("/sleep", work="write")
-def sleep(page: Page) -> "Response":
+def sleep(page: Page) -> Response:
     """What a cycle would do; nothing is written."""
     name = page.query.get("cycle", "")
     found = _cycle(name)(page.tenant, dry_run=True) if name else None
@@ -45,14 +41,14 @@ def sleep(page: Page) -> "Response":
 
 
 @change("/sleep/{cycle}")
-def run_cycle(page: Page) -> "Response":
+def run_cycle(page: Page) -> Response:
     """Do what a cycle would do."""
     name = page.path["cycle"]
     done = _cycle(name)(page.tenant)
     return page.redirect(f"/sleep?cycle={name}", done.text(page.local))
 
 
-def _cycle(name: str) -> "Callable[..., Answer]":
+def _cycle(name: str) -> Callable[..., Answer]:
     consolidate = operations.consolidate
     cycles: Mapping[str, Callable[..., Answer]] = {
         "decay": consolidate.decay,

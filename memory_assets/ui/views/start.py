@@ -1,18 +1,16 @@
 """Start: what is remembered at a glance."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 from urllib.parse import urlencode
+
+from starlette.responses import Response
 
 from memory_assets import operations
 from memory_assets.ui.page import Page, view
 
-if TYPE_CHECKING:
-    from starlette.responses import Response
-
 
 @view("/")
-def start(page: Page) -> "Response":
+def start(page: Page) -> Response:
     """Growth, kinds, sources, projects, people, what is new, what waits and what faded."""
     found = operations.overview.overview(page.tenant, since=page.session.last_visit)
     return page.render(

@@ -2,8 +2,9 @@
 
 from datetime import date
 from itertools import groupby
-from typing import TYPE_CHECKING
 from urllib.parse import urlencode
+
+from starlette.responses import Response
 
 from memory_assets import operations
 from memory_assets.errors import InvalidInputError
@@ -11,14 +12,11 @@ from memory_assets.models import Source
 from memory_assets.ui.filters import CHOICES, read_filters
 from memory_assets.ui.page import Page, view
 
-if TYPE_CHECKING:
-    from starlette.responses import Response
-
 _LIMIT = 20
 
 
 @view("/timeline")
-def timeline(page: Page) -> "Response":
+def timeline(page: Page) -> Response:
     """Memories by the day they are of; with `on`, those that held at the end of that day."""
     narrowed, given = read_filters(page)
     day, cursor = page.query.get("on", "").strip(), page.query.get("cursor")
