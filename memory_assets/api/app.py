@@ -19,16 +19,18 @@ from typing import Any
 import pyarrow as pa
 import uvicorn
 from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi_offline import FastAPIOffline
 from starlette.exceptions import HTTPException
 
-from memory_assets.api import errors, models
+from memory_assets.api import models
+from memory_assets.api.errors import answer_error
 from memory_assets.api.logs import configure_logging
 from memory_assets.api.middleware import BodyLimit, HostCheck, Metrics, RateLimit, RequestRecord, is_loopback
 from memory_assets.api.pool import TenantPool
 from memory_assets.api.routes import router
 from memory_assets.api.workers import SharingServer, Workers
-from memory_assets.errors import SettingsError
+from memory_assets.errors import MemoryAssetsError, SettingsError
 from memory_assets.settings import Settings
 from memory_assets.stores.deferred import import_lancedb
 from memory_assets.stores.files import disk_fault
@@ -75,7 +77,8 @@ def create_app(
     app.state.metrics = Metrics(counted_in)
     app.state.pool = TenantPool(settings, app.state.metrics)
     app.state.rate_limit = RateLimit(settings.rate_limit)
-    errors.install(app)
+    for kind in (RequestValidationError, HTTPException, MemoryAssetsError, Exception):
+        app.add_exception_handler(kind, answer_error)
     app.add_middleware(BodyLimit, most_bytes=settings.max_body_bytes, seconds=settings.request_timeout)
     app.add_middleware(HostCheck, names={settings.host, *settings.allowed_hosts})
     app.add_middleware(RequestRecord, metrics=app.state.metrics)
@@ -84,7 +87,6 @@ def create_app(
     app.include_router(router)
     if mount_pages:
         mount_pages(app)
-    _describe_as_served(app)
     return app
 
 
@@ -126,24 +128,6 @@ async def _metrics(request: Request) -> Response:
         raise HTTPException(HTTPStatus.UNAUTHORIZED, "Unauthorized: send the metrics token as a bearer token.")
     metrics: Metrics = request.app.state.metrics
     return Response(metrics.exposition(), media_type=metrics.content_type)
-
-
-def _describe_as_served(app: FastAPI) -> None:
-    """Take FastAPI's 422 out of the schema, because what is not valid is answered with 400 here."""
-    describe = app.openapi
-
-    def openapi() -> dict[str, Any]:
-        fresh = app.openapi_schema is None
-        schema = describe()
-        if fresh:
-            for path in schema["paths"].values():
-                for operation in path.values():
-                    operation["responses"].pop("422", None)
-            for name in ("HTTPValidationError", "ValidationError"):
-                schema["components"]["schemas"].pop(name, None)
-        return schema
-
-    app.openapi = openapi
 
 
 def serve(

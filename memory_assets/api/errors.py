@@ -9,7 +9,7 @@ from http import HTTPStatus
 from typing import Any
 from uuid import uuid4
 
-from fastapi import FastAPI, Request
+from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
@@ -48,19 +48,14 @@ def request_id() -> str:
     return _request_id.get()
 
 
-def install(app: FastAPI) -> None:
-    """Let `app` answer every error in the one shape."""
-    for kind in (RequestValidationError, HTTPException, MemoryAssetsError, Exception):
-        app.add_exception_handler(kind, _answer)
-
-
 def error_response(status: int, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
     """The answer to a request that failed."""
     body = {"error": message.encode("utf-8", "backslashreplace").decode("utf-8"), "request_id": request_id()}
     return JSONResponse(body, status, {REQUEST_ID_HEADER: request_id(), **(headers or {})})
 
 
-async def _answer(_request: Request, error: Exception) -> JSONResponse:
+async def answer_error(_request: Request, error: Exception) -> JSONResponse:
+    """Answer an error in the one shape."""
     match error:
         case RequestValidationError():
             return error_response(HTTPStatus.BAD_REQUEST, "; ".join(_fault(each) for each in error.errors()[:_MOST_FAULTS]))

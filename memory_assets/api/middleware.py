@@ -105,15 +105,12 @@ class _Processes:
             total = join(each.samples[0].value for each in (metric, *others))
             if name == "process_resident_memory_bytes":
                 with suppress(OSError):
-                    total = sum(map(_shared_fairly, pids))
+                    shared = (Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii") for pid in pids)
+                    total = sum(
+                        1024.0 * int(line.split()[1]) for each in shared for line in each.splitlines() if line[:4] == "Pss:"
+                    )
             metric.samples = [metric.samples[0]._replace(value=total)]
             yield metric
-
-
-def _shared_fairly(pid: int) -> float:
-    """Bytes of memory of a process, of what it shares its part."""
-    lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()
-    return 1024.0 * next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
 
 
 class _Middleware(ABC):

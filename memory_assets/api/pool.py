@@ -15,7 +15,6 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from functools import partial
-from pathlib import Path
 from threading import Event, Thread
 from typing import TypeVar
 from weakref import WeakValueDictionary
@@ -94,11 +93,6 @@ class OpenTenant:
             self._served.set()
 
     @property
-    def is_current(self) -> bool:
-        """Whether the store that was opened is still the tenant's: not deleted, nor made anew under the same name."""
-        return self.tenant.state.is_current
-
-    @property
     def needs_upkeep(self) -> bool:
         """Whether `tend` has something to do, now or later: nothing where nothing was asked since it was done last."""
         if self.unmerged_since is not None:
@@ -137,8 +131,9 @@ class OpenTenant:
 
     def _merge(self) -> None:
         """Merge, unless another process of the service does: then its files are looked at again later."""
-        since = self.unmerged_since
-        with suppress(BlockingIOError), locked(self._lease(), fcntl.LOCK_EX | fcntl.LOCK_NB):
+        since, held = self.unmerged_since, self.tenant.folder / CACHE  # the system frees its lock when the process dies
+        held.mkdir(mode=0o700, parents=not self.tenant.location.is_folder, exist_ok=True)
+        with suppress(BlockingIOError), locked(held, fcntl.LOCK_EX | fcntl.LOCK_NB):
             self.unmerged_since = None
             try:
                 self.tenant.memories.upkeep.optimize()
@@ -146,12 +141,6 @@ class OpenTenant:
             except StoreError:
                 self.unmerged_since = since
                 raise
-
-    def _lease(self) -> Path:
-        """The folder whose lock the process holds that does the upkeep; the system frees it when that process dies."""
-        folder = self.tenant.folder / CACHE
-        folder.mkdir(mode=0o700, parents=not self.tenant.location.is_folder, exist_ok=True)
-        return folder
 
 
 class TenantPool:
@@ -166,6 +155,12 @@ class TenantPool:
         self._searchers = ThreadPoolExecutor(settings.service_threads, "memory-search")
         self._writers = ThreadPoolExecutor(_WRITING_THREADS, "memory-write")
         self._upkeep = ThreadPoolExecutor(1, "memory-upkeep")
+        self.read = partial(_in_thread, self._readers)
+        """Does work in a thread for reading."""
+        self.search = partial(_in_thread, self._searchers)
+        """Does work that asks the embedder in a thread where a hung one delays none but its like."""
+        self.write = partial(_in_thread, self._writers)
+        """Does work that stores or otherwise waits for an embedder in a thread that no search needs."""
         self._open: OrderedDict[str, OpenTenant] = OrderedDict()
         self._opening: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """By name: requests for a tenant that is being opened wait for it, and for no other."""
@@ -173,18 +168,6 @@ class TenantPool:
         self._examined_at = 0.0
         self._resident = Allowance(settings.resident_bytes, is_shared=settings.workers != 1)
         self._embedders: dict[str, Embedder] = {}
-
-    async def read(self, work: Callable[..., Result], *arguments: object, **options: object) -> Result:
-        """Do `work` in a thread for reading."""
-        return await _in_thread(self._readers, work, *arguments, **options)
-
-    async def search(self, work: Callable[..., Result], *arguments: object, **options: object) -> Result:
-        """Do `work`, which asks the embedder, in a thread where a hung one delays none but its like."""
-        return await _in_thread(self._searchers, work, *arguments, **options)
-
-    async def write(self, work: Callable[..., Result], *arguments: object, **options: object) -> Result:
-        """Do `work`, which stores or otherwise waits for an embedder, in a thread that no search needs."""
-        return await _in_thread(self._writers, work, *arguments, **options)
 
     def warm_up(self) -> None:
         """Load what the first request would otherwise wait for; a remote embedder is not asked.
@@ -256,7 +239,7 @@ class TenantPool:
         looked_at = [(name, self._open[name]) for name in (list(self._open) if names is None else names)]
 
         def find() -> list[tuple[str, OpenTenant]]:
-            return [(name, opened) for name, opened in looked_at if not opened.is_current]
+            return [(name, opened) for name, opened in looked_at if not opened.tenant.state.is_current]
 
         for name, opened in await asyncio.to_thread(find) if self.settings.state_uri else find():
             if self._open.get(name) is opened:

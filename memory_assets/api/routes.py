@@ -3,17 +3,18 @@
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from dataclasses import fields
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from functools import partial
 from http import HTTPStatus
 from inspect import Parameter, Signature, signature
-from typing import Annotated, Any, Literal, get_type_hints
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, get_origin, get_type_hints
 
 from fastapi import APIRouter, Body, Depends, Header, Path, Query, Request, Response, Security
 from fastapi.responses import StreamingResponse
 from fastapi.routing import APIRoute
 from fastapi.security import APIKeyHeader
-from pydantic import create_model
+from pydantic import BaseModel, create_model
 from starlette.exceptions import HTTPException
 
 from memory_assets import operations
@@ -27,7 +28,8 @@ from memory_assets.mcp.protocol import HANDSHAKE_VERSIONS, MODERN_VERSIONS, PARS
 from memory_assets.mcp.tools import Session
 from memory_assets.models import TENANT_PATTERN, NewMemory, Source
 from memory_assets.operations.answers import View
-from memory_assets.operations.fields import MAX_ID, MAX_LIMIT, ProposalId
+from memory_assets.operations.fields import MAX_ID, ProposalId
+from memory_assets.operations.given import Narrowing
 from memory_assets.sources.projects import Project
 from memory_assets.stores.rows import derived_id
 
@@ -110,47 +112,66 @@ router = APIRouter(
 )
 
 
-def _optional(body: type[models.Request]) -> Any:
-    """A body that may be left out."""
-    return Body(default_factory=lambda: body.model_validate({}))
+def _document(found: operations.context.AssembledContext, form: str) -> Response:
+    return Response(found.document, media_type="application/json" if form == "json" else "text/markdown; charset=utf-8")
+
+
+_DOCUMENT = {"response_class": Response, "responses": {200: {"content": {"text/markdown": {}, "application/json": {}}}}}
+_NARROWING = {
+    name: each for name, each in get_type_hints(Narrowing, include_extras=True).items() if get_origin(each) is Annotated
+}
+
+
+def _body_of(
+    operation: Callable[..., View], fields: Sequence[str], defaults: Mapping[str, object], base: type[BaseModel]
+) -> type[BaseModel]:
+    """A body of an operation's own parameters; where it takes a `Narrowing`, of the fields of that, too."""
+    hints, parameters = get_type_hints(operation, include_extras=True), signature(operation).parameters
+    usual = {name: ... if each.default is Parameter.empty else each.default for name, each in parameters.items()}
+    taken: Any = {name: (hints[name], defaults.get(name, usual[name])) for name in fields}
+    if "narrowed" in parameters:
+        taken |= {name: (each, getattr(Narrowing(), name)) for name, each in _NARROWING.items()}
+    return create_model(f"{operation.__name__.title()}Request", __base__=base, **taken)
 
 
 def _serve(
     route: str,
     operation: Callable[..., View],
     *fields: str,
-    body: type[models.Request] | None = None,
+    body: type[BaseModel] | None = None,
+    defaults: Mapping[str, object] = MappingProxyType({}),
     owns_sources: bool = False,
-    work: Literal["read", "write"] = "read",
+    work: Literal["read", "search", "write"] = "read",
+    respond: Callable[..., Response] | None = None,
     **given: object,
 ) -> None:
     """Add the route, such as "POST /names/{name_id}/merge", of an operation that takes what the path names, a body, and `given`.
 
-    The body has those `fields` of the operation's own parameters, or is a `body`. `owns_sources` says that only the tenant with the
-    silos may ask, `work` which threads do it.
+    The body, or the query of a GET, has those `fields` of the operation's own parameters, with other `defaults`, or is a `body`.
+    `owns_sources` says that only the tenant with the silos may ask, `work` which threads do it; `respond` makes the response of the
+    answer and the form wanted.
     """
-    hints, (method, path) = get_type_hints(operation, include_extras=True), route.split()
-    if fields:
-        defaults = {each.name: each.default for each in signature(operation).parameters.values()}
-        taken: Any = {name: (hints[name], ... if defaults[name] is Parameter.empty else defaults[name]) for name in fields}
-        body = create_model(f"{operation.__name__.title()}Request", __base__=models.Request, **taken)
+    method, path = route.split()
+    in_query = method == "GET"
+    body = _body_of(operation, fields, defaults, BaseModel if in_query else models.Request) if fields else body
 
-    async def serve(opened: OpenTenant, body: models.Request | None = None, **named: object) -> View:
+    async def serve(opened: OpenTenant, body: BaseModel | None = None, **named: object) -> View | Response:
         asked = body.model_dump() if body else {}
-        return await getattr(opened, work)(operation, opened.tenant, *named.values(), **asked, **given)
+        if _NARROWING.keys() <= asked.keys():
+            asked["narrowed"] = Narrowing(**{name: asked.pop(name) for name in _NARROWING})
+        answer = await getattr(opened, work)(operation, opened.tenant, *named.values(), **asked, **given)
+        return respond(answer, asked["form"]) if respond else answer
 
     takes: dict[str, Any] = {"opened": Sources if owns_sources else Opened}
     takes |= {name: _IN_PATH[name] for name in re.findall(r"{(\w+)}", path)}
     if body:
-        takes["body"] = Annotated[
-            body, Body() if any(each.is_required() for each in body.model_fields.values()) else _optional(body)
-        ]
+        may_be_left_out = not any(each.is_required() for each in body.model_fields.values())
+        takes["body"] = Annotated[body, Query() if in_query else Body(default_factory=body) if may_be_left_out else Body()]
     parameters = [Parameter(name, Parameter.KEYWORD_ONLY, annotation=each) for name, each in takes.items()]
     vars(serve)["__signature__"] = Signature(parameters)
+    answers: dict[str, Any] = _DOCUMENT if respond else {"response_model": get_type_hints(operation)["return"]}
     about = (operation.__doc__ or "").partition("\n\n")[0]
-    router.add_api_route(
-        path, serve, methods=[method], response_model=hints["return"], name=operation.__name__, description=about
-    )
+    router.add_api_route(path, serve, methods=[method], name=operation.__name__, description=about, **answers)
 
 
 @router.post("/store")
@@ -164,30 +185,6 @@ async def store(
     stored = await opened.write(operations.store.store, opened.tenant, given)
     response.headers[STORE_VERSION_HEADER] = str(stored.version)
     return stored
-
-
-@router.post("/search")
-async def search(opened: Opened, body: models.SearchRequest) -> operations.search.Found:
-    """Find memories by meaning, words and what else speaks for them; an empty query finds the newest."""
-    options = {"limit": body.limit, "bridges": body.bridges, "cursor": body.cursor, "everything": body.everything}
-    return await opened.search(operations.search.search, opened.tenant, body.query, narrowed=_narrowed(body), **options)
-
-
-@router.post("/context", response_class=Response, responses={200: {"content": {"text/markdown": {}, "application/json": {}}}})
-async def context(opened: Opened, body: models.ContextRequest) -> Response:
-    """Everything relevant about some topics within a budget of tokens: Markdown, or a JSON object."""
-    found = await opened.search(operations.context.context, opened.tenant, **body.model_dump())
-    kind = "application/json" if body.form == "json" else "text/markdown; charset=utf-8"
-    return Response(found.document, media_type=kind)
-
-
-@router.post("/recent")
-async def recent(
-    opened: Opened, body: Annotated[models.RecentRequest, _optional(models.RecentRequest)]
-) -> operations.show.RecentMemories:
-    """The newest memories of a span of time, newest first."""
-    options = {"limit": body.limit, "hours": body.hours, "cursor": body.cursor}
-    return await opened.read(operations.show.recent, opened.tenant, narrowed=_narrowed(body), **options)
 
 
 @router.get("/health")
@@ -209,15 +206,15 @@ async def erase(opened: Opened, body: models.EraseRequest) -> operations.erase.E
 @router.get("/export", response_class=StreamingResponse, responses={200: {"content": {_JSONL: {}}}})
 async def export(opened: Opened) -> StreamingResponse:
     """All memories in every state, as JSON Lines."""
-    lines = operations.exchange.exported_lines(opened.tenant)
-    first = await opened.read(_next_lines, lines)
+    take = partial(next, operations.exchange.exported_lines(opened.tenant), "")
+    first = await opened.read(take)
 
     async def rest() -> AsyncIterator[str]:
         with opened.serving():
             text = first
             while text:
                 yield text
-                text = await opened.read(_next_lines, lines)
+                text = await opened.read(take)
 
     return StreamingResponse(rest(), media_type=_JSONL)
 
@@ -233,49 +230,28 @@ async def import_(opened: Opened, request: Request, skip_invalid: bool = False) 
         raise HTTPException(HTTPStatus.BAD_REQUEST, " ".join([str(error), *faults[:_MOST_FAULTS]])) from error
 
 
-@router.get("/conflicts")
-async def conflicts(opened: Opened, memory_id: int | None = None) -> operations.conflicts.Conflicts:
-    """Memories that contradict each other and are both held to be true; a stated RELATES_TO says that both hold."""
-    return await opened.read(operations.conflicts.conflicts, opened.tenant, memory_id)
-
-
-@router.get("/names")
-async def names(
-    opened: Opened,
-    kind: Annotated[str, Query(alias="type", max_length=40)] = "",
-    like: Annotated[str, Query(max_length=200)] = "",
-    limit: Annotated[int, Query(ge=1, le=MAX_LIMIT)] = 50,
-    cursor: Annotated[str | None, Query(max_length=40)] = None,
-) -> operations.names.Names:
-    """People, projects and things that memories name, the most mentioned first."""
-    return await opened.read(operations.names.list_names, opened.tenant, kind=kind, like=like, limit=limit, cursor=cursor)
-
-
-@router.post("/timeline")
-async def timeline(
-    opened: Opened,
-    body: Annotated[models.TimelineRequest, _optional(models.TimelineRequest)],
-) -> operations.timeline.Learned | operations.timeline.Held:
-    """How many memories are of each day, week, month or year; with `on`, those that held at the end of that day."""
-    if body.on is None:
-        return await opened.read(operations.timeline.learned, opened.tenant, _narrowed(body))
-    page = {"limit": body.limit, "cursor": body.cursor}
-    return await opened.read(operations.timeline.held_on, opened.tenant, body.on, _narrowed(body), **page)
-
-
-@router.get("/session")
-async def session(opened: Opened, project: Annotated[str, Query(max_length=200)] = "") -> operations.session.SessionPreview:
-    """What a session in a project is told at its start."""
-    return await opened.read(operations.session.preview, opened.tenant, project)
-
-
 @router.post("/learn/apply")
 async def learn_apply(opened: Sources, body: models.ApplyRequest) -> operations.learn.ApplyAnswer:
     """Move what was decided into the canonical homes and delete its silo files; without `confirm`, show what would be done."""
     return await opened.write(operations.learn.apply, opened.tenant, dry_run=not body.confirm)
 
 
-_serve("POST /init", operations.show.init, body=models.InitRequest)
+_serve(
+    "POST /search",
+    operations.search.search,
+    *("query", "limit", "bridges", "everything", "cursor"),
+    work="search",
+)
+_serve("POST /recent", operations.show.recent, "hours", "limit", "cursor", defaults={"hours": 24})
+_serve("POST /timeline", operations.timeline.timeline, "on", "limit", "cursor")
+_serve(
+    "POST /context",
+    operations.context.context,
+    *("topics", "depth", "max_tokens", "lens", "form", "include_fields", "history", "offline", "since_last"),
+    work="search",
+    respond=_document,
+)
+_serve("POST /init", operations.show.init, body=models.Request)
 _serve("GET /memories/{memory_id}", operations.show.show)
 _serve("GET /memories/{memory_id}/relations", operations.relate.relations)
 _serve("POST /memories/{memory_id}/forget", operations.changes.forget)
@@ -283,9 +259,17 @@ _serve("POST /memories/{memory_id}/restore", operations.changes.restore)
 _serve("POST /memories/{memory_id}/undo", operations.undo.undo)
 _serve("POST /memories/{memory_id}/edit", operations.changes.edit, "content", source=Source.HTTP, work="write")
 _serve("POST /memories/{memory_id}/tags", operations.changes.tag, "add", "remove")
-_serve("POST /memories/{memory_id}/supersede", operations.changes.supersede, body=models.SupersedeRequest)
+_serve("POST /memories/{memory_id}/supersede", operations.changes.supersede, "new")
 _serve("POST /memories/{memory_id}/tell", operations.session.tell_at_start, "told")
-_serve("POST /relations", operations.relate.relate, body=models.RelationRequest, stated_by=Source.HTTP)
+_serve("GET /conflicts", operations.conflicts.conflicts, "reference")
+_serve("GET /session", operations.session.preview, "project")
+_serve("GET /names", operations.names.list_names, "kind", "like", "limit", "cursor")
+_serve(
+    "POST /relations",
+    operations.relate.relate,
+    *("source", "target", "relation", "confidence", "note"),
+    stated_by=Source.HTTP,
+)
 _serve("GET /names/decisions", operations.names.list_decisions)
 _serve("GET /names/{name_id}", operations.names.show_name)
 _serve("POST /names/{name_id}/merge", operations.names.merge_names, "into", work="write")
@@ -307,15 +291,6 @@ _serve("POST /learn/undo", operations.learn.undo, owns_sources=True, work="write
 async def mcp(opened: Opened, request: Request) -> Response:
     """MCP for an assistant; its own messages describe it."""
     return await answer_message(request, opened)
-
-
-def _next_lines(lines: Iterator[str]) -> str:
-    return next(lines, "")
-
-
-def _narrowed(body: models.SearchRequest | models.RecentRequest | models.TimelineRequest) -> operations.given.Narrowing:
-    names = {field.name for field in fields(operations.given.Narrowing)} & type(body).model_fields.keys()
-    return operations.given.Narrowing(**body.model_dump(include=names))
 
 
 async def answer_message(request: Request, opened: OpenTenant) -> Response:

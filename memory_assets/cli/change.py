@@ -1,7 +1,6 @@
 """Commands that store and change memories: store, noted, edit, tag, relate, supersede, forget, undo, erase."""
 
 import sys
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -140,13 +139,11 @@ def undo(tenant: "Tenant", reference: str, dry_run: bool) -> "Answer":
 def erase(
     tenant: "Tenant",
     ids: tuple[str, ...],
-    matching: str,
-    source: str | None,
-    before: datetime | None,
     yes: bool,
     trash_in_tana: bool,
     allow_again: bool,
     as_json: bool,
+    **conditions: Any,
 ) -> "Answer":
     """Remove memories for good: no file of the data folder holds their texts, and no source brings them back.
 
@@ -155,7 +152,7 @@ def erase(
     """
     if allow_again:
         return operations.erase.allow_again(tenant, ids)
-    chosen = operations.erase.Chosen(ids, matching, Source(source) if source else None, before)
+    chosen = operations.erase.Chosen(ids, **conditions)
     if not yes:
         found = operations.erase.preview(tenant, chosen)
         if as_json:

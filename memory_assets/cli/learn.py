@@ -1,7 +1,7 @@
 """`memory learn`: check, review, apply, undo."""
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -35,23 +35,13 @@ def check(tenant: "Tenant") -> "Answer":
 @click.option("--deeper", is_flag=True, help="Also look for user, project and reference entries that could be one.")
 @click.option("--note", help="Kept with the one that is accepted, rejected or deferred.")
 @click.option("--evidence", is_flag=True, help="Show what speaks for each.")
-def review(
-    accept: tuple[str, ...],
-    reject: tuple[str, ...],
-    defer: tuple[str, ...],
-    edit: str | None,
-    deeper: bool,
-    note: str | None,
-    evidence: bool,
-    tenant: "Tenant",
-    as_json: bool,
-) -> None:
+def review(edit: str | None, evidence: bool, tenant: "Tenant", as_json: bool, **decided: Any) -> None:
     """Decide on proposals: one by one on a terminal, by their ids, or by editing PAI's review.md."""
-    answer = operations.learn.review(tenant, accept=accept, reject=reject, defer=defer, note=note, deeper=deeper)
+    answer = operations.learn.review(tenant, **decided)
     if edit:
         _edit(tenant, next((each for each in answer.proposals if each.id == edit.upper()), None), edit)
         answer = operations.learn.review(tenant)
-    if not (accept or reject or defer or edit or as_json) and sys.stdin.isatty():
+    if not (answer.decided or edit or as_json) and sys.stdin.isatty():
         _ask(tenant, answer.proposals)
         return
     print_answer(answer, tenant, as_json=as_json, evidence=evidence, body=evidence)

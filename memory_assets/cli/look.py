@@ -10,6 +10,7 @@ from memory_assets.cli.command import command, here_option, max_tokens_option, s
 from memory_assets.models import Kind, Source, State
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import datetime
 
     from memory_assets.operations.answers import Answer
@@ -23,19 +24,29 @@ _since_option = time_option("--since", help="Only created at or after this date;
 _until_option = time_option("--until", help="Only created before this date; the same forms.")
 
 
+def _narrowing(function: "Callable[..., Answer]") -> "Callable[..., Answer]":
+    """Give a command the fields of a `Narrowing` as options."""
+    kind = click.Choice([kind.value for kind in Kind])
+    for option in (
+        _until_option,
+        _since_option,
+        here_option,
+        click.option("--project", default="", help="Only of this project; the last part of its folder is enough."),
+        click.option("--action", "actions", multiple=True, help="Only with this verb, such as `decide`."),
+        click.option("--entity", "entities", multiple=True, help="Only what names this person or thing, however it is spelt."),
+        click.option("--tag", "tags", multiple=True, help="Only with this tag."),
+        click.option("--kind", "kinds", multiple=True, type=kind, help="Only of this kind."),
+    ):
+        function = option(function)
+    return function
+
+
 @command("memory search 'why did we leave MongoDB' --explain --bridges", "explain", "max_tokens")
 @click.argument("query", nargs=-1, required=True)
 @_limit_option
 @click.option("--explain", is_flag=True, help="Show the parts of each score.")
 @click.option("--bridges", is_flag=True, help="Show the paths that lead on from what was found, with the reason of each hop.")
-@click.option("--kind", "kinds", multiple=True, type=click.Choice([kind.value for kind in Kind]), help="Only of this kind.")
-@click.option("--tag", "tags", multiple=True, help="Only with this tag.")
-@click.option("--entity", "entities", multiple=True, help="Only what names this person, project or thing, however it is spelt.")
-@click.option("--action", "actions", multiple=True, help="Only with this verb, such as `decide`.")
-@click.option("--project", default="", help="Only of this project; the last part of its folder is enough.")
-@here_option
-@_since_option
-@_until_option
+@_narrowing
 @click.option("--history", is_flag=True, help="Superseded memories too.")
 @click.option("--archived", is_flag=True, help="Archived memories too.")
 @click.option("--all", "everything", is_flag=True, help="What is nearest, even if nothing fits.")
@@ -46,7 +57,6 @@ def search(
     query: tuple[str, ...],
     limit: int,
     bridges: bool,
-    kinds: tuple[str, ...],
     history: bool,
     archived: bool,
     everything: bool,
@@ -54,7 +64,6 @@ def search(
 ) -> "Answer":
     """Find memories by meaning, by words and by what the graph knows of them. Without words ('') it lists the newest."""
     narrowed = operations.given.Narrowing(
-        kinds=[Kind(kind) for kind in kinds],
         states=[State.ACTIVE, *([State.SUPERSEDED] if history else []), *([State.ARCHIVED] if archived else [])],
         **narrowing,
     )
@@ -149,19 +158,12 @@ def names(
 @command("memory timeline --on 2026-03-01 --project billing")
 @click.option("--on", type=click.DateTime(["%Y-%m-%d"]), metavar="DAY", help="List what held at the end of this day, in UTC.")
 @click.option("--limit", "-n", type=click.IntRange(1, 1000), default=20, show_default=True, help="With --on.")
-@click.option("--kind", "kinds", multiple=True, type=click.Choice([kind.value for kind in Kind]), help="Only of this kind.")
-@click.option("--tag", "tags", multiple=True, help="Only with this tag.")
-@click.option("--entity", "entities", multiple=True, help="Only what names this person, project or thing.")
-@click.option("--project", default="", help="Only of this project.")
-@_since_option
-@_until_option
+@_narrowing
 @timezone_option
-def timeline(tenant: "Tenant", on: "datetime | None", limit: int, kinds: tuple[str, ...], **narrowing: Any) -> "Answer":
+def timeline(tenant: "Tenant", on: "datetime | None", limit: int, **narrowing: Any) -> "Answer":
     """Count the memories of each day, week, month or year; with --on, list those that held then."""
-    narrowed = operations.given.Narrowing(kinds=[Kind(kind) for kind in kinds], **narrowing)
-    if on:
-        return operations.timeline.held_on(tenant, on.date(), narrowed, limit=limit)
-    return operations.timeline.learned(tenant, narrowed)
+    narrowed = operations.given.Narrowing(**narrowing)
+    return operations.timeline.timeline(tenant, on=on.date() if on else None, narrowed=narrowed, limit=limit)
 
 
 @command("memory session ~/work/atlas   (and `memory session --off 6557` keeps a memory out of it)")

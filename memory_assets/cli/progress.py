@@ -6,10 +6,12 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import click
+
 from memory_assets.display import visible
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, ProgressColumn, TaskID
+    from rich.progress import Progress, TaskID
 
 _COUNTED = re.compile(r"(\d+) of (\d+)")
 
@@ -17,13 +19,8 @@ _COUNTED = re.compile(r"(\d+) of (\d+)")
 @contextmanager
 def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
     """A bar fed with what is being done, (done, total); silent if the command has `--json` or stderr is no terminal."""
-    import click
-    from rich.progress import MofNCompleteColumn
-
-    is_shown = not click.get_current_context().params.get("as_json")
-    with _progress(MofNCompleteColumn(), shown=is_shown) as progress:
-        task = progress.add_task("", total=None)
-        yield lambda label, done, total: progress.update(task, description=label, completed=done, total=total)
+    with StepProgress(shown=not click.get_current_context().params.get("as_json")) as progress:
+        yield lambda label, done, total: progress.tell(label, f"{done} of {total}")
 
 
 class StepProgress:
@@ -39,7 +36,12 @@ class StepProgress:
 
     @cached_property
     def _progress(self) -> "Progress":
-        return _progress(shown=self._shown, transient=True)
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+        console, said = Console(stderr=True), TextColumn("{task.description}", markup=False)
+        layout = (SpinnerColumn(), said, BarColumn(bar_width=20), TimeElapsedColumn(), TimeRemainingColumn())
+        return Progress(*layout, console=console, transient=True, disable=not self._shown or not console.is_terminal)
 
     def __enter__(self) -> "StepProgress":
         return self
@@ -68,13 +70,3 @@ class StepProgress:
         yield
         if self._task is not None:
             self._progress.start()
-
-
-def _progress(*columns: "ProgressColumn", shown: bool, transient: bool = False) -> "Progress":
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    description = TextColumn("{task.description}", markup=False)
-    layout = (SpinnerColumn(), description, BarColumn(bar_width=20), *columns, TimeElapsedColumn(), TimeRemainingColumn())
-    return Progress(*layout, console=console, transient=transient, disable=not shown or not console.is_terminal)

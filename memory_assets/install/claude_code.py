@@ -172,13 +172,14 @@ def install(folder: Path, tenant: str | None, *, status_line: bool, dry_run: boo
         _clear_remains(folder, files)
     installed = _written(folder) if _holds_files(folder) else _Installed({})
     ours = installed.files
+    written = {name: _digest_of(text.encode()) for name, text in files.items()}
     if not dry_run:  # before the files, so that a kill leaves none that the list lacks
-        _Installed(_digests(files) | dict(ours), installed.merged).write(folder)
+        _Installed(written | dict(ours), installed.merged).write(folder)
     changes: list[Change] = []
     for name, text in files.items():
         path = folder / name
         now = _digest(path)
-        action = "keep" if now == _digest_of(text) else "write" if now in (None, ours.get(name)) else "copy"
+        action = "keep" if now == written[name] else "write" if now in (None, ours.get(name)) else "copy"
         changes.append(Change(action, path))
         if dry_run or action == "keep":
             continue
@@ -186,8 +187,11 @@ def install(folder: Path, tenant: str | None, *, status_line: bool, dry_run: boo
             replace_file(free_path(path.with_name(path.name + _KEPT)), path.read_bytes())
         replace_file(path, text)
     if not dry_run:
-        _Installed(_digests(files), installed.merged).write(folder)
-        _merge(folder, merged)
+        _Installed(written, merged or installed.merged).write(
+            folder
+        )  # first: killed in between, `remove` finds nothing to take out
+        if merged:
+            insert(settings, merged)
     return [*changes, *merging]
 
 
@@ -227,13 +231,6 @@ def _clear_remains(folder: Path, names: Iterable[str]) -> None:
         clear_remains(path)
 
 
-def _merge(folder: Path, text: str) -> None:
-    """Note what the settings are given, then give it: killed in between, `remove` finds nothing to take out."""
-    if text:
-        _Installed(_written(folder).files, text).write(folder)
-        insert(settings_file(folder), text)
-
-
 def _written(folder: Path) -> _Installed:
     """What was written into `folder`."""
     try:
@@ -247,17 +244,13 @@ def _written(folder: Path) -> _Installed:
     return _Installed(listed, merged)
 
 
-def _digests(files: Mapping[str, str]) -> dict[str, str]:
-    return {name: _digest_of(text) for name, text in files.items()}
-
-
-def _digest_of(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+def _digest_of(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 def _digest(path: Path) -> str | None:
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
+        return _digest_of(path.read_bytes())
     except FileNotFoundError:
         return None
 

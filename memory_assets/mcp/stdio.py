@@ -77,8 +77,10 @@ class _Line:
         method = message.get("method") if isinstance(message, dict) else None
         number = message.get("id") if isinstance(message, dict) else None
         if method == "notifications/cancelled":
-            params = message.get("params")
-            self._cancel(params.get("requestId") if isinstance(params, dict) else None)
+            # The call is not answered; what it has begun is finished, because a memory is stored whole or not at all.
+            cancelled = params.get("requestId") if isinstance(params := message.get("params"), dict) else None
+            if isinstance(cancelled, str | int) and (call := self._calls.pop(cancelled, None)):
+                call.cancel()
         elif method in _SLOW and isinstance(number, str | int):
             tool = self._server.called_tool(message)
             pool = waiting if tool and tool.asks_embedder else threads
@@ -86,11 +88,6 @@ class _Line:
             call.add_done_callback(partial(self._finish, number))
         else:
             self._send(self._server.answer(message))
-
-    def _cancel(self, number: object) -> None:
-        """Do not answer a call; what it has begun is finished, because a memory is stored whole or not at all."""
-        if isinstance(number, str | int) and (call := self._calls.pop(number, None)):
-            call.cancel()
 
     def _finish(self, number: str | int, call: "Future[Message | None]") -> None:
         if self._calls.pop(number, None) is call and not call.cancelled():

@@ -57,6 +57,10 @@ class Session:
         """What the command prints of an answer; `shown` goes to its text form."""
         return visible(answer.text(LocalTime.of(self.tenant.settings, timezone), **shown))
 
+    def json(self, answer: Answer) -> str:
+        """What the command prints with `--json`."""
+        return visible(answer.model_dump_json(indent=2))
+
     def scope(self, everywhere: bool) -> Project | None:
         """Where to look."""
         return None if everywhere else self.here
@@ -319,7 +323,7 @@ def tana_pai_sync(
             "`seedPath` names a file of the service's machine: leave it out to mirror the file of MEMORY_PAI_SEED."
         )
     options = SyncOptions(dry_run=dry_run, force=force)
-    return _json(operations.pai.pai_sync(session.tenant, options, seed_path=seed_path, workspace=workspace))
+    return session.json(operations.pai.pai_sync(session.tenant, options, seed_path=seed_path, workspace=workspace))
 
 
 @tool(asks_embedder=True)
@@ -334,7 +338,7 @@ def tana_pai_context(
     from memory_assets.tana.activity import read_tana_activity
 
     read_tana_activity(session.tenant, workspace)
-    return _json(operations.pai_context.pai_context(session.tenant, topic, max_tokens=max_tokens, kind=kind or ""))
+    return session.json(operations.pai_context.pai_context(session.tenant, topic, max_tokens=max_tokens, kind=kind or ""))
 
 
 @tool()
@@ -348,7 +352,7 @@ def tana_pai_freshness(
     from memory_assets.tana.activity import read_tana_activity
 
     read_tana_activity(session.tenant, workspace)
-    return _json(operations.pai_context.pai_freshness(session.tenant, threshold=threshold or None, kind=kind or ""))
+    return session.json(operations.pai_context.pai_freshness(session.tenant, threshold=threshold or None, kind=kind or ""))
 
 
 @tool(asks_embedder=True)
@@ -397,11 +401,6 @@ PAI = (tana_pai_sync, tana_pai_context, tana_pai_freshness)
 
 HOOKS = (recall_for_prompt, file_written)
 """Called by the plugin's hooks and not listed, so that they cost a session no tokens."""
-
-
-def _json(answer: Answer) -> str:
-    """What the command prints with `--json`."""
-    return visible(answer.model_dump_json(indent=2))
 
 
 def _schema(arguments: type[BaseModel]) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """What a user can do, each thing once: the command line, HTTP, MCP and Dagster parse, call and print.
 
-A module holds the operations on one subject. An operation's answer has one JSON form (`model_dump_json`) and one text form (`text`).
+A module holds the operations on one subject. An answer has one JSON form (`model_dump_json`) and, if it is printed, one text form (`text`).
+Parameters that programs may give are annotated with their bounds and meaning: HTTP makes its bodies of them.
 
 Where an operation takes the id of a memory, text may be the first digits of it. If an operation raises an error, it has changed nothing,
 unless its docstring says what stays:

@@ -11,7 +11,6 @@ from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, WithJsonSche
 from memory_assets.display import shortened
 from memory_assets.graph.outdated import shows
 from memory_assets.language.times import display_zone, relative_age
-from memory_assets.language.tokens import count_tokens, truncate_tokens
 from memory_assets.language.words import sentences, stems
 from memory_assets.models import LAST_CHANGE, Entity, Kind, Memory, Source, State
 from memory_assets.settings import Settings
@@ -193,6 +192,8 @@ def listed_within(entries: Callable[[int], Sequence[str]], max_tokens: int | Non
     """
     if max_tokens is None:
         return listed(entries(PASSAGE_LENGTH))
+    from memory_assets.language.tokens import count_tokens, truncate_tokens
+
     shown: Sequence[str] = ()
     for most in _PASSAGE_LENGTHS:
         shown = entries(most)

@@ -1,7 +1,6 @@
 """Back a tenant up, list and verify its backups, let old ones go, and make a tenant of a backup."""
 
 import json
-from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -97,7 +96,7 @@ def backup(tenant: Tenant, place: str | None = None) -> BackedUp:
             f"{repository.target} lies in the data folder, which is lost as a whole; name a folder elsewhere."
         )
     tenant.must_exist()
-    _note_place(tenant, repository.target)
+    tenant.state.update(_PLACES, lambda held: json.dumps(sorted({*json.loads(held or b"[]"), repository.target})).encode())
     snapshot = take_backup(tenant, repository)
     gone = prune(repository, tenant.name, tenant.settings.backup_keep, LocalTime.of(tenant.settings).zone)
     return BackedUp(
@@ -132,18 +131,9 @@ def open_repository(settings: Settings, place: str | None) -> Repository:
 
 
 def places_of(tenant: Tenant) -> list[str]:
-    """Where backups of a tenant were ever taken to from here."""
-    return _places(tenant.state.get(_PLACES))
-
-
-def _places(held: bytes | None) -> list[str]:
-    with suppress(ValueError):
-        return sorted(map(str, json.loads(held or b"[]")))
-    return []
-
-
-def _note_place(tenant: Tenant, place: str) -> None:
-    tenant.state.update(_PLACES, lambda held: f"{json.dumps(sorted({*_places(held), place}))}\n".encode())
+    """Where backups of a tenant were ever taken to from here, and where the settings want them."""
+    taken = json.loads(tenant.state.get(_PLACES) or b"[]")
+    return list(dict.fromkeys([*taken, *filter(None, [tenant.settings.backup_to])]))
 
 
 def view_backup(snapshot: Snapshot) -> BackupView:

@@ -8,7 +8,7 @@ done, the state afterwards, and what was before. If another writer moved the mem
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -19,7 +19,7 @@ from memory_assets.language.validation import validate_tags
 from memory_assets.learn.briefing import tell_brief
 from memory_assets.models import LAST_CHANGE, MACHINE, REVISES, Memory, NewMemory, Source, State
 from memory_assets.operations.answers import LocalTime, MemoryView, name_of, passage
-from memory_assets.operations.fields import Content, Tags
+from memory_assets.operations.fields import Content, Reference, Tags
 from memory_assets.operations.given import find_memory
 from memory_assets.stores.rows import to_arrow
 from memory_assets.tenants import Tenant
@@ -76,13 +76,10 @@ def replacement(tenant: Tenant, memory: Memory) -> Memory | None:
     number = memory.superseded_by or memory.metadata.get(REVISES)
     while isinstance(number, int) and number not in followed:
         followed.add(number)
-        for found in tenant.memories.get([number]):
-            if found.state is State.ACTIVE:
-                return found
-            number = found.superseded_by
-            break
-        else:
-            return None
+        found = next(iter(tenant.memories.get([number])), None)
+        if found is None or found.state is State.ACTIVE:
+            return found
+        number = found.superseded_by
     return None
 
 
@@ -173,7 +170,12 @@ def tag(
 
 
 def supersede(
-    tenant: Tenant, old: str | int, new: str | int, *, seen: datetime | None = None, seen_new: datetime | None = None
+    tenant: Tenant,
+    old: str | int,
+    new: Annotated[Reference, Field(alias="new_id")],
+    *,
+    seen: datetime | None = None,
+    seen_new: datetime | None = None,
 ) -> ChangedMemory:
     """Let another memory take the place of this one, which no longer holds and stays as history."""
     before, after = find_memory(tenant, old, seen), find_memory(tenant, new, seen_new)
@@ -191,20 +193,19 @@ def supersede(
 
 def forget(tenant: Tenant, reference: str | int, *, seen: datetime | None = None) -> ChangedMemory:
     """Take the memory of this id out of recall. It stays restorable."""
-    memory = find_memory(tenant, reference, seen)
-    refuse_if_superseded(tenant, memory)
-    if memory.state is not State.FORGOTTEN:
-        after = note_change(memory, "forget", memory.state, state=State.FORGOTTEN)
-        (memory,) = commit_changes(tenant, [(memory, after)])
-    return ChangedMemory.of(memory, said=f"Forgotten: {name_of(memory)} · id {memory.id}")
+    return _move(tenant, find_memory(tenant, reference, seen), State.FORGOTTEN, "forget", "Forgotten")
 
 
 def restore(tenant: Tenant, reference: str | int, *, seen: datetime | None = None) -> ChangedMemory:
     """Bring the memory of this id back into recall."""
-    memory = find_memory(tenant, reference, seen)
+    return _move(tenant, find_memory(tenant, reference, seen), State.ACTIVE, "restore", "In recall again")
+
+
+def _move(tenant: Tenant, memory: Memory, state: State, did: str, said: str) -> ChangedMemory:
+    """Move a memory into another state, unless it is history."""
     refuse_if_superseded(tenant, memory)
-    if memory.state is not State.ACTIVE:
-        refuse_if_replaced(tenant, memory)
-        after = note_change(memory, "restore", memory.state, state=State.ACTIVE)
-        (memory,) = commit_changes(tenant, [(memory, after)])
-    return ChangedMemory.of(memory, said=f"In recall again: {name_of(memory)} · id {memory.id}")
+    if memory.state is not state:
+        if state is State.ACTIVE:
+            refuse_if_replaced(tenant, memory)
+        (memory,) = commit_changes(tenant, [(memory, note_change(memory, did, memory.state, state=state))])
+    return ChangedMemory.of(memory, said=f"{said}: {name_of(memory)} · id {memory.id}")

@@ -1,12 +1,13 @@
 """Memories that contradict each other and are both held to be true, and the decision that both hold."""
 
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from memory_assets.models import RelationType, State
 from memory_assets.operations.answers import Answer, LocalTime, MemoryView, View, listed
+from memory_assets.operations.fields import Reference
 from memory_assets.operations.given import find_memory
 from memory_assets.operations.relate import Relation, relate
 from memory_assets.tenants import Tenant
@@ -47,8 +48,8 @@ class Conflicts(Answer):
         return listed(lines)
 
 
-def conflicts(tenant: Tenant, reference: str | int | None = None) -> Conflicts:
-    """The undecided contradictions of active memories, of one of them if `reference` is given, as of the last build of the graph.
+def conflicts(tenant: Tenant, reference: Annotated[Reference | None, Field(alias="memory_id")] = None) -> Conflicts:
+    """Memories that contradict each other and are both held to be true, as of the last build of the graph; those of one, if it is given.
 
     A relation that somebody stated between two memories since then decides about them.
     """

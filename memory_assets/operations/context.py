@@ -1,19 +1,25 @@
 """Everything relevant about a topic, within a budget of tokens."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
+from memory_assets.context import quoting
+from memory_assets.context.assembly import Context, LastContext, Request, assemble
+from memory_assets.context.document import Document, Fitted, Json, Markdown, fit, list_warnings
+from memory_assets.context.lenses import choose_lens, known_lenses
+from memory_assets.context.model import Node, Ranked
+from memory_assets.context.store import StoreReader
+from memory_assets.context.tana import JoinedReader, LiveTana
 from memory_assets.errors import InvalidInputError
+from memory_assets.language.validation import is_blank, reject_unstorable
 from memory_assets.operations.answers import Answer, LocalTime, View
+from memory_assets.operations.fields import Name, Whole
+from memory_assets.tana.client import TanaClient
+from memory_assets.tana.config import resolve_workspace
+from memory_assets.tana.errors import TanaError
 from memory_assets.tenants import Tenant
-
-if TYPE_CHECKING:
-    from memory_assets.context.assembly import Context
-    from memory_assets.context.document import Document, Fitted
-    from memory_assets.context.model import Node, Ranked
-    from memory_assets.context.store import StoreReader
 
 Format = Literal["markdown", "json"]
 MOST_TOPICS = 10
@@ -62,32 +68,28 @@ class AssembledContext(Answer):
 
 def context(
     tenant: Tenant,
-    topics: Sequence[str],
+    topics: Annotated[
+        Sequence[Annotated[str, Field(min_length=1, max_length=LONGEST_TOPIC)]],
+        Field(min_length=1, max_length=MOST_TOPICS, description="Ids, names or questions; several are blended."),
+    ],
     *,
-    depth: int = 2,
-    max_tokens: int = 4_000,
-    lens: str = "general",
-    form: Format = "markdown",
+    depth: Annotated[int, Field(ge=1, le=5), Whole] = 2,
+    max_tokens: Annotated[int, Field(ge=1, le=100_000, description="Never exceeded."), Whole] = 4_000,
+    lens: Name = "general",
+    form: Annotated[Format, Field(alias="format")] = "markdown",
     include_fields: bool = True,
-    history: bool = False,
-    offline: bool = False,
-    since_last: bool = False,
+    history: Annotated[bool, Field(description="Older versions of what holds now, too.")] = False,
+    offline: Annotated[bool, Field(description="Tana is told as it was last read.")] = False,
+    since_last: Annotated[bool, Field(description="Only what changed since these topics were assembled the last time.")] = False,
     notes: bool = True,
     explain: bool = False,
 ) -> AssembledContext:
-    """Assemble what is known about topics and what is linked with them.
+    """Everything relevant about some topics within a budget of tokens: Markdown, or a JSON object.
 
-    `topics` are ids of nodes, names or questions; several are blended. `depth` counts the links that are walked, 1 to 5. `max_tokens`
-    bounds the whole document; below 500 it holds names and types alone. With `history` it has older versions too, with `offline` Tana
-    as it was last read, with `since_last` only what is new or changed since the same topics were assembled the last time.
+    `depth` counts the links that are walked. `max_tokens` bounds the whole document; below 500 it holds names and types alone.
     Without `notes` it does not count as such a time. With `explain` the answer says why a text is not told, and names what was left
     out before.
     """
-    from memory_assets.context.assembly import LastContext, Request, assemble
-    from memory_assets.context.document import Json, Markdown, fit, list_warnings
-    from memory_assets.context.lenses import choose_lens
-    from memory_assets.context.store import StoreReader
-
     request = Request(_checked(topics), depth, max_tokens, choose_lens(lens), include_fields, history)
     reader = _with_tana(tenant, StoreReader(tenant), offline=offline)
     found = assemble(reader, request)
@@ -109,14 +111,12 @@ def context(
     )
 
 
-def _left_out(reader: "StoreReader", found: "Context") -> tuple[FoundNode, ...]:
+def _left_out(reader: StoreReader, found: Context) -> tuple[FoundNode, ...]:
     """What says the same as another text, is superseded, or is left out by the lens."""
-    from memory_assets.context import quoting
-
     told = {ranked.node.id: ranked.node for ranked in found.nodes}
     left: dict[str, FoundNode] = {}
 
-    def leave(node: "Node", reason: str) -> None:
+    def leave(node: Node, reason: str) -> None:
         given = {"score": None, "distance": None, "section": "", "why": (), "told": "not"}
         left.setdefault(node.id, FoundNode.of(node, category=node.category.value, reason=reason, **given))
 
@@ -135,7 +135,7 @@ def _left_out(reader: "StoreReader", found: "Context") -> tuple[FoundNode, ...]:
     return tuple(left.values())
 
 
-def _view(ranked: "Ranked", document: "Document", fitted: "Fitted", *, explain: bool) -> FoundNode:
+def _view(ranked: Ranked, document: Document, fitted: Fitted, *, explain: bool) -> FoundNode:
     node = ranked.node
     how: Literal["text", "name", "not"] = "text" if node.id in fitted.told else "name" if node.id in fitted.named else "not"
     return FoundNode(
@@ -152,18 +152,12 @@ def _view(ranked: "Ranked", document: "Document", fitted: "Fitted", *, explain: 
     )
 
 
-def _with_tana(tenant: Tenant, store: "StoreReader", *, offline: bool) -> "StoreReader":
+def _with_tana(tenant: Tenant, store: StoreReader, *, offline: bool) -> StoreReader:
     """The store with Tana: live where the settings have its token and are this tenant's, else as last read, where it ever was."""
-    from memory_assets.context.tana import JoinedReader, LiveTana
-
     settings = tenant.settings
     as_read = store.catalog.tana
     asked = not offline and tenant.is_sources_tenant
     if asked and (settings.tana_token or as_read.table.num_rows):
-        from memory_assets.tana.client import TanaClient
-        from memory_assets.tana.config import resolve_workspace
-        from memory_assets.tana.errors import TanaError
-
         try:
             client = TanaClient.open(settings)
             if client.health(timeout=_PATIENCE):
@@ -176,8 +170,6 @@ def _with_tana(tenant: Tenant, store: "StoreReader", *, offline: bool) -> "Store
 
 
 def _checked(topics: Sequence[str]) -> tuple[str, ...]:
-    from memory_assets.language.validation import is_blank, reject_unstorable
-
     if not 1 <= len(topics) <= MOST_TOPICS:
         raise InvalidInputError(f"{len(topics)} topics were given; give 1 to {MOST_TOPICS}.")
     for topic in topics:
@@ -191,6 +183,4 @@ def _checked(topics: Sequence[str]) -> tuple[str, ...]:
 
 def list_lenses() -> dict[str, str]:
     """Name -> description of the lenses that there are."""
-    from memory_assets.context.lenses import known_lenses
-
     return {name: lens.description for name, lens in known_lenses().items()}

@@ -128,27 +128,23 @@ def _chosen(tenant: Tenant, chosen: Chosen) -> list[Memory]:
             if int(reference) not in unfinished:
                 raise
     if chosen.has_conditions:
-        ids += tenant.memories.scan(("id",), _condition(chosen))["id"].to_pylist()
+        where = Filters(sources=[chosen.source] if chosen.source else (), until=chosen.before, states=()).sql()
+        if chosen.matching:
+            wanted = quoted([chosen.matching])
+            where += f" AND (strpos(lower(content), lower{wanted}) > 0 OR strpos(lower(title), lower{wanted}) > 0)"
+        ids += tenant.memories.scan(("id",), where)["id"].to_pylist()
     memories = erasing.versions_of(tenant, ids)
     if not memories and not unfinished:
         raise NotFoundError("No memory fits; nothing is to be erased.")
     return memories
 
 
-def _condition(chosen: Chosen) -> str:
-    """The conditions as a Lance filter."""
-    where = Filters(sources=[chosen.source] if chosen.source else (), until=chosen.before, states=()).sql()
-    if chosen.matching:
-        wanted = quoted([chosen.matching])
-        where += f" AND (strpos(lower(content), lower{wanted}) > 0 OR strpos(lower(title), lower{wanted}) > 0)"
-    return where
-
-
 def _answer(tenant: Tenant, memories: list[Memory], *, done: bool) -> Erased:
+    paths = (memory.metadata.get("path") or memory.metadata.get("original_path") for memory in memories if memory.source_key)
     return Erased(
         done=done,
         memories=[ErasedMemory.of(memory, name="" if done else name_of(memory)) for memory in memories],
-        files=_files(memories),
+        files=list(dict.fromkeys(str(path) for path in paths if path and Path(path).exists())),
         nodes=list(erasing.mirroring_nodes(tenant, memories).values()),
         trashed=False,
         backups=_backups(tenant, [memory.id for memory in memories]),
@@ -156,15 +152,9 @@ def _answer(tenant: Tenant, memories: list[Memory], *, done: bool) -> Erased:
     )
 
 
-def _files(memories: list[Memory]) -> list[str]:
-    """Files of others that still say what is erased."""
-    paths = (memory.metadata.get("path") or memory.metadata.get("original_path") for memory in memories if memory.source_key)
-    return list(dict.fromkeys(str(path) for path in paths if path and Path(path).exists()))
-
-
 def _backups(tenant: Tenant, ids: list[int]) -> list[str]:
     found: list[str] = []
-    for place in dict.fromkeys([*places_of(tenant), *filter(None, [tenant.settings.backup_to])]):
+    for place in places_of(tenant):
         try:
             found += [
                 f"{place}/snapshots/{name}"

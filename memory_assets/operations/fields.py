@@ -5,16 +5,20 @@ The JSON schemas say what a schema can say simply. The rest is said when a text 
 
 import re
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from memory_assets.errors import InvalidInputError
 from memory_assets.language.validation import MAX_TAG_LENGTH, reject_unstorable, validate_line
-from memory_assets.models import MAX_CONTENT_LENGTH
-from memory_assets.operations.given import EARLIEST, LATEST
+from memory_assets.models import MAX_CONTENT_LENGTH, Kind
 
+EARLIEST, LATEST = datetime(1700, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
+"""What the stores can compare; times beyond are taken as these, which no memory lies beyond."""
+MOST_SEEN = 500
+"""Memories that a client may page through with one question."""
+CURSOR, CURSOR_LENGTH = r"^[0-9a-f]{16}([0-9a-f]{14})*$", 16 + 14 * MOST_SEEN
 MAX_LIMIT = 100
 MAX_ID = (1 << 53) - 1
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
@@ -44,6 +48,12 @@ def _moment(value: object) -> datetime:
     return min(max(moment, EARLIEST), LATEST).astimezone(UTC)
 
 
+def _day(value: object) -> object:
+    if isinstance(value, str | date):
+        return value
+    raise ValueError("is not a day; write it like 2026-03-14")
+
+
 def _integer(value: object) -> object:
     """JSON has one kind of number: 16.0 is an integer."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
@@ -54,13 +64,24 @@ Content = Annotated[str, Field(min_length=1, max_length=MAX_CONTENT_LENGTH)]
 Tag = Annotated[str, Field(min_length=1, max_length=MAX_TAG_LENGTH), _refusing(validate_line)]
 Tags = Annotated[Sequence[Tag], Field(max_length=20)]
 Name = Annotated[str, Field(max_length=200), _refusing(validate_line)]
+Names = Annotated[Sequence[Name], Field(max_length=20)]
+Kinds = Annotated[Sequence[Annotated[Kind, Field(strict=False)]], Field(max_length=20)]
 Query = Annotated[str, Field(max_length=500), _refusing(reject_unstorable)]
 Moment = Annotated[
     datetime, BeforeValidator(_moment), WithJsonSchema({"type": "string", "format": "date-time"}, mode="validation")
 ]
 MemoryId = Annotated[int, Field(ge=1, le=MAX_ID), Whole]
+Reference = Annotated[str | MemoryId, WithJsonSchema({"type": "integer", "minimum": 1, "maximum": MAX_ID})]
+"""The id of a memory, or text with its first digits."""
 ProposalId = Annotated[str, Field(min_length=1, max_length=20, pattern=r"^[A-Za-z]+-\d+$", examples=["LP-001"])]
 Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Cursor = Annotated[
+    Annotated[str, Field(pattern=CURSOR, max_length=CURSOR_LENGTH)] | None,
+    Field(description="`next_cursor` of the page before; ask the same with it."),
+]
+Day = Annotated[
+    Annotated[date, Field(strict=False), BeforeValidator(_day)] | None, Field(description="A day in UTC, such as 2026-03-01.")
+]
 ProposalIds = Annotated[Sequence[ProposalId], Field(max_length=1_000)]
 Limit = Annotated[int, Field(ge=1, le=MAX_LIMIT, description="At most so many memories."), Whole]
 Bridges = Annotated[int, Field(ge=0, le=10, description="At most so many paths that explain the first page."), Whole]

@@ -9,23 +9,19 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
 
 from memory_assets.errors import ChangedMeanwhileError, InvalidInputError, NotFoundError
-from memory_assets.models import Entity, Kind, Memory, Source, State
+from memory_assets.models import Entity, Memory, Source, State
+from memory_assets.operations.fields import CURSOR, CURSOR_LENGTH, EARLIEST, LATEST, Kinds, Moment, Name, Names, Tags
 from memory_assets.sources.projects import Project
 from memory_assets.tenants import Tenant
 
 if TYPE_CHECKING:
     from memory_assets.stores.filters import Filters
 
-PLACE_CURSOR = r"^[0-9a-f]{32}$"
-SEEN_CURSOR = r"^[0-9a-f]{16}([0-9a-f]{14})*$"
-MOST_SEEN = 500
-"""Memories that a client may page through with one question."""
-SEEN_CURSOR_LENGTH = 16 + 14 * MOST_SEEN
-EARLIEST, LATEST = datetime(1700, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
-"""What the stores can compare; times beyond are taken as these, which no memory lies beyond."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _LATEST = (LATEST - _EPOCH) // _MICROSECOND
@@ -39,34 +35,31 @@ def find_memory(tenant: Tenant, reference: str | int, seen: datetime | None = No
     `seen` is the `updated_at` that somebody looked at: ChangedMeanwhileError if the memory has another one now.
     """
     found = [tenant.memories.resolve(reference)] if isinstance(reference, str) else tenant.memories.get([reference])
-    for memory in found:
-        if seen and memory.updated_at != seen:
-            raise ChangedMeanwhileError(
-                f"The memory {memory.id} was changed since you looked at it; look again (show {memory.id})."
-            )
-        return memory
-    raise NotFoundError(f"There is no memory {reference}; `memory recent` lists the newest.")
+    if not found:
+        raise NotFoundError(f"There is no memory {reference}; `memory recent` lists the newest.")
+    if seen and found[0].updated_at != seen:
+        raise ChangedMeanwhileError(
+            f"The memory {found[0].id} was changed since you looked at it; look again (show {found[0].id})."
+        )
+    return found[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Narrowing:
-    """What a user wants to see alone, as it was typed; an empty field does not narrow."""
+    """What a user wants to see alone, as it was typed; an empty field does not narrow. Programs may give those with a description."""
 
-    kinds: Sequence[Kind] = ()
+    kinds: Annotated[Kinds, Field(description="Only of one of these.")] = ()
     sources: Sequence[Source] = ()
-    tags: Sequence[str] = ()
-    """All of these."""
-    entities: Sequence[str] = ()
-    """Names of people, projects and things; all of these, each in any spelling that the graph knows."""
-    actions: Sequence[str] = ()
-    """All of these, as lemmas: "decide"."""
-    project: str = ""
-    """A project as memories name it, or the last part of that: "billing" for /home/mira/src/billing."""
+    tags: Annotated[Tags, Field(description="Only memories with all of these.")] = ()
+    entities: Annotated[
+        Names, Field(description="Only memories that name all of these people and things, in any spelling that is known.")
+    ] = ()
+    actions: Annotated[Names, Field(description="Only memories with all of these verbs, such as `decide`.")] = ()
+    project: Annotated[Name, Field(description="Only of this project; the last part of its folder is enough.")] = ""
     here: Project | None = None
     """The project at hand: what is of another one is left out, unless it is about the user."""
-    since: datetime | None = None
-    until: datetime | None = None
-    """Created at or after `since` and before `until`."""
+    since: Annotated[Moment | None, Field(description="Only created at or after this time.")] = None
+    until: Annotated[Moment | None, Field(description="Only created before this time.")] = None
     states: Sequence[State] = (State.ACTIVE,)
 
     def filters(self, tenant: Tenant) -> "Filters":
@@ -131,55 +124,29 @@ def parse_time(text: str | None, name: str) -> datetime | None:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        return _named_time(text, name)
+        from memory_assets.language.intervals import find_interval
+        from memory_assets.language.times import display_zone
+        from memory_assets.settings import load_settings
+
+        interval = find_interval(text.strip(), datetime.now(UTC), display_zone(None, configured=load_settings().timezone))
+        if interval is None or interval.span != (0, len(text.strip())):
+            raise InvalidInputError(
+                f"{name} {text!r} is not a time; write it like 2026-03-14, 2026-03-14T09:30+01:00, yesterday or 7d."
+            ) from None
+        return interval.start
     aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return min(max(aware, EARLIEST), LATEST).astimezone(UTC)
 
 
-def _named_time(text: str, name: str) -> datetime:
-    from memory_assets.language.intervals import find_interval
-    from memory_assets.language.times import display_zone
-    from memory_assets.settings import load_settings
-
-    interval = find_interval(text.strip(), datetime.now(UTC), display_zone(None, configured=load_settings().timezone))
-    if interval is None or interval.span != (0, len(text.strip())):
-        raise InvalidInputError(
-            f"{name} {text!r} is not a time; write it like 2026-03-14, 2026-03-14T09:30+01:00, yesterday or 7d."
-        )
-    return interval.start
+def write_cursor(moment: datetime, numbers: Sequence[int]) -> str:
+    """The cursor of what comes after the memories of these ids: below the last of them in time, or not shown with them yet."""
+    return f"{(moment - _EPOCH) // _MICROSECOND + _OFFSET:016x}" + "".join(f"{number:014x}" for number in numbers)
 
 
-def place_cursor(created_at: datetime, number: int) -> str:
-    """The cursor of what comes after the memory of this creation time and id."""
-    return f"{_ticks(created_at):016x}{number:016x}"
-
-
-def read_place_cursor(cursor: str) -> tuple[datetime, int]:
-    """The time and id that `place_cursor` was given; of any 32 hexadecimal digits, some time and some id. InvalidInputError of others."""
-    _check_cursor(cursor, PLACE_CURSOR)
-    return _moment(cursor[:16]), min(int(cursor[16:], 16), (1 << 63) - 1)
-
-
-def seen_cursor(asked_at: datetime, numbers: Sequence[int]) -> str:
-    """The cursor of what was not shown yet when `numbers` were."""
-    return f"{_ticks(asked_at):016x}" + "".join(f"{number:014x}" for number in numbers)
-
-
-def read_seen_cursor(cursor: str) -> tuple[datetime, list[int]]:
-    """What `seen_cursor` was given; InvalidInputError if it is none."""
-    _check_cursor(cursor, SEEN_CURSOR)
-    ids = cursor[16:]
-    return _moment(cursor[:16]), [int(ids[start : start + 14], 16) for start in range(0, len(ids), 14)]
-
-
-def _check_cursor(cursor: str, pattern: str) -> None:
-    if len(cursor) > SEEN_CURSOR_LENGTH or not re.fullmatch(pattern, cursor):
+def read_cursor(cursor: str) -> tuple[datetime, list[int]]:
+    """What `write_cursor` was given; of any digits of its form some time and some ids. InvalidInputError of others."""
+    if len(cursor) > CURSOR_LENGTH or not re.fullmatch(CURSOR, cursor):
         raise InvalidInputError("This cursor is not valid; ask for the first page again.")
-
-
-def _ticks(moment: datetime) -> int:
-    return (moment - _EPOCH) // _MICROSECOND + _OFFSET
-
-
-def _moment(digits: str) -> datetime:
-    return _EPOCH + _MICROSECOND * max(-_LATEST, min(int(digits, 16) - _OFFSET, _LATEST))
+    ids = cursor[16:]
+    ticks = max(-_LATEST, min(int(cursor[:16], 16) - _OFFSET, _LATEST))
+    return _EPOCH + _MICROSECOND * ticks, [int(ids[start : start + 14], 16) for start in range(0, len(ids), 14)]

@@ -131,14 +131,11 @@ def diagnose(tenant: Tenant, *, mend: bool = False, with_settings: bool = False)
         findings = examine(tenant)
     order = list(_MARKS)
     in_order = sorted(map(FindingView.model_validate, findings), key=lambda finding: order.index(finding.level))
-    return Diagnosis(findings=tuple(in_order), settings=_settings(tenant) if with_settings else {})
-
-
-def _settings(tenant: Tenant) -> dict[str, SettingView]:
-    return {
+    listed_settings = {
         origin.name: SettingView(value=_shown(getattr(tenant.settings, field)), place=origin.place)
-        for field, origin in origins(tenant.settings).items()
+        for field, origin in (origins(tenant.settings).items() if with_settings else ())
     }
+    return Diagnosis(findings=tuple(in_order), settings=listed_settings)
 
 
 def _shown(value: Any) -> str:

@@ -1,9 +1,7 @@
 """Make the memory known to Claude Code, or take it out again."""
 
-from typing import Literal
-
-from memory_assets.install.claude_code import BACKUP, install, plugin_folder, remove
-from memory_assets.operations.answers import Answer, LocalTime, View
+from memory_assets.install.claude_code import BACKUP, Change, install, plugin_folder, remove
+from memory_assets.operations.answers import Answer, LocalTime
 
 _OUTCOMES = {
     "write": "written",
@@ -16,20 +14,13 @@ _OUTCOMES = {
 }
 
 
-class ChangeView(View):
-    """What became of one file."""
-
-    action: Literal["write", "keep", "copy", "merge", "unmerge", "delete", "leave"]
-    path: str
-
-
 class Installed(Answer):
     """What was done, or would be."""
 
     folder: str
     dry_run: bool
     removed: bool
-    changes: tuple[ChangeView, ...]
+    changes: tuple[Change, ...]
 
     def text(self, local: LocalTime) -> str:
         if not self.changes:
@@ -52,5 +43,5 @@ def install_claude_code(tenant: str | None, *, status_line: bool, take_out: bool
     """
     folder = plugin_folder()
     changes = remove(folder, dry_run=dry_run) if take_out else install(folder, tenant, status_line=status_line, dry_run=dry_run)
-    views = [{"action": each.action, "path": str(each.path.relative_to(folder.parents[1]))} for each in changes]
-    return Installed.model_validate({"folder": str(folder), "dry_run": dry_run, "removed": take_out, "changes": views})
+    shown = tuple(Change(each.action, each.path.relative_to(folder.parents[1])) for each in changes)
+    return Installed(folder=str(folder), dry_run=dry_run, removed=take_out, changes=shown)

@@ -7,7 +7,7 @@ from pathlib import Path
 from memory_assets.display import counted
 from memory_assets.errors import InvalidInputError
 from memory_assets.learn.briefing import renew_brief
-from memory_assets.learn.curation import ApplyOutcome, CheckOutcome, Curation
+from memory_assets.learn.curation import ApplyOutcome, Curation
 from memory_assets.learn.journal import Decisions, Proposal, Severity, Status
 from memory_assets.learn.reports import Decided, signal_line
 from memory_assets.models import Kind
@@ -136,6 +136,11 @@ class DecidedView(View):
     files: int
     """Files that the next apply deletes, because another holds what they say; 0 unless it was accepted."""
 
+    def line(self) -> str:
+        """It in one line."""
+        files = f"; {counted(self.files, 'file leaves', 'files leave')} with the next apply" if self.files else ""
+        return f"{self.id} {self.status.lower()}: {self.name}{files}"
+
 
 class ReviewAnswer(Answer):
     """The proposals, and what was decided."""
@@ -148,24 +153,15 @@ class ReviewAnswer(Answer):
 
     def text(self, local: LocalTime, *, evidence: bool = False, body: bool = False) -> str:
         if self.decided:
-            return "\n".join([*map(_decided_line, self.decided), self._left()])
+            pending = [each for each in self.proposals if each.status is Status.PENDING]
+            accepted = counted(sum(each.status is Status.ACCEPTED for each in self.proposals), "proposal", "proposals")
+            first = f", the most urgent first: {pending[0].id} · {pending[0].severity} · {pending[0].name}" if pending else ""
+            left = f"{len(pending) or 'Nothing'} left to decide on{first}. `memory learn apply` carries out {accepted}."
+            return "\n".join([*(each.line() for each in self.decided), left])
         if not self.proposals:
             return "There is nothing to decide on; `memory learn check` looks for more."
         shown = [proposal.text(evidence=evidence, body=body) for proposal in self.proposals]
         return "\n\n".join([*shown, f"The same to be edited by hand: {self.review}"])
-
-    def _left(self) -> str:
-        """What is left to decide, and what the next apply does."""
-        pending = [each for each in self.proposals if each.status is Status.PENDING]
-        accepted = counted(sum(each.status is Status.ACCEPTED for each in self.proposals), "proposal", "proposals")
-        first = f", the most urgent first: {pending[0].id} · {pending[0].severity} · {pending[0].name}" if pending else ""
-        left = f"{len(pending) or 'Nothing'} left to decide on{first}."
-        return f"{left} `memory learn apply` carries out {accepted}."
-
-
-def _decided_line(decided: DecidedView) -> str:
-    files = f"; {counted(decided.files, 'file leaves', 'files leave')} with the next apply" if decided.files else ""
-    return f"{decided.id} {decided.status.lower()}: {decided.name}{files}"
 
 
 class TakenView(View):
@@ -202,7 +198,9 @@ class ApplyAnswer(Answer):
             f"{counted(len(self.written), 'canonical file', 'canonical files')} {written}, "
             f"{counted(len(self.taken), 'silo file', 'silo files')} {deleted}."
         )
-        for silo, (taken, waiting) in sorted(self._by_silo().items()):
+        for silo in sorted({_silo_of(each.path) for each in (*self.taken, *self.waiting)}):
+            taken = [each for each in self.taken if _silo_of(each.path) == silo]
+            waiting = [each for each in self.waiting if _silo_of(each.path) == silo]
             stays = f", {len(waiting)} not taken" if waiting else ""
             lines.append(f"  {silo}: {len(taken)} {deleted}{stays}")
             lines += [f"    {each.path}\n      -> {each.canonical}" for each in taken if verbose]
@@ -215,14 +213,6 @@ class ApplyAnswer(Answer):
         if self.taken and not self.dry_run:
             lines.append("`memory learn undo` takes it back; `memory run` takes it in.")
         return "\n".join(lines)
-
-    def _by_silo(self) -> dict[str, tuple[list[TakenView], list[LeftAlone]]]:
-        silos: dict[str, tuple[list[TakenView], list[LeftAlone]]] = {}
-        for taken in self.taken:
-            silos.setdefault(_silo_of(taken.path), ([], []))[0].append(taken)
-        for waiting in self.waiting:
-            silos.setdefault(_silo_of(waiting.path), ([], []))[1].append(waiting)
-        return silos
 
 
 def _silo_of(path: str) -> str:
@@ -245,7 +235,23 @@ def check(tenant: Tenant) -> CheckAnswer:
     """Look through silos, reflections and ratings, propose what to write, and leave PAI's files; no silo is touched."""
     outcome = Curation(tenant).check()
     renew_brief(tenant)
-    return _checked(outcome)
+    silos: dict[str, SiloView] = {}
+    for entry in outcome.silos.entries:
+        view = silos.setdefault(entry.slug, SiloView(slug=entry.slug, cwd=entry.item.project, memories={}))
+        view.memories[entry.item.kind] = view.memories.get(entry.item.kind, 0) + 1
+    signals = outcome.checked.signals
+    return CheckAnswer(
+        by_type={kind.value: count for kind, count in sorted(outcome.silos.counts.items())},
+        silos=list(silos.values()),
+        left=[LeftAlone.of(each) for each in outcome.silos.left],
+        reflections=len(signals.reflections),
+        ratings=len(signals.ratings),
+        inferred_ratings=sum(each.evidence.weight < 1 for each in signals.ratings),
+        unreadable_lines=len(signals.refusals),
+        proposals=_by_urgency(outcome.checked.open),
+        written=[str(path) for path in outcome.written if path.exists()],
+        notes=list(outcome.told),
+    )
 
 
 def review(
@@ -315,26 +321,6 @@ def undo(tenant: Tenant) -> UndoAnswer:
     renew_brief(tenant)
     restored = [each.path for each in plan.taken if Path(each.path).exists()]
     return UndoAnswer(number=plan.number, restored=restored, left=list(left))
-
-
-def _checked(outcome: CheckOutcome) -> CheckAnswer:
-    silos: dict[str, SiloView] = {}
-    for entry in outcome.silos.entries:
-        view = silos.setdefault(entry.slug, SiloView(slug=entry.slug, cwd=entry.item.project, memories={}))
-        view.memories[entry.item.kind] = view.memories.get(entry.item.kind, 0) + 1
-    signals = outcome.checked.signals
-    return CheckAnswer(
-        by_type={kind.value: count for kind, count in sorted(outcome.silos.counts.items())},
-        silos=list(silos.values()),
-        left=[LeftAlone.of(each) for each in outcome.silos.left],
-        reflections=len(signals.reflections),
-        ratings=len(signals.ratings),
-        inferred_ratings=sum(each.evidence.weight < 1 for each in signals.ratings),
-        unreadable_lines=len(signals.refusals),
-        proposals=_by_urgency(outcome.checked.open),
-        written=[str(path) for path in outcome.written if path.exists()],
-        notes=list(outcome.told),
-    )
 
 
 def _reviewed(curation: Curation, decisions: Decisions, decided: Sequence[str] = ()) -> ReviewAnswer:

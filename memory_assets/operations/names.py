@@ -1,21 +1,22 @@
 """People, projects and things that memories name: list them, show one, say that two are one or that a spelling means another."""
 
+import re
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
 from memory_assets.errors import InvalidInputError, NotFoundError
-from memory_assets.graph.decided_names import NameDecision, change_name_decisions, read_name_decisions, spellings_of
-from memory_assets.graph.entities import OWN_SPACE, Surface, key_of
 from memory_assets.operations.answers import Answer, LocalTime, View, listed
-from memory_assets.operations.fields import MemoryId, Name
+from memory_assets.operations.fields import Limit, MemoryId, Name
 from memory_assets.operations.overview import CountView
 from memory_assets.tenants import Tenant
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+
+    from memory_assets.graph.decided_names import NameDecision
 
 _NAMES = """
     SELECT n.id, n.label, n.type, count(*) AS memories FROM graph_nodes n JOIN graph_mentions m ON m.entity_id = n.id
@@ -47,7 +48,7 @@ _WRITTEN = """
 """
 _PROJECTS = "SELECT project, count(*) FROM stored WHERE project <> '' GROUP BY ALL ORDER BY 2 DESC, 1"
 _TAGS = "SELECT tag, count(*) FROM (SELECT unnest(tags) AS tag FROM stored) GROUP BY ALL ORDER BY 2 DESC, 1"
-_LARGEST = (1 << 62, 1 << 62)
+_LARGEST = 1 << 62
 
 
 class NameView(View):
@@ -61,6 +62,8 @@ class NameView(View):
     @property
     def may_merge(self) -> bool:
         """Whether it has a name that can mean the same as another one: files, addresses and the like mean themselves alone."""
+        from memory_assets.graph.entities import OWN_SPACE
+
         return self.type not in OWN_SPACE
 
 
@@ -139,9 +142,21 @@ class Counts(View):
     counts: tuple[CountView, ...]
 
 
-def list_names(tenant: Tenant, *, kind: str = "", like: str = "", limit: int = 50, cursor: str | None = None) -> Names:
-    """The names of a type, or of all, whose spellings hold `like`. `cursor` is `next_cursor` of the page before."""
-    memories, number = _read_cursor(cursor) if cursor else _LARGEST
+def list_names(
+    tenant: Tenant,
+    *,
+    kind: Annotated[str, Field(alias="type", max_length=40)] = "",
+    like: Annotated[str, Field(max_length=200)] = "",
+    limit: Limit = 50,
+    cursor: Annotated[str | None, Field(max_length=40)] = None,
+) -> Names:
+    """People, projects and things that memories name, the most mentioned first.
+
+    They are of a type, or of all, and a spelling of each holds `like`. `cursor` is `next_cursor` of the page before.
+    """
+    if cursor and not (re.fullmatch(r"\d+-\d+", cursor, re.ASCII) and len(cursor) <= 40):
+        raise InvalidInputError("This cursor is not valid; open the list again.")
+    memories, number = (min(int(each), _LARGEST) for each in cursor.split("-")) if cursor else (_LARGEST, _LARGEST)
     with tenant.catalog.interactive.read() as connection:
         rows = connection.execute(_NAMES, [kind, like, memories, number, limit + 1]).fetchall()
         types = dict(connection.execute(_TYPES).fetchall())
@@ -183,11 +198,15 @@ def list_counts(tenant: Tenant, what: str) -> Counts:
 
 def list_decisions(tenant: Tenant) -> Decisions:
     """What was decided about names, the latest first."""
+    from memory_assets.graph.decided_names import read_name_decisions
+
     return Decisions(decisions=tuple(DecisionView.model_validate(each) for each in reversed(read_name_decisions(tenant.state))))
 
 
 def merge_names(tenant: Tenant, number: int, into: MemoryId) -> Decided:
     """Say that two names mean the same; every spelling of the first one then means the second, in later memories too."""
+    from memory_assets.graph.decided_names import NameDecision
+
     with tenant.catalog.interactive.read() as connection:
         one, spellings = _read(connection, number)
         other, targets = _read(connection, into)
@@ -207,6 +226,8 @@ def split_name(tenant: Tenant, number: int, spelling: Name) -> Decided:
 
     Spellings that differ in case, accents and titles alone go with it.
     """
+    from memory_assets.graph.decided_names import NameDecision
+
     with tenant.catalog.interactive.read() as connection:
         name, spellings = _read(connection, number)
     keys = {text: _own_key(tenant, text, kind) for text, kind, _, _ in spellings}
@@ -222,6 +243,8 @@ def split_name(tenant: Tenant, number: int, spelling: Name) -> Decided:
 
 def undo_decision(tenant: Tenant, reference: str) -> Decided:
     """Take a decision about names back."""
+    from memory_assets.graph.decided_names import read_name_decisions
+
     made = next((each for each in read_name_decisions(tenant.state) if each.id == reference), None)
     if made is None:
         raise NotFoundError(f"There is no decision {reference} about names; it may have been taken back already.")
@@ -230,9 +253,10 @@ def undo_decision(tenant: Tenant, reference: str) -> Decided:
 
 
 def _decide(
-    tenant: Tenant, made: NameDecision, change: Callable[[Sequence[NameDecision]], Sequence[NameDecision]], spelling: str
+    tenant: Tenant, made: "NameDecision", change: "Callable[[Sequence[NameDecision]], Sequence[NameDecision]]", spelling: str
 ) -> Decided:
     """Keep the decisions, bring the graph to them, and find the name that a spelling means then."""
+    from memory_assets.graph.decided_names import change_name_decisions, spellings_of
     from memory_assets.graph.edges import refresh_graph
 
     change_name_decisions(tenant.state, change)
@@ -256,11 +280,6 @@ def _read(connection: "DuckDBPyConnection", number: int) -> tuple[NameView, list
 
 def _own_key(tenant: Tenant, text: str, kind: str) -> str:
     """The key of a spelling without any decision."""
+    from memory_assets.graph.entities import Surface, key_of
+
     return key_of(Surface(text, kind), tenant.analyzer.gazetteer.canonical)
-
-
-def _read_cursor(cursor: str) -> tuple[int, int]:
-    memories, _, number = cursor.partition("-")
-    if not (memories.isdecimal() and number.isdecimal() and len(cursor) <= 40):
-        raise InvalidInputError("This cursor is not valid; open the list again.")
-    return min(int(memories), _LARGEST[0]), min(int(number), _LARGEST[1])

@@ -144,23 +144,16 @@ def pai_sync(
         TanaError: Tana refuses; where it is only away, the answer says so and the changes wait.
     """
     tenant.must_own_sources()
-    at = _elsewhere(tenant, seed_path, workspace)
-    configured = integration(at.settings)
-    if configured.enabled is False:
-        return SyncView(warnings=(f"tanaIntegration.enabled is false in {configured.place}, so nothing is synced.",))
-    return _view(sync(at, options, progress=progress), options)
-
-
-def _elsewhere(tenant: Tenant, seed_path: str | None, workspace: str | None) -> Tenant:
-    """The tenant with another seed.json or workspace, where one is given."""
-    given: dict[str, object] = {}
+    given: dict[str, object] = {"tana_workspace": workspace} if workspace else {}
     if seed_path:
         given["pai_seed"] = path = Path(seed_path).expanduser().absolute()
         if not path.is_file():
             raise InvalidInputError(f"There is no file {path}; name another seed.json with --seed-path.")
-    if workspace:
-        given["tana_workspace"] = workspace
-    return Tenant(tenant.settings.model_copy(update=given), tenant.name) if given else tenant
+    at = Tenant(tenant.settings.model_copy(update=given), tenant.name) if given else tenant
+    configured = integration(at.settings)
+    if configured.enabled is False:
+        return SyncView(warnings=(f"tanaIntegration.enabled is false in {configured.place}, so nothing is synced.",))
+    return _view(sync(at, options, progress=progress), options)
 
 
 def _view(report: Report, options: SyncOptions) -> SyncView:

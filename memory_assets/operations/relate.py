@@ -2,13 +2,16 @@
 
 from dataclasses import asdict
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from memory_assets.errors import ConflictError
 from memory_assets.language.secrets import mask
 from memory_assets.models import Memory, RelationType, SecretPolicy, State
 from memory_assets.operations.answers import Answer, LocalTime, View
 from memory_assets.operations.changes import commit_changes, last_change, note_change
+from memory_assets.operations.fields import Fraction, Query, Reference
 from memory_assets.operations.given import find_memory
 from memory_assets.stores.relations import StatedRelation
 from memory_assets.tenants import Tenant
@@ -41,12 +44,12 @@ class Relations(View):
 
 def relate(
     tenant: Tenant,
-    source: str | int,
-    relation: RelationType,
-    target: str | int,
+    source: Annotated[Reference, Field(alias="source_id")],
+    relation: Annotated[RelationType, Field(alias="type", strict=False)],
+    target: Annotated[Reference, Field(alias="target_id")],
     *,
-    confidence: float = 1.0,
-    note: str = "",
+    confidence: Fraction = 1.0,
+    note: Annotated[Query, Field(description="Why.")] = "",
     stated_by: str,
     seen: datetime | None = None,
     seen_target: datetime | None = None,

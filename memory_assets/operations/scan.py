@@ -91,16 +91,12 @@ def mend(tenant: Tenant) -> Scanned:
     purge_files(tenant, removal)
     purge_derived(tenant)
     if tenant.memories.columns.embedder == tenant.embedder.name:
-        reembed(tenant.memories, tenant.embedder, _unseen)
-    reanalyse(tenant.memories, tenant.analyzer, _unseen)
+        reembed(tenant.memories, tenant.embedder, lambda *_: None)
+    reanalyse(tenant.memories, tenant.analyzer, lambda *_: None)
     renew_brief(tenant)
     begun.unlink()
     secrets = {secret for _, there in found for _, secret in there}
     return Scanned(leaks=leaks, masked=True, remains=[str(path) for path in files_holding(tenant.settings.data_dir, secrets)])
-
-
-def _unseen(_done: int, _total: int) -> None:
-    return None
 
 
 def _found(tenant: Tenant) -> Iterator[tuple[str, list[tuple[str, str]]]]:
@@ -113,10 +109,9 @@ def _found(tenant: Tenant) -> Iterator[tuple[str, list[tuple[str, str]]]]:
         with tenant.catalog.read() as connection:
             for path, *texts in connection.execute(_ITEMS).fetchall() + connection.execute(_HOOKS).fetchall():
                 yield f"What was read from {path}", list(secrets_in(texts))
-    kept = [("The copies of what was curated", file) for file in copies_of_applies(tenant)]
-    for place, file in kept:
+    for file in copies_of_applies(tenant):
         if file.exists():
-            yield f"{place}, {file}", list(secrets_in(file.read_bytes().decode("utf-8", "replace")))
+            yield f"The copies of what was curated, {file}", list(secrets_in(file.read_bytes().decode("utf-8", "replace")))
     state = tenant.state
     if brief := state.get(BRIEF):
         yield f"What sessions are told, {state.where(BRIEF)}", list(secrets_in(brief.decode("utf-8", "replace")))

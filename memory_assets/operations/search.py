@@ -2,11 +2,13 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Annotated
 
 from pydantic import Field
 
 from memory_assets.operations.answers import Answer, Instant, LocalTime, MemoryView, View, listed, listed_within
-from memory_assets.operations.given import MOST_SEEN, Narrowing, read_seen_cursor, seen_cursor
+from memory_assets.operations.fields import MOST_SEEN, Bridges, Cursor, Limit, Query
+from memory_assets.operations.given import Narrowing, read_cursor, write_cursor
 from memory_assets.recall.likelihood import Fit
 from memory_assets.recall.search import search_with_bridges
 from memory_assets.recall.view import find_outdated_of
@@ -139,16 +141,16 @@ class Found(Answer):
 
 def search(
     tenant: Tenant,
-    query: str,
+    query: Query = "",
     *,
-    limit: int = 10,
+    limit: Limit = 10,
     narrowed: Narrowing | None = None,
-    bridges: int = 0,
-    cursor: str | None = None,
-    everything: bool = False,
+    bridges: Bridges = 0,
+    cursor: Cursor = None,
+    everything: Annotated[bool, Field(alias="all", description="What is nearest, even if nothing fits.")] = False,
     recalls: bool = True,
 ) -> Found:
-    """The memories that fit `query` best; a blank query gives the newest.
+    """Find memories by meaning, words and what else speaks for them; an empty query finds the newest.
 
     `bridges` bounds the paths that explain the first page. `cursor` is `next_cursor` of the page before, with otherwise the same
     arguments: what is stored meanwhile does not push in. With `everything` a query that nothing fits is answered with what is nearest.
@@ -159,7 +161,7 @@ def search(
     if not tenant.exists:
         return Found(query=query, project=project)
     now = datetime.now(UTC)
-    asked_at, shown = read_seen_cursor(cursor) if cursor else (now, [])
+    asked_at, shown = read_cursor(cursor) if cursor else (now, [])
     filters = narrowed.filters(tenant)
     if cursor:
         filters = replace(filters, until=min(asked_at, filters.until) if filters.until else asked_at)
@@ -198,5 +200,5 @@ def search(
         count=len(page),
         bridges=tuple(map(BridgeView.model_validate, found.bridges)),
         below_floor=found.below_floor and not everything,
-        next_cursor=seen_cursor(asked_at, shown) if more else None,
+        next_cursor=write_cursor(asked_at, shown) if more else None,
     )

@@ -4,6 +4,7 @@ from pydantic import Field
 
 from memory_assets.display import counted
 from memory_assets.operations.answers import Answer, LocalTime, MemoryView, View, listed
+from memory_assets.operations.fields import Name
 from memory_assets.operations.given import find_memory
 from memory_assets.tenants import Tenant
 
@@ -55,7 +56,7 @@ class ToldAtStart(Answer):
         return f"{self.memory.name}: {'told again where it fits' if self.told else 'no session begins with it from now on'}."
 
 
-def preview(tenant: Tenant, project: str = "") -> SessionPreview:
+def preview(tenant: Tenant, project: Name = "") -> SessionPreview:
     """What a session in a project, as memories name it, is told at its start; without one, a session in no project."""
     from memory_assets.learn.brief import NAME, parse_brief
     from memory_assets.learn.briefing import read_untold

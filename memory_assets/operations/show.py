@@ -2,23 +2,21 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Annotated
 
 from pydantic import Field
 
 from memory_assets.display import counted, shortened
 from memory_assets.errors import NotFoundError
-from memory_assets.graph.relevance import course, explain
 from memory_assets.language.times import format_local
 from memory_assets.language.tokens import truncate_tokens
-from memory_assets.learn.journal import Journal
 from memory_assets.models import REVISES, State
 from memory_assets.operations.answers import Answer, Instant, LocalTime, MemoryView, View, listed_within, name_of
 from memory_assets.operations.changes import guess_change, last_change
-from memory_assets.operations.conflicts import conflicts
-from memory_assets.operations.given import Narrowing, find_memory, place_cursor, read_place_cursor
+from memory_assets.operations.fields import Cursor, Limit
+from memory_assets.operations.given import Narrowing, find_memory, read_cursor, write_cursor
 from memory_assets.recall.view import find_outdated_of
 from memory_assets.sources.projects import Project
-from memory_assets.stores.access_log import AccessLog
 from memory_assets.tenants import Tenant
 
 _NOTHING_YET = "Nothing is remembered yet; `memory store TEXT` keeps a text, `memory run` takes in what Claude Code wrote down."
@@ -103,12 +101,12 @@ class SessionStart(Answer):
 def recent(
     tenant: Tenant,
     *,
-    limit: int = 10,
-    hours: float | None = None,
+    limit: Limit = 10,
+    hours: Annotated[float, Field(gt=0, le=720, allow_inf_nan=False)] | None = None,
     narrowed: Narrowing | None = None,
-    cursor: str | None = None,
+    cursor: Cursor = None,
 ) -> RecentMemories:
-    """The newest memories by the time they are of.
+    """The newest memories of a span of time, newest first.
 
     `hours` counts back from `narrowed.until`, or from now, and leaves out guessed times; `narrowed.since` goes before it. `cursor` is
     `next_cursor` of the page before, with otherwise the same arguments.
@@ -119,7 +117,8 @@ def recent(
     if hours is not None and not filters.since:
         filters = replace(filters, since=(filters.until or datetime.now(UTC)) - timedelta(hours=hours), dated=True)
     if cursor:
-        filters = replace(filters, after=read_place_cursor(cursor))
+        moment, ids = read_cursor(cursor)
+        filters = replace(filters, after=(moment, max(ids, default=0)))
     memories = tenant.memories.recent(limit + 1, filters)
     page = memories[:limit]
     outdated = find_outdated_of(tenant, page)
@@ -127,7 +126,7 @@ def recent(
         is_empty=not memories and not len(tenant.memories),
         memories=tuple(MemoryView.of(memory, outdated=outdated.get(memory.id, ())) for memory in page),
         count=len(page),
-        next_cursor=place_cursor(page[-1].created_at, page[-1].id) if len(memories) > limit else None,
+        next_cursor=write_cursor(page[-1].created_at, [page[-1].id]) if len(memories) > limit else None,
     )
 
 
@@ -144,6 +143,8 @@ def recent_changes(
 
 
 def _applies(tenant: Tenant) -> list[ChangeView]:
+    from memory_assets.learn.journal import Journal
+
     journal = Journal(tenant.folder / "learn" / "applies")
     plans = ((plan, " (undone)" * journal.has(plan.number, "undone")) for plan in map(journal.plan, journal.numbers()))
     return [
@@ -290,13 +291,12 @@ def look_up(tenant: Tenant, reference: str) -> "ShownMemory | ShownThing":
         return ShownThing(id=number, name=name, type=kind, spellings=sorted(spellings or ()), count=len(active), memories=newest)
 
 
-def peek(tenant: Tenant, reference: str | int) -> MemoryView:
-    """One memory, without counting as a recall."""
-    return MemoryView.of(find_memory(tenant, reference))
-
-
 def show(tenant: Tenant, reference: str | int) -> ShownMemory:
     """Everything about one memory, in whatever state it is."""
+    from memory_assets.graph.relevance import explain
+    from memory_assets.operations.conflicts import conflicts
+    from memory_assets.stores.access_log import AccessLog
+
     memory = find_memory(tenant, reference)
     AccessLog(tenant.state).record([memory.id], datetime.now(UTC))
     factors = explain(tenant.catalog, memory.id)
@@ -331,6 +331,9 @@ class RelevanceCourse(View):
 
 def relevance_course(tenant: Tenant, reference: str | int) -> RelevanceCourse:
     """The relevance of the memory of this id from its creation until a year after its last score, and its recalls."""
+    from memory_assets.graph.relevance import course, explain
+    from memory_assets.stores.access_log import AccessLog
+
     memory = find_memory(tenant, reference)
     recalls = tuple(RecallView(at=at, by=by) for at, by in AccessLog(tenant.state).recalls_of(memory.id)[:_MOST_RECALLS])
     factors = explain(tenant.catalog, memory.id)

@@ -8,7 +8,8 @@ from pydantic import Field
 
 from memory_assets.models import Source, State
 from memory_assets.operations.answers import Answer, Instant, LocalTime, MemoryView, View, listed
-from memory_assets.operations.given import EARLIEST, LATEST, Narrowing, place_cursor, read_place_cursor
+from memory_assets.operations.fields import EARLIEST, LATEST, Cursor, Day, Limit
+from memory_assets.operations.given import Narrowing, read_cursor, write_cursor
 from memory_assets.tenants import Tenant
 
 Unit = Literal["day", "week", "month", "year"]
@@ -78,6 +79,11 @@ class Held(Answer):
         return listed(memory.entry(local, "- ") for memory in self.memories) or f"Nothing was remembered on {self.on}."
 
 
+def timeline(tenant: Tenant, *, on: Day = None, narrowed: Narrowing, limit: Limit = 20, cursor: Cursor = None) -> Learned | Held:
+    """How many memories are of each day, week, month or year; with `on`, those that held at the end of that day."""
+    return learned(tenant, narrowed) if on is None else held_on(tenant, on, narrowed, limit=limit, cursor=cursor)
+
+
 def learned(tenant: Tenant, narrowed: Narrowing) -> Learned:
     """Count the memories of each day, week, month or year, in UTC: the finest of these with at most 60 columns."""
     if not tenant.exists:
@@ -110,19 +116,19 @@ def held_on(tenant: Tenant, day: date, narrowed: Narrowing, *, limit: int = 20, 
         return Held(on=day, memories=(), next_cursor=None)
     end = datetime.combine(min(max(day, EARLIEST.date()), LATEST.date()), time(), UTC) + timedelta(days=1)
     filters = replace(narrowed.filters(tenant), states=tuple(State))
-    before, number = read_place_cursor(cursor) if cursor else (end, 0)
+    before, ids = read_cursor(cursor) if cursor else (end, [])
     with tenant.catalog.interactive.read() as connection:
         columns = ("id", "state", "created_at", "updated_at", "superseded_by")
         connection.register("stored", tenant.memories.scan(columns, filters.sql()))
         connection.register("others", tenant.memories.scan(("id", "created_at")))
-        rows = connection.execute(_HELD, [end, before, number, limit + 1]).fetchall()
+        rows = connection.execute(_HELD, [end, before, max(ids, default=0), limit + 1]).fetchall()
     page = {row[0]: row for row in rows[:limit]}
     return Held(
         on=day,
         memories=tuple(
             HeldView.of(each, ended=page[each.id][2], ended_by=page[each.id][3]) for each in tenant.memories.get(page)
         ),
-        next_cursor=place_cursor(rows[limit - 1][1], rows[limit - 1][0]) if len(rows) > limit else None,
+        next_cursor=write_cursor(rows[limit - 1][1], [rows[limit - 1][0]]) if len(rows) > limit else None,
     )
 
 

@@ -1,6 +1,8 @@
 """Take back the last change of a memory, once: that it was stored, edited, superseded, tagged, related, forgotten or restored."""
 
+from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 from pydantic import Field
 
@@ -69,7 +71,7 @@ def undo(tenant: Tenant, reference: str | int, *, seen: datetime | None = None, 
     return Undone(did=did or guess_change(memory), memories=memories, count=len(changed), dry_run=dry_run)
 
 
-def _changes_back(tenant: Tenant, memory: Memory, did: str, before: object) -> list[tuple[Memory, Memory]]:
+def _changes_back(tenant: Tenant, memory: Memory, did: str, before: Any) -> list[tuple[Memory, Memory]]:
     """Each memory that is to change, as it is and as it was before the last change."""
     if did == _UNDONE:
         return []
@@ -80,7 +82,11 @@ def _changes_back(tenant: Tenant, memory: Memory, did: str, before: object) -> l
     if did == "tag" and isinstance(before, list):
         return [(memory, note_change(memory, _UNDONE, tags=tuple(before)))]
     if did == "store" and isinstance(before, dict):
-        return [(memory, note_change(_without_occasion(memory, before), _UNDONE))]
+        metadata = {key: value for key, value in memory.metadata.items() if key != "occasions"}
+        if before["occasions"]:
+            metadata["occasions"] = before["occasions"]
+        earlier = replace(memory, metadata=metadata, tags=tuple(before["tags"]), importance=before["importance"])
+        return [(memory, note_change(earlier, _UNDONE))]
     if memory.state is State.SUPERSEDED and memory.superseded_by is not None:
         newer = find_memory(tenant, memory.superseded_by)
         if newer.state is State.SUPERSEDED:
@@ -113,13 +119,3 @@ def _take_back_version(newer: Memory, older: list[Memory]) -> list[tuple[Memory,
     elif last_change(newer)[0] == "supersede" and last_change(newer)[1] in ids:
         changes.append((newer, note_change(newer, _UNDONE)))
     return changes
-
-
-def _without_occasion(memory: Memory, before: dict[str, object]) -> Memory:
-    """A memory as it was before its text was stored again."""
-    from dataclasses import replace
-
-    metadata = {key: value for key, value in memory.metadata.items() if key != "occasions"}
-    if before["occasions"]:
-        metadata["occasions"] = before["occasions"]
-    return replace(memory, metadata=metadata, tags=tuple(before["tags"]), importance=before["importance"])  # type: ignore[arg-type]

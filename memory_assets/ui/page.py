@@ -4,7 +4,7 @@ A view runs in a thread of the service, so it calls operations directly. It neve
 whose CSRF token is not the visitor's.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, Literal
@@ -14,6 +14,8 @@ from starlette.datastructures import ImmutableMultiDict
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from memory_assets.errors import InvalidInputError
+from memory_assets.models import Memory
 from memory_assets.operations.answers import LocalTime, MemoryView
 from memory_assets.tenants import Tenant
 from memory_assets.ui.rendering import render
@@ -78,20 +80,25 @@ class Page:
         """All values of a field of the form, or of a parameter of the address: boxes that are ticked."""
         return [*self.form.getlist(name), *self.request.query_params.getlist(name)]
 
+    def choice(self, name: str, allowed: Sequence[int], otherwise: int) -> int:
+        """A parameter of the address that is one of some numbers."""
+        given = self.query.get(name) or str(otherwise)
+        if given not in map(str, allowed):
+            raise InvalidInputError(f"{name} is one of {', '.join(map(str, allowed))}.")
+        return int(given)
+
     def render(self, template: str, *, status: int = 200, **values: Any) -> Response:
         """The page. htmx selects the part of it that it needs."""
-        values |= {"page": self, "local": self.local, "csrf": self.csrf, "messages": self._messages()}
+        messages = [] if self.is_fragment else self.session.take_messages()
+        values |= {"page": self, "local": self.local, "csrf": self.csrf, "messages": messages}
         return Response(render(template, values), status, media_type="text/html")
 
-    def redirect(self, path: str, message: str = "", *, undo: MemoryView | None = None) -> Response:
+    def redirect(self, path: str, message: str = "", *, undo: Memory | MemoryView | None = None) -> Response:
         """Go on to a path below the pages, and say `message` there; `undo` is a changed memory, whose change can be undone."""
         if message:
             offered = Message(message, undo.id, undo.updated_at.isoformat()) if undo else Message(message)
             self.session.say(offered)
         return RedirectResponse(f"{self.request.scope['root_path']}{path}", 303)
-
-    def _messages(self) -> list[Message]:
-        return [] if self.is_fragment else self.session.take_messages()
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,13 +86,9 @@ def _markdown() -> "MarkdownIt":
     from markdown_it import MarkdownIt
 
     parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"]).disable("image")
-    parser.validateLink = _may_link
+    parser.validateLink = lambda url: urlsplit(url.strip()).scheme.lower() in _LINKED_SCHEMES
     parser.add_render_rule("link_open", _open_link)
     return parser
-
-
-def _may_link(url: str) -> bool:
-    return urlsplit(url.strip()).scheme.lower() in _LINKED_SCHEMES
 
 
 def _open_link(renderer: Any, tokens: Any, place: int, options: Any, _env: Any) -> str:

@@ -112,7 +112,7 @@ class Sessions:
         """Open a session; returns the visitor's new token."""
         token, now = new_token(), time.monotonic()
         before = _note_visit(open_states(self._settings).open(tenant))
-        record = _Record(tenant, key, before.isoformat() if before else "", now, now)
+        record = _Record(tenant, key, before or "", now, now)
         self._open.change(self._digest("session", token), lambda _: record.encoded())
         return token
 
@@ -146,11 +146,8 @@ def new_token() -> str:
     return secrets.token_urlsafe(32)
 
 
-def _note_visit(state: TenantState) -> datetime | None:
+def _note_visit(state: TenantState) -> str | None:
     """Note that a visit begins now. Returns when the one before began, None if there was none."""
-    try:
-        before = datetime.fromisoformat(json.loads(state.get(_VISIT) or b"{}")["at"])
-    except (ValueError, TypeError, KeyError):
-        before = None
+    before = json.loads(state.get(_VISIT) or b"{}").get("at")
     state.put(_VISIT, json.dumps({"at": datetime.now(UTC).isoformat()}).encode())
     return before

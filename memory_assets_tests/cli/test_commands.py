@@ -255,7 +255,7 @@ def test_a_run_counts_what_it_does_where_somebody_watches(tmp_path: Path, monkey
     lines = tmp_path / "lines.jsonl"
     lines.write_text("".join(json.dumps({"content": f"note {number}", "id": f"n{number}"}) + "\n" for number in range(3)))
     said = in_terminal(140, [*MEMORY, "import", str(lines)])
-    assert re.search(r"Importing .*3/3 .*\d:\d\d:\d\d", said)
+    assert re.search(r"Importing: 3 of 3 .*\d:\d\d:\d\d", said)
     assert "3 added" in said
 
 

@@ -16,9 +16,7 @@ _DEPTHS = (1, 2, 3, 4, 5)
 def context(page: Page) -> Response:
     """The document about a topic, and everything that was found for it."""
     topic, lens = page.query.get("topic", "").strip(), page.query.get("lens", "general")
-    budget, depth = _number(page, "budget", 4_000), _number(page, "depth", 2)
-    if budget not in _BUDGETS or depth not in _DEPTHS:
-        raise InvalidInputError("Choose a budget and a distance of the lists.")
+    budget, depth = page.choice("budget", _BUDGETS, 4_000), page.choice("depth", _DEPTHS, 2)
     lenses = operations.context.list_lenses()
     if lens not in lenses:
         raise InvalidInputError(f"There is no lens {lens!r}; choose one of {', '.join(lenses)}.")
@@ -45,8 +43,3 @@ def tell(page: Page) -> Response:
     done = operations.session.tell_at_start(page.tenant, page.path["id"], told=page.text("told") == "on")
     project = page.text("project")
     return page.redirect(f"/session?{urlencode({'project': project})}" if project else "/session", done.text(page.local))
-
-
-def _number(page: Page, name: str, otherwise: int) -> int:
-    given = page.query.get(name, "")
-    return int(given) if given.isdecimal() and len(given) < 8 else otherwise

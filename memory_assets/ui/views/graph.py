@@ -23,7 +23,7 @@ def graph(page: Page) -> Response:
     """What lies around the ids of the address, else around what a search finds, else around the newest memories."""
     query = page.query.get("q", "").strip()
     given = [_number(text, "id", _LARGEST_ID) for text in page.texts("id")]
-    steps, most = _chosen(page, "steps", _STEPS, 1 if given else 2), _chosen(page, "most", _SIZES, _SIZES[0])
+    steps, most = page.choice("steps", _STEPS, 1 if given else 2), page.choice("most", _SIZES, _SIZES[0])
     types, least = page.texts("type"), _number(page.query.get("least") or "0", "least", 100)
     begin = given or _found(page, query)
     found = operations.graph.neighbourhood(page.tenant, begin, steps=steps, most=most, types=types, least=least / 100)
@@ -56,10 +56,3 @@ def _number(text: str, name: str, most: int) -> int:
     if not text.isdecimal() or len(text) > len(str(most)) or int(text) > most:
         raise InvalidInputError(f"{name} {text[:40]!r} is not a whole number from 0 to {most}.")
     return int(text)
-
-
-def _chosen(page: Page, name: str, allowed: tuple[int, ...], default: int) -> int:
-    number = _number(page.query.get(name) or str(default), name, max(allowed))
-    if number not in allowed:
-        raise InvalidInputError(f"{name} is one of {', '.join(map(str, allowed))}.")
-    return number

@@ -75,7 +75,7 @@ def _must_be_of_machine(page: Page) -> None:
 def _backups(page: Page) -> list[tuple[str, str, "list[BackupView]"]]:
     """Each place of backups: why it cannot be read, else the tenant's backups in it, newest first."""
     tenant, found = page.tenant, []
-    for place in dict.fromkeys([*operations.backup.places_of(tenant), *filter(None, [tenant.settings.backup_to])]):
+    for place in operations.backup.places_of(tenant):
         try:
             listed = operations.backup.list_backups(tenant.settings, place).backups
             own = sorted((each for each in listed if each.tenant == tenant.name), key=lambda each: each.taken_at, reverse=True)

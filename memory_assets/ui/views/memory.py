@@ -129,7 +129,7 @@ def _do(page: Page, message: str, operation: Callable[..., object], *arguments: 
         operation(page.tenant, number, *arguments, **options, seen=read_seen(page))
     except ChangedMeanwhileError:
         return show_changed(page, [number])
-    return page.redirect(f"/memories/{number}", message, undo=operations.show.peek(page.tenant, number))
+    return page.redirect(f"/memories/{number}", message, undo=operations.given.find_memory(page.tenant, number))
 
 
 def read_seen(page: Page, name: str = "seen") -> datetime:

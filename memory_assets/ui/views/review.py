@@ -117,7 +117,7 @@ def decide_conflict(page: Page) -> Response:
                 raise InvalidInputError("Choose what holds.")
     except ChangedMeanwhileError:
         return show_changed(page, [one, other])
-    return page.redirect("/review#conflicts", message, undo=operations.show.peek(page.tenant, changed))
+    return page.redirect("/review#conflicts", message, undo=operations.given.find_memory(page.tenant, changed))
 
 
 def _refuse_changed(page: Page, chosen: list[str]) -> None:

@@ -1,13 +1,19 @@
-"""Search as one types, with filters, why each memory was found, and the paths that connect them."""
+"""Search as one types, with filters, which other lists share, why each memory was found, and the paths that connect them."""
 
+from collections.abc import Mapping
 from urllib.parse import urlencode
 
 from starlette.responses import Response
 
 from memory_assets import operations
-from memory_assets.ui.filters import CHOICES, read_filters
+from memory_assets.errors import InvalidInputError
+from memory_assets.models import Kind, Source, State
+from memory_assets.operations.given import Narrowing, parse_time
 from memory_assets.ui.page import Page, view
 
+CHOICES: Mapping[str, list[str]] = {"kind": list(Kind), "source": list(Source), "state": [*State, "all"]}
+"""Field -> what may be chosen."""
+_NAMES = ("kind", "source", "project", "person", "tag", "since", "until", "state")
 _LIMIT = 10
 _BRIDGES = 3
 
@@ -32,3 +38,26 @@ def search(page: Page) -> Response:
     values = {"query": query, "given": given, "everything": everything, "choices": CHOICES, "address": address}
     values["parts"] = {each.id: [(part.name, part.contribution, "") for part in each.components] for each in found.memories}
     return page.render("search.html", found=found, **values)
+
+
+def read_filters(page: Page) -> tuple[Narrowing, dict[str, str]]:
+    """What the address narrows a list to, and the fields as they were given.
+
+    Raises:
+        InvalidInputError: a field has no such value.
+    """
+    given = {name: page.query.get(name, "").strip() for name in _NAMES}
+    for name, allowed in CHOICES.items():
+        if given[name] and given[name] not in allowed:
+            raise InvalidInputError(f"There is no {name} {given[name]!r}; choose one of {', '.join(allowed)}.")
+    state = given["state"]
+    return Narrowing(
+        kinds=[Kind(given["kind"])] if given["kind"] else (),
+        sources=[Source(given["source"])] if given["source"] else (),
+        tags=[tag.strip() for tag in given["tag"].split(",") if tag.strip()],
+        entities=[given["person"]] if given["person"] else (),
+        project=given["project"],
+        since=parse_time(given["since"] or None, "since"),
+        until=parse_time(given["until"] or None, "until"),
+        states=list(State) if state == "all" else [State(state)] if state else (State.ACTIVE,),
+    ), given

@@ -1,6 +1,6 @@
 """Sleep: what decay, creative, cluster and forget would do now, and doing it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from starlette.responses import Response
@@ -49,16 +49,9 @@ def run_cycle(page: Page) -> Response:
 
 
 def _cycle(name: str) -> Callable[..., Answer]:
-    consolidate = operations.consolidate
-    cycles: Mapping[str, Callable[..., Answer]] = {
-        "decay": consolidate.decay,
-        "creative": consolidate.creative,
-        "cluster": consolidate.cluster,
-        "forget": consolidate.clean,
-    }
-    if name not in cycles:
-        raise NotFoundError(f"There is no sleep cycle {name!r}; choose one of {', '.join(cycles)}.")
-    return cycles[name]
+    if name not in _CYCLES:
+        raise NotFoundError(f"There is no sleep cycle {name!r}; choose one of {', '.join(_CYCLES)}.")
+    return getattr(operations.consolidate, "clean" if name == "forget" else name)
 
 
 def _runs(page: Page, cycle: str) -> str:

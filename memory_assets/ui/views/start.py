@@ -1,6 +1,7 @@
 """Start: what is remembered at a glance."""
 
 from collections.abc import Mapping
+from pathlib import PurePath
 from urllib.parse import urlencode
 
 from starlette.responses import Response
@@ -19,7 +20,7 @@ def start(page: Page) -> Response:
         since=page.session.last_visit,
         kinds=_linked("kind", found.kinds),
         sources=_linked("source", found.sources),
-        projects=[(_last_part(each.name), each.count, _search(project=each.name)) for each in found.projects],
+        projects=[(PurePath(each.name).name or each.name, each.count, _search(project=each.name)) for each in found.projects],
         people=_linked("person", {each.name: each.count for each in found.people}),
     )
 
@@ -31,7 +32,3 @@ def _linked(field: str, counts: Mapping[str, int]) -> list[tuple[str, int, str]]
 
 def _search(**fields: str) -> str:
     return f"/ui/search?{urlencode(fields)}"
-
-
-def _last_part(project: str) -> str:
-    return project.rstrip("/").rpartition("/")[2] or project

@@ -9,8 +9,8 @@ from starlette.responses import Response
 from memory_assets import operations
 from memory_assets.errors import InvalidInputError
 from memory_assets.models import Source
-from memory_assets.ui.filters import CHOICES, read_filters
 from memory_assets.ui.page import Page, view
+from memory_assets.ui.views.search import CHOICES, read_filters
 
 _LIMIT = 20
 
