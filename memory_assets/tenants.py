@@ -201,7 +201,7 @@ def _open_catalog(settings: "Settings", name: str, state: "TenantState", store_i
     from memory_assets.stores.lake import LakeCatalog
 
     data = settings.vectors_uri or str(settings.data_dir)
-    return LakeCatalog(uri, data, settings.storage_options(), name, state, patience, store_id)
+    return LakeCatalog(uri, data, settings.storage_options(), name, state, patience, settings.data_dir / "tmp", store_id)
 
 
 def tenant_names(settings: "Settings") -> list[str]:

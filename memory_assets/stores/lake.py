@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from memory_assets.errors import SettingsError, StoreError, first_line
 from memory_assets.stores.catalog import Catalog, Stamp, put_kept, read_kept
-from memory_assets.stores.engine import CONFIG, NOT_FOR_ARROW
+from memory_assets.stores.engine import CONFIG, NOT_FOR_ARROW, Engine, engine
 from memory_assets.stores.location import Location
 from memory_assets.stores.migrations import migrate_catalog, waiting_migrations
 from memory_assets.stores.postgres import Database
@@ -142,11 +142,12 @@ class LakeCatalog(Catalog):
         tenant: str,
         state: "TenantState",
         lock_timeout: float,
+        scratch: Path,
         store_id: str | None = None,
     ) -> None:
         """Name it: `uri` is `ducklake:postgres:` and a libpq string or URL, `data` the folder or s3:// URI of the tenants' files.
 
-        `store_id` names that of a deleted tenant.
+        An empty catalog's DuckDB writes to `scratch` what does not fit into memory. `store_id` names the catalog of a deleted tenant.
         """
         super().__init__("", lock_timeout)
         self._uri = uri
@@ -154,11 +155,16 @@ class LakeCatalog(Catalog):
         self._options = options
         self._tenant = tenant
         self._state = state
+        self._scratch = scratch
         self._deleted = store_id
 
     @property
     def _database(self) -> Database:
         return Database(self._uri.removeprefix(PREFIX), self.lock_timeout)
+
+    @property
+    def _engine(self) -> Engine:
+        return engine(self._scratch)
 
     @property
     def where(self) -> str:

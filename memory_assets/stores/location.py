@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 _MANIFEST = ".manifest"
 _LAST_MANIFEST = 2**64 - 1
-"""From which LanceDB counts down the names of manifests, so that the newest is listed first."""
+_INVERTED_DIGITS = 20
+"""LanceDB names a manifest by its version, or by 2^64 - 1 less the version, so that the newest is listed first."""
 
 
 @dataclass(frozen=True)
@@ -78,12 +79,19 @@ class Location:
 
     def version(self, table: str) -> int:
         """The newest version of a table in a folder, without LanceDB; 0 if there is none."""
-        found = self.manifest(table, 0).parent.glob(f"[0-9]*{_MANIFEST}")
-        return max((_LAST_MANIFEST - int(path.stem) for path in found), default=0)
+        names = (path.stem for path in self._versions(table).glob(f"[0-9]*{_MANIFEST}"))
+        return max((_LAST_MANIFEST - int(each) if len(each) == _INVERTED_DIGITS else int(each) for each in names), default=0)
 
-    def manifest(self, table: str, version: int) -> Path:
-        """Where the manifest of a version lies in a folder."""
-        return self.path / f"{table}.lance" / "_versions" / f"{_LAST_MANIFEST - version:020}{_MANIFEST}"
+    def manifests(self, table: str, version: int) -> tuple[Path, Path]:
+        """Where the manifest of a version lies in a folder, and that of the next one will."""
+        versions = self._versions(table)
+        if (plain := versions / f"{version}{_MANIFEST}").exists():
+            return plain, versions / f"{version + 1}{_MANIFEST}"
+        first, last = (versions / f"{_LAST_MANIFEST - each:0{_INVERTED_DIGITS}}{_MANIFEST}" for each in (version, version + 1))
+        return first, last
+
+    def _versions(self, table: str) -> Path:
+        return self.path / f"{table}.lance" / "_versions"
 
     @contextmanager
     def creating(self) -> Iterator[None]:

@@ -108,6 +108,11 @@ class MemoryStore(TableStore):
         if self._resident is not None:
             self._resident.tend(self.columns.live)
 
+    def reach(self, version: int) -> None:
+        """See at least a version of the table, which somebody else made. One that is in a folder is seen anyway."""
+        if self.stored.newest_version < version:
+            self._changed()
+
     def _changed(self) -> None:
         """Let the next reading see a commit that was no append."""
         if self._resident:

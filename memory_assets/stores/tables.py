@@ -148,8 +148,7 @@ class StoredTable:
             with suppress(OSError, RuntimeError):  # a reading of what is lost will say so
                 table.checkout_latest()
                 self._version = table.version
-                name, version = self.definition.name, self._version
-                self._newest = self.location.manifest(name, version), self.location.manifest(name, version + 1)
+                self._newest = self.location.manifests(self.definition.name, self._version)
 
     @property
     def writing(self) -> "Table":

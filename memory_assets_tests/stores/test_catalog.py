@@ -11,8 +11,10 @@ import duckdb
 import pytest
 
 from memory_assets.errors import DamagedError, StoreBusyError, StoreError
+from memory_assets.settings import Settings
 from memory_assets.stores.catalog import Catalog
 from memory_assets.stores.schema import catalog_differences
+from memory_assets.tenants import Tenant
 
 HOLD = """
 import sys, time, duckdb
@@ -330,3 +332,13 @@ def test_a_catalog_that_duckdb_gives_up_is_opened_again_and_others_stay_open(cat
             connection.execute("INSERT INTO graph_nodes (id, kind, label) VALUES (2, 'memory', 'x')")
     with catalog.read() as connection:
         assert connection.execute("SELECT id FROM graph_nodes ORDER BY id").fetchall() == [(1,), (2,)]
+
+
+def test_a_catalog_elsewhere_that_is_empty_spills_into_the_data_folder(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memory_assets.stores.engine._ENGINES", {})
+    elsewhere = settings.model_copy(update={"catalog_uri": "ducklake:postgres:dbname=none"})
+    with Tenant(elsewhere, "ann").catalog.read() as connection:
+        ((scratch,),) = connection.execute("SELECT current_setting('temp_directory')").fetchall()
+    assert scratch == str(settings.data_dir / "tmp")

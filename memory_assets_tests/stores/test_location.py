@@ -100,3 +100,14 @@ def test_of_several_who_compare_and_put_one_does(tmp_path: Path) -> None:
     states[0].append("access/1.log", b"two\n")
     assert states[0].get("access/1.log", 4) == b"two\n"
     assert [tuple(entry) for entry in states[0].list("access/")] == [("access/1.log", 8)]
+
+
+def test_a_table_whose_manifests_bear_plain_numbers_is_followed(tmp_path: Path) -> None:
+    store = MemoryStore(str(tmp_path))
+    add(store)
+    versions = tmp_path / "memories.lance/_versions"
+    for path in versions.glob("*.manifest"):
+        path.rename(versions / f"{2**64 - 1 - int(path.stem)}.manifest")
+    location, newest = Location(str(tmp_path)), store.version
+    assert location.version("memories") == newest
+    assert location.manifests("memories", newest) == (versions / f"{newest}.manifest", versions / f"{newest + 1}.manifest")

@@ -6,6 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from memory_assets.errors import StoreError
 from memory_assets.models import Entity, Kind, Memory, Source, State, TextVectors
 from memory_assets.stores import lance
+from memory_assets.stores.location import Location
 from memory_assets.stores.memories import Filters, MemoryStore
 from memory_assets.stores.resident.copies import remove_copies
 from memory_assets.stores.resident.memories import Allowance
@@ -495,3 +497,24 @@ def test_a_copy_that_is_made_while_something_is_erased_is_given_up(tmp_path: Pat
 
 def _holding(folder: Path, text: bytes) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file() and text in path.read_bytes()]
+
+
+def test_a_cache_that_cannot_be_written_leaves_the_table_readable(tmp_path: Path) -> None:
+    (tmp_path / "tenant").touch()
+    MemoryStore(Location("s3://bucket/memories")).keep_resident(Allowance(1 << 20), tmp_path / "tenant/folder/cache")
+
+
+def test_a_store_that_finds_the_table_damaged_says_so(tmp_path: Path) -> None:
+    filled = MemoryStore(str(tmp_path / "vectors"))
+    filled.put([memory()], vectors(1), "test")
+    stored, appends = to_arrow([memory()]), tmp_path / "vectors/cache/appends"
+    appends.mkdir(parents=True)
+    with pa.ipc.new_file(str(appends / "waiting-1.arrow"), stored.schema) as file:
+        file.write_table(stored)
+    (appends / "begun").touch()
+    writer = MemoryStore(str(tmp_path / "vectors"))
+    writer.keep_resident(Allowance(64 << 20, is_shared=True), tmp_path / "vectors/cache")
+    for path in (tmp_path / "vectors/memories.lance/data").iterdir():
+        path.unlink()
+    with pytest.raises(StoreError, match="cannot be read"):
+        writer.add([memory()], vectors(1), "test")

@@ -8,6 +8,7 @@ import math
 import secrets
 import threading
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -102,7 +103,8 @@ class ResidentMemories:
         location = stored.location
         store_id = location.state.look() if location.state else ""
         if not location.is_folder:  # else it is gone if the tenant was deleted
-            folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with suppress(OSError):  # the copies will say so
+                folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._copies = Copies(folder, f"{allowance.run} {store_id}")
         self._appends = Appends(folder / "appends", self._is_committed) if allowance.is_shared else None
         self._snapshot: Snapshot | None = None
@@ -186,8 +188,9 @@ class ResidentMemories:
             self.appended(committed, version)
 
     def _is_committed(self, ids: Collection[int]) -> bool:
-        self.table.checkout_latest()
-        return self.table.count_rows(lance.ids_in(ids)) > 0
+        with self._stored.explained():
+            self.table.checkout_latest()
+            return self.table.count_rows(lance.ids_in(ids)) > 0
 
     def appended(self, rows: pa.Table, version: int) -> None:
         """Add rows that this process appended as the table's `version`. Never fails: the commit is done.
