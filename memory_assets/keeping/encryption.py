@@ -1,6 +1,7 @@
 """Encryption of backups with age, by the optional package pyrage."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -43,18 +44,24 @@ class Cipher:
     def decrypt(self, data: bytes) -> bytes:
         """What was encrypted."""
         age = _age()
+        try:
+            return age.decrypt(data, self._identities)
+        except age.DecryptError as error:
+            raise SettingsError(f"{self.identity} does not decrypt this backup ({error}); name its own identity.") from error
+
+    @cached_property
+    def _identities(self) -> list[Any]:
+        """The keys of the identity, which is read once: it may be a pipe."""
+        age = _age()
         if self.identity is None:
             raise SettingsError("The backup is encrypted; let MEMORY_BACKUP_IDENTITY name the file that holds its age identity.")
         try:
             lines = self.identity.read_text(encoding="utf-8").splitlines()
-            keys = [age.x25519.Identity.from_str(line.strip()) for line in lines if line.startswith("AGE-SECRET-KEY-")]
-            return age.decrypt(data, keys)
+            return [age.x25519.Identity.from_str(line.strip()) for line in lines if line.startswith("AGE-SECRET-KEY-")]
         except (OSError, ValueError, age.IdentityError) as error:
             raise SettingsError(
                 f"The age identity {self.identity} cannot be read ({error}); give the file of age-keygen."
             ) from error
-        except age.DecryptError as error:
-            raise SettingsError(f"{self.identity} does not decrypt this backup ({error}); name its own identity.") from error
 
 
 def _age() -> Any:

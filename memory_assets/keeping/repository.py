@@ -8,6 +8,7 @@ next backup takes up or pruning removes. Manifests and indices are not encrypted
 """
 
 import base64
+import errno
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -252,7 +253,8 @@ class Repository:
         with ExitStack() as held:
             try:
                 Path(self._root).mkdir(parents=True, exist_ok=True, mode=0o700)
-                held.enter_context(locked(Path(self._root)))
+                if not held.enter_context(locked(Path(self._root))):
+                    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
             except OSError as error:
                 why = "it is no folder" if isinstance(error, FileExistsError) else error.strerror
                 raise StoreError(f"Backups cannot be kept in {self.target} ({why}); name another folder.") from error

@@ -1,6 +1,7 @@
 """Back a tenant up, list and verify its backups, let old ones go, and make a tenant of a backup."""
 
 import json
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -96,7 +97,7 @@ def backup(tenant: Tenant, place: str | None = None) -> BackedUp:
             f"{repository.target} lies in the data folder, which is lost as a whole; name a folder elsewhere."
         )
     tenant.must_exist()
-    tenant.state.update(_PLACES, lambda held: json.dumps(sorted({*json.loads(held or b"[]"), repository.target})).encode())
+    tenant.state.update(_PLACES, lambda held: json.dumps(sorted({*_places(held), repository.target})).encode())
     snapshot = take_backup(tenant, repository)
     gone = prune(repository, tenant.name, tenant.settings.backup_keep, LocalTime.of(tenant.settings).zone)
     return BackedUp(
@@ -132,8 +133,13 @@ def open_repository(settings: Settings, place: str | None) -> Repository:
 
 def places_of(tenant: Tenant) -> list[str]:
     """Where backups of a tenant were ever taken to from here, and where the settings want them."""
-    taken = json.loads(tenant.state.get(_PLACES) or b"[]")
-    return list(dict.fromkeys([*taken, *filter(None, [tenant.settings.backup_to])]))
+    return list(dict.fromkeys([*_places(tenant.state.get(_PLACES)), *filter(None, [tenant.settings.backup_to])]))
+
+
+def _places(held: bytes | None) -> list[str]:
+    with suppress(ValueError, TypeError):  # a damaged list must not stop the next backup
+        return list(map(str, json.loads(held or b"[]")))
+    return []
 
 
 def view_backup(snapshot: Snapshot) -> BackupView:

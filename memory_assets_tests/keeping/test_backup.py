@@ -17,14 +17,14 @@ import pytest
 from click.testing import CliRunner
 
 from memory_assets.cli.main import cli
-from memory_assets.errors import ConflictError, DamagedError, InvalidInputError, SettingsError
+from memory_assets.errors import ConflictError, DamagedError, InvalidInputError, SettingsError, StoreError
 from memory_assets.keeping.copying import kept_of, prune, take_backup
 from memory_assets.keeping.encryption import Cipher
 from memory_assets.keeping.repository import Repository, Snapshot
 from memory_assets.keeping.restoring import find_damage, restore_backup
 from memory_assets.learn.noted import Noted, note
 from memory_assets.models import Kind, Memory, RelationType, Source, State
-from memory_assets.operations.backup import backup, verify
+from memory_assets.operations.backup import backup, places_of, verify
 from memory_assets.settings import Settings, load_settings
 from memory_assets.stores.access_log import AccessLog, fold_accesses
 from memory_assets.stores.keys import KeyStore
@@ -273,6 +273,12 @@ def test_encrypted_backups_hold_no_text_and_need_the_identity(used: Tenant, tmp_
     assert find_damage(writing, snapshot, decrypting=False) == []
     with pytest.raises(SettingsError, match="MEMORY_BACKUP_IDENTITY"):
         restore_backup(writing, snapshot, Tenant(used.settings, "restored"))
+    reading = Repository(writing.target, Cipher(identity=secret))
+    assert find_damage(reading, snapshot) == []
+    held = secret.read_text()
+    secret.unlink()  # a pipe can be read once
+    assert find_damage(reading, snapshot) == []
+    secret.write_text(held)
     other = tmp_path / "other.txt"
     other.write_text(f"{x25519.Identity.generate()}\n")
     with pytest.raises(SettingsError, match=r"other\.txt"):
@@ -334,6 +340,21 @@ def test_a_place_within_the_data_folder_or_none_is_refused(used: Tenant, setting
         backup(used, str(settings.data_dir / "backups"))
     with pytest.raises(InvalidInputError, match="MEMORY_BACKUP_TO"):
         backup(used)
+
+
+@pytest.mark.parametrize("damaged", [b"{", b"5", b"\xff"])
+def test_a_damaged_list_of_places_stops_no_backup(used: Tenant, tmp_path: Path, damaged: bytes):
+    used.state.put("backups.json", damaged)
+    assert places_of(used) == []
+    place = str(tmp_path / "backups")
+    backup(used, place)
+    assert places_of(used) == [place]
+
+
+def test_a_folder_that_vanishes_before_it_is_locked_is_said(repository: Repository, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(Path, "mkdir", lambda *_, **__: None)
+    with pytest.raises(StoreError, match="No such file or directory"), repository.alone():
+        pytest.fail("nothing is locked")
 
 
 def test_what_a_killed_backup_pinned_goes_with_the_next_one(used: Tenant, repository: Repository):
