@@ -6,11 +6,12 @@ from urllib.parse import parse_qsl
 
 from fastapi import FastAPI
 from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
-from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memory_assets.api.errors import describe_error, request_id, status_of
 from memory_assets.api.middleware import authorised
@@ -89,15 +90,21 @@ async def _asset(request: Request) -> Response:
     return Response(content, media_type=kind, headers={"Cache-Control": _A_YEAR})
 
 
-class _Guarded(BaseHTTPMiddleware):
-    """Adds the security headers to every answer."""
+class _Guarded:
+    """Adds the security headers to every answer. Starlette's BaseHTTPMiddleware would hide what `receive` raises from the handlers."""
 
-    async def dispatch(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
-        """See `BaseHTTPMiddleware`."""
-        answered = await call_next(request)
-        for name, value in _HEADERS.items():
-            answered.headers.setdefault(name, value)
-        return answered
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        await self._app(scope, receive, send_guarded)
 
 
 class Pages:

@@ -9,6 +9,7 @@ import json
 import secrets
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -112,7 +113,7 @@ class Sessions:
         """Open a session; returns the visitor's new token."""
         token, now = new_token(), time.monotonic()
         before = _note_visit(open_states(self._settings).open(tenant))
-        record = _Record(tenant, key, before or "", now, now)
+        record = _Record(tenant, key, before, now, now)
         self._open.change(self._digest("session", token), lambda _: record.encoded())
         return token
 
@@ -146,8 +147,10 @@ def new_token() -> str:
     return secrets.token_urlsafe(32)
 
 
-def _note_visit(state: TenantState) -> str | None:
-    """Note that a visit begins now. Returns when the one before began, None if there was none."""
-    before = json.loads(state.get(_VISIT) or b"{}").get("at")
+def _note_visit(state: TenantState) -> str:
+    """Note that a visit begins now. Returns when the one before began; empty if there was none, or its note is damaged."""
+    before = ""
+    with suppress(ValueError, TypeError, KeyError):
+        before = datetime.fromisoformat(json.loads(state.get(_VISIT) or b"{}")["at"]).isoformat()
     state.put(_VISIT, json.dumps({"at": datetime.now(UTC).isoformat()}).encode())
     return before

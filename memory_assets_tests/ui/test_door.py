@@ -53,6 +53,21 @@ def test_a_login_needs_the_token_of_its_form(site: Site) -> None:
     assert visitor.get("/").url.path == "/ui/login"
 
 
+def test_a_form_that_is_too_large_is_refused_in_one_sentence(site: Site) -> None:
+    chunks = (b"x" * 65_536 for _ in range(6))
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    refused = site.visitor().http.post("/ui/login", content=chunks, headers=form)
+    assert (refused.status_code, "The request body is larger than" in refused.text) == (413, True)
+    assert refused.headers["X-Frame-Options"] == "DENY"
+
+
+@pytest.mark.parametrize("note", [b"{", b"[]", b"5", b"{}", b'{"at": "yesterday"}', b'{"at": 5}'])
+def test_a_damaged_note_of_the_last_visit_keeps_nobody_out(site: Site, tenant: Tenant, note: bytes) -> None:
+    tenant.state.claim()
+    tenant.state.put("visit.json", note)
+    assert site.visitor(tenant).get("/").status_code == 200
+
+
 def test_a_link_opens_once_and_not_when_it_is_old(site: Site, tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
     address = one_time_address(tenant, site.url)
     assert site.visitor().http.get(address).url.path == "/ui/"
