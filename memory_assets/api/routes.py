@@ -141,6 +141,8 @@ def _serve(
     body: type[BaseModel] | None = None,
     defaults: Mapping[str, object] = MappingProxyType({}),
     owns_sources: bool = False,
+    name: str = "",
+    needs_body: bool = False,
     work: Literal["read", "search", "write"] = "read",
     respond: Callable[..., Response] | None = None,
     **given: object,
@@ -148,8 +150,9 @@ def _serve(
     """Add the route, such as "POST /names/{name_id}/merge", of an operation that takes what the path names, a body, and `given`.
 
     The body, or the query of a GET, has those `fields` of the operation's own parameters, with other `defaults`, or is a `body`.
-    `owns_sources` says that only the tenant with the silos may ask, `work` which threads do it; `respond` makes the response of the
-    answer and the form wanted.
+    The id of the operation in the schema begins with `name`, or the name of the function. `needs_body` refuses a request without a
+    body where every field has a default. `owns_sources` says that only the tenant with the silos may ask, `work` which threads do it;
+    `respond` makes the response of the answer and the form wanted.
     """
     method, path = route.split()
     in_query = method == "GET"
@@ -165,13 +168,13 @@ def _serve(
     takes: dict[str, Any] = {"opened": Sources if owns_sources else Opened}
     takes |= {name: _IN_PATH[name] for name in re.findall(r"{(\w+)}", path)}
     if body:
-        may_be_left_out = not any(each.is_required() for each in body.model_fields.values())
+        may_be_left_out = not needs_body and not any(each.is_required() for each in body.model_fields.values())
         takes["body"] = Annotated[body, Query() if in_query else Body(default_factory=body) if may_be_left_out else Body()]
     parameters = [Parameter(name, Parameter.KEYWORD_ONLY, annotation=each) for name, each in takes.items()]
     vars(serve)["__signature__"] = Signature(parameters)
     answers: dict[str, Any] = _DOCUMENT if respond else {"response_model": get_type_hints(operation)["return"]}
     about = (operation.__doc__ or "").partition("\n\n")[0]
-    router.add_api_route(path, serve, methods=[method], name=operation.__name__, description=about, **answers)
+    router.add_api_route(path, serve, methods=[method], name=name or operation.__name__, description=about, **answers)
 
 
 @router.post("/store")
@@ -240,6 +243,7 @@ _serve(
     "POST /search",
     operations.search.search,
     *("query", "limit", "bridges", "everything", "cursor"),
+    needs_body=True,
     work="search",
 )
 _serve("POST /recent", operations.show.recent, "hours", "limit", "cursor", defaults={"hours": 24})
@@ -258,33 +262,41 @@ _serve("POST /memories/{memory_id}/forget", operations.changes.forget)
 _serve("POST /memories/{memory_id}/restore", operations.changes.restore)
 _serve("POST /memories/{memory_id}/undo", operations.undo.undo)
 _serve("POST /memories/{memory_id}/edit", operations.changes.edit, "content", source=Source.HTTP, work="write")
-_serve("POST /memories/{memory_id}/tags", operations.changes.tag, "add", "remove")
+_serve("POST /memories/{memory_id}/tags", operations.changes.tag, "add", "remove", needs_body=True)
 _serve("POST /memories/{memory_id}/supersede", operations.changes.supersede, "new")
 _serve("POST /memories/{memory_id}/tell", operations.session.tell_at_start, "told")
 _serve("GET /conflicts", operations.conflicts.conflicts, "reference")
-_serve("GET /session", operations.session.preview, "project")
-_serve("GET /names", operations.names.list_names, "kind", "like", "limit", "cursor")
+_serve("GET /session", operations.session.preview, "project", name="session")
+_serve("GET /names", operations.names.list_names, "kind", "like", "limit", "cursor", name="names")
 _serve(
     "POST /relations",
     operations.relate.relate,
     *("source", "target", "relation", "confidence", "note"),
     stated_by=Source.HTTP,
 )
-_serve("GET /names/decisions", operations.names.list_decisions)
-_serve("GET /names/{name_id}", operations.names.show_name)
+_serve("GET /names/decisions", operations.names.list_decisions, name="name_decisions")
+_serve("GET /names/{name_id}", operations.names.show_name, name="name")
 _serve("POST /names/{name_id}/merge", operations.names.merge_names, "into", work="write")
 _serve("POST /names/{name_id}/split", operations.names.split_name, "spelling", work="write")
-_serve("POST /names/decisions/{decision}/undo", operations.names.undo_decision, work="write")
-_serve("POST /learn/check", operations.learn.check, owns_sources=True, work="write")
+_serve("POST /names/decisions/{decision}/undo", operations.names.undo_decision, work="write", name="undo_name_decision")
+_serve("POST /learn/check", operations.learn.check, owns_sources=True, work="write", name="learn_check")
 _serve(
     "POST /learn/review",
     operations.learn.review,
     *("accept", "reject", "defer", "note", "deeper"),
+    name="learn_review",
     owns_sources=True,
     work="write",
 )
-_serve("POST /learn/proposals/{proposal}/reword", operations.learn.reword, "content", owns_sources=True, work="write")
-_serve("POST /learn/undo", operations.learn.undo, owns_sources=True, work="write")
+_serve(
+    "POST /learn/proposals/{proposal}/reword",
+    operations.learn.reword,
+    "content",
+    owns_sources=True,
+    work="write",
+    name="learn_reword",
+)
+_serve("POST /learn/undo", operations.learn.undo, owns_sources=True, work="write", name="learn_undo")
 
 
 @router.post("/mcp", include_in_schema=False)

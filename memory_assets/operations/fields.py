@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
 from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, GetPydanticSchema, WithJsonSchema
 
 from memory_assets.errors import InvalidInputError
-from memory_assets.language.validation import MAX_TAG_LENGTH, reject_unstorable, validate_line
+from memory_assets.language.validation import MAX_TAG_LENGTH, is_blank, reject_unstorable, validate_line
 from memory_assets.models import MAX_CONTENT_LENGTH, Kind
 
 EARLIEST, LATEST = datetime(1700, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
@@ -35,6 +35,17 @@ def _refusing(check: Callable[[str, str], object]) -> AfterValidator:
         return text
 
     return AfterValidator(checked)
+
+
+def _visible(text: str) -> str:
+    if is_blank(text):
+        raise ValueError("is empty or blank; write at least one visible character")
+    return text
+
+
+def given_as(kind: object) -> GetPydanticSchema:
+    """Let programs give a `kind` alone, where a caller in Python may give more."""
+    return GetPydanticSchema(lambda _, handler: handler.generate_schema(kind))
 
 
 def _moment(value: object) -> datetime:
@@ -61,7 +72,7 @@ def _integer(value: object) -> object:
 
 Whole = BeforeValidator(_integer)
 Content = Annotated[str, Field(min_length=1, max_length=MAX_CONTENT_LENGTH)]
-Tag = Annotated[str, Field(min_length=1, max_length=MAX_TAG_LENGTH), _refusing(validate_line)]
+Tag = Annotated[str, Field(min_length=1, max_length=MAX_TAG_LENGTH), _refusing(validate_line), AfterValidator(_visible)]
 Tags = Annotated[Sequence[Tag], Field(max_length=20)]
 Name = Annotated[str, Field(max_length=200), _refusing(validate_line)]
 Names = Annotated[Sequence[Name], Field(max_length=20)]
@@ -71,8 +82,8 @@ Moment = Annotated[
     datetime, BeforeValidator(_moment), WithJsonSchema({"type": "string", "format": "date-time"}, mode="validation")
 ]
 MemoryId = Annotated[int, Field(ge=1, le=MAX_ID), Whole]
-Reference = Annotated[str | MemoryId, WithJsonSchema({"type": "integer", "minimum": 1, "maximum": MAX_ID})]
-"""The id of a memory, or text with its first digits."""
+Reference = Annotated[str | int, given_as(MemoryId)]
+"""The id of a memory; in Python also text with its first digits."""
 ProposalId = Annotated[str, Field(min_length=1, max_length=20, pattern=r"^[A-Za-z]+-\d+$", examples=["LP-001"])]
 Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Cursor = Annotated[

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from memory_assets.display import counted
 from memory_assets.errors import InvalidInputError
+from memory_assets.language.validation import validate_content
 from memory_assets.learn.briefing import renew_brief
 from memory_assets.learn.curation import ApplyOutcome, Curation
 from memory_assets.learn.journal import Decisions, Proposal, Severity, Status
@@ -289,6 +290,7 @@ def silo_texts(tenant: Tenant, paths: Sequence[str]) -> dict[str, str]:
 
 def reword(tenant: Tenant, reference: str, content: Content) -> ReviewAnswer:
     """Let a person write a proposal's text: its first paragraph is the description, the rest the body."""
+    validate_content(content)
     curation = Curation(tenant)
     description, _, body = (part.strip() for part in content.strip().partition("\n\n"))
     change = Decided(curation.decisions().find(reference).id, description=" ".join(description.split()), body=body)

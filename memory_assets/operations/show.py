@@ -13,7 +13,7 @@ from memory_assets.language.tokens import truncate_tokens
 from memory_assets.models import REVISES, State
 from memory_assets.operations.answers import Answer, Instant, LocalTime, MemoryView, View, listed_within, name_of
 from memory_assets.operations.changes import guess_change, last_change
-from memory_assets.operations.fields import Cursor, Limit
+from memory_assets.operations.fields import Cursor, Limit, given_as
 from memory_assets.operations.given import Narrowing, find_memory, read_cursor, write_cursor
 from memory_assets.recall.view import find_outdated_of
 from memory_assets.sources.projects import Project
@@ -102,7 +102,7 @@ def recent(
     tenant: Tenant,
     *,
     limit: Limit = 10,
-    hours: Annotated[float, Field(gt=0, le=720, allow_inf_nan=False)] | None = None,
+    hours: Annotated[float | None, given_as(Annotated[float, Field(gt=0, le=720, allow_inf_nan=False)])] = None,
     narrowed: Narrowing | None = None,
     cursor: Cursor = None,
 ) -> RecentMemories:

@@ -107,6 +107,8 @@ def test_a_body_without_its_content_type_is_told_which_to_send(client: TenantCli
         ("/search", {"since": "2026-02-30T00:00:00Z"}),
         ("/search", {"since": "2026-02-03"}),
         ("/search", {"kinds": ["note' OR '1'='1"]}),
+        ("/search", {"tags": ["\u200b "]}),
+        ("/recent", {"hours": None}),
         ("/recent", {"hours": 0}),
         ("/recent", {"hours": 721}),
         ("/recent", {"hours": "24"}),
@@ -122,6 +124,29 @@ def test_other_routes_refuse_what_they_do_not_understand(client: TenantClient, p
     answer = client.post(path, body)
     assert answer.status_code == 400
     assert answer.json().keys() == {"error", "request_id"}
+
+
+def test_a_text_is_no_id_even_if_it_begins_one(client: TenantClient) -> None:
+    old, new = client.store("Atlas runs on MongoDB."), client.store("Atlas runs on DuckDB.")
+    first, long = str(new)[:-1], "9" * 10_000
+    related = {"source_id": old, "target_id": new, "type": "LEADS_TO"}
+    for text in (first, str(new), long):
+        for answer, field in (
+            (client.post(f"/memories/{old}/supersede", {"new_id": text}), "new_id"),
+            (client.post("/relations", {**related, "source_id": text}), "source_id"),
+            (client.post("/relations", {**related, "target_id": text}), "target_id"),
+        ):
+            assert (answer.status_code, answer.json()["error"]) == (400, f"{field}: Input should be a valid integer")
+    assert client.http.get("/conflicts", params={"memory_id": f"{first}x"}).status_code == 400
+    assert client.http.get("/conflicts", params={"memory_id": long}).status_code == 400
+    assert client.http.get("/conflicts", params={"memory_id": str(new)}).status_code == 200
+    assert client.http.get(f"/memories/{old}").json()["state"] == "active"
+    assert client.post(f"/memories/{old}/supersede", {"new_id": new}).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/search", "/memories/1/tags"])
+def test_what_needs_a_body_is_refused_without_one(client: TenantClient, path: str) -> None:
+    assert client.http.post(path).status_code == 400
 
 
 def test_a_memory_that_does_not_exist_is_not_found(client: TenantClient) -> None:

@@ -21,6 +21,9 @@ def test_silos_are_checked_reviewed_applied_and_returned(service: Service) -> No
     assert do("review")["proposals"][0]["id"] == proposal["id"]
     reworded = do(f"proposals/{proposal['id']}/reword", {"content": "Plans come first.\n\nShow the plan before any change."})
     assert reworded["proposals"][0]["body"] == "Show the plan before any change."
+    for text in (" \n\u200b", "Plans\x00 first."):
+        refused = owner.post(f"/learn/proposals/{proposal['id']}/reword", {"content": text})
+        assert (refused.status_code, refused.json()["error"].split()[0]) == (400, "content")
     assert do("review", {"accept": [proposal["id"]], "note": "as agreed"})["decided"][0]["files"] == 1
     assert do("apply", {})["dry_run"]
     assert len(list(silo.glob("*.md"))) == 2

@@ -230,3 +230,20 @@ def test_the_same_idempotency_key_stores_once_and_refuses_another_body(client: T
     other = client.post("/store", body, Idempotency_Key="april").json()["id"]
     assert other != first
     assert len(client.tenant.memories) == 2
+
+
+def test_a_request_that_saw_a_version_is_answered_from_it(client: TenantClient) -> None:
+    number = client.store("Atlas runs on DuckDB.")
+    for version in ("1", "9" * 30, "no version"):
+        answer = client.post("/search", {}, X_Memory_Version=version)
+        assert (answer.status_code, [memory["id"] for memory in answer.json()["memories"]]) == (200, [number])
+
+
+def test_operations_keep_the_ids_by_which_generated_clients_call_them(client: TenantClient) -> None:
+    paths = client.http.get(f"{client.service.url}/openapi.json").json()["paths"]
+    ids = sorted(each["operationId"].partition("_api_v1_")[0] for methods in paths.values() for each in methods.values())
+    assert " ".join(dict.fromkeys(ids)) == (
+        "conflicts context edit erase export forget health import_ init learn_apply learn_check learn_review learn_reword learn_undo "
+        "merge_names name name_decisions names recent relate relations restore search session show split_name store supersede tag "
+        "tell_at_start timeline undo undo_name_decision"
+    )

@@ -95,7 +95,7 @@ def test_an_undo_takes_back_what_was_stated_and_the_graph_follows(tenant: Tenant
 def test_an_undo_takes_back_the_last_supersession_alone(tenant: Tenant, old: int) -> None:
     older, newer = stored(tenant, "Quinn owns the billing export."), stored(tenant, "Nina owns the billing export.")
     supersede(tenant, older, newer)
-    supersede(tenant, old, newer)
+    supersede(tenant, str(old), str(newer))
     undo(tenant, newer)
     undo(tenant, newer)
     assert [state(tenant, each) for each in (older, old, newer)] == [State.SUPERSEDED, State.ACTIVE, State.ACTIVE]
