@@ -195,7 +195,7 @@ def _tana_sensor(memory: MemoryResource) -> dg.SensorDefinition:
                 else f"There is no tenant {tenant.name!r} yet."
             )
         waiting = sorted(SyncRecord.load(tenant.folder).queue.items())
-        stamp = source_stamp(tenant, Source.PAI_SEED) if said.automatic else ""
+        stamp = source_stamp(tenant, Source.PAI_SEED) if said.enabled and said.auto_sync else ""
         if not waiting and stamp in (context.cursor or "", ABSENT):
             return dg.SkipReason("Nothing waits for Tana.")
         wanted = hashlib.sha256(json.dumps([stamp, waiting]).encode()).hexdigest()[:32]

@@ -8,7 +8,7 @@ values. Changed mirrored fields are found by comparing them with how they were f
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
@@ -28,7 +28,7 @@ from memory_assets.tana.schema import (
     known_tags,
     plain,
 )
-from memory_assets.tana.state import NAME, Activity, LinkedNode, Mapping, Sent, SyncRecord
+from memory_assets.tana.state import NAME, Activity, LinkedNode, Mapping, SyncRecord
 
 if TYPE_CHECKING:
     from memory_assets.tenants import Tenant
@@ -135,25 +135,16 @@ def _active_since(
         for node in found:
             if node.id in nodes:
                 active.setdefault(node.id, now - timedelta(days=days))
-    sleeping = [node.id for node in nodes.values() if node.kind == PROJECT and node.id not in active]
-    for node, days in _edited_below(client, schema, sleeping, spans).items():
-        active[node] = now - timedelta(days=days)
-    return active
-
-
-def _edited_below(client: TanaClient, schema: Schema, nodes: Iterable[str], spans: list[int]) -> dict[str, int]:
-    """The shortest span within which something below a node was edited. The longest, which settles most, is asked for first."""
-    found: dict[str, int] = {}
-    left = list(nodes)
-    for days in reversed(spans):
+    found_below = [node.id for node in nodes.values() if node.kind == PROJECT and node.id not in active]
+    for days in reversed(spans):  # the longest settles most
 
         def edited_below(node: str, days: int = days) -> list[Node]:
             edited = {"and": [{"ownedBy": {"nodeId": node}}, {"edited": {"last": days}}]}
             return client.search(edited, schema.workspace.id, limit=1)
 
-        left = [node for node, edited in ask_each(edited_below, left).items() if edited]
-        found |= dict.fromkeys(left, days)
-    return found
+        found_below = [node for node, edited in ask_each(edited_below, found_below).items() if edited]
+        active |= dict.fromkeys(found_below, now - timedelta(days=days))
+    return active
 
 
 def find_edits(record: SyncRecord, held: Iterable[Outline]) -> dict[str, list[str]]:
@@ -166,7 +157,9 @@ def find_edits(record: SyncRecord, held: Iterable[Outline]) -> dict[str, list[st
     for seed_id, sent in record.sent.items():
         if sent.node not in by_node or not sent.digest:
             continue
-        now = _shown(by_node[sent.node], sent)
+        node = by_node[sent.node]
+        values = {plain(name): "\n".join(node.texts(name)) for name in node.fields}
+        now = {NAME: node.name} | {name: values.get(plain(name), "") for name in sent.fields}
         if sent.shown is None:
             record.sent[seed_id] = replace(sent, shown=now)
         elif changed := [name for name, value in now.items() if sent.shown.get(name, value) != value]:
@@ -174,32 +167,19 @@ def find_edits(record: SyncRecord, held: Iterable[Outline]) -> dict[str, list[st
     return edits
 
 
-def _shown(held: Outline, sent: Sent) -> dict[str, str]:
-    values = {plain(name): "\n".join(held.texts(name)) for name in held.fields}
-    return {NAME: held.name} | {name: values.get(plain(name), "") for name in sent.fields}
+def compare_mapping(tenant: "Tenant", client: TanaClient) -> tuple[list[str], list[str]]:
+    """Return the seed ids that are mapped to nodes that Tana does not know, and those with more than one node.
 
-
-@dataclass(frozen=True, slots=True)
-class MappingFaults:
-    """What of the mapping does not hold in Tana, as seed ids."""
-
-    lost: tuple[str, ...]
-    """Mapped to nodes that Tana does not know."""
-    duplicated: tuple[str, ...]
-    """With more than one node."""
-
-
-def compare_mapping(tenant: "Tenant", client: TanaClient) -> MappingFaults:
-    """Compare the mapping with what lies below the node that learnings go below, and with each mapped node that does not."""
+    The mapping is compared with what lies below the node that learnings go below, and with each mapped node that does not.
+    """
     workspace = resolve_workspace(tenant.settings, client.workspaces())
     parent = parent_of(tenant, SyncRecord.load(tenant.folder), workspace)
     there = client.read(parent, depth=2).children if parent else []
     counts = Counter(seed_id for node in there for seed_id in node.texts(SEED_ID))
     known = {node.id for node in there}
-    lost = [
-        key for key, node in Mapping.load(tenant.settings.pai_mapping).nodes.items() if node not in known and _gone(client, node)
-    ]
-    return MappingFaults(tuple(lost), tuple(key for key, count in counts.items() if count > 1))
+    mapped = Mapping.load(tenant.settings.pai_mapping).nodes.items()
+    lost = [key for key, node in mapped if node not in known and _gone(client, node)]
+    return lost, [key for key, count in counts.items() if count > 1]
 
 
 def _gone(client: TanaClient, node: str) -> bool:

@@ -8,7 +8,7 @@ a call that would add something twice is not, unless Tana surely did nothing. An
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
 from itertools import chain
@@ -52,6 +52,20 @@ _KEYRING = ("memory_assets", "tana")
 Query = Mapping[str, Any]
 """A condition of `nodes/search`, as tana-openapi.json has it: `{"and": [{"hasType": ID}, {"textContains": "x"}]}`."""
 DataType = Literal["plain", "number", "date", "url", "email", "checkbox", "user", "instance", "options"]
+
+
+@dataclass(frozen=True, slots=True)
+class FieldSpec:
+    """A field of a supertag."""
+
+    name: str
+    type: DataType
+    description: str = ""
+    options: tuple[str, ...] = ()
+    source: str = ""
+    """Name of the tag that an instance field refers to."""
+    multiple: bool = False
+
 
 _Text = Annotated[str, BeforeValidator(lambda value: "" if value is None else value)]
 _Time = Annotated[datetime | None, BeforeValidator(utc_time)]
@@ -272,21 +286,12 @@ class TanaClient:
         body = {"name": name, "description": description}
         return self._add(_MadeTag, f"/workspaces/{_part(workspace)}/tags", body).tag_id
 
-    def add_field(
-        self,
-        tag: str,
-        name: str,
-        data_type: DataType,
-        *,
-        description: str = "",
-        options: Sequence[str] = (),
-        source_tag: str = "",
-        multiple: bool = False,
-    ) -> str:
-        """Give a supertag a field; returns the field's id. A second call makes a second field."""
-        body: dict[str, object] = {"name": name, "description": description, "dataType": data_type, "isMultiValue": multiple}
-        if options:
-            body["options"] = list(options)
+    def add_field(self, tag: str, spec: FieldSpec, source_tag: str = "") -> str:
+        """Give a supertag a field; returns the field's id. A second call makes a second field. `source_tag` is the id of `spec.source`."""
+        body: dict[str, object] = {"name": spec.name, "description": spec.description, "dataType": spec.type}
+        body["isMultiValue"] = spec.multiple
+        if spec.options:
+            body["options"] = list(spec.options)
         if source_tag:
             body["sourceTagId"] = source_tag
         return self._add(_MadeField, f"/tags/{_part(tag)}/fields", body).field_id

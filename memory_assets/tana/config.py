@@ -33,18 +33,23 @@ class Integration(BaseModel):
     place: str = ""
     """The file that says so."""
 
-    @property
-    def automatic(self) -> bool:
-        """Whether syncs happen that nobody asked for."""
-        return bool(self.enabled) and self.auto_sync
-
 
 def integration(settings: "Settings") -> Integration:
     """`tanaIntegration` of pai-seed's configuration, else of seed.json's root."""
     for path in (settings.pai_config, settings.pai_seed):
-        said = _block(path)
-        if said is not None:
-            return _checked(said, path)
+        try:
+            status = path.stat()
+        except OSError:
+            continue
+        said = _read(path, status.st_size, status.st_mtime_ns) if status.st_size <= MAX_SEED_BYTES else None
+        if said is None:
+            continue
+        try:
+            return Integration.model_validate(said).model_copy(update={"place": str(path)})
+        except ValidationError as error:
+            fault = error.errors()[0]
+            name = ".".join(("tanaIntegration", *map(str, fault["loc"])))
+            raise SettingsError(f"`{name}` in {path} cannot be used: {fault['msg']}; correct it there.") from None
     return Integration()
 
 
@@ -61,14 +66,6 @@ def in_use(settings: "Settings") -> bool:
     return settings.pai_seed.exists() and (said is True or (said is None and token))
 
 
-def _block(path: "Path") -> Any:
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return _read(path, status.st_size, status.st_mtime_ns) if status.st_size <= MAX_SEED_BYTES else None
-
-
 @lru_cache(maxsize=8)
 def _read(path: "Path", _size: int, _mtime_ns: int) -> Any:
     """The block of a file, read once as long as the file is the same: a service asks with every message of MCP."""
@@ -77,15 +74,6 @@ def _read(path: "Path", _size: int, _mtime_ns: int) -> Any:
     except (OSError, RefusedFileError, ValueError, RecursionError):
         return None
     return said.get("tanaIntegration") if isinstance(said, dict) else None
-
-
-def _checked(said: Any, path: "Path") -> Integration:
-    try:
-        return Integration.model_validate(said).model_copy(update={"place": str(path)})
-    except ValidationError as error:
-        fault = error.errors()[0]
-        name = ".".join(("tanaIntegration", *map(str, fault["loc"])))
-        raise SettingsError(f"`{name}` in {path} cannot be used: {fault['msg']}; correct it there.") from None
 
 
 def resolve_workspace(settings: "Settings", workspaces: Sequence[Workspace], named: str = "") -> Workspace:

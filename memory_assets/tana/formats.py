@@ -15,19 +15,6 @@ _TAGS = re.compile(r"(?:\s+#(?:\[\[[^\]]+\]\]|[^\s#]+))+$")
 _TEMPLATE_FIELD = re.compile(r"^- \*\*(.+)\*\* \(id:([\w-]+)\):: ?(.*)$")
 _OPTION = re.compile(r"^\s+- (.*) \(id:([\w-]+)\)\s*$")
 
-LABELS = {
-    "Content": "plain",
-    "Number": "number",
-    "Date": "date",
-    "URL": "url",
-    "E-mail": "email",
-    "Checkbox": "checkbox",
-    "Tana User": "user",
-    "Instance": "instance",
-    "Options": "options",
-}
-"""Label in a schema -> name in the API."""
-
 
 @dataclass(frozen=True, slots=True)
 class FieldValue:
@@ -133,7 +120,7 @@ class TemplateField:
     id: str
     name: str
     type: str
-    """As the API calls it; the label itself where that is not known."""
+    """The first word of its label: `options`, `date`, `instance`, `number`."""
     options: dict[str, str] = field(default_factory=dict)
     """Name -> id."""
 
@@ -144,9 +131,7 @@ def read_schema(markdown: str) -> dict[str, TemplateField]:
     last: TemplateField | None = None
     for line in markdown.split("\n"):
         if named := _TEMPLATE_FIELD.match(line):
-            label = named[3].strip()
-            kind = next((api for shown, api in LABELS.items() if label == shown or label.startswith(f"{shown} ")), label)
-            last = TemplateField(named[2], named[1], kind)
+            last = TemplateField(named[2], named[1], named[3].strip().partition(" ")[0].lower())
             found.setdefault(last.name, last)
         elif last and (option := _OPTION.match(line)):
             last.options.setdefault(option[1], option[2])

@@ -98,7 +98,11 @@ class Linker:
 
     def _owners(self, mentions: Sequence[tuple[str, str]]) -> dict[tuple[str, str], list[tuple[Node, str]]]:
         """The nodes, with their kind, that each name and type may mean."""
-        nodes = [(node, kind) for node in self._found.values() if node.name and (kind := self._kind(node))]
+        nodes: list[tuple[Node, str]] = []
+        for node in self._found.values():
+            tags = {tag.id for tag in node.tags}
+            kinds = [kind for kind in FIELDS if self._schema.tags.get(kind) in tags]
+            nodes += [(node, kind) for kind in kinds[:1] if node.name]
         own = {(node.name, _TYPES[kind].value) for node, kind in nodes}
         surfaces = [Surface(name, kind, _OWN_WEIGHT) for name, kind in sorted(own)]
         surfaces += [Surface(name, kind) for name, kind in sorted(set(mentions) - own)]
@@ -112,7 +116,8 @@ class Linker:
         links: dict[str, Link] = {}
         unknown: list[str] = []
         for name, kind in names.items():
-            meant = self._chosen_of(owners[name, kind], name, kind)
+            chosen = self._chosen.get(normalised(name, kind))
+            meant = [each for each in owners[name, kind] if each[0].id == chosen] or owners[name, kind]
             if len(meant) != 1 or (meant[0][1] == PERSON and kind not in PERSONAL):
                 unknown.append(name)
                 continue
@@ -120,15 +125,6 @@ class Linker:
             same = normalised(name, kind) == normalised(node.name, _TYPES[tag])
             links.setdefault(node.id, Link(name, node.id, node.name, tag, 1.0 if same else 0.9))
         return Linked(list(links.values()), unknown, complete=self._failed.isdisjoint(map(_searchable, names)))
-
-    def _chosen_of(self, meant: list[tuple[Node, str]], name: str, kind: str) -> list[tuple[Node, str]]:
-        """Of several nodes the one that a relationship of this name means."""
-        chosen = self._chosen.get(normalised(name, kind))
-        return [(node, tag) for node, tag in meant if node.id == chosen] or meant
-
-    def _kind(self, node: Node) -> str:
-        tags = {tag.id for tag in node.tags}
-        return next((kind for kind in FIELDS if self._schema.tags.get(kind) in tags), "")
 
 
 def _names(text: str, features: object) -> Iterator[tuple[str, str]]:

@@ -67,7 +67,8 @@ class NodeMatcher:
                 children, _ = self.client.children(known, limit=1)
                 if not any(child.in_trash for child in children):
                     return known
-        found = next((node.id for node in self.client.all_children(workspace.library) if _is_parent(node)), "")
+        children = self.client.all_children(workspace.library)
+        found = next((each.id for each in children if each.name == PARENT_NAME and not each.tags and not each.in_trash), "")
         if make:
             found = found or next(iter(self.client.import_paste(workspace.library, f"- {PARENT_NAME}")))
             self.state.record.parents[workspace.id] = found
@@ -118,7 +119,11 @@ class NodeMatcher:
                 if node.id in mapped:
                     continue
                 match = next((entry for entry in entries.values() if equivalent(node.name, entry.name)), None)
-                if match and self._says_the_same(node, match):
+                if match is None:
+                    continue
+                held = self.read(node.id)
+                is_other = any(other in self.seed.entries or other in self.state.nodes for other in held.texts(SEED_ID))
+                if not is_other and equivalent(next(iter(held.texts(CONTENT)), node.name), match.fields[CONTENT]):
                     del entries[match.seed_id]
                     self.state.map(match.seed_id, node.id)
                     mapped.add(node.id)
@@ -134,22 +139,9 @@ class NodeMatcher:
         begins = [{"textContains": entry.name[:40]} for entry in entries]
         return self.client.search_any(begins, self.schema.workspace.id, [has_tag])[0]
 
-    def _says_the_same(self, node: Node, entry: Entry) -> bool:
-        """Whether a node's content is the entry's, and it stands for no other entry of seed.json."""
-        held = self.read(node.id)
-        others = [seed_id for seed_id in held.texts(SEED_ID) if seed_id]
-        content = next(iter(held.texts(CONTENT)), node.name)
-        return equivalent(content, entry.fields[CONTENT]) and not any(
-            other in self.seed.entries or other in self.state.nodes for other in others
-        )
-
     def read(self, node: str) -> Outline:
         """What a node says; nothing where Tana fails on it."""
         try:
             return self.client.read(node)
         except TanaFaultError:
             return Outline("")
-
-
-def _is_parent(node: Node) -> bool:
-    return node.name == PARENT_NAME and not node.tags and not node.in_trash

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -107,42 +108,46 @@ def read_workspace(
     reading = Reading(workspace.name)
     begun = datetime.now(UTC)
     deadline = time.monotonic() + tenant.settings.tana_read_seconds
-    edited = _edited(client, workspace, _since(catalog, workspace), reading)
+    with catalog.read() as connection:
+        row = connection.execute("SELECT since FROM tana_workspaces WHERE id = $1", [workspace.id]).fetchone()
+    edited = _edited(client, workspace, row[0] if row else None, reading)
+    roots = {workspace.home_node_id: workspace.name, workspace.library: "Library"}
+    nodes = chain(edited, ((Node(id=root, name=name, tags=()), None) for root, name in roots.items()))
     with catalog.write() as connection:
-        connection.register("seen", _table(workspace, edited, erased, _roots(workspace)))
+        connection.register("seen", _table(workspace, nodes, erased))
         connection.execute(_SEEN)
-    while reading.read < most:
+
+    def in_time(node: str) -> _Page | None:
+        return _page(client, node) if time.monotonic() <= deadline else None
+
+    stopped = ""
+    while not stopped and reading.read < most:
         again = _READ_AGAIN if not reading.read else 0
         wanted = _wanted(catalog, workspace, most - reading.read, again)
         if not wanted:
             break
         for first in range(0, len(wanted), _KEPT_EVERY):
             try:
-                pages = _pages(client, wanted[first : first + _KEPT_EVERY], deadline)
+                pages = list(filter(None, ask_each(in_time, wanted[first : first + _KEPT_EVERY]).values()))
             except TanaAwayError as error:
-                reading.notes.append(f"Stopped after {reading.read} nodes: {error}")
-                return _counted(catalog, workspace, reading, None)
+                stopped = f": {error}"
+                break
             _keep(catalog, workspace, pages, erased, reading)
             on_progress(reading.read, reading.read + len(wanted))
             if time.monotonic() > deadline:
-                reading.notes.append(
-                    f"Stopped after {reading.read} nodes, because MEMORY_TANA_READ_SECONDS ({tenant.settings.tana_read_seconds:g})"
-                    " have passed; the next reading goes on."
-                )
-                return _counted(catalog, workspace, reading, None)
-    return _counted(catalog, workspace, reading, begun)
-
-
-def _since(catalog: "Catalog", workspace: Workspace) -> datetime | None:
-    """What the next reading asks for edits since; None before the first."""
-    with catalog.read() as connection:
-        row = connection.execute("SELECT since FROM tana_workspaces WHERE id = $1", [workspace.id]).fetchone()
-    return row[0] if row else None
-
-
-def _roots(workspace: Workspace) -> dict[str, str]:
-    """The nodes from which everything hangs, with their names."""
-    return {workspace.home_node_id: workspace.name, workspace.library: "Library"}
+                passed = f"MEMORY_TANA_READ_SECONDS ({tenant.settings.tana_read_seconds:g})"
+                stopped = f", because {passed} have passed; the next reading goes on."
+                break
+    with catalog.write() as connection:
+        reading.nodes, reading.waiting = connection.execute(
+            "SELECT count(*), count(*) FILTER (read_at IS NULL) FROM tana_nodes WHERE workspace = $1", [workspace.id]
+        ).fetchone() or (0, 0)
+        if stopped:
+            reading.notes.append(f"Stopped after {reading.read} nodes{stopped}")
+        else:
+            connection.execute("DELETE FROM tana_workspaces WHERE id = $1", [workspace.id])
+            connection.execute("INSERT INTO tana_workspaces VALUES ($1, $2, $3, $3)", [workspace.id, workspace.name, begun])
+    return reading
 
 
 def _edited(client: TanaClient, workspace: Workspace, since: datetime | None, reading: Reading) -> list[tuple[Node, datetime]]:
@@ -173,12 +178,7 @@ def _search(client: TanaClient, workspace: Workspace, query: Query) -> list[Node
     return [node for node in found if node.id not in {f"{workspace.id}_SCHEMA", f"{workspace.id}_TRASH"}]
 
 
-def _table(
-    workspace: Workspace,
-    nodes: Iterable[tuple[Node, datetime | None]],
-    erased: Tombstones,
-    roots: dict[str, str] | None = None,
-) -> pa.Table:
+def _table(workspace: Workspace, nodes: Iterable[tuple[Node, datetime | None]], erased: Tombstones) -> pa.Table:
     rows = [
         {
             "id": node.id,
@@ -191,10 +191,6 @@ def _table(
             "children": node.child_count,
         }
         for node, modified in nodes
-    ]
-    rows += [
-        {"id": root, "workspace": workspace.id, "name": name, "description": "", "tags": []}
-        for root, name in (roots or {}).items()
     ]
     return pa.Table.from_pylist(rows, schema=_NODES)
 
@@ -223,15 +219,6 @@ def _wanted(catalog: "Catalog", workspace: Workspace, most: int, again: int) -> 
     return [row[0] for row in rows[:most]]
 
 
-def _pages(client: TanaClient, nodes: Sequence[str], deadline: float) -> list[_Page]:
-    """What nodes say; those whose turn comes after the deadline are left out."""
-
-    def in_time(node: str) -> _Page | None:
-        return _page(client, node) if time.monotonic() <= deadline else None
-
-    return list(filter(None, ask_each(in_time, nodes).values()))
-
-
 def _page(client: TanaClient, node: str) -> _Page:
     try:
         outline = client.read(node)
@@ -241,13 +228,13 @@ def _page(client: TanaClient, node: str) -> _Page:
     except TanaFaultError as error:
         return _Page(node, fault=str(error))
     listed = {child.id for child in children}
-    unlisted = (_from_outline(child) for child in outline.children if child.id and child.id not in listed)
+    # Tana fails on a child that is in no list of children.
+    unlisted = (
+        Node(id=child.id, name=child.name, tags=tuple(Tag(id="", name=name) for name in tag_names(child)))
+        for child in outline.children
+        if child.id and child.id not in listed
+    )
     return _Page(node, (*children, *unlisted), outline)
-
-
-def _from_outline(child: Outline) -> Node:
-    """A child that is there although no list of children holds it, because Tana fails on it."""
-    return Node(id=child.id, name=child.name, tags=tuple(Tag(id="", name=name) for name in tag_names(child)))
 
 
 def _keep(catalog: "Catalog", workspace: Workspace, pages: Sequence[_Page], erased: Tombstones, reading: Reading) -> None:
@@ -304,7 +291,7 @@ def _links(page: _Page) -> Iterator[dict[str, object]]:
 
 def _remove(connection: "DuckDBPyConnection", workspace: Workspace) -> int:
     """Take out what is gone, what lies in the trash, and what hangs below it or below nothing any more."""
-    roots = list(_roots(workspace))
+    roots = [workspace.home_node_id, workspace.library]
     (before,) = connection.execute("SELECT count(*) FROM tana_nodes").fetchone() or (0,)
     connection.execute(
         "INSERT INTO orphaned FROM gone; DELETE FROM tana_links WHERE target IN (FROM gone) OR source IN (FROM gone)"
@@ -331,15 +318,3 @@ def _remove(connection: "DuckDBPyConnection", workspace: Workspace) -> int:
     (after,) = connection.execute("SELECT count(*) FROM tana_nodes").fetchone() or (0,)
     connection.execute("DROP TABLE orphaned; DROP TABLE orphans")
     return before - after
-
-
-def _counted(catalog: "Catalog", workspace: Workspace, reading: Reading, begun: datetime | None) -> Reading:
-    """Count what is known; `begun` is what the next reading asks for edits since, if this one came to its end."""
-    with catalog.write() as connection:
-        reading.nodes, reading.waiting = connection.execute(
-            "SELECT count(*), count(*) FILTER (read_at IS NULL) FROM tana_nodes WHERE workspace = $1", [workspace.id]
-        ).fetchone() or (0, 0)
-        if begun:
-            connection.execute("DELETE FROM tana_workspaces WHERE id = $1", [workspace.id])
-            connection.execute("INSERT INTO tana_workspaces VALUES ($1, $2, $3, $3)", [workspace.id, workspace.name, begun])
-    return reading

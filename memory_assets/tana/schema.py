@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from memory_assets.errors import InvalidInputError
 from memory_assets.ingest.scans import active_projects, known_stamps, read_items, read_source, refusals
 from memory_assets.models import Kind, Source, SourceItem
-from memory_assets.tana.client import DataType, Tag, TanaClient, Workspace
+from memory_assets.tana.client import FieldSpec, Tag, TanaClient, Workspace
 from memory_assets.tana.formats import TemplateField, node_name, one_line, read_schema
 
 if TYPE_CHECKING:
@@ -30,19 +30,6 @@ RELATED_PEOPLE = "Related People"
 RELATED_PROJECTS = "Related Projects"
 RELATED_LEARNINGS = "Related Learnings"
 ARCHIVED = "Archived At"
-
-
-@dataclass(frozen=True, slots=True)
-class FieldSpec:
-    """A field of a supertag."""
-
-    name: str
-    type: DataType
-    description: str
-    options: tuple[str, ...] = ()
-    source: str = ""
-    """Name of the tag that an instance field refers to."""
-    multiple: bool = False
 
 
 FIELDS: dict[str, tuple[FieldSpec, ...]] = {
@@ -113,34 +100,20 @@ def ensure_schema(
             schema.tags[name] = client.create_tag(workspace.id, name, _DESCRIPTIONS[name])
     for tag, specs in FIELDS.items():
         wanted = (*specs, ARCHIVED_FIELD) if archive else specs
-        _ensure_fields(client, schema, tag, wanted, make=make)
+        tag_id = schema.tags.get(tag, "")
+        there = _fields(client, tag_id)
+        missing = [spec for spec in wanted if plain(spec.name) not in there]
+        schema.made += [f"#{tag} {spec.name}" for spec in missing]
+        if make and missing:
+            for spec in missing:
+                client.add_field(tag_id, spec, schema.tags[spec.source] if spec.source else "")
+            there = _fields(client, tag_id)
+        schema.fields[tag] = {spec.name: there[plain(spec.name)] for spec in wanted if plain(spec.name) in there}
     return schema
 
 
-def _ensure_fields(client: TanaClient, schema: Schema, tag: str, wanted: tuple[FieldSpec, ...], *, make: bool) -> None:
-    tag_id = schema.tags.get(tag, "")
-    there = _fields(client, tag_id)
-    missing = [spec for spec in wanted if plain(spec.name) not in there]
-    schema.made += [f"#{tag} {spec.name}" for spec in missing]
-    if make and missing:
-        for spec in missing:
-            client.add_field(
-                tag_id,
-                spec.name,
-                spec.type,
-                description=spec.description,
-                options=spec.options,
-                source_tag=schema.tags[spec.source] if spec.source else "",
-                multiple=spec.multiple,
-            )
-        there = _fields(client, tag_id)
-    schema.fields[tag] = {spec.name: there[plain(spec.name)] for spec in wanted if plain(spec.name) in there}
-
-
 def _fields(client: TanaClient, tag_id: str) -> dict[str, TemplateField]:
-    if not tag_id:
-        return {}
-    return {plain(name): found for name, found in read_schema(client.tag_schema(tag_id)).items()}
+    return {plain(name): found for name, found in read_schema(client.tag_schema(tag_id)).items()} if tag_id else {}
 
 
 def known_tags(tags: list[Tag]) -> dict[str, str]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pydantic import TypeAdapter
 
@@ -34,8 +34,6 @@ _LOCK_POLL_S = 0.1
 _RECORD_SECONDS = 1.0
 _FORMER = "sync.sqlite3"
 """What 0.1.0 kept; the first sync takes it over and deletes it."""
-
-Kept = TypeVar("Kept")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +56,32 @@ class Sent:
     """Field -> all its links, while they are written one after the other; the next sync finishes what a kill left."""
 
 
+class _Kept:
+    """A file in the tenant's folder."""
+
+    FILE: ClassVar[str]
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """That of the tenant in `folder`; an empty one before it was first saved."""
+        path = folder / cls.FILE
+        try:
+            return _adapter(cls).validate_json(path.read_bytes())
+        except FileNotFoundError:
+            return cls()
+        except (OSError, ValueError) as error:
+            raise StoreError(f"{path} cannot be used ({error}); move it away: the next sync makes it anew.") from error
+
+    def save(self, folder: Path) -> None:
+        """Replace the file."""
+        replace_file(folder / self.FILE, _adapter(type(self)).dump_json(self) + b"\n")
+
+
 @dataclass(slots=True)
-class SyncRecord:
+class SyncRecord(_Kept):
     """What was sent, and what waits."""
+
+    FILE = "tana/sync.json"
 
     sent: dict[str, Sent] = field(default_factory=dict)
     """By seed id."""
@@ -76,12 +97,16 @@ class SyncRecord:
     @classmethod
     def load(cls, folder: Path) -> "SyncRecord":
         """That of the tenant in `folder`; an empty one before the first sync."""
-        path, former = folder / "tana" / "sync.json", folder / "tana" / _FORMER
-        return _from_ledger(former) if former.exists() and not path.exists() else _load(cls, path)
+        former = folder / "tana" / _FORMER
+        return (
+            _from_ledger(former) if former.exists() and not (folder / cls.FILE).exists() else super(SyncRecord, cls).load(folder)
+        )
 
     def save(self, folder: Path) -> None:
         """Replace the file."""
-        _save(self, folder / "tana" / "sync.json")
+        _Kept.save(self, folder)
+        for former in (folder / "tana").glob(f"{_FORMER}*"):  # it may hold texts that are erased later
+            former.unlink()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,23 +121,16 @@ class LinkedNode:
 
 
 @dataclass(frozen=True, slots=True)
-class Activity:
+class Activity(_Kept):
     """The nodes that learnings are linked to, as last read."""
+
+    FILE = "tana/activity.json"
 
     nodes: dict[str, LinkedNode] = field(default_factory=dict)
     links: dict[str, list[str]] = field(default_factory=dict)
     """Seed id -> ids of nodes."""
     read_at: datetime | None = None
     links_read_at: datetime | None = None
-
-    @classmethod
-    def load(cls, folder: Path) -> "Activity":
-        """That of the tenant in `folder`; an empty one before the first reading."""
-        return _load(cls, folder / "tana" / "activity.json")
-
-    def save(self, folder: Path) -> None:
-        """Replace the file."""
-        _save(self, folder / "tana" / "activity.json")
 
 
 @dataclass(slots=True)
@@ -267,19 +285,3 @@ def _from_ledger(path: Path) -> SyncRecord:
 
 
 _adapter = cache(TypeAdapter)
-
-
-def _load(kind: type[Kept], path: Path) -> Kept:
-    try:
-        return _adapter(kind).validate_json(path.read_bytes())
-    except FileNotFoundError:
-        return kind()
-    except (OSError, ValueError) as error:
-        raise StoreError(f"{path} cannot be used ({error}); move it away: the next sync makes it anew.") from error
-
-
-def _save(kept: SyncRecord | Activity, path: Path) -> None:
-    replace_file(path, _adapter(type(kept)).dump_json(kept) + b"\n")
-    if isinstance(kept, SyncRecord):
-        for former in path.parent.glob(f"{_FORMER}*"):  # it may hold texts that are erased later
-            former.unlink()

@@ -12,6 +12,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from memory_assets.errors import InvalidInputError
@@ -95,9 +96,9 @@ class _Sync:
         """Whether there is no seed.json and never was one that was mirrored."""
         return not self._seed.there and not self._state.nodes
 
-    def _leaving(self) -> list[str]:
-        """Mapped entries that are no more in seed.json."""
-        return [
+    def _leaving(self) -> tuple[list[str], list[str]]:
+        """Mapped entries that are no more in seed.json: those to take out of Tana, and those to ask about first, because they are many."""
+        leaving = [
             seed_id
             for seed_id in self._state.nodes
             if seed_id not in self._seed.entries
@@ -105,6 +106,10 @@ class _Sync:
             and self._options.only in ("", seed_id)
             and self._state.sent(seed_id).digest != ARCHIVED_DIGEST
         ]
+        is_doubtful = self._seed.unnamed or not self._seed.there or not self._seed.entries
+        most = max(1, self._tenant.settings.tana_trash_at_most * len(self._state.nodes))
+        is_held_back = not self._options.take_out and (is_doubtful or len(leaving) > most)
+        return ([], leaving) if is_held_back else (leaving, [])
 
     def _change(self, entry: Entry) -> str:
         """`create`, `update` or nothing."""
@@ -126,25 +131,13 @@ class _Sync:
             for seed_id, entry in self._wanted.items()
             if (change := self._change(entry)) and self._state.sent(seed_id).digest != entry.digest
         }
-        leaving = self._leaving()
-        if not self._too_many(leaving):
-            planned |= dict.fromkeys(leaving, self._tenant.settings.tana_leaving)
-        return planned
-
-    def _too_many(self, leaving: list[str]) -> bool:
-        """Whether to ask before so many are taken out of Tana."""
-        if not leaving or self._options.take_out:
-            return False
-        if self._seed.unnamed or not self._seed.there or not self._seed.entries:
-            return True
-        return len(leaving) > max(1, self._tenant.settings.tana_trash_at_most * len(self._state.nodes))
+        return planned | dict.fromkeys(self._leaving()[0], self._tenant.settings.tana_leaving)
 
     def queue_rest(self, why: str) -> None:
         """Note durably what is still to be done."""
         self.report.away = why
         self.report.queued = self._planned()
-        leaving = self._leaving()
-        self.report.held_back = leaving if self._too_many(leaving) else []
+        _, self.report.held_back = self._leaving()
         if not self._options.dry_run:
             self._queue(self.report.queued)
 
@@ -178,9 +171,7 @@ class _Sync:
             schema = ensure_schema(client, workspace, archive=archive)
             self._matcher = replace(self._matcher, schema=schema)
         self.report.made = schema.made
-        leaving = self._leaving()
-        if self._too_many(leaving):
-            self.report.held_back, leaving = leaving, []
+        leaving, self.report.held_back = self._leaving()
         if make:
             self._parent = self._matcher.parent(settings.tana_parent, make=True)
             self._matcher.adopt([entry for entry in self._wanted.values() if entry.seed_id not in self._state.nodes])
@@ -253,7 +244,7 @@ class _Sync:
                 gone.append(seed_id)
             except TanaFaultError:
                 continue
-        left = set(self._leaving())
+        left = set(chain(*self._leaving()))
         self.report.trashed_in_tana = sorted(state.trashed - left)
         if make:
             state.drop([seed_id for seed_id in gone if seed_id in left or self._options.resync])

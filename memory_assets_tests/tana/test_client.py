@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_assets.settings import load_settings
-from memory_assets.tana.client import TanaClient, token_of
+from memory_assets.tana.client import FieldSpec, TanaClient, token_of
 from memory_assets.tana.errors import (
     TanaAwayError,
     TanaError,
@@ -28,9 +28,9 @@ def test_every_call_fulfils_the_contract(tana: StandIn, client: TanaClient) -> N
     assert client.health()
     assert [(space.name, space.library) for space in client.workspaces()] == [("main", "ws_main_STASH")]
     tag = client.create_tag(WORKSPACE, "pai_learning", "What was learned")
-    kind = client.add_field(tag, "Type", "options", options=("pattern", "insight"))
-    people = client.add_field(tag, "Related People", "instance", source_tag=person, multiple=True)
-    count = client.add_field(tag, "Confidence", "number")
+    kind = client.add_field(tag, FieldSpec("Type", "options", options=("pattern", "insight")))
+    people = client.add_field(tag, FieldSpec("Related People", "instance", multiple=True), person)
+    count = client.add_field(tag, FieldSpec("Confidence", "number"))
     shown = client.tag_schema(tag)
     schema = read_schema(shown)
     assert [field.type for field in schema.values()] == ["options", "instance", "number"] and person in shown
@@ -115,7 +115,7 @@ _CALLS: list[Callable[[TanaClient], object]] = [
     lambda client: client.tags(WORKSPACE),
     lambda client: client.tag_schema("n"),
     lambda client: client.create_tag(WORKSPACE, "x"),
-    lambda client: client.add_field("n", "x", "plain"),
+    lambda client: client.add_field("n", FieldSpec("x", "plain")),
     lambda client: client.import_paste("n", "- x"),
     lambda client: client.update("n", "x"),
     lambda client: client.trash("n"),

@@ -100,7 +100,7 @@ def tana_learnings(context: dg.AssetExecutionContext, memory: MemoryResource) ->
     report = sync(tenant, client=client, progress=lambda done, total: context.log.info(f"sent {done} of {total} changes"))
     if report.away:
         raise TanaAwayError(f"{report.away} {counted(len(report.queued), 'change waits', 'changes wait')}.")
-    found = compare_mapping(tenant, client)
+    lost, twice = compare_mapping(tenant, client)
     actions = Counter(outcome.action for outcome in report.outcomes)
     return dg.MaterializeResult(
         metadata={
@@ -111,11 +111,11 @@ def tana_learnings(context: dg.AssetExecutionContext, memory: MemoryResource) ->
         },
         check_results=[
             dg.AssetCheckResult(
-                passed=not (found.lost or found.duplicated),
+                passed=not (lost or twice),
                 description="Run `memory pai sync --resync` for what is lost; trash one of the nodes of what is there twice."
-                if found.lost or found.duplicated
+                if lost or twice
                 else "",
-                metadata={"lost": len(found.lost), "twice": len(found.duplicated)},
+                metadata={"lost": len(lost), "twice": len(twice)},
             )
         ],
     )
