@@ -13,7 +13,7 @@ from memory_assets.defs.partitions import TENANTS, accepted_previews
 from memory_assets.defs.resources import MemoryResource
 from memory_assets.defs.schedules import build_schedules
 from memory_assets.defs.sensors import build_sensors
-from memory_assets.invariants import INVARIANTS, Invariant
+from memory_assets.invariants import INVARIANTS
 from memory_assets.language.times import display_zone
 from memory_assets.settings import Settings
 
@@ -62,7 +62,14 @@ def _checks(asset: str) -> dg.AssetChecksDefinition:
         for invariant in invariants:
             if invariant.name in chosen:
                 found = invariant.find(tenant)
-                results.append(_result(invariant, found))
+                result = dg.AssetCheckResult(
+                    check_name=invariant.name,
+                    passed=not found,
+                    severity=dg.AssetCheckSeverity.WARN if invariant.is_warning else dg.AssetCheckSeverity.ERROR,
+                    description=invariant.mend if found else "",
+                    metadata={"faults": len(found), "rows": dg.TextMetadataValue(", ".join(found[:_NAMED]))},
+                )
+                results.append(result)
                 if found and invariant.is_blocking:
                     break
         return results
@@ -72,16 +79,6 @@ def _checks(asset: str) -> dg.AssetChecksDefinition:
         yield from look(context, memory)
 
     return evaluate
-
-
-def _result(invariant: Invariant, found: Sequence[str]) -> dg.AssetCheckResult:
-    return dg.AssetCheckResult(
-        check_name=invariant.name,
-        passed=not found,
-        severity=dg.AssetCheckSeverity.WARN if invariant.is_warning else dg.AssetCheckSeverity.ERROR,
-        description=invariant.mend if found else "",
-        metadata={"faults": len(found), "rows": dg.TextMetadataValue(", ".join(found[:_NAMED]))},
-    )
 
 
 def _explained(

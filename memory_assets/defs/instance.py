@@ -6,7 +6,7 @@ Belongs here: the folder. What is kept in it, and for how long, belongs to `memo
 import logging
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import md5
 from importlib.resources import files
 from pathlib import Path
@@ -30,8 +30,12 @@ def instance_home(settings: Settings) -> Path:
     So the instance of another project is left alone; `open_instance` says so.
     """
     named = os.environ.get("DAGSTER_HOME")
-    if named and Path(named).is_absolute() and (_is_ours(Path(named)) or not _is_used(Path(named))):
-        return Path(named)
+    if named and (home := Path(named)).is_absolute():
+        if not home.exists() or (home.is_dir() and not any(home.iterdir())):
+            return home
+        with suppress(OSError, ValueError):
+            if (home / "dagster.yaml").read_text(encoding="utf-8").startswith(_OURS):
+                return home
     return settings.data_dir / "dagster"
 
 
@@ -79,17 +83,6 @@ def open_instance(settings: Settings) -> Iterator[dg.DagsterInstance]:
 def is_set_up(settings: Settings) -> bool:
     """Whether there is an instance to open; asking makes none."""
     return (instance_home(settings) / "dagster.yaml").exists()
-
-
-def _is_used(home: Path) -> bool:
-    return home.exists() and (not home.is_dir() or any(home.iterdir()))
-
-
-def _is_ours(home: Path) -> bool:
-    try:
-        return (home / "dagster.yaml").read_text(encoding="utf-8").startswith(_OURS)
-    except (OSError, ValueError):
-        return False
 
 
 def main() -> None:

@@ -9,13 +9,21 @@ import os
 import signal
 import subprocess
 import sys
+from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
-from dagster._core.launcher import CheckRunHealthResult, DefaultRunLauncher, LaunchRunContext, ResumeRunContext, WorkerStatus
+from dagster._core.launcher import (
+    CheckRunHealthResult,
+    DefaultRunLauncher,
+    LaunchRunContext,
+    ResumeRunContext,
+    RunLauncher,
+    WorkerStatus,
+)
 from dagster._core.storage.tags import ASSET_PARTITION_RANGE_START_TAG, PARTITION_NAME_TAG
 from dagster._grpc.types import ExecuteRunArgs, ResumeRunArgs
 from dagster._serdes import ConfigurableClassData, serialize_value
@@ -23,7 +31,34 @@ from dagster._serdes import ConfigurableClassData, serialize_value
 _ENDED = "The process of this run has ended without a word."
 
 
-class ProcessLauncher(DefaultRunLauncher):
+class ResumingLauncher(RunLauncher):
+    """Resumes runs whose process has ended, so it must know which have one."""
+
+    @property
+    def supports_resume_run(self) -> bool:
+        """Always."""
+        return True
+
+    @property
+    def supports_check_run_worker_health(self) -> bool:
+        """Always."""
+        return True
+
+    def terminate(self, run_id: str) -> bool:
+        """Cancel a run. False if it has ended."""
+        run = self._instance.get_run_by_id(run_id)
+        if run is None or run.is_finished:
+            return False
+        self._instance.report_run_canceling(run)
+        self._cancel(run)
+        return True
+
+    @abstractmethod
+    def _cancel(self, run: dg.DagsterRun) -> None:
+        """Let a process cancel its run; cancel one that has no process."""
+
+
+class ProcessLauncher(ResumingLauncher, DefaultRunLauncher):
     """What `dagster.yaml` names as the launcher of runs."""
 
     def __init__(self, inst_data: ConfigurableClassData | None = None) -> None:
@@ -39,11 +74,6 @@ class ProcessLauncher(DefaultRunLauncher):
         """Start a run."""
         assign_tenant(self._instance, context.dagster_run)
         self._start(context, "execute_run", ExecuteRunArgs)
-
-    @property
-    def supports_resume_run(self) -> bool:
-        """Always."""
-        return True
 
     def resume_run(self, context: ResumeRunContext) -> None:
         """Go on with a run whose process ended. A run of `memory run` fails instead: its person has seen it end."""
@@ -65,28 +95,17 @@ class ProcessLauncher(DefaultRunLauncher):
             os.pwrite(lock, str(started.pid).encode(), 0)
         self._workers = [each for each in [*self._workers, started] if each.poll() is None]
 
-    @property
-    def supports_check_run_worker_health(self) -> bool:
-        """Always."""
-        return True
-
     def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
         """Whether a run that has begun has a process."""
         if is_alive(self._instance, run.run_id) is False:
             return CheckRunHealthResult(WorkerStatus.FAILED, _ENDED)
         return CheckRunHealthResult(WorkerStatus.RUNNING)
 
-    def terminate(self, run_id: str) -> bool:
-        """Let a process cancel its run; cancel one that has no process. False if the run has ended."""
-        run = self._instance.get_run_by_id(run_id)
-        if run is None or run.is_finished:
-            return False
-        self._instance.report_run_canceling(run)
-        if is_alive(self._instance, run_id):
-            os.kill(int(_lock(self._instance, run_id).read_bytes()), signal.SIGTERM)
+    def _cancel(self, run: dg.DagsterRun) -> None:
+        if is_alive(self._instance, run.run_id):
+            os.kill(int(_lock(self._instance, run.run_id).read_bytes()), signal.SIGTERM)
         else:
             self._instance.report_run_canceled(run, _ENDED)
-        return True
 
 
 def assign_tenant(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:

@@ -6,9 +6,6 @@ from contextlib import contextmanager
 
 import dagster as dg
 
-from memory_assets.settings import Settings
-from memory_assets.tenants import tenant_names
-
 PARTITION_SET = "tenant"
 TENANTS = dg.DynamicPartitionsDefinition(name=PARTITION_SET)
 
@@ -20,8 +17,3 @@ def accepted_previews() -> Iterator[None]:
         warnings.simplefilter("ignore", dg.PreviewWarning)
         warnings.simplefilter("ignore", dg.BetaWarning)
         yield
-
-
-def tenants_of(instance: dg.DagsterInstance, settings: Settings) -> list[str]:
-    """The tenants that were ever run on this instance and still exist."""
-    return sorted(set(instance.get_dynamic_partitions(PARTITION_SET)).intersection(tenant_names(settings)))

@@ -87,7 +87,9 @@ def _source_sensor(
             return dg.SkipReason(f"There is no tenant {tenant.name!r} yet; `memory run` makes it.")
         paths = source_paths(settings)
         stamps = {asset.key.to_user_string(): source_stamp(tenant, source) for asset, source in sources.items()}
-        before = _read_cursor(context.cursor, tenant.name)
+        before = json.loads(context.cursor or "{}")
+        if before.get("tenant") != tenant.name:
+            before = {}
         changed = {what: stamp for what, stamp in stamps.items() if stamp != before.get(what, ABSENT)}
         if not changed:
             return dg.SkipReason(f"Nothing changed in {', '.join(str(paths[source]) for source in sources.values())}.")
@@ -102,12 +104,6 @@ def _source_sensor(
         return step
 
     return evaluate
-
-
-def _read_cursor(cursor: str | None, tenant: str) -> dict[str, str]:
-    """The stamps that were reached, by asset; none for another tenant, or in the form of an earlier release."""
-    read = json.loads(cursor or "{}")
-    return read if read.get("tenant") == tenant else {}
 
 
 def _stored_memories_sensor(memory: MemoryResource) -> dg.SensorDefinition:
@@ -188,12 +184,10 @@ def _tana_sensor(memory: MemoryResource) -> dg.SensorDefinition:
         settings = memory.settings()
         tenant = Tenant(settings)
         said = integration(settings)
-        if said.enabled is False or not tenant.exists:
-            return dg.SkipReason(
-                "pai-seed's configuration switches Tana off."
-                if said.enabled is False
-                else f"There is no tenant {tenant.name!r} yet."
-            )
+        if said.enabled is False:
+            return dg.SkipReason("pai-seed's configuration switches Tana off.")
+        if not tenant.exists:
+            return dg.SkipReason(f"There is no tenant {tenant.name!r} yet.")
         waiting = sorted(SyncRecord.load(tenant.folder).queue.items())
         stamp = source_stamp(tenant, Source.PAI_SEED) if said.enabled and said.auto_sync else ""
         if not waiting and stamp in (context.cursor or "", ABSENT):

@@ -39,20 +39,12 @@ class Storage(DagsterSqliteStorage):
 
 
 def _engine(address: str) -> Engine:
-    engine = _engines.pop(address, None) or _open(address)
+    if (engine := _engines.pop(address, None)) is None:
+        engine = create_engine(address, connect_args={"timeout": SQLITE_BUSY_TIMEOUT_SECONDS})
+        event.listen(engine, "connect", lambda connection, _: connection.execute("PRAGMA synchronous = NORMAL"))
     _engines[address] = engine
     if len(_engines) > _OPEN_FILES:
         _engines.pop(next(iter(_engines))).dispose()
-    return engine
-
-
-def _open(address: str) -> Engine:
-    engine = create_engine(address, connect_args={"timeout": SQLITE_BUSY_TIMEOUT_SECONDS})
-
-    @event.listens_for(engine, "connect")
-    def relax(connection: Any, _: object) -> None:
-        connection.execute("PRAGMA synchronous = NORMAL")
-
     return engine
 
 
@@ -62,18 +54,19 @@ def _transaction(address: str) -> Iterator[Connection]:
         yield connection
 
 
-class _Runs(SqliteRunStorage):
+class _InOneFile:
+    _conn_string: str
+
     @contextmanager
     def connect(self) -> Iterator[Connection]:
         with _transaction(self._conn_string) as connection:
             yield connection
 
 
-class _Schedules(SqliteScheduleStorage):
-    @contextmanager
-    def connect(self) -> Iterator[Connection]:
-        with _transaction(self._conn_string) as connection:
-            yield connection
+class _Runs(_InOneFile, SqliteRunStorage): ...
+
+
+class _Schedules(_InOneFile, SqliteScheduleStorage): ...
 
 
 class _Events(SqliteEventLogStorage):

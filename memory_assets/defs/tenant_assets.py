@@ -24,7 +24,8 @@ from memory_assets.stores.schema import Store, table
 from memory_assets.tenants import Tenant
 
 OWNERS = ["team:memory"]
-Step = Callable[..., dg.MaterializeResult]
+Step = Callable[..., dg.MaterializeResult | Mapping[str, Any]]
+"""Returns the metadata of the materialisation, or the whole result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,34 +41,53 @@ class Page:
 
 
 def tenant_asset(
-    group: str, *kinds: str, writes: str = "", rules: int = 1, page: Page | None = None, **given: Any
+    group: str,
+    *kinds: str,
+    writes: str = "",
+    rules: int = 1,
+    page: Page | None = None,
+    is_of_sources: bool = False,
+    **given: Any,
 ) -> Callable[[Step], dg.AssetsDefinition]:
     """Make an asset with a partition for each tenant; its metadata says how many `seconds` the step took.
 
     `writes` names the registered table that it writes; `rules` the version of its rules. Both, and the table's schema, make the code
-    version. `given` goes to `dagster.asset`.
+    version. `is_of_sources` tells of an asset that is empty for tenants without files of their own. `given` goes to `dagster.asset`.
     """
 
     def decorate(step: Step) -> dg.AssetsDefinition:
+        @translate_errors
+        @wraps(step)
+        def take(context: dg.AssetExecutionContext, memory: MemoryResource, **named: Any) -> Any:
+            is_empty = is_of_sources and not memory.open_for(context).is_sources_tenant
+            return {"dagster/partition_row_count": 0} if is_empty else step(context, memory, **named)
+
         @wraps(step)
         def timed(context: dg.AssetExecutionContext, memory: MemoryResource, **named: Any) -> dg.MaterializeResult:
             started = perf_counter()
-            result = translate_errors(step)(context, memory, **named)
+            taken = take(context, memory, **named)
+            result = taken if isinstance(taken, dg.MaterializeResult) else dg.MaterializeResult(metadata=taken)
             tenant = memory.open_for(context)
             found = dict(result.metadata or {})
             if page:
                 found = {**_last_change(context, tenant, found, page), **found}
             if writes:
-                found["dagster/uri"] = _uri(tenant, writes)
+                settings, in_lance = tenant.settings, table(writes).store is Store.MEMORIES
+                lance = f"{settings.tenant_vectors_uri(tenant.name)}/{writes}.lance"
+                found["dagster/uri"] = lance if in_lance else settings.tenant_catalog_uri(tenant.name)
             return result._replace(metadata={**found, "seconds": round(perf_counter() - started, 3)})
 
+        with accepted_previews():
+            place = dg.LocalFileCodeReference(file_path=step.__code__.co_filename, line_number=step.__code__.co_firstlineno)
+            references = dg.CodeReferencesMetadataValue(code_references=[place])
+        timed.__annotations__ = {**step.__annotations__, "return": dg.MaterializeResult}  # Dagster reads them
         return dg.asset(
             partitions_def=TENANTS,
             group_name=group,
             kinds=set(kinds),
             owners=OWNERS,
             code_version=f"rules-{rules}.{schema_version(writes)}" if writes else f"rules-{rules}",
-            metadata={**(table_metadata(writes) if writes else {}), **_code_reference(step)},
+            metadata={**(table_metadata(writes) if writes else {}), "dagster/code_references": references},
             **given,
         )(timed)
 
@@ -124,26 +144,14 @@ def schema_version(name: str) -> str:
     return blake2b(table(name).ddl().encode(), digest_size=3).hexdigest()
 
 
-def _code_reference(step: Step) -> Mapping[str, Any]:
-    code = step.__code__
-    with accepted_previews():
-        reference = dg.LocalFileCodeReference(file_path=code.co_filename, line_number=code.co_firstlineno)
-        return {"dagster/code_references": dg.CodeReferencesMetadataValue(code_references=[reference])}
-
-
-def _uri(tenant: Tenant, name: str) -> str:
-    registered = table(name)
-    if registered.store is Store.MEMORIES:
-        return f"{tenant.settings.tenant_vectors_uri(tenant.name)}/{name}.lance"
-    return tenant.settings.tenant_catalog_uri(tenant.name)
-
-
 def _last_change(context: dg.AssetExecutionContext, tenant: Tenant, found: Mapping[str, Any], page: Page) -> dict[str, Any]:
     """When something was written last, what, and a look at the table after it: of this run, else as it was kept."""
     key = f"last_change:{context.asset_key.to_user_string()}"
     figures = [f"{found[name]} {name.replace('_', ' ')}" for name in page.changes if found.get(name)]
     if figures:
-        kept: dict[str, Any] = {"at": time(), "what": ", ".join(figures), "rows": _look(tenant, page.look)}
+        looked = read_rows(tenant, page.look) if page.look else []
+        rows = [{name: value if isinstance(value, int | float) else str(value) for name, value in row.items()} for row in looked]
+        kept: dict[str, Any] = {"at": time(), "what": ", ".join(figures), "rows": rows}
         write_value(context.instance, tenant.name, key, json.dumps(kept))
         if page.is_result:
             context.instance.add_run_tags(context.run.run_id, {context.asset_key.to_user_string(): kept["what"]})
@@ -156,11 +164,6 @@ def _last_change(context: dg.AssetExecutionContext, tenant: Tenant, found: Mappi
     if rows := kept["rows"]:
         shown["look"] = dg.MetadataValue.table([dg.TableRecord(row) for row in rows])
     return shown
-
-
-def _look(tenant: Tenant, query: str) -> list[dict[str, str | int | float]]:
-    rows = read_rows(tenant, query) if query else []
-    return [{name: value if isinstance(value, int | float) else str(value) for name, value in row.items()} for row in rows]
 
 
 def read_rows(tenant: Tenant, query: str) -> list[dict[str, Any]]:

@@ -77,7 +77,11 @@ def forget_tenant(instance: dg.DagsterInstance, tenant: str) -> None:
     for run in instance.get_runs(dg.RunsFilter(tags={PARTITION_TAG: tenant})):
         if not run.is_finished:
             instance.report_run_canceled(run, f"The tenant {tenant} was deleted.")
-        if not _is_worked_on(instance, run):
+        launcher = instance.run_launcher
+        on_a_worker = (
+            isinstance(launcher, WorkerLauncher) and launcher.check_run_worker_health(run).status == WorkerStatus.RUNNING
+        )
+        if not (on_a_worker or is_alive(instance, run.run_id)):
             delete_run(instance, run.run_id)
     if instance.get_runs_count(dg.RunsFilter(tags={PARTITION_TAG: tenant})):
         return
@@ -94,13 +98,6 @@ def forget_tenant(instance: dg.DagsterInstance, tenant: str) -> None:
         origin, selector = state.instigator_origin_id, state.selector_id
         for newest in instance.get_ticks(origin, selector, limit=1):
             instance.purge_ticks(origin, selector, newest.timestamp, _ENDED_TICKS)
-
-
-def _is_worked_on(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
-    """Whether a process here, or a worker on another machine, may still write to a run."""
-    launcher = instance.run_launcher
-    there = isinstance(launcher, WorkerLauncher) and launcher.check_run_worker_health(run).status == WorkerStatus.RUNNING
-    return there or bool(is_alive(instance, run.run_id))
 
 
 def delete_run(instance: dg.DagsterInstance, run_id: str) -> None:

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import dagster as dg
-from dagster._core.launcher import CheckRunHealthResult, LaunchRunContext, ResumeRunContext, RunLauncher, WorkerStatus
+from dagster._core.launcher import CheckRunHealthResult, LaunchRunContext, ResumeRunContext, WorkerStatus
 from dagster._grpc.types import ResumeRunArgs
 from dagster._serdes import ConfigurableClass, ConfigurableClassData, pack_value
 
-from memory_assets.defs.launcher import assign_tenant
+from memory_assets.defs.launcher import ResumingLauncher, assign_tenant
 
 if TYPE_CHECKING:
     from celery import Celery
@@ -27,7 +27,7 @@ _WAITING_LOOKS = 60
 TASK_TAG = "dagster-celery/task_id"
 
 
-class WorkerLauncher(RunLauncher, ConfigurableClass):
+class WorkerLauncher(ResumingLauncher, ConfigurableClass):
     """Launches runs as Celery's tasks, and asks the worker of a run whether it still works on it.
 
     Celery itself keeps calling a task started whose worker was killed, and one done whose run could not note its end.
@@ -64,11 +64,6 @@ class WorkerLauncher(RunLauncher, ConfigurableClass):
         assign_tenant(self._instance, context.dagster_run)
         self._tasks.launch_run(context)
 
-    @property
-    def supports_resume_run(self) -> bool:
-        """Always."""
-        return True
-
     def resume_run(self, context: ResumeRunContext) -> None:
         """Hand a run whose process ended to the workers again; its steps go on where they stopped."""
         from dagster_celery.config import TASK_RESUME_JOB_NAME
@@ -83,22 +78,11 @@ class WorkerLauncher(RunLauncher, ConfigurableClass):
         )  # dagster-celery gives it another name and fails
         self._tasks._launch_celery_task_run(run, task, TASK_RESUME_JOB_NAME)
 
-    def terminate(self, run_id: str) -> bool:
-        """Cancel a run. False if it has ended."""
-        run = self._instance.get_run_by_id(run_id)
-        if run is None or run.is_finished:
-            return False
-        self._instance.report_run_canceling(run)
+    def _cancel(self, run: dg.DagsterRun) -> None:
         if TASK_TAG in run.tags:
-            self._tasks.terminate(run_id)
+            self._tasks.terminate(run.run_id)
         if self.check_run_worker_health(run).status != WorkerStatus.RUNNING:
             self._instance.report_run_canceled(run)
-        return True
-
-    @property
-    def supports_check_run_worker_health(self) -> bool:
-        """Always."""
-        return True
 
     def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
         """Whether a worker has the run that has begun."""

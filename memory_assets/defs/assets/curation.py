@@ -1,6 +1,6 @@
 """The curation group: memories that wait in the silos, curated entries, and proposals. Only a person applies proposals."""
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import dagster as dg
 from pydantic import Field
@@ -11,58 +11,47 @@ from memory_assets.defs.run_requests import note_seen
 from memory_assets.defs.tenant_assets import tenant_asset
 from memory_assets.ingest.stamps import source_stamp
 from memory_assets.models import Source
-from memory_assets.tenants import Tenant
-
-if TYPE_CHECKING:
-    from memory_assets.learn.curation import Curation
 
 GROUP = "curation"
 PROPOSING = {"ops": {"proposals": {"config": {"propose": True}}}}
 """Run configuration with which `proposals` proposes; the job `propose` gives it."""
 
 
-@tenant_asset(GROUP, "markdown", deps=[silo_files])
-def silo_backlog(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
+@tenant_asset(GROUP, "markdown", is_of_sources=True, deps=[silo_files])
+def silo_backlog(context: dg.AssetExecutionContext, memory: MemoryResource) -> dict[str, Any]:
     """The memories in Claude Code's silos that were not curated yet, by type."""
     from memory_assets.ingest.scans import refresh_source
+    from memory_assets.learn.curation import Curation
 
-    curation = _curation(memory.open_for(context))
-    if curation is None:
-        return dg.MaterializeResult(metadata={"dagster/partition_row_count": 0})
+    curation = Curation(memory.open_for(context))
     note_seen(context, context.asset_key.to_user_string(), source_stamp(curation.tenant, Source.CLAUDE_SILO))
     refresh_source(curation.tenant, Source.CLAUDE_SILO)
     backlog = curation.backlog()
-    return dg.MaterializeResult(
-        metadata={
-            "dagster/partition_row_count": backlog.memories,
-            "nudge": f"{backlog}: `memory learn check` proposes, `memory learn apply` moves them.",
-            "by_type": dg.JsonMetadataValue(backlog.by_type),
-            "silos": backlog.silos,
-            "rejected": backlog.rejected,
-            "left_alone": backlog.left,
-        }
-    )
+    return {
+        "dagster/partition_row_count": backlog.memories,
+        "nudge": f"{backlog}: `memory learn check` proposes, `memory learn apply` moves them.",
+        "by_type": dg.JsonMetadataValue(backlog.by_type),
+        "silos": backlog.silos,
+        "rejected": backlog.rejected,
+        "left_alone": backlog.left,
+    }
 
 
-@tenant_asset(GROUP, "markdown", deps=[learning_entries])
-def canonical_entries(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
+@tenant_asset(GROUP, "markdown", is_of_sources=True, deps=[learning_entries])
+def canonical_entries(context: dg.AssetExecutionContext, memory: MemoryResource) -> dict[str, Any]:
     """The curated memories in PAI's four homes."""
     from memory_assets.ingest.scans import refresh_source
     from memory_assets.learn.memory_files import read_homes
     from memory_assets.sources.pai_learning import HOMES
 
-    curation = _curation(memory.open_for(context))
-    if curation is None:
-        return dg.MaterializeResult(metadata={"dagster/partition_row_count": 0})
-    refresh_source(curation.tenant, Source.PAI_LEARNING)
-    homes = read_homes(curation.tenant)
-    return dg.MaterializeResult(
-        metadata={
-            "dagster/partition_row_count": len(homes.entries),
-            **{home.lower(): len(homes.of(kind)) for home, kind in HOMES.items()},
-            "refused": sum(not refusal.passed_over for refusal in homes.left),
-        }
-    )
+    tenant = memory.open_for(context)
+    refresh_source(tenant, Source.PAI_LEARNING)
+    homes = read_homes(tenant)
+    return {
+        "dagster/partition_row_count": len(homes.entries),
+        **{home.lower(): len(homes.of(kind)) for home, kind in HOMES.items()},
+        "refused": sum(not refusal.passed_over for refusal in homes.left),
+    }
 
 
 class Proposing(dg.Config):
@@ -73,27 +62,17 @@ class Proposing(dg.Config):
     )
 
 
-@tenant_asset(GROUP, "markdown", deps=[silo_backlog, canonical_entries])
-def proposals(context: dg.AssetExecutionContext, memory: MemoryResource, config: Proposing) -> dg.MaterializeResult:
+@tenant_asset(GROUP, "markdown", is_of_sources=True, deps=[silo_backlog, canonical_entries])
+def proposals(context: dg.AssetExecutionContext, memory: MemoryResource, config: Proposing) -> dict[str, Any]:
     """The proposals of `memory learn check`, in `review.md` for a person to decide. The silos stay as they are."""
+    from memory_assets.learn.curation import Curation
     from memory_assets.learn.journal import Status
 
-    curation = _curation(memory.open_for(context))
-    if curation is None:
-        return dg.MaterializeResult(metadata={"dagster/partition_row_count": 0})
+    curation = Curation(memory.open_for(context))
     found = curation.check().checked.proposals if config.propose else curation.decisions().proposals
-    return dg.MaterializeResult(
-        metadata={
-            "dagster/partition_row_count": len(found),
-            **{status.lower(): sum(each.status is status for each in found) for status in Status},
-            "review": dg.PathMetadataValue(str(curation.review_path)),
-            "shown_by": "memory learn review",
-        }
-    )
-
-
-def _curation(tenant: Tenant) -> "Curation | None":
-    """Where a tenant curates; None for one that the settings do not name, which has no files of its own."""
-    from memory_assets.learn.curation import Curation
-
-    return Curation(tenant) if tenant.is_sources_tenant else None
+    return {
+        "dagster/partition_row_count": len(found),
+        **{status.lower(): sum(each.status is status for each in found) for status in Status},
+        "review": dg.PathMetadataValue(str(curation.review_path)),
+        "shown_by": "memory learn review",
+    }

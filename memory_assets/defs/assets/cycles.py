@@ -5,6 +5,7 @@ Metadata holds counts and ids, and names the command that shows the texts.
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 import dagster as dg
 from pydantic import Field
@@ -38,22 +39,20 @@ _CLUSTERS = Page(
 @tenant_asset(
     GROUP, "lancedb", "duckdb", writes="creative_links", page=_LINKS, deps=[relevance_scores], freshness_policy=due_within(8, 15)
 )
-def creative_links(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
+def creative_links(context: dg.AssetExecutionContext, memory: MemoryResource) -> dict[str, Any]:
     """Weekly: edges between similar memories that no edge connects."""
     from memory_assets.graph.creative import find_links
 
     tenant = memory.open_for(context)
     outcome = find_links(tenant, datetime.now(UTC))
-    return dg.MaterializeResult(
-        metadata={
-            "dagster/partition_row_count": read_rows(tenant, "SELECT count(*) AS links FROM creative_links")[0]["links"],
-            "week": outcome.week,
-            "sampled": outcome.sampled,
-            "alike": outcome.compared,
-            "links_found": len(outcome.links),
-            "shown_by": "memory show ID",
-        }
-    )
+    return {
+        "dagster/partition_row_count": read_rows(tenant, "SELECT count(*) AS links FROM creative_links")[0]["links"],
+        "week": outcome.week,
+        "sampled": outcome.sampled,
+        "alike": outcome.compared,
+        "links_found": len(outcome.links),
+        "shown_by": "memory show ID",
+    }
 
 
 @tenant_asset(
@@ -65,26 +64,24 @@ def creative_links(context: dg.AssetExecutionContext, memory: MemoryResource) ->
     deps=[relevance_scores],
     freshness_policy=due_within(33, 64),
 )
-def clusters(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
+def clusters(context: dg.AssetExecutionContext, memory: MemoryResource) -> dict[str, Any]:
     """Monthly: dense groups of memories as MetaPatterns, each with a summary; members are PART_OF them."""
     from memory_assets.graph.clusters import find_clusters
 
     tenant = memory.open_for(context)
     outcome = find_clusters(tenant, datetime.now(UTC))
     sizes = {f"pattern {number}": len(each.members) for number, each in enumerate(outcome.clusters[:_SHOWN], 1)}
-    return dg.MaterializeResult(
-        metadata={
-            "dagster/partition_row_count": len(outcome.clusters),
-            "memories": outcome.memories,
-            "members": sum(len(cluster.members) for cluster in outcome.clusters),
-            "kept": outcome.kept,
-            "founded": outcome.founded,
-            "dissolved": outcome.dissolved,
-            "written": outcome.written,
-            "sizes": bar_chart("memories by pattern", sizes),
-            "shown_by": "memory consolidate cluster --dry-run",
-        }
-    )
+    return {
+        "dagster/partition_row_count": len(outcome.clusters),
+        "memories": outcome.memories,
+        "members": sum(len(cluster.members) for cluster in outcome.clusters),
+        "kept": outcome.kept,
+        "founded": outcome.founded,
+        "dissolved": outcome.dissolved,
+        "written": outcome.written,
+        "sizes": bar_chart("memories by pattern", sizes),
+        "shown_by": "memory consolidate cluster --dry-run",
+    }
 
 
 def _table_of(archived: Sequence[tuple[Memory, float]]) -> dg.MetadataValue:

@@ -1,6 +1,7 @@
 """The graph group: typed edges between memories and entities, and each memory's relevance."""
 
 from datetime import UTC, datetime
+from typing import Any
 
 import dagster as dg
 
@@ -77,7 +78,7 @@ def graph_edges(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg
 @tenant_asset(
     GROUP, "duckdb", writes="relevance_scores", page=_SCORES, deps=[graph_edges, freshness], freshness_policy=due_within(2, 3)
 )
-def relevance_scores(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
+def relevance_scores(context: dg.AssetExecutionContext, memory: MemoryResource) -> dict[str, Any]:
     """The relevance of each active memory as of today: the daily sleep cycle. Archived memories above the threshold return to recall.
 
     The step renews the brief of new sessions, too.
@@ -91,12 +92,10 @@ def relevance_scores(context: dg.AssetExecutionContext, memory: MemoryResource) 
     outcome = decay_cycle(tenant, datetime.now(UTC))
     renew_brief(tenant)
     tenths = {f"{low / 10:.1f} to {(low + 1) / 10:.1f}": count for low, count in enumerate(outcome.histogram)}
-    return dg.MaterializeResult(
-        metadata={
-            "dagster/partition_row_count": outcome.scored,
-            "below_archive_threshold": outcome.below_archive,
-            "woken_from_archive": len(outcome.woken),
-            "written": outcome.written,
-            "distribution": bar_chart("memories by relevance", tenths),
-        },
-    )
+    return {
+        "dagster/partition_row_count": outcome.scored,
+        "below_archive_threshold": outcome.below_archive,
+        "woken_from_archive": len(outcome.woken),
+        "written": outcome.written,
+        "distribution": bar_chart("memories by relevance", tenths),
+    }

@@ -1,6 +1,6 @@
 """The keeping group: backups on a schedule, where MEMORY_BACKUP_TO is set, and a check that the newest one can be restored."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
@@ -26,7 +26,7 @@ _NO_PLACE = "Nothing is backed up: no place is set; set MEMORY_BACKUP_TO."
     deps=[relevance_scores],
     freshness_policy=due_within(8, 9),
 )
-def backup(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
+def backup(context: dg.AssetExecutionContext, memory: MemoryResource) -> dict[str, Any]:
     """Everything of a tenant that is not derived, copied to MEMORY_BACKUP_TO; only what changed is written."""
     from memory_assets.keeping.copying import prune, take_backup
     from memory_assets.language.times import display_zone
@@ -34,22 +34,20 @@ def backup(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.Mate
     tenant = memory.open_for(context)
     settings, repository = tenant.settings, _repository(tenant)
     if repository is None:
-        return dg.MaterializeResult(metadata={"note": _NO_PLACE})
+        return {"note": _NO_PLACE}
     taken = take_backup(tenant, repository)
     zone = display_zone(None, configured=settings.timezone, geoip_url=settings.geoip_url)
     gone = prune(repository, tenant.name, settings.backup_keep, zone)
     rows = {name: copy.rows for name, copy in taken.tables.items()}
-    return dg.MaterializeResult(
-        metadata={
-            "dagster/partition_row_count": rows.get("memories", 0),
-            "relations": rows.get("relations", 0),
-            "files": len(taken.files),
-            "bytes": taken.stored_bytes,
-            "added_bytes": taken.added_bytes,
-            "removed_backups": len(gone),
-            "shown_by": "memory backup list",
-        }
-    )
+    return {
+        "dagster/partition_row_count": rows.get("memories", 0),
+        "relations": rows.get("relations", 0),
+        "files": len(taken.files),
+        "bytes": taken.stored_bytes,
+        "added_bytes": taken.added_bytes,
+        "removed_backups": len(gone),
+        "shown_by": "memory backup list",
+    }
 
 
 def _repository(tenant: Tenant) -> "Repository | None":

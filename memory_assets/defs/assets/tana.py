@@ -1,6 +1,7 @@
 """The tana group: Tana as it was last read, and seed.json mirrored there. Clients are imported late, because most runs need none."""
 
 from collections import Counter
+from typing import Any
 
 import dagster as dg
 
@@ -47,35 +48,33 @@ _NODES = Page(("read", "gone"), "SELECT name, read_at::DATE AS read FROM tana_wo
 
 
 @tenant_asset(GROUP, "duckdb", writes="tana_nodes", page=_NODES, pool=GROUP, deps=[tana_workspace])
-def tana_graph(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
+def tana_graph(context: dg.AssetExecutionContext, memory: MemoryResource) -> dict[str, Any]:
     """Nodes, fields and links of a workspace of Tana. A run reads changed nodes, a few thousand at a time, none from the trash."""
     from memory_assets.tana.client import TanaClient
     from memory_assets.tana.reading import read_workspace
 
     tenant = memory.open_for(context)
     if why_not := _unused(tenant):
-        return dg.MaterializeResult(metadata={"note": f"Nothing is read: {why_not}"})
+        return {"note": f"Nothing is read: {why_not}"}
     try:
         done = read_workspace(
             tenant, TanaClient.open(tenant.settings), on_progress=report_progress(context, "read {} of {} nodes")
         )
     except TanaAwayError as error:
-        return dg.MaterializeResult(metadata={"note": f"{error} What was read before stays."})
+        return {"note": f"{error} What was read before stays."}
     (edited,) = read_rows(tenant, _EDITED)
     report_external(context, tana_workspace, edited["digest"], {"nodes": done.nodes})
     skipped = "\n".join(
         ["| node | why it is skipped |", "|---|---|", *(f"| {node} | {why} |" for node, why in done.skipped.items())]
     )
-    return dg.MaterializeResult(
-        metadata={
-            "dagster/partition_row_count": done.nodes,
-            "read": done.read,
-            "gone": done.gone,
-            "waiting": done.waiting,
-            "skipped": dg.MarkdownMetadataValue(skipped),
-            "note": " ".join(done.notes),
-        }
-    )
+    return {
+        "dagster/partition_row_count": done.nodes,
+        "read": done.read,
+        "gone": done.gone,
+        "waiting": done.waiting,
+        "skipped": dg.MarkdownMetadataValue(skipped),
+        "note": " ".join(done.notes),
+    }
 
 
 @tenant_asset(
@@ -122,7 +121,7 @@ def tana_learnings(context: dg.AssetExecutionContext, memory: MemoryResource) ->
 
 
 @tenant_asset(GROUP, "duckdb", writes="tana_activity", pool=GROUP, deps=[tana_learnings, tana_workspace])
-def freshness(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.MaterializeResult:
+def freshness(context: dg.AssetExecutionContext, memory: MemoryResource) -> dict[str, Any]:
     """The latest activity of the nodes that each learning is linked to in Tana; the scores use it."""
     from memory_assets.tana.activity import read_tana_activity
     from memory_assets.tana.freshness import store_activity
@@ -130,4 +129,4 @@ def freshness(context: dg.AssetExecutionContext, memory: MemoryResource) -> dg.M
     tenant = memory.open_for(context)
     why_not = _unused(tenant) or read_tana_activity(tenant)
     alive = store_activity(tenant)
-    return dg.MaterializeResult(metadata={"dagster/partition_row_count": alive, "note": why_not})
+    return {"dagster/partition_row_count": alive, "note": why_not}
