@@ -5,10 +5,11 @@ index. Undo restores the silo files before it removes a canonical one. A file th
 """
 
 import errno
+import fcntl
 import json
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -83,19 +84,13 @@ def undo(plan: Plan, journal: Journal, folder: Path, projects_dir: Path) -> list
 def alone(folder: Path, projects_dir: Path) -> Iterator[None]:
     """Let nobody else check, decide, apply or undo meanwhile: in this tenant, or with the same silos from elsewhere."""
     make_folders(folder)
-    with _locked(folder), _locked(projects_dir):
+    with ExitStack() as locks:
+        try:
+            for each in (folder, projects_dir):
+                locks.enter_context(locked(each, fcntl.LOCK_EX | fcntl.LOCK_NB))
+        except BlockingIOError as error:
+            raise ConflictError("Another `memory learn` is at work; wait for it to end, and run the command again.") from error
         yield
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    import fcntl
-
-    try:
-        with locked(folder, fcntl.LOCK_EX | fcntl.LOCK_NB):
-            yield
-    except BlockingIOError as error:
-        raise ConflictError("Another `memory learn` is at work; wait for it to end, and run the command again.") from error
 
 
 @dataclass(slots=True)
@@ -109,9 +104,13 @@ class _Work:
     """Sentences for a person."""
 
     def silos(self) -> Iterator[tuple[int, Path, list[Taken]]]:
-        """Number, folder and taken files of each silo that is one still, and of each home."""
-        for place, (silo, files) in enumerate(self.plan.by_silo().items()):
-            if _is_silo(silo, self.projects_dir) or _is_home(silo, files):
+        """Number, folder and taken files of each silo that is one still (`<projects>/<slug>/memory`, no links), and of each home."""
+        found: dict[Path, list[Taken]] = {}
+        for taken in self.plan.taken:
+            found.setdefault(Path(taken.path).parent, []).append(taken)
+        for place, (silo, files) in enumerate(found.items()):
+            is_silo = silo.name == "memory" and silo.parent.parent == self.projects_dir and not silo.parent.is_symlink()
+            if (is_silo and not silo.is_symlink()) or _is_home(silo, files):
                 yield place, silo, files
             else:
                 self.left.append(f"{silo} is no silo of {self.projects_dir} any more, and stays as it is.")
@@ -185,7 +184,7 @@ class _Work:
             for _ in range(_TRIES):
                 data = read_index(path, self.projects_dir)
                 if not gone.isdisjoint(hooks_of(data)):
-                    self.journal.keep_index(self.plan.number, place, data)
+                    replace_file(self.journal.index(self.plan.number, place), data)
                     if read_index(path, self.projects_dir) != data:
                         continue
                     data = without(data, gone)
@@ -200,9 +199,10 @@ class _Work:
         """Put an index back as it was; where it changed since, the lines that were taken out go to its end."""
         path = silo / INDEX_NAME
         clear_remains(path)
-        before = self.journal.kept_index(self.plan.number, place)
-        if before is None:
+        kept = self.journal.index(self.plan.number, place)
+        if not kept.exists():
             return
+        before = kept.read_bytes()
         names = {Path(taken.path).name for taken in files}
         try:
             now = read_index(path, self.projects_dir)
@@ -236,16 +236,6 @@ def _put_back(aside: Path, path: Path) -> None:
     if os.path.lexists(aside):
         aside.rename(free_path(path))
         sync_folder(path.parent)
-
-
-def _is_silo(folder: Path, projects_dir: Path) -> bool:
-    """Whether a folder is `<projects>/<slug>/memory`, and no link on the way below the folder of projects."""
-    return (
-        folder.name == "memory"
-        and folder.parent.parent == projects_dir
-        and not folder.is_symlink()
-        and not folder.parent.is_symlink()
-    )
 
 
 def _is_home(folder: Path, files: Sequence[Taken]) -> bool:

@@ -31,34 +31,30 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _UNTOLD = "untold.json"
-_STANDING = 60
-_FEEDBACK = 300
-_OF_A_PROJECT = 12
 _MOST = 960
-"""Most lines about the user, of feedback, of each project, and of the whole brief. Curated and other memories count separately."""
+"""Lines of the whole brief."""
 _MOST_NEWS = 3
 _LONG = 180
 """Letters of a text from which only some sentences are told: its first one and those that say that something changed come first."""
-_HALF_LIFE_DAYS = 90.0
-_GUESS = 0.5
-"""What a memory of a guessed date counts beside one that states its date: a file that was copied today may say what is long past."""
 _TOLD = ("user", "self_knowledge", "feedback", "project", "reference", "pattern", "insight", "note", "session")
 """Kinds that a session's beginning may be told; ratings, reflections and proposals are material to learn from. Of what sessions
 did each project is told the newest."""
 _CHOSEN = """
     SELECT id FROM (
-        SELECT id, project, age, source = $curated AS curated,
-               coalesce(relevance, importance) * pow(0.5, age / $half_life) * if(is_guess, $guess, 1) AS standing,
+        SELECT id, project, source = $curated AS curated, greatest(0, date_diff('hour', created_at, now()) / 24.0) AS age,
+               coalesce(relevance, importance) * pow(0.5, age / 90)
+               * if(list_contains(metadata->>'$.guessed[*]', 'created_at'), 0.5, 1) AS standing,
                CASE WHEN kind IN ('user', 'self_knowledge') THEN 'standing'
                     WHEN kind IN ('feedback', 'session') THEN kind ELSE '' END AS part
-        FROM rows LEFT JOIN scores USING (id)
+        FROM stored LEFT JOIN scores USING (id)
     )
     QUALIFY row_number() OVER (PARTITION BY curated, part, CASE WHEN part IN ('', 'session') AND NOT curated THEN project END
                                ORDER BY if(part = 'session', -age, standing) DESC, id)
-        <= CASE part WHEN 'standing' THEN $standing WHEN 'feedback' THEN $feedback WHEN 'session' THEN 1
-                     ELSE if(curated, $most // 2, $of_a_project) END
+        <= CASE part WHEN 'standing' THEN 60 WHEN 'feedback' THEN 300 WHEN 'session' THEN 1 ELSE if(curated, $most // 2, 12) END
     ORDER BY curated DESC, standing DESC, id LIMIT $most
 """
+"""At most 60 lines about the user, 300 of feedback, 12 of each project; curated and other memories count separately. Standing halves in 90
+days. A memory of a guessed date counts half: a file that was copied today may say what is long past."""
 _DOUBTED = """
     SELECT source_id, target_id, type FROM graph_edges JOIN graph_memories a ON a.id = source_id JOIN graph_memories b ON b.id = target_id
     WHERE type IN ('CONTRADICTS', 'EVOLVED_INTO', 'INVALIDATED_BY') AND a.state = 'active' AND b.state = 'active'
@@ -75,16 +71,18 @@ def renew_brief(tenant: "Tenant") -> None:
 def tell_brief(tenant: "Tenant", changed: "Iterable[Memory]") -> None:
     """Update the lines of changed memories in the brief. If there is no brief, write it. A failure goes to the log."""
     now = {memory.id: memory for memory in changed}
-    _write(tenant, lambda held: _followed(tenant, held, now) if held else _made(tenant, held))
 
+    def change(held: Brief | None) -> Brief:
+        if held is None:
+            return _made(tenant, held)
+        newer = {memory.project for memory in now.values() if memory.kind is Kind.SESSION}
+        kept = [each for each in held.lines if each.id not in now and not (each.kind == Kind.SESSION and each.project in newer)]
+        new = [each for each in now.values() if each.state is State.ACTIVE and each.kind in _TOLD and not marks(each.content)]
+        known = {each.text: each.tokens for each in held.lines}
+        told = [_of_memory(memory, _current(memory, set(), ()), known) for memory in new]
+        return replace(held, memories=tenant.memories.count(Filters()), lines=(*told, *kept)[:_MOST])
 
-def _followed(tenant: "Tenant", held: Brief, now: "dict[int, Memory]") -> Brief:
-    newer = {memory.project for memory in now.values() if memory.kind is Kind.SESSION}
-    kept = [each for each in held.lines if each.id not in now and not (each.kind == Kind.SESSION and each.project in newer)]
-    known = _counted(held)
-    changed = [each for each in now.values() if each.state is State.ACTIVE and each.kind in _TOLD and not marks(each.content)]
-    told = [_of_memory(memory, _current(memory, set(), ()), known) for memory in changed]
-    return replace(held, memories=tenant.memories.count(Filters()), lines=(*told, *kept)[:_MOST])
+    _write(tenant, change)
 
 
 def read_untold(state: "TenantState") -> frozenset[int]:
@@ -128,23 +126,19 @@ def _write(tenant: "Tenant", make: "Callable[[Brief | None], Brief]") -> None:
         _log.warning("the brief was not written: %s", said(error))
 
 
-def _counted(held: Brief | None) -> "Mapping[str, int]":
-    """Lines whose tokens were counted already."""
-    return {each.text: each.tokens for each in held.lines} if held else {}
-
-
 def _made(tenant: "Tenant", held: Brief | None) -> Brief:
-    known = _counted(held)
+    known = {each.text: each.tokens for each in held.lines} if held else {}
     replaced, undecided, changes = _doubts(tenant)
     is_replaced = list_replaced(changes)
     found = find_outdated(is_replaced, tenant.memories.get(is_replaced), tenant.memories.get)
     outdated = {number: {each.sentence for each in told} for number, told in found.items()}
     news: dict[int, list[str]] = {}
-    contrary: dict[int, list[StatementChange]] = {}
+    contrary: dict[int, list[tuple[str, int]]] = {}
+    """What a memory says that another one contradicts, and which."""
     for each in reversed(changes):
         if not each.is_decided:
-            for number in (each.old_id, each.new_id):
-                contrary.setdefault(number, []).append(each)
+            contrary.setdefault(each.old_id, []).append((each.old_text, each.new_id))
+            contrary.setdefault(each.new_id, []).append((each.new_text, each.old_id))
         elif each.new_text not in outdated.get(each.new_id, ()):
             news.setdefault(each.new_id, []).append(each.new_text)
     wanted = dict.fromkeys([*news, *_chosen(tenant)])
@@ -160,8 +154,8 @@ def _made(tenant: "Tenant", held: Brief | None) -> Brief:
     for each in told:
         if not marks(each.content):
             text = _current(each, outdated.get(each.id, set()), news.get(each.id, ()))
-            open_pairs = (pair for pair in contrary.get(each.id, ()) if _leaves_open(each.id, text, pair))
-            other = undecided.get(each.id) or next((_other(each.id, pair) for pair in open_pairs), 0)
+            others = (number for statement, number in contrary.get(each.id, ()) if statement in plain(text))
+            other = undecided.get(each.id) or next(others, 0)
             lines.append(_of_memory(each, text, known, f"undecided: {other} says otherwise" if other else ""))
     backlog = Curation(tenant).backlog() if tenant.is_sources_tenant else Backlog()
     return Brief(tenant.memories.count(Filters()), tuple(lines), backlog)
@@ -174,7 +168,12 @@ def _current(memory: "Memory", outdated: set[str], news: Sequence[str]) -> str:
     """
     if memory.kind is Kind.SESSION:
         return " ".join(each for each in memory.content.splitlines() if not each.startswith(FILES))
-    text = _ALSO.sub("", _beginning(memory.content) if _is_curated(memory) else memory.content)
+    text = memory.content
+    if _is_curated(memory):  # the first paragraph, and the second if the first only announces it
+        first, _, rest = text.partition("\n\n")
+        is_heading = first.rstrip().endswith(("?", ":")) or first.lstrip().startswith("#")
+        text = f"{first} {rest.partition(chr(10) * 2)[0]}" if is_heading else first
+    text = _ALSO.sub("", text)
     if news:
         return " ".join(list(dict.fromkeys(news))[:_MOST_NEWS])
     if not outdated and len(text) <= _LONG:
@@ -185,15 +184,6 @@ def _current(memory: "Memory", outdated: set[str], news: Sequence[str]) -> str:
         if len(told) + len(sentence) < _LONG:
             told = f"{told} {sentence}"
     return told
-
-
-def _leaves_open(number: int, text: str, change: "StatementChange") -> bool:
-    """Whether a text tells the statement of this memory that another one contradicts."""
-    return (change.old_text if number == change.old_id else change.new_text) in plain(text)
-
-
-def _other(number: int, change: "StatementChange") -> int:
-    return change.new_id if number == change.old_id else change.old_id
 
 
 def _last(number: int, replaced: "Mapping[int, int]") -> int:
@@ -228,20 +218,8 @@ def _chosen(tenant: "Tenant") -> Sequence[int]:
     with duckdb.connect() as connection:
         connection.register("stored", rows)
         connection.register("scores", scores)
-        connection.execute(
-            "CREATE TEMP VIEW rows AS SELECT *, greatest(0, date_diff('hour', created_at, now()) / 24.0) AS age, "
-            "list_contains(metadata->>'$.guessed[*]', 'created_at') AS is_guess FROM stored"
-        )
-        limits = {
-            "curated": Source.PAI_LEARNING.value,
-            "half_life": _HALF_LIFE_DAYS,
-            "guess": _GUESS,
-            "standing": _STANDING,
-            "feedback": _FEEDBACK,
-            "of_a_project": _OF_A_PROJECT,
-            "most": _MOST,
-        }
-        return [number for (number,) in connection.execute(_CHOSEN, limits).fetchall()]
+        given = {"curated": Source.PAI_LEARNING.value, "most": _MOST}
+        return [number for (number,) in connection.execute(_CHOSEN, given).fetchall()]
 
 
 def _doubts(tenant: "Tenant") -> tuple[dict[int, int], dict[int, int], "list[StatementChange]"]:
@@ -269,10 +247,3 @@ def _of_memory(memory: "Memory", text: str, known: "Mapping[str, int]", note: st
         tokens = count_tokens(f"{rendered}\n")
     project = "" if is_home(memory.project) else memory.project
     return BriefLine(memory.kind, project, rendered, tokens, memory.id, _is_curated(memory))
-
-
-def _beginning(content: str) -> str:
-    """The first paragraph, and the second if the first only announces it."""
-    first, _, rest = content.partition("\n\n")
-    is_heading = first.rstrip().endswith(("?", ":")) or first.lstrip().startswith("#")
-    return f"{first} {rest.partition(chr(10) * 2)[0]}" if is_heading else first

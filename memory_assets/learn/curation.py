@@ -11,7 +11,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memory_assets.arrays import Floats
 from memory_assets.errors import ConflictError
 from memory_assets.ingest.direct import import_memories
 from memory_assets.ingest.scans import refresh_source
@@ -19,7 +18,7 @@ from memory_assets.language.guard import masked_in, refusal_of, without_secrets
 from memory_assets.learn.apply import alone, execute, undo
 from memory_assets.learn.brief import Backlog
 from memory_assets.learn.journal import Decisions, Journal, Plan, Proposal, Status, read_decisions, write_decisions
-from memory_assets.learn.memory_files import FileReader, MemoryFiles, read_homes, read_silos
+from memory_assets.learn.memory_files import FileReader, read_homes, read_silos
 from memory_assets.learn.plan import Planned, make_plan
 from memory_assets.learn.reports import (
     REVIEW_NAME,
@@ -30,8 +29,8 @@ from memory_assets.learn.reports import (
     read_review,
     render_review,
 )
-from memory_assets.learn.signals import read_signals, sessions_of, silo_signals
-from memory_assets.learn.synthesis import consolidate, rewording, synthesise
+from memory_assets.learn.signals import file_signals, read_signals
+from memory_assets.learn.synthesis import rewording, synthesise
 from memory_assets.models import Kind, NewMemory, SecretPolicy, Source
 from memory_assets.sources.files import MAX_BYTES, RefusedFileError, digest_of, read_source_file
 from memory_assets.stores.files import replace_file
@@ -43,16 +42,6 @@ if TYPE_CHECKING:
 
 _STALE = timedelta(hours=24)
 _MOST_REVIEW_BYTES = 16 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class CheckOutcome:
-    """What a check found."""
-
-    silos: MemoryFiles
-    checked: Checked
-    written: tuple[Path, ...]
-    told: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,27 +113,27 @@ class Curation:
         checked_at = read_decisions(self.folder).checked_at
         return not checked_at or self.now - datetime.fromisoformat(checked_at) > _STALE
 
-    def check(self, *, deeper: bool = False) -> CheckOutcome:
+    def check(self, *, deeper: bool = False) -> Checked:
         """Read everything, propose, and write PAI's two files; `deeper` looks at what passed through, too."""
         with alone(self.folder, self.projects_dir):
             self.refresh()
             silos = read_silos(self.tenant)
             before = self.decisions()
-            signals = read_signals(self.tenant.catalog, sessions_of(silos.entries))
+            projects = {each.item.session: each.item.project for each in silos.entries if each.item.session}
+            signals = read_signals(self.tenant.catalog, projects)
             told: list[str] = []
-            homes = read_homes(self.tenant)
             proposals = synthesise(
-                [*silo_signals(silos.entries), *signals.reflections, *signals.ratings],
+                [*file_signals(silos.entries, Kind.FEEDBACK, "silo"), *signals.reflections, *signals.ratings],
                 before,
-                [entry.item.title for entry in homes.of(Kind.FEEDBACK)],
+                read_homes(self.tenant).entries,
                 self.now,
-                self._embed,
+                lambda texts: self.tenant.with_embedder(lambda embedder: embedder.embed(texts)),
                 rewording(self.tenant.settings, told),
                 highest_number(self._read),
+                deeper=deeper,
             )
-            if deeper:
-                proposals = consolidate(homes.entries, proposals, self.now, self._embed, highest_number(self._read))
-            checked = Checked(self.now, self.learning_dir, signals, silos.counts.get(Kind.FEEDBACK, 0), proposals)
+            report = Path(os.path.realpath(self.learning_dir / "last-synthesis.md"))
+            checked = Checked(self.now, silos, signals, proposals, (report, self.review_path), told)
             after = replace(
                 before,
                 checked_at=self.now.isoformat(),
@@ -153,7 +142,6 @@ class Curation:
                 reflections=len(signals.reflections),
                 ratings=len(signals.ratings),
             )
-            report = Path(os.path.realpath(self.learning_dir / "last-synthesis.md"))
             if self.learning_dir.is_dir():
                 replace_file(report, last_synthesis(checked))
             else:
@@ -161,10 +149,7 @@ class Curation:
             self._keep(after, before)
             if self.journal.unfinished() is not None:
                 told.append("An apply was interrupted; `memory learn apply` finishes it.")
-        return CheckOutcome(silos, checked, (report, self.review_path), tuple(told))
-
-    def _embed(self, texts: Sequence[str]) -> Floats:
-        return self.tenant.with_embedder(lambda embedder: embedder.embed(texts))
+        return checked
 
     def decide(self, changes: Iterable[Decided]) -> Decisions:
         """Keep a person's decisions, those in `review.md` too."""
@@ -183,19 +168,22 @@ class Curation:
         self.refresh()
         reader = FileReader(self.projects_dir, self.learning_dir, self.tenant.settings.source_max_bytes or MAX_BYTES)
         silos, homes = read_silos(self.tenant), read_homes(self.tenant)
-        return make_plan(self.journal.next_number(), silos, homes, self.decisions(), reader, self.now)
+        return make_plan(max(self.journal.numbers(), default=0) + 1, silos, homes, self.decisions(), reader, self.now)
 
     def apply(self) -> ApplyOutcome:
         """Finish what a kill left; then do what was decided."""
         with alone(self.folder, self.projects_dir):
-            finished, left = self._finish()
+            finished, left = None, list[str]()
+            if (number := self.journal.unfinished()) is not None:
+                finished = self.journal.plan(number)
+                left = self._carry_out(finished, is_undo=self.journal.has(number, "undoing"))
             self._keep(self.decisions())
             planned = self.plan()
             history = 0
             if planned.plan.placed or planned.plan.taken:
                 history = keep_history(self.tenant, planned.outdone)
                 self.journal.begin(planned.plan, planned.contents)
-                left += self._carry_out(planned.plan)
+                left += self._carry_out(planned.plan, is_undo=False)
         return ApplyOutcome(planned, finished, tuple(left), history)
 
     def undo(self) -> tuple[Plan, tuple[str, ...]]:
@@ -205,26 +193,13 @@ class Curation:
             if number is None:
                 raise ConflictError("There is no apply to undo.")
             plan = self.journal.plan(number)
-            left = self._take_back(plan)
+            left = self._carry_out(plan, is_undo=True)
         return plan, tuple(left)
 
-    def _finish(self) -> tuple[Plan | None, list[str]]:
-        number = self.journal.unfinished()
-        if number is None:
-            return None, []
-        plan = self.journal.plan(number)
-        return plan, self._take_back(plan) if self.journal.has(number, "undoing") else self._carry_out(plan)
-
-    def _carry_out(self, plan: Plan) -> list[str]:
-        left = execute(plan, self.journal, self.folder, self.projects_dir)
+    def _carry_out(self, plan: Plan, *, is_undo: bool) -> list[str]:
+        left = (undo if is_undo else execute)(plan, self.journal, self.folder, self.projects_dir)
         self._keep(read_decisions(self.folder))
-        self.journal.mark(plan.number, "done")
-        return left
-
-    def _take_back(self, plan: Plan) -> list[str]:
-        left = undo(plan, self.journal, self.folder, self.projects_dir)
-        self._keep(read_decisions(self.folder))
-        self.journal.mark(plan.number, "undone")
+        self.journal.mark(plan.number, "undone" if is_undo else "done")
         return left
 
     def _review_text(self) -> str:

@@ -132,10 +132,6 @@ class Proposal:
         """A key that sorts the proposals to decide on before others, and the most urgent first."""
         return list(Status).index(self.status), list(Severity).index(self.severity), -self.strength, self.id
 
-    def counted(self, origin: str) -> int:
-        """How much of its evidence is of one origin."""
-        return sum(each.origin == origin for each in self.evidence)
-
     def decided(self, status: Status, at: str) -> "Proposal":
         """It after a person's decision."""
         return replace(self, status=status, decided_at=at, decided_strength=self.strength, decided_text=self.text_digest)
@@ -239,13 +235,6 @@ class Plan:
     contents: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Place and length of each file among the copies, by digest; empty before the apply begins."""
 
-    def by_silo(self) -> dict[Path, list[Taken]]:
-        """The files that are taken, by the folder they lie in."""
-        found: dict[Path, list[Taken]] = {}
-        for taken in self.taken:
-            found.setdefault(Path(taken.path).parent, []).append(taken)
-        return found
-
 
 _WRITTEN = TypeAdapter(Plan)
 
@@ -272,10 +261,6 @@ class Journal:
             if not self.has(number, "undone") and (self.has(number, "undoing") or not self.has(number, "done")):
                 return number
         return None
-
-    def next_number(self) -> int:
-        """The number of the next apply."""
-        return max(self.numbers(), default=0) + 1
 
     def moves(self) -> dict[str, str]:
         """Which canonical memory each silo memory became, by their keys."""
@@ -327,14 +312,9 @@ class Journal:
         """Give an apply a mark."""
         replace_file(self._of(number) / mark, b"")
 
-    def keep_index(self, number: int, place: int, data: bytes) -> None:
-        """Keep a silo's index as it is just before lines are taken out."""
-        replace_file(self._of(number) / f"index-{place}", data)
-
-    def kept_index(self, number: int, place: int) -> bytes | None:
-        """The index that was kept, None where nothing was taken out of it."""
-        path = self._of(number) / f"index-{place}"
-        return path.read_bytes() if path.exists() else None
+    def index(self, number: int, place: int) -> Path:
+        """The file that keeps a silo's index as it was just before lines were taken out."""
+        return self._of(number) / f"index-{place}"
 
     def _of(self, number: int) -> Path:
         return self.folder / f"{number:04}"

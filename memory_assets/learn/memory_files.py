@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from memory_assets.ingest.scans import StoredItem, read_items, refusals
-from memory_assets.models import Kind, Refusal, Source, SourceItem
+from memory_assets.models import Kind, Refusal, Source
 from memory_assets.sources.claude_silos import INDEX_NAME, Pointer, pointer
 from memory_assets.sources.dating import utc_seconds
 from memory_assets.sources.files import MAX_BYTES, RefusedFileError, decode, denied, digest_of, read_source_file, wide_encoding
@@ -126,7 +126,7 @@ class FileReader:
     _hooks: dict[Path, dict[str, tuple[str, ...]]] = field(default_factory=dict)
 
     def open_silo(self, entry: MemoryFile) -> MemoryFile | None:
-        """Return a silo file with its bytes; None if it is gone or not what the catalog says."""
+        """Return a silo file with its bytes, and the hooks that say more than it; None if it is gone or not what the catalog says."""
         try:
             opened = self._opened(entry, self.projects_dir)
             folder = entry.path.parent
@@ -137,8 +137,9 @@ class FileReader:
         if opened.digest != entry.digest or entry.path.is_symlink():
             return None
         status = entry.path.stat()
-        hooks = _not_said(opened.item, self._hooks[folder].get(entry.path.name, ()))
-        return replace(opened, hooks=hooks, mtime_ns=status.st_mtime_ns, mode=stat.S_IMODE(status.st_mode))
+        said = f"{opened.item.title} {opened.item.description} {opened.item.body}".lower()
+        hooks = (hook for hook in self._hooks[folder].get(entry.path.name, ()) if hook.rstrip(".…").lower() not in said)
+        return replace(opened, hooks=tuple(hooks), mtime_ns=status.st_mtime_ns, mode=stat.S_IMODE(status.st_mode))
 
     def open_canonical(self, entry: MemoryFile) -> MemoryFile | None:
         """Return a canonical file as it is now; None if it is gone or no memory any more."""
@@ -189,12 +190,6 @@ def _fault(stored: StoredItem) -> RefusedFileError | None:
     if stored.item.metadata.get("unnamed"):
         return RefusedFileError("unrecognised: it has neither a name nor a description", _MEND)
     return None
-
-
-def _not_said(item: SourceItem, hooks: tuple[str, ...]) -> tuple[str, ...]:
-    """The hooks that say more than the file: the rule by which `memory run` adds them to its text."""
-    text = f"{item.title} {item.description} {item.body}".lower()
-    return tuple(hook for hook in hooks if hook.rstrip(".…").lower() not in text)
 
 
 _LINE = re.compile(rb"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
@@ -295,12 +290,6 @@ def provenance(entry: MemoryFile, ingested_at: datetime, merged: Sequence[Memory
         **({"merged_from": [str(each.path) for each in merged], "merged_hashes": list(map(hash_of, merged))} if merged else {}),
         **({"index_hook": list(entry.hooks)} if entry.hooks else {}),
     }
-
-
-def with_fields(data: bytes, fields: Mapping[str, Any]) -> bytes:
-    """Return a canonical file with some fields set anew, and all else that it says as it was."""
-    there, body = parse(decode(data)[0])
-    return render({**there, **fields}, body)
 
 
 def render(fields: Mapping[str, Any], body: str) -> bytes:

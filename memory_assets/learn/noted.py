@@ -28,7 +28,6 @@ _CUE = re.compile(
     r"|for the record)\b|(?:^|\bplease |\byou (?:should|must) |\bwe )(?:always|never)\b",
     re.IGNORECASE,
 )
-_QUESTION = re.compile(r"\?\s*$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +144,7 @@ def kind_of(sentence: str) -> str:
     """The kind of the memory that a sentence of the user may become; `none` if it is not worth keeping."""
     from memory_assets.learn.lasting import NONE, judge
 
-    if not SHORTEST <= len(sentence) <= LONGEST or _QUESTION.search(sentence):
+    if not SHORTEST <= len(sentence) <= LONGEST or sentence.rstrip().endswith("?"):
         return NONE
     kind = judge(sentence)
     return "feedback" if kind == NONE and _CUE.search(sentence) else kind

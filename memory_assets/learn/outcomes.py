@@ -79,7 +79,10 @@ def find_outcome(record: Record) -> Outcome:
     waiting = [
         _LABEL.sub("", text) for _, report in (reports if record.has_work else reports[:1]) for text, is_open in report if is_open
     ]
-    left_open = _distinct([*waiting, *record.open, *_deferred(record)])
+    last = (each for each in _said(record.turns[-1].request) if len(each.split()) >= _FEWEST_WORDS)
+    # What the user put off at the end; what is a decision is told as one.
+    deferred = (each for each in last if _DEFERRED.search(each) and not (_REASON.search(each) or _CONTRAST.search(each)))
+    left_open = _distinct([*waiting, *record.open, *deferred])
     decided = _distinct([*left_open, *_decisions(record)])[len(left_open) :]
     is_commit = set(record.commits).__contains__
     return Outcome(tuple(sorted(done, key=lambda text: not is_commit(text))), decided, left_open)
@@ -110,7 +113,10 @@ def _statements(turn: Turn) -> list[tuple[str, bool]]:
     for line in _FENCE.sub("", turn.answer).splitlines():
         text = _BULLET.sub("", line)
         is_bullet = text != line
-        text = "" if _RULED.match(text) else _plain(text)
+        if _RULED.match(text):
+            continue
+        cells = text.strip().strip("|").split("|") if text.strip().startswith("|") else [text]
+        text = ", ".join(cell.strip() for cell in cells).lstrip("#> ").replace("**", "").strip()
         if not text:
             continue
         if _HEADING.search(line.strip()) and not is_bullet:
@@ -124,12 +130,6 @@ def _statements(turn: Turn) -> list[tuple[str, bool]]:
         ]
         found += [(each, below_open or bool(_OPEN.search(each))) for each in told]
     return found
-
-
-def _plain(text: str) -> str:
-    """A line without Markdown's marks."""
-    cells = [cell.strip() for cell in text.strip().strip("|").split("|")] if text.strip().startswith("|") else [text.strip()]
-    return ", ".join(cells).lstrip("#> ").replace("**", "").strip()
 
 
 def _is_statement(sentence: str) -> bool:
@@ -162,12 +162,6 @@ def _of_turn(turn: Turn, before: str) -> Iterator[str]:
                 yield said[number - 1]
             yield sentence
             told = number
-
-
-def _deferred(record: Record) -> Iterator[str]:
-    """What the user put off at the end; what is a decision is told as one."""
-    said = (each for each in _said(record.turns[-1].request) if len(each.split()) >= _FEWEST_WORDS)
-    yield from (each for each in said if _DEFERRED.search(each) and not (_REASON.search(each) or _CONTRAST.search(each)))
 
 
 def _said(request: str) -> list[str]:

@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from memory_assets.errors import StoreError
 from memory_assets.language.secrets import mask
-from memory_assets.learn.journal import Decisions, Evidence, Placed, Plan, Proposal, Status, Taken
+from memory_assets.learn.journal import Decisions, Placed, Plan, Proposal, Status, Taken
 from memory_assets.learn.memory_files import (
     HOME_OF,
     FileReader,
@@ -27,7 +28,6 @@ from memory_assets.learn.memory_files import (
     moved_file,
     provenance,
     render,
-    with_fields,
     written_fields,
 )
 from memory_assets.models import Kind, NewMemory, Source, State
@@ -64,15 +64,23 @@ class Candidate:
 
     def file(self, now: datetime, learning_dir: Path, hooks: Sequence[str], others: Sequence[MemoryFile]) -> bytes:
         """The canonical file that it would be, `others` being merged into it."""
+        stated = {"name": self.name, "description": self.description, "type": self.kind.value}
         if not self.sources:
             assert self.proposal
-            return _learned(self, self.proposal.evidence, now, learning_dir)
+            last = max(self.proposal.evidence, key=lambda each: each.at)
+            quotes = "\n".join(each.quote for each in self.proposal.evidence)
+            stated |= {
+                "source_cwd": last.project or str(learning_dir),
+                "ingested_at": utc_seconds(now),
+                "original_path": last.path,
+                "source_hash": f"sha256:{digest_of(quotes.encode())}",
+            }
+            return render(stated, f"\n{self.body}\n")
         newest = replace(self.sources[0], hooks=tuple(hooks))
         if self.proposal is None or (len(self.sources) == 1 and not self.proposal.edited):
             return moved_file(newest, now, others)
         merged = [*self.sources[1:], *others]
-        fields = {"name": self.name, "description": self.description, "type": self.kind.value, **written_fields(newest)}
-        return render(fields | provenance(newest, now, merged), f"\n{self.body}\n")
+        return render(stated | written_fields(newest) | provenance(newest, now, merged), f"\n{self.body}\n")
 
 
 def candidates(
@@ -91,7 +99,13 @@ def candidates(
         is_feedback = entry.item.kind is Kind.FEEDBACK
         file = open_file(entry) if checked == entry.digest and (not is_feedback or key in accepted) else None
         if checked == entry.digest and is_feedback and key not in accepted:
-            waiting.append(NotTaken(entry.path, _undecided(proposed.get(key))))
+            if (proposal := proposed.get(key)) is None:
+                reason = "it is feedback that no check has proposed yet"
+            elif proposal.status is Status.REJECTED:
+                reason = "its proposal was rejected"
+            else:
+                reason = f"its proposal is {proposal.status}; `memory learn review` decides"
+            waiting.append(NotTaken(entry.path, reason))
         elif file is None:
             waiting.append(NotTaken(entry.path, "it changed since the check" if checked else "no check has seen it yet"))
         else:
@@ -115,39 +129,10 @@ def candidates(
         yield Candidate(Kind.FEEDBACK, proposal.name, *said, written, tuple(sources), proposal)
 
 
-def _undecided(proposal: Proposal | None) -> str:
-    if proposal is None:
-        return "it is feedback that no check has proposed yet"
-    if proposal.status is Status.REJECTED:
-        return "its proposal was rejected"
-    return f"its proposal is {proposal.status}; `memory learn review` decides"
-
-
-def _learned(candidate: Candidate, evidence: Sequence[Evidence], now: datetime, learning_dir: Path) -> bytes:
-    """The canonical file of feedback that was learned from ratings and reflections alone."""
-    newest = max(evidence, key=lambda each: each.at)
-    quotes = "\n".join(each.quote for each in evidence)
-    fields = {
-        "name": candidate.name,
-        "description": candidate.description,
-        "type": Kind.FEEDBACK.value,
-        "source_cwd": newest.project or str(learning_dir),
-        "ingested_at": utc_seconds(now),
-        "original_path": newest.path,
-        "source_hash": f"sha256:{digest_of(quotes.encode())}",
-    }
-    return render(fields, f"\n{candidate.body}\n")
-
-
 def said_by(description: str, body: str) -> tuple[str, str]:
     """Return what an entry says, for comparison: a body that only repeats the description is none."""
     description, body = description.strip(), body.strip()
     return description, "" if body == description else body
-
-
-def iso(moment: datetime) -> str:
-    """Return a time as ISO 8601 in UTC."""
-    return moment.astimezone(UTC).isoformat()
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +156,9 @@ def make_plan(
     groups: dict[tuple[Kind, str], list[Candidate]] = defaultdict(list)
     for candidate in chosen:
         groups[candidate.kind, candidate.name].append(candidate)
-    taken_names = {kind: _names_in(reader.learning_dir / home) for kind, home in HOME_OF.items()}
+    taken_names = {
+        kind: {each.name.casefold() for each in (reader.learning_dir / home).glob("*")} for kind, home in HOME_OF.items()
+    }
     standing = {(each.item.kind, each.item.title): each for each in reversed(homes.entries)}
     builder = _Builder(reader, now, standing, taken_names)
     for (kind, name), group in sorted(groups.items()):
@@ -186,7 +173,7 @@ def make_plan(
     folders = {folder for placed in builder.placed for folder in Path(placed.path).parents if not folder.exists()}
     plan = Plan(
         number,
-        iso(now),
+        now.astimezone(UTC).isoformat(),
         tuple(builder.placed),
         tuple(builder.taken),
         tuple(accepted),
@@ -235,7 +222,13 @@ class _Builder:
                 self._take(source, path, stands)
                 if candidate.said != said:
                     self._outdo(source, path)
-        self._tell(kind, name, len(group) + bool(there), sum(each.said == said for each in group) + bool(there and stays))
+        together, same = len(group) + bool(there), sum(each.said == said for each in group) + bool(there and stays)
+        if same > 1:
+            self.told.append(f"{HOME_OF[kind]}: {same} entries named {name!r} say the same and become one.")
+        if together > same:
+            self.told.append(
+                f"{HOME_OF[kind]}: of {together} entries named {name!r} the newest stands, {together - same} kept as history."
+            )
 
     def consolidate(self, proposal: Proposal, entries: Mapping[str, MemoryFile]) -> list[NotTaken]:
         """Make canonical files one: the newest says it all, the others go. Return the files that cannot be taken now."""
@@ -247,10 +240,8 @@ class _Builder:
             return [NotTaken(Path(each.path), why) for each in proposal.home_files]
         *older, newest = files
         fields, _ = parse(decode(newest.data)[0])
-        merged, hashes = (list(fields.get(name) or ()) for name in ("merged_from", "merged_hashes"))
         fields |= {"description": proposal.description} if proposal.description else {}
-        fields["merged_from"] = [*merged, *(str(file.path) for file in older)]
-        fields["merged_hashes"] = [*hashes, *map(hash_of, older)]
+        fields |= _merged(fields, older)
         stands = self._place(newest.path, render(fields, f"\n{proposal.body or proposal.description}\n"), newest.data)
         for file in older:
             status = file.path.stat()
@@ -274,20 +265,18 @@ class _Builder:
 
     def _keep(self, there: MemoryFile, alike: list[MemoryFile], hooks: list[str]) -> str:
         """Let an entry stand; it gets the provenance that it lacks, and what indexes said of the memories merged into it."""
-        stated = parse(decode(there.data)[0])[0]
+        stated, body = parse(decode(there.data)[0])
         known = stated.get("index_hook", [])
         known = known if isinstance(known, list) else [known]
         fields: dict[str, object] = {}
         if there.missing_provenance and alike:
             fields |= {name: value for name, value in provenance(alike[0], self.now).items() if not stated.get(name)}
-        merged, hashes = (list(stated.get(name) or ()) for name in ("merged_from", "merged_hashes"))
-        known_hashes = {stated.get("source_hash"), fields.get("source_hash"), *hashes}
+        known_hashes = {stated.get("source_hash"), fields.get("source_hash"), *(stated.get("merged_hashes") or ())}
         if joined := [source for source in alike if hash_of(source) not in known_hashes]:
-            fields["merged_from"] = [*merged, *(str(source.path) for source in joined)]
-            fields["merged_hashes"] = [*hashes, *map(hash_of, joined)]
+            fields |= _merged(stated, joined)
         if set(hooks) - set(known):
             fields["index_hook"] = list(dict.fromkeys([*known, *hooks]))
-        return self._place(there.path, with_fields(there.data, fields), there.data) if fields else there.digest
+        return self._place(there.path, render({**stated, **fields}, body), there.data) if fields else there.digest
 
     def _place(self, path: Path, content: bytes, before: bytes | None) -> str:
         """Write a canonical file; return the digest of what it will hold."""
@@ -333,18 +322,12 @@ class _Builder:
         self.contents[digest] = content
         return digest
 
-    def _tell(self, kind: Kind, name: str, together: int, alike: int) -> None:
-        if alike > 1:
-            self.told.append(f"{HOME_OF[kind]}: {alike} entries named {name!r} say the same and become one.")
-        if together > alike:
-            self.told.append(
-                f"{HOME_OF[kind]}: of {together} entries named {name!r} the newest stands, {together - alike} kept as history."
-            )
+
+def _merged(stated: Mapping[str, Any], files: Sequence[MemoryFile]) -> dict[str, list[str]]:
+    """The fields that name the files that were merged into one, with further ones."""
+    paths, hashes = (list(stated.get(name) or ()) for name in ("merged_from", "merged_hashes"))
+    return {"merged_from": [*paths, *(str(each.path) for each in files)], "merged_hashes": [*hashes, *map(hash_of, files)]}
 
 
 def _said(file: MemoryFile) -> tuple[str, str]:
     return said_by(file.item.description, file.item.body)
-
-
-def _names_in(folder: Path) -> set[str]:
-    return {each.name.casefold() for each in folder.iterdir()} if folder.is_dir() else set()

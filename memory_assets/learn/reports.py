@@ -11,8 +11,9 @@ from datetime import datetime
 from pathlib import Path
 
 from memory_assets.learn.journal import Proposal, Status
-from memory_assets.learn.memory_files import HOME_OF
+from memory_assets.learn.memory_files import HOME_OF, MemoryFiles
 from memory_assets.learn.signals import PRAISE, PROBLEM, Signals
+from memory_assets.models import Kind
 from memory_assets.sources.dating import utc_seconds
 
 PIPELINE_VERSION = "1.0.0"
@@ -21,14 +22,15 @@ _SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What a check worked on."""
+    """What a check worked on, and wrote."""
 
     at: datetime
-    learning_dir: Path
+    silos: MemoryFiles
     signals: Signals
-    feedback: int
-    """Feedback files in silos."""
     proposals: Sequence[Proposal]
+    written: tuple[Path, ...]
+    told: list[str]
+    """Sentences for a person."""
 
     @property
     def open(self) -> list[Proposal]:
@@ -40,18 +42,19 @@ class Checked:
 def last_synthesis(checked: Checked) -> str:
     """Return `last-synthesis.md`: the themes, and which signals agree."""
     crossed = [each for each in checked.open if len({evidence.origin for evidence in each.evidence}) > 1]
-    signals = checked.signals
+    signals, silos = checked.signals, checked.silos
+    feedback = silos.counts.get(Kind.FEEDBACK, 0)
     low = sum(mean <= PROBLEM for mean in signals.sessions().values())
     high = sum(signal.level == "HIGH" for signal in signals.reflections)
     head = (
         f"---\nstage: synthesise\ngenerated: {utc_seconds(checked.at)}\npipeline_version: {PIPELINE_VERSION}\n"
         f"upgrade_candidates: {len(checked.open)}\ncross_referenced: true\nreflections_analyzed: {len(signals.reflections)}\n"
-        f"ratings_analyzed: {len(signals.ratings)}\nsilo_feedback_analyzed: {checked.feedback}\n---\n\n"
+        f"ratings_analyzed: {len(signals.ratings)}\nsilo_feedback_analyzed: {feedback}\n---\n\n"
     )
     parts = [
         "## Internal Signals\n",
         "### Algorithm Reflections\n",
-        f"**Entries analyzed:** {len(signals.reflections)} | **High-signal:** {high} | **Feedback files in silos:** {checked.feedback}\n",
+        f"**Entries analyzed:** {len(signals.reflections)} | **High-signal:** {high} | **Feedback files in silos:** {feedback}\n",
         *(_candidate(each) for each in checked.open),
         "### Behavioral Signals from Ratings\n",
         f"**Entries analyzed:** {len(signals.ratings)} | **Explicit feedback:** "
@@ -71,7 +74,7 @@ def signal_line(proposal: Proposal) -> str:
     counts = ", ".join(
         f"{label} ({count})"
         for label, origin in (("silos", "silo"), ("reflections", "reflection"), ("ratings", "rating"), ("homes", "home"))
-        if (count := proposal.counted(origin))
+        if (count := sum(each.origin == origin for each in proposal.evidence))
     )
     inferred = sum(each.origin == "rating" and each.weight < 1 for each in proposal.evidence)
     mean = "" if proposal.average is None else f", avg {proposal.average:.1f}/10"

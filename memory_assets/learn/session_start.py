@@ -72,8 +72,10 @@ def session_start(places: "Places", hook: Hook) -> str:
         return ""
     is_compacted = hook.source == _COMPACTED
     brief = read_brief(places.folder)
-    noted = _noted_lines(places, hook.session) if is_compacted else []
-    room = places.session_start_tokens - _FRAME_TOKENS - sum(map(_most_tokens, noted))
+    own = (each.text for each in read_noted(places.folder) if hook.session and each.session == hook.session)
+    noted = list(map(line, own))[-_MOST_NOTED:] if is_compacted else []
+    # Without loading an encoding: no token is shorter than two bytes in prose.
+    room = places.session_start_tokens - _FRAME_TOKENS - sum(len(each.encode()) // 2 for each in noted)
     chosen = _chosen(brief.lines if brief else (), _names(places.folder, project), room)
     nudges = [] if is_compacted else _nudges(places, brief)
     if not (any(chosen) or noted or nudges):
@@ -164,16 +166,6 @@ def _quiet_projects(folder: Path) -> set[str]:
     except (OSError, ValueError):
         return set()
     return set(held) if isinstance(held, list) else set()
-
-
-def _noted_lines(places: "Places", session: str) -> list[str]:
-    """The newest sentences that this session noted."""
-    return [line(each.text) for each in read_noted(places.folder) if session and each.session == session][-_MOST_NOTED:]
-
-
-def _most_tokens(text: str) -> int:
-    """Tokens of a line at most, without loading an encoding: none is shorter than two bytes in prose; see `_FRAME_TOKENS`."""
-    return len(text.encode()) // 2
 
 
 _FOLDER = "sessions"

@@ -10,7 +10,7 @@ so cosines are measured from the mean of a few unrelated sentences.
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -86,19 +86,9 @@ def read_signals(catalog: "Catalog", projects: dict[str, str]) -> Signals:
     )
 
 
-def silo_signals(entries: Iterable[MemoryFile]) -> list[Signal]:
-    """The feedback among the entries of silos."""
-    return [_from_file(entry, "silo") for entry in entries if entry.item.kind is Kind.FEEDBACK]
-
-
-def home_signals(entries: Iterable[MemoryFile], kind: Kind) -> list[Signal]:
-    """The entries of one type among those of the canonical homes."""
-    return [_from_file(entry, "home") for entry in entries if entry.item.kind is kind]
-
-
-def sessions_of(entries: Iterable[MemoryFile]) -> dict[str, str]:
-    """Session -> working directory, as silo files name them."""
-    return {entry.item.session: entry.item.project for entry in entries if entry.item.session}
+def file_signals(entries: Iterable[MemoryFile], kind: Kind, origin: Literal["silo", "home"]) -> list[Signal]:
+    """The entries of one type among those of silos, or of the canonical homes."""
+    return [_from_file(entry, origin) for entry in entries if entry.item.kind is kind]
 
 
 def _from_file(entry: MemoryFile, origin: str) -> Signal:

@@ -6,9 +6,10 @@ confidence. If a chat model is set, it words a proposal; the notes stay below it
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from itertools import chain, count
 from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, Field, ValidationError
@@ -17,7 +18,7 @@ from memory_assets.graph.analyzer import ChatModel, ChatModelError, closed_schem
 from memory_assets.language.words import is_function_word
 from memory_assets.learn.journal import Decisions, Evidence, Proposal, Severity, Status
 from memory_assets.learn.memory_files import MemoryFile
-from memory_assets.learn.signals import PROBLEM, Embed, Signal, group, home_signals, most_telling
+from memory_assets.learn.signals import PROBLEM, Embed, Signal, file_signals, group, most_telling
 from memory_assets.models import Kind
 
 if TYPE_CHECKING:
@@ -51,71 +52,60 @@ Reword = Callable[[Wording, Sequence[Signal]], Wording]
 def synthesise(
     signals: Sequence[Signal],
     before: Decisions,
-    taken_names: Iterable[str],
+    homes: Sequence[MemoryFile],
     now: datetime,
     embed: Embed,
     reword: Reword,
     numbers_from: int = 0,
+    *,
+    deeper: bool = False,
 ) -> tuple[Proposal, ...]:
     """Return all proposals after a check: new ones, known ones with what they are made of now, and those that are settled.
 
-    `taken_names` are those of the entries in FEEDBACK; `numbers_from` is the highest number that anybody gave to a proposal. Proposals of
-    `consolidate` stay as they are.
+    `homes` are the entries of the canonical homes; `numbers_from` is the highest number that anybody gave to a proposal. `deeper` looks at
+    what passed through, too: entries of one home that nearly say the same may become one. The newest keeps its name, and below it stands
+    all that the others say. Otherwise such proposals stay as they are.
     """
     settled = {each.key for proposal in before.proposals if proposal.status is Status.APPLIED for each in proposal.evidence}
     heard = [signal for signal in signals if signal.text and (signal.entry or signal.evidence.key not in settled)]
     heard = [signal for signal in heard if signal.entry or signal.level]
-    themes = [theme for theme in group(heard, embed) if _is_theme(theme)]
-    matched = _match(themes, before.proposals)
-    names = {name.casefold() for name in taken_names}
-    number = _last_number(before.proposals, numbers_from)
+    themes = [(Kind.FEEDBACK, theme) for theme in group(heard, embed) if _is_theme(theme)]
+    passed_through = PASSED_THROUGH if deeper else ()
+    for kind in passed_through:
+        themes += [(kind, theme) for theme in group(file_signals(homes, kind, "home"), embed) if len(theme) > 1]
+    ours = [each for each in before.proposals if each.kind in (Kind.FEEDBACK, *passed_through)]
+    matched = _match([theme for _, theme in themes], ours)
+    names = {entry.item.title.casefold() for entry in homes if entry.item.kind is Kind.FEEDBACK}
+    number = max(numbers_from, *(int(proposal.id.removeprefix("LP-")) for proposal in before.proposals), 0)
     repeats = bool(before.checked_at) and now - datetime.fromisoformat(before.checked_at) < _REPEATED
-    changed: dict[str, Proposal] = {}
+    changed = {each.id: _without_theme(each) for each in ours}
     new: list[Proposal] = []
-    for place, theme in enumerate(themes):
-        known = matched.get(place)
-        if known:
+    for place, (kind, theme) in enumerate(themes):
+        if known := matched.get(place):
             changed[known.id] = _renewed(known, theme, embed, repeats=repeats)
             continue
-        wording = reword(_extract(theme, embed), theme)
+        wording = _extract(theme, embed)
+        if kind is Kind.FEEDBACK:
+            wording = reword(wording, theme)
         if not any(signal.entry for signal in theme):
-            wording = replace(wording, name=_free(wording.name, names))
+            free = (f"{wording.name}{suffix}" for suffix in chain([""], (f"-{place}" for place in count(2))))
+            wording = replace(wording, name=next(name for name in free if name.casefold() not in names))
         names.add(wording.name.casefold())
         number += 1
-        new.append(_proposal(f"LP-{number:03}", theme, wording, now))
-    kept = [
-        changed.get(proposal.id) or (_without_theme(proposal) if proposal.kind is Kind.FEEDBACK else proposal)
-        for proposal in before.proposals
-    ]
+        seen = min((signal.evidence.at for signal in theme if signal.evidence.at), default=now.astimezone(UTC).isoformat())
+        proposal = Proposal(
+            id=f"LP-{number:03}",
+            name=wording.name,
+            description=wording.description,
+            body=wording.body,
+            severity=severity_of(theme),
+            evidence=_evidence(theme),
+            first_seen=seen,
+            kind=kind,
+        )
+        new.append(proposal)
+    kept = [changed.get(each.id, each) for each in before.proposals]
     return (*kept, *sorted(new, key=lambda each: each.urgency))
-
-
-def consolidate(
-    entries: Sequence[MemoryFile], before: Sequence[Proposal], now: datetime, embed: Embed, numbers_from: int = 0
-) -> tuple[Proposal, ...]:
-    """Return all proposals after a look at what passed through: entries of one home that nearly say the same may become one.
-
-    `entries` are those of the canonical homes. The newest keeps its name, and below it stands all that the others say.
-    """
-    groups = [(kind, theme) for kind in PASSED_THROUGH for theme in group(home_signals(entries, kind), embed) if len(theme) > 1]
-    ours = [proposal for proposal in before if proposal.kind in PASSED_THROUGH]
-    matched = _match([theme for _, theme in groups], ours)
-    number = _last_number(before, numbers_from)
-    changed: dict[str, Proposal] = {}
-    new: list[Proposal] = []
-    for place, (kind, theme) in enumerate(groups):
-        if known := matched.get(place):
-            changed[known.id] = _renewed(known, theme, embed, repeats=False)
-        else:
-            number += 1
-            new.append(replace(_proposal(f"LP-{number:03}", theme, _extract(theme, embed), now), kind=kind))
-    kept = [changed.get(each.id) or (_without_theme(each) if each in ours else each) for each in before]
-    return (*kept, *new)
-
-
-def _last_number(proposals: Sequence[Proposal], numbers_from: int) -> int:
-    """Return the highest number that a proposal has or had."""
-    return max(numbers_from, *(int(proposal.id.removeprefix("LP-")) for proposal in proposals), 0)
 
 
 def severity_of(theme: Sequence[Signal]) -> Severity:
@@ -192,19 +182,6 @@ def _noted(note: str, more: str) -> str:
     return note if more in note else f"{note} {more}".strip()
 
 
-def _proposal(identity: str, theme: Sequence[Signal], wording: Wording, now: datetime) -> Proposal:
-    seen = min((signal.evidence.at for signal in theme if signal.evidence.at), default=now.astimezone(UTC).isoformat())
-    return Proposal(
-        id=identity,
-        name=wording.name,
-        description=wording.description,
-        body=wording.body,
-        severity=severity_of(theme),
-        evidence=_evidence(theme),
-        first_seen=seen,
-    )
-
-
 def _evidence(theme: Sequence[Signal]) -> tuple[Evidence, ...]:
     return tuple(sorted((signal.evidence for signal in theme), key=lambda each: (each.at, each.key)))
 
@@ -244,13 +221,6 @@ def _quoted(evidence: Evidence) -> str:
     score = "" if evidence.score is None else f", {evidence.score:g}/10"
     inferred = ", inferred" if evidence.origin == "rating" and evidence.weight < 1 else ""
     return f"{' '.join(evidence.quote.split())} ({evidence.origin} of {evidence.at[:10]}{score}{inferred})"
-
-
-def _free(name: str, taken: set[str]) -> str:
-    number, free = 2, name
-    while free.casefold() in taken:
-        free, number = f"{name}-{number}", number + 1
-    return free
 
 
 def _plain(text: str) -> str:

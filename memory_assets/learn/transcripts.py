@@ -110,7 +110,9 @@ class _Reading:
             if entry.get("type") == "assistant":
                 self._take_answer(block)
             elif block.get("type") == "tool_result":
-                self._take_result(block)
+                call = self._calls.pop(str(block.get("tool_use_id")), None)
+                if call and not block.get("is_error"):
+                    self._did(call, _text(block.get("content")))
 
     def _take_answer(self, block: dict[str, Any]) -> None:
         turn = self.record.turns[-1]
@@ -120,11 +122,6 @@ class _Reading:
             if block.get("name") not in _LISTS:
                 turn.answer = ""
             self._calls[str(block.get("id"))] = block
-
-    def _take_result(self, block: dict[str, Any]) -> None:
-        call = self._calls.pop(str(block.get("tool_use_id")), None)
-        if call and not block.get("is_error"):
-            self._did(call, _text(block.get("content")))
 
     def _did(self, call: dict[str, Any], result: str) -> None:
         """Note what a tool did that did not fail."""

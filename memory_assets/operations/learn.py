@@ -240,7 +240,7 @@ def check(tenant: Tenant) -> CheckAnswer:
     for entry in outcome.silos.entries:
         view = silos.setdefault(entry.slug, SiloView(slug=entry.slug, cwd=entry.item.project, memories={}))
         view.memories[entry.item.kind] = view.memories.get(entry.item.kind, 0) + 1
-    signals = outcome.checked.signals
+    signals = outcome.signals
     return CheckAnswer(
         by_type={kind.value: count for kind, count in sorted(outcome.silos.counts.items())},
         silos=list(silos.values()),
@@ -249,7 +249,7 @@ def check(tenant: Tenant) -> CheckAnswer:
         ratings=len(signals.ratings),
         inferred_ratings=sum(each.evidence.weight < 1 for each in signals.ratings),
         unreadable_lines=len(signals.refusals),
-        proposals=_by_urgency(outcome.checked.open),
+        proposals=_by_urgency(outcome.open),
         written=[str(path) for path in outcome.written if path.exists()],
         notes=list(outcome.told),
     )

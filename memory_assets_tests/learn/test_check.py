@@ -88,7 +88,7 @@ def test_the_sample_home_is_classified_weighed_and_reported(sample_home: Path, t
 
     assert tree(sample_home / ".claude") == before
     assert outcome.silos.counts == {Kind.USER: 5, Kind.FEEDBACK: 9, Kind.PROJECT: 21, Kind.REFERENCE: 4}
-    proposals = {proposal.name: proposal for proposal in outcome.checked.proposals}
+    proposals = {proposal.name: proposal for proposal in outcome.proposals}
     assert proposals["explain-on-real-data"].severity in (Severity.CRITICAL, Severity.HIGH)
     assert proposals["terraform-plan-first"].severity is Severity.HIGH
     assert {each.origin for each in proposals["terraform-plan-first"].evidence} >= {"silo", "reflection"}
@@ -103,11 +103,11 @@ def test_the_sample_home_is_classified_weighed_and_reported(sample_home: Path, t
         in review
     )
     again = Curation(tenant, NOW).check()  # as after a kill
-    assert again.checked.proposals == outcome.checked.proposals
-    assert all(each.trend == "new" for each in again.checked.proposals)
+    assert again.proposals == outcome.proposals
+    assert all(each.trend == "new" for each in again.proposals)
     later = Curation(tenant, NOW + timedelta(days=1)).check()
-    assert [each.id for each in later.checked.proposals] == [each.id for each in outcome.checked.proposals]
-    assert all(each.trend == "stable" for each in later.checked.proposals)
+    assert [each.id for each in later.proposals] == [each.id for each in outcome.proposals]
+    assert all(each.trend == "stable" for each in later.proposals)
 
 
 def test_a_home_without_pai_stays_without_it_until_something_is_applied(open_curation: OpenCuration, curated_home: Path) -> None:
@@ -136,11 +136,11 @@ def test_ratings_count_as_much_as_they_are_sure_of_and_none_is_made_up(open_cura
 
     outcome = open_curation().check()
 
-    learned = [each for each in outcome.checked.proposals if not each.silo_files]
+    learned = [each for each in outcome.proposals if not each.silo_files]
     assert [each.description for each in learned] == ["Mind: do not guess"]
-    assert len(outcome.checked.signals.ratings) == 3
-    assert [refusal.reason for refusal in outcome.checked.signals.refusals] == ["`rating`: it is missing"]
-    assert outcome.checked.signals.sessions()["s"] == pytest.approx((1 * 0.4 + 2 + 5) / 2.4)
+    assert len(outcome.signals.ratings) == 3
+    assert [refusal.reason for refusal in outcome.signals.refusals] == ["`rating`: it is missing"]
+    assert outcome.signals.sessions()["s"] == pytest.approx((1 * 0.4 + 2 + 5) / 2.4)
 
 
 def test_a_rejected_proposal_returns_only_when_more_speaks_for_it(open_curation: OpenCuration, curated_home: Path) -> None:
@@ -422,7 +422,7 @@ def test_a_chat_model_words_what_several_say_and_is_not_trusted(
     finally:
         chat.server.shutdown()
         chat.server.server_close()
-    proposal = next(each for each in outcome.checked.proposals if each.name == "tabs")
+    proposal = next(each for each in outcome.proposals if each.name == "tabs")
     assert proposal.description == expected
     assert "In makefiles tabs are needed." in proposal.body
     assert "Makefiles again." in proposal.body
@@ -439,8 +439,8 @@ def test_what_is_written_into_the_review_while_a_check_reads_is_kept(
     review = curation.review_path
     real = curation_module.synthesise
 
-    def slow(*given: Any) -> Any:
-        found = real(*given)
+    def slow(*given: Any, **named: Any) -> Any:
+        found = real(*given, **named)
         text = review.read_text()
         first, _, rest = text.partition("Status: PENDING")
         review.write_text(f"{first}Status: REJECTED{rest}".replace("- Notes: ", "- Notes: a word of mine", 1))

@@ -69,7 +69,7 @@ def proposals(context: dg.AssetExecutionContext, memory: MemoryResource, config:
     from memory_assets.learn.journal import Status
 
     curation = Curation(memory.open_for(context))
-    found = curation.check().checked.proposals if config.propose else curation.decisions().proposals
+    found = curation.check().proposals if config.propose else curation.decisions().proposals
     return {
         "dagster/partition_row_count": len(found),
         **{status.lower(): sum(each.status is status for each in found) for status in Status},
