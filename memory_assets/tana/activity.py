@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from memory_assets.tana.client import MAX_FOUND, Node, TanaClient, Workspace, ask_each
 from memory_assets.tana.config import integration, resolve_workspace
-from memory_assets.tana.errors import TanaError, TanaFaultError, TanaNotFoundError
+from memory_assets.tana.errors import TanaError, TanaFaultError
 from memory_assets.tana.formats import Outline
 from memory_assets.tana.schema import (
     MEETING,
@@ -178,13 +178,5 @@ def compare_mapping(tenant: "Tenant", client: TanaClient) -> tuple[list[str], li
     counts = Counter(seed_id for node in there for seed_id in node.texts(SEED_ID))
     known = {node.id for node in there}
     mapped = Mapping.load(tenant.settings.pai_mapping).nodes.items()
-    lost = [key for key, node in mapped if node not in known and _gone(client, node)]
+    lost = [key for key, node in mapped if node not in known and not client.has(node)]
     return lost, [key for key, count in counts.items() if count > 1]
-
-
-def _gone(client: TanaClient, node: str) -> bool:
-    try:
-        client.read(node, depth=0)
-    except TanaNotFoundError:
-        return True
-    return False

@@ -9,17 +9,15 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from memory_assets.tana.client import TanaClient
 from memory_assets.tana.errors import TanaError, TanaRefusedError, TanaUncertainError
 from memory_assets.tana.formats import Outline, date, is_plain, paste, reference
 from memory_assets.tana.linking import FIELDS as LINK_FIELDS
 from memory_assets.tana.linking import Link, Linked, Linker
 from memory_assets.tana.matching import NodeMatcher, placeholder
-from memory_assets.tana.schema import ARCHIVED, LEARNING, RELATED_LEARNINGS, Entry, Schema, plain
+from memory_assets.tana.schema import ARCHIVED, LEARNING, RELATED_LEARNINGS, Entry, plain
 from memory_assets.tana.state import NAME, Sent
 
 if TYPE_CHECKING:
-    from memory_assets.tana.state import SyncState
     from memory_assets.tenants import Tenant
 
 ARCHIVED_DIGEST = "archived"
@@ -29,14 +27,10 @@ _SHORTEST_ID = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class Changes(NodeMatcher):
     """Changes the nodes of one workspace."""
 
     tenant: "Tenant"
-    client: TanaClient
-    schema: Schema
-    state: "SyncState"
-    matcher: NodeMatcher
     parent: str
     """The node below which new ones go."""
     force: bool
@@ -56,7 +50,7 @@ class Changes:
             made = self.client.import_paste(self.parent, paste(name, self.schema.tags[entry.tag], pasted))
             self.state.map(entry.seed_id, self._which(made, name, entry))
         except TanaUncertainError:
-            self.matcher.adopt_named(self.client.all_children(self.parent))
+            self.adopt_named(self.client.all_children(self.parent))
             if self.state.nodes.get(entry.seed_id, "") == before:
                 raise
         if is_to_go:
@@ -80,7 +74,7 @@ class Changes:
         if len(called) == 1:
             return called[0]
         for node in called:
-            if _tagged_as(self.matcher.read(node), entry.tag):
+            if _tagged_as(self.read(node), entry.tag):
                 return node
         raise TanaUncertainError(f"Tana made nodes for {entry.seed_id}, but none can be identified; sync again.")
 
@@ -94,7 +88,7 @@ class Changes:
             targets = {
                 each: list(dict.fromkeys((*known.links.get(each, ()), *targets.get(each, ())))) for each in known.links | targets
             }
-        held = self.matcher.read(node) if not sure or targets != known.links or self.force else None
+        held = self.read(node) if not sure or targets != known.links or self.force else None
         if held and not sure and held.tags and not _tagged_as(held, entry.tag):
             return self.create(entry, linked)
         everything = self.force or not sure

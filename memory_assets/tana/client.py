@@ -228,6 +228,16 @@ class TanaClient:
         said = self._ask(_Markdown, "GET", f"/nodes/{_part(node)}", params={"maxDepth": str(depth)})
         return replace(read_node(said.markdown), description=said.description)
 
+    def has(self, node: str) -> bool:
+        """Whether a node is there, perhaps in the trash; one that Tana fails on is."""
+        try:
+            self.read(node, depth=0)
+        except TanaNotFoundError:
+            return False
+        except TanaFaultError:
+            return True
+        return True
+
     def children(self, node: str, *, offset: int = 0, limit: int = PAGE_SIZE) -> tuple[Sequence[Node], bool]:
         """A page of a node's children, as they are now, and whether there are more."""
         params = {"limit": str(limit), "offset": str(offset)}

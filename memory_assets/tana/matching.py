@@ -57,7 +57,7 @@ class NodeMatcher:
     state: "SyncState"
     seed: SeedFile
 
-    def parent(self, chosen: str, *, make: bool) -> str:
+    def find_parent(self, chosen: str, *, make: bool) -> str:
         """The node that learnings go below: the one that was chosen, else `PAI memory` in the Library, made where it is missing."""
         if chosen:
             return chosen

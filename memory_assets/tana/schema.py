@@ -53,12 +53,9 @@ FIELDS: dict[str, tuple[FieldSpec, ...]] = {
         FieldSpec(SEED_ID, "plain", "Its id in seed.json; leave it as it is."),
     ),
 }
-ARCHIVED_FIELD = FieldSpec(ARCHIVED, "date", "When it left seed.json.")
 _DESCRIPTIONS = {
     LEARNING: "What the assistant learned, mirrored from seed.json",
     PROPOSAL: "What the assistant proposes to learn, mirrored from seed.json",
-    PERSON: "",
-    PROJECT: "",
 }
 
 
@@ -97,9 +94,9 @@ def ensure_schema(
             continue
         schema.made.append(f"#{name}")
         if make:
-            schema.tags[name] = client.create_tag(workspace.id, name, _DESCRIPTIONS[name])
+            schema.tags[name] = client.create_tag(workspace.id, name, _DESCRIPTIONS.get(name, ""))
     for tag, specs in FIELDS.items():
-        wanted = (*specs, ARCHIVED_FIELD) if archive else specs
+        wanted = (*specs, FieldSpec(ARCHIVED, "date", "When it left seed.json.")) if archive else specs
         tag_id = schema.tags.get(tag, "")
         there = _fields(client, tag_id)
         missing = [spec for spec in wanted if plain(spec.name) not in there]

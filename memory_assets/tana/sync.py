@@ -25,7 +25,6 @@ from memory_assets.tana.errors import (
     TanaAwayError,
     TanaError,
     TanaFaultError,
-    TanaNotFoundError,
     TanaRefusedError,
     TanaUncertainError,
 )
@@ -160,7 +159,7 @@ class _Sync:
         archive = settings.tana_leaving == "archive"
         schema = ensure_schema(client, workspace, archive=archive, make=False)
         self._matcher = NodeMatcher(client, schema, self._state, self._seed)
-        self._parent = self._matcher.parent(settings.tana_parent, make=False)
+        self._parent = self._matcher.find_parent(settings.tana_parent, make=False)
         if not self._look_at_mapped():
             return
         self._edits = {
@@ -173,12 +172,12 @@ class _Sync:
         self.report.made = schema.made
         leaving, self.report.held_back = self._leaving()
         if make:
-            self._parent = self._matcher.parent(settings.tana_parent, make=True)
+            self._parent = self._matcher.find_parent(settings.tana_parent, make=True)
             self._matcher.adopt([entry for entry in self._wanted.values() if entry.seed_id not in self._state.nodes])
         changes = {entry.seed_id: change for entry in self._wanted.values() if (change := self._change(entry))}
         nodes = self._state.nodes
         if make:
-            work = Changes(self._tenant, client, schema, self._state, self._matcher, self._parent, force=self._options.force)
+            work = Changes(client, schema, self._state, self._seed, self._tenant, self._parent, self._options.force)
             self._carry_out_changes(work, changes, leaving)
         else:
             planned = changes | dict.fromkeys(leaving, settings.tana_leaving)
@@ -238,12 +237,7 @@ class _Sync:
             if number == _MOST_LOOKED_UP == len(gone):
                 gone = list(unseen)
                 break
-            try:
-                self._client.read(node, depth=0)
-            except TanaNotFoundError:
-                gone.append(seed_id)
-            except TanaFaultError:
-                continue
+            gone += [] if self._client.has(node) else [seed_id]
         left = set(chain(*self._leaving()))
         self.report.trashed_in_tana = sorted(state.trashed - left)
         if make:
@@ -254,19 +248,17 @@ class _Sync:
         return not (self.report.stale and len(gone) == len(mapped) and not only)
 
     def _carry_out_changes(self, work: Changes, changes: dict[str, str], leaving: list[str]) -> None:
-        total, done = len(changes) + len(leaving), 0
-        for seed_id in leaving:
+        total = len(changes) + len(leaving)
+        for done, seed_id in enumerate(leaving, 1):
             self._attempt(seed_id, partial(work.take_out, seed_id))
-            done += 1
             self._progress(done, total)
         linked = work.links([self._wanted[seed_id] for seed_id in changes])
         before = {seed_id for seed_id in changes if self._state.sent(seed_id).unlinked}
-        for seed_id, change in changes.items():
+        for done, (seed_id, change) in enumerate(changes.items(), len(leaving) + 1):
             entry, found = self._wanted[seed_id], linked[seed_id]
             edited = self._edits.get(seed_id, ())
             write = partial(work.create, entry, found) if change == "create" else partial(work.update, entry, found, edited)
             self._attempt(seed_id, write, found)
-            done += 1
             self._progress(done, total)
         for seed_id in changes:  # what names a learning that was made after it
             entry, known = self._wanted[seed_id], self._state.sent(seed_id)
@@ -282,12 +274,10 @@ class _Sync:
         """Do one entry's change; a refusal is that entry's alone."""
         try:
             action = work()
-        except TanaUncertainError as error:
-            self._unanswered += 1
-            if self._unanswered >= _UNANSWERED:
+        except (TanaUncertainError, TanaRefusedError, TanaFaultError) as error:
+            self._unanswered += isinstance(error, TanaUncertainError)
+            if isinstance(error, TanaUncertainError) and self._unanswered >= _UNANSWERED:
                 raise
-            self.report.outcomes.append(Outcome(seed_id, "failed", error=str(error)))
-        except (TanaRefusedError, TanaFaultError) as error:
             self.report.outcomes.append(Outcome(seed_id, "failed", self._state.nodes.get(seed_id, ""), error=str(error)))
         else:
             node = self._state.nodes.get(seed_id, "")
