@@ -88,22 +88,23 @@ def read_signals(catalog: "Catalog", projects: dict[str, str]) -> Signals:
 
 def file_signals(entries: Iterable[MemoryFile], kind: Kind, origin: Literal["silo", "home"]) -> list[Signal]:
     """The entries of one type among those of silos, or of the canonical homes."""
-    return [_from_file(entry, origin) for entry in entries if entry.item.kind is kind]
-
-
-def _from_file(entry: MemoryFile, origin: str) -> Signal:
-    item = entry.item
-    text = f"{item.title.replace('-', ' ').replace('_', ' ')}. {item.description}\n{item.body}"[:_COMPARED]
-    evidence = Evidence(
-        key=item.key,
-        origin=origin,
-        quote=item.description or " ".join(item.body.split())[:280],
-        at=entry.written_at.isoformat(),
-        project=item.project,
-        path=str(entry.path),
-        digest=entry.digest,
-    )
-    return Signal(evidence, text, "HIGH", session=item.session, entry=entry)
+    signals: list[Signal] = []
+    for entry in entries:
+        item = entry.item
+        if item.kind is not kind:
+            continue
+        text = f"{item.title.replace('-', ' ').replace('_', ' ')}. {item.description}\n{item.body}"[:_COMPARED]
+        evidence = Evidence(
+            key=item.key,
+            origin=origin,
+            quote=item.description or " ".join(item.body.split())[:280],
+            at=entry.written_at.isoformat(),
+            project=item.project,
+            path=str(entry.path),
+            digest=entry.digest,
+        )
+        signals.append(Signal(evidence, text, "HIGH", session=item.session, entry=entry))
+    return signals
 
 
 def _reflection(item: SourceItem, projects: dict[str, str]) -> Signal:

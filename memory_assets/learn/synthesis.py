@@ -257,27 +257,18 @@ def rewording(settings: "Settings", told: list[str]) -> Reword:
         if len(theme) < 2 or asked >= _MOST_ASKED:
             return wording
         asked += 1
+        notes = "\n".join(f"- ({each.evidence.origin}) {each.evidence.quote}" for each in theme)
+        given = f"Notes:\n{notes}\n\n{wording.description}\n{wording.body}"[:_MOST_CHARACTERS]
         try:
-            return _asked(model, wording, theme)
-        except ChatModelError as error:
+            said = _Answer.model_validate_json(model.ask(_SYSTEM, given, _SCHEMA))
+        except (ChatModelError, ValidationError) as error:
             asked = _MOST_ASKED
-            told.append(f"{error} The proposals keep the words of the notes.")
+            shapeless = f"The chat model {model.name} did not answer with a rule and a reason; choose another."
+            told.append(f"{error if isinstance(error, ChatModelError) else shapeless} The proposals keep the words of the notes.")
             return wording
+        rule, why = printable(said.rule), printable(said.why)
+        reason = f"\n\n**Why:** {why}" if why else ""
+        kept = f"**In the words of the notes:**\n\n{wording.body or wording.description}"
+        return replace(wording, description=rule, body=f"{rule}{reason}\n\n{kept}")
 
     return reword
-
-
-def _asked(model: ChatModel, wording: Wording, theme: Sequence[Signal]) -> Wording:
-    notes = "\n".join(f"- ({each.evidence.origin}) {each.evidence.quote}" for each in theme)
-    answer = model.ask(_SYSTEM, f"Notes:\n{notes}\n\n{wording.description}\n{wording.body}"[:_MOST_CHARACTERS], _SCHEMA)
-    try:
-        said = _Answer.model_validate_json(answer)
-    except ValidationError as error:
-        raise ChatModelError(f"The chat model {model.name} did not answer with a rule and a reason; choose another.") from error
-    rule, why = printable(said.rule), printable(said.why)
-    reason = f"\n\n**Why:** {why}" if why else ""
-    return replace(
-        wording,
-        description=rule,
-        body=f"{rule}{reason}\n\n**In the words of the notes:**\n\n{wording.body or wording.description}",
-    )

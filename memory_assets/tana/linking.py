@@ -8,7 +8,7 @@ nodes have means the person whom a relationship file means. Nothing is made.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from memory_assets.graph.entities import Surface, normalised, resolve
@@ -164,24 +164,19 @@ class _Person(Fields):
 def relate_people(tenant: "Tenant", client: TanaClient, *, dry_run: bool = False) -> list[Relationship]:
     """Find the node of each relationship file, and keep those that are certain. Files and Tana stay as they are."""
     folder = tenant.settings.pai_relationships_dir
-    files: dict[str, str | RefusedFileError] = {}
+    found: list[Relationship] = []
     for path in sorted(folder.glob("rel_*.json")):
         try:
-            files[path.name] = _Person.read(loads(decode(read_source_file(path, folder))[0]), "$").name
+            person = _Person.read(loads(decode(read_source_file(path, folder))[0]), "$")
+            found.append(Relationship(path.name, person.name))
         except RefusedFileError as error:
-            files[path.name] = error
-    names = [name for name in files.values() if isinstance(name, str)]
+            found.append(Relationship(path.name, fault=f"{error.reason}; {error.mend}"))
     workspace = resolve_workspace(tenant.settings, client.workspaces())
     linker = Linker(tenant, client, Schema(workspace, known_tags(client.tags(workspace.id))))
-    meant = linker.people(names)
+    meant = linker.people([each.name for each in found if not each.fault])
     if not dry_run:
         with one_at_a_time(tenant):
             record = SyncRecord.load(tenant.folder)
             record.people = {name: nodes[0] for name, nodes in meant.items() if len(nodes) == 1}
             record.save(tenant.folder)
-    return [
-        Relationship(file, name, tuple(meant[name]))
-        if isinstance(name, str)
-        else Relationship(file, fault=f"{name.reason}; {name.mend}")
-        for file, name in files.items()
-    ]
+    return [each if each.fault else replace(each, nodes=tuple(meant[each.name])) for each in found]
