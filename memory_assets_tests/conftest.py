@@ -8,11 +8,14 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from alembic.config import Config
+from alembic.script import ScriptDirectory
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
 from memory_assets.language.pipeline import open_analyzer
 from memory_assets.settings import Settings, load_settings
+from memory_assets.stores.engine import CONFIG
 from memory_assets.tenants import Tenant
 from memory_assets_tests.chat_model import StandIn
 
@@ -28,12 +31,27 @@ SAMPLE = Path(__file__).parent.parent / "data" / "sample"
 def pytest_configure() -> None:
     """Let the tests' folders lie in memory where it has room: they are thousands, and each waits for the disk at every commit.
 
-    Garbage is looked for as seldom as in the program itself.
+    Garbage is looked for as seldom as in the program itself. DuckDB works in the thread that asks, as the tables are small and
+    its other threads would spin; in the processes that tests start it has all its threads. Alembic reads Dagster's migrations once.
     """
     gc.set_threshold(50_000)
+    CONFIG["threads"] = 1
+    ScriptDirectory.from_config = _read_once(ScriptDirectory.from_config)
     with suppress(OSError):
         if shutil.disk_usage(_IN_MEMORY).free > _ROOM_BYTES:
             os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", _IN_MEMORY)
+
+
+def _read_once(read: Callable[[Config], ScriptDirectory]) -> Callable[[Config], ScriptDirectory]:
+    found: dict[str | None, ScriptDirectory] = {}
+
+    def read_once(config: Config) -> ScriptDirectory:
+        place = config.get_main_option("script_location")
+        if place not in found:
+            found[place] = read(config)
+        return found[place]
+
+    return read_once
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,6 +1,5 @@
 """Dagster's records over connections that stay open: many processes write them, and who follows a run sees each event."""
 
-import multiprocessing
 import os
 import time
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ import pytest
 from memory_assets.defs import storage
 from memory_assets.defs.instance import open_instance
 from memory_assets.settings import Settings, load_settings
+from memory_assets_tests.torture import zygote
 
 _EVENTS = 40
 
@@ -34,14 +34,8 @@ def test_processes_that_write_at_once_lose_nothing_and_a_follower_sees_it(home: 
     run = home.add_run(dg.DagsterRun("remember", run_id=str(uuid4()), status=dg.DagsterRunStatus.STARTED))
     seen: list[str] = []
     home.event_log_storage.watch(run.run_id, None, lambda entry, _cursor: seen.append(entry.message))
-    writers = [
-        multiprocessing.get_context("spawn").Process(target=_write, args=(settings.data_dir, run.run_id)) for _ in range(3)
-    ]
-    for each in writers:
-        each.start()
-    for each in writers:
-        each.join()
-    assert [each.exitcode for each in writers] == [0, 0, 0]
+    writers = [zygote.shared().call(_write, settings.data_dir, run.run_id) for _ in range(3)]
+    assert [each.wait().code for each in writers] == [0, 0, 0]
     messages = [each.message for each in home.all_logs(run.run_id)]
     assert sorted(messages) == sorted(f"{each.pid} wrote {number}" for each in writers for number in range(_EVENTS))
     deadline = time.monotonic() + 60

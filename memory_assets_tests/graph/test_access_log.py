@@ -1,4 +1,3 @@
-import multiprocessing
 from datetime import UTC, datetime, timedelta
 
 from hypothesis import given
@@ -7,6 +6,7 @@ from hypothesis import strategies as st
 from memory_assets.stores.access_log import AccessLog, fold_accesses
 from memory_assets.stores.catalog import Catalog
 from memory_assets.stores.state import FileState
+from memory_assets_tests.torture import zygote
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 
@@ -61,12 +61,8 @@ def _write(folder, first):
 
 
 def test_many_processes_append_without_losing_or_mixing_records(tmp_path):
-    context = multiprocessing.get_context("spawn")
-    writers = [context.Process(target=_write, args=(tmp_path, first)) for first in range(1, 5)]
-    for writer in writers:
-        writer.start()
-    for writer in writers:
-        writer.join()
+    writers = [zygote.shared().call(_write, tmp_path, first) for first in range(1, 5)]
+    assert [writer.wait().code for writer in writers] == [0] * 4
     ids = AccessLog(FileState(tmp_path)).read_since({}).rows["id"].to_pylist()
     assert len(ids) == 4 * 200 * 2
     assert all(ids.count(first) == 200 for first in range(1, 5))

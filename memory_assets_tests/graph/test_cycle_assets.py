@@ -1,4 +1,3 @@
-import multiprocessing
 import os
 import signal
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from memory_assets.stores.catalog import Catalog
 from memory_assets_tests.graph.conftest import World
 from memory_assets_tests.graph.test_edges import fill
 from memory_assets_tests.graph.test_sleep import around
+from memory_assets_tests.torture import zygote
 
 ASSETS = [graph_edges, relevance_scores, creative_links, clusters, archived_memories]
 
@@ -91,10 +91,7 @@ def test_a_build_killed_before_its_commit_is_completed_by_the_next(world, built_
         with world.catalog.write():
             pass
     before = world.edges()
-    child = multiprocessing.get_context("spawn").Process(target=_refresh_and_die, args=(world.settings.data_dir,))
-    child.start()
-    child.join()
-    assert child.exitcode == -signal.SIGKILL
+    assert zygote.shared().call(_refresh_and_die, world.settings.data_dir).wait().killed
     assert world.edges() == before
     assert world.refresh().written > 0
     assert world.edges("link") >= {(11, 22, "RELATES_TO")}

@@ -6,7 +6,6 @@ import shlex
 import signal
 import subprocess
 from itertools import count
-from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from memory_assets.cli.main import COMMANDS, cli
 from memory_assets.install.claude_code import BACKUP
 from memory_assets.mcp.tools import HOOKS
 from memory_assets.settings import Settings
+from memory_assets_tests.torture import zygote
 
 
 @pytest.fixture
@@ -84,10 +84,7 @@ def test_a_killed_installation_or_removal_leaves_nothing_when_run_again(
     before = everything(place)
     if options:
         install("--status-line")
-    process = get_context("spawn").Process(target=_die_at, args=(call, number, *options))
-    process.start()
-    process.join()
-    assert process.exitcode == -signal.SIGKILL
+    assert zygote.shared().call(_die_at, call, number, *options).wait().killed
     install(*options)
     install("--remove")
     assert {name: data for name, data in everything(place).items() if not name.endswith(BACKUP)} == before

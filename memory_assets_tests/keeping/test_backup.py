@@ -1,7 +1,6 @@
 """`memory backup` and `memory restore`: what is copied, what comes back, and what a kill or damage in between leaves."""
 
 import json
-import multiprocessing
 import os
 import random
 import signal
@@ -34,6 +33,7 @@ from memory_assets.stores.rows import new_id
 from memory_assets.tana.state import SyncRecord
 from memory_assets.tenants import Tenant, create_tenant
 from memory_assets_tests.stores.unit_vectors import vectors
+from memory_assets_tests.torture import zygote
 
 
 def add(tenant: Tenant, count: int, said: str = "fact") -> list[int]:
@@ -182,11 +182,8 @@ def _restore(data: Path, place: str, step: int) -> None:
     restore_backup(repository, snapshot, tenant)
 
 
-def _run(work: Callable[[Path, str, int], None], *given: object) -> int | None:
-    process = multiprocessing.get_context("spawn").Process(target=work, args=given)
-    process.start()
-    process.join()
-    return process.exitcode
+def _run(work: Callable[[Path, str, int], None], *given: object) -> int:
+    return zygote.shared().call(work, *given).wait().code
 
 
 @pytest.mark.long

@@ -1,11 +1,9 @@
 """`memory erase`: whatever road a text took, no file of the data folder holds it afterwards, and no source brings it back."""
 
 import json
-import multiprocessing
 import os
 import secrets
 import signal
-import subprocess
 import sys
 from collections.abc import Callable
 from itertools import count
@@ -45,6 +43,7 @@ from memory_assets_tests.ingest.runs import ingest
 from memory_assets_tests.mcp.test_server import converse
 from memory_assets_tests.tana.conftest import tana  # noqa: F401 - a fixture
 from memory_assets_tests.tana.stand_in import StandIn
+from memory_assets_tests.torture import zygote
 
 
 def token() -> str:
@@ -148,8 +147,7 @@ def test_what_files_say_is_erased_and_no_run_takes_it_in_again(tenant: Tenant, s
 
 def _memory(*arguments: str, given: object = None) -> str:
     """Run `memory` as a person or a hook does."""
-    command = [sys.executable, "-m", "memory_assets.cli", *arguments]
-    done = subprocess.run(command, input=json.dumps(given), capture_output=True, text=True, check=False)
+    done = zygote.shared().memory(*arguments, stdin=json.dumps(given))
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -300,10 +298,7 @@ def _erase(data: Path, number: int, step: int) -> None:
 
 
 def _killed(work: Callable[..., None], *given: object) -> bool:
-    process = multiprocessing.get_context("spawn").Process(target=work, args=given)
-    process.start()
-    process.join()
-    return process.exitcode == -signal.SIGKILL
+    return zygote.shared().call(work, *given).wait().killed
 
 
 @pytest.mark.long

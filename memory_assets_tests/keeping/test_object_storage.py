@@ -1,7 +1,6 @@
 """Backups in object storage: a real S3 server, skipped with the reason where none can be had."""
 
 import json
-import multiprocessing
 import os
 import signal
 import threading
@@ -22,6 +21,7 @@ from memory_assets.settings import load_settings
 from memory_assets.tenants import Tenant
 from memory_assets_tests.keeping.test_backup import add, rows
 from memory_assets_tests.services import NoServerError, ObjectStorage
+from memory_assets_tests.torture import zygote
 
 
 @pytest.fixture(scope="module")
@@ -155,10 +155,7 @@ def test_a_backup_that_is_killed_midway_leaves_the_older_ones_and_the_next_one_w
     first = take_backup(tenant, repository)
     for objects in (0, 1, 3, 5):
         add(tenant, 5_000)
-        process = multiprocessing.get_context("spawn").Process(target=_back_up, args=(tenant.settings.data_dir, place, objects))
-        process.start()
-        process.join()
-        assert process.exitcode == -signal.SIGKILL
+        assert zygote.shared().call(_back_up, tenant.settings.data_dir, place, objects).wait().killed
         assert [each.name for each in repository.snapshots()] == [first.name]
         assert find_damage(repository, first) == []
     last = take_backup(tenant, repository)

@@ -4,7 +4,6 @@ import os
 import signal
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from multiprocessing import get_context
 
 import pytest
 
@@ -19,6 +18,7 @@ from memory_assets.settings import load_settings
 from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.relations import RelationStore
 from memory_assets.tenants import Tenant
+from memory_assets_tests.torture import zygote
 
 
 def stored(tenant: Tenant, text: str) -> int:
@@ -121,9 +121,8 @@ def test_an_undo_is_done_once_however_often_it_is_asked_for(
 
 def _kill_before(commit: int, change: Callable[..., object], *given: object, **named: object) -> None:
     """Do something in a process that dies right before its `commit`th commit."""
-    process = get_context("spawn").Process(target=_die_before, args=(commit, change, given, named))
-    process.start()
-    process.join()
+    ended = zygote.shared().call(_die_before, commit, change, given, named).wait()
+    assert ended.killed or not ended.code, ended.err
 
 
 def _die_before(commit: int, change: Callable[..., object], given: tuple[object, ...], named: dict[str, object]) -> None:

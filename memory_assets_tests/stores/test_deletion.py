@@ -1,6 +1,5 @@
 """A tenant that is made by several at once, deleted while others write to it, and killed in the midst of either."""
 
-import multiprocessing
 import os
 import signal
 import threading
@@ -23,6 +22,7 @@ from memory_assets.stores.locks import shared_lock
 from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.rows import new_id
 from memory_assets.tenants import Tenant, create_tenant, delete_tenant, open_states, sweep_deleted, tenant_names
+from memory_assets_tests.torture import zygote
 
 VECTOR = np.full((1, 4), 0.5, np.float32)
 
@@ -142,10 +142,7 @@ def _work_and_die(work: Callable[[Tenant], None]) -> None:
 
 
 def killed(work: Callable[[Tenant], None]) -> None:
-    child = multiprocessing.get_context("spawn").Process(target=_work_and_die, args=(work,))
-    child.start()
-    child.join()
-    assert child.exitcode == -signal.SIGKILL
+    assert zygote.shared().call(_work_and_die, work).wait().killed
 
 
 def test_a_creation_that_was_killed_is_done_again(settings: Settings) -> None:

@@ -1,6 +1,4 @@
 import shutil
-import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -16,34 +14,9 @@ from memory_assets.stores.memories import Filters, MemoryStore
 from memory_assets.stores.resident.memories import Allowance
 from memory_assets.stores.rows import derived_id, from_arrow, indexed_text, new_id, to_arrow
 from memory_assets.stores.schema import VERSION_FACT
+from memory_assets_tests.torture import zygote
 
 NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
-WRITER = """
-import sys
-import numpy as np
-from datetime import UTC, datetime
-from memory_assets.models import Kind, Memory, Source
-from memory_assets.stores.memories import MemoryStore
-from memory_assets.stores.rows import new_id
-store = MemoryStore(sys.argv[1])
-now = datetime.now(UTC)
-for number in range(int(sys.argv[2])):
-    memory = Memory(new_id(), f"writer {sys.argv[3]} note {number}", Kind.NOTE, Source.CLI, "", now, now)
-    store.add([memory], np.eye(4, dtype=np.float32)[[number % 4]], "test")
-"""
-SAME = """
-import sys
-import numpy as np
-from datetime import UTC, datetime
-from memory_assets.models import Kind, Memory, Source
-from memory_assets.stores.memories import MemoryStore
-from memory_assets.stores.rows import derived_id
-store = MemoryStore(sys.argv[1])
-now = datetime.now(UTC)
-for number in range(20):
-    memory = Memory(derived_id("key", str(number)), f"note {number}", Kind.NOTE, Source.CLI, "key", now, now)
-    store.put([memory], np.eye(4, dtype=np.float32)[[number % 4]], "test")
-"""
 
 
 def memory(content: str = "a note", **fields: object) -> Memory:
@@ -53,6 +26,18 @@ def memory(content: str = "a note", **fields: object) -> Memory:
 
 def unit(*places: int) -> np.ndarray:
     return np.eye(4, dtype=np.float32)[list(places)]
+
+
+def _write(uri: str, writer: int) -> None:
+    store = MemoryStore(uri)
+    for number in range(60):
+        store.add([memory(f"writer {writer} note {number}")], unit(number % 4), "test")
+
+
+def _write_the_same(uri: str) -> None:
+    store = MemoryStore(uri)
+    for number in range(20):
+        store.put([memory(f"note {number}", id=derived_id("key", str(number)), source_key="key")], unit(number % 4), "test")
 
 
 @pytest.fixture
@@ -175,16 +160,15 @@ def test_updating_some_columns_leaves_the_others(store: MemoryStore) -> None:
 
 def test_four_writers_and_a_reader_at_once_lose_nothing(tmp_path: Path) -> None:
     uri = str(tmp_path / "vectors")
-    command = [sys.executable, "-c", WRITER, uri, "60"]
-    writers = [subprocess.Popen([*command, str(number)]) for number in range(4)]
+    writers = [zygote.shared().call(_write, uri, number) for number in range(4)]
     reader = MemoryStore(uri)
     seen = 0
-    while any(writer.poll() is None for writer in writers):
+    while not all(writer.ends_within(0.02) for writer in writers):
         found = reader.matching("note", 10, Filters()).num_rows
         assert found <= 10
         assert len(reader) >= seen
         seen = len(reader)
-    assert [writer.wait() for writer in writers] == [0] * 4
+    assert [writer.wait().code for writer in writers] == [0] * 4
     ids = reader.scan(("id",))["id"].to_pylist()
     assert len(ids) == len(set(ids)) == 240
     assert reader.table.count_rows("content LIKE 'writer 3 %'") == 60
@@ -219,8 +203,8 @@ def test_a_commit_after_which_something_fails_is_no_failed_commit(store: MemoryS
 
 def test_processes_that_write_the_same_memories_at_once_leave_each_once(tmp_path: Path) -> None:
     uri = str(tmp_path / "vectors")
-    writers = [subprocess.Popen([sys.executable, "-c", SAME, uri]) for _ in range(3)]
-    assert [writer.wait() for writer in writers] == [0] * 3
+    writers = [zygote.shared().call(_write_the_same, uri) for _ in range(3)]
+    assert [writer.wait().code for writer in writers] == [0] * 3
     assert sorted(MemoryStore(uri).scan(("id",))["id"].to_pylist()) == sorted(derived_id("key", str(n)) for n in range(20))
 
 

@@ -12,6 +12,7 @@ import importlib
 import io
 import json
 import os
+import pickle
 import pkgutil
 import select
 import signal
@@ -24,6 +25,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -134,12 +136,13 @@ class Zygote:
         joint: int = 0,
         shift: float = 0.0,
         fifo: Path | None = None,
+        umask: int = 0o022,
     ) -> Command:
         """Fork a command.
 
         Args:
             environment: all of it.
-            arguments: of `memory`; `@feed STATE` instead reads the change feed.
+            arguments: of `memory`; `@feed STATE` instead reads the change feed, `@call` calls what is pickled.
             given: its standard input.
             joint: the joint at which it kills itself; 0 for none.
             shift: seconds by which its clock differs.
@@ -147,9 +150,18 @@ class Zygote:
         """
         self._count += 1
         folder = _prepared(Path(self._folder.name) / str(self._count % 64), given)
-        request = {"environment": environment, "arguments": arguments, "joint": joint, "shift": shift}
+        request = {"environment": environment, "arguments": arguments, "joint": joint, "shift": shift, "umask": umask}
         pid = self._ask(request | {"folder": str(folder), "given": str(fifo or folder / "given")}, 30)["pid"]
         return Command(pid, folder, lambda seconds: self._ask({"wait": pid}, seconds)["code"])
+
+    def memory(self, *arguments: str, stdin: str | None = None, umask: int = 0o022) -> subprocess.CompletedProcess[str]:
+        """Run a command in this process's environment, as `subprocess.run` would, to its end."""
+        done = self.start(os.environ.copy(), *arguments, given=stdin or "", umask=umask).wait()
+        return subprocess.CompletedProcess(arguments, done.code, done.out, done.err)
+
+    def call(self, work: Callable[..., object], *given: object) -> Command:
+        """Call a module's function in a process of its own, in this process's environment."""
+        return self.start(os.environ.copy(), "@call", pickle.dumps((work, given)).hex())
 
     def _ask(self, request: Mapping[str, Any], seconds: float) -> Any:
         with self._turn:
@@ -166,6 +178,14 @@ class Zygote:
         assert self._process.stdout
         ready, _, _ = select.select([self._process.stdout], [], [], seconds)
         return json.loads(self._process.stdout.readline()) if ready else None
+
+
+@cache
+def shared() -> Zygote:
+    """The zygote of a test process, started when it is first needed."""
+    started = Zygote()
+    atexit.register(started.__exit__)
+    return started
 
 
 def start_cold(environment: Mapping[str, str], *arguments: str, given: str = "") -> Command:
@@ -234,6 +254,8 @@ def _preload() -> None:
     import duckdb  # noqa: F401
     import lancedb.background_loop as background
 
+    import memory_assets_tests.conftest  # noqa: F401 - what the tests import that are called
+
     open_analyzer().analyze("Alice read the old books in Paris.")
     opened = bge.open_bge()
     bge.open_bge = lambda: opened  # one session for all, which survives a fork
@@ -265,6 +287,7 @@ def _end(work: Callable[[Mapping[str, Any]], None], request: Mapping[str, Any]) 
 def _become(request: Mapping[str, Any]) -> None:
     """Be the command until its end."""
     os.setsid()
+    os.umask(request["umask"])
     folder = Path(request["folder"])
     for path, flags, number in (
         (request["given"], os.O_RDONLY, 0),
@@ -279,6 +302,7 @@ def _become(request: Mapping[str, Any]) -> None:
     mutant = os.environ.get(MUTANT, "")
     os.environ.clear()
     os.environ.update(request["environment"])
+    tempfile.tempdir = None
     arguments = request["arguments"]
     sys.argv = ["memory", *arguments]
     if request["shift"]:
@@ -295,6 +319,9 @@ def _become(request: Mapping[str, Any]) -> None:
         follow(Path(arguments[1]))
     elif arguments[0] == "@fill":
         fill(int(arguments[1]))
+    elif arguments[0] == "@call":
+        work, given = pickle.loads(bytes.fromhex(arguments[1]))
+        work(*given)
     else:
         memory()
 
