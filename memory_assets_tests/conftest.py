@@ -36,7 +36,7 @@ def pytest_configure() -> None:
     """
     gc.set_threshold(50_000)
     CONFIG["threads"] = 1
-    ScriptDirectory.from_config = _read_once(ScriptDirectory.from_config)
+    setattr(ScriptDirectory, "from_config", _read_once(ScriptDirectory.from_config))  # noqa: B010 - a class method
     with suppress(OSError):
         if shutil.disk_usage(_IN_MEMORY).free > _ROOM_BYTES:
             os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", _IN_MEMORY)

@@ -22,6 +22,7 @@ from memory_assets.settings import Settings
 from memory_assets.stores.keys import KeyStore
 from memory_assets.stores.state import FileState
 from memory_assets.tenants import Tenant, tenant_names
+from memory_assets_tests.torture import zygote
 
 ROOT = Path(__file__).parents[1]
 _NETWORK = ("connect", "bind", "sendto", "sendmsg", "sendmmsg")
@@ -117,10 +118,8 @@ def _modes(folder: Path) -> dict[str, str]:
     }
 
 
-def _memory(*arguments: str, umask: int = 0o000) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "memory_assets.cli", *arguments]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(command, env=environment, umask=umask, capture_output=True, text=True, timeout=120, check=False)
+def _memory(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return zygote.shared().memory(*arguments, umask=0)
 
 
 def test_what_is_written_under_any_umask_is_for_its_owner_alone(settings: Settings) -> None:

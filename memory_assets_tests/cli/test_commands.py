@@ -22,12 +22,14 @@ from memory_assets.language.embedders.e5 import E5_INSTALL_COMMAND, e5_is_instal
 from memory_assets.operations.answers import PASSAGE_LENGTH, passage
 from memory_assets_tests.chat_model import StandIn
 from memory_assets_tests.conftest import WriteSilo
+from memory_assets_tests.torture import zygote
 
 MEMORY = [sys.executable, "-m", "memory_assets.cli"]
 
 
-def memory(*arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*MEMORY, *arguments], capture_output=True, text=True, input=stdin, check=False)
+def memory(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """In a process of its own."""
+    return zygote.shared().memory(*arguments)
 
 
 def in_terminal(columns: int, command: list[str]) -> str:

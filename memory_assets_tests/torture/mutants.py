@@ -9,7 +9,7 @@ from typing import Any
 
 from memory_assets_tests.torture.history import History
 from memory_assets_tests.torture.world import Report
-from memory_assets_tests.torture.zygote import Zygote
+from memory_assets_tests.torture.zygote import Zygote, shared
 
 Arguments = Sequence[str]
 
@@ -152,8 +152,7 @@ def campaign(folder: Path, seconds: float, seed: int, names: Sequence[str] = tup
     """Run a history with each fault planted, until it is found or `seconds` are over."""
     report = Report("mutants", seed)
     for place, name in enumerate(names):
-        with Zygote(name) as zygote:
-            found = _quietly(zygote, folder / str(place), seconds, seed, MUTANTS[name][0])
+        found = _quietly(shared().planting(name), folder / str(place), seconds, seed, MUTANTS[name][0])
         print(f"mutant: {name}: {'caught: ' + found[:150] if found else 'NOT CAUGHT'}", flush=True)
         report.attempt(name, None if found else "the campaign does not find it")
     return report

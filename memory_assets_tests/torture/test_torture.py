@@ -1,20 +1,18 @@
 """A minute of the campaigns; `make torture` takes an hour."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from memory_assets_tests.torture import commands, full_disk, history, hostile, mutants
-from memory_assets_tests.torture.zygote import Zygote
+from memory_assets_tests.torture.zygote import Zygote, shared
 
 pytestmark = pytest.mark.long
 
 
 @pytest.fixture(scope="module")
-def zygote() -> Iterator[Zygote]:
-    with Zygote() as started:
-        yield started
+def zygote() -> Zygote:
+    return shared()
 
 
 def test_what_is_killed_or_done_at_once_leaves_what_was_promised(zygote: Zygote, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
@@ -30,8 +31,6 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-MUTANT = "TORTURE_MUTANT"
-"""Names the fault that the zygote plants in what it forks; the program never reads it."""
 HUNG_SECONDS = 180
 _JOINTS = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "fcntl.flock", "subprocess.Popen", "socket.connect"}
 _COMMITS = ("add", "merge", "delete", "update", "create", "optimize", "drop", "alter", "execute", "tag")
@@ -110,12 +109,15 @@ def _prepared(folder: Path, given: str) -> Path:
 class Zygote:
     """The forking process, seen from the campaign."""
 
-    def __init__(self, mutant: str = "") -> None:
+    mutant = ""
+    """Names the fault that is planted in what is forked."""
+
+    def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="torture-zygote-")
         self._count, self._turn = 0, threading.Lock()
         self._process = subprocess.Popen(
             [sys.executable, "-m", "memory_assets_tests.torture.zygote"],
-            env={**os.environ, "PYTHONPATH": str(ROOT), MUTANT: mutant},
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
@@ -123,6 +125,12 @@ class Zygote:
 
     def __enter__(self) -> "Zygote":
         return self
+
+    def planting(self, mutant: str) -> "Zygote":
+        """The same, planting a fault."""
+        planting = copy(self)
+        planting.mutant = mutant
+        return planting
 
     def __exit__(self, *_: object) -> None:
         self._process.communicate(timeout=30)
@@ -151,6 +159,7 @@ class Zygote:
         self._count += 1
         folder = _prepared(Path(self._folder.name) / str(self._count % 64), given)
         request = {"environment": environment, "arguments": arguments, "joint": joint, "shift": shift, "umask": umask}
+        request["mutant"] = self.mutant
         pid = self._ask(request | {"folder": str(folder), "given": str(fifo or folder / "given")}, 30)["pid"]
         return Command(pid, folder, lambda seconds: self._ask({"wait": pid}, seconds)["code"])
 
@@ -299,7 +308,6 @@ def _become(request: Mapping[str, Any]) -> None:
         os.close(opened)
     sys.stdin, sys.stdout, sys.stderr = (os.fdopen(number, mode, encoding="utf-8") for number, mode in enumerate("rww"))
     faulthandler.enable()  # what hangs is aborted, and says where
-    mutant = os.environ.get(MUTANT, "")
     os.environ.clear()
     os.environ.update(request["environment"])
     tempfile.tempdir = None
@@ -307,10 +315,10 @@ def _become(request: Mapping[str, Any]) -> None:
     sys.argv = ["memory", *arguments]
     if request["shift"]:
         _shift_clock(request["shift"])
-    if mutant:
+    if request["mutant"]:
         from memory_assets_tests.torture.mutants import plant
 
-        plant(mutant, arguments)
+        plant(request["mutant"], arguments)
     _count_joints(folder / "joints", request["joint"])
     from memory_assets.cli.main import main as memory
     from memory_assets_tests.torture.oracle import fill, follow
