@@ -65,7 +65,7 @@ def test_schedules_run_in_the_zone_of_the_settings_or_the_machines(
     assert {schedule.execution_timezone for schedule in schedules if isinstance(schedule, dg.ScheduleDefinition)} == {zone}
 
 
-def test_a_run_of_the_sample_home_passes_every_check_and_says_how_much_was_refused(
+def test_runs_of_the_sample_home_pass_every_check_say_what_was_refused_and_count_sleep_cycles_apart(
     sample_home: Path, tenant: Tenant, instance: dg.DagsterInstance
 ) -> None:
     result = run(instance)
@@ -90,6 +90,10 @@ def test_a_run_of_the_sample_home_passes_every_check_and_says_how_much_was_refus
         assert first["last_change"], asset
     assert metadata(again, "memories")["added"] == metadata(again, "extracted_features")["analysed"] == 0
     assert metadata(again, "memories")["lance_version"] == metadata(result, "memories")["lance_version"]
+    assert metadata(run(instance, "creative"), "creative_links")["dagster/partition_row_count"]
+    before, after = metadata(again, "graph_edges"), metadata(run(instance, "reflect"), "graph_edges")
+    assert after["dagster/partition_row_count"] == before["dagster/partition_row_count"]
+    assert after["edges_of_sleep_cycles"] > before["edges_of_sleep_cycles"] == 0
 
 
 def test_a_tenant_that_the_settings_do_not_name_gets_no_files(
@@ -116,16 +120,6 @@ def test_the_version_of_an_external_asset_is_that_of_its_content(
     assert version() == first
     path.write_text(path.read_text() + "More.\n")
     assert version() != first
-
-
-def test_a_sleep_cycle_leaves_the_graphs_own_count_as_it_is(
-    sample_home: Path, tenant: Tenant, instance: dg.DagsterInstance
-) -> None:
-    before = metadata(run(instance), "graph_edges")
-    assert metadata(run(instance, "creative"), "creative_links")["dagster/partition_row_count"]
-    after = metadata(run(instance, "reflect"), "graph_edges")
-    assert after["dagster/partition_row_count"] == before["dagster/partition_row_count"]
-    assert after["edges_of_sleep_cycles"] > before["edges_of_sleep_cycles"] == 0
 
 
 def test_a_click_shows_what_would_be_archived_and_the_schedule_archives(

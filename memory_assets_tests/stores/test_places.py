@@ -42,7 +42,8 @@ from memory_assets_tests.conftest import WriteSilo
 from memory_assets_tests.services import NoServerError, ObjectStorage, PostgreSQL
 
 pytestmark = pytest.mark.timeout(600)
-_STEPS = 20
+_SEED, _STEPS = 14_027, 26
+"""Of a history in which every operation comes, with runs between."""
 _ABOUT = ("billing export", "boiler", "staging database", "carrier portal", "attic")
 _SAYS = ("is owned by Mira.", "was moved to PostgreSQL.", "is checked every Friday.", "belongs to Tomasz.", "fails at night.")
 _MOMENT = re.compile(r"20\d\d-\d\d-\d\d[T ][\d:.]+(?:Z|[+-]\d\d:\d\d)?")
@@ -184,12 +185,11 @@ def answer(step: Callable[[Tenant], Any], tenant: Tenant, number: int) -> Any:
         return type(error).__name__, _MOMENT.sub("T", str(error))
 
 
-@pytest.mark.parametrize("seed", [1, 2])
 def test_one_history_has_the_same_answers_everywhere(
-    elsewhere: Settings, settings: Settings, write_silo: WriteSilo, seed: int, monkeypatch: pytest.MonkeyPatch
+    elsewhere: Settings, settings: Settings, write_silo: WriteSilo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(direct, "new_id", direct.new_id)
-    history = History(seed, lambda name, text: write_silo(name, text))
+    history = History(_SEED, lambda name, text: write_silo(name, text))
     here, there = Tenant(settings), Tenant(elsewhere, embedders=(embedders := {}))
     here._embedders = embedders
     for number in range(_STEPS):
