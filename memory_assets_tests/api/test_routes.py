@@ -139,36 +139,29 @@ def test_filters_narrow_by_tags_kind_and_time(client: TenantClient) -> None:
     assert client.post("/recent", {"until": "2024-03-02T00:00:00Z"}).json()["count"] == 1
 
 
-def test_pages_of_recent_neither_repeat_nor_skip_while_others_store(client: TenantClient) -> None:
-    moment = datetime.now(UTC) - timedelta(hours=1)
-    ids = {store(client.tenant, NewMemory(f"Note {n}.", Source.CLI, created_at=moment)).id for n in range(5)}
-    ids |= {store(client.tenant, NewMemory("Later.", Source.CLI, created_at=moment + timedelta(minutes=1))).id}
+def pages_of(client: TenantClient, path: str, body: dict[str, object], stored_meanwhile: str) -> list[int]:
+    """The ids on all pages; between any two something is stored."""
     seen: list[int] = []
-    body: dict[str, object] = {"limit": 2}
     while True:
-        page = client.post("/recent", body).json()
+        page = client.post(path, body).json()
         seen += [memory["id"] for memory in page["memories"]]
         if page["next_cursor"] is None:
-            break
-        client.store("Somebody else's note.")
+            return seen
+        client.store(stored_meanwhile)
         body["cursor"] = page["next_cursor"]
-    assert len(seen) == 6
-    assert set(seen) == ids
+
+
+def test_pages_of_recent_neither_repeat_nor_skip_while_others_store(client: TenantClient) -> None:
+    moment = datetime.now(UTC) - timedelta(hours=1)
+    ids = [store(client.tenant, NewMemory(f"Note {n}.", Source.CLI, created_at=moment)).id for n in range(5)]
+    ids.append(store(client.tenant, NewMemory("Later.", Source.CLI, created_at=moment + timedelta(minutes=1))).id)
+    assert sorted(pages_of(client, "/recent", {"limit": 2}, "Somebody else's note.")) == sorted(ids)
 
 
 def test_pages_of_a_search_neither_repeat_nor_take_in_what_came_later(client: TenantClient) -> None:
-    ids = {client.store(note) for note in DUCKDB_NOTES if "tomatoes" not in note}
-    seen: list[int] = []
-    body: dict[str, object] = {"query": "billing export in DuckDB", "limit": 3, "all": True}
-    while True:
-        page = client.post("/search", body).json()
-        seen += [memory["id"] for memory in page["memories"]]
-        if page["next_cursor"] is None:
-            break
-        client.store("The billing export in DuckDB again.")
-        body["cursor"] = page["next_cursor"]
-    assert len(seen) == len(set(seen))
-    assert set(seen) == ids
+    ids = [client.store(note) for note in DUCKDB_NOTES if "tomatoes" not in note]
+    asked: dict[str, object] = {"query": "billing export in DuckDB", "limit": 3, "all": True}
+    assert sorted(pages_of(client, "/search", asked, "The billing export in DuckDB again.")) == sorted(ids)
 
 
 def test_a_forgotten_memory_leaves_recall_and_comes_back(client: TenantClient) -> None:
