@@ -16,7 +16,7 @@ def zygote() -> Zygote:
 
 
 def test_what_is_killed_or_done_at_once_leaves_what_was_promised(zygote: Zygote, tmp_path: Path) -> None:
-    report = history.History(zygote, tmp_path, 1, cold=0).go(10)
+    report = history.History(zygote, tmp_path, 1, cold=0).go(6)
     assert report.failures == []
     assert report.kills
 
