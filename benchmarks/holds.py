@@ -114,7 +114,7 @@ def ask_changes(folder: Path) -> None:
     print(dict(sorted(counts.items())))
 
 
-_PAIRS = {"pairs": "pairs.jsonl", "more": "pairs_more.jsonl"}
+_PAIRS = {"pairs": "pairs.jsonl", "more": "pairs_more.jsonl", "third": "pairs_third.jsonl"}
 
 
 def main() -> None:

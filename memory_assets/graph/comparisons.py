@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from memory_assets.graph.neighbours import nearest_to
-from memory_assets.language.statements import NEAR, says_the_same
+from memory_assets.language.judge import is_short, says_the_same
+from memory_assets.language.statements import exchange_values
 from memory_assets.models import Memory
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 _NEIGHBOURS = 12
 """Memories that each is compared with: the nearest."""
+_LEAST = 0.85
+"""Similarity on the common scale from which two texts are read together, which takes milliseconds."""
 
 SCHEMA = pa.schema([("one", pa.int64()), ("two", pa.int64()), ("similarity", pa.float32())])
 """Ids of two memories that say the same, the older first."""
@@ -24,18 +27,29 @@ SCHEMA = pa.schema([("one", pa.int64()), ("two", pa.int64()), ("similarity", pa.
 
 def compare_neighbours(store: "MemoryStore", changed: Sequence[Memory]) -> pa.Table:
     """Compare each of `changed` with the memories most similar to it."""
-    near = nearest_to(store, [memory.id for memory in changed], _NEIGHBOURS, least=NEAR)
+    near = nearest_to(store, [memory.id for memory in changed], _NEIGHBOURS, least=_LEAST)
     pairs = {
         (min(one, other), max(one, other)): similarity
         for one, other, similarity in zip(*(near[name].to_pylist() for name in ("id", "other", "similarity")), strict=True)
     }
     known = {memory.id: memory for memory in changed}
-    further = {number for pair in pairs for number in pair} - known.keys()
-    known |= {memory.id: memory for memory in store.get(further)}
-    found = []
-    for ids, similarity in pairs.items():
-        if all(number in known for number in ids):
-            old, new = sorted((known[number] for number in ids), key=lambda memory: (memory.created_at, memory.id))
-            if old.content_hash != new.content_hash and says_the_same(old.content, new.content, similarity):
-                found.append({"one": old.id, "two": new.id, "similarity": similarity})
-    return pa.Table.from_pylist(found, schema=SCHEMA)
+    known |= {memory.id: memory for memory in store.get({number for pair in pairs for number in pair} - known.keys())}
+    asked = [
+        (*sorted((known[number] for number in ids), key=lambda memory: (memory.created_at, memory.id)), similarity)
+        for ids, similarity in pairs.items()
+        if all(number in known and is_short(known[number].content) for number in ids)
+    ]
+    asked = [
+        (old, new, similarity)
+        for old, new, similarity in asked
+        if old.content_hash != new.content_hash and not exchange_values(old.content, new.content)
+    ]
+    same = says_the_same([(old.content, new.content) for old, new, _ in asked])
+    return pa.Table.from_pylist(
+        [
+            {"one": old.id, "two": new.id, "similarity": similarity}
+            for (old, new, similarity), is_same in zip(asked, same, strict=True)
+            if is_same
+        ],
+        schema=SCHEMA,
+    )

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from memory_assets.graph.known_names import project_name
 from memory_assets.graph.outdated import plain
-from memory_assets.language.changes import announces, change_model, judge_change, keys_of, with_subject
+from memory_assets.language.changes import Change, announces, find_changes, keys_of, with_subject
 from memory_assets.language.english import pattern, word_set
 from memory_assets.language.statements import difference, find_replaced, read_statement
 from memory_assets.language.words import sentences, words
@@ -30,6 +30,8 @@ CHANGE_SCHEMA = table("graph_changes").arrow()
 
 _MOST = 60
 """Statements of one memory that are read."""
+_SHORT = 2
+"""Statements of a memory up to which the network alone may call one outdated."""
 _LEAST_WORDS = 3
 _LAST_DAY = 31
 _LATER = timedelta(days=1)
@@ -47,7 +49,8 @@ _WORD_OF_TITLE = re.compile(r"[^\W_]+")
 
 _CANDIDATES = """
 CREATE TEMP TABLE now_statements AS
-    FROM graph_statements WHERE memory_id NOT IN (FROM touched) UNION ALL BY NAME FROM changed_statements;
+    SELECT *, count(*) OVER (PARTITION BY memory_id) AS of_memory
+    FROM (FROM graph_statements WHERE memory_id NOT IN (FROM touched) UNION ALL BY NAME FROM changed_statements);
 CREATE TEMP TABLE keyed AS
     SELECT DISTINCT memory_id, place, unnest(list_concat(keys, list_transform(about, word -> word[:5]))) AS key FROM now_statements;
 CREATE TEMP TABLE weights AS
@@ -158,25 +161,42 @@ def find_replacements(connection: "DuckDBPyConnection", statements: pa.Table, to
     copy_in(connection, {"changed_statements": statements, "touched": touched})
     connection.execute(_CANDIDATES.replace("$hub", str(_HUB)))
     pairs = connection.execute(_PAIRS, {"candidates": _CANDIDATES_EACH}).fetchall()
-    return pa.Table.from_pylist([row for old, new in pairs if (row := _replacement(old, new))], schema=CHANGE_SCHEMA)
-
-
-def _replacement(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any] | None:
-    by_another = old["author"] != new["author"] and bool(old["author"] and new["author"])
-    if by_another and all(not word_set("question.first_person").isdisjoint(words(each["text"])) for each in (old, new)):
-        return None
-    texts = (
-        with_subject(old["text"], " ".join(old["about"]), new["text"]),
-        with_subject(new["text"], " ".join(new["about"]), old["text"]),
+    pairs = [(old, new) for old, new in pairs if not _speak_of_themselves(old, new)]
+    found = find_changes(
+        [
+            (
+                with_subject(old["text"], " ".join(old["about"]), new["text"]),
+                with_subject(new["text"], " ".join(new["about"]), old["text"]),
+            )
+            for old, new in pairs
+        ]
     )
-    probability = _STATED if find_replaced(old["text"], new["text"]) else judge_change(*texts)
-    if probability < change_model().perhaps:
-        return None
+    stated = [Change(_STATED, is_sure=True) if find_replaced(old["text"], new["text"]) else None for old, new in pairs]
+    rows = [
+        _replacement(old, new, change)
+        for (old, new), change in zip(pairs, (one or other for one, other in zip(stated, found, strict=True)), strict=True)
+        if change
+    ]
+    return pa.Table.from_pylist(rows, schema=CHANGE_SCHEMA)
+
+
+def _by_another(old: dict[str, Any], new: dict[str, Any]) -> bool:
+    return old["author"] != new["author"] and bool(old["author"] and new["author"])
+
+
+def _speak_of_themselves(old: dict[str, Any], new: dict[str, Any]) -> bool:
+    """Whether two people each speak of themselves."""
+    own = word_set("question.first_person")
+    return _by_another(old, new) and all(not own.isdisjoint(words(each["text"])) for each in (old, new))
+
+
+def _replacement(old: dict[str, Any], new: dict[str, Any], change: Change) -> dict[str, Any]:
     is_later = bool(old["said_at"] and new["said_at"]) and abs(new["said_at"] - old["said_at"]) >= _LATER
     differs = difference(old["text"], new["text"])
-    if probability < change_model().sure:
-        kind, confidence, note = RelationType.RELATES_TO, _DOUBT * probability, f"perhaps replaced: {differs}"
-    elif new["announces"] or (is_later and not by_another):
+    is_sure = change.is_sure and (change.shown_by_words or max(old["of_memory"], new["of_memory"]) <= _SHORT)
+    if not is_sure:
+        kind, confidence, note = RelationType.RELATES_TO, _DOUBT * change.probability, f"perhaps replaced: {differs}"
+    elif new["announces"] or (is_later and not _by_another(old, new)):
         denied = (read_statement(old["text"]).denials - read_statement(new["text"]).denials) % 2
         kind = RelationType.INVALIDATED_BY if denied else RelationType.EVOLVED_INTO
         confidence = _STATED if new["announces"] else _DATED
@@ -188,7 +208,7 @@ def _replacement(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any] | N
         **{f"{age}_{name}": each[source] for age, each in (("old", old), ("new", new)) for name, source in _COPIED.items()},
         "said_at": new["said_at"] or new["created_at"],
         "type": kind,
-        "probability": probability,
+        "probability": change.probability,
         "confidence": confidence,
         "note": note,
     }

@@ -14,12 +14,22 @@ from functools import cache, lru_cache
 from itertools import pairwise
 from math import exp
 from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
+
+from memory_assets.arrays import Values
 from memory_assets.language.english import pattern, word_set
-from memory_assets.language.statements import Statement, is_event, is_number, other_values, read_statement
+from memory_assets.language.judge import Relation, relations
+from memory_assets.language.statements import Statement, exchange_values, is_event, is_number, other_values, read_statement
 from memory_assets.language.words import fold
 
 MODEL = Path(__file__).with_name("changes.json")
+_WORDS, _READ, _BASE = 0.26, 0.77, 0.82
+"""Weights of the log odds of the regression over words and of the network, and what is added."""
+_SURE, _PERHAPS = 0.85, 0.5
+_LEAST = 1e-4
+"""Probability from which log odds are told apart."""
 _SHORT = 5
 """Words of a topic from which a text that does not say that something changed must exchange a value or a name."""
 _LEAST_KIN = 4
@@ -131,7 +141,7 @@ def features(old: str, new: str) -> dict[str, float]:
     one, other = _sides(old, new)
     was, now = one.statement, other.statement
     says, past = announces(new), bool(pattern("replacements.ended").search(new))
-    exchanged = bool(other_values(was, now)) and bool(other_values(now, was))
+    exchanged = exchange_values(old, new)
     names = bool(one.names_alone and other.names_alone)
     shared = min(5, len(one.shared))
     codes = SequenceMatcher(None, was.words, now.words, autojunk=False).get_opcodes()
@@ -240,11 +250,14 @@ def is_ruled_out(old: str, new: str) -> bool:
     """Whether the newer statement cannot replace the older one: one tells history, the newer what is only thought of, both events."""
     one, other = read_statement(old), read_statement(new)
     if is_event(old) and is_event(new):
-        return not announces(new) or bool(other_values(one, other) and other_values(other, one))
+        return not announces(new) or exchange_values(old, new)
     if not announces(new) and max(len(one.content), len(other.content)) > _SHORT:
         sides = _sides(old, new)
-        exchanged = other_values(one, other) and other_values(other, one)
-        if not exchanged and not all(side.names_alone for side in sides) and bool(one.denials) == bool(other.denials):
+        if (
+            not exchange_values(old, new)
+            and not all(side.names_alone for side in sides)
+            and bool(one.denials) == bool(other.denials)
+        ):
             return True
     if one.denials and not other.denials and not pattern("replacements.allowed").search(new):
         return True
@@ -255,8 +268,44 @@ def is_ruled_out(old: str, new: str) -> bool:
     )
 
 
+class Change(NamedTuple):
+    """A newer statement that replaces an older one, or may."""
+
+    probability: float
+    is_sure: bool
+    """Whether the older one is outdated; else the newer one is only shown before it, if both are found."""
+    shown_by_words: bool = True
+    """Whether the words alone show it: in long notes the network finds changes where there are none."""
+
+
+def find_changes(pairs: Sequence[tuple[str, str]]) -> list[Change | None]:
+    """What the newer statement of each (older, newer) pair is to the older one; None if it hardly replaces it.
+
+    The regression over the words and the network that reads both texts see different things: a second regression weighs the two. It was
+    trained on the changed facts of `benchmarks/sets/stores_train`.
+    """
+    by_words = np.array([judge_change(old, new) for old, new in pairs])
+    shares = relations(pairs)
+    differ = (shares[:, Relation.CHANGED] + shares[:, Relation.OPPOSITE]).astype(np.float64)
+    both = 1 / (1 + np.exp(-(_log_odds(by_words) * _WORDS + _log_odds(differ) * _READ + _BASE)))
+    sure = (both >= _SURE) | (by_words >= change_model().sure)
+    perhaps = sure | (both >= _PERHAPS) | (by_words >= change_model().perhaps)
+    shown = by_words >= change_model().sure
+    return [
+        Change(*found) if is_possible else None
+        for *found, is_possible in zip(
+            np.maximum(both, by_words).tolist(), sure.tolist(), shown.tolist(), perhaps.tolist(), strict=True
+        )
+    ]
+
+
+def _log_odds(probability: Values) -> Values:
+    likely = np.clip(probability, _LEAST, 1 - _LEAST)
+    return np.asarray(np.log(likely / (1 - likely)))
+
+
 def judge_change(old: str, new: str) -> float:
-    """How likely a newer statement replaces an older one, 0 to 1."""
+    """How likely a newer statement replaces an older one by their words, 0 to 1."""
     one, other = _sides(old, new)
     differ = bool(other.alone or one.alone) or one.statement.denials != other.statement.denials
     differ = differ or one.statement.values != other.statement.values

@@ -1,26 +1,39 @@
-"""How two statements stand to each other: a small network reads both texts at once.
+"""How two statements stand to each other, and whether a text answers a question: a small network reads both texts at once.
 
 It is bge-small, trained further by `tools/statement_judge` on pairs and families of facts, English and German. Its matrices stay on the
 steps of bge-small's 8-bit ones, so that `judge.npz` holds by how many steps each weight differs: most by none. It is opened once a
 process, on first use. What comes out of a pair depends on nothing but its two texts.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from functools import cache
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from memory_assets.arrays import Floats, Ids
-from memory_assets.language.embedders.bge import checked_files, open_session, open_tokenizer, read_weights, run_by_length
+from memory_assets.language.embedders.bge import (
+    DIMENSION,
+    checked_files,
+    open_session,
+    open_tokenizer,
+    read_weights,
+    run_by_length,
+)
+from memory_assets.language.statements import exchange_values
 from memory_assets.language.words import words
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
     from onnxruntime import InferenceSession
 
 GRAPH = Path(__file__).with_name("judge.onnx")
+ANSWER_GRAPH = Path(__file__).with_name("answers.onnx")
+ANSWER_LAYERS = 6
+"""Whether a text answers a question is told after half of the layers."""
 WEIGHTS = Path(__file__).with_name("judge.npz")
 MOST_TOKENS = 128
 """Word pieces of two texts that are read, the marks around them included; of a longer pair the longer text is cut."""
@@ -29,12 +42,8 @@ NEAR = 0.7
 """Similarity on the common scale from which two texts may be about one thing; below it nothing is judged."""
 SAYS_THE_SAME = 0.82
 """Probability from which two texts say the same."""
-DIFFERS = 0.65
-"""Probability of a change or contrary from which it is one, ..."""
-ANNOUNCED = 0.43
-"""... from which it is one if the newer text says that something changed ..."""
-MAY_DIFFER = 0.55
-"""... and from which it may be one."""
+DIFFERS = 0.7
+"""Probability of a change or contrary from which it is one."""
 
 _MOST_LETTERS = 240
 
@@ -58,11 +67,17 @@ def is_short(text: str) -> bool:
 
 def relations(pairs: Sequence[tuple[str, str]]) -> Floats:
     """Probability of each relation of the second text to the first, shape (pairs, 5)."""
-    logits = _run(pairs)[:, : len(Relation)]
+    logits = _run(pairs)
     shares = np.exp(logits - logits.max(axis=1, keepdims=True))
     shares /= shares.sum(axis=1, keepdims=True)
     shares[[words(one) == words(other) for one, other in pairs]] = np.eye(1, len(Relation), Relation.SAME)
     return np.asarray(shares)
+
+
+def says_the_same(pairs: Sequence[tuple[str, str]]) -> list[bool]:
+    """Whether the texts of each pair surely say the same. A number, date or time that each has alone forbids it."""
+    judged = relate(pairs)
+    return [found is Relation.SAME and not exchange_values(*pair) for pair, found in zip(pairs, judged, strict=True)]
 
 
 def relate(pairs: Sequence[tuple[str, str]]) -> list[Relation]:
@@ -79,13 +94,19 @@ def _relation(share: Floats) -> Relation:
     return Relation.UNRELATED if share[Relation.UNRELATED] > share[Relation.RELATED] else Relation.RELATED
 
 
-def _run(pairs: Sequence[tuple[str, str]]) -> Floats:
+def answer_logits(question: str, texts: Sequence[str]) -> Floats:
+    """The log odds that each text, as it is indexed, answers a question or helps with a request."""
+    return _run([(question, text) for text in texts], asked=True)[:, 0]
+
+
+def _run(pairs: Sequence[tuple[str, str]], *, asked: bool = False) -> Floats:
+    """Logits of an answer, shape (pairs, 1), if the first texts are questions, else of the relations."""
     if not pairs:
-        return np.empty((0, len(Relation) + 1), np.float32)
+        return np.empty((0, 1 if asked else len(Relation)), np.float32)
     tokenizer = open_tokenizer(checked_files()[1])
-    pieces = {text: tokenizer.encode(text, add_special_tokens=False).ids for pair in pairs for text in pair}
+    pieces = {text: tokenizer.encode(text, add_special_tokens=False).ids for text in dict.fromkeys(chain.from_iterable(pairs))}
     ids, types = zip(*(pair_tokens(pieces[one], pieces[other]) for one, other in pairs), strict=True)
-    return run_by_length(_session(), {"ids": list(ids), "types_of_tokens": list(types)})
+    return run_by_length(_session(asked=asked), {"ids": list(ids), "types_of_tokens": list(types)})
 
 
 def pair_tokens(one: Sequence[int], other: Sequence[int]) -> tuple[Ids, Ids]:
@@ -99,10 +120,28 @@ def pair_tokens(one: Sequence[int], other: Sequence[int]) -> tuple[Ids, Ids]:
 
 
 @cache
-def _session() -> "InferenceSession":
+def _session(*, asked: bool) -> "InferenceSession":
+    heads = {head: [f"{head}.{part}" for part in ("weight", "bias")] for head in ("relations", "answer")}
+    known = read_judge()
+    weights = {name: array for name, array in known.items() if name not in chain.from_iterable(heads.values())}
+    if asked:
+        layers = tuple(f"layer.{layer}." for layer in range(ANSWER_LAYERS))
+        weights = {name: array for name, array in weights.items() if not name.startswith("layer.") or name.startswith(layers)}
+        last = f"layer.{ANSWER_LAYERS - 1}.attention"  # computes the first token alone, and has its matrices in two for that
+        for part in ("weight", "scale"):
+            query, rest = np.split(weights.pop(f"{last}.input.{part}"), [DIMENSION], axis=-1)
+            weights |= {f"{last}.query_input.{part}": query.copy(), f"{last}.key_value_input.{part}": rest.copy()}
+    head = heads["answer" if asked else "relations"]
+    weights |= {f"heads.{name.rpartition('.')[2]}": known[name] for name in head}
+    return open_session(ANSWER_GRAPH if asked else GRAPH, weights)
+
+
+@cache
+def read_judge() -> Mapping[str, "npt.NDArray[Any]"]:
+    """The network's weights by name."""
     weights = read_weights(checked_files()[0])
     with np.load(WEIGHTS) as trained:
         for name in trained.files:
             array = trained[name]
             weights[name] = weights[name] + array if array.dtype == np.int8 else array
-    return open_session(GRAPH, weights)
+    return weights

@@ -8,7 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from memory_assets.language.judge import GRAPH, Relation, relate, relations
+from memory_assets.language.judge import (
+    ANSWER_GRAPH,
+    ANSWER_LAYERS,
+    GRAPH,
+    Relation,
+    answer_logits,
+    relate,
+    relations,
+    says_the_same,
+)
 
 RECIPE = Path(__file__).parents[2] / "tools" / "bge_graph.py"
 
@@ -78,9 +87,30 @@ def test_nothing_is_judged_of_nothing() -> None:
     assert relations([]).shape == (0, len(Relation))
 
 
-def test_the_graph_is_what_its_recipe_makes() -> None:
+@pytest.mark.parametrize(("graph", "layers", "outputs"), [(GRAPH, 12, len(Relation)), (ANSWER_GRAPH, ANSWER_LAYERS, 1)])
+def test_the_graph_is_what_its_recipe_makes(graph: Path, layers: int, outputs: int) -> None:
     build = runpy.run_path(str(RECIPE))["build_graph"]
-    assert build(GRAPH.stem, 12, len(Relation) + 1).SerializeToString(deterministic=True) == GRAPH.read_bytes()
+    assert build(graph.stem, layers, outputs).SerializeToString(deterministic=True) == graph.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "near"),
+    [
+        ("When does the choir rehearse?", "The choir meets on Tuesdays at half past seven.", "The choir sings Bach at Easter."),
+        ("Which host runs the nightly import?", "The nightly import runs on alder.", "The nightly import takes forty minutes."),
+        ("Wann probt der Chor?", "Der Chor trifft sich dienstags um halb acht.", "Der Chor singt zu Ostern Bach."),
+    ],
+)
+def test_what_answers_is_likelier_than_what_is_near(question: str, answer: str, near: str) -> None:
+    said, beside = answer_logits(question, [f"[3 May 2026] {text}" for text in (answer, near)])
+    assert said > beside
+
+
+def test_the_same_is_not_said_of_two_values() -> None:
+    assert says_the_same([("Tea is in the left cupboard.", "tea is in the LEFT cupboard")]) == [True]
+    assert not any(
+        says_the_same([("The rent is 840 euros.", "The rent is 910 euros."), ("We meet at nine.", "We meet at 10:00.")])
+    )
 
 
 def test_the_network_is_opened_on_first_use_alone() -> None:

@@ -1,4 +1,4 @@
-"""The judge's network in torch: BERT with bge-small's weights to begin with, and two heads on the first token."""
+"""The judge's network in torch: BERT with bge-small's weights to begin with, and two heads on the first token, at two depths."""
 
 import re
 from pathlib import Path
@@ -10,8 +10,9 @@ from torch import nn
 from torch.nn.functional import gelu, linear, scaled_dot_product_attention
 
 from memory_assets.language.embedders.bge import DIMENSION, read_tensors
+from memory_assets.language.judge import ANSWER_LAYERS
 
-HEADS, INNER = 12, 1536
+HEADS, INNER, LAYERS = 12, 1536, 12
 MOST_STEPS = 64
 """Of a weight to each side of zero, so that two products fit into 16 bits."""
 
@@ -53,9 +54,9 @@ class Layer(nn.Module):
 
 
 class Encoder(nn.Module):
-    """Pairs of texts to logits: of the five relations, and of an answer."""
+    """Pairs of texts to logits: of the five relations after all layers, and of an answer after the first ones."""
 
-    def __init__(self, model: Path, layers: int, relations: int) -> None:
+    def __init__(self, model: Path, relations: int, layers: int = LAYERS) -> None:
         super().__init__()
         tensors = read_tensors(model)
 
@@ -77,18 +78,13 @@ class Encoder(nn.Module):
             if name.endswith("scale"):
                 self.get_buffer(name).copy_(value)
 
-    def states(self, ids: torch.Tensor, types: torch.Tensor, known: torch.Tensor) -> torch.Tensor:
-        """The first token's state of each pair; `known` is false for padding."""
+    def forward(self, ids: torch.Tensor, types: torch.Tensor, known: torch.Tensor, *, asked: bool) -> torch.Tensor:
+        """Logits of an answer, shape (pairs, 1), if the first texts are questions, else of the relations; `known` is false for padding."""
         states = self.dropout(self.norm(self.words[ids] + self.positions[: ids.shape[1]] + self.types[types]))
         mask = known[:, None, None, :]
-        for layer in self.layers:
+        for layer in self.layers[: ANSWER_LAYERS if asked else None]:
             states = layer(states, mask)
-        return states[:, 0]
-
-    def forward(self, ids: torch.Tensor, types: torch.Tensor, known: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Logits of the relations and of an answer."""
-        first = self.dropout(self.states(ids, types, known))
-        return self.relation(first), self.answer(first)[:, 0]
+        return (self.answer if asked else self.relation)(self.dropout(states[:, 0]))
 
 
 def _bge(tensors: dict[str, Any], layers: int) -> Any:

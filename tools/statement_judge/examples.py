@@ -24,6 +24,26 @@ _DRAWN = {"same": 3, "changed": 4, "opposite": 2, "lookalike": 3, "beside": 2, "
 """Pairs of a fact that an epoch draws."""
 
 
+_MONTHS = (
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+)
+_NAMES = ("", "", "", "", "Mira", "Jonas", "Priya", "Tom", "Lena")
+_PROJECTS = ("", "", "atlas", "heron", "billing", "notes")
+_ANSWERS, _TIMES, _OTHERS, _NEAR = 2, 2, 3, 6
+"""Answers of a question that an epoch draws, how often each, and others among the nearest hits and behind them."""
+KNOWN = ("de_alltag", "de_arbeit", "en_files", "en_home", "en_software", "en_work")
+"""Writers from whose families the network of 23 November 2026 has learnt."""
 _LONG_WORD = 5
 _EQUAL = 0.1
 """Share of facts of which a text is put beside itself."""
@@ -40,6 +60,11 @@ class Example(NamedTuple):
     """Whether `other` answers the question `one`; None if `one` is no question."""
     group: str = ""
     """Who wrote it, for holding writers out."""
+
+    @property
+    def is_question(self) -> bool:
+        """Whether the first text asks, and the second answers or does not."""
+        return self.answers is not None
 
 
 def read(path: Path) -> list[Any]:
@@ -78,8 +103,8 @@ def worlds(chance: random.Random) -> Iterator[Example]:
                 beside = [other["old"]["text"] for other in changed if other is not each] + holding
                 for text in chance.sample(beside, min(2, len(beside))):
                     yield Example(chance.choice(texts), text, BESIDE, group=group)
-                yield Example(each["question"], chance.choice(texts), frozenset(), True, group)
-                yield Example(each["question"], chance.choice(beside), frozenset(), False, group)
+                yield Example(each["question"], _headed(chance.choice(texts), chance), frozenset(), True, group)
+                yield Example(each["question"], _headed(chance.choice(beside), chance), frozenset(), False, group)
 
 
 def silos(chance: random.Random) -> Iterator[Example]:
@@ -106,6 +131,38 @@ def families(writers: Iterable[str], chance: random.Random, folder: Path = FAMIL
         for place, family in enumerate(found):
             others = [each for each in found[:place] + found[place + 1 :] if each["lang"] == family["lang"]]
             yield from (each._replace(group=writer) for each in _of_family(family, others, chance))
+
+
+def hits(file: Path, chance: random.Random) -> Iterator[Example]:
+    """Questions beside what a search finds for them, see `hits.py`: what answers, and what is only near, the nearest more often."""
+    for row in read(file):
+        group = f"hits-{row['store']}"
+        for text in chance.sample(row["answers"], min(_ANSWERS, len(row["answers"]))):
+            for _ in range(_TIMES):
+                yield Example(row["question"], text, frozenset(), True, group)
+        others = row["others"]
+        near = chance.sample(others[:_NEAR], min(_OTHERS, len(others[:_NEAR])))
+        for text in [*near, *chance.sample(others[_NEAR:], min(_OTHERS, len(others[_NEAR:])))]:
+            yield Example(row["question"], text, frozenset(), False, group)
+
+
+def sessions(chance: random.Random) -> Iterator[Example]:
+    """What people type while they work, beside the memories that help and others of the same person."""
+    for session in read(SETS / "sessions_train.jsonl"):
+        texts = [each["text"] for each in session["memories"]]
+        for prompt in session["prompts"]:
+            useful = {*prompt["useful"], *(each["old"] for each in session["outdated"] if each["by"] in prompt["useful"])}
+            others = [text for place, text in enumerate(texts) if place not in useful]
+            for text in chance.sample(others, min(_OTHERS, len(others))):
+                yield Example(prompt["text"], _headed(text, chance), frozenset(), False, "sessions")
+            for place in prompt["useful"][:_ANSWERS]:
+                yield Example(prompt["text"], _headed(texts[place], chance), frozenset(), True, "sessions")
+
+
+def _headed(text: str, chance: random.Random) -> str:
+    """A text behind a day and perhaps a project or a person, as the memories of a store stand in its full-text index."""
+    day = f"{chance.randint(1, 28)} {chance.choice(_MONTHS)} {chance.randint(2023, 2026)}"
+    return f"[{', '.join(filter(None, (chance.choice(_NAMES), day, chance.choice(_PROJECTS))))}] {text}"
 
 
 def is_whole(family: dict[str, Any]) -> bool:
@@ -144,9 +201,10 @@ def _of_family(family: dict[str, Any], others: list[dict[str, Any]], chance: ran
                 if kind in label:
                     yield _turned(Example(one, other, frozenset({label[kind]})), chance)
                 else:
-                    yield Example(one, other, frozenset(), kind == "answers")
+                    yield Example(one, _headed(other, chance), frozenset(), kind == "answers")
         if others:
-            yield Example(chance.choice(fact["asks"]), chance.choice(_all_said(chance.choice(others))), frozenset(), False)
+            beyond = _headed(chance.choice(_all_said(chance.choice(others))), chance)
+            yield Example(chance.choice(fact["asks"]), beyond, frozenset(), False)
         yield from _renumbered(says, chance)
         if chance.random() < _EQUAL:
             yield Example(says[0], says[0].swapcase(), frozenset({SAME}))

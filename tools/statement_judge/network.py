@@ -10,12 +10,14 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from bge_graph import build_graph
-from encoder import MOST_STEPS
+from encoder import LAYERS, MOST_STEPS, Encoder
 
 from memory_assets.language.embedders.bge import checked_files, read_tensors, read_weights
-from memory_assets.language.judge import GRAPH, WEIGHTS
+from memory_assets.language.judge import ANSWER_GRAPH, ANSWER_LAYERS, GRAPH, WEIGHTS, read_judge
 
 PARTS = ("attention.input", "attention.output", "feed_forward.input", "feed_forward.output")
+_HEADS = {"relation": "relations", "answer": "answer"}
+"""Of the encoder, by their names in the file."""
 Weights = dict[str, npt.NDArray[np.float32]]
 
 
@@ -29,7 +31,38 @@ def write_network(state: dict[str, torch.Tensor], temperatures: tuple[float, flo
         found[f"{name}.weight"] = (steps - begun[f"{name}.weight"].astype(np.int16)).astype(np.int8)
     np.savez_compressed(WEIGHTS, **found)
     layers = sum(name.endswith("attention_norm.weight") for name in trained)
-    GRAPH.write_bytes(build_graph(GRAPH.stem, layers, len(found["heads.bias"])).SerializeToString(deterministic=True))
+    for file, depth, head in ((GRAPH, layers, "relations"), (ANSWER_GRAPH, ANSWER_LAYERS, "answer")):
+        graph = build_graph(file.stem, depth, len(found[f"{head}.bias"]))
+        file.write_bytes(graph.SerializeToString(deterministic=True))
+
+
+def read_network(encoder: Encoder) -> None:
+    """Give an encoder the weights of the package's network."""
+    weights = read_judge()
+    state = encoder.state_dict()
+
+    def put(name: str, value: npt.NDArray[np.floating]) -> None:
+        state[name] = torch.from_numpy(np.ascontiguousarray(value, np.float32))
+
+    put("types", weights["types"] + _first_type())
+    put("norm.weight", weights["embedding.norm.gain"])
+    put("norm.bias", weights["embedding.norm.bias"])
+    for head, name in _HEADS.items():
+        if f"{name}.weight" in weights:
+            put(f"{head}.weight", weights[f"{name}.weight"].T)
+            put(f"{head}.bias", weights[f"{name}.bias"])
+    for layer in range(LAYERS):
+        ours, theirs = f"layer.{layer}", f"layers.{layer}"
+        for part in PARTS:
+            halves = [f"{ours}.attention.query_input", f"{ours}.attention.key_value_input"]
+            names = halves if f"{ours}.{part}.weight" not in weights else [f"{ours}.{part}"]
+            matrix = np.concatenate([weights[f"{name}.weight"] * weights[f"{name}.scale"] for name in names], axis=1)
+            put(f"{theirs}.{part.replace('.', '_')}.weight", matrix.T)
+            put(f"{theirs}.{part.replace('.', '_')}.bias", weights[f"{ours}.{part}.bias"])
+        for part in ("attention", "feed_forward"):
+            put(f"{theirs}.{part}_norm.weight", weights[f"{ours}.{part}.output.norm.gain"])
+            put(f"{theirs}.{part}_norm.bias", weights[f"{ours}.{part}.output.norm.bias"])
+    encoder.load_state_dict(state)
 
 
 def _first_type() -> npt.NDArray[np.float32]:
@@ -60,12 +93,9 @@ def _rest(
     yield "types", trained["types"] - first_type
     yield "embedding.norm.gain", trained["norm.weight"]
     yield "embedding.norm.bias", trained["norm.bias"]
-    heads = [
-        (trained[f"{head}.weight"] / by, trained[f"{head}.bias"] / by)
-        for head, by in zip(("relation", "answer"), temperatures, strict=True)
-    ]
-    yield "heads.weight", np.ascontiguousarray(np.concatenate([weight for weight, _ in heads]).T)
-    yield "heads.bias", np.concatenate([bias for _, bias in heads])
+    for (head, name), by in zip(_HEADS.items(), temperatures, strict=True):
+        yield f"{name}.weight", np.ascontiguousarray(trained[f"{head}.weight"].T) / by
+        yield f"{name}.bias", trained[f"{head}.bias"] / by
     for layer in range(sum(name.endswith("attention_norm.weight") for name in trained)):
         ours, theirs = f"layer.{layer}", f"layers.{layer}"
         for part in PARTS:

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import torch
 from encoder import Encoder
-from examples import FAMILIES, LABELS, Example, families, pairs, silos, worlds
+from examples import FAMILIES, KNOWN, LABELS, Example, families, hits, pairs, sessions, silos, worlds
+from network import read_network
 from sklearn.metrics import average_precision_score, precision_recall_curve
 from tokenizers import Tokenizer
 
@@ -32,10 +33,13 @@ def encode(tokenizer: Tokenizer, examples: Sequence[Example]) -> list[tuple[list
     ]
 
 
-def batches(lengths: Sequence[int], chance: random.Random) -> list[list[int]]:
-    """Places of examples of similar length, in random order."""
-    order = sorted(range(len(lengths)), key=lambda place: lengths[place] + chance.random() * 6)
-    found = [order[start : start + BATCH] for start in range(0, len(order), BATCH)]
+def batches(examples: Sequence[Example], lengths: Sequence[int], chance: random.Random) -> list[list[int]]:
+    """Places of examples of one kind and similar length, in random order."""
+    found = []
+    for asked in (False, True):
+        order = [place for place, each in enumerate(examples) if each.is_question is asked]
+        order.sort(key=lambda place: lengths[place] + chance.random() * 6)
+        found += [order[start : start + BATCH] for start in range(0, len(order), BATCH)]
     chance.shuffle(found)
     return found
 
@@ -48,31 +52,28 @@ def tensors(encoded: Sequence[tuple[list[int], list[int]]]) -> tuple[torch.Tenso
     return ids, types, torch.arange(longest)[None, :] < torch.tensor([len(each) for each, _ in encoded])[:, None]
 
 
-def loss_of(relations: torch.Tensor, answers: torch.Tensor, examples: Sequence[Example]) -> torch.Tensor:
+def loss_of(logits: torch.Tensor, examples: Sequence[Example]) -> torch.Tensor:
     """Cross entropy; of an example with several possible relations that of their sum."""
-    total = relations.new_zeros(())
-    asked = torch.tensor([each.answers is not None for each in examples])
-    if asked.any():
-        wanted = torch.tensor([float(bool(each.answers)) for each in examples])[asked]
-        total = total + torch.nn.functional.binary_cross_entropy_with_logits(answers[asked], wanted, reduction="sum")
-    if not asked.all():
-        possible = torch.tensor([[label in each.possible for label in range(len(LABELS))] for each in examples])[~asked]
-        shares = relations[~asked].log_softmax(1)
-        total = total - shares.masked_fill(~possible, -torch.inf).logsumexp(1).sum()
-    return total / len(examples)
+    if examples[0].is_question:
+        wanted = torch.tensor([float(bool(each.answers)) for each in examples])
+        return torch.nn.functional.binary_cross_entropy_with_logits(logits[:, 0], wanted)
+    possible = torch.tensor([[label in each.possible for label in range(len(LABELS))] for each in examples])
+    return -logits.log_softmax(1).masked_fill(~possible, -torch.inf).logsumexp(1).mean()
 
 
 def predict(model: Encoder, tokenizer: Tokenizer, examples: Sequence[Example]) -> tuple[np.ndarray, np.ndarray]:
     """Logits of the relations and of an answer."""
     model.eval()
     encoded = encode(tokenizer, examples)
-    order = sorted(range(len(encoded)), key=lambda place: len(encoded[place][0]))
     relations, answers = np.zeros((len(encoded), len(LABELS)), np.float32), np.zeros(len(encoded), np.float32)
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
-        for start in range(0, len(order), 64):
-            places = order[start : start + 64]
-            found = model(*tensors([encoded[place] for place in places]))
-            relations[places], answers[places] = (each.float().numpy() for each in found)
+        for places in batches(examples, [len(ids) for ids, _ in encoded], random.Random(0)):
+            asked = examples[places[0]].is_question
+            found = model(*tensors([encoded[place] for place in places]), asked=asked).float().numpy()
+            if asked:
+                answers[places] = found[:, 0]
+            else:
+                relations[places] = found
     return relations, answers
 
 
@@ -80,7 +81,7 @@ def report(examples: Sequence[Example], relations: np.ndarray, answers: np.ndarr
     """Print how well held-out examples are judged."""
     for group in [*sorted({each.group for each in examples}), ""]:
         places = [place for place, each in enumerate(examples) if each.group == group or not group]
-        asked = [place for place in places if examples[place].answers is not None]
+        asked = [place for place in places if examples[place].is_question]
         judged = [place for place in places if len(examples[place].possible) == 1]
         line = f"{group or 'all':18}"
         if judged:
@@ -105,20 +106,24 @@ def report(examples: Sequence[Example], relations: np.ndarray, answers: np.ndarr
                     ]
                 )
         if asked:
-            truth = [bool(examples[place].answers) for place in asked]
+            truth = np.array([bool(examples[place].answers) for place in asked])
             line += f" answers AP {average_precision_score(truth, answers[asked]):.3f} right {np.mean((answers[asked] > 0) == truth):.3f}"
         print(line, flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--rate", type=float, default=1e-4)
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--families", type=Path, default=FAMILIES)
     parser.add_argument("--held", nargs="*", default=[], help="writers held out")
     parser.add_argument("--tested", type=int, default=3000, help="most held-out examples")
     parser.add_argument("--begin", type=Path, help="weights of an earlier training to go on from")
+    parser.add_argument("--shipped", action="store_true", help="go on from the network of the package")
+    parser.add_argument("--hits", type=Path, help="what hits.py wrote")
+    parser.add_argument(
+        "--known", type=float, default=1.0, help="share of what the shipped network has learnt from that is drawn again"
+    )
     parser.add_argument("--most", type=int, default=1_000_000, help="examples of an epoch")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, required=True)
@@ -129,9 +134,11 @@ def main() -> None:
     tokenizer = Tokenizer.from_file(str(files[1]))
     tokenizer.no_padding()
     tokenizer.no_truncation()
-    model = Encoder(files[0], given.layers, len(LABELS))
+    model = Encoder(files[0], len(LABELS))
     if given.begin:
         model.load_state_dict(torch.load(given.begin))
+    elif given.shipped:
+        read_network(model)
     writers = sorted(path.stem for path in given.families.glob("*.jsonl"))
     learnt = [each for each in writers if each not in given.held]
 
@@ -142,16 +149,31 @@ def main() -> None:
     tested = [each for each in pairs() if is_held(each)]
     for seed in range(2):
         tested += families([each for each in writers if each in given.held], random.Random(seed), given.families)
+    tested += [each for each in hits(given.hits, random.Random(3)) if is_held(each)] if given.hits else []
     tested = list(dict.fromkeys(tested))
     tested = random.Random(1).sample(tested, min(given.tested, len(tested)))
     slow = [value for name, value in model.named_parameters() if not name.startswith(("relation", "answer"))]
     fast = [*model.relation.parameters(), *model.answer.parameters()]
     optimizer = torch.optim.AdamW([{"params": slow, "lr": given.rate}, {"params": fast, "lr": given.rate * 5}], weight_decay=0.01)
     chances = [random.Random(given.seed + epoch) for epoch in range(given.epochs)]
-    drawn = [[*rest, *worlds(chance), *silos(chance), *families(learnt, chance, given.families)] for chance in chances]
-    drawn = [chances[0].sample(each, min(given.most, len(each))) for each in drawn]
+    drawn = []
+    for chance in chances:
+        old, new = ([each for each in learnt if (each in KNOWN) is known] for known in (True, False))
+        known = [*rest, *worlds(chance), *silos(chance), *families(old, chance, given.families)]
+        new = families(new, chance, given.families)
+        found = [
+            *chance.sample(known, int(given.known * len(known))),
+            *new,
+            *sessions(chance),
+            *(hits(given.hits, chance) if given.hits else ()),
+        ]
+        found = [each for each in found if not is_held(each)]
+        drawn.append(chance.sample(found, min(given.most, len(found))))
     encoded = [encode(tokenizer, each) for each in drawn]
-    plans = [batches([len(ids) for ids, _ in each], random.Random(epoch)) for epoch, each in enumerate(encoded)]
+    plans = [
+        batches(examples, [len(ids) for ids, _ in inputs], random.Random(epoch))
+        for epoch, (examples, inputs) in enumerate(zip(drawn, encoded, strict=True))
+    ]
     steps, step, started = sum(map(len, plans)), 0, time.time()
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda at: min(at / (0.08 * steps), (steps - at) / (0.92 * steps)) + 0.01
@@ -161,16 +183,17 @@ def main() -> None:
         model.train()
         running = 0.0
         for places in plan:
+            chosen = [examples[place] for place in places]
             with torch.autocast("cpu", torch.bfloat16):
-                found = model(*tensors([inputs[place] for place in places]))
-            loss = loss_of(found[0].float(), found[1].float(), [examples[place] for place in places])
+                found = model(*tensors([inputs[place] for place in places]), asked=chosen[0].is_question)
+            loss = loss_of(found.float(), chosen)
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
             optimizer.zero_grad()
             schedule.step()
             step, running = step + 1, 0.98 * running + 0.02 * loss.item()
-            if step % 100 == 0:
+            if step % 50 == 0:
                 print(f"step {step} of {steps}, loss {running:.3f}, {time.time() - started:.0f} s", flush=True)
         if tested:
             report(tested, *predict(model, tokenizer, tested))

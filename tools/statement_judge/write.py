@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from examples import FAMILIES, Example, families, pairs
+from examples import FAMILIES, Example, families, hits, pairs
 from network import write_network
 from scipy.optimize import minimize_scalar
 from train import report
@@ -16,15 +16,21 @@ from memory_assets.language import judge
 
 def logits_of(examples: list[Example]) -> np.ndarray:
     """What the package's network makes of the examples."""
-    judge._session.cache_clear()
-    return judge._run([(each.one, each.other) for each in examples])
+    for opened in (judge.read_judge, judge._session):
+        opened.cache_clear()
+    found = np.zeros((len(examples), len(judge.Relation) + 1), np.float32)
+    for asked in (False, True):
+        places = [place for place, each in enumerate(examples) if each.is_question is asked]
+        logits = judge._run([(examples[place].one, examples[place].other) for place in places], asked=asked)
+        found[places, -1 if asked else slice(0, -1)] = logits[:, 0] if asked else logits
+    return found
 
 
 def temperatures_of(examples: list[Example], logits: np.ndarray) -> tuple[float, float]:
     """By what to divide the logits of relations and of answers, so that probabilities are shares."""
     judged = [place for place, each in enumerate(examples) if len(each.possible) == 1]
     truth = np.array([next(iter(examples[place].possible)) for place in judged])
-    asked = [place for place, each in enumerate(examples) if each.answers is not None]
+    asked = [place for place, each in enumerate(examples) if each.is_question]
     answered = np.array([bool(examples[place].answers) for place in asked])
 
     def relations(by: float) -> float:
@@ -43,7 +49,7 @@ def print_thresholds(examples: list[Example], logits: np.ndarray) -> None:
     judged = [place for place, each in enumerate(examples) if len(each.possible) == 1]
     truth = np.array([next(iter(examples[place].possible)) for place in judged])
     shares = np.exp(logits[judged, :-1] - np.logaddexp.reduce(logits[judged, :-1], axis=1, keepdims=True))
-    asked = [place for place, each in enumerate(examples) if each.answers is not None]
+    asked = [place for place, each in enumerate(examples) if each.is_question]
     columns = (
         ("same", truth == judge.Relation.SAME, shares[:, 0]),
         ("changed or opposite", np.isin(truth, (1, 2)), shares[:, 1] + shares[:, 2]),
@@ -66,6 +72,7 @@ def main() -> None:
     parser.add_argument(
         "--held", nargs="*", default=[], help="writers that the weights have not seen; without them the temperatures stay"
     )
+    parser.add_argument("--hits", type=Path, help="what hits.py wrote")
     parser.add_argument("--temperatures", nargs=2, type=float, default=(1.0, 1.0))
     parser.add_argument("--tested", type=int, default=4000)
     given = parser.parse_args()
@@ -74,6 +81,7 @@ def main() -> None:
     examples = [each for each in pairs() if any(each.group.startswith(held) for held in given.held)]
     writers = [each for each in given.held if (given.families / f"{each}.jsonl").is_file()]
     examples += families(writers, random.Random(5), given.families)
+    examples += [each for each in hits(given.hits, random.Random(5)) if each.group in given.held] if given.hits else []
     if examples:
         examples = random.Random(2).sample(examples, min(given.tested, len(examples)))
         logits = logits_of(examples)
