@@ -126,6 +126,9 @@ class Settings(BaseSettings):
     weight_tag: Weight = Field(0.05, description="Share of tags that the query names in a search score.")
     weight_importance: Weight = Field(0.05, description="Share of importance in a search score.")
     weight_recency: Weight = Field(0.05, description="Share of recency in a search score.")
+    weight_answer: Weight = Field(
+        0.45, description="Share of how likely the text answers in a search score; 0 spares the network that reads both."
+    )
 
     tana_url: str = Field("http://localhost:8262", description="Tana's Local API.")
     tana_token: SecretStr | None = Field(None, description="Its token; without one, what `keyring set memory_assets tana` keeps.")

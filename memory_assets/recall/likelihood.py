@@ -1,14 +1,14 @@
-"""How likely a memory answers a question, 0..1, by what a search has of it already: neither a second embedding nor another look-up.
+"""How likely a memory answers a question, 0..1, by what a search has of it already.
 
-A logistic regression over three parts:
+A logistic regression over three parts, and over a fourth of the memories that were read together with the question:
 
     gap     how much nearer in meaning it is than random memories of the store are, in units of how much nearer the embedder finds related
             texts than unrelated ones: what is near to everything is near to any question
     said    share of the question's idf mass whose words it has
     known   share of the question's idf mass whose words anything remembered has
+    read    the log odds of the network, see `memory_assets.recall.reading`
 
-It was trained on the sets pals, terse, shop, mates, friends and assistant, on the sample home, and on 89 questions and topics about which
-none of them says anything; docs/recall.md says what it cannot tell apart.
+docs/recall.md says which sets it was trained on, and what it cannot tell apart.
 """
 
 from enum import StrEnum
@@ -27,14 +27,18 @@ if TYPE_CHECKING:
     from memory_assets.recall.question import Question
     from memory_assets.recall.view import View
 
-_WEIGHTS = (9.9, 1.44, 3.39)
-_CONSTANT = -3.56
-LEAST_OF_BARE_WORDS, LEAST_OF_SENTENCE = 0.3, 0.18
-"""Likelihood of the best memory below which a question finds nothing. Of bare words whoever remembers something has some; a question may
-be put in other words throughout."""
+_WEIGHTS, _CONSTANT = (9.9, 1.44, 3.39), -3.56
+"""If nothing is read ..."""
+_WEIGHTS_UNREAD, _CONSTANT_UNREAD = (8.6, 3.6, 1.1), -4.8
+"""... of what is not read beside what is ..."""
+_WEIGHTS_READ, _CONSTANT_READ = (4.6, 1.15, 0.44, 1.03), -2.15
+"""... and of what is read."""
+_LEAST = {(False, False): 0.18, (False, True): 0.3, (True, False): 0.045, (True, True): 0.07}
+"""Likelihood of the best memory below which a question finds nothing, by whether it was read and is bare words. Of bare words whoever
+remembers something has some; a question may be put in other words throughout."""
 _BESIDE = 1 / 20
 """Share of the odds of the best from which a memory stands beside it."""
-_LIKELY, _SURE = 0.5, 0.95
+_LIKELY, _SURE = 0.5, 0.9
 _ENOUGH = 50
 """Memories from which the mean of their vectors is that of random texts. What a smaller one lacks are notes about all sorts of things."""
 
@@ -59,9 +63,33 @@ class Fit(StrEnum):
 
 
 def likelihoods(
-    question: "Question", found: "Candidates", said: Values, view: "View", embedder: Embedder, scale: Scale
+    question: "Question", found: "Candidates", said: Values, logits: Values, view: "View", embedder: Embedder, scale: Scale
 ) -> Values:
-    """How likely each candidate answers a question; `said` is the share of its idf mass that each has the words of."""
+    """How likely each candidate answers a question.
+
+    Args:
+        question: what was asked.
+        found: the candidates.
+        said: share of the question's idf mass that each has the words of.
+        logits: what the network that read some of them says; NaN for the others.
+        view: what is known of the store.
+        embedder: of the store's vectors.
+        scale: of the embedder's similarities.
+    """
+    parts = _parts(question, found, said, view, embedder, scale)
+    read = ~np.isnan(logits)
+    odds = parts @ _WEIGHTS_UNREAD + _CONSTANT_UNREAD if read.any() else parts @ _WEIGHTS + _CONSTANT
+    odds[read] = np.column_stack([parts[read], logits[read]]) @ _WEIGHTS_READ + _CONSTANT_READ
+    return 1 / (1 + np.exp(-odds))
+
+
+def finds_something(question: "Question", likely: Values, logits: Values) -> bool:
+    """Whether any memory is likely enough to be shown."""
+    return bool(likely.max(initial=0.0) >= _LEAST[not np.isnan(logits).all(), question.is_bare])
+
+
+def _parts(question: "Question", found: "Candidates", said: Values, view: "View", embedder: Embedder, scale: Scale) -> Floats:
+    """The gap of each candidate, what of the question it says, and what is known at all, shape (candidates, 3)."""
     idf = {term: view.terms.idf(term) for term in question.terms}
     total = sum(idf.values())
     known = sum(value for term, value in idf.items() if view.terms.knows(term)) / total if total else 1.0
@@ -69,8 +97,7 @@ def likelihoods(
     usual = float(found.vector @ _background(view, embedder))
     gap = np.where(np.isnan(found.cosine), cosine.min(initial=usual), found.cosine) - usual
     gap /= scale.cosines[2] - scale.cosines[0]
-    near, words, all_words = _WEIGHTS
-    return 1 / (1 + np.exp(-(near * gap + words * said + all_words * known + _CONSTANT)))
+    return np.column_stack([gap, said, np.full(len(found), known)])
 
 
 def beside_the_best(likely: Values) -> Mask:

@@ -1,4 +1,4 @@
-"""The score of each candidate: eight components (seed 003, section 3), each within 0..1, and how they add up.
+"""The score of each candidate: the eight components of seed 003, section 3, and a ninth, each within 0..1, and how they add up.
 
     score = sum(weight * value) / sum(weight of the components that speak)
 
@@ -19,6 +19,10 @@ or of the memories it stands next to:
     tag         idf share of the tags that the question names; it lifts, it never gates
     importance  as stored
     recency     exp(-days / 30)
+
+The ninth is asked of the best by the other eight alone, because it takes milliseconds:
+
+    answer      log odds that the text answers, by a network that reads it together with the question, -4..4 scaled to 0..1
 """
 
 from dataclasses import dataclass, field, fields
@@ -46,6 +50,7 @@ NARROWEST = 0.05
 """Cosine similarities that lie closer together than this are not stretched to the whole of 0..1. Models spread differently: with
 bge-small .03 to .12 lie between the best and the hundredth; in a store of a few memories less than .05 says nothing."""
 _RECENCY_DAYS = 30.0
+_MOST_ODDS = 4.0
 _SHORT = 160
 """Characters, with heading, up to which a text that ends with a question says little else."""
 _DAY = 86_400_000_000
@@ -64,6 +69,7 @@ class Weights:
     tag: float = 0.05
     importance: float = 0.05
     recency: float = 0.05
+    answer: float = 0.45
 
     @classmethod
     def of(cls, settings: Settings) -> "Weights":
@@ -80,7 +86,17 @@ class Scores:
     support: Support
     coverage: "Values"
     """Share of the question's idf mass whose exact words each candidate has."""
+    total: float
+    """Sum of the weights of the components that speak, before division."""
     notes: dict[str, str] = field(default_factory=dict)
+
+    def add(self, name: str, weight: float, raw: Values, value: Values) -> None:
+        """Take one more component into the sum."""
+        total = self.total + weight
+        self.parts = [(each, share * self.total / total, one, scaled) for each, share, one, scaled in self.parts]
+        self.parts.append((name, weight / total, raw, value))
+        self.values = (self.values * self.total + weight * value) / total
+        self.total = total
 
     def reason(self, name: str, place: int) -> str:
         """For a person: what a component of one candidate rests on."""
@@ -124,7 +140,7 @@ def score(question: Question, found: Candidates, view: View, weights: Weights, n
     kept = np.where(by_the_other_side(question, rows, view), OTHER_SIDE, 1.0) * np.where(_asking(question, found), ASKING, 1.0)
     parts = [(name, weight / total, raw, kept * value) for name, weight, raw, value in parts if weight]
     values = sum((weight * value for _, weight, _, value in parts), np.zeros(len(found)))
-    return Scores(values, parts, backing, coverage, notes)
+    return Scores(values, parts, backing, coverage, total, notes)
 
 
 def with_turn_before(found: Candidates, rows: Rows, view: View) -> Values:
@@ -166,6 +182,11 @@ def scaled_bm25(bm25: Values) -> Values:
     """Relative to the best, NaN to 0."""
     best = float(bm25[~np.isnan(bm25)].max(initial=0.0))
     return np.nan_to_num(bm25 / best, nan=0.0) if best else np.zeros_like(bm25)
+
+
+def scaled_logits(logits: Values) -> Values:
+    """Log odds of -4..4 as 0..1, NaN to 0."""
+    return np.nan_to_num(np.clip((logits + _MOST_ODDS) / (2 * _MOST_ODDS), 0.0, 1.0))
 
 
 def closeness(created: Times, start: int, end: int) -> Values:

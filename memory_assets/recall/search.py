@@ -1,8 +1,9 @@
 """Search: the memories that answer a question, by meaning, by words and by what the graph knows about them.
 
 Candidates come from LanceDB's vector and full-text indexes and from the sessions of the best of them. They are judged by the
-eight components of `memory_assets.recall.scoring`; what is needed for that beside the two indexes is kept in memory
-(`memory_assets.recall.view`), so that a search costs two index look-ups and one reading of the winners.
+components of `memory_assets.recall.scoring`; what is needed for that beside the two indexes is kept in memory
+(`memory_assets.recall.view`), so that a search costs two index look-ups, one reading of the winners, and milliseconds for the network that
+reads the best together with the question.
 """
 
 from dataclasses import dataclass, replace
@@ -17,10 +18,11 @@ from memory_assets.language.words import is_unspaced, stems
 from memory_assets.models import Memory, State
 from memory_assets.recall.bridges import DEPTH, Bridge, find_bridges
 from memory_assets.recall.candidates import PREFERENCE_RANKS, Candidates, gather
-from memory_assets.recall.likelihood import LEAST_OF_BARE_WORDS, LEAST_OF_SENTENCE, Fit, beside_the_best, likelihoods
+from memory_assets.recall.likelihood import Fit, beside_the_best, finds_something, likelihoods
 from memory_assets.recall.question import Question, understand
+from memory_assets.recall.reading import read
 from memory_assets.recall.repeats import Distinct
-from memory_assets.recall.scoring import Scores, Weights, scaled_cosine, score
+from memory_assets.recall.scoring import Scores, Weights, scaled_cosine, scaled_logits, score
 from memory_assets.recall.view import View, current_view
 from memory_assets.stores.lance import ids_in
 from memory_assets.stores.memories import Filters, MemoryStore
@@ -76,6 +78,8 @@ class Hit:
     """The hit that says what holds instead, if this one is outdated."""
     fit: Fit | None = None
     """How well it fits; None if that cannot be told."""
+    likelihood: float | None = None
+    """How likely it answers; None if similarities do not tell the foreign from the known."""
 
 
 def search(tenant: "Tenant", query: "str | Question", **asked: Any) -> list[Hit]:
@@ -139,7 +143,7 @@ def _fits(ranked: "_Ranked") -> bool:
     """Whether any candidate may answer the question: it is likely enough, or a preference that may apply to what is requested."""
     if not _has_floor(ranked) or not np.isnan(ranked.found.preference).all():
         return True
-    return ranked.likely.max() >= (LEAST_OF_BARE_WORDS if ranked.question.is_bare else LEAST_OF_SENTENCE)
+    return finds_something(ranked.question, ranked.likely, ranked.logits)
 
 
 def _has_floor(ranked: "_Ranked") -> bool:
@@ -180,6 +184,8 @@ class _Ranked:
     """Which may be hits."""
     likely: Values
     """How likely each answers the question."""
+    logits: Values
+    """What the network says of those that it read; NaN for the others."""
     is_judged: bool
     """Whether similarities tell the foreign from the known."""
 
@@ -200,6 +206,9 @@ def _rank(tenant: "Tenant", question: Question, limit: int, filters: Filters, we
     if len(more):
         found = found.extended(more, view.timeline.columns["row_id"][view.timeline.rows(more)])
     judged = score(question, found, view, weights, now)
+    logits = read(question, found, judged.values) if weights.answer else np.full(len(found), np.nan)
+    if not np.isnan(logits).all():
+        judged.add("answer", weights.answer, logits, scaled_logits(logits))
     newest = _newest_first(question, view, found, judged.values)
     preferred = _with_preferences(found, newest)
     lifts = (
@@ -209,8 +218,8 @@ def _rank(tenant: "Tenant", question: Question, limit: int, filters: Filters, we
     scale = scale_of(tenant.embedder.name, tenant.memories.columns.scale)
     is_judged = scale.tells_the_foreign and view.background.texts > 0 and view.background.column == tenant.memories.columns.live
     everything = np.ones(len(found))
-    likely = likelihoods(question, found, judged.coverage, view, tenant.embedder, scale) if is_judged else everything
-    return _Ranked(question, found, judged, lifts, view, everything.astype(bool), likely, is_judged)
+    likely = likelihoods(question, found, judged.coverage, logits, view, tenant.embedder, scale) if is_judged else everything
+    return _Ranked(question, found, judged, lifts, view, everything.astype(bool), likely, logits, is_judged)
 
 
 def _hits(tenant: "Tenant", ranked: _Ranked, limit: int, filters: Filters) -> list[Hit]:
@@ -235,6 +244,7 @@ def _hits(tenant: "Tenant", ranked: _Ranked, limit: int, filters: Filters) -> li
             _components(ranked, place),
             tuple(each.others),
             fit=Fit.of(float(ranked.likely[place])) if is_judged else None,
+            likelihood=float(ranked.likely[place]) if ranked.is_judged else None,
         )
         for each in distinct
         for place in [places[each.first.id]]

