@@ -288,6 +288,9 @@ def find_changes(pairs: Sequence[tuple[str, str]]) -> list[Change | None]:
     shares = relations(pairs)
     differ = (shares[:, Relation.CHANGED] + shares[:, Relation.OPPOSITE]).astype(np.float64)
     both = 1 / (1 + np.exp(-(_log_odds(by_words) * _WORDS + _log_odds(differ) * _READ + _BASE)))
+    both[[is_event(old) and is_event(new) and not announces(new) for old, new in pairs]] = (
+        0.0  # another time it happened otherwise
+    )
     sure = (both >= _SURE) | (by_words >= change_model().sure)
     perhaps = sure | (both >= _PERHAPS) | (by_words >= change_model().perhaps)
     shown = by_words >= change_model().sure

@@ -5,7 +5,7 @@ steps of bge-small's 8-bit ones, so that `judge.npz` holds by how many steps eac
 process, on first use. What comes out of a pair depends on nothing but its two texts.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import IntEnum
 from functools import cache
 from itertools import chain
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 GRAPH = Path(__file__).with_name("judge.onnx")
 ANSWER_GRAPH = Path(__file__).with_name("answers.onnx")
-ANSWER_LAYERS = 6
+LAYERS, ANSWER_LAYERS = 12, 6
 """Whether a text answers a question is told after half of the layers."""
 WEIGHTS = Path(__file__).with_name("judge.npz")
 MOST_TOKENS = 128
@@ -121,27 +121,24 @@ def pair_tokens(one: Sequence[int], other: Sequence[int]) -> tuple[Ids, Ids]:
 
 @cache
 def _session(*, asked: bool) -> "InferenceSession":
-    heads = {head: [f"{head}.{part}" for part in ("weight", "bias")] for head in ("relations", "answer")}
-    known = read_judge()
-    weights = {name: array for name, array in known.items() if name not in chain.from_iterable(heads.values())}
+    weights = read_judge(ANSWER_LAYERS if asked else LAYERS)
+    heads = {head: {part: weights.pop(f"{head}.{part}") for part in ("weight", "bias")} for head in ("relations", "answer")}
+    weights |= {f"heads.{part}": array for part, array in heads["answer" if asked else "relations"].items()}
     if asked:
-        layers = tuple(f"layer.{layer}." for layer in range(ANSWER_LAYERS))
-        weights = {name: array for name, array in weights.items() if not name.startswith("layer.") or name.startswith(layers)}
         last = f"layer.{ANSWER_LAYERS - 1}.attention"  # computes the first token alone, and has its matrices in two for that
         for part in ("weight", "scale"):
             query, rest = np.split(weights.pop(f"{last}.input.{part}"), [DIMENSION], axis=-1)
             weights |= {f"{last}.query_input.{part}": query.copy(), f"{last}.key_value_input.{part}": rest.copy()}
-    head = heads["answer" if asked else "relations"]
-    weights |= {f"heads.{name.rpartition('.')[2]}": known[name] for name in head}
     return open_session(ANSWER_GRAPH if asked else GRAPH, weights)
 
 
-@cache
-def read_judge() -> Mapping[str, "npt.NDArray[Any]"]:
-    """The network's weights by name."""
-    weights = read_weights(checked_files()[0])
+def read_judge(layers: int = LAYERS) -> "dict[str, npt.NDArray[Any]]":
+    """The network's weights by name, those of its first layers alone."""
+    beyond = tuple(f"layer.{layer}." for layer in range(layers, LAYERS))
+    weights = {name: array for name, array in read_weights(checked_files()[0]).items() if not name.startswith(beyond)}
     with np.load(WEIGHTS) as trained:
         for name in trained.files:
-            array = trained[name]
-            weights[name] = weights[name] + array if array.dtype == np.int8 else array
+            if not name.startswith(beyond):
+                array = trained[name]
+                weights[name] = weights[name] + array if array.dtype == np.int8 else array
     return weights

@@ -26,7 +26,6 @@ _REPLACED = {
     ("mongodb-for-atlas", "postgres-decision"),
     ("mongodb-for-atlas", "Jonas, Tomasz and Leila decided on 8 April"),
     ("The staging database of Atlas is reset eve", "The staging database of Atlas is no longer"),
-    ("redis-settlement-cache", "redis-cache-removed"),
     ("format-on-save-off", "Format on save is on in all repositories s"),
 }
 _OLD = (

@@ -10,9 +10,9 @@ from torch import nn
 from torch.nn.functional import gelu, linear, scaled_dot_product_attention
 
 from memory_assets.language.embedders.bge import DIMENSION, read_tensors
-from memory_assets.language.judge import ANSWER_LAYERS
+from memory_assets.language.judge import ANSWER_LAYERS, LAYERS
 
-HEADS, INNER, LAYERS = 12, 1536, 12
+HEADS, INNER = 12, 1536
 MOST_STEPS = 64
 """Of a weight to each side of zero, so that two products fit into 16 bits."""
 

@@ -10,10 +10,10 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from bge_graph import build_graph
-from encoder import LAYERS, MOST_STEPS, Encoder
+from encoder import MOST_STEPS, Encoder
 
 from memory_assets.language.embedders.bge import checked_files, read_tensors, read_weights
-from memory_assets.language.judge import ANSWER_GRAPH, ANSWER_LAYERS, GRAPH, WEIGHTS, read_judge
+from memory_assets.language.judge import ANSWER_GRAPH, ANSWER_LAYERS, GRAPH, LAYERS, WEIGHTS, read_judge
 
 PARTS = ("attention.input", "attention.output", "feed_forward.input", "feed_forward.output")
 _HEADS = {"relation": "relations", "answer": "answer"}

@@ -16,8 +16,7 @@ from memory_assets.language import judge
 
 def logits_of(examples: list[Example]) -> np.ndarray:
     """What the package's network makes of the examples."""
-    for opened in (judge.read_judge, judge._session):
-        opened.cache_clear()
+    judge._session.cache_clear()
     found = np.zeros((len(examples), len(judge.Relation) + 1), np.float32)
     for asked in (False, True):
         places = [place for place, each in enumerate(examples) if each.is_question is asked]
