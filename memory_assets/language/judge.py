@@ -29,6 +29,7 @@ from memory_assets.language.words import words
 if TYPE_CHECKING:
     import numpy.typing as npt
     from onnxruntime import InferenceSession
+    from tokenizers import Tokenizer
 
 GRAPH = Path(__file__).with_name("judge.onnx")
 ANSWER_GRAPH = Path(__file__).with_name("answers.onnx")
@@ -103,8 +104,7 @@ def _run(pairs: Sequence[tuple[str, str]], *, asked: bool = False) -> Floats:
     """Logits of an answer, shape (pairs, 1), if the first texts are questions, else of the relations."""
     if not pairs:
         return np.empty((0, 1 if asked else len(Relation)), np.float32)
-    tokenizer = open_tokenizer(checked_files()[1])
-    pieces = {text: tokenizer.encode(text, add_special_tokens=False).ids for text in dict.fromkeys(chain.from_iterable(pairs))}
+    pieces = {text: _tokenizer().encode(text, add_special_tokens=False).ids for text in dict.fromkeys(chain.from_iterable(pairs))}
     ids, types = zip(*(pair_tokens(pieces[one], pieces[other]) for one, other in pairs), strict=True)
     return run_by_length(_session(asked=asked), {"ids": list(ids), "types_of_tokens": list(types)})
 
@@ -117,6 +117,11 @@ def pair_tokens(one: Sequence[int], other: Sequence[int]) -> tuple[Ids, Ids]:
     second = other[: room - len(first)]
     ids = np.array([_START, *first, _END, *second, _END], np.int64)
     return ids, (np.arange(len(ids)) > len(first) + 1).astype(np.int64)
+
+
+@cache
+def _tokenizer() -> "Tokenizer":
+    return open_tokenizer(checked_files()[1])
 
 
 @cache
