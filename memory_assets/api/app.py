@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from hmac import compare_digest
 from http import HTTPStatus
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -50,6 +51,8 @@ _SWITCH_SECONDS = 0.0005
 _M_ARENA_MAX, _M_MMAP_THRESHOLD = -8, -3
 """Of glibc's mallopt(3)."""
 _LARGE_BYTES = 2 << 20
+_USED_LATER = ("duckdb", "numpy.ma", "memory_assets.language.intervals")
+"""Modules that the first requests import."""
 _WAITING_CONNECTIONS = 2048
 _SECONDS_TO_CLOSE = 10
 """For a worker's end after its last request."""
@@ -176,8 +179,11 @@ def serve(
         if count == 1:
             uvicorn.Server(config).run(sockets=[listener])
             return
-        import_lancedb()  # once for all workers
+        import_lancedb()  # once for all workers, as these
+        for module in _USED_LATER:
+            import_module(module)
         pa.default_memory_pool().release_unused()
+        _call_libc("malloc_trim", 0)  # what is free would be copied by each worker that writes into it
 
         def work(beat: Callable[[], None]) -> None:
             SharingServer(config, beat).run(sockets=[listener])
@@ -217,7 +223,11 @@ def _limit_arenas(arenas: int) -> None:
     What is large is given back at once.
     """
     pa.set_memory_pool(pa.system_memory_pool())
-    set_option = getattr(ctypes.CDLL(None), "mallopt", None)  # glibc alone has arenas
-    if set_option:
-        set_option(_M_ARENA_MAX, arenas)
-        set_option(_M_MMAP_THRESHOLD, _LARGE_BYTES)
+    _call_libc("mallopt", _M_ARENA_MAX, arenas)
+    _call_libc("mallopt", _M_MMAP_THRESHOLD, _LARGE_BYTES)
+
+
+def _call_libc(name: str, *given: int) -> None:
+    """Call what glibc alone has."""
+    if function := getattr(ctypes.CDLL(None), name, None):
+        function(*given)

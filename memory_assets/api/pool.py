@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from memory_assets.api.middleware import Metrics
 from memory_assets.errors import NotFoundError, StoreError, said
+from memory_assets.language import judge
 from memory_assets.language.embedders import Embedder, EmbedderError, describe_choice
 from memory_assets.learn.briefing import renew_brief
 from memory_assets.operations.take_in import SourceWatch
@@ -174,13 +175,14 @@ class TenantPool:
 
         Raises:
             SettingsError: the spaCy pipeline of the settings cannot be used.
-            EmbedderError: the embedder of the settings cannot be opened.
+            EmbedderError: the embedder of the settings, or the network that judges texts, cannot be opened.
         """
         tenant = Tenant(self.settings, embedders=self._embedders)
         tenant.analyzer.analyze("Alice warmed up the service.")
         embedder = tenant.open_embedder(self.settings.embedder)
         if describe_choice(self.settings.embedder).offline:
             embedder.embed(["warm"])
+        judge.load()
 
     def watch_sources(self, stopping: Event) -> None:
         """Take in changed source files for the tenant of the settings until `stopping`, as soon as no other process does."""

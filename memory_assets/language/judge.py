@@ -119,6 +119,12 @@ def pair_tokens(one: Sequence[int], other: Sequence[int]) -> tuple[Ids, Ids]:
     return ids, (np.arange(len(ids)) > len(first) + 1).astype(np.int64)
 
 
+def load() -> None:
+    """Open what the first pair of either kind would have to wait for."""
+    relate([("The judge is loaded.", "It was loaded.")])
+    answer_logits("Is it loaded?", ["The judge is loaded."])
+
+
 @cache
 def _tokenizer() -> "Tokenizer":
     return open_tokenizer(checked_files()[1])
