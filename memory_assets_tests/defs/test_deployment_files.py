@@ -1,6 +1,8 @@
-"""The files of deploy/cluster: manifests against Kubernetes' own schemas, and what they name against the code."""
+"""The files of deploy/cluster: manifests against Kubernetes' own schemas, values against the names that Dagster's chart knows, both
+against the code."""
 
 import re
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -8,19 +10,110 @@ from typing import Any
 import pytest
 import yaml
 
-from memory_assets.settings import Settings
+from memory_assets.settings import Settings, variable_names
 
 DEPLOYMENT = Path(__file__).parents[2] / "deploy" / "cluster"
 MANIFESTS = list(yaml.safe_load_all((DEPLOYMENT / "kubernetes" / "memory.yaml").read_text()))
 VALUES: dict[str, Any] = yaml.safe_load((DEPLOYMENT / "kubernetes" / "dagster-values.yaml").read_text())
-OLDEST_KUBERNETES, NEWEST_KUBERNETES = "1.28", "1.34"
+RECORDS: dict[str, Any] = yaml.safe_load((DEPLOYMENT / "dagster.yaml").read_text())
+OLDEST_KUBERNETES = "1.28"
+IN_PODS = """
+    image env envConfigMaps envSecrets labels nodeSelector affinity tolerations podSecurityContext securityContext resources livenessProbe
+    readinessProbe startupProbe annotations schedulerName volumeMounts volumes
+"""
+CHART = {
+    "": """
+        global dagsterWebserver dagster-user-deployments postgresql generatePostgresqlPasswordSecret generateCeleryConfigSecret rabbitmq
+        redis flower ingress imagePullSecrets computeLogManager scheduler runLauncher pythonLogs dagsterDaemon busybox migrate telemetry
+        serviceAccount retention concurrency additionalInstanceConfig
+    """,
+    "global": "postgresqlSecretName dagsterHome serviceAccountName celeryConfigSecretName dagsterInstanceConfigMap",
+    "telemetry": "enabled",
+    "postgresql": """
+        enabled image postgresqlHost postgresqlUsername postgresqlPassword postgresqlDatabase postgresqlParams postgresqlScheme service
+    """,
+    "postgresql.service": "port",
+    "dagster-user-deployments": "enabled enableSubchart imagePullSecrets deployments",
+    "dagster-user-deployments.deployments": f"{IN_PODS} name dagsterApiGrpcArgs codeServerArgs includeConfigInLaunchedRuns port",
+    "dagsterWebserver": f"""
+        {IN_PODS} replicaCount nameOverride pathPrefix service workspace deploymentLabels enableReadOnly dbStatementTimeout dbPoolRecycle
+        logLevel
+    """,
+    "dagsterDaemon": f"""
+        {IN_PODS} enabled runCoordinator heartbeatTolerance deploymentLabels runMonitoring runRetries sensors schedules
+    """,
+    "dagsterDaemon.runCoordinator": "enabled type config",
+    "dagsterDaemon.runCoordinator.config": "queuedRunCoordinator customRunCoordinator",
+    "dagsterDaemon.runCoordinator.config.queuedRunCoordinator": """
+        maxConcurrentRuns tagConcurrencyLimits dequeueIntervalSeconds dequeueNumWorkers dequeueUseThreads blockOpConcurrencyLimitedRuns
+    """,
+    "dagsterDaemon.runMonitoring": """
+        enabled startTimeoutSeconds cancelTimeoutSeconds maxResumeRunAttempts pollIntervalSeconds freeSlotsAfterRunEndSeconds
+    """,
+    "dagsterDaemon.runRetries": "enabled maxRetries retryOnAssetOrOpFailure",
+    "runLauncher": "type config",
+    "runLauncher.config": "celeryK8sRunLauncher k8sRunLauncher customRunLauncher",
+    "runLauncher.config.customRunLauncher": "module class config",
+    "computeLogManager": "type config",
+    "pythonLogs": "pythonLogLevel managedPythonLoggers dagsterHandlerConfig",
+    "retention": "enabled sensor schedule autoMaterialize",
+    "retention.sensor": "purgeAfterDays",
+    "retention.sensor.purgeAfterDays": "skipped success failure started",
+    "retention.schedule": "purgeAfterDays",
+}
+"""The keys of each section that the chart's `values.schema.json` names, of Dagster 1.13."""
 
 
-@pytest.mark.parametrize("version", [OLDEST_KUBERNETES, NEWEST_KUBERNETES])
+@pytest.mark.parametrize("version", [OLDEST_KUBERNETES, "newest"])
 @pytest.mark.parametrize("manifest", MANIFESTS, ids=lambda each: f"{each['kind']}-{each['metadata']['name']}")
 def test_manifests_are_what_kubernetes_takes(manifest: dict[str, Any], version: str):
     kubernetes_validate = pytest.importorskip("kubernetes_validate")
+    version = kubernetes_validate.latest_version() if version == "newest" else version
     kubernetes_validate.validate(manifest, version, strict=True)
+
+
+def test_the_pods_of_the_chart_are_what_kubernetes_takes():
+    kubernetes_validate = pytest.importorskip("kubernetes_validate")
+    for each in (VALUES["dagsterWebserver"], VALUES["dagsterDaemon"], *VALUES["dagster-user-deployments"]["deployments"]):
+        sources = [{"configMapRef": one} for one in each["envConfigMaps"]] + [{"secretRef": one} for one in each["envSecrets"]]
+        container = {"name": "x", "image": "x", "envFrom": sources, "volumeMounts": each.get("volumeMounts", [])}
+        pod = {"containers": [container], "volumes": each.get("volumes", [])}
+        manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": pod}
+        kubernetes_validate.validate(manifest, OLDEST_KUBERNETES, strict=True)
+
+
+def test_the_chart_knows_every_value():
+    unknown = [
+        f"{section}.{key}"
+        for section, keys in _sections("", VALUES)
+        if section in CHART
+        for key in keys
+        if key not in CHART[section].split()
+    ]
+    assert not unknown
+    assert CHART.keys() <= {section for section, _ in _sections("", VALUES)}, "a section that is checked no more"
+
+
+def test_both_deployments_run_alike():
+    daemon, runs = VALUES["dagsterDaemon"], RECORDS["concurrency"]["runs"]
+    queued = _snake_case(daemon["runCoordinator"]["config"]["queuedRunCoordinator"])
+    assert queued == RECORDS["run_coordinator"]["config"] | runs
+    for section, ours in (
+        ("run_monitoring", daemon["runMonitoring"]),
+        ("run_retries", daemon["runRetries"]),
+        ("retention", {name: given for name, given in VALUES["retention"].items() if name != "enabled"}),
+        ("python_logs", VALUES["pythonLogs"]),
+    ):
+        assert _snake_case(ours).items() <= RECORDS[section].items()
+
+
+def test_no_service_sets_a_setting():
+    """Kubernetes tells every pod of each service of its namespace by variables, such as REDIS_PORT for `redis`."""
+    names = [each["metadata"]["name"] for each in MANIFESTS if each["kind"] == "Service"]
+    names += [each["name"] for each in VALUES["dagster-user-deployments"]["deployments"]]
+    settings = {variable for field in Settings.model_fields for variable in variable_names(field)}
+    for name in (each.upper().replace("-", "_") for each in names):
+        assert not settings & {f"{name}_PORT", f"{name}_SERVICE_HOST", f"{name}_SERVICE_PORT"}
 
 
 def test_selectors_find_their_pods():
@@ -41,7 +134,23 @@ def test_every_setting_is_one():
 
 
 def test_the_launcher_of_both_deployments_is_there():
-    mine = yaml.safe_load((DEPLOYMENT / "dagster.yaml").read_text())["run_launcher"]
+    mine = RECORDS["run_launcher"]
     theirs = VALUES["runLauncher"]["config"]["customRunLauncher"]
     assert {key: mine[key] for key in ("module", "class", "config")} == theirs
     assert hasattr(import_module(mine["module"]), mine["class"])
+
+
+def _sections(path: str, value: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The mappings in some values, each with its path; those of a list have the list's."""
+    for each in value if isinstance(value, list) else [value]:
+        if isinstance(each, dict):
+            yield path, each
+            for key, below in each.items():
+                yield from _sections(f"{path}.{key}".strip("."), below)
+
+
+def _snake_case(values: Any) -> Any:
+    """Values as the chart writes them to dagster.yaml."""
+    if not isinstance(values, dict):
+        return values
+    return {re.sub("([A-Z])", r"_\1", key).lower(): _snake_case(value) for key, value in values.items()}
