@@ -17,7 +17,7 @@ from contextvars import copy_context
 from functools import partial
 from threading import Event, Thread
 from typing import TypeVar
-from weakref import WeakValueDictionary
+from weakref import WeakMethod, WeakValueDictionary
 
 import pyarrow as pa
 
@@ -64,7 +64,8 @@ class OpenTenant:
 
     def __init__(self, tenant: Tenant, pool: "TenantPool") -> None:
         self.tenant = tenant
-        tenant.on_commit = self._note_commit
+        noting = WeakMethod(self._note_commit)  # without a cycle a closed tenant gives its memory and files back at once
+        tenant.on_commit = lambda memories: (note := noting()) and note(memories)
         self._commit_size = pool.metrics.commit_size
         self.read = pool.read
         self.search = pool.search

@@ -70,8 +70,8 @@ class MemoryStore(TableStore):
 
     def __init__(self, place: "str | Location", freshness: float = 0.0, data_dir: "Path | None" = None) -> None:
         super().__init__(place, DEFINITION, freshness, data_dir)
-        self.columns = EmbeddingColumns(self.stored)
-        self.upkeep = Upkeep(self.stored, lambda: self.columns.live)
+        self.columns = columns = EmbeddingColumns(self.stored)
+        self.upkeep = Upkeep(self.stored, lambda: columns.live)
         self._disk = DiskSearch(self.stored)
         self._resident: ResidentMemories | None = None
         self._missing: tuple[str, float, int] | None = None

@@ -1,8 +1,12 @@
 """Which tenants a service keeps open."""
 
 import asyncio
+import gc
 import time
+from collections.abc import Iterator
+from pathlib import Path
 from threading import Event
+from weakref import ref
 
 import pytest
 
@@ -11,6 +15,7 @@ from memory_assets.api.middleware import Metrics
 from memory_assets.api.pool import OpenTenant, TenantPool
 from memory_assets.errors import NotFoundError
 from memory_assets.models import NewMemory, Source
+from memory_assets.operations.search import search
 from memory_assets.operations.store import store as store_memory
 from memory_assets.settings import Settings
 from memory_assets.tenants import Tenant, create_tenant, delete_tenant
@@ -30,6 +35,47 @@ def test_a_tenant_is_not_closed_while_a_request_is_under_way(settings: Settings,
             assert await pool.get("one") is one
         await pool.get("two")
         assert await pool.get("one") is not one
+        await pool.close(asyncio.create_task(asyncio.sleep(0)))
+
+    asyncio.run(visits())
+
+
+@pytest.fixture
+def without_collector() -> Iterator[None]:
+    """Garbage is never looked for: a service does so seldom."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("without_collector")
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_closed_tenant_gives_back_its_memory_and_its_files(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    monkeypatch.setattr(pool_module, "_MOST_OPEN", 2)
+    names = [f"tenant{number}" for number in range(12)]
+    for name in names:
+        create_tenant(Tenant(settings, name))
+
+    async def visits() -> None:
+        pool = TenantPool(settings.model_copy(update={"resident_bytes": 1 << 30, "workers": workers}), Metrics())
+        seen, files, taken = [], [], []
+        for name in names:
+            opened = await pool.get(name)
+            with opened.serving():
+                await opened.write(store_memory, opened.tenant, NewMemory("Alice wrote a note.", Source.HTTP))
+                opened.tend()
+                await opened.search(search, opened.tenant, "who wrote a note")
+            assert opened.tenant.memories.is_resident
+            seen.append(ref(opened.tenant.memories.stored))
+            files.append(len(list(Path("/dev/fd").iterdir())))
+            taken.append(pool._resident.taken)
+        await asyncio.sleep(0.1)
+        assert sum(each() is not None for each in seen) <= 3
+        assert taken[-1] <= 2 * taken[2]
+        assert files[-1] <= 2 * files[2]
         await pool.close(asyncio.create_task(asyncio.sleep(0)))
 
     asyncio.run(visits())

@@ -320,8 +320,9 @@ def test_what_is_taken_is_estimated_from_some_rows_and_then_counted(tmp_path: Pa
 def test_a_table_that_outgrows_the_allowance_is_let_go(tmp_path: Path) -> None:
     MemoryStore(str(tmp_path)).put([memory(f"note {n}", n) for n in range(50)], vectors(50), "test")
     ample = Allowance(64 << 20)
-    resident(tmp_path, ample)
+    loaded = resident(tmp_path, ample)
     allowance = Allowance(ample.taken * 2)
+    del loaded
     store = resident(tmp_path, allowance)
     assert store.is_resident
     store.add([memory("long " * 1_000, 60 + n) for n in range(50)], vectors(50), "test")

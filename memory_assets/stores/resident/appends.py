@@ -13,6 +13,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
+from weakref import WeakMethod
 
 import pyarrow as pa
 
@@ -31,9 +32,9 @@ class Appends:
     """The appends to one table, in a folder that is made with the first."""
 
     def __init__(self, folder: Path, is_committed: Callable[[Collection[int]], bool]) -> None:
-        """`is_committed` tells whether the table has rows of these ids."""
+        """`is_committed`, a method of what keeps these appends, tells whether the table has rows of these ids."""
         self._folder = folder
-        self._is_committed = is_committed
+        self._is_committed = WeakMethod(is_committed)
 
     def commit(self, rows: pa.Table, append: Callable[[pa.Table], int]) -> tuple[pa.Table | None, int]:
         """Commit rows with new ids by `append`, which returns the version, together with those that wait.
@@ -115,7 +116,9 @@ class Appends:
         _remove(folder, _BEGUN)
 
     def _has(self, rows: pa.Table) -> bool:
-        return self._is_committed(rows["id"].to_pylist())
+        is_committed = self._is_committed()
+        assert is_committed
+        return is_committed(rows["id"].to_pylist())
 
 
 def _waiting(folder: int) -> list[str]:
