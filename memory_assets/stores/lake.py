@@ -21,7 +21,7 @@ from memory_assets.errors import SettingsError, StoreError, first_line
 from memory_assets.stores.catalog import Catalog, Stamp, put_kept, read_kept
 from memory_assets.stores.engine import CONFIG, NOT_FOR_ARROW, Engine, engine
 from memory_assets.stores.location import Location
-from memory_assets.stores.migrations import migrate_catalog, waiting_migrations
+from memory_assets.stores.migrations import create_tables, migrate_catalog, waiting_migrations
 from memory_assets.stores.postgres import Database
 
 if TYPE_CHECKING:
@@ -221,6 +221,8 @@ class LakeCatalog(Catalog):
         self._state.claim()
         with self._database.locked(self._schema, self.where, self.lock_timeout) as database:
             self._state.claim()
+            if not self.exists:
+                self._make()
             with self._noted(), self._cursor() as connection:
                 migrate_catalog(connection, self.where)
                 connection.begin()
@@ -228,6 +230,13 @@ class LakeCatalog(Catalog):
                 connection.commit()
                 self._merge(connection)
             database.execute("SELECT 1")
+
+    def _make(self) -> None:
+        """Create the tables. Unless rows go to files meanwhile, DuckLake creates one in PostgreSQL for the few rows of each."""
+        with self._begun(f"{self._attach_options()}, DATA_INLINING_ROW_LIMIT 0") as (_, connection):
+            create_tables(connection)
+            connection.commit()
+        self._lakes.detach(self._schema)
 
     def _merge(self, connection: "DuckDBPyConnection") -> None:
         """Merge small files, and remove what no reader needs any more, now and then."""
@@ -254,6 +263,7 @@ class LakeCatalog(Catalog):
             with self._cursor() as connection:
                 kept = read_kept(connection)
             self.reset()
+            self._make()
             with self._cursor() as connection:
                 migrate_catalog(connection, self.where)
                 connection.begin()
@@ -281,12 +291,12 @@ class LakeCatalog(Catalog):
             yield connection
 
     @contextmanager
-    def _begun(self) -> "Iterator[tuple[_Attached, DuckDBPyConnection]]":
+    def _begun(self, options: str = "") -> "Iterator[tuple[_Attached, DuckDBPyConnection]]":
         """A connection in a transaction, which ends with the block; attached again if PostgreSQL was started again."""
         import duckdb
         from psycopg.conninfo import make_conninfo
 
-        schema, options = self._schema, self._attach_options()
+        schema, options = self._schema, options or self._attach_options()
         uri = make_conninfo(self._uri.removeprefix(PREFIX), options=_PLANS)
         with ExitStack() as stack:
             try:

@@ -73,11 +73,17 @@ def migrate_catalog(connection: "DuckDBPyConnection", catalog: object) -> None:
     waiting = waiting_migrations(connection, catalog)
     if waiting is None:
         with _transaction(connection, _VERSION):
-            for each in CATALOG_TABLES:
-                connection.execute(each.ddl(keyed=not is_lake(connection)))
+            create_tables(connection)
     for version, step in enumerate(waiting or (), 1 + _VERSION - len(waiting or ())):
         with _transaction(connection, version):
             step.run(connection)
+
+
+def create_tables(connection: "DuckDBPyConnection") -> None:
+    """Create the tables that are missing."""
+    keyed = not is_lake(connection)
+    for each in CATALOG_TABLES:
+        connection.execute(each.ddl(keyed=keyed).replace("CREATE TABLE", "CREATE TABLE IF NOT EXISTS", 1))
 
 
 @contextmanager

@@ -435,3 +435,24 @@ def test_no_message_shows_a_credential(elsewhere: Settings, monkeypatch: pytest.
         assert ObjectStorage.SECRET_KEY not in text
         assert "wrong-password" not in text
         assert PostgreSQL.PASSWORD not in text
+
+
+def test_a_new_catalog_has_tables_in_postgresql_for_the_rows_that_it_has(elsewhere: Settings) -> None:
+    tenant = Tenant(elsewhere, "one")
+    tenants.create(tenant)
+    assert elsewhere.state_uri
+    database = Database(elsewhere.state_uri, 5.0)
+
+    def count_inlined() -> int:
+        ((count,),) = database.execute("SELECT count(*) FROM pg_tables WHERE tablename LIKE 'ducklake_inlined_data_%%_%%'")
+        return count
+
+    with tenant.catalog.write():
+        pass
+    at_first = count_inlined()
+    assert at_first <= 2, "the schema's version"
+    with tenant.catalog.write() as connection:
+        connection.execute("INSERT INTO graph_builds VALUES (1, 2, 3)")
+    assert count_inlined() == at_first + 1
+    tenant.catalog.begin_again()
+    assert count_inlined() < len(CATALOG_TABLES) // 2
