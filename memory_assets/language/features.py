@@ -30,6 +30,7 @@ _INSIDE_PHRASE = frozenset({"compound", "flat", "fixed", "goeswith", "det", "amo
 _KIND_NOUNS = frozenset({"project", "repository", "repo", "team", "database", "language", "file"})
 """Beside a name they say only what its type says."""
 
+_VAGUE = word_set("tags.vague_nouns") | word_set("tags.vague_adjectives")
 _NO_ACTIONS = frozenset({"be", "stdin", "stdout", "stderr", "localhost"})
 _NO_ACTION_DEPS = frozenset({"nsubj", "nsubj:pass", "obj"})
 """Where a noun stands, so that the tagger is wrong: "the power cut led to ..."."""
@@ -164,5 +165,4 @@ def _tokens_within(doc: "Doc", places: Iterable[tuple[int, int]]) -> set[int]:
 def _is_telling(token: "Token") -> bool:
     if not token.is_alpha or len(token) < 3 or token.is_stop:
         return False
-    vague = word_set("tags.vague_nouns") | word_set("tags.vague_adjectives")
-    return vague.isdisjoint({token.lower_, token.lemma_.lower()})
+    return _VAGUE.isdisjoint({token.lower_, token.lemma_.lower()})
