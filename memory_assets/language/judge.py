@@ -1,8 +1,9 @@
-"""How two statements stand to each other, and whether a text answers a question: a small network reads both texts at once.
+"""How two statements stand to each other, and whether a text answers a question: small networks read both texts at once.
 
-It is bge-small, trained further by `tools/statement_judge` on pairs and families of facts, English and German. Its matrices stay on the
-steps of bge-small's 8-bit ones, so that `judge.npz` holds by how many steps each weight differs: most by none. It is opened once a
-process, on first use. What comes out of a pair depends on nothing but its two texts.
+They are bge-small, trained further by `tools/statement_judge` on pairs and families of facts, English and German: one with all of its
+layers for statements, one with the first three for answers, which a search waits for. Their matrices stay on the steps of bge-small's
+8-bit ones, so that `judge.npz` and `answers.npz` hold by how many steps each weight differs. Each is opened once a process, on first use.
+What comes out of a pair depends on nothing but its two texts.
 """
 
 from collections.abc import Sequence
@@ -10,7 +11,8 @@ from enum import IntEnum
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from threading import Lock
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -31,11 +33,6 @@ if TYPE_CHECKING:
     from onnxruntime import InferenceSession
     from tokenizers import Tokenizer
 
-GRAPH = Path(__file__).with_name("judge.onnx")
-ANSWER_GRAPH = Path(__file__).with_name("answers.onnx")
-LAYERS, ANSWER_LAYERS = 12, 6
-"""Whether a text answers a question is told after half of the layers."""
-WEIGHTS = Path(__file__).with_name("judge.npz")
 MOST_TOKENS = 128
 """Word pieces of two texts that are read, the marks around them included; of a longer pair the longer text is cut."""
 _START, _END = 101, 102
@@ -47,6 +44,27 @@ DIFFERS = 0.7
 """Probability of a change or contrary from which it is one."""
 
 _MOST_LETTERS = 240
+_opening = Lock()
+
+
+class Network(NamedTuple):
+    """The name of a network's files, and how many of bge-small's layers it has."""
+
+    name: str
+    layers: int
+
+    @property
+    def graph(self) -> Path:
+        """The computation, without weights."""
+        return Path(__file__).with_name(f"{self.name}.onnx")
+
+    @property
+    def weights(self) -> Path:
+        """By how many steps each weight differs from bge-small's."""
+        return Path(__file__).with_name(f"{self.name}.npz")
+
+
+STATEMENTS, ANSWERS = Network("judge", 12), Network("answers", 3)
 
 
 class Relation(IntEnum):
@@ -68,7 +86,7 @@ def is_short(text: str) -> bool:
 
 def relations(pairs: Sequence[tuple[str, str]]) -> Floats:
     """Probability of each relation of the second text to the first, shape (pairs, 5)."""
-    logits = _run(pairs)
+    logits = _run(STATEMENTS, pairs)
     shares = np.exp(logits - logits.max(axis=1, keepdims=True))
     shares /= shares.sum(axis=1, keepdims=True)
     shares[[words(one) == words(other) for one, other in pairs]] = np.eye(1, len(Relation), Relation.SAME)
@@ -97,16 +115,16 @@ def _relation(share: Floats) -> Relation:
 
 def answer_logits(question: str, texts: Sequence[str]) -> Floats:
     """The log odds that each text, as it is indexed, answers a question or helps with a request."""
-    return _run([(question, text) for text in texts], asked=True)[:, 0]
+    return _run(ANSWERS, [(question, text) for text in texts])[:, 0]
 
 
-def _run(pairs: Sequence[tuple[str, str]], *, asked: bool = False) -> Floats:
-    """Logits of an answer, shape (pairs, 1), if the first texts are questions, else of the relations."""
+def _run(network: Network, pairs: Sequence[tuple[str, str]]) -> Floats:
+    """Logits, shape (pairs, 1) of an answer to the first texts, (pairs, 5) of the relations."""
     if not pairs:
-        return np.empty((0, 1 if asked else len(Relation)), np.float32)
+        return np.empty((0, 1 if network is ANSWERS else len(Relation)), np.float32)
     pieces = {text: _tokenizer().encode(text, add_special_tokens=False).ids for text in dict.fromkeys(chain.from_iterable(pairs))}
     ids, types = zip(*(pair_tokens(pieces[one], pieces[other]) for one, other in pairs), strict=True)
-    return run_by_length(_session(asked=asked), {"ids": list(ids), "types_of_tokens": list(types)})
+    return run_by_length(_session(network), {"ids": list(ids), "types_of_tokens": list(types)})
 
 
 def pair_tokens(one: Sequence[int], other: Sequence[int]) -> tuple[Ids, Ids]:
@@ -130,26 +148,33 @@ def _tokenizer() -> "Tokenizer":
     return open_tokenizer(checked_files()[1])
 
 
+def _session(network: Network) -> "InferenceSession":
+    with _opening:  # threads that come together would each open one
+        return _opened(network)
+
+
 @cache
-def _session(*, asked: bool) -> "InferenceSession":
-    weights = read_judge(ANSWER_LAYERS if asked else LAYERS)
-    heads = {head: {part: weights.pop(f"{head}.{part}") for part in ("weight", "bias")} for head in ("relations", "answer")}
-    weights |= {f"heads.{part}": array for part, array in heads["answer" if asked else "relations"].items()}
-    if asked:
-        last = f"layer.{ANSWER_LAYERS - 1}.attention"  # computes the first token alone, and has its matrices in two for that
-        for part in ("weight", "scale"):
+def _opened(network: Network) -> "InferenceSession":
+    return open_session(network.graph, read_network(network))
+
+
+def read_network(network: Network) -> "dict[str, npt.NDArray[Any]]":
+    """A network's weights by name."""
+    weights = read_layers(network.layers)
+    with np.load(network.weights) as trained:
+        for name in trained.files:
+            array = trained[name]
+            weights[name] = weights[name] + array if array.dtype == np.int8 else array
+    return weights
+
+
+def read_layers(count: int) -> "dict[str, npt.NDArray[Any]]":
+    """The weights of bge-small's first layers. The last computes the first token alone, and has its matrices in two for that."""
+    beyond = tuple(f"layer.{layer}." for layer in range(count, STATEMENTS.layers))
+    weights = {name: array for name, array in read_weights(checked_files()[0]).items() if not name.startswith(beyond)}
+    last = f"layer.{count - 1}.attention"
+    for part in ("weight", "scale"):
+        if f"{last}.input.{part}" in weights:
             query, rest = np.split(weights.pop(f"{last}.input.{part}"), [DIMENSION], axis=-1)
             weights |= {f"{last}.query_input.{part}": query.copy(), f"{last}.key_value_input.{part}": rest.copy()}
-    return open_session(ANSWER_GRAPH if asked else GRAPH, weights)
-
-
-def read_judge(layers: int = LAYERS) -> "dict[str, npt.NDArray[Any]]":
-    """The network's weights by name, those of its first layers alone."""
-    beyond = tuple(f"layer.{layer}." for layer in range(layers, LAYERS))
-    weights = {name: array for name, array in read_weights(checked_files()[0]).items() if not name.startswith(beyond)}
-    with np.load(WEIGHTS) as trained:
-        for name in trained.files:
-            if not name.startswith(beyond):
-                array = trained[name]
-                weights[name] = weights[name] + array if array.dtype == np.int8 else array
     return weights

@@ -3,15 +3,18 @@
 import runpy
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from memory_assets.language import judge
+from memory_assets.language.embedders.bge import open_session
 from memory_assets.language.judge import (
-    ANSWER_GRAPH,
-    ANSWER_LAYERS,
-    GRAPH,
+    ANSWERS,
+    STATEMENTS,
+    Network,
     Relation,
     answer_logits,
     relate,
@@ -87,10 +90,20 @@ def test_nothing_is_judged_of_nothing() -> None:
     assert relations([]).shape == (0, len(Relation))
 
 
-@pytest.mark.parametrize(("graph", "layers", "outputs"), [(GRAPH, 12, len(Relation)), (ANSWER_GRAPH, ANSWER_LAYERS, 1)])
-def test_the_graph_is_what_its_recipe_makes(graph: Path, layers: int, outputs: int) -> None:
+@pytest.mark.parametrize(("network", "outputs"), [(STATEMENTS, len(Relation)), (ANSWERS, 1)])
+def test_the_graph_is_what_its_recipe_makes(network: Network, outputs: int) -> None:
     build = runpy.run_path(str(RECIPE))["build_graph"]
-    assert build(graph.stem, layers, outputs).SerializeToString(deterministic=True) == graph.read_bytes()
+    assert build(network.name, network.layers, outputs).SerializeToString(deterministic=True) == network.graph.read_bytes()
+
+
+def test_threads_that_come_together_open_one_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = []
+    monkeypatch.setattr(judge, "open_session", lambda *given: opened.append(given) or open_session(*given))
+    judge._opened.cache_clear()
+    with ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(lambda _: answer_logits("Who is it?", ["It is Ines."]).tolist(), range(8)))
+    assert len(opened) == 1
+    assert found == found[:1] * 8
 
 
 @pytest.mark.parametrize(
@@ -106,7 +119,8 @@ def test_what_answers_is_likelier_than_what_is_near(question: str, answer: str, 
     assert said > beside
 
 
-def test_the_same_is_not_said_of_two_values() -> None:
+def test_the_same_is_not_said_of_two_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judge, "relate", lambda pairs: [Relation.SAME] * len(pairs))
     assert says_the_same([("Tea is in the left cupboard.", "tea is in the LEFT cupboard")]) == [True]
     assert not any(
         says_the_same([("The rent is 840 euros.", "The rent is 910 euros."), ("We meet at nine.", "We meet at 10:00.")])

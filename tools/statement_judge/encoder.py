@@ -10,9 +10,11 @@ from torch import nn
 from torch.nn.functional import gelu, linear, scaled_dot_product_attention
 
 from memory_assets.language.embedders.bge import DIMENSION, read_tensors
-from memory_assets.language.judge import ANSWER_LAYERS, LAYERS
+from memory_assets.language.judge import STATEMENTS
 
 HEADS, INNER = 12, 1536
+ANSWERED_AFTER = 6
+"""Layers after which the whole network says whether a text answers; `distil.py` teaches this to fewer."""
 MOST_STEPS = 64
 """Of a weight to each side of zero, so that two products fit into 16 bits."""
 
@@ -56,7 +58,7 @@ class Layer(nn.Module):
 class Encoder(nn.Module):
     """Pairs of texts to logits: of the five relations after all layers, and of an answer after the first ones."""
 
-    def __init__(self, model: Path, relations: int, layers: int = LAYERS) -> None:
+    def __init__(self, model: Path, relations: int, layers: int = STATEMENTS.layers) -> None:
         super().__init__()
         tensors = read_tensors(model)
 
@@ -82,7 +84,7 @@ class Encoder(nn.Module):
         """Logits of an answer, shape (pairs, 1), if the first texts are questions, else of the relations; `known` is false for padding."""
         states = self.dropout(self.norm(self.words[ids] + self.positions[: ids.shape[1]] + self.types[types]))
         mask = known[:, None, None, :]
-        for layer in self.layers[: ANSWER_LAYERS if asked else None]:
+        for layer in self.layers[: ANSWERED_AFTER if asked else None]:
             states = layer(states, mask)
         return (self.answer if asked else self.relation)(self.dropout(states[:, 0]))
 

@@ -1,4 +1,4 @@
-"""Write a trained encoder as the files that `memory_assets.language.judge` runs: the graph, and how its weights differ from bge-small's."""
+"""Write a trained encoder as the files that `memory_assets.language.judge` runs: graphs, and how their weights differ from bge-small's."""
 
 import sys
 from collections.abc import Iterator
@@ -12,33 +12,30 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from bge_graph import build_graph
 from encoder import MOST_STEPS, Encoder
 
-from memory_assets.language.embedders.bge import checked_files, read_tensors, read_weights
-from memory_assets.language.judge import ANSWER_GRAPH, ANSWER_LAYERS, GRAPH, LAYERS, WEIGHTS, read_judge
+from memory_assets.language.embedders.bge import checked_files, read_tensors
+from memory_assets.language.judge import STATEMENTS, Network, read_layers, read_network
 
 PARTS = ("attention.input", "attention.output", "feed_forward.input", "feed_forward.output")
-_HEADS = {"relation": "relations", "answer": "answer"}
-"""Of the encoder, by their names in the file."""
 Weights = dict[str, npt.NDArray[np.float32]]
+Trained = dict[str, torch.Tensor]
 
 
-def write_network(state: dict[str, torch.Tensor], temperatures: tuple[float, float]) -> None:
-    """Write a network whose logits are divided by the temperatures of relations and of answers."""
-    begun = read_weights(checked_files()[0])
+def write_network(network: Network, state: Trained, head: str, temperature: float = 1.0) -> None:
+    """Write a network with one of the heads of a trained encoder, whose logits are divided by the temperature."""
+    begun = read_layers(network.layers)
     trained = {name: value.float().numpy() for name, value in state.items()}
-    found: dict[str, npt.NDArray[np.generic]] = dict(_rest(trained, temperatures, _first_type()))
-    for name, matrix in _matrices(trained):
+    found: dict[str, npt.NDArray[np.generic]] = dict(_rest(network.layers, trained, head, temperature))
+    for name, matrix in _matrices(network.layers, trained):
         steps = np.clip(np.round(matrix / begun[f"{name}.scale"]), -MOST_STEPS, MOST_STEPS)
         found[f"{name}.weight"] = (steps - begun[f"{name}.weight"].astype(np.int16)).astype(np.int8)
-    np.savez_compressed(WEIGHTS, **found)
-    layers = sum(name.endswith("attention_norm.weight") for name in trained)
-    for file, depth, head in ((GRAPH, layers, "relations"), (ANSWER_GRAPH, ANSWER_LAYERS, "answer")):
-        graph = build_graph(file.stem, depth, len(found[f"{head}.bias"]))
-        file.write_bytes(graph.SerializeToString(deterministic=True))
+    np.savez_compressed(network.weights, **found)
+    graph = build_graph(network.name, network.layers, len(found["heads.bias"]))
+    network.graph.write_bytes(graph.SerializeToString(deterministic=True))
 
 
-def read_network(encoder: Encoder) -> None:
-    """Give an encoder the weights of the package's network."""
-    weights = read_judge()
+def read_encoder(encoder: Encoder) -> None:
+    """Give an encoder the weights of the package's network for statements; its head for answers stays as it is."""
+    weights = read_network(STATEMENTS)
     state = encoder.state_dict()
 
     def put(name: str, value: npt.NDArray[np.floating]) -> None:
@@ -47,11 +44,9 @@ def read_network(encoder: Encoder) -> None:
     put("types", weights["types"] + _first_type())
     put("norm.weight", weights["embedding.norm.gain"])
     put("norm.bias", weights["embedding.norm.bias"])
-    for head, name in _HEADS.items():
-        if f"{name}.weight" in weights:
-            put(f"{head}.weight", weights[f"{name}.weight"].T)
-            put(f"{head}.bias", weights[f"{name}.bias"])
-    for layer in range(LAYERS):
+    put("relation.weight", weights["heads.weight"].T)
+    put("relation.bias", weights["heads.bias"])
+    for layer in range(STATEMENTS.layers):
         ours, theirs = f"layer.{layer}", f"layers.{layer}"
         for part in PARTS:
             halves = [f"{ours}.attention.query_input", f"{ours}.attention.key_value_input"]
@@ -71,9 +66,8 @@ def _first_type() -> npt.NDArray[np.float32]:
     return np.asarray((whole * tensors["embeddings.token_type_embeddings.weight_scale"])[0])
 
 
-def _matrices(trained: Weights) -> Iterator[tuple[str, npt.NDArray[np.float32]]]:
+def _matrices(layers: int, trained: Weights) -> Iterator[tuple[str, npt.NDArray[np.float32]]]:
     """Each matrix by the name of the graph, (inputs, outputs)."""
-    layers = sum(name.endswith("attention_norm.weight") for name in trained)
     for layer in range(layers):
         for part in PARTS:
             matrix = trained[f"layers.{layer}.{part.replace('.', '_')}.weight"].T
@@ -85,18 +79,15 @@ def _matrices(trained: Weights) -> Iterator[tuple[str, npt.NDArray[np.float32]]]
                 yield f"layer.{layer}.{part}", matrix
 
 
-def _rest(
-    trained: Weights, temperatures: tuple[float, float], first_type: npt.NDArray[np.float32]
-) -> Iterator[tuple[str, npt.NDArray[np.float32]]]:
+def _rest(layers: int, trained: Weights, head: str, temperature: float) -> Iterator[tuple[str, npt.NDArray[np.float32]]]:
     """What is no matrix of a layer, in floating point."""
     # bge-small's positions hold the vector of type 0.
-    yield "types", trained["types"] - first_type
+    yield "types", trained["types"] - _first_type()
     yield "embedding.norm.gain", trained["norm.weight"]
     yield "embedding.norm.bias", trained["norm.bias"]
-    for (head, name), by in zip(_HEADS.items(), temperatures, strict=True):
-        yield f"{name}.weight", np.ascontiguousarray(trained[f"{head}.weight"].T) / by
-        yield f"{name}.bias", trained[f"{head}.bias"] / by
-    for layer in range(sum(name.endswith("attention_norm.weight") for name in trained)):
+    yield "heads.weight", np.ascontiguousarray(trained[f"{head}.weight"].T) / temperature
+    yield "heads.bias", trained[f"{head}.bias"] / temperature
+    for layer in range(layers):
         ours, theirs = f"layer.{layer}", f"layers.{layer}"
         for part in PARTS:
             yield f"{ours}.{part}.bias", trained[f"{theirs}.{part.replace('.', '_')}.bias"]

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from encoder import Encoder
 from examples import FAMILIES, KNOWN, LABELS, Example, families, hits, pairs, sessions, silos, worlds
-from network import read_network
+from network import read_encoder
 from sklearn.metrics import average_precision_score, precision_recall_curve
 from tokenizers import Tokenizer
 
@@ -138,7 +138,7 @@ def main() -> None:
     if given.begin:
         model.load_state_dict(torch.load(given.begin))
     elif given.shipped:
-        read_network(model)
+        read_encoder(model)
     writers = sorted(path.stem for path in given.families.glob("*.jsonl"))
     learnt = [each for each in writers if each not in given.held]
 

@@ -1,0 +1,99 @@
+"""Teach the first layers alone what the whole network says of answers; `README.md` says how."""
+
+import argparse
+import json
+import random
+import time
+from itertools import count
+from pathlib import Path
+
+import torch
+from encoder import Encoder
+from examples import FAMILIES, LABELS, Example, families, sessions
+from tokenizers import Tokenizer
+from torch.nn.functional import binary_cross_entropy_with_logits, smooth_l1_loss
+from train import batches, encode, predict, tensors
+
+from memory_assets.language.embedders.bge import bge_files
+from memory_assets.language.judge import ANSWERS
+
+_LONGEST = 360
+"""Letters of a hit, as a search reads them."""
+_LABELLED = 0.5
+"""How much the labels weigh beside the teacher's logits, which are cut at `_MOST`."""
+_MOST = 6.0
+_DROPOUT = 0.05
+
+
+def examples_of(hits: Path, held: list[str], chance: random.Random) -> list[Example]:
+    """Questions beside texts: every hit of hits.py, and what two draws of the families and sessions ask."""
+    found = []
+    for line in hits.read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        if f"hits-{row['store']}" not in held:
+            found += [
+                Example(row["question"], text[:_LONGEST], frozenset(), kind == "answers", "")
+                for kind in ("answers", "others")
+                for text in row[kind]
+            ]
+    writers = [path.stem for path in sorted(FAMILIES.glob("*.jsonl")) if path.stem not in held]
+    for _ in range(2):
+        found += [each for each in families(writers, chance, FAMILIES) if each.is_question]
+        found += sessions(chance)
+    return list(dict.fromkeys(found))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("teacher", type=Path, help="what train.py wrote")
+    parser.add_argument("--hits", type=Path, required=True, help="what hits.py wrote")
+    parser.add_argument("--held", nargs="*", default=[], help="writers and stores held out")
+    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--rate", type=float, default=2e-4)
+    parser.add_argument("--out", type=Path, required=True)
+    given = parser.parse_args()
+    torch.manual_seed(1)
+    files = bge_files()
+    assert files
+    tokenizer = Tokenizer.from_file(str(files[1]))
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    model = Encoder(files[0], len(LABELS))
+    model.load_state_dict(torch.load(given.teacher))
+    examples = examples_of(given.hits, given.held, random.Random(40))
+    taught = torch.tensor(predict(model, tokenizer, examples)[1]).clamp(-_MOST, _MOST)
+    answers = torch.tensor([float(bool(each.answers)) for each in examples])
+    model.layers = model.layers[: ANSWERS.layers]
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = _DROPOUT
+    inputs = encode(tokenizer, examples)
+    lengths = [len(ids) for ids, _ in inputs]
+    plan = [places for epoch in range(given.epochs) for places in batches(examples, lengths, random.Random(epoch))]
+    slow = [value for name, value in model.named_parameters() if not name.startswith(("relation", "answer"))]
+    fast = {"params": model.answer.parameters(), "lr": given.rate * 5}
+    optimizer = torch.optim.AdamW([{"params": slow, "lr": given.rate}, fast], weight_decay=0.01)
+    steps = len(plan)
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda at: min(at / (0.08 * steps), (steps - at) / (0.92 * steps)) + 0.01
+    )
+    model.train()
+    running, started = 0.0, time.time()
+    for step, places in zip(count(1), plan, strict=False):
+        with torch.autocast("cpu", torch.bfloat16):
+            found = model(*tensors([inputs[place] for place in places]), asked=True)[:, 0].float()
+        labelled = binary_cross_entropy_with_logits(found, answers[places])
+        loss = smooth_l1_loss(found, taught[places]) + _LABELLED * labelled
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        schedule.step()
+        running = 0.98 * running + 0.02 * loss.item()
+        if step % 100 == 0:
+            print(f"step {step} of {steps}, loss {running:.3f}, {time.time() - started:.0f} s", flush=True)
+    torch.save(model.state_dict(), given.out)
+
+
+if __name__ == "__main__":
+    main()
