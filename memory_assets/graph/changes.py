@@ -15,7 +15,7 @@ import pyarrow as pa
 from memory_assets.graph.comparisons import compare_neighbours
 from memory_assets.graph.known_names import project_name
 from memory_assets.graph.neighbours import LIVE
-from memory_assets.graph.statements import find_replacements, read_statements
+from memory_assets.graph.statements import find_candidates, find_replacements, read_statements
 from memory_assets.graph.wording import find_cues, retracts
 from memory_assets.models import Memory
 from memory_assets.stores.catalog import Catalog
@@ -95,7 +95,7 @@ def find_changes(catalog: Catalog, memories: MemoryStore) -> Changes:
     live = [memory for memory in rows if memory.state in LIVE]
     statements = read_statements(live)
     with catalog.read() as connection:
-        replacements = find_replacements(connection, statements, pa.table({"id": pa.array([*changed, *found.gone], pa.int64())}))
+        pairs = find_candidates(connection, statements, pa.table({"id": pa.array([*changed, *found.gone], pa.int64())}))
     return Changes(
         pa.Table.from_pylist(facts, schema=MEMORY_SCHEMA),
         pa.Table.from_pylist(
@@ -108,7 +108,7 @@ def find_changes(catalog: Catalog, memories: MemoryStore) -> Changes:
         ),
         compare_neighbours(memories, live),
         statements,
-        replacements,
+        find_replacements(pairs),
         gone,
         found.position,
         basis,

@@ -31,7 +31,7 @@ CHANGE_SCHEMA = table("graph_changes").arrow()
 _MOST = 60
 """Statements of one memory that are read."""
 _SHORT = 2
-"""Statements of a memory up to which the network alone may call one outdated."""
+"""Statements of a memory up to which the network reads them: in long notes it finds changes where there are none."""
 _LEAST_WORDS = 3
 _LAST_DAY = 31
 _LATER = timedelta(days=1)
@@ -148,8 +148,14 @@ def dated(text: str, written: datetime) -> datetime | None:
     return day if day <= written else None
 
 
-def find_replacements(connection: "DuckDBPyConnection", statements: pa.Table, touched: pa.Table) -> pa.Table:
-    """Rows of `graph_changes`: which statements of changed memories replace others or are perhaps replaced.
+Statement = dict[str, Any]
+"""A row of `graph_statements`, with `of_memory`, how many its memory has."""
+
+
+def find_candidates(
+    connection: "DuckDBPyConnection", statements: pa.Table, touched: pa.Table
+) -> list[tuple[Statement, Statement]]:
+    """Pairs of an older and a newer statement, one of a changed memory, of which the newer may replace the older.
 
     Args:
         connection: to the catalog, with the statements as of the last build.
@@ -157,11 +163,15 @@ def find_replacements(connection: "DuckDBPyConnection", statements: pa.Table, to
         touched: column `id`, the changed and vanished memories.
     """
     if not statements.num_rows:
-        return CHANGE_SCHEMA.empty_table()
+        return []
     copy_in(connection, {"changed_statements": statements, "touched": touched})
     connection.execute(_CANDIDATES.replace("$hub", str(_HUB)))
     pairs = connection.execute(_PAIRS, {"candidates": _CANDIDATES_EACH}).fetchall()
-    pairs = [(old, new) for old, new in pairs if not _speak_of_themselves(old, new)]
+    return [(old, new) for old, new in pairs if not _speak_of_themselves(old, new)]
+
+
+def find_replacements(pairs: Sequence[tuple[Statement, Statement]]) -> pa.Table:
+    """Rows of `graph_changes`: which of the newer statements replace the older ones, or perhaps do. Takes milliseconds a pair."""
     found = find_changes(
         [
             (
@@ -169,7 +179,8 @@ def find_replacements(connection: "DuckDBPyConnection", statements: pa.Table, to
                 with_subject(new["text"], " ".join(new["about"]), old["text"]),
             )
             for old, new in pairs
-        ]
+        ],
+        [max(old["of_memory"], new["of_memory"]) <= _SHORT for old, new in pairs],
     )
     stated = [Change(_STATED, is_sure=True) if find_replaced(old["text"], new["text"]) else None for old, new in pairs]
     rows = [
@@ -180,21 +191,20 @@ def find_replacements(connection: "DuckDBPyConnection", statements: pa.Table, to
     return pa.Table.from_pylist(rows, schema=CHANGE_SCHEMA)
 
 
-def _by_another(old: dict[str, Any], new: dict[str, Any]) -> bool:
+def _by_another(old: Statement, new: Statement) -> bool:
     return old["author"] != new["author"] and bool(old["author"] and new["author"])
 
 
-def _speak_of_themselves(old: dict[str, Any], new: dict[str, Any]) -> bool:
+def _speak_of_themselves(old: Statement, new: Statement) -> bool:
     """Whether two people each speak of themselves."""
     own = word_set("question.first_person")
     return _by_another(old, new) and all(not own.isdisjoint(words(each["text"])) for each in (old, new))
 
 
-def _replacement(old: dict[str, Any], new: dict[str, Any], change: Change) -> dict[str, Any]:
+def _replacement(old: Statement, new: Statement, change: Change) -> dict[str, Any]:
     is_later = bool(old["said_at"] and new["said_at"]) and abs(new["said_at"] - old["said_at"]) >= _LATER
     differs = difference(old["text"], new["text"])
-    is_sure = change.is_sure and (change.shown_by_words or max(old["of_memory"], new["of_memory"]) <= _SHORT)
-    if not is_sure:
+    if not change.is_sure:
         kind, confidence, note = RelationType.RELATES_TO, _DOUBT * change.probability, f"perhaps replaced: {differs}"
     elif new["announces"] or (is_later and not _by_another(old, new)):
         denied = (read_statement(old["text"]).denials - read_statement(new["text"]).denials) % 2

@@ -274,30 +274,36 @@ class Change(NamedTuple):
     probability: float
     is_sure: bool
     """Whether the older one is outdated; else the newer one is only shown before it, if both are found."""
-    shown_by_words: bool = True
-    """Whether the words alone show it: in long notes the network finds changes where there are none."""
 
 
-def find_changes(pairs: Sequence[tuple[str, str]]) -> list[Change | None]:
+def find_changes(pairs: Sequence[tuple[str, str]], are_read: Sequence[bool]) -> list[Change | None]:
     """What the newer statement of each (older, newer) pair is to the older one; None if it hardly replaces it.
 
     The regression over the words and the network that reads both texts see different things: a second regression weighs the two. It was
     trained on the changed facts of `benchmarks/sets/stores_train`.
+
+    Args:
+        pairs: the statements.
+        are_read: whether the network reads a pair, which takes milliseconds; else the words alone decide, and it tells no more than
+            how likely.
     """
     by_words = np.array([judge_change(old, new) for old, new in pairs])
-    shares = relations(pairs)
+    sure, perhaps = by_words >= change_model().sure, by_words >= change_model().perhaps
+    asked = [
+        place
+        for place, (old, new) in enumerate(pairs)
+        if (are_read[place] or sure[place]) and (announces(new) or not (is_event(old) and is_event(new)))
+    ]  # of two events the later is another time
+    shares = relations([pairs[place] for place in asked])
     differ = (shares[:, Relation.CHANGED] + shares[:, Relation.OPPOSITE]).astype(np.float64)
-    both = 1 / (1 + np.exp(-(_log_odds(by_words) * _WORDS + _log_odds(differ) * _READ + _BASE)))
-    both[[is_event(old) and is_event(new) and not announces(new) for old, new in pairs]] = (
-        0.0  # another time it happened otherwise
-    )
-    sure = (both >= _SURE) | (by_words >= change_model().sure)
-    perhaps = sure | (both >= _PERHAPS) | (by_words >= change_model().perhaps)
-    shown = by_words >= change_model().sure
+    both = by_words.copy()
+    both[asked] = 1 / (1 + np.exp(-(_log_odds(by_words[asked]) * _WORDS + _log_odds(differ) * _READ + _BASE)))
+    sure[asked] |= both[asked] >= _SURE
+    perhaps[asked] |= both[asked] >= _PERHAPS
     return [
-        Change(*found) if is_possible else None
-        for *found, is_possible in zip(
-            np.maximum(both, by_words).tolist(), sure.tolist(), shown.tolist(), perhaps.tolist(), strict=True
+        Change(probability, is_sure) if is_sure or is_perhaps else None
+        for probability, is_sure, is_perhaps in zip(
+            np.maximum(both, by_words).tolist(), sure.tolist(), perhaps.tolist(), strict=True
         )
     ]
 

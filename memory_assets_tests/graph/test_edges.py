@@ -1,6 +1,7 @@
 from datetime import timedelta
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -345,3 +346,19 @@ def test_a_change_in_other_words_is_found_by_its_likelihood(world):
     world.put(B, days=1, vector=_EQUAL_VECTOR, content="Farida has moved to Marseille.")
     world.refresh()
     assert world.edges() == {(A, B, "EVOLVED_INTO")}
+
+
+def test_others_may_write_the_catalog_while_the_network_reads(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = []
+
+    def relations(pairs: list[tuple[str, str]]) -> np.ndarray:
+        with world.catalog.within(0.2).write() as connection:
+            connection.execute("CREATE TABLE IF NOT EXISTS beside (number INTEGER)")
+        written.append(len(pairs))
+        return np.zeros((len(pairs), 5), np.float32)
+
+    monkeypatch.setattr("memory_assets.language.changes.relations", relations)
+    world.put(A, "The choir rehearses in the old school.")
+    world.put(B, "The choir rehearses in the parish hall.", days=3)
+    world.refresh()
+    assert written == [1]
