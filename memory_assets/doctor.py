@@ -165,6 +165,10 @@ def _embedder(tenant: Tenant) -> Iterator[Finding]:
         yield Finding("ok", f"embedder {choice.name}")
     else:
         yield _remote_embedder(tenant, choice.name)
+    network = describe_choice("bge-small")
+    if choice.name != network.name and not network.ready:
+        what = f"The network that reads hits and compares texts is not ready: {network.reason}"
+        yield Finding("fault", what, network.command or "")
     stored = tenant.memories.columns.embedder if tenant.exists else None
     if stored and stored != choice.name:
         spec_in_use(tenant.settings.embedder, stored)

@@ -8,7 +8,7 @@ A logistic regression over three parts, and over a fourth of the memories that w
     known   share of the question's idf mass whose words anything remembered has
     read    the log odds of the network, see `memory_assets.recall.reading`
 
-docs/recall.md says which sets it was trained on, and what it cannot tell apart.
+docs/recall.md says which sets it was trained on.
 """
 
 from enum import StrEnum
@@ -31,9 +31,9 @@ _WEIGHTS, _CONSTANT = (9.9, 1.44, 3.39), -3.56
 """If nothing is read ..."""
 _WEIGHTS_UNREAD, _CONSTANT_UNREAD = (8.6, 3.6, 1.1), -4.8
 """... of what is not read beside what is ..."""
-_WEIGHTS_READ, _CONSTANT_READ = (4.6, 1.15, 0.44, 1.03), -2.15
+_WEIGHTS_READ, _CONSTANT_READ = (2.7, 0.24, 0.78, 1.0), -1.25
 """... and of what is read."""
-_LEAST = {(False, False): 0.18, (False, True): 0.3, (True, False): 0.045, (True, True): 0.07}
+_LEAST = {(False, False): 0.18, (False, True): 0.3, (True, False): 0.03, (True, True): 0.06}
 """Likelihood of the best memory below which a question finds nothing, by whether it was read and is bare words. Of bare words whoever
 remembers something has some; a question may be put in other words throughout."""
 _BESIDE = 1 / 20

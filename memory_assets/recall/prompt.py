@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from memory_assets.tenants import Tenant
 
 _HITS = 8
-_LIKELY, _SURE = 0.3, 0.5
+_LIKELY, _SURE = 0.25, 0.5
 """Likelihood of the best hit from which a prompt is told something, and from which it is with `sure`."""
 _BESIDE = 0.1
 """Likelihood from which a hit is told beside the best."""
-_UNREAD = 0.9
-"""Likelihood from which a hit is told where the network read none: by words and vectors alone much looks likely."""
+_UNREAD, _SURE_UNREAD = 0.9, 0.95
+"""Likelihoods from which a hit is told where the network read none: by words and vectors alone much looks likely."""
 
 
 def find_for_prompt(
@@ -39,7 +39,7 @@ def find_for_prompt(
     found = search_with_bridges(tenant, question, limit=_HITS, filters=filters, now=now, bridges=0).hits
     likely = [(hit, hit.likelihood or 0.0) for hit in found if hit.memory.id not in known]
     is_read = any(part.name == "answer" for hit in found for part in hit.components)
-    least, beside = (_SURE if only_sure else _LIKELY, _BESIDE) if is_read else (_UNREAD, _UNREAD)
-    if max((likelihood for _, likelihood in likely), default=0.0) < least:
+    likely_from, sure_from, beside = (_LIKELY, _SURE, _BESIDE) if is_read else (_UNREAD, _SURE_UNREAD, _UNREAD)
+    if max((likelihood for _, likelihood in likely), default=0.0) < (sure_from if only_sure else likely_from):
         return []
     return [hit for hit, likelihood in likely if likelihood >= beside]

@@ -42,8 +42,15 @@ class Question:
 
     @property
     def is_bare(self) -> bool:
-        """Whether it is words without a sentence around them: a name, a title, letters; a question of any language is none."""
-        return len(words(self.text)) <= len(self.topic) and not self.text.rstrip().endswith(QUESTION_MARKS)
+        """Whether it is words without a sentence around them: a name, a title, letters; a question of any language is none.
+
+        In a script without spaces that cannot be told.
+        """
+        return (
+            len(words(self.text)) <= len(self.topic)
+            and not self.text.rstrip().endswith(QUESTION_MARKS)
+            and not is_unspaced(self.text)
+        )
 
     @cached_property
     def spoken(self) -> frozenset[str]:

@@ -8,43 +8,57 @@ import numpy as np
 
 from memory_assets.arrays import Values
 from memory_assets.language.judge import answer_logits
-from memory_assets.language.words import is_unspaced, sentences, stems
+from memory_assets.language.languages import recognise
+from memory_assets.language.words import sentences, stems
 from memory_assets.recall.candidates import Candidates
 from memory_assets.recall.question import Question
 
-MOST_READ = 8
-"""Candidates that are read, the best by everything else."""
-_LEAST_SHARE = 0.5
+FEWEST_READ, MOST_READ = 3, 8
+"""Candidates that are read, the best by everything else: at least three, and as many more as are short."""
+_LETTERS = 1_000
+"""Letters of all pairs of question and text that are read, beyond the first three."""
+_LEAST_SHARE = 0.6
 """Share of the best score from which a candidate is read."""
 _LONGEST = 360
-"""Characters of a text that are read."""
+"""Characters of a text that are read ..."""
+_LOOKED_THROUGH = 20_000
+"""... and in which they are looked for."""
 
 
 def read(question: Question, found: Candidates, scores: Values) -> Values:
     """Log odds that each candidate answers the question; NaN for those that were not read.
 
-    One that neither index found, a neighbour in a session, has no text at hand and gets the mean of the others.
+    The network was trained on English and German; other languages are left to the other components. A candidate that neither index
+    found, a neighbour in a session, has no text at hand and gets the mean of the others.
     """
     logits = np.full(len(found), np.nan)
-    if not question.terms or is_unspaced(question.text):
+    if not question.terms or not _is_known(question.text):
         return logits
     best = np.argsort(-scores, kind="stable")[:MOST_READ]
     best = best[scores[best] >= _LEAST_SHARE * scores[best].max(initial=0.0)]
-    places = [place for place in best.tolist() if found.texts[place]]
-    if places:
-        read_ones = answer_logits(question.text, [_part(found.texts[place], question) for place in places])
-        logits[best] = read_ones.mean()
-        logits[places] = read_ones
+    parts = [_part(found.texts[place], question) for place in best.tolist()]
+    letters = np.cumsum([len(part) + min(len(question.text), _LONGEST) if part else 0 for part in parts])
+    count = max(FEWEST_READ, int(np.searchsorted(letters, _LETTERS, "right")))
+    texts = {place: part for place, part in zip(best[:count].tolist(), parts, strict=False) if not part or _is_known(part)}
+    told = [place for place, part in texts.items() if part]
+    if told:
+        answering = answer_logits(question.text, [texts[place] for place in told])
+        logits[list(texts)] = answering.mean()
+        logits[told] = answering
     return logits
+
+
+def _is_known(text: str) -> bool:
+    return recognise(text) in (None, "en", "de")
 
 
 def _part(text: str, question: Question) -> str:
     """A text, or of a long one its beginning and the sentences around the one that has most of the question's words."""
     if len(text) <= _LONGEST:
         return text
-    parts = sentences(text)
+    parts = sentences(text[:_LOOKED_THROUGH])
     shared = [len(question.stems & stems(part)) for part in parts]
-    place = max(range(len(parts)), key=lambda each: shared[each])
+    place = max(range(len(parts)), key=shared.__getitem__, default=0)
     if not place:
         return text[:_LONGEST]
     opening = parts[0][: _LONGEST // 3]

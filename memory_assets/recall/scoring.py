@@ -88,11 +88,13 @@ class Scores:
     """Share of the question's idf mass whose exact words each candidate has."""
     total: float
     """Sum of the weights of the components that speak, before division."""
+    kept: Values
+    """Share of every component that a candidate keeps: less if it asks itself, or the other side said it."""
     notes: dict[str, str] = field(default_factory=dict)
 
     def add(self, name: str, weight: float, raw: Values, value: Values) -> None:
         """Take one more component into the sum."""
-        total = self.total + weight
+        total, value = self.total + weight, self.kept * value
         self.parts = [(each, share * self.total / total, one, scaled) for each, share, one, scaled in self.parts]
         self.parts.append((name, weight / total, raw, value))
         self.values = (self.values * self.total + weight * value) / total
@@ -140,7 +142,7 @@ def score(question: Question, found: Candidates, view: View, weights: Weights, n
     kept = np.where(by_the_other_side(question, rows, view), OTHER_SIDE, 1.0) * np.where(_asking(question, found), ASKING, 1.0)
     parts = [(name, weight / total, raw, kept * value) for name, weight, raw, value in parts if weight]
     values = sum((weight * value for _, weight, _, value in parts), np.zeros(len(found)))
-    return Scores(values, parts, backing, coverage, total, notes)
+    return Scores(values, parts, backing, coverage, total, kept, notes)
 
 
 def with_turn_before(found: Candidates, rows: Rows, view: View) -> Values:

@@ -6,6 +6,7 @@ components of `memory_assets.recall.scoring`; what is needed for that beside the
 reads the best together with the question.
 """
 
+import logging
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,6 +15,7 @@ import numpy as np
 
 from memory_assets.arrays import Floats, Ids, Mask, Rows, Values
 from memory_assets.language.embedders.calibration import scale_of
+from memory_assets.language.embedders.protocol import EmbedderError
 from memory_assets.language.words import is_unspaced, stems
 from memory_assets.models import Memory, State
 from memory_assets.recall.bridges import DEPTH, Bridge, find_bridges
@@ -29,6 +31,8 @@ from memory_assets.stores.memories import Filters, MemoryStore
 
 if TYPE_CHECKING:
     from memory_assets.tenants import Tenant
+
+_log = logging.getLogger(__name__)
 
 _STRONG = 20
 """Best of each index whose neighbours in their session become candidates too."""
@@ -79,7 +83,7 @@ class Hit:
     fit: Fit | None = None
     """How well it fits; None if that cannot be told."""
     likelihood: float | None = None
-    """How likely it answers; None if similarities do not tell the foreign from the known."""
+    """How likely it answers; None if it is not known what random memories are like."""
 
 
 def search(tenant: "Tenant", query: "str | Question", **asked: Any) -> list[Hit]:
@@ -186,8 +190,10 @@ class _Ranked:
     """How likely each answers the question."""
     logits: Values
     """What the network says of those that it read; NaN for the others."""
+    is_weighed: bool
+    """Whether the likelihoods are known."""
     is_judged: bool
-    """Whether similarities tell the foreign from the known."""
+    """Whether similarities tell the foreign from the known, so that what is unlikely is not shown."""
 
     @property
     def scores(self) -> Values:
@@ -206,7 +212,7 @@ def _rank(tenant: "Tenant", question: Question, limit: int, filters: Filters, we
     if len(more):
         found = found.extended(more, view.timeline.columns["row_id"][view.timeline.rows(more)])
     judged = score(question, found, view, weights, now)
-    logits = read(question, found, judged.values) if weights.answer else np.full(len(found), np.nan)
+    logits = _read(question, found, judged.values) if weights.answer else np.full(len(found), np.nan)
     if not np.isnan(logits).all():
         judged.add("answer", weights.answer, logits, scaled_logits(logits))
     newest = _newest_first(question, view, found, judged.values)
@@ -216,10 +222,20 @@ def _rank(tenant: "Tenant", question: Question, limit: int, filters: Filters, we
         _Lift("preference", preferred - newest, "the user wants this of such answers"),
     )
     scale = scale_of(tenant.embedder.name, tenant.memories.columns.scale)
-    is_judged = scale.tells_the_foreign and view.background.texts > 0 and view.background.column == tenant.memories.columns.live
+    is_weighed = view.background.texts > 0 and view.background.column == tenant.memories.columns.live
     everything = np.ones(len(found))
-    likely = likelihoods(question, found, judged.coverage, logits, view, tenant.embedder, scale) if is_judged else everything
-    return _Ranked(question, found, judged, lifts, view, everything.astype(bool), likely, logits, is_judged)
+    likely = likelihoods(question, found, judged.coverage, logits, view, tenant.embedder, scale) if is_weighed else everything
+    is_judged = is_weighed and scale.tells_the_foreign
+    return _Ranked(question, found, judged, lifts, view, everything.astype(bool), likely, logits, is_weighed, is_judged)
+
+
+def _read(question: Question, found: Candidates, scores: Values) -> Values:
+    """As `read`; nothing is read where the network's weights are missing, which `memory doctor` says."""
+    try:
+        return read(question, found, scores)
+    except EmbedderError as error:
+        _log.warning("the best hits are not read: %s", error)
+        return np.full(len(found), np.nan)
 
 
 def _hits(tenant: "Tenant", ranked: _Ranked, limit: int, filters: Filters) -> list[Hit]:
@@ -244,7 +260,7 @@ def _hits(tenant: "Tenant", ranked: _Ranked, limit: int, filters: Filters) -> li
             _components(ranked, place),
             tuple(each.others),
             fit=Fit.of(float(ranked.likely[place])) if is_judged else None,
-            likelihood=float(ranked.likely[place]) if ranked.is_judged else None,
+            likelihood=float(ranked.likely[place]) if ranked.is_weighed else None,
         )
         for each in distinct
         for place in [places[each.first.id]]

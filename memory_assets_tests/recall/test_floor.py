@@ -10,6 +10,7 @@ from memory_assets.operations.context import context
 from memory_assets.operations.search import search
 from memory_assets.recall.likelihood import Fit
 from memory_assets.recall.question import understand
+from memory_assets.recall.search import search as search_hits
 from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.rows import heading
 from memory_assets.tenants import Tenant
@@ -131,6 +132,9 @@ def test_nothing_is_found_in_an_empty_store_and_that_is_no_matter_of_fit(store):
 def test_without_a_common_scale_there_is_no_floor(tenant: Tenant, remember):
     remember("The deploy key is in the vault")
     assert search(tenant, "tax treaty between Peru and Chile").count == 1
+    (hit,) = search_hits(tenant, "where is the deploy key")
+    assert hit.fit is None
+    assert hit.likelihood is not None, "a prompt is told by it"
 
 
 def test_what_does_not_fit_does_not_come_last_but_not_at_all(store):
@@ -148,3 +152,4 @@ def test_a_question_in_another_language_is_no_bare_words():
 
     assert is_bare("SOC Defender")
     assert not is_bare("Wann kommt der Zahnarzt?")
+    assert not is_bare("いつデプロイしてはいけませんか")

@@ -2,8 +2,12 @@
 
 from datetime import UTC, datetime
 
+import numpy as np
 import pytest
 
+from memory_assets.language.embedders.protocol import EmbedderError
+from memory_assets.recall.question import understand
+from memory_assets.recall.reading import _part
 from memory_assets.recall.scoring import Weights
 from memory_assets.recall.search import search
 from memory_assets.tenants import Tenant
@@ -15,12 +19,18 @@ def _logit(hit) -> float | None:
     return next((part.raw for part in hit.components if part.name == "answer"), None)
 
 
-def test_what_answers_comes_before_what_has_the_same_words(tenant: Tenant, remember):
-    remember("The quarterly report of the choir was late in March.")
-    answer = remember("Ines writes the quarterly report of the choir.")
-    hits = search(tenant, "who is the author of the choir's quarterly report", now=NOW)
-    assert hits[0].memory.content == answer.content
-    assert hits[0].score == pytest.approx(sum(part.contribution for part in hits[0].components))
+def test_what_answers_gains_on_what_has_the_same_words(tenant: Tenant, remember):
+    remember("The nightly import of the ledger runs on host alder.")
+    answer = remember("The nightly import of the ledger takes forty minutes.")
+    asked = "how long does the nightly import of the ledger take"
+
+    def lead(weights: Weights) -> float:
+        scores = {hit.memory.id: hit.score for hit in search(tenant, asked, weights=weights, now=NOW)}
+        return scores.pop(answer.id) - max(scores.values())
+
+    assert lead(Weights()) > max(0.0, lead(Weights(answer=0)))
+    for hit in search(tenant, asked, now=NOW):
+        assert hit.score == pytest.approx(sum(part.contribution for part in hit.components))
 
 
 def test_of_a_long_text_the_part_with_the_words_of_the_question_is_read(tenant: Tenant, remember):
@@ -42,3 +52,29 @@ def test_a_weight_of_nothing_spares_the_network(tenant: Tenant, remember, monkey
 def test_scripts_that_the_network_cannot_read_are_left_to_the_other_components(tenant: Tenant, remember):
     remember("会議は火曜日の午後です。")
     assert [_logit(hit) for hit in search(tenant, "会議はいつですか", now=NOW)] == [None]
+
+
+def test_languages_that_the_network_was_not_taught_are_left_to_the_other_components(tenant: Tenant, remember):
+    remember("A reunião do coro é na terça-feira às sete e meia da noite.")
+    remember("The choir meets on Tuesdays.")
+    assert [_logit(hit) for hit in search(tenant, "quando é a reunião do coro na terça-feira", now=NOW)] == [None, None]
+    logits = {hit.memory.content[:5]: _logit(hit) for hit in search(tenant, "when does the choir meet", now=NOW)}
+    assert np.isnan(logits["A reu"] or np.nan)
+    assert logits["The c"] is not None
+
+
+def test_without_the_weights_of_the_network_a_search_goes_on(tenant: Tenant, remember, monkeypatch, caplog):
+    remember("The kayak leaks")
+
+    def missing(*_: object) -> None:
+        raise EmbedderError("its weights are not installed")
+
+    monkeypatch.setattr("memory_assets.recall.reading.answer_logits", missing)
+    assert [_logit(hit) for hit in search(tenant, "leaking kayak", now=NOW)] == [None]
+    assert "its weights are not installed" in caplog.text
+
+
+@pytest.mark.parametrize("text", ["\n" * 500, " \u2028 " * 300, "word " * 400_000])
+def test_no_long_text_fails_or_is_read_through(text: str):
+    question = understand("which word is it", NOW, UTC)
+    assert len(_part(text, question)) <= 360

@@ -111,7 +111,9 @@ def test_in_a_chat_with_an_assistant_i_and_you_say_whose_words_are_meant(tenant:
 def test_a_note_without_an_author_is_worth_as_much_as_the_words_of_the_user(tenant: Tenant, remember):
     for author in ("assistant", "user", ""):
         remember("a kayak with two seats", author=author, session=author or "notes")
-    scores = {hit.memory.author: hit.score for hit in search(tenant, "Which kayak did I want?", weights=Weights(vector=0))}
+    scores = {
+        hit.memory.author: hit.score for hit in search(tenant, "Which kayak did I want?", weights=Weights(vector=0, answer=0))
+    }
     assert scores[""] == pytest.approx(scores["user"], rel=0.02)
     assert scores["assistant"] < 0.8 * scores["user"]
 

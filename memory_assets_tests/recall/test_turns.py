@@ -35,4 +35,4 @@ def test_an_answer_that_no_index_finds_comes_before_other_neighbours(tenant, rem
     _talk(remember, QUESTION, "Ann")
     remember.all([f"The oar of the harbour number {number} and a long day out" for number in range(120)])
     found = [hit.memory.content for hit in search(tenant, QUESTION, limit=3)]
-    assert found[:2] == [QUESTION, "Not before April."]
+    assert set(found[:2]) == {QUESTION, "Not before April."}
