@@ -1,6 +1,6 @@
 """A context as a document within a budget of tokens: Markdown that reads like a brief, or JSON.
 
-The budget goes to what was found, by score; what says nothing new has half of it. A short text stands whole or not at
+The budget goes to what was found, by score; what says nothing new has less than half of it. A short text stands whole or not at
 all, and so do long ones for most of the budget; of the others the passages that fit the topic are told. Then comes what is linked. What
 does not fit is named, then left out. The budget is a promise: the document as it is printed never has more tokens.
 """
@@ -37,9 +37,9 @@ _REPETITION = 0.2
 """How much of its score a text loses whose words are all told, or are what most of the texts say."""
 _MOSTLY_SAID = 0.6
 """Share of a text's words from which another one says it."""
-_NOTHING_NEW, _UNTELLING = 0.1, 0.4
+_NOTHING_NEW, _UNTELLING = 0.1, 0.5
 """Share of a text's words, the rare ones weighing more, up to which it says nothing new, and how much of its score it loses then."""
-_LINKED_SHARE = 32
+_LINKED_SHARE = 16
 """One part in so many of a budget of `_WITH_FIELDS` tokens and more is for what is linked."""
 _LEAST = 16
 """Tokens below which no text is looked for."""

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from memory_assets.recall.view import View
     from memory_assets.tenants import Tenant
 
+_HARDLY = 0.01
+"""Weight of answers for a topic that is no question: the hits are read all the same, for whether any fits."""
 _NAME_LENGTH = 80
 _MOST_READ_FOR_NAMES = 40
 """Memories of one step whose texts are read for names."""
@@ -180,13 +182,22 @@ class StoreReader:
         return {node: fields for node in ids if (memory := self._memories.get(node)) and (fields := _fields(memory))}
 
     def search(self, topic: "Question", limit: int, now: "datetime | None" = None) -> dict[str, float]:
-        """The memories that fit a topic, best first, with a score of 0..1; by words alone if the embedder is away."""
+        """The memories that fit a topic, best first, with a score of 0..1; by words alone if the embedder is away.
+
+        Those that answer come first if the topic is a question.
+        """
+        from memory_assets.recall.question import QUESTION_MARKS
+        from memory_assets.recall.scoring import Weights
         from memory_assets.recall.search import search_with_bridges
 
         if not self._tenant.memories.exists:
             return {}
         try:
-            findings = search_with_bridges(self._tenant, topic, limit=limit, bridges=0, now=now)
+            weights = Weights.of(self._tenant.settings)
+            weights = (
+                weights if topic.text.rstrip().endswith(QUESTION_MARKS) else replace(weights, answer=min(weights.answer, _HARDLY))
+            )
+            findings = search_with_bridges(self._tenant, topic, limit=limit, bridges=0, now=now, weights=weights)
             hits = [] if findings.below_floor else findings.hits
         except EmbedderError as error:
             self.warnings.append(f"Meaning was not compared: {error}")
