@@ -11,6 +11,7 @@ import pyarrow as pa
 from memory_assets.graph.neighbours import nearest_to
 from memory_assets.language.judge import is_short, says_the_same
 from memory_assets.language.statements import exchange_values
+from memory_assets.language.words import is_unspaced
 from memory_assets.models import Memory
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def compare_neighbours(store: "MemoryStore", changed: Sequence[Memory]) -> pa.Ta
     asked = [
         (*sorted((known[number] for number in ids), key=lambda memory: (memory.created_at, memory.id)), similarity)
         for ids, similarity in pairs.items()
-        if all(number in known and is_short(known[number].content) for number in ids)
+        if all(number in known and _is_read(known[number].content) for number in ids)
     ]
     asked = [
         (old, new, similarity)
@@ -53,3 +54,8 @@ def compare_neighbours(store: "MemoryStore", changed: Sequence[Memory]) -> pa.Ta
         ],
         schema=SCHEMA,
     )
+
+
+def _is_read(text: str) -> bool:
+    """Whether the network reads a text whole; of scripts without spaces it knows little."""
+    return is_short(text) and not is_unspaced(text)

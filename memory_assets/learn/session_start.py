@@ -72,8 +72,8 @@ def session_start(places: "Places", hook: Hook) -> str:
         return ""
     is_compacted = hook.source == _COMPACTED
     brief = read_brief(places.folder)
-    own = (each.text for each in read_noted(places.folder) if hook.session and each.session == hook.session)
-    noted = list(map(line, own))[-_MOST_NOTED:] if is_compacted else []
+    known = read_noted(places.folder) if is_compacted and hook.session else []
+    noted = [line(each.text) for each in known if each.session == hook.session][-_MOST_NOTED:]
     # Without loading an encoding: no token is shorter than two bytes in prose.
     room = places.session_start_tokens - _FRAME_TOKENS - sum(len(each.encode()) // 2 for each in noted)
     chosen = _chosen(brief.lines if brief else (), _names(places.folder, project), room)

@@ -1,7 +1,7 @@
 """Upkeep of a table's files: small ones merged into large ones, new rows taken into the indices, or all written anew.
 
 The vector index follows the size of the table. An exact scan serves up to some twenty thousand rows. Above, IVF with 8-bit scalar
-quantisation answers as fast as HNSW, finds as much, and is built ten times as fast (384 dimensions; docs/recall.md). A table that has grown
+quantisation answers as fast as HNSW, finds as much, and is built ten times as fast (384 dimensions; docs/decisions). A table that has grown
 fourfold gets new partitions.
 """
 

@@ -2,7 +2,7 @@
 
 What is alike goes by the first, searches go by the second. The context is not put before the text, where it makes two unlike notes of
 one day and project alike: it is embedded by itself, once for all texts that share it, and added. So a second vector costs next to
-nothing, and more is found with it than with a prefix (docs/embedders.md).
+nothing, and more is found with it than with a prefix (docs/performance.md).
 """
 
 from collections.abc import Sequence
