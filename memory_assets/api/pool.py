@@ -176,14 +176,17 @@ class TenantPool:
 
         Raises:
             SettingsError: the spaCy pipeline of the settings cannot be used.
-            EmbedderError: the embedder of the settings, or the network that judges texts, cannot be opened.
+            EmbedderError: the embedder of the settings cannot be opened.
         """
         tenant = Tenant(self.settings, embedders=self._embedders)
         tenant.analyzer.analyze("Alice warmed up the service.")
         embedder = tenant.open_embedder(self.settings.embedder)
         if describe_choice(self.settings.embedder).offline:
             embedder.embed(["warm"])
-        judge.load()
+        try:
+            judge.load()
+        except EmbedderError as error:
+            _log.warning("hits are not read, and texts not compared: %s", error)
 
     def watch_sources(self, stopping: Event) -> None:
         """Take in changed source files for the tenant of the settings until `stopping`, as soon as no other process does."""

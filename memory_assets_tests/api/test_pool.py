@@ -14,6 +14,7 @@ from memory_assets.api import pool as pool_module
 from memory_assets.api.middleware import Metrics
 from memory_assets.api.pool import OpenTenant, TenantPool
 from memory_assets.errors import NotFoundError
+from memory_assets.language.embedders import EmbedderError
 from memory_assets.models import NewMemory, Source
 from memory_assets.operations.search import search
 from memory_assets.operations.store import store as store_memory
@@ -208,3 +209,14 @@ def test_a_tenant_that_opens_slowly_holds_up_no_other(settings: Settings, monkey
         await pool.close(asyncio.create_task(asyncio.sleep(0)))
 
     asyncio.run(visits())
+
+
+def test_a_service_starts_without_the_weights_of_the_network(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def missing() -> None:
+        raise EmbedderError("its weights are not installed")
+
+    monkeypatch.setattr("memory_assets.language.judge.load", missing)
+    TenantPool(settings, Metrics()).warm_up()
+    assert "its weights are not installed" in caplog.text
