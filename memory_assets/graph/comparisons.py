@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from memory_assets.graph.neighbours import nearest_to
 from memory_assets.language.judge import is_short, says_the_same
-from memory_assets.language.statements import exchange_values
 from memory_assets.language.words import is_unspaced
 from memory_assets.models import Memory
 
@@ -40,11 +39,7 @@ def compare_neighbours(store: "MemoryStore", changed: Sequence[Memory]) -> pa.Ta
         for ids, similarity in pairs.items()
         if all(number in known and _is_read(known[number].content) for number in ids)
     ]
-    asked = [
-        (old, new, similarity)
-        for old, new, similarity in asked
-        if old.content_hash != new.content_hash and not exchange_values(old.content, new.content)
-    ]
+    asked = [(old, new, similarity) for old, new, similarity in asked if old.content_hash != new.content_hash]
     same = says_the_same([(old.content, new.content) for old, new, _ in asked])
     return pa.Table.from_pylist(
         [

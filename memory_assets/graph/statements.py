@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 STATEMENT_SCHEMA = table("graph_statements").arrow()
 CHANGE_SCHEMA = table("graph_changes").arrow()
 
+StatementRow = dict[str, Any]
+"""Of `graph_statements`, with `of_memory`, how many its memory has."""
 _MOST = 60
 """Statements of one memory that are read."""
 _SHORT = 2
@@ -148,13 +150,9 @@ def dated(text: str, written: datetime) -> datetime | None:
     return day if day <= written else None
 
 
-Statement = dict[str, Any]
-"""A row of `graph_statements`, with `of_memory`, how many its memory has."""
-
-
 def find_candidates(
     connection: "DuckDBPyConnection", statements: pa.Table, touched: pa.Table
-) -> list[tuple[Statement, Statement]]:
+) -> list[tuple[StatementRow, StatementRow]]:
     """Pairs of an older and a newer statement, one of a changed memory, of which the newer may replace the older.
 
     Args:
@@ -170,7 +168,7 @@ def find_candidates(
     return [(old, new) for old, new in pairs if not _speak_of_themselves(old, new)]
 
 
-def find_replacements(pairs: Sequence[tuple[Statement, Statement]]) -> pa.Table:
+def find_replacements(pairs: Sequence[tuple[StatementRow, StatementRow]]) -> pa.Table:
     """Rows of `graph_changes`: which of the newer statements replace the older ones, or perhaps do. Takes milliseconds a pair."""
     found = find_changes(
         [
@@ -191,17 +189,17 @@ def find_replacements(pairs: Sequence[tuple[Statement, Statement]]) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=CHANGE_SCHEMA)
 
 
-def _by_another(old: Statement, new: Statement) -> bool:
+def _by_another(old: StatementRow, new: StatementRow) -> bool:
     return old["author"] != new["author"] and bool(old["author"] and new["author"])
 
 
-def _speak_of_themselves(old: Statement, new: Statement) -> bool:
+def _speak_of_themselves(old: StatementRow, new: StatementRow) -> bool:
     """Whether two people each speak of themselves."""
     own = word_set("question.first_person")
     return _by_another(old, new) and all(not own.isdisjoint(words(each["text"])) for each in (old, new))
 
 
-def _replacement(old: Statement, new: Statement, change: Change) -> dict[str, Any]:
+def _replacement(old: StatementRow, new: StatementRow, change: Change) -> dict[str, Any]:
     is_later = bool(old["said_at"] and new["said_at"]) and abs(new["said_at"] - old["said_at"]) >= _LATER
     differs = difference(old["text"], new["text"])
     if not change.is_sure:

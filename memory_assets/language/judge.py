@@ -95,8 +95,9 @@ def relations(pairs: Sequence[tuple[str, str]]) -> Floats:
 
 def says_the_same(pairs: Sequence[tuple[str, str]]) -> list[bool]:
     """Whether the texts of each pair surely say the same. A number, date or time that each has alone forbids it."""
-    judged = relate(pairs)
-    return [found is Relation.SAME and not exchange_values(*pair) for pair, found in zip(pairs, judged, strict=True)]
+    possible = [place for place, pair in enumerate(pairs) if not exchange_values(*pair)]
+    judged = dict(zip(possible, relate([pairs[place] for place in possible]), strict=True))
+    return [judged.get(place) is Relation.SAME for place in range(len(pairs))]
 
 
 def relate(pairs: Sequence[tuple[str, str]]) -> list[Relation]:
