@@ -186,7 +186,6 @@ class StoreReader:
 
         Those that answer come first if the topic is a question.
         """
-        from memory_assets.recall.question import QUESTION_MARKS
         from memory_assets.recall.scoring import Weights
         from memory_assets.recall.search import search_with_bridges
 
@@ -194,9 +193,8 @@ class StoreReader:
             return {}
         try:
             weights = Weights.of(self._tenant.settings)
-            weights = (
-                weights if topic.text.rstrip().endswith(QUESTION_MARKS) else replace(weights, answer=min(weights.answer, _HARDLY))
-            )
+            if not topic.is_asked:
+                weights = replace(weights, answer=min(weights.answer, _HARDLY))
             findings = search_with_bridges(self._tenant, topic, limit=limit, bridges=0, now=now, weights=weights)
             hits = [] if findings.below_floor else findings.hits
         except EmbedderError as error:

@@ -41,16 +41,17 @@ class Question:
         return frozenset(map(stem, self.topic))
 
     @property
+    def is_asked(self) -> bool:
+        """Whether it ends as a question."""
+        return self.text.rstrip().endswith(QUESTION_MARKS)
+
+    @property
     def is_bare(self) -> bool:
         """Whether it is words without a sentence around them: a name, a title, letters; a question of any language is none.
 
         In a script without spaces that cannot be told.
         """
-        return (
-            len(words(self.text)) <= len(self.topic)
-            and not self.text.rstrip().endswith(QUESTION_MARKS)
-            and not is_unspaced(self.text)
-        )
+        return len(words(self.text)) <= len(self.topic) and not self.is_asked and not is_unspaced(self.text)
 
     @cached_property
     def spoken(self) -> frozenset[str]:
