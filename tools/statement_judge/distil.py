@@ -4,7 +4,6 @@ import argparse
 import json
 import random
 import time
-from itertools import count
 from pathlib import Path
 
 import torch
@@ -12,7 +11,7 @@ from encoder import Encoder
 from examples import FAMILIES, LABELS, Example, families, sessions
 from tokenizers import Tokenizer
 from torch.nn.functional import binary_cross_entropy_with_logits, smooth_l1_loss
-from train import batches, encode, predict, tensors
+from train import Steps, batches, encode, predict, tensors
 
 from memory_assets.language.embedders.bge import bge_files
 from memory_assets.language.judge import ANSWERS
@@ -70,28 +69,18 @@ def main() -> None:
     inputs = encode(tokenizer, examples)
     lengths = [len(ids) for ids, _ in inputs]
     plan = [places for epoch in range(given.epochs) for places in batches(examples, lengths, random.Random(epoch))]
-    slow = [value for name, value in model.named_parameters() if not name.startswith(("relation", "answer"))]
-    fast = {"params": model.answer.parameters(), "lr": given.rate * 5}
-    optimizer = torch.optim.AdamW([{"params": slow, "lr": given.rate}, fast], weight_decay=0.01)
-    steps = len(plan)
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda at: min(at / (0.08 * steps), (steps - at) / (0.92 * steps)) + 0.01
-    )
+    steps = Steps(model, given.rate, len(plan))
     model.train()
     running, started = 0.0, time.time()
-    for step, places in zip(count(1), plan, strict=False):
+    for step, places in enumerate(plan, 1):
         with torch.autocast("cpu", torch.bfloat16):
             found = model(*tensors([inputs[place] for place in places]), asked=True)[:, 0].float()
         labelled = binary_cross_entropy_with_logits(found, answers[places])
         loss = smooth_l1_loss(found, taught[places]) + _LABELLED * labelled
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad()
-        schedule.step()
+        steps.take(loss)
         running = 0.98 * running + 0.02 * loss.item()
         if step % 100 == 0:
-            print(f"step {step} of {steps}, loss {running:.3f}, {time.time() - started:.0f} s", flush=True)
+            print(f"step {step} of {len(plan)}, loss {running:.3f}, {time.time() - started:.0f} s", flush=True)
     torch.save(model.state_dict(), given.out)
 
 

@@ -111,6 +111,28 @@ def report(examples: Sequence[Example], relations: np.ndarray, answers: np.ndarr
         print(line, flush=True)
 
 
+class Steps:
+    """Takes the steps of a training: the rate rises for a twelfth of them and then falls, and is five times as high for the heads."""
+
+    def __init__(self, model: Encoder, rate: float, count: int) -> None:
+        self._model = model
+        slow = [value for name, value in model.named_parameters() if not name.startswith(("relation", "answer"))]
+        fast = [*model.relation.parameters(), *model.answer.parameters()]
+        groups = [{"params": slow, "lr": rate}, {"params": fast, "lr": rate * 5}]
+        self._optimizer = torch.optim.AdamW(groups, weight_decay=0.01)
+        self._schedule = torch.optim.lr_scheduler.LambdaLR(
+            self._optimizer, lambda at: min(at / (0.08 * count), (count - at) / (0.92 * count)) + 0.01
+        )
+
+    def take(self, loss: torch.Tensor) -> None:
+        """Go down the loss by one step."""
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self._model.parameters(), 1.0)
+        self._optimizer.step()
+        self._optimizer.zero_grad()
+        self._schedule.step()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rate", type=float, default=1e-4)
@@ -152,9 +174,6 @@ def main() -> None:
     tested += [each for each in hits(given.hits, random.Random(3)) if is_held(each)] if given.hits else []
     tested = list(dict.fromkeys(tested))
     tested = random.Random(1).sample(tested, min(given.tested, len(tested)))
-    slow = [value for name, value in model.named_parameters() if not name.startswith(("relation", "answer"))]
-    fast = [*model.relation.parameters(), *model.answer.parameters()]
-    optimizer = torch.optim.AdamW([{"params": slow, "lr": given.rate}, {"params": fast, "lr": given.rate * 5}], weight_decay=0.01)
     chances = [random.Random(given.seed + epoch) for epoch in range(given.epochs)]
     drawn = []
     for chance in chances:
@@ -175,9 +194,7 @@ def main() -> None:
         for epoch, (examples, inputs) in enumerate(zip(drawn, encoded, strict=True))
     ]
     steps, step, started = sum(map(len, plans)), 0, time.time()
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda at: min(at / (0.08 * steps), (steps - at) / (0.92 * steps)) + 0.01
-    )
+    taking = Steps(model, given.rate, steps)
     print(f"{[len(each) for each in drawn]} examples, {steps} steps, {len(tested)} held out", flush=True)
     for examples, inputs, plan in zip(drawn, encoded, plans, strict=True):
         model.train()
@@ -187,11 +204,7 @@ def main() -> None:
             with torch.autocast("cpu", torch.bfloat16):
                 found = model(*tensors([inputs[place] for place in places]), asked=chosen[0].is_question)
             loss = loss_of(found.float(), chosen)
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
-            optimizer.zero_grad()
-            schedule.step()
+            taking.take(loss)
             step, running = step + 1, 0.98 * running + 0.02 * loss.item()
             if step % 50 == 0:
                 print(f"step {step} of {steps}, loss {running:.3f}, {time.time() - started:.0f} s", flush=True)
