@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 _HARDLY = 0.01
 """Weight of answers for a topic that is no question: the hits are read all the same, for whether any fits."""
+_READ_WITH_A_QUESTION = 40
+"""Hits that are read: a document tells many more of them than a search shows, and waits for it."""
 _NAME_LENGTH = 80
 _MOST_READ_FOR_NAMES = 40
 """Memories of one step whose texts are read for names."""
@@ -186,16 +188,19 @@ class StoreReader:
 
         Those that answer come first if the topic is a question.
         """
+        from memory_assets.recall.reading import MOST_READ
         from memory_assets.recall.scoring import Weights
         from memory_assets.recall.search import search_with_bridges
 
         if not self._tenant.memories.exists:
             return {}
         try:
-            weights = Weights.of(self._tenant.settings)
+            weights, most_read = Weights.of(self._tenant.settings), _READ_WITH_A_QUESTION
             if not topic.is_asked:
-                weights = replace(weights, answer=min(weights.answer, _HARDLY))
-            findings = search_with_bridges(self._tenant, topic, limit=limit, bridges=0, now=now, weights=weights)
+                weights, most_read = replace(weights, answer=min(weights.answer, _HARDLY)), MOST_READ
+            findings = search_with_bridges(
+                self._tenant, topic, limit=limit, bridges=0, now=now, weights=weights, most_read=most_read
+            )
             hits = [] if findings.below_floor else findings.hits
         except EmbedderError as error:
             self.warnings.append(f"Meaning was not compared: {error}")

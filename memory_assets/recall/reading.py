@@ -14,19 +14,19 @@ from memory_assets.recall.candidates import Candidates
 from memory_assets.recall.question import Question
 
 FEWEST_READ, MOST_READ = 3, 8
-"""Candidates that are read, the best by everything else: at least three, and as many more as are short."""
-_LETTERS = 1_000
-"""Letters of all pairs of question and text that are read, beyond the first three."""
-_LEAST_SHARE = 0.6
-"""Share of the best score from which a candidate is read."""
+"""Candidates that a search reads, the best by everything else: at least three, and as many more as are short."""
+_LETTERS = 125
+"""Letters of question and text that are read of each candidate on average, beyond the first three."""
+_LEAST_SHARE, _LEAST_SHARE_IN_DEPTH = 0.6, 0.3
+"""Share of the best score from which a candidate is read, and where more than `MOST_READ` are."""
 _LONGEST = 360
 """Characters of a text that are read ..."""
 _LOOKED_THROUGH = 20_000
 """... and in which they are looked for."""
 
 
-def read(question: Question, found: Candidates, scores: Values) -> Values:
-    """Log odds that each candidate answers the question; NaN for those that were not read.
+def read(question: Question, found: Candidates, scores: Values, most: int = MOST_READ) -> Values:
+    """Log odds that each candidate answers the question; NaN for those that were not read, all but `most`.
 
     The network was trained on English and German; other languages are left to the other components. A candidate that neither index
     found, a neighbour in a session, has no text at hand and gets the mean of the others.
@@ -34,11 +34,12 @@ def read(question: Question, found: Candidates, scores: Values) -> Values:
     logits = np.full(len(found), np.nan)
     if not question.terms or not _is_known(question.text):
         return logits
-    best = np.argsort(-scores, kind="stable")[:MOST_READ]
-    best = best[scores[best] >= _LEAST_SHARE * scores[best].max(initial=0.0)]
+    best = np.argsort(-scores, kind="stable")[:most]
+    least = _LEAST_SHARE if most <= MOST_READ else _LEAST_SHARE_IN_DEPTH
+    best = best[scores[best] >= least * scores[best].max(initial=0.0)]
     parts = [_part(found.texts[place], question) for place in best.tolist()]
     letters = np.cumsum([len(part) + min(len(question.text), _LONGEST) if part else 0 for part in parts])
-    count = max(FEWEST_READ, int(np.searchsorted(letters, _LETTERS, "right")))
+    count = max(FEWEST_READ, int(np.searchsorted(letters, most * _LETTERS, "right")))
     texts = {place: part for place, part in zip(best[:count].tolist(), parts, strict=False) if not part or _is_known(part)}
     told = [place for place, part in texts.items() if part]
     if told:

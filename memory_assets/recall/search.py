@@ -22,7 +22,7 @@ from memory_assets.recall.bridges import DEPTH, Bridge, find_bridges
 from memory_assets.recall.candidates import PREFERENCE_RANKS, Candidates, gather
 from memory_assets.recall.likelihood import Fit, beside_the_best, finds_something, likelihoods
 from memory_assets.recall.question import Question, understand
-from memory_assets.recall.reading import read
+from memory_assets.recall.reading import MOST_READ, read
 from memory_assets.recall.repeats import Distinct
 from memory_assets.recall.scoring import Scores, Weights, scaled_cosine, scaled_logits, score
 from memory_assets.recall.view import View, current_view
@@ -113,6 +113,7 @@ def search_with_bridges(
     bridges: int = 5,
     depth: int = DEPTH,
     floor: bool = False,
+    most_read: int = MOST_READ,
 ) -> Findings:
     """The memories that fit `query` best, best first, and the paths through the graph that explain them.
 
@@ -120,14 +121,15 @@ def search_with_bridges(
     one is found only if the filters ask for it. Of memories that say the same, the one that fits best is a hit and names the others.
 
     "Yesterday" and recency count from `now`. At most `bridges` paths of at most `depth` hops are found. With `floor` what does
-    not fit is found only beside what does, and nothing if nothing does; without it the nearest is.
+    not fit is found only beside what does, and nothing if nothing does; without it the nearest is. The network reads `most_read` of the
+    candidates with the question, some milliseconds for eight.
     """
     filters = filters or Filters()
     moment = now or datetime.now(UTC)
     question = read_query(tenant, query, moment) if isinstance(query, str) else query
     if not question.text.strip():
         return Findings([Hit(memory, 1.0, ()) for memory in tenant.memories.recent(limit, filters)], [])
-    ranked = _rank(tenant, question, limit, filters, weights or Weights.of(tenant.settings), moment)
+    ranked = _rank(tenant, question, limit, filters, weights or Weights.of(tenant.settings), moment, most_read)
     below_floor = len(ranked.found) > 0 and not _fits(ranked)
     if floor and below_floor:
         return Findings([], [], below_floor=True, vector=ranked.found.vector)
@@ -200,7 +202,9 @@ class _Ranked:
         return sum((lift.change for lift in self.lifts), self.judged.values)
 
 
-def _rank(tenant: "Tenant", question: Question, limit: int, filters: Filters, weights: Weights, now: datetime) -> _Ranked:
+def _rank(
+    tenant: "Tenant", question: Question, limit: int, filters: Filters, weights: Weights, now: datetime, most_read: int
+) -> _Ranked:
     view = current_view(tenant)
     unfiltered = filters == Filters() and view.timeline.all_active
     scope = Filters(states=()) if unfiltered else filters
@@ -212,7 +216,7 @@ def _rank(tenant: "Tenant", question: Question, limit: int, filters: Filters, we
     if len(more):
         found = found.extended(more, view.timeline.columns["row_id"][view.timeline.rows(more)])
     judged = score(question, found, view, weights, now)
-    logits = _read(question, found, judged.values) if weights.answer else np.full(len(found), np.nan)
+    logits = _read(question, found, judged.values, most_read) if weights.answer else np.full(len(found), np.nan)
     if not np.isnan(logits).all():
         judged.add("answer", weights.answer, logits, scaled_logits(logits))
     newest = _newest_first(question, view, found, judged.values)
@@ -229,10 +233,10 @@ def _rank(tenant: "Tenant", question: Question, limit: int, filters: Filters, we
     return _Ranked(question, found, judged, lifts, view, everything.astype(bool), likely, logits, is_weighed, is_judged)
 
 
-def _read(question: Question, found: Candidates, scores: Values) -> Values:
+def _read(question: Question, found: Candidates, scores: Values, most: int) -> Values:
     """As `read`; nothing is read where the network's weights are missing, which `memory doctor` says."""
     try:
-        return read(question, found, scores)
+        return read(question, found, scores, most)
     except EmbedderError as error:
         _log.warning("the best hits are not read: %s", error)
         return np.full(len(found), np.nan)
