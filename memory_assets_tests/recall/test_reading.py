@@ -1,15 +1,17 @@
 """The best candidates are read together with the question."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import numpy as np
 import pytest
 
+from memory_assets.context.store import StoreReader
 from memory_assets.language.embedders.protocol import EmbedderError
 from memory_assets.recall.question import understand
-from memory_assets.recall.reading import _part
+from memory_assets.recall.reading import MOST_READ, _part
 from memory_assets.recall.scoring import Weights
-from memory_assets.recall.search import search
+from memory_assets.recall.search import read_query, search
 from memory_assets.tenants import Tenant
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
@@ -41,6 +43,22 @@ def test_of_a_long_text_the_part_with_the_words_of_the_question_is_read(tenant: 
     logits = [_logit(hit) for hit in hits]
     assert logits[0] is not None
     assert logits[0] > 0
+
+
+def test_a_context_reads_more_of_the_hits_than_a_search(tenant: Tenant, remember, monkeypatch):
+    for number in range(2 * MOST_READ):
+        remember(f"The import of ledger {number} runs at night.")
+    read: list[int] = []
+
+    def answering(_question: str, texts: Sequence[str]) -> np.ndarray:
+        read.append(len(texts))
+        return np.zeros(len(texts))
+
+    monkeypatch.setattr("memory_assets.recall.reading.answer_logits", answering)
+    asked = "When does the import of the ledgers run?"
+    search(tenant, asked, now=NOW)
+    StoreReader(tenant).search(read_query(tenant, asked, NOW), 2 * MOST_READ, NOW)
+    assert read[0] <= MOST_READ < read[1]
 
 
 def test_a_weight_of_nothing_spares_the_network(tenant: Tenant, remember, monkeypatch):
