@@ -42,8 +42,20 @@ _NAMES = ("", "", "", "", "Mira", "Jonas", "Priya", "Tom", "Lena")
 _PROJECTS = ("", "", "atlas", "heron", "billing", "notes")
 _ANSWERS, _TIMES, _OTHERS, _NEAR = 2, 2, 3, 6
 """Answers of a question that an epoch draws, how often each, and others among the nearest hits and behind them."""
-KNOWN = ("de_alltag", "de_arbeit", "en_files", "en_home", "en_software", "en_work")
-"""Writers from whose families the network of 23 November 2026 has learnt."""
+KNOWN = (
+    "de_alltag",
+    "de_arbeit",
+    "de_gemischt",
+    "de_kurz",
+    "en_files",
+    "en_home",
+    "en_mixed",
+    "en_projects",
+    "en_software",
+    "en_work",
+    "short_hard",
+)
+"""Writers from whose families the network of 24 November 2026 has learnt."""
 _LONG_WORD = 5
 _EQUAL = 0.1
 """Share of facts of which a text is put beside itself."""

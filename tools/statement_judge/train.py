@@ -146,6 +146,7 @@ def main() -> None:
     parser.add_argument(
         "--known", type=float, default=1.0, help="share of what the shipped network has learnt from that is drawn again"
     )
+    parser.add_argument("--relations", action="store_true", help="learn from pairs alone, not from questions")
     parser.add_argument("--most", type=int, default=1_000_000, help="examples of an epoch")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, required=True)
@@ -186,7 +187,7 @@ def main() -> None:
             *sessions(chance),
             *(hits(given.hits, chance) if given.hits else ()),
         ]
-        found = [each for each in found if not is_held(each)]
+        found = [each for each in found if not is_held(each) and not (given.relations and each.is_question)]
         drawn.append(chance.sample(found, min(given.most, len(found))))
     encoded = [encode(tokenizer, each) for each in drawn]
     plans = [
