@@ -33,7 +33,8 @@ class StatementChange(NamedTuple):
     said_at: datetime
     """When the newer one was said."""
     is_decided: bool
-    """Whether the newer one holds; else the two contradict each other."""
+    """Whether the newer one holds; else the two contradict each other, or the newer one perhaps holds."""
+    probability: float = 1.0
 
 
 Replaced = Mapping[int, Sequence[StatementChange]]
@@ -66,16 +67,21 @@ def shows(text: str, sentence: str) -> bool:
     return sentence[:_RECOGNISED] in shown or sentence[-_RECOGNISED:] in shown
 
 
-def read_changes(connection: "DuckDBPyConnection") -> list[StatementChange]:
-    """The statements of active memories that are replaced or contradicted, the latest change last; none that a person decided."""
+def read_changes(connection: "DuckDBPyConnection", *, likely: bool = False) -> list[StatementChange]:
+    """The statements of active memories that are replaced or contradicted, the latest change last; none that a person decided.
+
+    Args:
+        connection: to the catalog.
+        likely: read those that are only perhaps replaced instead.
+    """
     if not connection.execute("FROM graph_changes SELECT 1 LIMIT 1").fetchone():
         return []  # in DuckLake the query below costs a third of opening a tenant
     rows = connection.execute(f"""
         WITH likeliest AS (FROM graph_changes {LIKELIEST}),
         decided AS (SELECT source_id AS one, target_id AS two FROM graph_edges WHERE origin = 'stated')
-        SELECT old_id, old_text, new_id, new_text, said_at, type <> 'CONTRADICTS' FROM likeliest
+        SELECT old_id, old_text, new_id, new_text, said_at, type IN ('EVOLVED_INTO', 'INVALIDATED_BY'), probability FROM likeliest
         JOIN graph_memories a ON a.id = old_id JOIN graph_memories b ON b.id = new_id
-        WHERE likeliest.type <> 'RELATES_TO' AND a.state = 'active' AND b.state = 'active'
+        WHERE (likeliest.type = 'RELATES_TO') = {likely} AND a.state = 'active' AND b.state = 'active'
           AND NOT EXISTS (FROM decided WHERE (one = old_id AND two = new_id) OR (one = new_id AND two = old_id))
         ORDER BY said_at, new_id, new_place, old_id, old_place
     """)

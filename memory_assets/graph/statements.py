@@ -7,6 +7,7 @@ A memory is taken apart into statements when it changes. Pairs that share rare w
 import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -104,14 +105,7 @@ def _statements(memory: Memory) -> Iterator[dict[str, Any]]:
         "author": memory.author,
         "created_at": memory.created_at,
     }
-    heading, place = "", 0
-    for sentence in sentences(memory.content):
-        if found := _HEADING.match(sentence):
-            heading = found[1]
-            continue
-        text = plain(sentence)
-        if len(words(_LINK.sub(" ", text))) < _LEAST_WORDS or text.endswith("?") or pattern("replacements.advice").match(text):
-            continue
+    for place, (heading, text) in enumerate(islice(list_statements(memory.content), _MOST)):
         own = dated(text, memory.created_at)
         yield of_memory | {
             "place": place,
@@ -121,9 +115,19 @@ def _statements(memory: Memory) -> Iterator[dict[str, Any]]:
             "announces": announces(text),
             "said_at": own or (None if is_guessed else memory.created_at),
         }
-        place += 1
-        if place == _MOST:
-            return
+
+
+def list_statements(text: str) -> Iterator[tuple[str, str]]:
+    """The sentences of a text that state something, each behind the heading that it stands below."""
+    heading = ""
+    for sentence in sentences(text):
+        if found := _HEADING.match(sentence):
+            heading = found[1]
+            continue
+        said = plain(sentence)
+        is_short = len(words(_LINK.sub(" ", said))) < _LEAST_WORDS
+        if not (is_short or said.endswith("?") or pattern("replacements.advice").match(said)):
+            yield heading, said
 
 
 def scope_of(project: str) -> str:

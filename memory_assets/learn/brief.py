@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from memory_assets.places import Places
 
 NAME = "brief.json"
-FORMAT = 2
+FORMAT = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,15 @@ class BriefLine:
     """Of the memory."""
     curated: bool = False
     """Whether it comes from the canonical homes."""
+    begin: int = 0
+    """Where its fact begins behind date, id and title; 0 if it stands alone."""
+    more: int = 0
+    """Tokens of its fact behind another line of its memory."""
+
+    @property
+    def fact(self) -> str:
+        """What it tells."""
+        return self.text[self.begin :]
 
 
 @dataclass(frozen=True, slots=True)

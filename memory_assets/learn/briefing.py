@@ -6,16 +6,16 @@ A run rewrites the whole brief from the store. Storing, editing or forgetting a 
 import json
 import logging
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from memory_assets.errors import said
-from memory_assets.graph.outdated import find_outdated, list_replaced, plain, read_changes
-from memory_assets.language.changes import announces
+from memory_assets.graph.outdated import find_outdated, list_replaced, read_changes
 from memory_assets.language.secrets import marks
-from memory_assets.language.words import sentences
-from memory_assets.learn.brief import FILES, FORMAT, MOST, MOST_OF_SESSION, NAME, Backlog, Brief, BriefLine, line, parse_brief
+from memory_assets.learn.brief import FORMAT, MOST, MOST_OF_SESSION, NAME, Backlog, Brief, BriefLine, line, parse_brief
+from memory_assets.learn.brief_facts import STANDING, Doubts, Fact, is_curated, list_facts
 from memory_assets.learn.curation import Curation
 from memory_assets.models import Kind, Source, State
 from memory_assets.sources.projects import is_home, slug_of
@@ -33,9 +33,11 @@ _log = logging.getLogger(__name__)
 _UNTOLD = "untold.json"
 _MOST = 960
 """Lines of the whole brief."""
-_MOST_NEWS = 3
-_LONG = 180
-"""Letters of a text from which only some sentences are told: its first one and those that say that something changed come first."""
+_MOST_OF_PROJECT = 40
+_MOST_OF = {Kind.USER: 80, Kind.SELF_KNOWLEDGE: 40, Kind.FEEDBACK: 300}
+"""Lines of a kind; of others, of a project."""
+_FEWEST_DIGITS = 6
+"""Of an id."""
 _TOLD = ("user", "self_knowledge", "feedback", "project", "reference", "pattern", "insight", "note", "session")
 """Kinds that a session's beginning may be told; ratings, reflections and proposals are material to learn from. Of what sessions
 did each project is told the newest."""
@@ -58,9 +60,20 @@ days. A memory of a guessed date counts half: a file that was copied today may s
 _DOUBTED = """
     SELECT source_id, target_id, type FROM graph_edges JOIN graph_memories a ON a.id = source_id JOIN graph_memories b ON b.id = target_id
     WHERE type IN ('CONTRADICTS', 'EVOLVED_INTO', 'INVALIDATED_BY') AND a.state = 'active' AND b.state = 'active'
+      AND NOT (origin = 'claims' AND (FROM graph_statements SELECT count(*) > 2 WHERE memory_id = source_id))
     ORDER BY b.created_at, target_id
 """
-_ALSO = re.compile(r"^also,?\s+", re.IGNORECASE)
+_CHANGED = f"""
+    SELECT memory_id FROM graph_statements JOIN graph_memories ON id = memory_id WHERE announces AND state = '{State.ACTIVE}'
+    QUALIFY row_number() OVER (PARTITION BY scope ORDER BY graph_statements.created_at DESC, memory_id, place) <= {_MOST_OF_PROJECT * 2}
+"""
+"""Memories with a sentence that says that something changed, the newest of each project."""
+_OF_FILE = frozenset({"project", "user", "feedback", "reference", "note", "notes", "memory"})
+"""Words of titles that say nothing."""
+_DATE = re.compile(r"\d{4}[-_]\d\d(?:[-_]\d\d)?")
+_WORD = re.compile(r"[^\W_]+")
+_STEM = 4
+"""Letters by which a word is recognised."""
 
 
 def renew_brief(tenant: "Tenant") -> None:
@@ -78,8 +91,8 @@ def tell_brief(tenant: "Tenant", changed: "Iterable[Memory]") -> None:
         newer = {memory.project for memory in now.values() if memory.kind is Kind.SESSION}
         kept = [each for each in held.lines if each.id not in now and not (each.kind == Kind.SESSION and each.project in newer)]
         new = [each for each in now.values() if each.state is State.ACTIVE and each.kind in _TOLD and not marks(each.content)]
-        known = {each.text: each.tokens for each in held.lines}
-        told = [_of_memory(memory, _current(memory, set(), ()), known) for memory in new]
+        known = {each.text: (each.tokens, each.more) for each in held.lines}
+        told = [_of_fact(memory, fact, known, held.memories) for memory in new for fact in list_facts(memory, Doubts())]
         return replace(held, memories=tenant.memories.count(Filters()), lines=(*told, *kept)[:_MOST])
 
     _write(tenant, change)
@@ -127,63 +140,45 @@ def _write(tenant: "Tenant", make: "Callable[[Brief | None], Brief]") -> None:
 
 
 def _made(tenant: "Tenant", held: Brief | None) -> Brief:
-    known = {each.text: each.tokens for each in held.lines} if held else {}
-    replaced, undecided, changes = _doubts(tenant)
+    known = {each.text: (each.tokens, each.more) for each in held.lines} if held else {}
+    replaced, undecided, changes, likely, changed = _doubts(tenant)
     is_replaced = list_replaced(changes)
     found = find_outdated(is_replaced, tenant.memories.get(is_replaced), tenant.memories.get)
     outdated = {number: {each.sentence for each in told} for number, told in found.items()}
-    news: dict[int, list[str]] = {}
-    contrary: dict[int, list[tuple[str, int]]] = {}
-    """What a memory says that another one contradicts, and which."""
-    for each in reversed(changes):
-        if not each.is_decided:
-            contrary.setdefault(each.old_id, []).append((each.old_text, each.new_id))
-            contrary.setdefault(each.new_id, []).append((each.new_text, each.old_id))
-        elif each.new_text not in outdated.get(each.new_id, ()):
-            news.setdefault(each.new_id, []).append(each.new_text)
-    wanted = dict.fromkeys([*news, *_chosen(tenant)])
+    doubts = Doubts.of(changes, likely, outdated)
+    wanted = dict.fromkeys([*_chosen(tenant), *(number for number, _ in doubts.newer), *changed])
     chosen = list(dict.fromkeys(_last(number, replaced) for number in wanted))
     memories = {memory.id: memory for memory in tenant.memories.get(chosen) if memory.state is State.ACTIVE}
     ordered = [memories[number] for number in chosen if number in memories]
     newest: dict[tuple[str, str, str], Memory] = {}
-    for each in sorted(ordered, key=lambda each: (each.created_at, _is_curated(each))):
+    for each in sorted(ordered, key=lambda each: (each.created_at, is_curated(each))):
         newest[_name(each)] = each
-    curated = {_name(each) for each in ordered if _is_curated(each)}
-    told = [each for each in ordered if _name(each) not in curated or newest[_name(each)] is each]
-    lines = []
-    for each in told:
-        if not marks(each.content):
-            text = _current(each, outdated.get(each.id, set()), news.get(each.id, ()))
-            others = (number for statement, number in contrary.get(each.id, ()) if statement in plain(text))
-            other = undecided.get(each.id) or next(others, 0)
-            lines.append(_of_memory(each, text, known, f"undecided: {other} says otherwise" if other else ""))
+    curated = {_name(each) for each in ordered if is_curated(each)}
+    told = [each for each in ordered if not marks(each.content) and (_name(each) not in curated or newest[_name(each)] is each)]
+    facts = [
+        (memory, fact if fact.contrary or memory.id not in undecided else replace(fact, contrary=undecided[memory.id]))
+        for memory in told
+        for fact in list_facts(memory, doubts)
+    ]
+    facts.sort(key=lambda each: (each[1].need, -each[1].likelihood))
+    count = tenant.memories.count(Filters())
+    lines = [_of_fact(memory, fact, known, count) for memory, fact in _most_needed(facts)]
     backlog = Curation(tenant).backlog() if tenant.is_sources_tenant else Backlog()
-    return Brief(tenant.memories.count(Filters()), tuple(lines), backlog)
+    return Brief(count, tuple(lines), backlog)
 
 
-def _current(memory: "Memory", outdated: set[str], news: Sequence[str]) -> str:
-    """What a line tells of a memory: the sentences that replace others; else its opening, and what says that it changed, first.
-
-    Of a session it tells all but the files.
-    """
-    if memory.kind is Kind.SESSION:
-        return " ".join(each for each in memory.content.splitlines() if not each.startswith(FILES))
-    text = memory.content
-    if _is_curated(memory):  # the first paragraph, and the second if the first only announces it
-        first, _, rest = text.partition("\n\n")
-        is_heading = first.rstrip().endswith(("?", ":")) or first.lstrip().startswith("#")
-        text = f"{first} {rest.partition(chr(10) * 2)[0]}" if is_heading else first
-    text = _ALSO.sub("", text)
-    if news:
-        return " ".join(list(dict.fromkeys(news))[:_MOST_NEWS])
-    if not outdated and len(text) <= _LONG:
-        return text
-    opening, *others = [sentence for sentence in map(plain, sentences(text)) if sentence not in outdated] or [""]
-    told = opening
-    for sentence in sorted(others, key=lambda sentence: not announces(sentence)):
-        if len(told) + len(sentence) < _LONG:
-            told = f"{told} {sentence}"
-    return told
+def _most_needed(facts: "Sequence[tuple[Memory, Fact]]") -> "Iterator[tuple[Memory, Fact]]":
+    """As many of the ordered facts as have room: of each project, of the user and of feedback the first ones."""
+    count: Counter[tuple[str, str]] = Counter()
+    places = []
+    for memory, _ in facts:
+        group = ("", memory.project) if memory.kind not in _MOST_OF else (memory.kind, "")
+        count[group] += 1
+        places.append(count[group])
+    most = sorted(places)[_MOST - 1] if len(places) > _MOST else _MOST
+    for (memory, fact), place in zip(facts, places, strict=True):
+        if place <= min(most, _MOST_OF.get(memory.kind, _MOST_OF_PROJECT)):
+            yield memory, fact
 
 
 def _last(number: int, replaced: "Mapping[int, int]") -> int:
@@ -192,10 +187,6 @@ def _last(number: int, replaced: "Mapping[int, int]") -> int:
     while (newer := replaced.get(number, number)) not in seen:
         seen.add(number := newer)
     return number
-
-
-def _is_curated(memory: "Memory") -> bool:
-    return memory.source is Source.PAI_LEARNING
 
 
 def _name(memory: "Memory") -> tuple[str, str, str]:
@@ -222,28 +213,46 @@ def _chosen(tenant: "Tenant") -> Sequence[int]:
         return [number for (number,) in connection.execute(_CHOSEN, given).fetchall()]
 
 
-def _doubts(tenant: "Tenant") -> tuple[dict[int, int], dict[int, int], "list[StatementChange]"]:
-    """Id of a memory -> the newer one that replaces it; -> one that says otherwise while nobody decided; and the statements that changed.
+def _doubts(
+    tenant: "Tenant",
+) -> tuple[dict[int, int], dict[int, int], "list[StatementChange]", "list[StatementChange]", list[int]]:
+    """What the last build knows of changes.
 
-    As of the last build.
+    Id of a memory -> the newer one that replaces it; -> one that says otherwise while nobody decided; the statements that changed, and
+    those that perhaps did; and memories that say that something changed.
     """
     if not tenant.catalog.exists:
-        return {}, {}, []
+        return {}, {}, [], [], []
     with tenant.catalog.read() as connection:
         edges, changes = connection.execute(_DOUBTED).fetchall(), read_changes(connection)
+        likely, changed = read_changes(connection, likely=True), connection.execute(_CHANGED).fetchall()
     contrary = [(one, two) for one, two, kind in edges if kind == "CONTRADICTS"]
     undecided = dict([*contrary, *((two, one) for one, two in contrary)])
-    return {one: two for one, two, kind in edges if kind != "CONTRADICTS"}, undecided, changes
+    replaced = {one: two for one, two, kind in edges if kind != "CONTRADICTS"}
+    return replaced, undecided, changes, likely, [number for (number,) in changed]
 
 
-def _of_memory(memory: "Memory", text: str, known: "Mapping[str, int]", note: str = "") -> BriefLine:
-    named = f"{memory.title}: {text}" if memory.title and not text.casefold().startswith(memory.title.casefold()) else text
-    day = "" if "created_at" in memory.metadata.get("guessed", ()) else f"{memory.created_at:%Y-%m-%d} "
-    most = MOST_OF_SESSION if memory.kind is Kind.SESSION else MOST
-    rendered = line(f"{day}(id {memory.id}{f', {note}' if note else ''}) {named}", most)
-    if (tokens := known.get(rendered)) is None:
+def _of_fact(memory: "Memory", fact: "Fact", known: "Mapping[str, tuple[int, int]]", memories: int) -> BriefLine:
+    """The line of a fact. `memories` is how many there are: an id is told by as many digits as name it among ten times as many."""
+    digits = max(_FEWEST_DIGITS, len(str(memories)) + 3)
+    is_dated = memory.kind not in STANDING and "created_at" not in memory.metadata.get("guessed", ())
+    day = f"{memory.created_at:%Y-%m-%d} " if is_dated else ""
+    note = f", undecided: {str(fact.contrary)[:digits]} says otherwise" if fact.contrary else ""
+    head = f"{day}(id {str(memory.id)[:digits]}{note}) {_named(memory.title, fact.text)}"
+    rendered = line(f"{head}{fact.text}", MOST_OF_SESSION if memory.kind is Kind.SESSION else MOST)
+    begin = 0 if note else len(line(head)) + 1
+    tokens, more = known.get(rendered, (0, 0))
+    if not tokens:
         from memory_assets.language.tokens import count_tokens
 
-        tokens = count_tokens(f"{rendered}\n")
+        tokens, more = count_tokens(f"{rendered}\n"), count_tokens(f" {rendered[begin:]}")
     project = "" if is_home(memory.project) else memory.project
-    return BriefLine(memory.kind, project, rendered, tokens, memory.id, _is_curated(memory))
+    return BriefLine(memory.kind, project, rendered, tokens, memory.id, is_curated(memory), begin, more)
+
+
+def _named(title: str, text: str) -> str:
+    """The words of a memory's title before a fact that has none of them."""
+    said = [word for word in _WORD.findall(_DATE.sub(" ", title)) if word.casefold() not in _OF_FILE]
+    told = text.casefold()
+    is_said = not said or any(len(word) >= _STEM and word.casefold()[:-1] in told for word in said)
+    return "" if is_said else f"{' '.join(said)}: "

@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 _FRAME_TOKENS = 180
 """Of the frame with its label, all headings and the longest nudge, at most; a test counts them."""
 _SECTIONS = (
-    ("About the user", 0.45),
-    ("Feedback that fits here", 0.8),
+    ("About the user", 0.2),
+    ("Feedback that fits here", 0.45),
     ("Known of this project", 1.0),
     ("Known of no one project", 1.0),
 )
@@ -80,6 +80,7 @@ def session_start(places: "Places", hook: Hook) -> str:
     nudges = [] if is_compacted else _nudges(places, brief)
     if not (any(chosen) or noted or nudges):
         return ""
+    chosen = [_joined(lines) for lines in chosen]
     lines = [(each.id, each.text) for lines in chosen for each in lines]
     if lines:
         record_told(places.folder, hook.session, lines, "compact" if is_compacted else "start")
@@ -94,7 +95,7 @@ def preview_lines(
     names, lines = _names(folder, project), brief.lines if brief else ()
     chosen = _chosen(lines, names, tokens - _FRAME_TOKENS)
     return [
-        (heading, told, [each for each in wanted if each not in told])
+        (heading, _joined(told), [each for each in wanted if each not in told])
         for (heading, _), told, wanted in zip(_SECTIONS, chosen, _by_section(lines, names), strict=True)
     ]
 
@@ -120,19 +121,38 @@ def _names(folder: Path, project: Project | None) -> frozenset[str]:
 
 
 def _chosen(lines: tuple[BriefLine, ...], names: frozenset[str], room: int) -> list[list[BriefLine]]:
-    """The lines of each section that fit, each text once. `names` are those of the project at hand."""
-    sections: list[list[BriefLine]] = [[] for _ in _SECTIONS]
+    """The lines of each section that fit, each fact once. `names` are those of the project at hand.
+
+    What the sections leave of their shares goes to the lines that had no room, section by section.
+    """
+    wanted = list(_by_section(lines, names))
+    chosen: list[dict[str, BriefLine]] = [{} for _ in _SECTIONS]
     told: set[str] = set()
     left = room
-    for number, wanted in enumerate(_by_section(lines, names)):
-        floor = room * (1 - _SECTIONS[number][1])
-        for each in wanted:
-            words = each.text.partition(") ")[2] or each.text
-            if words not in told and left - each.tokens >= floor:
-                sections[number].append(each)
-                told.add(words)
-                left -= each.tokens
-    return sections
+    for shares in ([share for _, share in _SECTIONS], [1.0] * len(_SECTIONS)):
+        for section, share, candidates in zip(chosen, shares, wanted, strict=True):
+            begun = {each.id for each in section.values() if each.begin}
+            floor = room * (1 - share)
+            for each in candidates:
+                cost = each.more if each.begin and each.id in begun else each.tokens
+                if each.fact not in told and left - cost >= floor:
+                    section[each.text] = each
+                    told.add(each.fact)
+                    begun |= {each.id} if each.begin else set()
+                    left -= cost
+    return [[each for each in candidates if each.text in section] for section, candidates in zip(chosen, wanted, strict=True)]
+
+
+def _joined(lines: Iterable[BriefLine]) -> list[BriefLine]:
+    """The lines with the facts of one memory behind each other."""
+    joined: dict[int | str, BriefLine] = {}
+    for each in lines:
+        key = each.id if each.begin else each.text
+        if first := joined.get(key):
+            joined[key] = replace(first, text=f"{first.text} {each.fact}", tokens=first.tokens + each.more)
+        else:
+            joined[key] = each
+    return list(joined.values())
 
 
 def _by_section(lines: tuple[BriefLine, ...], names: frozenset[str]) -> Iterator[list[BriefLine]]:
