@@ -68,6 +68,7 @@ CREATE TEMP TABLE sharing AS
 _PAIRS = """
     WITH pairs AS (
         SELECT s.shared, s.weight, a, b,
+               a.announces AND b.announces AND coalesce(abs(date_diff('day', a.said_at, b.said_at)) < 1, true) AS is_open,
                CASE WHEN abs(date_diff('day', a.said_at, b.said_at)) >= 1 THEN a.said_at > b.said_at
                     WHEN a.announces <> b.announces THEN a.announces
                     ELSE (a.created_at, a.memory_id, a.place) > (b.created_at, b.memory_id, b.place) END AS is_newer
@@ -76,7 +77,10 @@ _PAIRS = """
         JOIN now_statements b ON b.memory_id = other_id AND b.place = other_place
         WHERE a.scope = '' OR b.scope = '' OR a.scope = b.scope OR ends_with(a.scope, '-' || b.scope) OR ends_with(b.scope, '-' || a.scope)
     ),
-    directed AS (SELECT shared, weight, if(is_newer, b, a) AS old, if(is_newer, a, b) AS new FROM pairs)
+    directed AS (
+        SELECT shared, weight, if(is_newer, b, a) AS old, if(is_newer, a, b) AS new FROM pairs
+        UNION ALL SELECT shared, weight, if(is_newer, a, b), if(is_newer, b, a) FROM pairs WHERE is_open
+    )
     SELECT old, new FROM directed
     WHERE (new.announces OR old.session = '' OR new.session = '')
       AND (shared * 2 >= least(len(old.keys), len(new.keys))
@@ -106,7 +110,7 @@ def _statements(memory: Memory) -> Iterator[dict[str, Any]]:
         "created_at": memory.created_at,
     }
     for place, (heading, text) in enumerate(islice(list_statements(memory.content), _MOST)):
-        own = dated(text, memory.created_at)
+        own = dated(text, memory.created_at) or dated(heading, memory.created_at)
         yield of_memory | {
             "place": place,
             "text": text,
@@ -159,6 +163,8 @@ def find_candidates(
 ) -> list[tuple[StatementRow, StatementRow]]:
     """Pairs of an older and a newer statement, one of a changed memory, of which the newer may replace the older.
 
+    Two that both say that something changed, and of which no day says which is newer, are a pair in both directions.
+
     Args:
         connection: to the catalog, with the statements as of the last build.
         statements: those of the changed memories.
@@ -173,7 +179,10 @@ def find_candidates(
 
 
 def find_replacements(pairs: Sequence[tuple[StatementRow, StatementRow]]) -> pa.Table:
-    """Rows of `graph_changes`: which of the newer statements replace the older ones, or perhaps do. Takes milliseconds a pair."""
+    """Rows of `graph_changes`: which of the newer statements replace the older ones, or perhaps do. Takes milliseconds a pair.
+
+    Of a pair in both directions the likelier one counts.
+    """
     found = find_changes(
         [
             (
@@ -185,12 +194,13 @@ def find_replacements(pairs: Sequence[tuple[StatementRow, StatementRow]]) -> pa.
         [max(old["of_memory"], new["of_memory"]) <= _SHORT for old, new in pairs],
     )
     stated = [Change(_STATED, is_sure=True) if find_replaced(old["text"], new["text"]) else None for old, new in pairs]
-    rows = [
-        _replacement(old, new, change)
-        for (old, new), change in zip(pairs, (one or other for one, other in zip(stated, found, strict=True)), strict=True)
-        if change
-    ]
-    return pa.Table.from_pylist(rows, schema=CHANGE_SCHEMA)
+    likeliest: dict[frozenset[tuple[int, int]], tuple[StatementRow, StatementRow, Change]] = {}
+    for (old, new), by_words, judged in zip(pairs, stated, found, strict=True):
+        both = frozenset((each["memory_id"], each["place"]) for each in (old, new))
+        change = by_words or judged
+        if change and (both not in likeliest or change.probability > likeliest[both][2].probability):
+            likeliest[both] = old, new, change
+    return pa.Table.from_pylist([_replacement(*each) for each in likeliest.values()], schema=CHANGE_SCHEMA)
 
 
 def _by_another(old: StatementRow, new: StatementRow) -> bool:

@@ -37,7 +37,7 @@ class Need(IntEnum):
     """It is the first fact of its memory."""
     FURTHER = 5
     LEAST = 6
-    """Another fact perhaps replaces it, or it is the title of what follows."""
+    """Another fact perhaps replaces it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,14 +132,12 @@ def _facts(memory: Memory, doubts: Doubts) -> Iterator[Fact]:
     title = plain(first) if rest and _is_title(first) and not is_curated(memory) else ""
     is_first, before = True, ""
     for _, statement in list_statements(memory.content):
-        if statement in outdated:
+        if statement in outdated or statement == title:
             continue
         key = memory.id, statement
         change = doubts.newer.get(key)
         likelihood = change.probability if change else 0.0
-        if statement == title:
-            need = Need.LEAST
-        elif key in doubts.contrary or (change and change.is_decided):
+        if key in doubts.contrary or (change and change.is_decided):
             need = Need.REPLACES
         elif key in doubts.older and not announces(statement):
             need = Need.LEAST
@@ -150,7 +148,7 @@ def _facts(memory: Memory, doubts: Doubts) -> Iterator[Fact]:
         if before and need < Need.OPENING and pattern("replacements.pronoun").match(text):
             text = f"{before} {text}"
         yield Fact(text, need, likelihood, doubts.contrary.get(key, 0))
-        before = "" if statement == title else statement
+        before = statement
 
 
 def _need(statement: str, likelihood: float, *, is_first: bool) -> Need:

@@ -24,11 +24,13 @@ if TYPE_CHECKING:
     from memory_assets.places import Places
 
 
-_FRAME_TOKENS = 180
-"""Of the frame with its label, all headings and the longest nudge, at most; a test counts them."""
+_FRAME_TOKENS = 120
+"""Of the frame with its label and all headings, at most; a test counts them."""
+_NUDGE_TOKENS = 40
+"""Of the longest nudge, at most; a test counts it."""
 _SECTIONS = (
-    ("About the user", 0.2),
-    ("Feedback that fits here", 0.45),
+    ("About the user", 0.24),
+    ("Feedback that fits here", 0.49),
     ("Known of this project", 1.0),
     ("Known of no one project", 1.0),
 )
@@ -74,10 +76,10 @@ def session_start(places: "Places", hook: Hook) -> str:
     brief = read_brief(places.folder)
     known = read_noted(places.folder) if is_compacted and hook.session else []
     noted = [line(each.text) for each in known if each.session == hook.session][-_MOST_NOTED:]
+    nudges = _nudges(places.folder, brief, places.nudge_from) if places.is_sources_tenant and not is_compacted else []
     # Without loading an encoding: no token is shorter than two bytes in prose.
-    room = places.session_start_tokens - _FRAME_TOKENS - sum(len(each.encode()) // 2 for each in noted)
+    room = _room(places.session_start_tokens, nudges) - sum(len(each.encode()) // 2 for each in noted)
     chosen = _chosen(brief.lines if brief else (), _names(places.folder, project), room)
-    nudges = [] if is_compacted else _nudges(places, brief)
     if not (any(chosen) or noted or nudges):
         return ""
     chosen = [_joined(lines) for lines in chosen]
@@ -89,11 +91,15 @@ def session_start(places: "Places", hook: Hook) -> str:
 
 
 def preview_lines(
-    brief: Brief | None, folder: Path, project: Project | None, tokens: int
+    brief: Brief | None, folder: Path, project: Project | None, tokens: int, nudge_from: int | None
 ) -> list[tuple[str, list[BriefLine], list[BriefLine]]]:
-    """Each section of the text for a new session: its heading, the lines that it has, and those that do not fit into `tokens`."""
+    """Each section of the text for a new session: its heading, the lines that it has, and those that do not fit into `tokens`.
+
+    `nudge_from` is from how many un-ingested memories it mentions them; None for a tenant to which the silos do not belong.
+    """
     names, lines = _names(folder, project), brief.lines if brief else ()
-    chosen = _chosen(lines, names, tokens - _FRAME_TOKENS)
+    nudges = [] if nudge_from is None else _nudges(folder, brief, nudge_from)
+    chosen = _chosen(lines, names, _room(tokens, nudges))
     return [
         (heading, _joined(told), [each for each in wanted if each not in told])
         for (heading, _), told, wanted in zip(_SECTIONS, chosen, _by_section(lines, names), strict=True)
@@ -167,13 +173,15 @@ def _by_section(lines: tuple[BriefLine, ...], names: frozenset[str]) -> Iterator
     yield [each for each in others if not each.project][:_GENERAL]
 
 
-def _nudges(places: "Places", brief: Brief | None) -> list[str]:
-    if not places.is_sources_tenant:
-        return []
+def _room(tokens: int, nudges: list[str]) -> int:
+    return tokens - _FRAME_TOKENS - _NUDGE_TOKENS * len(nudges)
+
+
+def _nudges(folder: Path, brief: Brief | None, nudge_from: int) -> list[str]:
     nudges: list[str] = []
-    if brief and brief.backlog.memories >= places.nudge_from:
+    if brief and brief.backlog.memories >= nudge_from:
         nudges.append(f"{brief.backlog}: the user may curate them (/memory:learn, or `memory learn check`).")
-    if noted := len(read_noted(places.folder)):
+    if noted := len(read_noted(folder)):
         nudges.append(
             f"{counted(noted, 'sentence', 'sentences')} of earlier sessions noted but not stored: `memory noted` lists them."
         )

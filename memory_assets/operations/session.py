@@ -65,9 +65,10 @@ def preview(tenant: Tenant, project: Name = "") -> SessionPreview:
 
     here = Project.of(project) if project else None
     settings, brief = tenant.settings, parse_brief(tenant.state.get(NAME))
+    nudge_from = settings.nudge_from if tenant.is_sources_tenant else None
     sections = tuple(
         SectionView(heading=heading, told=tuple(map(LineView.of, told)), left_out=tuple(map(LineView.of, left_out)))
-        for heading, told, left_out in preview_lines(brief, tenant.folder, here, settings.session_start_tokens)
+        for heading, told, left_out in preview_lines(brief, tenant.folder, here, settings.session_start_tokens, nudge_from)
     )
     untold = read_untold(tenant.state)
     return SessionPreview(

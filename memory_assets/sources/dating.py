@@ -4,6 +4,7 @@ import hashlib
 import os
 import re
 import subprocess
+from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import cache, partial
@@ -15,6 +16,8 @@ Dated = tuple[datetime, str]
 """A time in UTC, and where it comes from: `name`, `git` or `transcript`."""
 
 _GIT_SECONDS = 5.0
+_BROUGHT_AT_ONCE = 10
+"""Files that are as one commit left them, from which it brought them there and says nothing of when they were written."""
 _DATE = re.compile(r"(?<!\d)(20\d\d)([-_.]?)(0[1-9]|1[0-2])\2(0[1-9]|[12]\d|3[01])(?!\d)")
 _SESSION = re.compile(r"[\w-]{1,128}")
 _ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -96,7 +99,10 @@ def _named(name: str) -> datetime | None:
 
 
 def _commits(top: Path, below: Path) -> dict[str, tuple[datetime, str]]:
-    """Return time and blob of the last commit of each path, from one `git log`; nothing where git cannot tell in time."""
+    """Return time and blob of the last commit of each path, from one `git log`; nothing where git cannot tell in time.
+
+    Paths whose last commit is that of many others are left out: it brought a folder there.
+    """
     config = [part for name, value in _SAFE_CONFIG.items() for part in ("-c", f"{name}={value}")]
     clean = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
@@ -121,7 +127,8 @@ def _commits(top: Path, below: Path) -> dict[str, tuple[datetime, str]]:
         elif blob:
             commits.setdefault(part, (moment, blob))
             blob = ""
-    return commits
+    left = Counter(moment for moment, _ in commits.values())
+    return {path: each for path, each in commits.items() if left[each[0]] < _BROUGHT_AT_ONCE}
 
 
 def _repository(folder: Path) -> Path | None:
