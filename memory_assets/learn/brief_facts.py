@@ -84,8 +84,9 @@ def list_facts(memory: Memory, doubts: Doubts) -> list[Fact]:
     if memory.kind is Kind.SESSION:
         told = " ".join(each for each in memory.content.splitlines() if not each.startswith(FILES))
         return [Fact(told, Need.OPENING)]
-    found, opening = list(_facts(memory, doubts)), _opening(memory)
-    facts = [one for one in found if not any(other is not one and other.text.startswith(one.text) for other in found)]
+    found = {each.text: each for each in _facts(memory, doubts)}
+    facts = [each for each in found.values() if not any(text != each.text and text.startswith(each.text) for text in found)]
+    opening = _opening(memory)
     holds = not doubts.outdated.get(memory.id) and not any(each.contrary for each in facts)
     if holds and len(opening) <= _WHOLE:
         return _led(memory, opening, facts)
@@ -139,7 +140,7 @@ def _facts(memory: Memory, doubts: Doubts) -> Iterator[Fact]:
         likelihood = change.probability if change else 0.0
         if key in doubts.contrary or (change and change.is_decided):
             need = Need.REPLACES
-        elif key in doubts.older and not announces(statement):
+        elif key in doubts.older:
             need = Need.LEAST
         else:
             need = _need(statement, likelihood, is_first=is_first)

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from memory_assets.places import Places
 
 
-_FRAME_TOKENS = 120
+_FRAME_TOKENS = 115
 """Of the frame with its label and all headings, at most; a test counts them."""
-_NUDGE_TOKENS = 40
+_NUDGE_TOKENS = 35
 """Of the longest nudge, at most; a test counts it."""
 _SECTIONS = (
     ("About the user", 0.24),

@@ -147,7 +147,7 @@ def test_nothing_to_say_is_silence_and_so_is_failure(settings: Settings, atlas: 
     assert hook(cwd=str(atlas)) == ""
     assert not settings.data_dir.exists()
     settings.tenant_dir().mkdir(parents=True)
-    for broken in ("", "{", "[]", '{"format": 1}', '{"format": 2, "memories": 1, "lines": [{"kind": 3}]}', "\x00"):
+    for broken in ("", "{", "[]", '{"format": 1}', '{"format": 3, "memories": 1, "lines": [{"kind": 3}]}', "\x00"):
         (settings.tenant_dir() / NAME).write_text(broken)
         assert hook(cwd=str(atlas)) == ""
     write_brief(settings, told("user", "Mira is a baker."))
@@ -237,8 +237,9 @@ def test_the_frame_and_its_nudges_cost_what_is_set_aside_for_them() -> None:
         f"{Backlog({'project': 99_999}, 9_999)}: the user may curate them (/memory:learn, or `memory learn check`).",
         "9,999 sentences of earlier sessions noted but not stored: `memory noted` lists them.",
     ]
-    text = framed([*((heading, ["x"]) for heading, _ in module._SECTIONS), ("Waiting", nudges)])
-    assert count_tokens(text) <= module._FRAME_TOKENS
+    headings = [*(heading for heading, _ in module._SECTIONS), module._NOTED_HEADING, "Waiting"]
+    assert count_tokens(framed([(heading, ["x"]) for heading in headings])) <= module._FRAME_TOKENS
+    assert all(count_tokens(f"{line(nudge)}\n") <= module._NUDGE_TOKENS for nudge in nudges)
 
 
 @given(texts=st.lists(st.lists(st.text(max_size=30) | EVIL, max_size=8).map("".join), max_size=5))
@@ -402,6 +403,30 @@ def test_the_newest_of_one_name_is_told_and_feedback_of_the_home_directory_every
     assert "16 October" in text
     assert "29 May" not in text
     assert " answer in one sentence." in text
+
+
+def of_memory(number: int, head: str, fact: str) -> BriefLine:
+    text = line(f"(id {number}) {head}{fact}")
+    more = count_tokens(f" {fact}")
+    return BriefLine("note", "/atlas", text, count_tokens(f"{text}\n"), number, begin=len(text) - len(fact), more=more)
+
+
+def test_facts_of_one_memory_share_a_line_and_cost_no_more_than_it_has() -> None:
+    first, other = of_memory(1, "hosts: ", "Builds run on alder."), of_memory(2, "", "Tests run on oak.")
+    second = of_memory(1, "hosts: ", "Backups run on maple.")
+    names = frozenset({"/atlas"})
+    sections = module._chosen((first, other, second), names, first.tokens + other.tokens + second.more)
+    joined = module._joined(sections[2])
+    assert [each.text for each in joined] == ["- (id 1) hosts: Builds run on alder. Backups run on maple.", other.text]
+    assert sum(count_tokens(f"{each.text}\n") for each in joined) <= sum(each.tokens for each in joined)
+    short = module._chosen((first, other, second), names, first.tokens + other.tokens + second.more - 1)
+    assert [each.text for each in module._joined(short[2])] == [first.text, other.text]
+
+
+def test_the_room_that_other_sections_leave_goes_to_feedback() -> None:
+    lines = tuple(told("feedback", f"Wish number {number} of the user.", number=number) for number in range(1, 9))
+    sections = module._chosen(lines, frozenset(), sum(each.tokens for each in lines))
+    assert len(sections[1]) == len(lines)
 
 
 def test_a_stated_date_goes_before_one_that_is_guessed_of_a_copied_file(tenant: Tenant, settings: Settings) -> None:

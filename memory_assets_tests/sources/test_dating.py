@@ -78,6 +78,13 @@ def test_a_file_as_it_was_committed_is_of_its_commit_and_an_edited_one_is_not(wr
     assert items["new"].created_at is None
 
 
+def test_a_commit_that_brought_a_folder_dates_none_of_its_files(write: Write, tmp_path: Path) -> None:
+    for number in range(12):
+        write(f"-a/memory/note{number}.md", f"note {number}")
+    committed(tmp_path / "root")
+    assert {item.created_at for item in scanned(tmp_path).values()} == {None}
+
+
 def test_the_homes_of_learnings_are_dated_by_git_too(write: Write, tmp_path: Path) -> None:
     write("USER/a.md", "---\nname: a\n---\nbody")
     committed(tmp_path / "root")

@@ -1,0 +1,105 @@
+"""Which facts of a memory a session is told, and which it needs most."""
+
+import os
+from datetime import UTC, datetime
+
+from memory_assets.graph.edges import refresh_graph
+from memory_assets.graph.outdated import StatementChange
+from memory_assets.learn.brief import read_brief
+from memory_assets.learn.brief_facts import Doubts, Need, list_facts
+from memory_assets.learn.briefing import renew_brief
+from memory_assets.models import Kind, Memory, Source
+from memory_assets.operations.take_in import take_in
+
+_NOW = datetime(2026, 9, 1, tzinfo=UTC)
+_LONG = (
+    "How the harbour office works\n\nThe office has four rooms. The printer stands in the hall. Since May the boats are counted by "
+    "camera. It sends a picture each minute. We might buy a second camera. Somebody painted the door."
+)
+
+
+def memory(text: str, kind: Kind = Kind.PROJECT) -> Memory:
+    return Memory(7, text, kind, Source.CLI, "note-7", _NOW, _NOW)
+
+
+def needs(text: str, doubts: Doubts | None = None, kind: Kind = Kind.PROJECT) -> dict[str, Need]:
+    return {each.text: each.need for each in list_facts(memory(text, kind), doubts or Doubts())}
+
+
+def change(old: tuple[int, str], new: tuple[int, str], *, is_decided: bool) -> StatementChange:
+    return StatementChange(*old, *new, _NOW, is_decided, 0.6)
+
+
+def test_what_changed_is_needed_before_what_a_memory_begins_with_and_a_title_is_no_fact() -> None:
+    found = needs(_LONG)
+    camera = "Since May the boats are counted by camera."
+    assert found[camera] is Need.CHANGED
+    assert found["The office has four rooms."] is Need.OPENING
+    assert found["We might buy a second camera."] is Need.FURTHER
+    assert "How the harbour office works" not in found
+
+
+def test_what_replaces_something_comes_first_and_what_is_perhaps_replaced_last() -> None:
+    rooms, printer, door = "The office has four rooms.", "The printer stands in the hall.", "Somebody painted the door."
+    decided = change((1, "It has three rooms."), (7, rooms), is_decided=True)
+    likely = change((7, printer), (2, "The printer stands upstairs."), is_decided=False)
+    open_one = change((3, "Nobody painted the door."), (7, door), is_decided=False)
+    doubts = Doubts.of([decided, open_one], [likely], {})
+    found = needs(_LONG, doubts)
+    assert (found[rooms], found[printer], found[door]) == (Need.REPLACES, Need.LEAST, Need.REPLACES)
+    assert [each.contrary for each in list_facts(memory(_LONG), doubts) if each.text == door] == [3]
+    assert rooms not in needs(_LONG, Doubts(outdated={7: {rooms}}))
+
+
+def test_a_sentence_that_another_one_explains_is_told_behind_it() -> None:
+    text = "The old barrier at the gate is slow. It no longer opens by itself. " + "Visitors ring the bell at the gate. " * 4
+    found = needs(text)
+    assert found["The old barrier at the gate is slow. It no longer opens by itself."] is Need.CHANGED
+    assert "The old barrier at the gate is slow." not in found
+
+
+def test_a_wish_is_told_with_its_first_sentences_and_a_short_note_whole() -> None:
+    wish = "Answer in one paragraph. Give details when asked."
+    longer = f"{wish} The reader is on the train. {'Long answers have been read on the telephone. ' * 4}"
+    assert needs(f"About answers\n\n{longer}", kind=Kind.FEEDBACK) == {
+        f"{wish} The reader is on the train. Long answers have been read on the telephone.": Need.STANDING
+    }
+    assert needs("Tests run on oak. Why? It is fast.") == {"Tests run on oak. Why? It is fast.": Need.OPENING}
+
+
+def test_a_memory_of_which_one_sentence_is_replaced_is_told_without_it(tenant, write_silo) -> None:
+    write_silo(
+        "hosts", "The nightly import runs on host beech. The staging site is reset on Sundays. Old logs go to the archive."
+    )
+    write_silo(
+        "move", "Two racks were emptied.\n\nSince 2 September 2026 the nightly import runs on host alder instead of beech."
+    )
+    take_in(tenant)
+    refresh_graph(tenant.catalog, tenant.memories, tenant.relations)
+    renew_brief(tenant)
+    brief = read_brief(tenant.folder)
+    assert brief
+    told = [each.fact for each in brief.lines]
+    assert "alder instead of beech" in told[0]
+    assert "The staging site is reset on Sundays." in told
+    assert not any("runs on host beech" in each for each in told)
+
+
+def test_of_two_changes_without_a_day_the_likelier_direction_counts(tenant, write_silo) -> None:
+    """Whichever file was copied first."""
+    texts = {
+        "moved": "The ledger moved to host beech last year. Old logs go to the archive.",
+        "again": "The ledger is no longer on host beech, it moved to host alder. Nobody rang.",
+    }
+    for first in texts:
+        for name, text in texts.items():
+            path = write_silo(name, text, slug=f"-home-ada-{first}")
+            os.utime(path, (1_780_000_000 + (name != first), 1_780_000_000 + (name != first)))
+    take_in(tenant)
+    refresh_graph(tenant.catalog, tenant.memories, tenant.relations)
+    with tenant.catalog.read() as connection:
+        found = connection.execute("""
+            SELECT old_text FROM graph_changes JOIN graph_memories a ON a.id = old_id JOIN graph_memories b ON b.id = new_id
+            WHERE a.project = b.project
+        """).fetchall()
+    assert found == [("The ledger moved to host beech last year.",)] * 2
