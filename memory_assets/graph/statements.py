@@ -194,13 +194,21 @@ def find_replacements(pairs: Sequence[tuple[StatementRow, StatementRow]]) -> pa.
         [max(old["of_memory"], new["of_memory"]) <= _SHORT for old, new in pairs],
     )
     stated = [Change(_STATED, is_sure=True) if find_replaced(old["text"], new["text"]) else None for old, new in pairs]
-    likeliest: dict[frozenset[tuple[int, int]], tuple[StatementRow, StatementRow, Change]] = {}
-    for (old, new), by_words, judged in zip(pairs, stated, found, strict=True):
-        both = frozenset((each["memory_id"], each["place"]) for each in (old, new))
-        change = by_words or judged
-        if change and (both not in likeliest or change.probability > likeliest[both][2].probability):
-            likeliest[both] = old, new, change
+    changes = [
+        (old, new, change)
+        for (old, new), change in zip(pairs, (one or other for one, other in zip(stated, found, strict=True)), strict=True)
+        if change
+    ]
+    likeliest = {
+        frozenset((each["memory_id"], each["place"]) for each in (old, new)): (old, new, change)
+        for old, new, change in sorted(changes, key=lambda each: (_is_clear(each[1]) - _is_clear(each[0]), each[2].probability))
+    }
     return pa.Table.from_pylist([_replacement(*each) for each in likeliest.values()], schema=CHANGE_SCHEMA)
+
+
+def _is_clear(statement: StatementRow) -> bool:
+    """Whether it says that something changed in words that mostly do: "takes" and "left" mostly tell of no change."""
+    return bool(pattern("statements.change").search(statement["text"]))
 
 
 def _by_another(old: StatementRow, new: StatementRow) -> bool:

@@ -154,8 +154,11 @@ def _facts(memory: Memory, doubts: Doubts) -> Iterator[Fact]:
 
 def _need(statement: str, likelihood: float, *, is_first: bool) -> Need:
     is_change = announces(statement) and not pattern("replacements.unreal").search(statement)
-    if is_change and (likelihood or pattern("replacements.present").search(statement)):
+    is_present = bool(pattern("replacements.present").search(statement))
+    if is_change and (likelihood or is_present):
         return Need.CHANGED
-    if likelihood or (is_change and not pattern("replacements.history").search(statement)):
+    # Some words of change, such as "takes" and "left", mostly tell of none.
+    is_clear = is_change and bool(pattern("statements.change").search(statement))
+    if likelihood or (is_clear and not pattern("replacements.history").search(statement)):
         return Need.OF_CHANGE
     return Need.OPENING if is_first else Need.FURTHER

@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from memory_assets.errors import said
@@ -64,8 +65,11 @@ _DOUBTED = """
     ORDER BY b.created_at, target_id
 """
 _CHANGED = f"""
-    SELECT memory_id FROM graph_statements JOIN graph_memories ON id = memory_id WHERE announces AND state = '{State.ACTIVE}'
-    QUALIFY row_number() OVER (PARTITION BY scope ORDER BY graph_statements.created_at DESC, memory_id, place) <= {_MOST_OF_PROJECT * 2}
+    SELECT memory_id FROM (
+        SELECT memory_id, row_number() OVER (PARTITION BY scope ORDER BY s.created_at DESC, memory_id, place) AS number
+        FROM graph_statements s JOIN graph_memories ON id = memory_id WHERE announces AND state = '{State.ACTIVE}'
+    )
+    WHERE number <= {_MOST_OF_PROJECT * 2} ORDER BY number, memory_id LIMIT {_MOST}
 """
 """Memories with a sentence that says that something changed, the newest of each project."""
 _OF_FILE = frozenset({"project", "user", "feedback", "reference", "note", "notes", "memory"})
@@ -162,7 +166,7 @@ def _made(tenant: "Tenant", held: Brief | None) -> Brief:
     ]
     facts.sort(key=lambda each: (each[1].need, -each[1].likelihood))
     count = tenant.memories.count(Filters())
-    lines = [_of_fact(memory, fact, known, count) for memory, fact in _most_needed(facts)]
+    lines = [_of_fact(memory, fact, known, count) for memory, fact in islice(_most_needed(facts), _MOST)]
     backlog = Curation(tenant).backlog() if tenant.is_sources_tenant else Backlog()
     return Brief(count, tuple(lines), backlog)
 
