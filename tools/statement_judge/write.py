@@ -6,11 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from examples import FAMILIES, Example, families, hits, pairs
-from network import write_network
+from encoder import Encoder
+from examples import FAMILIES, LABELS, Example, families, hits, pairs
+from network import read_encoder, write_network
 from scipy.optimize import minimize_scalar
 
 from memory_assets.language import judge
+from memory_assets.language.embedders.bge import bge_files
 from memory_assets.language.judge import ANSWERS, STATEMENTS
 
 NETWORKS = {"judge": (STATEMENTS, "relation"), "answers": (ANSWERS, "answer")}
@@ -73,9 +75,16 @@ def main() -> None:
     parser.add_argument("--hits", type=Path, help="what hits.py wrote")
     parser.add_argument("--temperature", type=float, default=1.0, help="where nothing is held out")
     parser.add_argument("--tested", type=int, default=4000)
+    parser.add_argument("--share", type=float, default=1.0, help="of the new weights in their mean with the package's")
     given = parser.parse_args()
     network, head = NETWORKS[given.network]
     state = torch.load(given.weights)
+    if given.share < 1:
+        files = bge_files()
+        assert files
+        shipped = Encoder(files[0], len(LABELS))
+        read_encoder(shipped)
+        state = {name: given.share * state[name] + (1 - given.share) * value for name, value in shipped.state_dict().items()}
     write_network(network, state, head, given.temperature)
     examples = [each for each in pairs() if any(each.group.startswith(held) for held in given.held)]
     writers = [each for each in given.held if (given.families / f"{each}.jsonl").is_file()]
