@@ -109,7 +109,7 @@ class StoreReader:
         """What gives the first digits of a memory's id: as many as name it now, and would most likely in a store ten times as large."""
         if not self._tenant.memories.exists:
             return str
-        known = self._view.timeline.columns["id"]
+        known = self._view.timeline.sorted_ids
         fewest = max(_FEWEST_DIGITS, len(str(len(known))) + 2)
 
         def short(node: str) -> str:

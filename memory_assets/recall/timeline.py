@@ -84,6 +84,10 @@ class Timeline:
     def ids(self) -> Ids:
         return self.columns["id"]
 
+    @cached_property
+    def sorted_ids(self) -> Ids:
+        return self.columns["id"][self._by_id]
+
     def rows(self, ids: Ids) -> Rows:
         """Row of each id; -1 where it is unknown."""
         if not len(self):
