@@ -168,7 +168,7 @@ def fit(form: Document, max_tokens: int) -> Fitted:
     """Fill a document; its text is empty where not even a frame fits."""
     for frame, share in enumerate(form.frame_shares):
         form.frame = frame
-        if (empty := count_tokens(form.whole({}, []))) <= max_tokens * share:
+        if count_tokens(form.whole({}, [])) <= max_tokens * share:
             break
     else:
         return Fitted("", 0, {}, [], framed=False)
