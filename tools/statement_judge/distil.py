@@ -8,7 +8,8 @@ from pathlib import Path
 
 import torch
 from encoder import Encoder
-from examples import FAMILIES, LABELS, Example, families, sessions
+from examples import FAMILIES, KNOWN, LABELS, Example, families, sessions
+from network import read_encoder
 from tokenizers import Tokenizer
 from torch.nn.functional import binary_cross_entropy_with_logits, smooth_l1_loss
 from train import Steps, batches, encode, predict, tensors
@@ -31,24 +32,35 @@ def examples_of(hits: Path, held: list[str], chance: random.Random) -> list[Exam
         row = json.loads(line)
         if f"hits-{row['store']}" not in held:
             found += [
-                Example(row["question"], text[:_LONGEST], frozenset(), kind == "answers", "")
+                Example(row["question"], text[:_LONGEST], frozenset(), kind == "answers", f"hits-{row['store']}")
                 for kind in ("answers", "others")
                 for text in row[kind]
             ]
     writers = [path.stem for path in sorted(FAMILIES.glob("*.jsonl")) if path.stem not in held]
     for _ in range(2):
         found += [each for each in families(writers, chance, FAMILIES) if each.is_question]
-        found += sessions(chance)
+        found += sessions(chance, held)
     return list(dict.fromkeys(found))
+
+
+def _has_learnt(each: Example) -> bool:
+    """Whether the package's network for answers has learnt from it."""
+    return each.group in KNOWN or (each.group.startswith("hits-") and not each.group.startswith("hits-sessions"))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("teacher", type=Path, help="what train.py wrote")
+    parser.add_argument(
+        "teacher",
+        type=Path,
+        nargs="?",
+        help="what train.py wrote; without it, the package's network goes on, and remembers what it said",
+    )
     parser.add_argument("--hits", type=Path, required=True, help="what hits.py wrote")
     parser.add_argument("--held", nargs="*", default=[], help="writers and stores held out")
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--rate", type=float, default=2e-4)
+    parser.add_argument("--seed", type=int, default=40)
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
     torch.manual_seed(1)
@@ -58,11 +70,17 @@ def main() -> None:
     tokenizer.no_padding()
     tokenizer.no_truncation()
     model = Encoder(files[0], len(LABELS))
-    model.load_state_dict(torch.load(given.teacher))
-    examples = examples_of(given.hits, given.held, random.Random(40))
+    if given.teacher:
+        model.load_state_dict(torch.load(given.teacher))
+    else:
+        model.layers = model.layers[: ANSWERS.layers]
+        read_encoder(model, ANSWERS, "answer")
+    examples = examples_of(given.hits, given.held, random.Random(given.seed))
+    is_taught = torch.tensor([bool(given.teacher) or _has_learnt(each) for each in examples])
     taught = torch.tensor(predict(model, tokenizer, examples)[1]).clamp(-_MOST, _MOST)
     answers = torch.tensor([float(bool(each.answers)) for each in examples])
     model.layers = model.layers[: ANSWERS.layers]
+    print(f"{len(examples)} examples, {int(is_taught.sum())} with a teacher", flush=True)
     for module in model.modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = _DROPOUT
@@ -76,7 +94,8 @@ def main() -> None:
         with torch.autocast("cpu", torch.bfloat16):
             found = model(*tensors([inputs[place] for place in places]), asked=True)[:, 0].float()
         labelled = binary_cross_entropy_with_logits(found, answers[places])
-        loss = smooth_l1_loss(found, taught[places]) + _LABELLED * labelled
+        told = is_taught[places]
+        loss = smooth_l1_loss(found[told], taught[places][told], reduction="sum") / len(places) + _LABELLED * labelled
         steps.take(loss)
         running = 0.98 * running + 0.02 * loss.item()
         if step % 100 == 0:

@@ -8,7 +8,7 @@ just that.
 import json
 import random
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,6 +40,8 @@ _MONTHS = (
 )
 _NAMES = ("", "", "", "", "Mira", "Jonas", "Priya", "Tom", "Lena")
 _PROJECTS = ("", "", "atlas", "heron", "billing", "notes")
+SESSIONS = 16
+"""Sessions whose memories lie in one store."""
 _ANSWERS, _TIMES, _OTHERS, _NEAR = 2, 2, 3, 6
 """Answers of a question that an epoch draws, how often each, and others among the nearest hits and behind them."""
 KNOWN = (
@@ -158,9 +160,11 @@ def hits(file: Path, chance: random.Random) -> Iterator[Example]:
             yield Example(row["question"], text, frozenset(), False, group)
 
 
-def sessions(chance: random.Random) -> Iterator[Example]:
+def sessions(chance: random.Random, held: Collection[str] = ()) -> Iterator[Example]:
     """What people type while they work, beside the memories that help and others of the same person."""
-    for session in read(SETS / "sessions_train.jsonl"):
+    for number, session in enumerate(read(SETS / "sessions_train.jsonl")):
+        if f"hits-sessions-{number // SESSIONS}" in held:
+            continue
         texts = [each["text"] for each in session["memories"]]
         for prompt in session["prompts"]:
             useful = {*prompt["useful"], *(each["old"] for each in session["outdated"] if each["by"] in prompt["useful"])}

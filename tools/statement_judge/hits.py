@@ -14,6 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from examples import SESSIONS
 from recall_quality import fill, memories_by_store, open_tenant, read_lines
 
 from memory_assets.models import NewMemory, Source
@@ -59,12 +60,41 @@ def of_folders(folder: Path) -> Iterator[tuple[str, list[NewMemory], list[dict[s
         yield each.name, memories, read_lines(each / "questions.jsonl", ("question", "answers"))
 
 
+def of_sessions() -> Iterator[tuple[str, list[NewMemory], list[dict[str, Any]]]]:
+    """What people type while they work, as questions to the memories of some sessions together."""
+    found = read_lines(SETS / "sessions_train.jsonl", ("id", "memories", "prompts"))
+    for start in range(0, len(found), SESSIONS):
+        memories, questions = [], []
+        for session in found[start : start + SESSIONS]:
+            names = [f"{session['id']}-{place}" for place in range(len(session["memories"]))]
+            memories += [
+                NewMemory(
+                    content=each["text"],
+                    source=Source.IMPORT,
+                    external_id=name,
+                    created_at=datetime.fromisoformat(each["date"]).astimezone(),
+                    project=each["project"],
+                )
+                for name, each in zip(names, session["memories"], strict=True)
+            ]
+            for prompt in session["prompts"]:
+                useful = set(prompt["useful"])
+                questions.append(
+                    {
+                        "question": prompt["text"],
+                        "answers": [names[place] for place in useful],
+                        "outdated": [names[each["old"]] for each in session["outdated"] if each["by"] in useful],
+                    }
+                )
+        yield f"sessions-{start // SESSIONS}", memories, questions
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as home, given.out.open("w", encoding="utf-8") as out:
-        for store, memories, questions in [*of_sets(), *of_folders(SETS / "stores_train")]:
+        for store, memories, questions in [*of_sets(), *of_folders(SETS / "stores_train"), *of_sessions()]:
             fill(Path(home), store, memories)
             tenant = open_tenant(load_settings(data_dir=Path(home)), store)
             newest = max(tenant.memories.scan(("created_at",))["created_at"].to_pylist())

@@ -33,9 +33,9 @@ def write_network(network: Network, state: Trained, head: str, temperature: floa
     network.graph.write_bytes(graph.SerializeToString(deterministic=True))
 
 
-def read_encoder(encoder: Encoder) -> None:
-    """Give an encoder the weights of the package's network for statements; its head for answers stays as it is."""
-    weights = read_network(STATEMENTS)
+def read_encoder(encoder: Encoder, network: Network = STATEMENTS, head: str = "relation") -> None:
+    """Give an encoder with as many layers the weights of a network of the package; its other head stays as it is."""
+    weights = read_network(network)
     state = encoder.state_dict()
 
     def put(name: str, value: npt.NDArray[np.floating]) -> None:
@@ -44,9 +44,9 @@ def read_encoder(encoder: Encoder) -> None:
     put("types", weights["types"] + _first_type())
     put("norm.weight", weights["embedding.norm.gain"])
     put("norm.bias", weights["embedding.norm.bias"])
-    put("relation.weight", weights["heads.weight"].T)
-    put("relation.bias", weights["heads.bias"])
-    for layer in range(STATEMENTS.layers):
+    put(f"{head}.weight", weights["heads.weight"].T)
+    put(f"{head}.bias", weights["heads.bias"])
+    for layer in range(network.layers):
         ours, theirs = f"layer.{layer}", f"layers.{layer}"
         for part in PARTS:
             halves = [f"{ours}.attention.query_input", f"{ours}.attention.key_value_input"]

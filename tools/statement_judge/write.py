@@ -82,8 +82,8 @@ def main() -> None:
     if given.share < 1:
         files = bge_files()
         assert files
-        shipped = Encoder(files[0], len(LABELS))
-        read_encoder(shipped)
+        shipped = Encoder(files[0], len(LABELS), network.layers)
+        read_encoder(shipped, network, head)
         state = {name: given.share * state[name] + (1 - given.share) * value for name, value in shipped.state_dict().items()}
     write_network(network, state, head, given.temperature)
     examples = [each for each in pairs() if any(each.group.startswith(held) for held in given.held)]
