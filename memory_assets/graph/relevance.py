@@ -28,10 +28,8 @@ within one day a pass looks at what the change feed, the graph's builds and the 
 neighbours of that; the first pass of a day scores all.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from math import exp, log1p
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -354,25 +352,6 @@ def explain(catalog: Catalog, number: int) -> Factors | None:
             f"SELECT {_COLUMNS.removeprefix('id, ')} FROM relevance_scores WHERE id = $1", [number]
         ).fetchone()
     return Factors(*row) if row else None
-
-
-def course(factors: Factors, created_at: datetime, rate: float, moments: Sequence[datetime]) -> list[float]:
-    """A memory's relevance at some times, past and to come, with today's edges, importance and confidence, and no recall to come.
-
-    Days are counted to the beginning of the day of the last score, so a sign of life later that day counts from there.
-    """
-    recalled_at = min(factors.accessed_at, factors.computed_at)
-    signs = sorted({created_at, recalled_at, min(factors.fresh_at, factors.computed_at)})
-    fixed = factors.density * factors.importance * factors.confidence
-    scores = []
-    for moment in moments:
-        fresh = max((each for each in signs if each <= moment), default=signs[0])
-        recalled = recalled_at <= moment
-        unread = max(0.0, (moment - (recalled_at if recalled else created_at)).total_seconds() / 86_400)
-        faded = unread / (1 + log1p(factors.accesses if recalled else 0))
-        access = 0.3 + 0.3 * exp(-ACCESS_DECAY_PER_DAY * faded)
-        scores.append(min(1.0, exp(-rate * max(0.0, (moment - fresh).total_seconds() / 86_400)) * access * fixed))
-    return scores
 
 
 def _day(now: datetime) -> datetime:

@@ -22,8 +22,6 @@ from memory_assets.tenants import Tenant
 _NOTHING_YET = "Nothing is remembered yet; `memory store TEXT` keeps a text, `memory run` takes in what Claude Code wrote down."
 _MOST_VERSIONS = 100
 _MOST_RECALLS = 20
-_POINTS = 40
-"""Before and after the last score."""
 INIT_LIMIT = 10
 INIT_HOURS = 24
 
@@ -306,13 +304,6 @@ def show(tenant: Tenant, reference: str | int) -> ShownMemory:
     return ShownMemory.of(memory, relevance=relevance, contradicted_by=sorted(ends - {memory.id}), outdated=outdated)
 
 
-class PointView(View):
-    """A relevance at a time."""
-
-    at: Instant
-    relevance: float
-
-
 class RecallView(View):
     """That a memory was recalled."""
 
@@ -320,40 +311,12 @@ class RecallView(View):
     by: str = Field(description="The face: cli, http, mcp or page; empty if unknown.")
 
 
-class RelevanceCourse(View):
-    """How a memory's relevance went and will go, and what moved it."""
-
-    points: tuple[PointView, ...] = Field(description="With today's edges, and without a recall to come; empty if not scored.")
-    scored_at: Instant | None
-    fades_at: Instant | None = Field(description="When it falls below the archive threshold; null if not within a year.")
-    recalls: tuple[RecallView, ...] = Field(description="Of the last 30 days, newest first.")
-
-
-def relevance_course(tenant: Tenant, reference: str | int) -> RelevanceCourse:
-    """The relevance of the memory of this id from its creation until a year after its last score, and its recalls."""
-    from memory_assets.graph.relevance import course, explain
+def recalls(tenant: Tenant, reference: str | int) -> tuple[RecallView, ...]:
+    """The recalls of one memory in the last 30 days, newest first."""
     from memory_assets.stores.access_log import AccessLog
 
     memory = find_memory(tenant, reference)
-    recalls = tuple(RecallView(at=at, by=by) for at, by in AccessLog(tenant.state).recalls_of(memory.id)[:_MOST_RECALLS])
-    factors = explain(tenant.catalog, memory.id)
-    if factors is None:
-        return RelevanceCourse(points=(), scored_at=None, fades_at=None, recalls=recalls)
-    scored_at = factors.computed_at
-    begin = min(memory.created_at, scored_at)
-    step = (scored_at - begin) / _POINTS
-    future = [scored_at + timedelta(days=365) * number / _POINTS for number in range(_POINTS + 1)]
-    moments = [*(begin + step * number for number in range(_POINTS)), *future]
-    scores = course(factors, begin, tenant.settings.decay_rate, moments)
-    below = (
-        at for at, score in zip(moments, scores, strict=True) if at >= scored_at and score < tenant.settings.archive_threshold
-    )
-    return RelevanceCourse(
-        points=tuple(PointView(at=at, relevance=round(score, 4)) for at, score in zip(moments, scores, strict=True)),
-        scored_at=scored_at,
-        fades_at=next(below, None),
-        recalls=recalls,
-    )
+    return tuple(RecallView(at=at, by=by) for at, by in AccessLog(tenant.state).recalls_of(memory.id)[:_MOST_RECALLS])
 
 
 class VersionView(View):

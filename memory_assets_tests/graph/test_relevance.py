@@ -1,13 +1,12 @@
 import math
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_assets.graph.forgetting import forget
-from memory_assets.graph.relevance import Factors, compute_scores, course, decay_cycle, explain, refresh_relevance
+from memory_assets.graph.relevance import compute_scores, decay_cycle, explain, refresh_relevance
 from memory_assets.models import RelationType, Source, State
 from memory_assets.operations.answers import LocalTime
 from memory_assets.operations.consolidate import Decayed
@@ -267,19 +266,3 @@ def test_decay_and_forget_say_why_they_count_differently(world):
     why = "of those below the threshold, 1 are protected and 1 showed a sign of life within 30 days, so they stay"
     told = Decayed.of(decayed, dry_run=True, archive_threshold=0.2, grace_days=30.0)
     assert why in told.text(LocalTime.of(world.settings))
-
-
-def test_the_course_of_a_score_meets_it_rises_with_a_recall_and_falls_without():
-    computed = datetime(2026, 6, 1, tzinfo=UTC)
-    created, recalled = computed - timedelta(days=100), computed - timedelta(days=10)
-    decay, access, density = math.exp(-0.01 * 10), 0.3 + 0.3 * math.exp(-0.05 * 10 / (1 + math.log1p(3))), 1.2
-    score = decay * access * density
-    factors = Factors(decay, access, density, 1.0, 1.0, score, recalled, recalled, 3, 2, "recalled", computed)
-    days = (-100, -11, -10, 0, 300)
-    first, before, after, now, later = course(factors, created, 0.01, [computed + timedelta(days=day) for day in days])
-    assert now == pytest.approx(score)
-    assert first == pytest.approx(0.6 * density)
-    assert before < now < after
-    assert later < 0.2 < now
-    same_day = replace(factors, accessed_at=computed + timedelta(hours=9), fresh_at=computed + timedelta(hours=9))
-    assert course(same_day, created, 0.01, [computed])[0] == pytest.approx(0.6 * density)

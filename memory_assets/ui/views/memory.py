@@ -33,7 +33,7 @@ def show(page: Page) -> Response:
         faces=_FACES,
         changes=changes,
         relation_types=[each.value for each in RelationType],
-        course=operations.show.relevance_course(page.tenant, number),
+        recalls=operations.show.recalls(page.tenant, number),
         stated=operations.relate.relations(page.tenant, number).relations,
         undoes=_undoes(page),
     )
