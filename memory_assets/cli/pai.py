@@ -112,13 +112,6 @@ def people(tenant: "Tenant", dry_run: bool) -> "Answer":
     return operations.pai.pai_people(tenant, dry_run=dry_run)
 
 
-@command("memory pai graph learnings.html   (then open the file in a browser)", group=pai)
-@click.argument("file", type=click.Path(dir_okay=False, path_type=Path), default=Path("learnings.html"))
-def graph(tenant: "Tenant", file: Path) -> "Answer":
-    """Draw the learnings with what they are linked to in Tana as one HTML file that works offline."""
-    return operations.graph.draw_learnings(tenant, file)
-
-
 @click.group()
 def tana() -> None:
     """Know what Tana holds."""

@@ -1,4 +1,4 @@
-"""The neighbours of memories, names and clusters, and drawings as one HTML file: of the graph, or of learnings in Tana."""
+"""The neighbours of memories, names and clusters, and a drawing of the graph as one HTML file."""
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -6,10 +6,9 @@ from pathlib import Path
 from pydantic import Field
 
 from memory_assets.display import counted
-from memory_assets.graph.picture import Picture, draw, layout, read_picture
+from memory_assets.graph.picture import draw, layout, read_picture
 from memory_assets.operations.answers import Answer, LocalTime, View
 from memory_assets.stores.files import writing
-from memory_assets.tana.freshness import learning_network
 from memory_assets.tenants import Tenant
 
 _MENTIONS = "MENTIONS"
@@ -140,20 +139,7 @@ def draw_graph(tenant: Tenant, file: Path, limit: int) -> Drawn:
     Raises:
         OSError: the file cannot be written; what was there stays.
     """
-    return _drawn(read_picture(tenant.catalog, limit), file, f"Memory of {tenant.name}")
-
-
-def draw_learnings(tenant: Tenant, file: Path) -> Drawn:
-    """Draw the learnings of seed.json with what they are linked to in Tana, as it was last read.
-
-    Raises:
-        OSError: the file cannot be written; what was there stays.
-    """
-    tenant.must_own_sources()
-    return _drawn(learning_network(tenant), file, "What was learned")
-
-
-def _drawn(picture: Picture, file: Path, title: str) -> Drawn:
+    picture = read_picture(tenant.catalog, limit)
     with writing(file) as page:
-        page.write(draw(picture, title).encode("utf-8"))
+        page.write(draw(picture, f"Memory of {tenant.name}").encode("utf-8"))
     return Drawn(file=file.absolute(), nodes=len(picture.ids), edges=len(picture.edges))

@@ -1,18 +1,12 @@
 """How fresh a learning is (seed 000, FR-5 and FR-13): as of the latest of its confirmation and the activity of what it is linked to.
 
-`learning_network` is the picture of it: learnings, and the people, projects, meetings and learnings that they name.
-
 fresh_at = max(confirmed, activity of linked projects, people and the meetings with them);  fresh if days since then < threshold
 """
 
-import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from memory_assets.display import visible
-from memory_assets.graph.picture import Picture
-from memory_assets.language.secrets import mask
 from memory_assets.models import Source
 from memory_assets.tana.schema import LEARNING, Entry, SeedFile, read_seed
 from memory_assets.tana.state import Activity, LinkedNode, Mapping
@@ -89,35 +83,3 @@ def store_activity(tenant: "Tenant") -> int:
             connection.register("alive", rows)
             connection.execute("DELETE FROM tana_activity; INSERT INTO tana_activity BY NAME FROM alive")
     return len(alive)
-
-
-_LABEL_LENGTH = 60
-
-
-def learning_network(tenant: "Tenant") -> Picture:
-    """What `memory_assets.graph.picture.draw` draws, as Tana was last read; a learning is the larger the fresher it is."""
-    found = freshness(tenant)
-    nodes = list({node.id: node for one in found for node in one.linked}.values())
-    places = {one.entry.seed_id: number for number, one in enumerate(found)}
-    places |= {node.id: len(found) + number for number, node in enumerate(nodes)}
-    edges = [
-        (places[one.entry.seed_id], places[node.id], "mentions", 1.0, "linked in Tana") for one in found for node in one.linked
-    ]
-    edges += [
-        (places[one.entry.seed_id], places[word], "RELATES_TO", 1.0, "its text has the other's id")
-        for one in found
-        for word in sorted(set(re.findall(r"[\w-]+", one.entry.text)))
-        if word in places and word != one.entry.seed_id
-    ]
-    texts = [" ".join(visible(mask(one.entry.text)).split()) for one in found]
-    kinds = [one.entry.fields["Type"] for one in found]
-    threshold = tenant.settings.freshness_days
-    return Picture(
-        ids=list(range(len(places))),
-        kinds=["pattern learning" if kind == "pattern" else kind for kind in kinds] + ["entity"] * len(nodes),
-        labels=[text[:_LABEL_LENGTH] for text in texts] + [visible(node.name) for node in nodes],
-        texts=[f"{text} ({one.because})" for text, one in zip(texts, found, strict=True)]
-        + [f"{visible(node.name)} ({node.kind})" for node in nodes],
-        relevance=[max(0.05, 1 - one.days / threshold) for one in found] + [0.5] * len(nodes),
-        edges=edges,
-    )

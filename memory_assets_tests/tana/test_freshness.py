@@ -148,11 +148,6 @@ def test_relationships_name_the_person_that_a_learning_means(tana: StandIn, atla
     assert [value.ref for held in node.tuples for value in held.values if value.ref == grace.id] == [grace.id]
 
 
-def test_the_learning_network_is_drawn(tana: StandIn, atlas: Node, tmp_path: Path) -> None:
-    drawn = json.loads(run("graph", str(tmp_path / "net.html"), "--json").stdout)
-    assert (drawn["nodes"], drawn["edges"]) == (5, 2) and "Atlas migrations" in (tmp_path / "net.html").read_text()
-
-
 def test_the_seeds_formula_at_its_threshold(tenant: Tenant) -> None:
     from memory_assets.tana.freshness import freshness
 

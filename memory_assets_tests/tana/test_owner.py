@@ -10,7 +10,6 @@ from memory_assets.defs.assets.tana import _unused
 from memory_assets.errors import InvalidInputError
 from memory_assets.mcp.protocol import Server
 from memory_assets.mcp.tools import DAILY, PAI, Session
-from memory_assets.operations.graph import draw_learnings
 from memory_assets.operations.pai import pai_people, pai_sync, read_tana, schema_init
 from memory_assets.operations.pai_context import pai_context, pai_freshness, pai_session_start
 from memory_assets.settings import load_settings
@@ -41,7 +40,6 @@ def other(tana: StandIn) -> Tenant:
         read_tana,
         read_tana_activity,
         lambda tenant: pai_sync(tenant, SyncOptions()),
-        lambda tenant: draw_learnings(tenant, tenant.folder / "graph.html"),
     ],
 )
 def test_another_tenant_is_refused_before_anything_is_read(ask: Callable[[Tenant], object], other: Tenant, tana: StandIn) -> None:
