@@ -37,7 +37,6 @@ if TYPE_CHECKING:
         learn,
         names,
         noted,
-        overview,
         pai,
         pai_context,
         prompt,

@@ -9,7 +9,7 @@ from memory_assets.errors import InvalidInputError
 from memory_assets.language.validation import validate_content
 from memory_assets.learn.briefing import renew_brief
 from memory_assets.learn.curation import ApplyOutcome, Curation
-from memory_assets.learn.journal import Decisions, Proposal, Severity, Status
+from memory_assets.learn.journal import Decisions, Proposal, Severity, Status, read_decisions
 from memory_assets.learn.reports import Decided, signal_line
 from memory_assets.models import Kind
 from memory_assets.operations.answers import Answer, LocalTime, View
@@ -279,6 +279,11 @@ def review(
     if deeper or (look and not changes and curation.is_stale()):
         curation.check(deeper=deeper)
     return _reviewed(curation, curation.decide(changes), [change.id for change in changes])
+
+
+def count_pending(tenant: Tenant) -> int:
+    """How many proposals wait for a decision, as of the last check."""
+    return sum(each.status is Status.PENDING for each in read_decisions(tenant.folder / "learn").proposals)
 
 
 def silo_texts(tenant: Tenant, paths: Sequence[str]) -> dict[str, str]:

@@ -1,16 +1,15 @@
-"""People, projects and things that memories name: list them, show one, say that two are one or that a spelling means another."""
+"""People, projects and things that memories name: list, count and show them, merge two, split a spelling off."""
 
 import re
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
 from memory_assets.errors import InvalidInputError, NotFoundError
 from memory_assets.operations.answers import Answer, LocalTime, View, listed
 from memory_assets.operations.fields import Limit, MemoryId, Name
-from memory_assets.operations.overview import CountView
 from memory_assets.tenants import Tenant
 
 if TYPE_CHECKING:
@@ -46,8 +45,10 @@ _WRITTEN = """
     SELECT entity_id FROM graph_aliases JOIN graph_mentions USING (entity_id) WHERE lower("text") = lower($1)
     GROUP BY entity_id ORDER BY count(*) DESC, entity_id LIMIT 1
 """
-_PROJECTS = "SELECT project, count(*) FROM stored WHERE project <> '' GROUP BY ALL ORDER BY 2 DESC, 1"
-_TAGS = "SELECT tag, count(*) FROM (SELECT unnest(tags) AS tag FROM stored) GROUP BY ALL ORDER BY 2 DESC, 1"
+_COUNTS = """
+    SELECT name, count(*) FROM (SELECT {value} AS name FROM stored WHERE state = 'active' OR {of_all})
+    WHERE name <> '' GROUP BY ALL ORDER BY 2 DESC, 1
+"""
 _LARGEST = 1 << 62
 
 
@@ -136,12 +137,6 @@ class Decisions(Answer):
         return listed(f"{each.id}  {each.text()}" for each in self.decisions) or "Nothing was decided about names."
 
 
-class Counts(View):
-    """Projects or tags, and how many active memories each has."""
-
-    counts: tuple[CountView, ...]
-
-
 def list_names(
     tenant: Tenant,
     *,
@@ -185,15 +180,17 @@ def find_name(tenant: Tenant, text: str) -> int:
     return row[0]
 
 
-def list_counts(tenant: Tenant, what: str) -> Counts:
-    """All "projects" or "tags" of active memories, the most used first."""
+def count_memories(tenant: Tenant, *columns: Literal["state", "kind", "source", "project", "tags"]) -> dict[str, dict[str, int]]:
+    """How many active memories have each value of these columns, the most frequent first; of `state`, how many of all."""
     if not tenant.exists:
-        return Counts(counts=())
-    column, query = {"projects": ("project", _PROJECTS), "tags": ("tags", _TAGS)}[what]
+        return {column: {} for column in columns}
     with tenant.catalog.interactive.read() as connection:
-        connection.register("stored", tenant.memories.scan((column,), "state = 'active'"))
-        rows = connection.execute(query).fetchall()
-    return Counts(counts=tuple(CountView(name=name, count=count) for name, count in rows))
+        connection.register("stored", tenant.memories.scan(list({*columns, "state"})))
+        queries = {
+            column: _COUNTS.format(value="unnest(tags)" if column == "tags" else column, of_all=column == "state")
+            for column in columns
+        }
+        return {column: dict(connection.execute(query).fetchall()) for column, query in queries.items()}
 
 
 def list_decisions(tenant: Tenant) -> Decisions:

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
@@ -17,7 +17,11 @@ from memory_assets.operations.fields import Cursor, Limit, given_as
 from memory_assets.operations.given import Narrowing, find_memory, read_cursor, write_cursor
 from memory_assets.recall.view import find_outdated_of
 from memory_assets.sources.projects import Project
+from memory_assets.stores.lance import timestamp
 from memory_assets.tenants import Tenant
+
+if TYPE_CHECKING:
+    from pyarrow import ChunkedArray
 
 _NOTHING_YET = "Nothing is remembered yet; `memory store TEXT` keeps a text, `memory run` takes in what Claude Code wrote down."
 _MOST_VERSIONS = 100
@@ -156,12 +160,21 @@ def _applies(tenant: Tenant) -> list[ChangeView]:
     ]
 
 
+def changed_since(tenant: Tenant, moment: datetime, *, limit: int = 10) -> RecentMemories:
+    """The active memories that were stored or changed after a time, the last change first; `count` is of all, not of `limit`."""
+    found = _ids_by_change(tenant, f"state = '{State.ACTIVE}' AND updated_at > {timestamp(moment)}")
+    memories = tenant.memories.get(found[:limit].to_pylist())
+    return RecentMemories(memories=tuple(map(MemoryView.of, memories)), count=len(found))
+
+
+def _ids_by_change(tenant: Tenant, where: str = "true") -> "ChunkedArray":
+    rows = tenant.memories.scan(("id", "updated_at"), where)
+    return rows.sort_by([("updated_at", "descending"), ("id", "descending")])["id"]
+
+
 def _changed_memories(tenant: Tenant, limit: int) -> list[ChangeView]:
     """The memories that were written last."""
-    rows = tenant.memories.scan(("id", "updated_at")) if tenant.exists else None
-    if rows is None:
-        return []
-    newest = rows.sort_by([("updated_at", "descending"), ("id", "descending")]).slice(0, limit)["id"].to_pylist()
+    newest = _ids_by_change(tenant)[:limit].to_pylist() if tenant.exists else []
     return [
         ChangeView(
             at=memory.updated_at,

@@ -3,7 +3,7 @@
 import socket
 
 from memory_assets.graph.edges import refresh_graph
-from memory_assets.models import Kind
+from memory_assets.models import Kind, State
 from memory_assets.operations.changes import forget
 from memory_assets.operations.names import list_names
 from memory_assets.tana.state import SyncRecord
@@ -26,6 +26,21 @@ def test_the_start_counts_and_names_what_is_new(site: Site, tenant: Tenant, visi
     assert "1 memory" in page
     assert "atlas" in page
     assert "Alice moved the billing export." in page.partition("New since your last visit")[2]
+
+
+def test_the_start_counts_all_that_is_new_and_what_faded(site: Site, tenant: Tenant, visitor: Visitor) -> None:
+    numbers = [remember(tenant, f"Carla counted {count} seals.", kind=Kind.PROJECT) for count in range(12)]
+    tenant.memories.transition(numbers[:2], (State.ACTIVE,), State.ARCHIVED)
+    refresh_graph(tenant.catalog, tenant.memories, tenant.relations)
+    page = site.visitor(tenant).get("/").text
+    assert "<h1>10 memories</h1>" in page
+    assert 'href="/ui/search?person=Carla">Carla</a>' in page
+    assert "Memories by day and source, at most 10" in page
+    new, faded = page.partition("New since your last visit")[2].split('<h2 id="faded">')
+    assert "10 memories stored or changed since" in new
+    assert new.count("<article") == 8
+    assert "2 memories archived" in faded
+    assert faded.count("<article") == 2
 
 
 def test_search_finds_with_reasons_and_filters(tenant: Tenant, visitor: Visitor) -> None:

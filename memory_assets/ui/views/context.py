@@ -33,7 +33,7 @@ def context(page: Page) -> Response:
 def session(page: Page) -> Response:
     """What a session in a project is told at its start."""
     project = page.query.get("project", "")
-    projects = [each.name for each in operations.names.list_counts(page.tenant, "projects").counts]
+    projects = list(operations.names.count_memories(page.tenant, "project")["project"])
     return page.render("session.html", found=operations.session.preview(page.tenant, project), projects=projects, project=project)
 
 

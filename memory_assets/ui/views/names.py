@@ -34,9 +34,10 @@ def names(page: Page) -> Response:
         cursor=page.query.get("cursor"),
     )
     if is_count:
-        counts = operations.names.list_counts(page.tenant, kind).counts
-        chosen = [each for each in counts if like.casefold() in each.name.casefold()][:_MOST_COUNTS]
-        values["counts"] = [(each.name, each.count, f"/ui/timeline?{urlencode({kind[:-1]: each.name})}") for each in chosen]
+        column = "project" if kind == "projects" else "tags"
+        counts = operations.names.count_memories(page.tenant, column)[column]
+        chosen = [(name, count) for name, count in counts.items() if like.casefold() in name.casefold()][:_MOST_COUNTS]
+        values["counts"] = [(name, count, f"/ui/timeline?{urlencode({kind[:-1]: name})}") for name, count in chosen]
     return page.render("names.html", found=found, address=urlencode({"type": kind, "q": like}), is_count=is_count, **values)
 
 

@@ -1,27 +1,51 @@
 """Start: what is remembered at a glance."""
 
 from collections.abc import Mapping
+from itertools import islice
 from pathlib import PurePath
 from urllib.parse import urlencode
 
 from starlette.responses import Response
 
 from memory_assets import operations
+from memory_assets.models import Source, State
+from memory_assets.operations.given import Narrowing
+from memory_assets.tana.state import SyncRecord
 from memory_assets.ui.page import Page, view
+
+_MOST = 8
+"""Projects, people and memories that are named."""
 
 
 @view("/")
 def start(page: Page) -> Response:
     """Growth, kinds, sources, projects, people, what is new, what waits and what faded."""
-    found = operations.overview.overview(page.tenant, since=page.session.last_visit)
+    tenant, since = page.tenant, page.session.last_visit
+    counts = operations.names.count_memories(tenant, "state", "kind", "source", "project")
+    people = operations.names.list_names(tenant, kind="PERSON", limit=_MOST).names
+    archived = Narrowing(states=(State.ARCHIVED,))
     return page.render(
         "start.html",
-        overview=found,
-        since=page.session.last_visit,
-        kinds=_linked("kind", found.kinds),
-        sources=_linked("source", found.sources),
-        projects=[(PurePath(each.name).name or each.name, each.count, _search(project=each.name)) for each in found.projects],
-        people=_linked("person", {each.name: each.count for each in found.people}),
+        tenant=tenant.name,
+        states=counts["state"],
+        kinds=_linked("kind", counts["kind"]),
+        sources=_linked("source", counts["source"]),
+        projects=[
+            (PurePath(name).name or name, count, _search(project=name))
+            for name, count in islice(counts["project"].items(), _MOST)
+        ],
+        people=_linked("person", {each.name: each.memories for each in people}),
+        learned=operations.timeline.learned(tenant, Narrowing()),
+        all_sources=list(Source),
+        since=since,
+        new=operations.show.changed_since(tenant, since, limit=_MOST) if since and tenant.exists else None,
+        faded=operations.show.recent(tenant, limit=_MOST, narrowed=archived).memories
+        if State.ARCHIVED in counts["state"]
+        else (),
+        refused=sum(not each.passed_over for each in operations.status.refusals(tenant.catalog.interactive)),
+        proposals=operations.learn.count_pending(tenant),
+        syncs=len(SyncRecord.load(tenant.folder).queue),
+        conflicts=operations.conflicts.conflicts(tenant).count,
     )
 
 
