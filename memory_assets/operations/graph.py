@@ -1,12 +1,15 @@
 """The neighbours of memories, names and clusters, and a drawing of the graph as one HTML file."""
 
+import json
 from collections.abc import Collection, Sequence
+from importlib.resources import files
 from pathlib import Path
+from string import Template
 
 from pydantic import Field
 
 from memory_assets.display import counted
-from memory_assets.graph.picture import draw, layout, read_picture
+from memory_assets.graph.layout import layout
 from memory_assets.operations.answers import Answer, LocalTime, View
 from memory_assets.stores.files import writing
 from memory_assets.tenants import Tenant
@@ -36,6 +39,9 @@ _BETWEEN = """
     WHERE confidence >= $least AND (len($types) = 0 OR list_contains($types, type))
     GROUP BY source_id, target_id, type ORDER BY 4 DESC, 1, 2, 3
 """
+_BEGIN = """
+    CREATE TEMP TABLE reached AS SELECT id, 0 AS step FROM graph_nodes SEMI JOIN (SELECT unnest($1) AS id) USING (id)
+"""
 _STEP = """
     INSERT INTO reached BY NAME
     SELECT other AS id, $step AS step FROM (
@@ -45,6 +51,11 @@ _STEP = """
     WHERE confidence >= $least AND (len($types) = 0 OR list_contains($types, type))
     GROUP BY other ORDER BY max(confidence) DESC, count(*) DESC, other LIMIT $most
 """
+_MOST_RELEVANT = """
+    SELECT id FROM graph_memories LEFT JOIN relevance_scores s USING (id) WHERE state IN ('active', 'superseded')
+    ORDER BY state, coalesce(s.relevance, 0) DESC, id LIMIT $1
+"""
+_FILES = files("memory_assets.operations")
 
 
 class NodeView(View):
@@ -98,9 +109,7 @@ def neighbourhood(
     with tenant.catalog.interactive.read() as connection:
         connection.execute(_EDGES)
         wanted: dict[str, object] = {"least": least, "types": list(types)}
-        connection.execute(
-            "CREATE TEMP TABLE reached AS SELECT id, 0 AS step FROM graph_nodes WHERE list_contains($1, id)", [list(begin)]
-        )
+        connection.execute(_BEGIN, [list(begin)])
         for step in range(1, steps + 1):
             (count,) = connection.execute("SELECT count(*) FROM reached").fetchone() or (0,)
             connection.execute("CREATE OR REPLACE TEMP TABLE frontier AS SELECT id FROM reached WHERE step = $1", [step - 1])
@@ -134,12 +143,26 @@ class Drawn(Answer):
 
 
 def draw_graph(tenant: Tenant, file: Path, limit: int) -> Drawn:
-    """Draw memories, entities and clusters with their typed edges, at most `limit` nodes, the most relevant first.
+    """Draw the most relevant memories with the names and clusters that they are joined to, at most `limit` nodes, as one HTML file.
 
     Raises:
         OSError: the file cannot be written; what was there stays.
     """
-    picture = read_picture(tenant.catalog, limit)
-    with writing(file) as page:
-        page.write(draw(picture, f"Memory of {tenant.name}").encode("utf-8"))
-    return Drawn(file=file.absolute(), nodes=len(picture.ids), edges=len(picture.edges))
+    with tenant.catalog.read() as connection:
+        begin = [number for (number,) in connection.execute(_MOST_RELEVANT, [limit]).fetchall()]
+    found = neighbourhood(tenant, begin, most=limit)
+    data = found.model_dump(include={"nodes": {"__all__": NodeView.model_fields.keys() - {"step"}}, "edges": True})
+    drawing = Template((_FILES / "graph.html").read_text(encoding="utf-8")).substitute(
+        title=f"Memory of {tenant.name}",
+        counts=f"{counted(len(found.nodes), 'node', 'nodes')}, {counted(len(found.edges), 'edge', 'edges')}",
+        data=json.dumps(data).replace("<", r"\u003c"),
+        script=read_script().decode(),
+    )
+    with writing(file) as opened:
+        opened.write(drawing.encode())
+    return Drawn(file=file.absolute(), nodes=len(found.nodes), edges=len(found.edges))
+
+
+def read_script() -> bytes:
+    """The script that draws a graph, in the file as on the page."""
+    return (_FILES / "graph.js").read_bytes()

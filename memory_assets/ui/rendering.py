@@ -16,6 +16,7 @@ from markupsafe import Markup, escape
 from memory_assets.display import counted, shortened, visible
 from memory_assets.errors import SettingsError
 from memory_assets.operations.answers import name_of, passage
+from memory_assets.operations.graph import read_script
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -141,6 +142,7 @@ def assets() -> Mapping[str, tuple[bytes, str]]:
         raise SettingsError("The pages need the package django-js-lib-htmx, which is not installed; install memory_assets again.")
     own = [file for file in (files("memory_assets.ui") / "static").iterdir() if Path(file.name).suffix in _TYPES]
     found = {file.name: file.read_bytes() for file in own}
+    found["graph.js"] = read_script()
     found["htmx.js"] = (Path(package.origin).parent / "static/htmx/htmx.min.js").read_bytes()
     return {name: (content, _TYPES[Path(name).suffix]) for name, content in found.items()}
 

@@ -13,6 +13,7 @@ from playwright.sync_api import Dialog, Locator, Page, expect
 
 from memory_assets.models import SecretPolicy, State
 from memory_assets.operations import changes
+from memory_assets.operations.graph import draw_graph
 from memory_assets.stores.keys import KeyStore
 from memory_assets.tenants import Tenant
 from memory_assets.ui.app import one_time_address
@@ -216,6 +217,29 @@ def test_the_graph_is_walked_by_keyboard(tab: Page) -> None:
     tab.get_by_label("Sure by at least, %").fill("80")
     tab.get_by_role("button", name="Show").click()
     expect(tab).to_have_url(re.compile("least=80"))
+
+
+def test_a_drawn_file_is_searched_and_walked_offline(
+    window: tuple[Page, list[str]], tab: Page, sample: Tenant, tmp_path: Path
+) -> None:
+    address = (tmp_path / "graph.html").as_uri()
+    draw_graph(sample, tmp_path / "graph.html", limit=200)
+    tab.goto(address)
+    assert violations(tab) == []
+    map_, output = tab.locator("#map"), tab.locator("#map output")
+    tab.get_by_label("Search").fill("billing export")
+    expect(tab.locator("#filters output")).to_have_text(re.compile(r"^[1-9]\d* found$"))
+    tab.get_by_label("of type").select_option("MENTIONS")
+    tab.get_by_label("Edges from confidence").fill("0.6")
+    expect(map_).to_have_attribute("data-milliseconds", re.compile(r"\d"))
+    canvas = tab.locator("canvas")
+    for key in ("n", "n", "Enter", "e"):
+        canvas.press(key)
+    expect(output).to_contain_text("edges")
+    canvas.press("Escape")
+    expect(output).to_be_empty()
+    assert window[1] == [address], "it asks no other address"
+    window[1].clear()
 
 
 def test_proposals_are_decided_for_many_at_once_and_applied_and_undone(tab: Page, asked: list[str]) -> None:

@@ -28,6 +28,6 @@ command_line = _face(
 http_service = _face("http_service", "python", "memory serve", f"{_found} for every tenant that has a key.", *_recall)
 mcp_tools = _face("mcp_tools", "claude", "memory mcp", "The tools that an assistant calls.", *_recall, tana_graph)
 session_start = _face("session_start", "claude", "memory session-start", _told, relevance_scores, silo_backlog)
-graph_picture = _face("graph_picture", "plotly", "memory graph", "The graph as one HTML file.", graph_edges, clusters)
+graph_picture = _face("graph_picture", "html", "memory graph", "The graph as one HTML file.", graph_edges, clusters)
 curated_homes = _face("curated_homes", "markdown", "memory learn apply", _decided, canonical_entries, proposals)
 tana_mirror = _face("tana_mirror", "tana", "memory pai sync", "What Tana shows of seed.json.", tana_learnings)

@@ -1,5 +1,5 @@
 "use strict";
-// Draws the nodes and edges of the page on its canvas. The server has computed the places.
+// Draws nodes and edges on the canvas of a page, or of a file that `memory graph` wrote. Their places are computed before.
 const map = document.getElementById("map");
 if (map) {
   const canvas = map.querySelector("canvas"), output = map.querySelector("output"), chosenLine = document.getElementById("chosen");
@@ -16,9 +16,12 @@ if (map) {
   const inOrder = [...nodes].sort((a, b) => (b.step === 0) - (a.step === 0) || b.degree - a.degree);
   const DASHED = new Set(["CONTRADICTS", "INVALIDATED_BY"]);
   let scale = 1, left = 0, top = 0, chosen = null, walked = 0, waiting = false, width = 0, height = 0;
+  let found = new Set(nodes), confidence = 0, type = "";
 
   const size = (node) => (node.is_memory ? 4 + 7 * node.relevance : 3.5);
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+  const isShown = (edge) => edge.confidence >= confidence && (!type || edge.type === type);
+  const follow = (to) => chosenLine?.querySelector(`[data-to="${to}"]`).click();
   const redraw = () => { if (!waiting) { waiting = true; requestAnimationFrame(draw); } };
 
   function fit() {
@@ -40,15 +43,16 @@ if (map) {
     const at = (node) => [left + scale * node.x, top + scale * node.y];
     const strokes = [[line, 1, [], (edge) => edge.type === "MENTIONS"], [dim, 1, [], (edge) => edge.type !== "MENTIONS" && !DASHED.has(edge.type)],
       [fault, 1.5, [5, 4], (edge) => DASHED.has(edge.type)], [accent, 2.5, [], (edge) => chosen && (edge.from === chosen || edge.to === chosen)]];
+    pen.globalAlpha = found.size < nodes.length ? 0.15 : 1;
     for (const [style, thickness, dash, fits] of strokes) {
       pen.strokeStyle = style; pen.lineWidth = thickness; pen.setLineDash(dash); pen.beginPath();
-      for (const edge of edges) if (fits(edge)) { pen.moveTo(...at(edge.from)); pen.lineTo(...at(edge.to)); }
+      for (const edge of edges) if (isShown(edge) && fits(edge)) { pen.moveTo(...at(edge.from)); pen.lineTo(...at(edge.to)); }
       pen.stroke();
     }
     pen.setLineDash([]);
-    for (const [style, fits] of [[accent, (node) => node.is_memory], [dim, (node) => !node.is_memory]]) {
-      pen.fillStyle = style; pen.beginPath();
-      for (const node of nodes) if (fits(node)) { const [x, y] = at(node); pen.moveTo(x, y); pen.arc(x, y, size(node), 0, 7); }
+    for (const [style, isMemory, isBright] of [[accent, true, false], [dim, false, false], [accent, true, true], [dim, false, true]]) {
+      pen.fillStyle = style; pen.globalAlpha = isBright ? 1 : 0.1; pen.beginPath();
+      for (const node of nodes) if (node.is_memory === isMemory && found.has(node) === isBright) { const [x, y] = at(node); pen.moveTo(x, y); pen.arc(x, y, size(node), 0, 7); }
       pen.fill();
     }
     for (const node of nodes) if (node.step === 0 || node === chosen) {
@@ -68,16 +72,23 @@ if (map) {
       pen.strokeText(text, x, y - size(node) - 4); pen.fillText(text, x, y - size(node) - 4);
     };
     near.forEach(name);
-    inOrder.forEach((node) => near.has(node) || name(node));
+    inOrder.forEach((node) => near.has(node) || (found.has(node) && name(node)));
     map.dataset.milliseconds = (performance.now() - begun).toFixed(1);
   }
 
   function choose(node, edge) {
     chosen = node; walked = 0;
-    if (!node) { output.textContent = ""; chosenLine.hidden = true; redraw(); return; }
+    if (chosenLine) chosenLine.hidden = !node;
+    if (!node) { output.textContent = ""; redraw(); return; }
     const how = edge ? `${edge.type}${edge.note ? ` (${edge.note})` : ""} → ` : "";
     output.textContent = `${how}${node.label} · ${node.kind} · ${node.degree} edges`;
-    chosenLine.hidden = false;
+    if (chosenLine) offer(node);
+    const x = left + scale * node.x, y = top + scale * node.y;
+    if (x < 20 || y < 20 || x > width - 20 || y > height - 20) { left += width / 2 - x; top += height / 2 - y; }
+    redraw();
+  }
+
+  function offer(node) {
     chosenLine.querySelector("strong").textContent = node.label;
     const begin = nodes.filter((each) => each.step === 0).map((each) => `id=${each.id}`).join("&");
     const to = { open: `/ui/memories/${node.id}`, expand: `/ui/graph?${begin}&id=${node.id}&${map.dataset.address}`, begin: `/ui/graph?id=${node.id}&${map.dataset.address}` };
@@ -85,9 +96,6 @@ if (map) {
       link.href = to[link.dataset.to];
       link.hidden = link.dataset.to === "open" && !node.is_memory;
     }
-    const x = left + scale * node.x, y = top + scale * node.y;
-    if (x < 20 || y < 20 || x > width - 20 || y > height - 20) { left += width / 2 - x; top += height / 2 - y; }
-    redraw();
   }
 
   function zoom(factor, x = width / 2, y = height / 2) {
@@ -125,7 +133,7 @@ if (map) {
     choose(best);
   });
   canvas.addEventListener("wheel", (event) => { event.preventDefault(); zoom(Math.exp(-event.deltaY / 400), event.offsetX, event.offsetY); }, { passive: false });
-  canvas.addEventListener("dblclick", () => { if (chosen) chosenLine.querySelector('[data-to="expand"]').click(); });
+  canvas.addEventListener("dblclick", () => { if (chosen) follow("expand"); });
 
   let came = null;
   canvas.addEventListener("keydown", (event) => {
@@ -143,12 +151,25 @@ if (map) {
       }
     }
     else if (event.key === " " && chosen) { came = null; choose(chosen); }
-    else if (event.key === "Enter" && chosen) { const link = chosenLine.querySelector(chosen.is_memory ? '[data-to="open"]' : '[data-to="begin"]'); link.click(); }
-    else if (event.key === "e" && chosen) chosenLine.querySelector('[data-to="expand"]').click();
+    else if (event.key === "Enter" && chosen) follow(chosen.is_memory ? "open" : "begin");
+    else if (event.key === "e" && chosen) follow("expand");
     else if (event.key === "Escape") { came = null; choose(null); }
     else return;
     event.preventDefault();
   });
+  const filters = document.getElementById("filters");
+  if (filters) {
+    const field = filters.elements;
+    for (const each of new Set(edges.map((edge) => edge.type))) field.type.add(new Option(each));
+    filters.addEventListener("input", () => {
+      const words = field.words.value.toLowerCase().split(/\s+/).filter(Boolean);
+      found = new Set(nodes.filter((node) => words.every((word) => `${node.label} ${node.id}`.toLowerCase().includes(word))));
+      confidence = Number(field.confidence.value); type = field.type.value;
+      field.found.value = words.length ? `${found.size} found` : "";
+      redraw();
+    });
+    filters.addEventListener("submit", (event) => event.preventDefault());
+  }
   new ResizeObserver(fit).observe(canvas);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 }
