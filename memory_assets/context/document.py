@@ -11,7 +11,7 @@ import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -344,7 +344,7 @@ class Markdown(Document):
         if told:
             lines.append(quoting.quoted(told))
         for each in ranked.outdated:
-            if shows(told, each.sentence):
+            if each.is_in(told):
                 by = f"replaced by id {self.context.short(str(each.replaced_by))}"
                 is_told = shows(self.told.get(str(each.replaced_by), ""), each.by_sentence)
                 lines.append(by if is_told else f"{by} on {_day(each.on, self.context.at)}: {quoting.name(each.by_sentence)}")
@@ -441,7 +441,7 @@ class Json(Document):
             shown["contradicting"] = [{"nodeId": other, "type": relation} for other, relation in ranked.against.items()]
         if ranked.replaced_by:
             shown["later"] = ranked.replaced_by
-        if outdated := [asdict(each) | {"on": f"{each.on:%Y-%m-%d}"} for each in ranked.outdated if shows(told, each.sentence)]:
+        if outdated := [each.model_dump() | {"on": f"{each.on:%Y-%m-%d}"} for each in ranked.outdated if each.is_in(told)]:
             shown["outdated"] = outdated
         if ranked.history:
             shown["history"] = [

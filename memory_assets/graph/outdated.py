@@ -5,12 +5,14 @@ What is forgotten, superseded or erased since the last build replaces nothing.
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
+from pydantic import BaseModel, ConfigDict, Field
+
 from memory_assets.display import shortened
 from memory_assets.graph.rules import LIKELIEST
+from memory_assets.language.times import Instant
 from memory_assets.models import Memory, State
 
 if TYPE_CHECKING:
@@ -41,19 +43,24 @@ Replaced = Mapping[int, Sequence[StatementChange]]
 """By id of the older memory: its statements that are replaced, the latest change last."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outdated:
-    """A sentence of a memory, and the one of another memory that holds instead."""
+class Outdated(BaseModel):
+    """A sentence of a memory that a sentence of another one replaces."""
+
+    model_config = ConfigDict(frozen=True)
 
     sentence: str
     replaced_by: int
-    on: datetime
+    on: Instant = Field(description="When the newer sentence was said, or since when it says that it holds.")
     by_sentence: str
 
     @property
     def line(self) -> str:
         """What is told below a text that holds the sentence."""
         return f"replaced by {self.replaced_by} on {self.on:%Y-%m-%d}: {shortened(self.by_sentence, _TOLD_LENGTH)}"
+
+    def is_in(self, shown: str) -> bool:
+        """Whether a text, which may be cut, shows the sentence."""
+        return shows(shown, self.sentence)
 
 
 def plain(text: str) -> str:
@@ -139,7 +146,7 @@ def find_outdated(
                 seen.add(last.new_id)
                 last = later
             if last and last.new_id != number:
-                told.append(Outdated(sentence, last.new_id, last.said_at, last.new_text))
+                told.append(Outdated(sentence=sentence, replaced_by=last.new_id, on=last.said_at, by_sentence=last.new_text))
         if told:
             found[number] = tuple(told)
     return found

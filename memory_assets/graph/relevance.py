@@ -28,13 +28,13 @@ within one day a pass looks at what the change feed, the graph's builds and the 
 neighbours of that; the first pass of a day scores all.
 """
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pydantic import BaseModel, Field
 
+from memory_assets.language.times import Instant
 from memory_assets.models import Kind, State
 from memory_assets.stores.access_log import AccessLog, fold_accesses
 from memory_assets.stores.catalog import Catalog
@@ -172,8 +172,7 @@ class RelevanceOutcome(BaseModel):
     woken: tuple[int, ...] = Field(description="Archived memories whose score has risen to the archive threshold again.")
 
 
-@dataclass(frozen=True, slots=True)
-class Factors:
+class Factors(BaseModel):
     """One memory's score, factor by factor."""
 
     decay: float
@@ -185,13 +184,13 @@ class Factors:
     confidence: float
     """0.7 + 0.3 * confidence."""
     relevance: float
-    fresh_at: datetime
-    accessed_at: datetime
+    fresh_at: Instant
+    accessed_at: Instant
     accesses: int
     edges: int
     fresh_because: str
     """What made it fresh last."""
-    computed_at: datetime
+    computed_at: Instant
 
 
 def compute_scores(catalog: Catalog, memories: MemoryStore, now: datetime, rate: float) -> pa.Table:
@@ -349,9 +348,9 @@ def explain(catalog: Catalog, number: int) -> Factors | None:
         return None
     with catalog.read() as connection:
         row = connection.execute(
-            f"SELECT {_COLUMNS.removeprefix('id, ')} FROM relevance_scores WHERE id = $1", [number]
+            f"SELECT {', '.join(Factors.model_fields)} FROM relevance_scores WHERE id = $1", [number]
         ).fetchone()
-    return Factors(*row) if row else None
+    return Factors(**dict(zip(Factors.model_fields, row, strict=True))) if row else None
 
 
 def _day(now: datetime) -> datetime:

@@ -1,12 +1,22 @@
 """The time service (seed 001, section 6): what is stored in UTC is shown in a person's own time zone. `intervals` reads times."""
 
-from datetime import datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
+from typing import Annotated
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import PlainSerializer, WithJsonSchema
 
 from memory_assets.errors import InvalidInputError, SettingsError
 
 GEOIP_TIMEOUT_S = 2.0
+
+Instant = Annotated[
+    datetime,
+    PlainSerializer(lambda moment: moment.astimezone(UTC).isoformat(), return_type=str),
+    WithJsonSchema({"type": "string", "format": "date-time"}, mode="serialization"),
+]
+"""A time in an answer, in UTC with its offset, as seed 001 writes it."""
 
 _AGES = (
     ("year", timedelta(days=365)),

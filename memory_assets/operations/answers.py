@@ -4,13 +4,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, WithJsonSchema, computed_field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, computed_field, field_validator
 
 from memory_assets.display import shortened
-from memory_assets.graph.outdated import shows
-from memory_assets.language.times import display_zone, relative_age
+from memory_assets.graph.outdated import Outdated
+from memory_assets.language.times import Instant, display_zone, relative_age
 from memory_assets.language.words import sentences, stems
 from memory_assets.models import LAST_CHANGE, Entity, Kind, Memory, Source, State
 from memory_assets.settings import Settings
@@ -19,13 +19,6 @@ PASSAGE_LENGTH = 280
 """Characters that a list shows of a memory; `show` has the rest."""
 _PASSAGE_LENGTHS = (PASSAGE_LENGTH, 180, 110, 60)
 """What is tried where a list must fit into so many tokens."""
-
-Instant = Annotated[
-    datetime,
-    PlainSerializer(lambda moment: moment.astimezone(UTC).isoformat(), return_type=str),
-    WithJsonSchema({"type": "string", "format": "date-time"}, mode="serialization"),
-]
-"""A time in an answer, in UTC with its offset, as seed 001 writes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,20 +67,6 @@ class Answer(View, ABC):
         """The answer for a person or an assistant; without a line break at its end."""
 
 
-class OutdatedView(View):
-    """A sentence of a memory that a sentence of another one replaces."""
-
-    sentence: str
-    replaced_by: int
-    on: Instant = Field(description="When the newer sentence was said, or since when it says that it holds.")
-    by_sentence: str
-    line: str = Field(exclude=True)
-
-    def is_in(self, shown: str) -> bool:
-        """Whether a text, which may be cut, shows the sentence."""
-        return shows(shown, self.sentence)
-
-
 class MemoryView(Answer):
     """A memory as every face shows it."""
 
@@ -114,7 +93,7 @@ class MemoryView(Answer):
     external_id: str
     pipeline: str
     metadata: dict[str, Any]
-    outdated: tuple[OutdatedView, ...] = Field(
+    outdated: tuple[Outdated, ...] = Field(
         default=(), description="Sentences that other memories replace; told where memories are searched for, and of one in full."
     )
 

@@ -16,7 +16,7 @@ from memory_assets.tana.changes import Outcome, Report, SyncOptions
 from memory_assets.tana.client import TanaClient
 from memory_assets.tana.config import integration, resolve_workspace
 from memory_assets.tana.linking import relate_people
-from memory_assets.tana.reading import MOST_READ, read_workspace
+from memory_assets.tana.reading import MOST_READ, Reading, read_workspace
 from memory_assets.tana.schema import ensure_schema
 from memory_assets.tana.sync import sync
 from memory_assets.tenants import Tenant
@@ -265,16 +265,8 @@ def pai_people(tenant: Tenant, *, dry_run: bool = False) -> PeopleView:
     return PeopleView(people=tuple(people), dry_run=dry_run)
 
 
-class ReadWorkspace(Answer):
+class ReadWorkspace(Answer, Reading):
     """What one reading of a workspace did."""
-
-    workspace: str
-    read: int
-    gone: int
-    nodes: int = Field(description="That are known now.")
-    waiting: int = Field(description="That were come by and not read yet.")
-    skipped: dict[str, str] = Field(description="Nodes that Tana fails on, and how.")
-    notes: list[str]
 
     def text(self, local: LocalTime) -> str:
         lines = [
@@ -294,5 +286,4 @@ def read_tana(tenant: Tenant, most: int = MOST_READ) -> ReadWorkspace:
     `most` bounds the nodes that are asked for.
     """
     tenant.must_own_sources()
-    done = read_workspace(tenant, TanaClient.open(tenant.settings), most=most)
-    return ReadWorkspace.model_validate(done)
+    return ReadWorkspace.of(read_workspace(tenant, TanaClient.open(tenant.settings), most=most))

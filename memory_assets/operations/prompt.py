@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from pydantic import Field
 
-from memory_assets.graph.outdated import Outdated, shows
+from memory_assets.graph.outdated import Outdated
 from memory_assets.language.tokens import count_tokens
 from memory_assets.learn.brief import framed, line
 from memory_assets.learn.session_start import PROMPT, is_quiet, record_told, still_told
@@ -79,6 +79,6 @@ def _described(hit: Hit, prompt: str, outdated_sentences: Sequence[Outdated]) ->
     of_sentences = [
         f" [outdated: {each.line}]"
         for each in outdated_sentences
-        if shows(said, each.sentence) and (newer is None or newer.id != each.replaced_by)
+        if each.is_in(said) and (newer is None or newer.id != each.replaced_by)
     ]
     return f"{memory.created_at:%Y-%m-%d} (id {memory.id}){outdated}{''.join(of_sentences)} {named}"

@@ -9,8 +9,9 @@ from pydantic import Field
 from memory_assets.operations.answers import Answer, Instant, LocalTime, MemoryView, View, listed, listed_within
 from memory_assets.operations.fields import MOST_SEEN, Bridges, Cursor, Limit, Query
 from memory_assets.operations.given import Narrowing, read_cursor, write_cursor
+from memory_assets.recall.bridges import Bridge
 from memory_assets.recall.likelihood import Fit
-from memory_assets.recall.search import search_with_bridges
+from memory_assets.recall.search import Component, search_with_bridges
 from memory_assets.recall.view import find_outdated_of
 from memory_assets.stores.access_log import AccessLog
 from memory_assets.tenants import Tenant
@@ -19,23 +20,6 @@ _NAMED = 3
 """So many of the memories that say the same are named in a text; JSON has all."""
 _RECALLED = 3
 """Of a list so many count as recalled; those further down were passed over, not used."""
-
-
-class ComponentView(View):
-    """One part of a score."""
-
-    name: str
-    raw: float | None = Field(description="As the index or the graph gave it; null where that was nothing.")
-    value: float = Field(description="Scaled to 0..1.")
-    weight: float
-    contribution: float = Field(description="What it adds to the score.")
-    reason: str = Field(description="What it rests on, for a person; may be empty.")
-
-    def line(self) -> str:
-        """The part as a line of an explanation."""
-        raw = "       -" if self.raw is None else f"{self.raw:8.3f}"
-        reason = f"  ({self.reason})" if self.reason else ""
-        return f"     {self.name:<10} {raw} scaled to {self.value:.2f} x {self.weight:.2f} = {self.contribution:.3f}{reason}"
 
 
 class RepeatedView(View):
@@ -53,7 +37,7 @@ class FoundMemory(MemoryView):
     fit: Fit | None = Field(
         default=None, description="How well it fits: sure, likely, or only near; null if that cannot be told."
     )
-    components: list[ComponentView]
+    components: list[Component]
     same: list[RepeatedView] = Field(description="Further memories that say the same; they are not in the list themselves.")
     replaced_by: RepeatedView | None = Field(default=None, description="The memory of the list that says what holds instead.")
 
@@ -64,39 +48,6 @@ class FoundMemory(MemoryView):
         return f"   said also in {', '.join(named)}{more}"
 
 
-class PlaceView(View):
-    """A memory, entity or pattern on a path."""
-
-    id: int
-    label: str
-
-
-class HopView(View):
-    """One step of a path, and why it may be taken."""
-
-    source: int = Field(validation_alias="source_id")
-    target: int = Field(validation_alias="target_id")
-    type: str
-    origin: str
-    confidence: float
-    reason: str
-
-
-class BridgeView(View):
-    """A path from what was found to what explains it: one place more than hops."""
-
-    score: float
-    path: list[PlaceView] = Field(validation_alias="places")
-    hops: list[HopView]
-
-    def text(self) -> str:
-        steps = [
-            f"\n   {hop.type} ({hop.confidence:.2f}, {hop.reason}) -> {place.label} · id {place.id}"
-            for hop, place in zip(self.hops, self.path[1:], strict=True)
-        ]
-        return f"{self.score:.2f}  {self.path[0].label} · id {self.path[0].id}{''.join(steps)}"
-
-
 class Found(Answer):
     """What was found, best first."""
 
@@ -104,7 +55,7 @@ class Found(Answer):
     project: str = Field(default="", description="Folder of the project at hand, where it was looked for there alone.")
     memories: tuple[FoundMemory, ...] = ()
     count: int = 0
-    bridges: tuple[BridgeView, ...] = ()
+    bridges: tuple[Bridge, ...] = ()
     below_floor: bool = Field(
         default=False, description="Nothing fits the query, so nothing is shown; `all` shows what is nearest."
     )
@@ -130,13 +81,19 @@ class Found(Answer):
                         f"{note}{' · ' * bool(note)}replaced by {newer.id} on {newer.created_at.astimezone(local.zone):%Y-%m-%d}"
                     )
                 repeated = [memory.repeated(local)] if memory.same else []
-                parts = [part.line() for part in memory.components if explain]
+                parts = [_explained(part) for part in memory.components if explain]
                 lines.append(listed([memory.entry(local, f"{number}. ", self.query, note, most), *repeated, *parts]))
             if self.bridges:
                 lines.append(listed(["", "Bridges", *(bridge.text() for bridge in self.bridges)]))
             return lines
 
         return listed_within(entries, max_tokens)
+
+
+def _explained(part: Component) -> str:
+    raw = "       -" if part.raw is None else f"{part.raw:8.3f}"
+    reason = f"  ({part.reason})" if part.reason else ""
+    return f"     {part.name:<10} {raw} scaled to {part.value:.2f} x {part.weight:.2f} = {part.contribution:.3f}{reason}"
 
 
 def search(
@@ -190,7 +147,7 @@ def search(
                 hit.memory,
                 score=hit.score,
                 fit=hit.fit,
-                components=hit.components,
+                components=list(hit.components),
                 same=hit.same,
                 replaced_by=hit.replaced_by,
                 outdated=outdated.get(hit.memory.id, ()),
@@ -198,7 +155,7 @@ def search(
             for hit in page
         ),
         count=len(page),
-        bridges=tuple(map(BridgeView.model_validate, found.bridges)),
+        bridges=tuple(found.bridges),
         below_floor=found.below_floor and not everything,
         next_cursor=write_cursor(asked_at, shown) if more else None,
     )

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from memory_assets.display import counted, shortened
 from memory_assets.errors import NotFoundError
+from memory_assets.graph.relevance import Factors, explain
 from memory_assets.language.times import format_local
 from memory_assets.language.tokens import truncate_tokens
 from memory_assets.models import REVISES, State
@@ -193,21 +194,8 @@ def init(tenant: Tenant, here: Project | None = None) -> SessionStart:
     return SessionStart(current_time=now, recent_memories=newest, project=here.folder if here else "")
 
 
-class RelevanceView(View):
+class RelevanceView(Factors, View):
     """How a memory's relevance came about: the product of five factors, see `memory_assets.graph.relevance`."""
-
-    relevance: float
-    computed_at: Instant
-    decay: float
-    access: float
-    density: float
-    importance: float
-    confidence: float
-    fresh_at: Instant
-    fresh_because: str
-    accessed_at: Instant
-    accesses: int
-    edges: int
 
     def text(self) -> str:
         age = max(0.0, (self.computed_at - self.fresh_at).total_seconds() / 86_400)
@@ -304,7 +292,6 @@ def look_up(tenant: Tenant, reference: str) -> "ShownMemory | ShownThing":
 
 def show(tenant: Tenant, reference: str | int) -> ShownMemory:
     """Everything about one memory, in whatever state it is."""
-    from memory_assets.graph.relevance import explain
     from memory_assets.operations.conflicts import conflicts
     from memory_assets.stores.access_log import AccessLog
 

@@ -14,13 +14,13 @@ than half the places lie on a better one is not shown, and no hit begins more th
 import heapq
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
+from pydantic import BaseModel
 
-from memory_assets.models import Memory, State
+from memory_assets.models import State
 from memory_assets.recall.view import View
 from memory_assets.stores.memories import MemoryStore
 
@@ -44,34 +44,38 @@ _UNINFORMATIVE = frozenset({"session", "similar", "same text"})
 """Origins of edges that only say that two memories stand next to each other or say the same."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hop:
+class Hop(BaseModel):
     """One step of a path, and why it may be taken."""
 
-    source_id: int
-    target_id: int
+    source: int
+    target: int
     type: str
     origin: str
     confidence: float
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A node on a path: a memory, or an entity or pattern by its label."""
+class Place(BaseModel):
+    """A memory, entity or pattern on a path."""
 
     id: int
     label: str
-    memory: Memory | None
 
 
-@dataclass(frozen=True, slots=True)
-class Bridge:
-    """A path from a hit to what it leads to: one place more than hops."""
+class Bridge(BaseModel):
+    """A path from what was found to what explains it: one place more than hops."""
 
     score: float
-    places: tuple[Place, ...]
-    hops: tuple[Hop, ...]
+    path: list[Place]
+    hops: list[Hop]
+
+    def text(self) -> str:
+        """One line that begins with the score, and a line for each hop."""
+        steps = [
+            f"\n   {hop.type} ({hop.confidence:.2f}, {hop.reason}) -> {place.label} · id {place.id}"
+            for hop, place in zip(self.hops, self.path[1:], strict=True)
+        ]
+        return f"{self.score:.2f}  {self.path[0].label} · id {self.path[0].id}{''.join(steps)}"
 
 
 class _Step(NamedTuple):
@@ -211,11 +215,12 @@ class _Walk:
 
 def _hop(view: View, step: _Step) -> Hop:
     if step.edge is None:
-        reason = f"both mention {view.graph.label(step.entity)}"
-        return Hop(step.source, step.target, SHARED_ENTITY, "entity", step.confidence, reason)
-    edges = view.graph.edges.columns
-    kind, origin = view.graph.types.names[edges["type"][step.edge]], view.graph.origins.names[edges["origin"][step.edge]]
-    return Hop(step.source, step.target, kind, origin, step.confidence, view.graph.note(step.edge) or origin)
+        kind, origin, reason = SHARED_ENTITY, "entity", f"both mention {view.graph.label(step.entity)}"
+    else:
+        edges = view.graph.edges.columns
+        kind, origin = view.graph.types.names[edges["type"][step.edge]], view.graph.origins.names[edges["origin"][step.edge]]
+        reason = view.graph.note(step.edge) or origin
+    return Hop(source=step.source, target=step.target, type=kind, origin=origin, confidence=step.confidence, reason=reason)
 
 
 def _with_memories(store: MemoryStore, view: View, paths: Sequence[_Path], states: Sequence[State]) -> list[Bridge]:
@@ -229,10 +234,10 @@ def _with_memories(store: MemoryStore, view: View, paths: Sequence[_Path], state
     def place(node: int) -> Place:
         memory = memories.get(node)
         label = (memory.title or " ".join(memory.content.split())[:80]) if memory else view.graph.label(node)
-        return Place(node, label, memory)
+        return Place(id=node, label=label)
 
     return [
-        Bridge(path.score, tuple(place(node) for node in path.nodes), tuple(_hop(view, step) for step in path.steps))
+        Bridge(score=path.score, path=[place(node) for node in path.nodes], hops=[_hop(view, step) for step in path.steps])
         for path in paths
         if gone.isdisjoint(path.nodes)
     ]

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from pydantic import BaseModel, Field, computed_field
 
 from memory_assets.arrays import Floats, Ids, Mask, Rows, Values
 from memory_assets.language.embedders.calibration import scale_of
@@ -50,20 +51,17 @@ _BELOW_SUCCESSOR = 0.98
 """What is left of the score of a memory whose newer version is a candidate too."""
 
 
-@dataclass(frozen=True, slots=True)
-class Component:
+class Component(BaseModel):
     """One part of a score."""
 
     name: str
-    raw: float | None
-    """As it was measured: cosine similarity with what the turn before adds, BM25, share of words, ...; None where there is none."""
-    value: float
-    """Scaled to 0..1."""
+    raw: float | None = Field(description="As the index or the graph gave it; null where that was nothing.")
+    value: float = Field(description="Scaled to 0..1.")
     weight: float
     """Its weight divided by the sum of the weights of the components that speak."""
-    reason: str = ""
-    """For a person: what it rests on."""
+    reason: str = Field(description="What it rests on, for a person; may be empty.")
 
+    @computed_field(description="What it adds to the score.")
     @property
     def contribution(self) -> float:
         return self.value * self.weight
@@ -378,13 +376,16 @@ def _superseded_last(hits: list[Hit]) -> list[Hit]:
 def _components(ranked: _Ranked, place: int) -> tuple[Component, ...]:
     parts = (
         Component(
-            name,
-            None if np.isnan(raw[place]) else float(raw[place]),
-            float(value[place]),
-            weight,
-            ranked.judged.reason(name, place),
+            name=name,
+            raw=None if np.isnan(raw[place]) else float(raw[place]),
+            value=float(value[place]),
+            weight=weight,
+            reason=ranked.judged.reason(name, place),
         )
         for name, weight, raw, value in ranked.judged.parts
     )
     changes = [(lift, float(lift.change[place])) for lift in ranked.lifts]
-    return (*parts, *(Component(lift.name, change, change, 1.0, lift.reason) for lift, change in changes if change))
+    lifted = (
+        Component(name=lift.name, raw=change, value=change, weight=1.0, reason=lift.reason) for lift, change in changes if change
+    )
+    return (*parts, *lifted)

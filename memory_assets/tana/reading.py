@@ -15,12 +15,13 @@ leaves the catalog.
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import chain
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pydantic import BaseModel, Field
 
 from memory_assets.stores.schema import table
 from memory_assets.stores.tombstones import Tombstones
@@ -63,21 +64,16 @@ _SEEN = """
 """
 
 
-@dataclass(slots=True)
-class Reading:
+class Reading(BaseModel):
     """What one reading of a workspace did."""
 
     workspace: str
     read: int = 0
     gone: int = 0
-    nodes: int = 0
-    """That are known now."""
-    waiting: int = 0
-    """Nodes that were come by and not read yet."""
-    skipped: dict[str, str] = field(default_factory=dict)
-    """Nodes that Tana fails on, and how."""
-    notes: list[str] = field(default_factory=list)
-    """Sentences for a person."""
+    nodes: int = Field(default=0, description="That are known now.")
+    waiting: int = Field(default=0, description="That were come by and not read yet.")
+    skipped: dict[str, str] = Field(default={}, description="Nodes that Tana fails on, and how.")
+    notes: list[str] = Field(default=[], description="Sentences for a person.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +101,7 @@ def read_workspace(
     """
     workspace = resolve_workspace(tenant.settings, client.workspaces())
     catalog, erased = tenant.catalog, Tombstones(tenant.state)
-    reading = Reading(workspace.name)
+    reading = Reading(workspace=workspace.name)
     begun = datetime.now(UTC)
     deadline = time.monotonic() + tenant.settings.tana_read_seconds
     with catalog.read() as connection:

@@ -7,7 +7,7 @@ from memory_assets.tenants import Tenant
 
 
 def paths(tenant: Tenant, query: str, **options) -> list[list[int]]:
-    return [[place.id for place in bridge.places] for bridge in search_with_bridges(tenant, query, **options)[1]]
+    return [[place.id for place in bridge.path] for bridge in search_with_bridges(tenant, query, **options)[1]]
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def story(remember, connect) -> None:
 
 def test_a_bridge_follows_outgoing_edges_and_gives_the_reason_of_each_hop(tenant: Tenant, story):
     hits, bridges, *_ = search_with_bridges(tenant, "outage of the shop")
-    assert [place.id for place in bridges[0].places] == [1, 2, 3, 4]
+    assert [place.id for place in bridges[0].path] == [1, 2, 3, 4]
     assert [hop.type for hop in bridges[0].hops] == ["LEADS_TO"] * 3
     assert [hop.reason for hop in bridges[0].hops] == ["the outage led to the analysis", "because of that", "decided, then done"]
     assert bridges[0].score == pytest.approx(hits[0].score * 0.9 * 0.8 * 1.0 * DAMPING**3)
@@ -77,7 +77,7 @@ def test_two_memories_that_name_the_same_rare_thing_are_bridged(tenant: Tenant, 
     remember("Mr Tarkovich plays the cello")
     mention(1000, "Bela Tarkovich", 1, 2)
     hop = search_with_bridges(tenant, "whom did the shop hire")[1][0].hops[0]
-    assert (hop.source_id, hop.target_id, hop.type) == (1, 2, SHARED_ENTITY)
+    assert (hop.source, hop.target, hop.type) == (1, 2, SHARED_ENTITY)
     assert "Bela Tarkovich" in hop.reason
 
 
