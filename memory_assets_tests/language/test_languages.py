@@ -29,9 +29,6 @@ def test_english_notes_are_never_taken_for_another_language(row: dict[str, str])
         ("Le serveur de production est en panne depuis lundi.", "fr", ("serveur", "production", "panne")),
         ("El despliegue se hace siempre los martes.", "es", ("despliegue", "martes")),
         ("Сервер базы данных упал ночью", "ru", ("сервер", "базы", "данных")),
-        ("朝は会議の予定を入れないでください", "ja", ("会議", "予定")),
-        ("我们决定使用数据库存储会议记录", "zh", ("数据库存储会",)),
-        ("회의는 매주 월요일에 진행합니다. 데이터베이스를 백업하세요.", "ko", ("회의", "매주", "월요일")),
     ],
 )
 def test_another_language_gives_whole_words_and_no_english_lemmas(
@@ -42,6 +39,19 @@ def test_another_language_gives_whole_words_and_no_english_lemmas(
     assert features.actions == ()
     assert features.tags[: len(tags)] == tags
     assert not any(entity.type in {"LOC", "ORG", "NAME"} for entity in features.entities)
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("朝は会議の予定を flumewright に入れないでください", "ja"),
+        ("我们决定使用 flumewright 数据库存储会议记录", "zh"),
+        ("회의는 매주 월요일에 진행합니다. 데이터베이스를 flumewright 백업하세요.", "ko"),
+    ],
+)
+def test_a_script_without_spaces_gives_no_tags(analyzer: Analyzer, text: str, language: str):
+    assert recognise(text) == language
+    assert analyzer.analyze(text).tags == ("flumewright",)
 
 
 @pytest.mark.parametrize(
