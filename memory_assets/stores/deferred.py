@@ -1,7 +1,7 @@
-"""Puts off the REST client that LanceDB imports and this project never needs: half of the time of `import lancedb`.
+"""Leaves out the REST client that LanceDB imports and this project never needs: half of the time of `import lancedb`.
 
 `lancedb` 0.40 imports `lance_namespace_urllib3_client`, some 400 generated modules for databases behind a REST catalog, to name a few of
-its models in annotations. Until one of them is made, stand-ins carry these names; then the client itself is imported.
+its models in annotations. Empty classes carry these names, so what makes such a model (`list_tables`) fails.
 """
 
 import sys
@@ -13,40 +13,14 @@ from types import ModuleType
 from typing import Any
 
 CLIENT = "lance_namespace_urllib3_client"
-_loading = RLock()
 _importing = RLock()
 
 
-class _StandIn(type):
-    """What a class of the client is until somebody makes one of it or asks it for something."""
-
-    _module: str
-
-    def __call__(cls, *given: Any, **named: Any) -> Any:
-        return cls._real()(*given, **named)
-
-    def __getattr__(cls, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return getattr(cls._real(), name)
-
-    def __instancecheck__(cls, instance: object) -> bool:
-        return isinstance(instance, cls._real())
-
-    def _real(cls) -> Any:
-        with _loading:
-            if _finder in sys.meta_path:
-                sys.meta_path.remove(_finder)
-                for name in [name for name, module in sys.modules.items() if isinstance(module, _StandInModule)]:
-                    del sys.modules[name]
-            return getattr(import_module(cls._module), cls.__name__)
-
-
 class _StandInModule(ModuleType):
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> type:
         if name.startswith("__"):
             raise AttributeError(name)
-        made = _StandIn(name, (), {"_module": self.__name__})
+        made = type(name, (), {})
         setattr(self, name, made)
         return made
 
@@ -62,12 +36,9 @@ class _Finder(MetaPathFinder, Loader):
         """Nothing is in it."""
 
 
-_finder = _Finder()
-
-
 def import_lancedb() -> Any:
     """`lancedb`, imported by one thread at a time: its modules import each other, and a second thread would meet one half made."""
     with _importing:
         if "lancedb" not in sys.modules and CLIENT not in sys.modules:
-            sys.meta_path.insert(0, _finder)
+            sys.meta_path.insert(0, _Finder())
         return import_module("lancedb")
