@@ -164,8 +164,10 @@ def serve(
         app.state.pool.warm_up()
         config = uvicorn.Config(
             app,
+            loop="asyncio",
             http="httptools",
             ws="none",
+            backlog=1 if count > 1 else _WAITING_CONNECTIONS,
             limit_concurrency=settings.max_connections,
             log_config=None,
             access_log=False,
@@ -186,7 +188,7 @@ def serve(
         _call_libc("malloc_trim", 0)  # what is free would be copied by each worker that writes into it
 
         def work(beat: Callable[[], None]) -> None:
-            SharingServer(config, beat).run(sockets=[listener])
+            SharingServer(config, _WAITING_CONNECTIONS, beat).run(sockets=[listener])
 
         number = Workers(count, work, app.state.metrics.forget_process, _SECONDS_TO_FINISH + _SECONDS_TO_CLOSE).run()
         _remove_copies(settings)

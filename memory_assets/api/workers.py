@@ -15,7 +15,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from threading import Thread
-from typing import cast
 
 import numpy as np
 import uvicorn
@@ -31,8 +30,7 @@ _LOOK_SECONDS = 5.0
 """How often the parent looks for workers that hang."""
 _HUNG_SECONDS = 30.0
 """A worker whose event loop stood still for so long is killed."""
-_FULL_SECONDS = 1.0
-"""How long a worker without a free file descriptor accepts nobody."""
+_BEAT_SECONDS = 1.0
 
 
 class Workers:
@@ -169,57 +167,23 @@ class Workers:
 class SharingServer(uvicorn.Server):
     """Accepts one connection at a time from a socket that several processes listen on, so that each gets its share of the clients.
 
-    asyncio's own servers accept all that wait at once.
+    asyncio accepts as many at once as the backlog in `uvicorn.Config` says, which must be 1. uvloop accepts all that wait.
     """
 
-    def __init__(self, config: uvicorn.Config, beat: Callable[[], None]) -> None:
-        """`beat` is called ten times a second, until the last request is answered."""
+    def __init__(self, config: uvicorn.Config, waiting_connections: int, beat: Callable[[], None]) -> None:
+        """`beat` is called every second, until the last request is answered."""
         super().__init__(config)
+        self._waiting_connections = waiting_connections
         self._beat = beat
 
-    async def on_tick(self, counter: int) -> bool:
-        """See `uvicorn.Server`."""
-        self._beat()
-        return await super().on_tick(counter)
-
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Accept from the one socket."""
-        await super().startup([])
-        assert sockets
-        self._listener = sockets[0]
-        self._listener.setblocking(False)
-        self._connecting: set[asyncio.Task[object]] = set()
-        asyncio.get_running_loop().add_reader(self._listener, self._accept)
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Accept nobody any more, and finish what was accepted."""
-        asyncio.get_running_loop().remove_reader(self._listener)
-        beating = asyncio.create_task(self._keep_beating())
-        await super().shutdown(sockets)
-        beating.cancel()
+        """Let the sockets hold as many waiting connections as before."""
+        await super().startup(sockets)
+        self._beating = asyncio.create_task(self._keep_beating())
+        for each in sockets or ():
+            each.listen(self._waiting_connections)
 
     async def _keep_beating(self) -> None:
         while True:
             self._beat()
-            await asyncio.sleep(1)
-
-    def _accept(self) -> None:
-        loop = asyncio.get_running_loop()
-        try:
-            connection, _ = self._listener.accept()
-        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-            return  # another process was faster
-        except OSError as error:
-            _log.warning("no connection is accepted for a moment: %s", error.strerror)
-            loop.remove_reader(self._listener)
-            loop.call_later(_FULL_SECONDS, loop.add_reader, self._listener, self._accept)
-            return
-        connection.setblocking(False)
-        task = loop.create_task(loop.connect_accepted_socket(self._make_protocol, connection))
-        self._connecting.add(task)
-        task.add_done_callback(self._connecting.discard)
-
-    def _make_protocol(self) -> asyncio.Protocol:
-        make = cast("Callable[..., asyncio.Protocol]", self.config.http_protocol_class)
-        loop = asyncio.get_running_loop()
-        return make(config=self.config, server_state=self.server_state, app_state=self.lifespan.state, _loop=loop)
+            await asyncio.sleep(_BEAT_SECONDS)
