@@ -3,9 +3,11 @@
 An invariant that follows from the registry of schemas is made from it. Statistics belong to the assets' metadata.
 """
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,12 +28,14 @@ from memory_assets.tenants import Tenant
 _LENGTH_TOLERANCE = 1e-3
 _SAMPLE = 20_000
 """Embeddings that are looked at: of the rows written last."""
+_LARGE_SHARE = 0.5
 _DOCTOR = "Run `memory doctor --mend`."
 _GRAPH = "graph_nodes graph_edges graph_mentions graph_aliases graph_memories graph_surfaces graph_cues graph_position".split()  # noqa: SIM905
 _SCORES = ("relevance_scores", "scored_memories", "scored_position")
 
 
 Find = Callable[[Tenant], list[str]]
+Repair = Callable[[Tenant], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +50,14 @@ class Invariant:
     """The rows, files or columns that break it, each named."""
     mend: str = _DOCTOR
     """What a person does."""
-    repair: Callable[[Tenant], None] | None = None
+    repair: Repair | None = None
     """What `memory doctor --mend` does; None if only a person can."""
     is_blocking: bool = False
     """Whether the steps after the asset must not run on it."""
     is_warning: bool = False
     """Whether it lies in files of others, so that it fails nothing of ours."""
+    query: str = ""
+    """What `find` asks, if it is one query."""
 
 
 def _unregistered(tenant: Tenant) -> list[str]:
@@ -68,7 +74,7 @@ def _unregistered_catalog(tenant: Tenant) -> list[str]:
 
 
 def _drop_twins(tenant: Tenant) -> None:
-    for name in _DOUBLED(tenant):
+    for name in _broken(tenant, "every_key_is_unique"):
         table, number = name.split()
         stored = (tenant.memories if table == MEMORIES.name else tenant.relations).stored
         time = "updated_at" if table == MEMORIES.name else "created_at"
@@ -117,14 +123,14 @@ def _numbers(names: Iterable[str]) -> list[int]:
 
 
 def _supersede_older(tenant: Tenant) -> None:
-    for name in _DOUBLED_SOURCE_KEYS(tenant):
+    for name in _broken(tenant, "one_memory_per_source_key"):
         newest, *older = map(int, name.removeprefix("memories ").split(", "))
         states = [state for state in State if state is not State.SUPERSEDED]
         tenant.memories.transition(older, states, State.SUPERSEDED, superseded_by=[newest] * len(older))
 
 
 def _drop_relations(tenant: Tenant) -> None:
-    if dangling := _DANGLING_RELATIONS(tenant):
+    if dangling := _broken(tenant, "no_relation_dangles"):
         tenant.relations.stored.writing.delete(lance.ids_in(_numbers(dangling)))
 
 
@@ -144,68 +150,32 @@ def _empty(tenant: Tenant, tables: Sequence[str]) -> None:
             connection.execute(f"DELETE FROM {table}")
 
 
-def _selected(query: str, *columns: str) -> Find:
-    """What a query finds, whose one column names the rows.
-
-    It may read the catalog, and of LanceDB `stored_relations` and `stored_memories`, which has the given columns.
-    """
-
-    def find(tenant: Tenant) -> list[str]:
-        stored = {"stored_memories": tenant.memories.scan(columns)} if columns else {}
-        if "stored_relations" in query:
-            stored["stored_relations"] = tenant.relations.scan()
-        with tenant.catalog.read() as connection:
-            for name, rows in stored.items():
-                connection.register(name, rows)
-            return [name for (name,) in connection.execute(query).fetchall()]
-
-    return find
+def _broken(tenant: Tenant, name: str) -> list[str]:
+    """What breaks the invariant of this name."""
+    return _named(name).find(tenant)
 
 
-def _no_dangling(name: str, asset: str, promise: str, lost: dict[str, tuple[str, str]]) -> Invariant:
-    """Nothing refers to what is not there. `lost`: table of the catalog -> the name of a row, and the condition of a lost one."""
-    found = (f"SELECT {row} FROM {table} WHERE {condition}" for table, (row, condition) in lost.items())
-
-    def repair(tenant: Tenant) -> None:
-        with tenant.catalog.write() as connection:
-            for table, (_, condition) in lost.items():
-                connection.execute(f"DELETE FROM {table} WHERE {condition}")
-
-    return Invariant(name, asset, promise, _selected(" UNION ALL ".join(found)), repair=repair)
+def _named(name: str) -> Invariant:
+    return next(each for each in INVARIANTS if each.name == name)
 
 
-_DOUBLED = _selected(
-    """
-    SELECT concat('memories ', id) FROM stored_memories GROUP BY id HAVING count(*) > 1
-    UNION ALL SELECT concat('relations ', id) FROM stored_relations GROUP BY id HAVING count(*) > 1
-    """,
-    "id",
-)
-_DOUBLED_SOURCE_KEYS = _selected(
-    f"""
-    SELECT concat('memories ', string_agg(id, ', ' ORDER BY updated_at DESC)) FROM stored_memories
-    WHERE source_key <> '' AND state <> '{State.SUPERSEDED}' GROUP BY source_key HAVING count(*) > 1 ORDER BY source_key
-    """,
-    *("id", "source_key", "state", "updated_at"),
-)
-_DANGLING_RELATIONS = _selected(
-    """
-    SELECT concat('relation ', id) FROM stored_relations
-    WHERE source_id NOT IN (SELECT id FROM stored_memories) OR target_id NOT IN (SELECT id FROM stored_memories)
-    """,
-    "id",
-)
-_SUPERSEDED_BUT_ACTIVE = _selected(
-    f"SELECT concat('memory ', id) FROM stored_memories WHERE superseded_by IS NOT NULL AND state = '{State.ACTIVE}'",
-    *("id", "superseded_by", "state"),
-)
-_OUT_OF_BOUNDS = _selected(
-    """
-    SELECT concat('memory ', id) FROM stored_memories
-    WHERE NOT coalesce(importance BETWEEN 0 AND 1 AND confidence BETWEEN 0 AND 1, false)
-    """,
-    *("id", "importance", "confidence"),
-)
+def _delete_broken(name: str, tenant: Tenant) -> None:
+    """Delete the rows of the catalog that the query of this invariant names."""
+    with tenant.catalog.write() as connection:
+        for part in _named(name).query.split("UNION ALL"):
+            connection.execute(f"DELETE {part[part.index('FROM') :]}")
+
+
+def _select(query: str, tenant: Tenant) -> list[str]:
+    """What a query finds, whose one column names the rows."""
+    words = set(re.findall(r"\w+", query))
+    with tenant.catalog.read() as connection:
+        if "stored_memories" in words:
+            columns = [column.name for column in MEMORIES.columns if column.name in words]
+            connection.register("stored_memories", tenant.memories.scan(columns))
+        if "stored_relations" in words:
+            connection.register("stored_relations", tenant.relations.scan())
+        return [name for (name,) in connection.execute(query).fetchall()]
 
 
 def _without_provenance(tenant: Tenant) -> list[str]:
@@ -229,217 +199,160 @@ def _no_refused_file(asset: str, source: Source) -> Invariant:
         f"no_file_of_{asset}_is_refused",
         asset,
         "Every file is taken in, or skipped for a reason that needs no mend.",
-        _selected(query),
+        partial(_select, query),
         "`memory status --refused` says why, and what mends each file; everything else was taken in.",
         is_warning=True,
     )
 
 
-_LARGE_SHARE = 0.5
-_KNOWN = "(SELECT id FROM graph_memories)"
-_UNSCORED = """
+_INVARIANTS = f"""
+every_text_is_analysed (extracted_features, warning): The language pipeline can analyse every text.
+    SELECT content_hash FROM extracted_features WHERE fault IS NOT NULL
+
+few_memories_are_archived (relevance_scores, warning): At most {_LARGE_SHARE:.0%} of what could be in recall is archived.
+    SELECT concat(count_if(state = 'archived'), ' archived, ', count_if(state = 'active'), ' in recall')
+    FROM stored_memories WHERE state IN ('archived', 'active')
+    HAVING count_if(state = 'archived') > {_LARGE_SHARE} * count(*)
+
+every_memory_is_scored (relevance_scores): Every active memory of the graph has a score.
     SELECT concat('score of ', id) FROM graph_memories ANTI JOIN relevance_scores USING (id)
     WHERE state = 'active' AND EXISTS (FROM scored_position)
+
+every_memory_is_a_node (graph_edges): Every memory that takes part in the graph is a node of it.
+    SELECT concat('node ', id) FROM graph_memories ANTI JOIN graph_nodes USING (id) WHERE live
+
+edges_within_bounds (graph_edges): The confidence of every edge lies within 0 and 1, and none leads from a node to itself.
+    SELECT concat('edge ', source_id, ' to ', target_id) FROM graph_edges
+    WHERE NOT coalesce(confidence BETWEEN 0 AND 1, false) OR source_id = target_id
+
+catalog_is_as_registered (memory_entries, blocking): The catalog has the tables and columns of the registry of schemas.
+
+tables_are_as_registered (memories, blocking): The tables of memories and relations have the columns of the registry of schemas.
+
+every_key_is_unique (memories, blocking): No two memories, and no two relations, have one id.
+    SELECT concat('memories ', id) FROM stored_memories GROUP BY id HAVING count(*) > 1
+    UNION ALL SELECT concat('relations ', id) FROM stored_relations GROUP BY id HAVING count(*) > 1
+
+every_memory_has_a_unit_embedding (memories): Every memory in recall has an embedding of unit length; looks at the {_SAMPLE:,}
+written last.
+
+one_memory_per_source_key (memories): No two memories that are not superseded come from one source key.
+    SELECT concat('memories ', string_agg(id, ', ' ORDER BY updated_at DESC)) FROM stored_memories
+    WHERE source_key <> '' AND state <> 'superseded' GROUP BY source_key HAVING count(*) > 1 ORDER BY source_key
+
+no_memory_of_another_tenant (memories): Every memory from a file comes from a file that this tenant's catalog knows.
+    -- before the first run, and after an erase, a catalog knows no entry: then none is strange
+    SELECT concat('memory ', id, ' of ', source_key) FROM stored_memories ANTI JOIN memory_entries e ON e.key = source_key
+    WHERE source_key <> '' AND state = 'active' AND EXISTS (FROM memory_entries)
+
+no_active_memory_is_superseded (memories): A memory that another one replaced is not in recall.
+    SELECT concat('memory ', id) FROM stored_memories WHERE superseded_by IS NOT NULL AND state = 'active'
+
+importance_and_confidence_within_bounds (memories): Importance and confidence lie within 0 and 1.
+    SELECT concat('memory ', id) FROM stored_memories
+    WHERE NOT coalesce(importance BETWEEN 0 AND 1 AND confidence BETWEEN 0 AND 1, false)
+
+no_relation_dangles (graph_edges): Both memories of every stated relation exist.
+    SELECT concat('relation ', id) FROM stored_relations
+    WHERE source_id NOT IN (SELECT id FROM stored_memories) OR target_id NOT IN (SELECT id FROM stored_memories)
+
+no_edge_dangles (graph_edges): Both ends of every edge and mention are nodes.
+    SELECT edge FROM (
+        SELECT unnest([source_id, target_id]) AS id, concat('edge ', source_id, ' to ', target_id) AS edge FROM graph_edges
+        UNION ALL SELECT unnest([memory_id, entity_id]), concat('mention ', memory_id, ' of ', entity_id) FROM graph_mentions
+    ) ANTI JOIN graph_nodes USING (id)
+
+no_creative_link_dangles (creative_links): Both memories of every creative link are known.
+    SELECT concat('link ', source_id, ' to ', target_id) FROM creative_links
+    WHERE source_id NOT IN (SELECT id FROM graph_memories) OR target_id NOT IN (SELECT id FROM graph_memories)
+
+no_member_dangles (clusters): Every member of a cluster is a known memory of a known cluster.
+    SELECT concat('member ', memory_id, ' of ', cluster_id) FROM cluster_members
+    WHERE memory_id NOT IN (SELECT id FROM graph_memories) OR cluster_id NOT IN (SELECT id FROM clusters)
+
+scores_within_bounds (relevance_scores): Scores lie within 0 and 1.
+    SELECT concat('score of ', id) FROM relevance_scores WHERE NOT coalesce(relevance BETWEEN 0 AND 1, false)
+
+no_link_of_an_unknown_tana_node (tana_graph): Every link and field belongs to a node of Tana that is known.
+    SELECT concat('link of ', source) FROM tana_links WHERE source NOT IN (SELECT id FROM tana_nodes)
+    UNION ALL SELECT concat('field of ', node) FROM tana_fields WHERE node NOT IN (SELECT id FROM tana_nodes)
+
+every_canonical_entry_has_provenance (canonical_entries, warning): Every entry of the homes says where and when it was learned:
+source_cwd and ingested_at.
+
+no_name_twice_in_a_home (canonical_entries, warning): No two entries of one home have the same name.
+
+no_index_line_without_a_file (silo_backlog, warning): Every line of a silo's MEMORY.md that points to a file points to one that is
+there.
+    SELECT concat(path, ': ', file) FROM {DANGLING_HOOKS}
 """
+"""A paragraph each: name, asset and mark, what it promises, and the query whose rows break it; without one, `_FINDS` finds them.
+
+A query reads the catalog and, of LanceDB, `stored_relations` and `stored_memories`, which has the columns that the query names.
+"""
+_PARAGRAPH = re.compile(r"(?P<name>\w+) \((?P<asset>\w+)(, (?P<mark>\w+))?\): (?P<promise>.+?)(\n {4}(?P<query>.+))?", re.DOTALL)
+_FINDS: dict[str, Find] = {
+    "catalog_is_as_registered": _unregistered_catalog,
+    "tables_are_as_registered": _unregistered,
+    "every_memory_has_a_unit_embedding": _without_unit_embedding,
+    "every_canonical_entry_has_provenance": _without_provenance,
+    "no_name_twice_in_a_home": _doubled_names,
+}
+_MENDS = {
+    "every_text_is_analysed": "`memory status --refused` names its file; shorten the text.",
+    "few_memories_are_archived": (
+        "Look with `memory search --archived`; lower MEMORY_ARCHIVE_THRESHOLD or MEMORY_DECAY_RATE if too much left, then `memory run`."
+    ),
+    "catalog_is_as_registered": "Run `memory doctor --mend`, then `memory run`, which derives the catalog anew.",
+    "tables_are_as_registered": "Restore the tables with `memory restore`, or upgrade memory_assets if a newer release wrote them.",
+    "no_memory_of_another_tenant": "Run `memory run`: memories of files that it does not find leave recall.",
+    "every_canonical_entry_has_provenance": (
+        "Write source_cwd and ingested_at into the frontmatter of those entries; what apply writes has them."
+    ),
+    "no_name_twice_in_a_home": "Give one of them another name, or merge them by hand.",
+    "no_index_line_without_a_file": "`memory status --refused` names the lines; take them out, or put the files back.",
+}
+_REPAIRS: dict[str, Repair] = {
+    "every_memory_is_scored": _score_again,
+    "every_memory_is_a_node": _rebuild_graph,
+    "edges_within_bounds": _rebuild_graph,
+    "catalog_is_as_registered": lambda tenant: tenant.catalog.set_aside(),
+    "every_key_is_unique": _drop_twins,
+    "every_memory_has_a_unit_embedding": _embed_again,
+    "one_memory_per_source_key": _supersede_older,
+    "no_active_memory_is_superseded": lambda tenant: _set(
+        tenant, _broken(tenant, "no_active_memory_is_superseded"), {"superseded_by": None}
+    ),
+    "importance_and_confidence_within_bounds": lambda tenant: _set(
+        tenant, _broken(tenant, "importance_and_confidence_within_bounds"), {"importance": 0.5, "confidence": 1.0}
+    ),
+    "no_relation_dangles": _drop_relations,
+    "no_edge_dangles": _rebuild_graph,
+    "no_creative_link_dangles": partial(_delete_broken, "no_creative_link_dangles"),
+    "no_member_dangles": partial(_delete_broken, "no_member_dangles"),
+    "scores_within_bounds": _score_again,
+    "no_link_of_an_unknown_tana_node": partial(_delete_broken, "no_link_of_an_unknown_tana_node"),
+}
+
+
+def _parsed(paragraph: str) -> Invariant:
+    found = _PARAGRAPH.fullmatch(paragraph)
+    assert found, paragraph
+    name, query, mark = found["name"], found["query"] or "", found["mark"]
+    return Invariant(
+        name,
+        found["asset"],
+        " ".join(found["promise"].split()),
+        partial(_select, query) if query else _FINDS[name],
+        _MENDS.get(name, _DOCTOR),
+        _REPAIRS.get(name),
+        is_blocking=mark == "blocking",
+        is_warning=mark == "warning",
+        query=query,
+    )
 
 
 INVARIANTS = (
     *map(_no_refused_file, ("silo_files", "seed_entries", "learning_entries"), Source),
-    Invariant(
-        "every_text_is_analysed",
-        "extracted_features",
-        "The language pipeline can analyse every text.",
-        _selected("SELECT content_hash FROM extracted_features WHERE fault IS NOT NULL"),
-        "`memory status --refused` names its file; shorten the text.",
-        is_warning=True,
-    ),
-    Invariant(
-        "few_memories_are_archived",
-        "relevance_scores",
-        f"At most {_LARGE_SHARE:.0%} of what could be in recall is archived.",
-        _selected(
-            f"""
-            SELECT concat(count_if(state = '{State.ARCHIVED}'), ' archived, ', count_if(state = '{State.ACTIVE}'), ' in recall')
-            FROM stored_memories WHERE state IN ('{State.ARCHIVED}', '{State.ACTIVE}')
-            HAVING count_if(state = '{State.ARCHIVED}') > {_LARGE_SHARE} * count(*)
-            """,
-            "state",
-        ),
-        "Look with `memory search --archived`; lower MEMORY_ARCHIVE_THRESHOLD or MEMORY_DECAY_RATE if too much left, then `memory run`.",
-        is_warning=True,
-    ),
-    Invariant(
-        "every_memory_is_scored",
-        "relevance_scores",
-        "Every active memory of the graph has a score.",
-        _selected(_UNSCORED),
-        repair=_score_again,
-    ),
-    Invariant(
-        "every_memory_is_a_node",
-        "graph_edges",
-        "Every memory that takes part in the graph is a node of it.",
-        _selected("SELECT concat('node ', id) FROM graph_memories ANTI JOIN graph_nodes USING (id) WHERE live"),
-        repair=_rebuild_graph,
-    ),
-    Invariant(
-        "edges_within_bounds",
-        "graph_edges",
-        "The confidence of every edge lies within 0 and 1, and none leads from a node to itself.",
-        _selected("""
-            SELECT concat('edge ', source_id, ' to ', target_id) FROM graph_edges
-            WHERE NOT coalesce(confidence BETWEEN 0 AND 1, false) OR source_id = target_id
-        """),
-        repair=_rebuild_graph,
-    ),
-    Invariant(
-        "catalog_is_as_registered",
-        "memory_entries",
-        "The catalog has the tables and columns of the registry of schemas.",
-        _unregistered_catalog,
-        "Run `memory doctor --mend`, then `memory run`, which derives the catalog anew.",
-        lambda tenant: tenant.catalog.set_aside(),
-        is_blocking=True,
-    ),
-    Invariant(
-        "tables_are_as_registered",
-        "memories",
-        "The tables of memories and relations have the columns of the registry of schemas.",
-        _unregistered,
-        "Restore the tables with `memory restore`, or upgrade memory_assets if a newer release wrote them.",
-        is_blocking=True,
-    ),
-    Invariant(
-        "every_key_is_unique",
-        "memories",
-        "No two memories, and no two relations, have one id.",
-        _DOUBLED,
-        repair=_drop_twins,
-        is_blocking=True,
-    ),
-    Invariant(
-        "every_memory_has_a_unit_embedding",
-        "memories",
-        f"Every memory in recall has an embedding of unit length; looks at the {_SAMPLE:,} written last.",
-        _without_unit_embedding,
-        repair=_embed_again,
-    ),
-    Invariant(
-        "one_memory_per_source_key",
-        "memories",
-        "No two memories that are not superseded come from one source key.",
-        _DOUBLED_SOURCE_KEYS,
-        repair=_supersede_older,
-    ),
-    Invariant(
-        "no_memory_of_another_tenant",
-        "memories",
-        "Every memory from a file comes from a file that this tenant's catalog knows.",
-        # before the first run, and after an erase, a catalog knows no entry: then none is strange
-        _selected(
-            f"""
-            SELECT concat('memory ', id, ' of ', source_key) FROM stored_memories ANTI JOIN memory_entries e ON e.key = source_key
-            WHERE source_key <> '' AND state = '{State.ACTIVE}' AND EXISTS (FROM memory_entries)
-            """,
-            *("id", "source_key", "state"),
-        ),
-        "Run `memory run`: memories of files that it does not find leave recall.",
-    ),
-    Invariant(
-        "no_active_memory_is_superseded",
-        "memories",
-        "A memory that another one replaced is not in recall.",
-        _SUPERSEDED_BUT_ACTIVE,
-        repair=lambda tenant: _set(tenant, _SUPERSEDED_BUT_ACTIVE(tenant), {"superseded_by": None}),
-    ),
-    Invariant(
-        "importance_and_confidence_within_bounds",
-        "memories",
-        "Importance and confidence lie within 0 and 1.",
-        _OUT_OF_BOUNDS,
-        repair=lambda tenant: _set(tenant, _OUT_OF_BOUNDS(tenant), {"importance": 0.5, "confidence": 1.0}),
-    ),
-    Invariant(
-        "no_relation_dangles",
-        "graph_edges",
-        "Both memories of every stated relation exist.",
-        _DANGLING_RELATIONS,
-        repair=_drop_relations,
-    ),
-    Invariant(
-        "no_edge_dangles",
-        "graph_edges",
-        "Both ends of every edge and mention are nodes.",
-        _selected("""
-            SELECT edge FROM (
-                SELECT source_id AS id, concat('edge ', source_id, ' to ', target_id) AS edge FROM graph_edges
-                UNION ALL SELECT target_id, concat('edge ', source_id, ' to ', target_id) FROM graph_edges
-                UNION ALL SELECT memory_id, concat('mention ', memory_id, ' of ', entity_id) FROM graph_mentions
-                UNION ALL SELECT entity_id, concat('mention ', memory_id, ' of ', entity_id) FROM graph_mentions
-            ) ANTI JOIN graph_nodes USING (id)
-        """),
-        repair=_rebuild_graph,
-    ),
-    _no_dangling(
-        "no_creative_link_dangles",
-        "creative_links",
-        "Both memories of every creative link are known.",
-        {
-            "creative_links": (
-                "concat('link ', source_id, ' to ', target_id)",
-                f"source_id NOT IN {_KNOWN} OR target_id NOT IN {_KNOWN}",
-            )
-        },
-    ),
-    _no_dangling(
-        "no_member_dangles",
-        "clusters",
-        "Every member of a cluster is a known memory of a known cluster.",
-        {
-            "cluster_members": (
-                "concat('member ', memory_id, ' of ', cluster_id)",
-                f"memory_id NOT IN {_KNOWN} OR cluster_id NOT IN (SELECT id FROM clusters)",
-            )
-        },
-    ),
-    Invariant(
-        "scores_within_bounds",
-        "relevance_scores",
-        "Scores lie within 0 and 1.",
-        _selected("SELECT concat('score of ', id) FROM relevance_scores WHERE NOT coalesce(relevance BETWEEN 0 AND 1, false)"),
-        repair=_score_again,
-    ),
-    _no_dangling(
-        "no_link_of_an_unknown_tana_node",
-        "tana_graph",
-        "Every link and field belongs to a node of Tana that is known.",
-        {
-            "tana_links": ("concat('link of ', source)", "source NOT IN (SELECT id FROM tana_nodes)"),
-            "tana_fields": ("concat('field of ', node)", "node NOT IN (SELECT id FROM tana_nodes)"),
-        },
-    ),
-    Invariant(
-        "every_canonical_entry_has_provenance",
-        "canonical_entries",
-        "Every entry of the homes says where and when it was learned: source_cwd and ingested_at.",
-        _without_provenance,
-        "Write source_cwd and ingested_at into the frontmatter of those entries; what apply writes has them.",
-        is_warning=True,
-    ),
-    Invariant(
-        "no_name_twice_in_a_home",
-        "canonical_entries",
-        "No two entries of one home have the same name.",
-        _doubled_names,
-        "Give one of them another name, or merge them by hand.",
-        is_warning=True,
-    ),
-    Invariant(
-        "no_index_line_without_a_file",
-        "silo_backlog",
-        "Every line of a silo's MEMORY.md that points to a file points to one that is there.",
-        _selected(f"SELECT concat(path, ': ', file) FROM {DANGLING_HOOKS}"),
-        "`memory status --refused` names the lines; take them out, or put the files back.",
-        is_warning=True,
-    ),
+    *map(_parsed, _INVARIANTS.strip().split("\n\n")),
 )
