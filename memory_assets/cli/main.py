@@ -68,7 +68,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 _COLLECTED_AFTER = 50_000
 """Objects after which garbage is looked for. What a start imports stays, and looking it through time and again takes a tenth of it."""
-_NATIVE = frozenset({"embedding-ahead", "mcp-warm-up", "prompt-recall", "source-taking-in"})
+_NATIVE = frozenset({"mcp-warm-up", "prompt-recall", "source-taking-in"})
 """Daemon threads that run C++ code. The end of the interpreter would abort the process ("terminate called without an active
 exception") when such a thread asks for the interpreter's lock again, so the process ends without it."""
 _VALIDATION = "validation: "

@@ -1,7 +1,7 @@
 """The resource of assets, checks and sensors: a tenant's stores, opened from the settings of the process."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -13,8 +13,6 @@ from memory_assets.settings import Settings, load_settings
 from memory_assets.tenants import Tenant
 
 if TYPE_CHECKING:
-    from memory_assets.ingest.features import AheadEmbedder
-    from memory_assets.language.embedders import Embedder
     from memory_assets.language.workers import Workers
 
 
@@ -27,8 +25,6 @@ class MemoryResource(dg.ConfigurableResource):
     )
     _opened: dict[str, Tenant] = PrivateAttr(default_factory=dict)
     """By name; the steps of a run share them, so that each table is opened once."""
-    _ahead: "dict[str, AheadEmbedder]" = PrivateAttr(default_factory=dict)
-    """By tenant; each embeds while the language step works."""
     _readers: "dict[str, Workers]" = PrivateAttr(default_factory=dict)
     """By tenant; each loads the pipeline in a process of its own before the language step begins."""
 
@@ -38,11 +34,8 @@ class MemoryResource(dg.ConfigurableResource):
         try:
             yield self
         finally:
-            for embedder in self._ahead.values():
-                embedder.stop()
             for reader in self._readers.values():
                 reader.close()
-            self._ahead.clear()
             self._readers.clear()
             self._opened.clear()
 
@@ -74,20 +67,3 @@ class MemoryResource(dg.ConfigurableResource):
         """The process that has loaded the pipeline for this run's language step; None after the step has used it."""
         reader = self._readers.get(tenant.name)
         return None if reader and reader.closed else reader
-
-    def embed_ahead(self, tenant: Tenant, texts: Sequence[str]) -> None:
-        """Begin to embed the texts that this run's language step is about to read."""
-        from memory_assets.ingest.features import AheadEmbedder
-        from memory_assets.language.embedders import spec_to_move_to
-
-        if not spec_to_move_to(tenant.settings.embedder, tenant.memories.columns.embedder):
-            self._ahead[tenant.name] = AheadEmbedder(lambda: tenant.embedder, texts)
-
-    def embedder(self, tenant: Tenant) -> "Embedder":
-        """What embeds for this run.
-
-        Raises:
-            EmbedderError: it cannot be opened.
-        """
-        ahead = self._ahead.get(tenant.name)
-        return ahead if ahead and ahead.name == tenant.embedder.name else tenant.embedder

@@ -64,12 +64,12 @@ def memories(context: dg.AssetExecutionContext, memory: MemoryResource, config: 
         embedded_anew += reembed(tenant.memories, tenant.open_embedder(tenant.settings.embedder), embedded)
     moves = read_moves(tenant.folder)
     compared = tenant.memories.version
-    outcome = sync_memories(tenant.catalog, tenant.memories, lambda: memory.embedder(tenant), embedded, moves)
+    outcome = sync_memories(tenant.catalog, tenant.memories, lambda: tenant.embedder, embedded, moves)
     for _ in range(_COMPARED_AGAIN):
         if tenant.memories.version == compared:
             break
         compared = tenant.memories.version
-        sync_memories(tenant.catalog, tenant.memories, lambda: memory.embedder(tenant), embedded, moves)
+        sync_memories(tenant.catalog, tenant.memories, lambda: tenant.embedder, embedded, moves)
     seconds = perf_counter() - started
     return dg.MaterializeResult(
         data_version=dg.DataVersion(str(compared)),

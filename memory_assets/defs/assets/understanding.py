@@ -64,7 +64,6 @@ def extracted_features(context: dg.AssetExecutionContext, memory: MemoryResource
         tenant.catalog,
         tenant.analyzer,
         report_progress(context, "analysed {} of {} texts"),
-        lambda texts: memory.embed_ahead(tenant, texts),
         memory.reader(tenant),
     )
     seconds = perf_counter() - started
