@@ -58,11 +58,11 @@ _LINKS = (
     "SELECT source, target, relation, coalesce(label, '') AS label, place FROM tana_links ORDER BY relation DESC, label, place"
 )
 _FIELDS = "SELECT node, name, value FROM tana_fields WHERE value <> '' ORDER BY place, name"
-TOLD_CHILDREN = 40
+_TOLD_CHILDREN = 40
 """Children whose names are the text of a node."""
-BELOW_MEMORIES = 0.8
+_BELOW_MEMORIES = 0.8
 """What a hit by words counts at most, so that it does not outdo what memories say about the topic."""
-MOST_WORDS = 6
+_MOST_WORDS = 6
 
 
 @dataclass(frozen=True)
@@ -85,9 +85,9 @@ class TanaGraph:
 
     def nodes(self, ids: Collection[str]) -> dict[str, Node]:
         rows = self._rows(ids)
-        children = [self._records(self._children(row)[:TOLD_CHILDREN]) for row in rows.tolist()]
+        children = [self._records(self._children(row)[:_TOLD_CHILDREN]) for row in rows.tolist()]
         return {
-            record["id"]: tana_node(record, [child["name"] for child in below])
+            record["id"]: _tana_node(record, [child["name"] for child in below])
             for record, below in zip(self._records(rows), children, strict=True)
         }
 
@@ -130,13 +130,13 @@ class TanaGraph:
 
     def search(self, topic: "Question", limit: int) -> dict[str, float]:
         """Nodes whose names and descriptions hold at least half of the topic's words."""
-        asked = topic.topic[:MOST_WORDS]
+        asked = topic.topic[:_MOST_WORDS]
         held = np.zeros(self.table.num_rows, np.int64)
         for word in asked:
             held += pc.match_substring(self.table["said"], word).to_numpy()
         rows = np.flatnonzero(held >= (len(asked) + 1) // 2) if asked else np.array([], np.intp)
         rows = rows[np.lexsort((rows, -self._modified[rows], ~self._tagged[rows], -held[rows]))][:limit]
-        return dict(zip(self._ids(rows), (BELOW_MEMORIES * held[rows] / max(1, len(asked))).tolist(), strict=True))
+        return dict(zip(self._ids(rows), (_BELOW_MEMORIES * held[rows] / max(1, len(asked))).tolist(), strict=True))
 
     def named(self, topic: "Question") -> list[Candidate]:
         found = self._records(self._names.near(topic.text))
@@ -210,7 +210,7 @@ def read_tana_graph(connection: "DuckDBPyConnection") -> TanaGraph:
     return TanaGraph(nodes, links, fields, ends, read_at)
 
 
-def tana_node(record: "Mapping[str, Any]", children: "Collection[str]" = ()) -> Node:
+def _tana_node(record: "Mapping[str, Any]", children: "Collection[str]" = ()) -> Node:
     """A node of Tana by its `id`, `name`, `description`, `tags`, `created`, `modified` and `workspace`, as far as they are known."""
     description, tags = record.get("description"), tuple(record.get("tags") or ())
     content = "\n".join([*filter(None, [description]), *(f"- {child}" for child in children)])

@@ -20,7 +20,7 @@ from memory_assets.language.words import words
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-LONGEST_NAME = 60
+_LONGEST_NAME = 60
 """Characters of a topic that can be a name."""
 _SHORTEST_HELD = 3
 _MOST_WORDS = 10
@@ -75,7 +75,7 @@ class Names:
     def _like(self, topic: str) -> "npt.NDArray[np.bool_]":
         alike = np.zeros(len(self._folded), bool)
         rows = np.flatnonzero(self._loose & (np.abs(self._lengths - len(topic)) <= _SLIPS))
-        if len(topic) <= LONGEST_NAME and len(rows):
+        if len(topic) <= _LONGEST_NAME and len(rows):
             from rapidfuzz.distance import Levenshtein
             from rapidfuzz.process import cdist
 

@@ -11,14 +11,14 @@ from memory_assets.context.document import Document, Fitted, Json, Markdown, fit
 from memory_assets.context.lenses import choose_lens, known_lenses
 from memory_assets.context.model import Node, Ranked
 from memory_assets.context.store import StoreReader
-from memory_assets.context.tana import JoinedReader, LiveTana
-from memory_assets.errors import InvalidInputError
+from memory_assets.context.tana import JoinedReader
+from memory_assets.errors import InvalidInputError, StoreError
 from memory_assets.language.validation import is_blank, reject_unstorable
 from memory_assets.operations.answers import Answer, LocalTime, View
 from memory_assets.operations.fields import Name, Whole
 from memory_assets.tana.client import TanaClient
-from memory_assets.tana.config import resolve_workspace
 from memory_assets.tana.errors import TanaError
+from memory_assets.tana.reading import read_about
 from memory_assets.tenants import Tenant
 
 Format = Literal["markdown", "json"]
@@ -91,7 +91,7 @@ def context(
     out before.
     """
     request = Request(_checked(topics), depth, max_tokens, choose_lens(lens), include_fields, history)
-    reader = _with_tana(tenant, StoreReader(tenant), offline=offline)
+    reader = _reader(tenant, request.topics, offline=offline)
     found = assemble(reader, request)
     if tenant.folder.exists() and found.nodes:
         seen = LastContext(tenant.folder, request)
@@ -152,21 +152,29 @@ def _view(ranked: Ranked, document: Document, fitted: Fitted, *, explain: bool) 
     )
 
 
-def _with_tana(tenant: Tenant, store: StoreReader, *, offline: bool) -> StoreReader:
-    """The store with Tana: live where the settings have its token and are this tenant's, else as last read, where it ever was."""
-    settings = tenant.settings
-    as_read = store.catalog.tana
+def _reader(tenant: Tenant, topics: Sequence[str], *, offline: bool) -> StoreReader:
+    """The store, with what is known of Tana; if the settings have its token and are this tenant's, it is first asked about the topics."""
+    warnings = []
+    is_live = False
     asked = not offline and tenant.is_sources_tenant
-    if asked and (settings.tana_token or as_read.table.num_rows):
+    if asked and (tenant.settings.tana_token or _knows_tana(StoreReader(tenant))):
         try:
-            client = TanaClient.open(settings)
-            if client.health(timeout=_PATIENCE):
-                workspace = resolve_workspace(settings, client.workspaces())
-                return JoinedReader(tenant, LiveTana(client, workspace, as_read, store.warnings), store.warnings)
-            store.warnings.append("Tana is not ready yet; the last reading answers instead.")
-        except TanaError as error:
-            store.warnings.append(f"{error} The last reading answers instead.")
-    return store if not as_read.table.num_rows else JoinedReader(tenant, as_read, store.warnings)
+            client = TanaClient.open(tenant.settings)
+            if is_live := client.health(timeout=_PATIENCE):
+                read_about(tenant, client, topics)
+            else:
+                warnings.append("Tana is not ready yet; the last reading answers instead.")
+        except (TanaError, StoreError) as error:
+            is_live = False
+            warnings.append(f"{error} The last reading answers instead.")
+    store = StoreReader(tenant)
+    reader = JoinedReader(tenant, is_live=is_live) if is_live or _knows_tana(store) else store
+    reader.warnings += warnings
+    return reader
+
+
+def _knows_tana(reader: StoreReader) -> bool:
+    return reader.catalog.tana.table.num_rows > 0
 
 
 def _checked(topics: Sequence[str]) -> tuple[str, ...]:

@@ -10,11 +10,14 @@ library, and every reading
 It asks for a bounded number of nodes, four at once, and keeps what it has read after every few, so that it can be stopped and goes on
 where it was. A node that Tana fails on is skipped until it is its turn again, and reported. What lies in the trash is not read, and
 leaves the catalog.
+
+A context asks for its topics alone (`read_about`), so that it tells what Tana holds now.
 """
 
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import chain
@@ -23,11 +26,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pydantic import BaseModel, Field
 
+from memory_assets.language.words import topic_words
 from memory_assets.stores.schema import table
 from memory_assets.stores.tombstones import Tombstones
 from memory_assets.tana.client import MAX_FOUND, Node, Query, Tag, TanaClient, Workspace, ask_each
 from memory_assets.tana.config import resolve_workspace
-from memory_assets.tana.errors import TanaAwayError, TanaFaultError, TanaNotFoundError
+from memory_assets.tana.errors import TanaAwayError, TanaFaultError, TanaNotFoundError, TanaRefusedError
 from memory_assets.tana.formats import INLINE, Outline
 
 if TYPE_CHECKING:
@@ -46,6 +50,14 @@ _OVERLAP = timedelta(minutes=2)
 """How far before the last reading an edit counts as new: Tana's index lags."""
 _AGES = (1, 7, 30, 90)
 """Days back that a first reading asks for edits, so that recency means something from the beginning."""
+_MOST_ABOUT = 50
+"""Nodes that are read for a context; each costs two requests."""
+_ABOUT_SECONDS = 1.5
+"""After which no further node is asked for."""
+_MOST_WORDS = 6
+_LONGEST_SEARCH = 200
+_NODE_ID = re.compile(r"(?!\d{13})[A-Za-z0-9_-]{1,32}")
+"""What may be an id of Tana's; a memory's has sixteen digits."""
 _TAG = re.compile(r"#(?:\[\[([^\]]+)\]\]|([^\s#]+))")
 
 _NODES = table("tana_nodes").arrow("id", "workspace", "name", "description", "tags", "created", "modified", "children")
@@ -146,6 +158,59 @@ def read_workspace(
     return reading
 
 
+def read_about(tenant: "Tenant", client: TanaClient, topics: Sequence[str]) -> None:
+    """Bring into the catalog what the workspace says now of some topics: the nodes that they name or hold, then what these link to."""
+    deadline = time.monotonic() + _ABOUT_SECONDS
+    workspace = resolve_workspace(tenant.settings, client.workspaces())
+    catalog, erased = tenant.catalog.interactive, Tombstones(tenant.state)
+    hits = {node.id: node for topic in topics for node in _hits(client, workspace, topic)}
+    wanted = list(dict.fromkeys([*filter(_NODE_ID.fullmatch, topics), *hits]))
+    with catalog.read() as connection:
+        rows = connection.execute("SELECT id FROM tana_nodes WHERE list_contains($1, id)", [wanted]).fetchall()
+    known = {row[0] for row in rows} | set(hits)
+    left = _MOST_ABOUT
+
+    def in_time(node: str) -> _Page | None:
+        with suppress(TanaRefusedError):
+            return _page(client, node) if time.monotonic() <= deadline else None
+        return None
+
+    for _step in range(2):
+        pages = [page for page in ask_each(in_time, wanted[:left]).values() if page and (page.outline or page.id in known)]
+        if not pages:
+            return
+        read = [_node(page.id, page.outline) for page in pages if page.outline and page.id not in hits]
+        _keep(catalog, workspace, pages, erased, Reading(workspace=workspace.name), [*hits.values(), *read])
+        hits, left, wanted = {}, left - len(pages), _unread_targets(catalog, [page.id for page in pages])
+
+
+def _hits(client: TanaClient, workspace: Workspace, topic: str) -> list[Node]:
+    """The nodes that hold a topic, or else at least half of its words; those that hold most come first."""
+    asked = list(dict.fromkeys(topic_words(topic)))[:_MOST_WORDS]
+    found = _search(client, workspace, {"textContains": topic[:_LONGEST_SEARCH]})
+    if not found and len(asked) > 1:
+        found = _search(client, workspace, {"or": [{"textContains": word} for word in asked]})
+    held = {}
+    for node in found or ():
+        text = f"{node.name} {node.description}".lower()
+        held[node.id] = sum(word in text for word in asked)
+    return sorted((node for node in found or () if 2 * held[node.id] >= len(asked)), key=lambda node: -held[node.id])
+
+
+def _unread_targets(catalog: "Catalog", nodes: Sequence[str]) -> list[str]:
+    """What these nodes link to and was not read since it changed; fields and references come before children."""
+    with catalog.read() as connection:
+        rows = connection.execute(
+            """
+            SELECT l.target FROM tana_links l LEFT JOIN tana_nodes n ON n.id = l.target
+            WHERE list_contains($nodes, l.source) AND n.read_at IS NULL
+            GROUP BY l.target ORDER BY min(l.relation = 'CHILD'), min(l.place), l.target
+            """,
+            {"nodes": list(nodes)},
+        ).fetchall()
+    return [row[0] for row in rows]
+
+
 def _edited(client: TanaClient, workspace: Workspace, since: datetime | None, reading: Reading) -> list[tuple[Node, datetime]]:
     """The nodes that were edited since a reading, or in the last months, with about when."""
     now = datetime.now(UTC)
@@ -179,7 +244,7 @@ def _table(workspace: Workspace, nodes: Iterable[tuple[Node, datetime | None]], 
         {
             "id": node.id,
             "workspace": workspace.id,
-            "name": erased.replaced(plain_name(node.name)),
+            "name": erased.replaced(_plain_name(node.name)),
             "description": erased.replaced(node.description),
             "tags": [tag.name for tag in node.tags],
             "created": node.created,
@@ -191,14 +256,9 @@ def _table(workspace: Workspace, nodes: Iterable[tuple[Node, datetime | None]], 
     return pa.Table.from_pylist(rows, schema=_NODES)
 
 
-def plain_name(name: str) -> str:
+def _plain_name(name: str) -> str:
     """A node's name without the marks of what it refers to."""
     return " ".join(INLINE.sub(r"\2", name).split())
-
-
-def tag_names(outline: Outline) -> tuple[str, ...]:
-    """The names of a node's tags."""
-    return tuple(found[1] or found[2] for found in _TAG.finditer(outline.tags))
 
 
 def _wanted(catalog: "Catalog", workspace: Workspace, most: int, again: int) -> list[str]:
@@ -225,16 +285,25 @@ def _page(client: TanaClient, node: str) -> _Page:
         return _Page(node, fault=str(error))
     listed = {child.id for child in children}
     # Tana fails on a child that is in no list of children.
-    unlisted = (
-        Node(id=child.id, name=child.name, tags=tuple(Tag(id="", name=name) for name in tag_names(child)))
-        for child in outline.children
-        if child.id and child.id not in listed
-    )
+    unlisted = (_node(child.id, child) for child in outline.children if child.id and child.id not in listed)
     return _Page(node, (*children, *unlisted), outline)
 
 
-def _keep(catalog: "Catalog", workspace: Workspace, pages: Sequence[_Page], erased: Tombstones, reading: Reading) -> None:
-    """Put pages into the catalog, in one transaction."""
+def _node(id_: str, outline: Outline) -> Node:
+    """A node as its outline tells it."""
+    tags = tuple(Tag(id="", name=found[1] or found[2]) for found in _TAG.finditer(outline.tags))
+    return Node(id=id_, name=outline.name, tags=tags, description=outline.description)
+
+
+def _keep(
+    catalog: "Catalog",
+    workspace: Workspace,
+    pages: Sequence[_Page],
+    erased: Tombstones,
+    reading: Reading,
+    others: Sequence[Node] = (),
+) -> None:
+    """Put pages, and what is known of `others`, into the catalog, in one transaction."""
     whole = [page for page in pages if page.outline is not None]
     children = [child for page in whole for child in page.children]
     trashed = [child.id for child in children if child.in_trash]
@@ -261,7 +330,8 @@ def _keep(catalog: "Catalog", workspace: Workspace, pages: Sequence[_Page], eras
             DELETE FROM tana_fields WHERE node IN (SELECT id FROM read WHERE fault IS NULL);
             """
         )
-        connection.register("seen", _table(workspace, ((child, None) for child in children if not child.in_trash), erased))
+        seen = ((node, None) for node in (*others, *children) if not node.in_trash)
+        connection.register("seen", _table(workspace, seen, erased))
         connection.execute(_SEEN)
         connection.register("links", pa.Table.from_pylist(links, schema=_LINKS))
         connection.register("fields", pa.Table.from_pylist(fields, schema=_FIELDS))

@@ -1,15 +1,18 @@
 """Context over memories and Tana: live, as last read, and when Tana goes away."""
 
 import json
+from typing import NoReturn
 
 import pytest
 
+from memory_assets.errors import StoreBusyError
 from memory_assets.graph.edges import refresh_graph
 from memory_assets.models import NewMemory, Source
 from memory_assets.operations.context import context
 from memory_assets.operations.pai import read_tana
 from memory_assets.operations.store import store
 from memory_assets.settings import Settings, load_settings
+from memory_assets.stores.catalog import Catalog
 from memory_assets.tenants import Tenant
 from memory_assets_tests.tana.conftest import tana as tana
 from memory_assets_tests.tana.nodes import Tuple, Value
@@ -17,8 +20,9 @@ from memory_assets_tests.tana.stand_in import StandIn
 
 
 @pytest.fixture
-def world(tana: StandIn, settings: Settings) -> Tenant:
+def world(tana: StandIn, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Tenant:
     """A project with an owner and a plan in Tana, and a memory that names the owner."""
+    monkeypatch.setattr("memory_assets.tana.reading._ABOUT_SECONDS", 60)
     tenant = Tenant(load_settings())
     person, project = tana.add_tag("person"), tana.add_tag("project")
     owner = tana.add_node("Priya Vendakar", person)
@@ -66,10 +70,56 @@ def test_the_option_of_a_field_is_told_as_its_value_alone(tana: StandIn, world: 
 def test_live_tana_sees_what_was_not_read_yet(tana: StandIn, world: Tenant):
     read_tana(world)
     tana.add_node("Heron launch party", tana.tag_named("project"))
-    assert "Heron launch party" in told(world, "Heron launch party")[1]
     assert "Heron launch party" not in told(world, "Heron launch party", offline=True)[1]
+    assert "Heron launch party" in told(world, "Heron launch party")[1]
     heron = next(node for node in tana.nodes.values() if node.name == "Project Heron")
     assert next(iter(told(world, heron.id)[1])) == "Project Heron"
+
+
+def test_live_tana_is_asked_about_the_topics_alone_and_tells_their_links(tana: StandIn, world: Tenant):
+    heron = next(node for node in tana.nodes.values() if node.name == "Project Heron")
+    for number in range(200):
+        tana.add_node(f"Unrelated errand {number}")
+    for topic in (heron.id, "Project Heron", "What is due for Heron?"):
+        world.catalog.reset()
+        before = len(tana.requests)
+        _, nodes = told(world, topic)
+        assert nodes["Project Heron"]["fields"] == {"Owner": ["Priya Vendakar"], "Deadline": ["2026-12-01"]}
+        assert {"Priya Vendakar", "Move the ferry timetable"} <= set(nodes)
+        assert len(tana.requests) - before < 20
+
+
+def test_a_slow_tana_is_not_waited_for(tana: StandIn, world: Tenant, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("memory_assets.tana.reading._ABOUT_SECONDS", 0)
+    assert "Project Heron" not in told(world, "Project Heron")[1]
+    assert not any(request.startswith("GET /nodes/n") for request in tana.requests)
+
+
+def test_a_topic_that_tana_does_not_hold_leaves_the_catalog_alone(tana: StandIn, world: Tenant):
+    read_tana(world)
+    stamp = world.catalog.stamp
+    assert "live Tana" in told(world, "Lighthouses")[0]["backend"]
+    assert world.catalog.stamp == stamp
+
+
+def test_a_node_that_is_gone_is_not_told_by_its_id(tana: StandIn, world: Tenant):
+    read_tana(world)
+    heron = next(node for node in tana.nodes.values() if node.name == "Project Heron")
+    del tana.nodes[heron.id]
+    assert "Project Heron" not in told(world, heron.id)[1]
+
+
+def test_a_locked_catalog_is_told_as_it_was_last_read(tana: StandIn, world: Tenant, monkeypatch: pytest.MonkeyPatch):
+    read_tana(world)
+    told(world, "Project Heron", offline=True)
+
+    def locked(_catalog: Catalog) -> NoReturn:
+        raise StoreBusyError("The catalog is locked.")
+
+    monkeypatch.setattr(Catalog, "write", locked)
+    meta, nodes = told(world, "Project Heron")
+    assert "Tana as read on" in meta["backend"] and "Project Heron" in nodes
+    assert any("The last reading answers instead." in warning for warning in meta["warnings"])
 
 
 def test_when_tana_is_away_the_last_reading_answers_and_says_so(tana: StandIn, world: Tenant):
