@@ -251,7 +251,7 @@ _serve("POST /timeline", operations.timeline.timeline, "on", "limit", "cursor")
 _serve(
     "POST /context",
     operations.context.context,
-    *("topics", "depth", "max_tokens", "lens", "form", "include_fields", "history", "offline", "since_last"),
+    *("topics", "depth", "max_tokens", "lens", "form", "include_fields", "history", "offline"),
     work="search",
     respond=_document,
 )

@@ -192,7 +192,6 @@ def session(tenant: "Tenant", project: str, off: str | None, on: str | None) -> 
 )
 @click.option("--history", is_flag=True, help="Tell older versions of what holds now, too.")
 @click.option("--offline", is_flag=True, help="Do not ask Tana; tell it as it was last read.")
-@click.option("--since-last", is_flag=True, help="Tell only what changed since these topics were assembled the last time.")
 def context(topics: tuple[str, ...], form: "Format", tenant: "Tenant", as_json: bool, **wanted: Any) -> None:
     """Assemble everything relevant about a topic within a budget of tokens; several topics are blended."""
     found = operations.context.context(tenant, topics, form="json" if as_json else form, **wanted)

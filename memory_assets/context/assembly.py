@@ -10,34 +10,24 @@ times the score of where the walk began, relative to the best; a direct neighbou
 similarity is left out and the weights are 0.60 and 0.40. Recency is exp(-days / 30); 0.5 where nobody knows when a node was modified.
 """
 
-import json
 import math
-import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from hashlib import blake2b
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memory_assets.context import names
 from memory_assets.context.lenses import Lens, choose_lens
 from memory_assets.context.model import CONTRADICTING, Category, Link, Node, Ranked, Visit
 from memory_assets.language.words import stems, words
-from memory_assets.stores.files import replace_file
 
 if TYPE_CHECKING:
     from memory_assets.context.store import StoreReader
     from memory_assets.recall.question import Question
 
 NOT_FOUND = "no matching nodes found"
-NOTHING_CHANGED = "nothing has changed"
-_MOST_NAMED = 20
-_MOST_KEPT = 500
-"""Topics that are remembered; the one that was asked for longest ago is forgotten."""
 DEPTH, MAX_DEPTH = 2, 5
 MAX_TOKENS = 4_000
 _NODE_ID = re.compile(r"[A-Za-z0-9_-]{1,32}")
@@ -99,8 +89,6 @@ class Context:
     embedded: bool
     """Whether similarity took part in the scores."""
     warnings: tuple[str, ...] = ()
-    nothing: str = NOT_FOUND
-    """What is said where there are no nodes."""
     short: Callable[[str], str] = str
     """The first digits of an id, by which `memory show` knows it."""
     repeating: Mapping[str, str] = field(default_factory=dict)
@@ -317,45 +305,3 @@ def recency(modified: datetime | None, now: datetime) -> float:
     if modified is None:
         return _UNKNOWN_RECENCY
     return math.exp(-max(0.0, (now - modified).total_seconds()) / 86_400 / _RECENCY_DAYS)
-
-
-class LastContext:
-    """The last context of the same topics, lens and depth as ids and digests: what the next one is compared with. No text is kept."""
-
-    def __init__(self, tenant_folder: Path, request: Request) -> None:
-        self._folder = tenant_folder / "contexts"
-        topics = sorted(" ".join(topic.casefold().split()) for topic in request.topics)
-        key = "\0".join([*topics, request.lens.name, str(request.depth)])
-        self._file = self._folder / f"{blake2b(key.encode(), digest_size=16).hexdigest()}.json"
-
-    def since(self, context: Context) -> Context:
-        """A context reduced to the nodes that are new or changed since the last time; the first time it stays whole."""
-        try:
-            last = json.loads(self._file.read_text(encoding="utf-8"))
-            at, before = datetime.fromisoformat(last["at"]), dict(last["nodes"])
-        except (OSError, ValueError, KeyError, TypeError):
-            return replace(context, warnings=(*context.warnings, "These topics were not assembled before: everything is told."))
-        now = _digests(context.nodes)
-        changed = tuple(ranked for ranked in context.nodes if now[ranked.node.id] != before.get(ranked.node.id))
-        gone = [node for node in before if node not in now]
-        left = f", gone: id {', '.join(gone[:_MOST_NAMED])}" if gone else ""
-        told = f"Since {at:%Y-%m-%d %H:%M} UTC: {len(changed)} new or changed{left}."
-        return replace(context, nodes=changed, warnings=(*context.warnings, told), nothing=NOTHING_CHANGED)
-
-    def record(self, context: Context) -> None:
-        """Keep what a context says now. If the file cannot be written, nothing is kept."""
-        told = {"at": datetime.now(UTC).isoformat(), "nodes": _digests(context.nodes)}
-        with suppress(OSError):
-            self._folder.mkdir(exist_ok=True, mode=0o700)
-            replace_file(self._file, json.dumps(told))
-            kept = sorted(self._folder.iterdir(), key=os.path.getmtime, reverse=True)
-            for old in kept[_MOST_KEPT:]:
-                old.unlink(missing_ok=True)
-
-
-def _digests(nodes: Sequence[Ranked]) -> dict[str, str]:
-    """What each node says now, as a digest."""
-    return {
-        ranked.node.id: blake2b(f"{ranked.node.name}\0{ranked.node.content}\0{ranked.fields}".encode(), digest_size=8).hexdigest()
-        for ranked in nodes
-    }

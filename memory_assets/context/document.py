@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import Any
 
 from memory_assets.context import quoting
-from memory_assets.context.assembly import Context
+from memory_assets.context.assembly import NOT_FOUND, Context
 from memory_assets.context.model import Category, Fields, Link, Node, Ranked
 from memory_assets.context.passages import cut
 from memory_assets.display import visible
@@ -359,7 +359,7 @@ class Markdown(Document):
     def whole(self, told: Mapping[str, str], named: Sequence[str]) -> str:
         parts = [f"# Context: {quoting.name(self._request.title)}"] if self.frame < 2 else []
         if self.frame < 3 or not self.context.nodes:
-            parts.append(_NOTE if self.context.nodes else self.context.nothing)
+            parts.append(_NOTE if self.context.nodes else NOT_FOUND)
         for name, pieces in self.sections(told).items():
             parts += [] if name == KNOWN and len(parts) <= (self.frame < 2) + (self.frame < 3) else [f"## {name}"]
             parts += [self.piece(ranked, told[ranked.node.id]) for ranked in pieces]
@@ -391,7 +391,7 @@ class Json(Document):
         meta: dict[str, Any] = {"query": self._request.title}
         document = {"meta": meta, "nodes": nodes, "overflow": overflow}
         if not self.context.nodes:
-            meta["message"] = self.context.nothing
+            meta["message"] = NOT_FOUND
         if self.frame:
             return _dumped(document)
         budget = self._request.max_tokens

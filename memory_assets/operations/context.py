@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from memory_assets.context import quoting
-from memory_assets.context.assembly import Context, LastContext, Request, assemble
+from memory_assets.context.assembly import Context, Request, assemble
 from memory_assets.context.document import Document, Fitted, Json, Markdown, fit, list_warnings
 from memory_assets.context.lenses import choose_lens, known_lenses
 from memory_assets.context.model import Node, Ranked
@@ -80,25 +80,16 @@ def context(
     include_fields: bool = True,
     history: Annotated[bool, Field(description="Older versions of what holds now, too.")] = False,
     offline: Annotated[bool, Field(description="Tana is told as it was last read.")] = False,
-    since_last: Annotated[bool, Field(description="Only what changed since these topics were assembled the last time.")] = False,
-    notes: bool = True,
     explain: bool = False,
 ) -> AssembledContext:
     """Everything relevant about some topics within a budget of tokens: Markdown, or a JSON object.
 
     `depth` counts the links that are walked. `max_tokens` bounds the whole document; below 500 it holds names and types alone.
-    Without `notes` it does not count as such a time. With `explain` the answer says why a text is not told, and names what was left
-    out before.
+    With `explain` the answer says why a text is not told, and names what was left out before.
     """
     request = Request(_checked(topics), depth, max_tokens, choose_lens(lens), include_fields, history)
     reader = _reader(tenant, request.topics, offline=offline)
     found = assemble(reader, request)
-    if tenant.folder.exists() and found.nodes:
-        seen = LastContext(tenant.folder, request)
-        shown = seen.since(found) if since_last else found
-        if notes:
-            seen.record(found)
-        found = shown
     document = Json(found) if form == "json" else Markdown(found)
     fitted = fit(document, max_tokens)
     return AssembledContext(

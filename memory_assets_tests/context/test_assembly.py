@@ -218,20 +218,6 @@ def test_nothing_found_is_an_empty_context_and_no_error(settings: Settings):
     assert load_settings().data_dir == settings.data_dir
 
 
-def test_what_changed_since_the_last_time_is_told_alone(tenant: Tenant, remember: Remember):
-    remember("The quay crane is leased until May.")
-    tenant.folder.mkdir(exist_ok=True)
-    first = context(tenant, ["quay crane"], since_last=True)
-    assert "leased until May" in first.document
-    assert any("not assembled before" in warning for warning in first.warnings)
-    assert "nothing has changed" in context(tenant, ["Quay  crane"], since_last=True).document
-    remember("The quay crane failed its inspection.")
-    later = context(tenant, ["quay crane"], since_last=True).document
-    assert "failed its inspection" in later
-    assert "leased until May" not in later
-    assert "leased until May" in context(tenant, ["quay crane"]).document
-
-
 def test_what_search_finds_first_leads_however_old_it_is(tenant: Tenant, remember: Remember):
     made = datetime.now(UTC)
     remember("A cover letter names one project and its result.", created_at=made - timedelta(days=400))

@@ -176,7 +176,7 @@ def test_what_real_processes_took_in_leaves_every_file_their_logs_and_records_to
         _memory("session-end", given=hook)
         noted = json.loads(_memory("noted", "--json"))
         _memory("noted", "--store", *[each["id"] for each in noted["noted"]])
-        _memory("context", "key", "--since-last")
+        _memory("context", "key")
         _memory("run")
         assert len(holding(tenant, *texts)) > 6
         for text in texts:

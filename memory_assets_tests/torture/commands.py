@@ -68,7 +68,6 @@ COMMANDS: Mapping[str, Writing] = {
     "tenant create": Writing("tenant create other", once=True),
     "tenant delete": Writing("tenant delete doomed --yes", once=True),
     "key": Writing("key create laptop", adds=True),
-    "context": Writing("context export --since-last", before=("run",)),
     "session-start": Writing("session-start", given=json.dumps(SESSION)),
     "session-end": Writing("session-end", given=json.dumps(SESSION)),
     "learn check": Writing("learn check", before=("run",)),

@@ -33,7 +33,7 @@ def test_a_document_is_shown_with_what_was_left_out(tenant: Tenant, visitor: Vis
 
 def test_each_text_that_was_left_out_has_its_own_reason(tenant: Tenant) -> None:
     def reasons(topic: str, lens: str = "general") -> dict[str, str]:
-        found = context(tenant, [topic], offline=True, notes=False, explain=True, lens=lens).found
+        found = context(tenant, [topic], offline=True, explain=True, lens=lens).found
         return {each.id: each.reason for each in found if each.told != "text"}
 
     old = remember(tenant, "The billing export of Atlas runs at two.")

@@ -23,7 +23,7 @@ def context(page: Page) -> Response:
     found = None
     if topic:
         found = operations.context.context(
-            page.tenant, [topic], lens=lens, max_tokens=budget, depth=depth, offline=True, notes=False, explain=True
+            page.tenant, [topic], lens=lens, max_tokens=budget, depth=depth, offline=True, explain=True
         )
     values = {"topic": topic, "lens": lens, "budget": budget, "depth": depth, "lenses": lenses}
     return page.render("context.html", found=found, budgets=_BUDGETS, depths=_DEPTHS, **values)
