@@ -271,7 +271,7 @@ CHANGES = st.lists(
 )
 
 
-@settings(max_examples=6)
+@settings(max_examples=4)
 @given(CHANGES)
 def test_step_by_step_gives_the_graph_that_one_build_gives(tmp_path_factory, changes):
     slowly = World(tmp_path_factory.mktemp("slowly"))
