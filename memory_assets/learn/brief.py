@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from memory_assets.places import Places
 
 NAME = "brief.json"
+ENDS = (".", "!", "?", ":", ";", "…")
+"""What a sentence ends with."""
 FORMAT = 3
 
 

@@ -12,12 +12,13 @@ from memory_assets.graph.outdated import StatementChange, plain
 from memory_assets.graph.statements import list_statements
 from memory_assets.language.changes import announces
 from memory_assets.language.english import pattern
-from memory_assets.learn.brief import FILES
+from memory_assets.learn.brief import ENDS, FILES
 from memory_assets.models import Kind, Memory, Source
 
 _WHOLE = 140
 """Letters of a text that is told whole, and of the first sentences about a user or a wish."""
 _ALSO = re.compile(r"^also,?\s+", re.IGNORECASE)
+_PARAGRAPHS = re.compile(r"\n\s*\n")
 STANDING = frozenset({Kind.USER, Kind.SELF_KNOWLEDGE, Kind.FEEDBACK})
 """Kinds that hold in every session."""
 
@@ -120,7 +121,9 @@ def _opening(memory: Memory) -> str:
     if is_curated(memory):
         is_heading = first.rstrip().endswith(("?", ":")) or first.lstrip().startswith("#")
         text = f"{first} {rest.partition(chr(10) * 2)[0]}" if is_heading else first
-    return _ALSO.sub("", " ".join(text.split()))
+    *others, last = (" ".join(each.split()) for each in _PARAGRAPHS.split(text))
+    ended = [each if each.endswith(ENDS) else f"{each}." for each in others if each]
+    return _ALSO.sub("", " ".join([*ended, last]))
 
 
 def _is_title(paragraph: str) -> bool:

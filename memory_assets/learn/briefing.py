@@ -249,7 +249,7 @@ def _of_fact(memory: "Memory", fact: "Fact", known: "Mapping[str, tuple[int, int
     if not tokens:
         from memory_assets.language.tokens import count_tokens
 
-        tokens, more = count_tokens(f"{rendered}\n"), count_tokens(f" {rendered[begin:]}")
+        tokens, more = count_tokens(f"{rendered}\n"), count_tokens(f"; {rendered[begin:]}")
     project = "" if is_home(memory.project) else memory.project
     return BriefLine(memory.kind, project, rendered, tokens, memory.id, is_curated(memory), begin, more)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memory_assets.display import counted
-from memory_assets.learn.brief import Brief, BriefLine, framed, line, read_brief
+from memory_assets.learn.brief import ENDS, Brief, BriefLine, framed, line, read_brief
 from memory_assets.learn.checkouts import note_checkout, project_names
 from memory_assets.learn.noted import read_noted
 from memory_assets.sources.projects import Project, project_of
@@ -155,7 +155,8 @@ def _joined(lines: Iterable[BriefLine]) -> list[BriefLine]:
     for each in lines:
         key = each.id if each.begin else each.text
         if first := joined.get(key):
-            joined[key] = replace(first, text=f"{first.text} {each.fact}", tokens=first.tokens + each.more)
+            mark = "" if first.text.endswith(ENDS) else ";"
+            joined[key] = replace(first, text=f"{first.text}{mark} {each.fact}", tokens=first.tokens + each.more)
         else:
             joined[key] = each
     return list(joined.values())

@@ -67,6 +67,10 @@ def test_a_wish_is_told_with_its_first_sentences_and_a_short_note_whole() -> Non
     assert needs("Tests run on oak. Why? It is fast.") == {"Tests run on oak. Why? It is fast.": Need.OPENING}
 
 
+def test_a_paragraph_without_a_full_stop_gets_one_before_the_next() -> None:
+    assert needs("About oak\n\nTests run on oak\n\nBuilds run on elm") == {"Tests run on oak. Builds run on elm": Need.OPENING}
+
+
 def test_a_memory_of_which_one_sentence_is_replaced_is_told_without_it(tenant, write_silo) -> None:
     write_silo(
         "hosts", "The nightly import runs on host beech. The staging site is reset on Sundays. Old logs go to the archive."
