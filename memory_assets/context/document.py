@@ -41,6 +41,8 @@ _NOTHING_NEW, _UNTELLING = 0.1, 0.5
 """Share of a text's words, the rare ones weighing more, up to which it says nothing new, and how much of its score it loses then."""
 _LINKED_SHARE, _WITH_LINKS = 32, 2_000
 """One part in so many of a budget of so many tokens and more is for what is linked."""
+_WITH_FIELDS = 2_000
+"""Tokens from which the fields of a node of Tana are told: they are its text."""
 _LEAST = 16
 """Tokens below which no text is looked for."""
 _SHORTEST_NAMED = 8
@@ -85,7 +87,7 @@ class Document(ABC):
     """Share of the budget that each frame may take: the whole one, that without metadata, ..., that of the nodes alone."""
 
     with_fields = False
-    """Whether a brief tells fields: where there is room for all of them."""
+    """Whether a brief tells the fields of memories: where there is room for all of them."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
@@ -301,7 +303,7 @@ class _Filling:
         return True
 
     def add_fields(self) -> None:
-        """Tell the fields, if there is room for all of them."""
+        """Tell the fields of memories, if there is room for all of them."""
         self._form.with_fields = True
         self._form.with_fields = self._left() >= 0
         self._room = self._left()
@@ -339,7 +341,8 @@ class Markdown(Document):
         ]
         lines = [" · ".join(filter(None, facts)), *self.why(ranked)]
         said = f"{self._request.title} {node.name} {node.content}".casefold()
-        if self.with_fields and (telling := _telling(fields, said)):
+        is_wanted = self.with_fields or (node.category is Category.TANA and self._request.max_tokens >= _WITH_FIELDS)
+        if is_wanted and (telling := _telling(fields, said)):
             lines.append("; ".join(f"{quoting.name(name)}: {quoting.name(', '.join(values))}" for name, values in telling))
         if told:
             lines.append(quoting.quoted(told))

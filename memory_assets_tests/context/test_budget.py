@@ -140,6 +140,24 @@ def test_what_does_not_fit_is_named_before_it_is_left_out():
     assert fitted.named == untold[: len(fitted.named)]
 
 
+def test_fields_of_tana_are_told_before_there_is_room_for_those_of_memories():
+    owner, project = (("Owner", ("Priya",)),), (("project", ("harbour",)),)
+    task = Ranked(Node("t1", "Ferry", Category.TANA, "task", "The ferry."), Visit(0), 1.0, 0.5, fields=owner)
+    notes = tuple(
+        Ranked(
+            Node(str(n), f"note {n}", Category.MEMORY, "project", f"Fact {n} on {n * 7}. " * 9),
+            Visit(0),
+            0.9,
+            0.5,
+            fields=project,
+        )
+        for n in range(60)
+    )
+    context = Context(Request(("ferry",), max_tokens=2_000), (task, *notes), stems("ferry"), {}, "store", NOW, embedded=True)
+    assert "Owner: Priya" in _fitted(context, Markdown).text
+    assert "harbour" not in _fitted(context, Markdown).text
+
+
 def test_nothing_found_says_so_within_any_budget():
     for most in (1, 6, 30, 4_000):
         context = Context(Request(("zxqv",), max_tokens=most), (), frozenset(), {}, "store", NOW, embedded=False)
