@@ -42,7 +42,7 @@ from memory_assets_tests.conftest import WriteSilo
 from memory_assets_tests.services import NoServerError, ObjectStorage, PostgreSQL
 
 pytestmark = pytest.mark.timeout(600)
-_SEED, _STEPS = 14_027, 26
+_SEED, _STEPS = 17_598, 17
 """Of a history in which every operation comes, with runs between."""
 _ABOUT = ("billing export", "boiler", "staging database", "carrier portal", "attic")
 _SAYS = ("is owned by Mira.", "was moved to PostgreSQL.", "is checked every Friday.", "belongs to Tomasz.", "fails at night.")
