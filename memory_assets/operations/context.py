@@ -144,14 +144,19 @@ def _view(ranked: Ranked, document: Document, fitted: Fitted, *, explain: bool) 
 
 
 def _reader(tenant: Tenant, topics: Sequence[str], *, offline: bool) -> StoreReader:
-    """The store, with what is known of Tana; if the settings have its token and are this tenant's, it is first asked about the topics."""
+    """The store, with what is known of Tana; if the settings have its token and are this tenant's, it is first asked about the topics.
+
+    The answers go into the catalog. Before there is a tenant Tana is not asked, as reading creates nothing.
+    """
     warnings = []
     is_live = False
     asked = not offline and tenant.is_sources_tenant
     if asked and (tenant.settings.tana_token or _knows_tana(StoreReader(tenant))):
         try:
             client = TanaClient.open(tenant.settings)
-            if is_live := client.health(timeout=_PATIENCE):
+            if not tenant.exists:
+                warnings.append("Tana is not asked before anything is remembered; `memory run` takes in what there is.")
+            elif is_live := client.health(timeout=_PATIENCE):
                 read_about(tenant, client, topics)
             else:
                 warnings.append("Tana is not ready yet; the last reading answers instead.")

@@ -148,3 +148,12 @@ def test_another_tenant_does_not_see_the_tana_of_the_settings(tana: StandIn, wor
     before = len(tana.requests)
     assert told(other, "Project Heron")[1] == {}
     assert len(tana.requests) == before
+
+
+def test_a_context_of_a_tenant_that_is_not_there_yet_asks_nobody_and_makes_no_folder(tana: StandIn, settings: Settings):
+    tana.add_node("Project Heron")
+    tenant = Tenant(load_settings(data_dir=settings.data_dir / "new"))
+    before = len(tana.requests)
+    found = context(tenant, ["Project Heron"])
+    assert any("not asked before anything is remembered" in each for each in found.warnings)
+    assert (len(tana.requests), tenant.folder.exists()) == (before, False)
