@@ -3,8 +3,8 @@
     python benchmarks/prompts.py [--sessions benchmarks/sets/holds/sessions.jsonl]
 
 All memories of all sessions lie in one store. `told` is the share of the prompts that need a memory and were told one that helps, with
-this prompt or before in the session; `first`, that it was the first line then; `outdated first`, of those where an outdated memory came
-before the one that holds; `noise`, the share of the prompts that need nothing and were told something.
+this prompt or before in the session; `noise`, the share of the prompts that need nothing and were told something. Of the outdated memories
+that were told those count which were not marked so while the session had not heard what holds.
 """
 
 import argparse
@@ -46,7 +46,7 @@ def stored(tenant: Tenant, memory: dict[str, str]) -> int:
 
 
 def print_figures(tenant: Tenant, sessions: list[dict], ids: dict[str, list[int]]) -> None:
-    needing = told = first = wrong_way = pairs = empty = noise = 0
+    needing = told = unknown = pairs = empty = noise = 0
     tokens: list[int] = []
     seconds: list[float] = []
     for session in sessions:
@@ -61,21 +61,20 @@ def print_figures(tenant: Tenant, sessions: list[dict], ids: dict[str, list[int]
             seconds.append(time.perf_counter() - began)
             tokens.append(count_tokens(answer.framed))
             useful = {known[number] for number in prompt["useful"]}
-            heard |= set(answer.ids)
-            for old in set(answer.ids) & set(replaced):
-                pairs += 1
-                ahead = answer.ids[: answer.ids.index(old)]
-                wrong_way += replaced[old] not in ahead
+            for number in answer.ids:
+                heard.add(number)
+                if number in replaced:
+                    pairs += 1
+                    unknown += replaced[number] not in heard and f"(id {number}) [outdated" not in answer.framed
             if useful:
                 needing += 1
                 told += bool(useful & heard)
-                first += bool(answer.ids) and answer.ids[0] in useful
             else:
                 empty += 1
                 noise += bool(answer.ids)
-    print(f"prompts that need a memory  {needing}: told {told / needing:.0%}, first {first / needing:.0%}")
+    print(f"prompts that need a memory  {needing}: told {told / needing:.0%}")
     print(f"prompts that need none      {empty}: noise {noise / empty:.0%}")
-    print(f"outdated memories told      {pairs}: before what holds, or without it, {wrong_way}")
+    print(f"outdated memories told      {pairs}: unmarked, and what holds not heard before, {unknown}")
     print(f"tokens a prompt             {sum(tokens) / len(tokens):.0f} on average, {max(tokens)} at most")
     slowest = sorted(seconds)[len(seconds) * 99 // 100]
     print(f"milliseconds a prompt       {1e3 * median(seconds):.0f} in the middle, {1e3 * slowest:.0f} at the 99th of a hundred")

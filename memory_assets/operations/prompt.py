@@ -10,6 +10,7 @@ from memory_assets.graph.outdated import Outdated
 from memory_assets.language.tokens import count_tokens
 from memory_assets.learn.brief import framed, line
 from memory_assets.learn.session_start import PROMPT, is_quiet, record_told, still_told
+from memory_assets.models import Memory
 from memory_assets.operations.answers import View, passage
 from memory_assets.operations.given import Narrowing
 from memory_assets.recall.prompt import find_for_prompt
@@ -31,7 +32,7 @@ _FRAME_TOKENS = 90
 class PromptRecall(View):
     """What a prompt recalls; empty if nothing fits, or the session knows it already."""
 
-    ids: tuple[int, ...] = Field(default=(), description="The memories told, the most likely first.")
+    ids: tuple[int, ...] = Field(default=(), description="The memories told, the newest first.")
     framed: str = Field(default="", description="What the model is given.")
 
     def hook_output(self) -> str:
@@ -44,6 +45,8 @@ class PromptRecall(View):
 def recall_for_prompt(tenant: Tenant, prompt: str, session: str = "", here: Project | None = None) -> PromptRecall:
     """The memories that a prompt needs, framed, within `MEMORY_PROMPT_RECALL_TOKENS`, and none that the session still has.
 
+    The newest comes first: where nobody noticed that a fact has changed, what holds is read before what it replaced.
+
     Raises:
         StoreError: the store's vectors are another embedder's, or it cannot be read.
         EmbedderError: the prompt cannot be embedded.
@@ -55,17 +58,19 @@ def recall_for_prompt(tenant: Tenant, prompt: str, session: str = "", here: Proj
     known = still_told(tenant.folder, session)
     filters = Narrowing(here=here).filters(tenant)
     room = tenant.settings.prompt_recall_tokens - _FRAME_TOKENS
-    lines: list[tuple[int, str]] = []
+    told: list[tuple[Memory, str]] = []
     hits = find_for_prompt(tenant, text, filters, datetime.now(UTC), known, only_sure=wanted == "sure")
     outdated = find_outdated_of(tenant, [hit.memory for hit in hits])
     for hit in hits:
         rendered = line(_described(hit, text, outdated.get(hit.memory.id, ())))
         room -= count_tokens(f"{rendered}\n")
-        if room < 0 or len(lines) == _MOST_LINES:
+        if room < 0 or len(told) == _MOST_LINES:
             break
-        lines.append((hit.memory.id, rendered))
-    if not lines:
+        told.append((hit.memory, rendered))
+    if not told:
         return PromptRecall()
+    told.sort(key=lambda each: each[0].created_at, reverse=True)
+    lines = [(memory.id, rendered) for memory, rendered in told]
     record_told(tenant.folder, session, lines, PROMPT)
     return PromptRecall(ids=tuple(number for number, _ in lines), framed=framed([(HEADING, [text for _, text in lines])]))
 

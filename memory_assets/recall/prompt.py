@@ -1,8 +1,8 @@
 """What a prompt recalls: the memories that it needs, none where it needs none.
 
 A search always has a best hit. A session must not be told it with every "run the tests again", so a hit must be likely to answer, by the
-measure of `memory_assets.recall.likelihood`. The thresholds were chosen on benchmarks/sets/sessions_train.jsonl, 432 prompts of which 180
-need nothing; the first was lowered after a look at the figures of the twenty written sessions that judge it.
+measure of `memory_assets.recall.likelihood`. The thresholds were chosen on the shares of three sets of written sessions (docs/recall.md),
+which disagree on what lower ones cost: a line that is not needed takes thirty tokens, a missing one may take the work.
 """
 
 from collections.abc import Set
@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from memory_assets.tenants import Tenant
 
 _HITS = 8
-_LIKELY, _SURE = 0.25, 0.5
+_MOST_READ = 12
+_LIKELY, _SURE = 0.15, 0.5
 """Likelihood of the best hit from which a prompt is told something, and from which it is with `sure`."""
-_BESIDE = 0.1
+_BESIDE = 0.04
 """Likelihood from which a hit is told beside the best."""
 _UNREAD, _SURE_UNREAD = 0.9, 0.95
 """Likelihoods from which a hit is told where the network read none: by words and vectors alone much looks likely."""
@@ -36,7 +37,7 @@ def find_for_prompt(
     question = read_query(tenant, prompt, now)
     if not question.terms:
         return []
-    found = search_with_bridges(tenant, question, limit=_HITS, filters=filters, now=now, bridges=0).hits
+    found = search_with_bridges(tenant, question, limit=_HITS, filters=filters, now=now, bridges=0, most_read=_MOST_READ).hits
     likely = [(hit, hit.likelihood or 0.0) for hit in found if hit.memory.id not in known]
     is_read = any(part.name == "answer" for hit in found for part in hit.components)
     likely_from, sure_from, beside = (_LIKELY, _SURE, _BESIDE) if is_read else (_UNREAD, _SURE_UNREAD, _UNREAD)
