@@ -8,6 +8,7 @@ from pathlib import Path
 from memory_assets.errors import StoreError
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_TEMPORARY = "tmp"
 
 
 def keep_private() -> None:
@@ -15,13 +16,20 @@ def keep_private() -> None:
     os.umask(_OTHERS)
 
 
-def keep_temporary_files(data_dir: Path) -> None:
-    """Put temporary files below the data folder, unless `TMPDIR` is set: LanceDB sorts words of memories there."""
-    if "TMPDIR" not in os.environ:
-        folder = data_dir / "tmp"
+def name_temporary_folder(data_dir: Path) -> None:
+    """Let temporary files go below the data folder, unless `TMPDIR` is set: LanceDB sorts words of memories there.
+
+    To be called before LanceDB is: its threads read the environment, and a process dies of a variable that is added meanwhile.
+    """
+    os.environ.setdefault("TMPDIR", str(data_dir / _TEMPORARY))
+
+
+def make_temporary_folder(data_dir: Path) -> None:
+    """Make the folder that `name_temporary_folder` named, if `TMPDIR` names it."""
+    folder = data_dir / _TEMPORARY
+    if os.environ.get("TMPDIR") == str(folder):
         with suppress(OSError):
             folder.mkdir(mode=0o700, exist_ok=True)
-            os.environ["TMPDIR"] = str(folder)
 
 
 def open_to_others(folder: Path) -> list[Path]:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 import pyarrow as pa
 
 from memory_assets.errors import DamagedError, StoreError, first_line
-from memory_assets.privacy import keep_temporary_files
+from memory_assets.privacy import make_temporary_folder, name_temporary_folder
 from memory_assets.stores import lance
 from memory_assets.stores.deferred import import_lancedb
 from memory_assets.stores.files import replace_file
@@ -83,6 +83,8 @@ class StoredTable:
         self.definition = definition
         self.freshness = freshness
         self._data_dir = data_dir
+        if data_dir:
+            name_temporary_folder(data_dir)
         self._table: Table | None = None
         self._stand_in: Table | None = None
         self._prepared = False
@@ -159,7 +161,7 @@ class StoredTable:
                 if table is None:
                     table = self._created()
                 if self._data_dir:
-                    keep_temporary_files(self._data_dir)
+                    make_temporary_folder(self._data_dir)
                 if self.location.state:
                     self.location.state.claim()
                 guard(table, self._commits)
@@ -173,7 +175,7 @@ class StoredTable:
         with self._opening, self.explained("indexed"):
             table = self.reading if self.exists else self.writing
             if self._data_dir:
-                keep_temporary_files(self._data_dir)
+                make_temporary_folder(self._data_dir)
             configs = self.definition.indices()
             for index in table.list_indices():
                 if index.columns[0] not in configs:

@@ -54,10 +54,11 @@ get = partial(httpx.get, timeout=60)
 
 
 class Service:
-    """A `memory serve` process over `folder`."""
+    """A `memory serve` process over `folder`, by `program`."""
 
-    def __init__(self, folder: Path, **settings: str) -> None:
+    def __init__(self, folder: Path, program: tuple[str, str] = ("-m", "memory_assets.cli"), **settings: str) -> None:
         self.folder = folder
+        self.program = program
         self.settings = load_settings(data_dir=folder / "data")
         self.log = folder / "service.log"
         self.environment = {
@@ -84,7 +85,7 @@ class Service:
         """Start the process and wait until it answers."""
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "memory_assets.cli", "serve", "--port", "0"], env=self.environment, stderr=log
+                [sys.executable, *self.program, "serve", "--port", "0"], env=self.environment, stderr=log
             )
         deadline = time.monotonic() + _START_SECONDS
         while not (found := re.search(r"memory: (http://\S+)", self.log_text())):

@@ -1,6 +1,7 @@
 """What a prompt is told: what it needs, once in a session, within its tokens, and nothing where it needs nothing."""
 
 import json
+from datetime import UTC, datetime
 
 import pytest
 
@@ -41,6 +42,20 @@ def test_a_prompt_is_told_what_it_needs_once_in_a_session(filled: Tenant) -> Non
     )
     assert [each.memory for each in read_told(filled.folder, "s1")] == list(first.ids)
     assert [each.memory for each in read_last_told(filled.folder)] == list(first.ids)
+
+
+def test_the_newest_is_told_first_though_nobody_noticed_a_change(filled: Tenant) -> None:
+    ids = [
+        store(filled, NewMemory(text, Source.CLI, Kind.NOTE, created_at=datetime(2026, month, 1, tzinfo=UTC))).id
+        for month, text in (
+            (9, "Nadia looks after the payroll export."),
+            (3, "The payroll export: Ivo looks after it."),
+            (6, "The payroll export is looked after by the interns of Ivo."),
+        )
+    ]
+    told = recall_for_prompt(filled, "who looks after the payroll export?")
+    assert set(ids) <= set(told.ids)
+    assert [each for each in told.ids if each in ids] == [ids[0], ids[2], ids[1]]
 
 
 def test_after_a_compaction_a_prompt_is_told_again_what_it_needs(filled: Tenant) -> None:

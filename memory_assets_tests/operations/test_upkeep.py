@@ -1,5 +1,6 @@
 """What is written one by one is merged as it goes, whichever face it came by."""
 
+import os
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
@@ -43,6 +44,12 @@ def test_what_is_stored_is_answered_whatever_becomes_of_the_merging(tenant: Tena
     one, other = (store(tenant, NewMemory(f"Alice wrote note {number}.", Source.MCP)) for number in range(2))
     relate(tenant, one.id, RelationType.RELATES_TO, other.id, stated_by=Source.MCP)
     assert (len(tenant.memories), len(tenant.relations)) == (2, 1)
+
+
+def test_where_temporary_files_go_is_said_before_lancedb_has_threads_that_read_it(settings: Settings) -> None:
+    assert "TMPDIR" not in os.environ
+    _ = Tenant(settings).memories
+    assert os.environ["TMPDIR"] == str(settings.data_dir / "tmp")
 
 
 def test_reading_a_store_makes_no_folder_for_temporary_files(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:

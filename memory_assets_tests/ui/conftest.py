@@ -27,10 +27,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """The running service."""
     folder = tmp_path_factory.mktemp("site")
     shutil.copytree(SAMPLE, folder / "home")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("memory_assets.api.pool._FRESHNESS_SECONDS", 0.0)
-        with Site(folder) as running:
-            yield running
+    with Site(folder) as running:
+        yield running
 
 
 @pytest.fixture

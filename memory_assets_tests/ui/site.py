@@ -1,25 +1,22 @@
-"""A service with pages in this process, and visitors of it."""
+"""A service with pages, and visitors of it."""
 
 import html
 import re
-import threading
-import time
 from pathlib import Path
 from typing import Any
 
 import httpx
-import uvicorn
 
-from memory_assets.api.app import create_app
 from memory_assets.models import NewMemory, Source
 from memory_assets.operations.store import store
 from memory_assets.settings import Settings, load_settings
 from memory_assets.stores.keys import KeyStore
 from memory_assets.tenants import Tenant, create_tenant
-from memory_assets.ui.app import mount_pages, one_time_address
+from memory_assets.ui.app import one_time_address
+from memory_assets_tests.api.service import Service
 
 _CSRF = re.compile(r'name="csrf" value="([^"]+)"')
-_START_SECONDS = 60
+_PROGRAM = "-c", "from memory_assets.api import pool; pool._FRESHNESS_SECONDS = 0.0; from memory_assets.cli.main import main; main()"
 
 
 class Visitor:
@@ -51,41 +48,32 @@ class Visitor:
 
 
 class Site:
-    """A running service over a data folder of its own."""
+    """A running service over a data folder of its own, which sees at once what this process stores."""
 
     def __init__(self, folder: Path) -> None:
         home = folder / "home"
-        self.settings: Settings = load_settings(
-            data_dir=folder / "data",
-            claude_projects_dir=home / ".claude/projects",
-            pai_seed=home / ".pai/seed.json",
-            pai_learning_dir=home / ".pai/MEMORY/LEARNING",
-            watch_sources="off",
-            timezone="UTC",
-        )
-        self.app = create_app(self.settings, mount_pages)
-        config = uvicorn.Config(self.app, port=0, log_config=None, proxy_headers=False, lifespan="on")
-        self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(target=self._server.run, daemon=True)
+        sources = {
+            "claude_projects_dir": home / ".claude/projects",
+            "pai_seed": home / ".pai/seed.json",
+            "pai_learning_dir": home / ".pai/MEMORY/LEARNING",
+        }
+        self.settings: Settings = load_settings(data_dir=folder / "data", timezone="UTC", **sources)
+        environment = {f"MEMORY_{name.upper()}": str(path) for name, path in sources.items()}
+        self._service = Service(folder, _PROGRAM, MEMORY_WATCH_SOURCES="off", POND_TIMEZONE="UTC", **environment)
         self._visitors: list[Visitor] = []
-        self.url = ""
 
     def __enter__(self) -> "Site":
-        self._thread.start()
-        deadline = time.monotonic() + _START_SECONDS
-        while not self._server.started:
-            assert self._thread.is_alive()
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        host, port = self._server.servers[0].sockets[0].getsockname()[:2]
-        self.url = f"http://{host}:{port}"
+        self._service.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *error: Any) -> None:
         for visitor in self._visitors:
             visitor.http.close()
-        self._server.should_exit = True
-        self._thread.join(_START_SECONDS)
+        self._service.__exit__(*error)
+
+    @property
+    def url(self) -> str:
+        return self._service.url
 
     def new_tenant(self, name: str) -> tuple[Tenant, str]:
         """A tenant and a key of it."""
