@@ -16,7 +16,10 @@ from memory_assets.ui.app import one_time_address
 from memory_assets_tests.api.service import Service
 
 _CSRF = re.compile(r'name="csrf" value="([^"]+)"')
-_PROGRAM = "-c", "from memory_assets.api import pool; pool._FRESHNESS_SECONDS = 0.0; from memory_assets.cli.main import main; main()"
+_PROGRAM = (
+    "-c",
+    "from memory_assets.api import pool; pool._FRESHNESS_SECONDS = 0.0; from memory_assets.cli.main import main; main()",
+)
 
 
 class Visitor:
