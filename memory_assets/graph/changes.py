@@ -15,7 +15,7 @@ import pyarrow as pa
 from memory_assets.graph.comparisons import compare_neighbours
 from memory_assets.graph.known_names import project_name
 from memory_assets.graph.neighbours import LIVE
-from memory_assets.graph.statements import find_candidates, find_replacements, read_statements
+from memory_assets.graph.statements import read_statements
 from memory_assets.graph.wording import find_cues, retracts
 from memory_assets.models import Memory
 from memory_assets.stores.catalog import Catalog
@@ -59,8 +59,6 @@ class Changes:
     """Memories that say the same as these, see `memory_assets.graph.comparisons`."""
     statements: pa.Table
     """What these say, sentence by sentence, see `memory_assets.graph.statements`."""
-    replacements: pa.Table
-    """Which of these sentences replace others, or are replaced."""
     gone: pa.Table
     """Column `id`: nodes whose memory no longer exists."""
     position: Position
@@ -70,8 +68,13 @@ class Changes:
     compared_all: bool
     """Whether every memory was compared, so that the position is worth keeping though nothing else changed."""
 
+    @property
+    def touched(self) -> pa.Table:
+        """Column `id`: the changed and vanished memories."""
+        return pa.concat_tables([self.memories.select(["id"]), self.gone])
+
     def __bool__(self) -> bool:
-        return bool(self.memories.num_rows or self.gone.num_rows)
+        return self.touched.num_rows > 0
 
 
 def find_changes(catalog: Catalog, memories: MemoryStore) -> Changes:
@@ -89,13 +92,9 @@ def find_changes(catalog: Catalog, memories: MemoryStore) -> Changes:
             WHERE g.revision IS DISTINCT FROM r.revision
         """
         changed = dict(connection.execute(differing, [basis]).fetchall())
-    gone = pa.table({"id": found.gone})
     rows = _read(memories, changed)
     facts = [_facts(memory, changed[memory.id]) for memory in rows]
     live = [memory for memory in rows if memory.state in LIVE]
-    statements = read_statements(live)
-    with catalog.read() as connection:
-        pairs = find_candidates(connection, statements, pa.table({"id": pa.array([*changed, *found.gone], pa.int64())}))
     return Changes(
         pa.Table.from_pylist(facts, schema=MEMORY_SCHEMA),
         pa.Table.from_pylist(
@@ -107,9 +106,8 @@ def find_changes(catalog: Catalog, memories: MemoryStore) -> Changes:
             schema=CUE_SCHEMA,
         ),
         compare_neighbours(memories, live),
-        statements,
-        find_replacements(pairs),
-        gone,
+        read_statements(live),
+        pa.table({"id": found.gone}),
         found.position,
         basis,
         since is None,

@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from memory_assets.errors import StoreBusyError
 from memory_assets.graph import rules
 from memory_assets.graph.changes import Changes, find_changes
 from memory_assets.graph.entities import CALLED
 from memory_assets.graph.naming import AffectedNames, Naming
+from memory_assets.graph.statements import find_candidates, find_replacements
 from memory_assets.stores.catalog import Catalog, copy_in
 from memory_assets.stores.graph_builds import Build, present_build, record_build
 from memory_assets.stores.memories import MemoryStore
@@ -144,12 +146,6 @@ INSERT INTO doomed
     UNION ALL FROM graph_edges SEMI JOIN resting ON resting.id = source_id WHERE origin <> 'supersession'
     UNION ALL FROM graph_edges SEMI JOIN resting ON resting.id = target_id WHERE origin <> 'supersession';
 """
-_TOUCHED = """
-    SELECT source_id AS node FROM lost_edges UNION SELECT source_id FROM new_edges
-    UNION SELECT target_id FROM lost_edges UNION SELECT target_id FROM new_edges
-    UNION SELECT memory_id FROM lost_mentions UNION SELECT memory_id FROM new_mentions
-    UNION SELECT id FROM lost_nodes WHERE kind <> 'memory' UNION SELECT id FROM new_nodes WHERE kind <> 'memory'
-"""
 _DIFFERENCES = {
     "lost_edges": "SELECT DISTINCT * FROM doomed EXCEPT FROM wanted_edges",
     "new_edges": "FROM wanted_edges EXCEPT FROM doomed",
@@ -216,6 +212,8 @@ class _Found:
     relations_version: int
     restated: bool
     """Whether relations were stated or withdrawn since the last build."""
+    replacements: pa.Table
+    """Rows of `graph_changes`: which statements of changed memories replace others, or are replaced."""
     answers: pa.Table
     """Rows of `analyzer_news`: memories whose links by a chat model changed."""
     compared_all: bool
@@ -230,7 +228,14 @@ def _compute(
 ) -> dict[str, pa.Table]:
     """The rows to remove from and add to each table; `relations` are all that were stated."""
     with catalog.read() as connection:
-        given = _given(changes) | {
+        given = {
+            "changed": changes.memories,
+            "changed_surfaces": changes.surfaces,
+            "changed_cues": changes.cues,
+            "changed_statements": changes.statements,
+            "changed_replacements": found.replacements,
+            "comparisons": changes.comparisons,
+            "touched": changes.touched,
             "relations": relations,
             "answers": found.answers,
             "lost_aliases": found.naming.lost_aliases,
@@ -266,30 +271,18 @@ def _called(spellings: Mapping[str, str]) -> pa.Table:
     return pa.table({"key": [key for key, _ in chosen], "text": [name for _, name in chosen]}, _CALLED)
 
 
-def _given(changes: Changes) -> dict[str, pa.Table]:
-    return {
-        "changed": changes.memories,
-        "changed_surfaces": changes.surfaces,
-        "changed_cues": changes.cues,
-        "comparisons": changes.comparisons,
-        "changed_statements": changes.statements,
-        "changed_replacements": changes.replacements,
-        "gone": changes.gone,
-    }
-
-
 def _look(catalog: Catalog, changes: Changes, relations_version: int, spellings: Mapping[str, str]) -> _Found:
-    """Find which names, relations and links the change concerns. Names are compared after the catalog is closed."""
+    """Find which names, statements, relations and links the change concerns. Names and statements are compared with the catalog closed."""
     with catalog.read() as connection:
         build = present_build(connection)
-        for name, rows in _given(changes).items():
-            connection.register(name, rows)
-        connection.execute(rules.NOW)
+        given = {"touched": changes.touched, "changed_surfaces": changes.surfaces, "changed_statements": changes.statements}
+        copy_in(connection, given)
         connection.execute(_RESOLVED)
+        pairs = find_candidates(connection) if changes.statements.num_rows else []
         names = AffectedNames(connection, spellings)
         restated = connection.execute("SELECT stated_version FROM graph_position").fetchone() != (relations_version,)
         answers = connection.execute("FROM analyzer_news").to_arrow_table()
-    return _Found(build, names.resolve(), relations_version, restated, answers, changes.compared_all)
+    return _Found(build, names.resolve(), relations_version, restated, find_replacements(pairs), answers, changes.compared_all)
 
 
 def _write(catalog: Catalog, changes: Changes, difference: dict[str, pa.Table], found: _Found) -> _Counts | None:
@@ -297,15 +290,8 @@ def _write(catalog: Catalog, changes: Changes, difference: dict[str, pa.Table], 
     with catalog.write() as connection:
         if present_build(connection) != found.build:
             return None
-        copy_in(connection, _given(changes) | {"answers": found.answers} | difference)
+        copy_in(connection, {"touched": changes.touched, "gone": changes.gone, "answers": found.answers})
         connection.execute("""
-            CREATE TEMP VIEW touched AS SELECT id FROM changed UNION SELECT id FROM gone;
-            DELETE FROM graph_edges e USING lost_edges l
-                WHERE e.source_id = l.source_id AND e.target_id = l.target_id AND e.type = l.type AND e.origin = l.origin
-                  AND e.evidence_id = l.evidence_id;
-            DELETE FROM graph_nodes USING lost_nodes l WHERE graph_nodes.id = l.id;
-            DELETE FROM graph_mentions m USING lost_mentions l WHERE m.memory_id = l.memory_id AND m.entity_id = l.entity_id;
-            DELETE FROM graph_aliases a USING lost_aliases l WHERE a."text" = l."text" AND a.type = l.type;
             DELETE FROM graph_memories WHERE id IN (FROM touched);
             DELETE FROM graph_surfaces WHERE memory_id IN (FROM touched);
             DELETE FROM graph_cues WHERE memory_id IN (FROM touched);
@@ -315,19 +301,35 @@ def _write(catalog: Catalog, changes: Changes, difference: dict[str, pa.Table], 
             DELETE FROM cluster_members WHERE memory_id IN (SELECT id FROM gone);
             DELETE FROM analyzer_links WHERE memory_id IN (SELECT id FROM gone);
             DELETE FROM analyzer_news n USING answers a WHERE n.memory_id = a.memory_id AND n.noted = a.noted;
-            INSERT INTO graph_memories BY NAME FROM changed;
-            INSERT INTO graph_surfaces BY NAME FROM changed_surfaces;
-            INSERT INTO graph_cues BY NAME FROM changed_cues;
-            INSERT INTO graph_statements BY NAME FROM changed_statements;
-            INSERT INTO graph_changes BY NAME FROM changed_replacements;
         """)
-        for name in ("graph_nodes", "graph_mentions", "graph_aliases", "graph_edges"):
-            connection.execute(table(name).merge(f"FROM {name.replace('graph', 'new')}"))
+        derived = {
+            "memories": changes.memories,
+            "surfaces": changes.surfaces,
+            "cues": changes.cues,
+            "statements": changes.statements,
+            "changes": found.replacements,
+        }
+        for name, rows in derived.items():
+            if rows.num_rows:
+                connection.execute(f"INSERT INTO graph_{name} BY NAME FROM rows")
+        for name, rows in difference.items():
+            if rows.num_rows:
+                age, _, what = name.partition("_")
+                changed = table(f"graph_{what}")
+                connection.execute(changed.merge("FROM rows") if age == "new" else changed.delete("FROM rows"))
         connection.execute("DELETE FROM graph_position")
         position = [changes.position.version, changes.position.read_at, changes.basis, found.naming.basis]
         connection.execute("INSERT INTO graph_position VALUES ($1, $2, $3, $4, $5)", [*position, found.relations_version])
-        record_build(connection, connection.execute(_TOUCHED).to_arrow_table())
+        record_build(connection, _touched(difference))
         return _counts(connection)
+
+
+def _touched(difference: dict[str, pa.Table]) -> pa.Table:
+    """Column `node`: the nodes whose edges, mentions or name differ."""
+    columns = {"source_id", "target_id", "memory_id"}
+    ends = [rows[name] for rows in difference.values() for name in rows.column_names if name in columns]
+    named = [difference[name].filter(pc.field("kind") != "memory")["id"] for name in ("lost_nodes", "new_nodes")]
+    return pa.table({"node": pa.chunked_array([chunk for each in ends + named for chunk in each.chunks], pa.int64()).unique()})
 
 
 def _counts(connection: "DuckDBPyConnection") -> _Counts:

@@ -22,7 +22,6 @@ ENTITY_CAP = 5
 LEAST_ENTITY_CONFIDENCE = 0.25
 
 NOW = """
-CREATE TEMP TABLE touched AS SELECT id FROM changed UNION SELECT id FROM gone;
 CREATE TEMP VIEW now_memories AS
     FROM graph_memories ANTI JOIN touched USING (id) UNION ALL BY NAME FROM changed;
 CREATE TEMP VIEW now_cues AS
@@ -216,11 +215,14 @@ CREATE TEMP TABLE of_many AS
     SELECT memory_id FROM graph_statements WHERE place > 1 AND memory_id NOT IN (FROM touched)
     UNION SELECT memory_id FROM changed_statements WHERE place > 1;
 CREATE TEMP TABLE claims AS
-    WITH best AS (
-        SELECT c.* REPLACE (if(is_renewed, 'EVOLVED_INTO', c.type) AS type, if(is_renewed, $renewed, c.confidence) AS confidence)
-        FROM now_changes c JOIN now_memories a ON a.id = old_id JOIN now_memories b ON b.id = new_id,
-             LATERAL (SELECT c.type = 'RELATES_TO' AND a.title <> '' AND lower(a.title) = lower(b.title)
-                             AND b.created_at - a.created_at >= INTERVAL 1 DAY AS is_renewed) $likeliest
+    WITH found AS (
+        SELECT c.*, c.type = 'RELATES_TO' AND a.title <> '' AND lower(a.title) = lower(b.title)
+                    AND b.created_at - a.created_at >= INTERVAL 1 DAY AS is_renewed
+        FROM now_changes c JOIN now_memories a ON a.id = old_id JOIN now_memories b ON b.id = new_id
+    ),
+    best AS (
+        SELECT * REPLACE (if(is_renewed, 'EVOLVED_INTO', type) AS type, if(is_renewed, $renewed, confidence) AS confidence)
+        FROM found $likeliest
     )
     SELECT old_id AS source_id, new_id AS target_id, type, confidence, note FROM best
     WHERE old_place = 0 AND (type <> 'RELATES_TO' OR (old_id NOT IN (FROM of_many) AND new_id NOT IN (FROM of_many)))

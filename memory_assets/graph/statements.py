@@ -20,7 +20,6 @@ from memory_assets.language.statements import difference, find_replaced, read_st
 from memory_assets.language.words import sentences, words
 from memory_assets.models import Kind, Memory, RelationType
 from memory_assets.sources.projects import slug_of
-from memory_assets.stores.catalog import copy_in
 from memory_assets.stores.schema import table
 
 if TYPE_CHECKING:
@@ -158,21 +157,13 @@ def dated(text: str, written: datetime) -> datetime | None:
     return day if day <= written else None
 
 
-def find_candidates(
-    connection: "DuckDBPyConnection", statements: pa.Table, touched: pa.Table
-) -> list[tuple[StatementRow, StatementRow]]:
+def find_candidates(connection: "DuckDBPyConnection") -> list[tuple[StatementRow, StatementRow]]:
     """Pairs of an older and a newer statement, one of a changed memory, of which the newer may replace the older.
 
     Two that both say that something changed, and of which no day says which is newer, are a pair in both directions.
 
-    Args:
-        connection: to the catalog, with the statements as of the last build.
-        statements: those of the changed memories.
-        touched: column `id`, the changed and vanished memories.
+    `connection` leads to the catalog, with the statements as of the last build, and shows `changed_statements` and `touched`.
     """
-    if not statements.num_rows:
-        return []
-    copy_in(connection, {"changed_statements": statements, "touched": touched})
     connection.execute(_CANDIDATES.replace("$hub", str(_HUB)))
     pairs = connection.execute(_PAIRS, {"candidates": _CANDIDATES_EACH}).fetchall()
     return [(old, new) for old, new in pairs if not _speak_of_themselves(old, new)]

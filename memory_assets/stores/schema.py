@@ -114,6 +114,11 @@ class Table:
         given = f"SELECT DISTINCT ON ({on}) * FROM ({rows})"
         return f"MERGE INTO {self.name} USING ({given}) AS given USING ({on}) {update} WHEN NOT MATCHED THEN INSERT BY NAME"
 
+    def delete(self, rows: str) -> str:
+        """SQL that deletes the rows whose key a row of a table or query has."""
+        same = " AND ".join(f'{self.name}."{name}" = given."{name}"' for name in self.key)
+        return f"DELETE FROM {self.name} USING ({rows}) AS given WHERE {same}"
+
     def ddl(self, *, keyed: bool = True) -> str:
         """SQL that makes the table; `keyed` lets the catalog enforce its key, which DuckLake cannot."""
         parts = [column.ddl() for column in self.columns]
