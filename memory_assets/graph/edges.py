@@ -54,8 +54,7 @@ CREATE TEMP VIEW now_mentions AS
 CREATE TEMP TABLE renamed AS
     SELECT entity_id FROM old_mentions UNION SELECT entity_id FROM new_mentions UNION SELECT entity_id FROM changed_aliases
     UNION
-    SELECT entity_id FROM graph_aliases WHERE lower("text") IN (
-        SELECT project_name FROM changed UNION SELECT project_name FROM graph_memories SEMI JOIN touched USING (id));
+    SELECT entity_id FROM graph_aliases WHERE lower("text") IN (SELECT project_name FROM touched_rows);
 CREATE TEMP TABLE renamed_entities AS
     WITH concerned AS (FROM now_aliases SEMI JOIN renamed USING (entity_id)),
     counted AS (
@@ -115,7 +114,7 @@ INSERT INTO asked
     SELECT memory_id FROM analyzer_links UNION SELECT evidence_id FROM graph_edges WHERE origin = 'analyzer';
 """
 _STATED = """
-CREATE TEMP TABLE stated AS
+INSERT INTO wanted BY NAME
     WITH RECURSIVE replaced AS MATERIALIZED (SELECT id, superseded_by FROM now_memories WHERE superseded_by IS NOT NULL),
     heads AS (
         SELECT id, id AS head, 0 AS steps FROM (SELECT source_id AS id FROM relations UNION SELECT target_id FROM relations)
@@ -124,7 +123,7 @@ CREATE TEMP TABLE stated AS
     ),
     newest AS (SELECT id, arg_max(head, steps) AS head FROM heads GROUP BY id HAVING max(steps) > 0)
     SELECT coalesce(a.head, source_id) AS source_id, coalesce(b.head, target_id) AS target_id, type,
-           max(confidence) AS confidence, arg_max(note, (confidence, note)) AS note
+           max(confidence) AS confidence, 'stated' AS origin, nullif(arg_max(note, (confidence, note)), '') AS note
     FROM relations r LEFT JOIN newest a ON a.id = r.source_id LEFT JOIN newest b ON b.id = r.target_id
     GROUP BY ALL;
 """
@@ -248,19 +247,14 @@ def _compute(
         if changes.compared_all:
             connection.execute(_ALL_ASKED)
         if changes or found.naming.lost_aliases.num_rows or found.naming.new_aliases.num_rows:
-            for rule in (
-                rules.READERS,
-                rules.LINKS,
-                rules.SUPERSESSION,
-                rules.PROVENANCE,
-                rules.SESSIONS,
-                rules.ENTITIES,
-                rules.SIMILARITY,
-            ):
-                connection.execute(rules.script(rule))
-        connection.execute(_STATED)
+            connection.execute(rules.script(rules.READERS))
+            for read, rule in rules.RULES.items():
+                if connection.execute(f"FROM {read} LIMIT 1").fetchone():
+                    connection.execute(rules.script(rule))
         connection.execute(rules.KEPT)
-        connection.execute(rules.DECIDED)
+        if relations.num_rows:
+            connection.execute(_STATED)
+            connection.execute(rules.DECIDED)
         connection.execute(_DIFFERENCE)
         return {name: connection.execute(query).to_arrow_table() for name, query in _DIFFERENCES.items()}
 

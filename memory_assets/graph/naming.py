@@ -99,8 +99,9 @@ class AffectedNames:
         self._taken: set[int] = set()
         if not self._anew and names:
             words = {key.removeprefix("name:") for key in map(self._key, names) if key.startswith("name:") and " " not in key}
-            _register(connection, "words", word=words)
-            self._elsewhere = dict(connection.execute(_ELSEWHERE).fetchall())
+            if words:
+                _register(connection, "words", word=words)
+                self._elsewhere = dict(connection.execute(_ELSEWHERE).fetchall())
             claimable = {number for number, _ in self._before.values()}
             claimable.update(number for key in set(map(self._key, names)) for number in islice(own_ids(key), _OWN_IDS))
             connection.register("claimable", pa.table({"id": sorted(claimable.union(*self._elsewhere.values()))}))

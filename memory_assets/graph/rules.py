@@ -2,7 +2,8 @@
 
 Every rule gives rows of one shape (source, target, type, confidence, similarity, origin, evidence, note). The evidence is the
 memory that the edge was read from, or 0 where it was stated, found in sleep or follows from a pair. When a memory changes, only
-the edges in `doomed` are computed again: those read from it, or from memories that its change touches.
+the edges in `doomed` are computed again: those read from it, or from memories that its change touches. `READERS` finds these and what
+each rule reads; a rule without anything to read is not run, as planning it takes longer than running it over a small graph.
 
 `now_memories`, `now_surfaces`, `now_mentions` and `now_cues` are views of the catalog's tables as they will be; `touched` holds the ids
 of changed and vanished memories. A rule first names what it concerns, and joins that with the large tables, so that they are passed
@@ -22,6 +23,9 @@ ENTITY_CAP = 5
 LEAST_ENTITY_CONFIDENCE = 0.25
 
 NOW = """
+CREATE TEMP TABLE touched_rows AS
+    SELECT names, refs, session, content_hash, project_name FROM graph_memories SEMI JOIN touched USING (id)
+    UNION ALL SELECT names, refs, session, content_hash, project_name FROM changed;
 CREATE TEMP VIEW now_memories AS
     FROM graph_memories ANTI JOIN touched USING (id) UNION ALL BY NAME FROM changed;
 CREATE TEMP VIEW now_cues AS
@@ -32,21 +36,15 @@ CREATE TEMP VIEW now_changes AS
 """
 
 READERS = """
-CREATE TEMP TABLE touched_names AS
-    SELECT DISTINCT unnest(names) AS name FROM
-        (SELECT names FROM graph_memories SEMI JOIN touched USING (id) UNION ALL SELECT names FROM changed);
+CREATE TEMP TABLE touched_names AS SELECT DISTINCT unnest(names) AS name FROM touched_rows;
 CREATE TEMP TABLE link_readers AS
     SELECT id FROM touched UNION
     SELECT id FROM (SELECT id, unnest(links) AS name FROM now_memories) SEMI JOIN touched_names USING (name);
-CREATE TEMP TABLE touched_refs AS
-    SELECT DISTINCT unnest(refs) AS ref FROM
-        (SELECT refs FROM graph_memories SEMI JOIN touched USING (id) UNION ALL SELECT refs FROM changed);
+CREATE TEMP TABLE touched_refs AS SELECT DISTINCT unnest(refs) AS ref FROM touched_rows;
 CREATE TEMP TABLE derived AS
     SELECT id FROM touched UNION
     SELECT id FROM (SELECT id, unnest(origins) AS ref FROM now_memories) SEMI JOIN touched_refs USING (ref);
-CREATE TEMP TABLE touched_sessions AS
-    SELECT session FROM graph_memories SEMI JOIN touched USING (id) WHERE session <> ''
-    UNION SELECT session FROM changed WHERE session <> '';
+CREATE TEMP TABLE touched_sessions AS SELECT DISTINCT session FROM touched_rows WHERE session <> '';
 CREATE TEMP TABLE session_readers AS
     SELECT id FROM touched UNION SELECT id FROM now_memories SEMI JOIN touched_sessions USING (session);
 CREATE TEMP TABLE changed_mentions AS
@@ -64,12 +62,42 @@ CREATE TEMP TABLE sharers AS
     UNION SELECT memory_id FROM graph_mentions SEMI JOIN touched_entities USING (entity_id);
 CREATE TEMP TABLE readers AS FROM link_readers UNION FROM derived UNION FROM session_readers UNION FROM sharers;
 CREATE TEMP TABLE read_edges AS FROM graph_edges SEMI JOIN readers ON readers.id = evidence_id;
-"""
-"""Whose edges are read again, and these: the largest table is passed through once for all rules."""
-
-LINKS = """
 CREATE TEMP TABLE read_links AS
     SELECT id, project, unnest(links) AS name FROM now_memories SEMI JOIN link_readers USING (id) WHERE live;
+CREATE TEMP TABLE replaced AS
+    SELECT id, superseded_by FROM now_memories
+    WHERE superseded_by IS NOT NULL AND (id IN (FROM touched) OR superseded_by IN (FROM touched));
+CREATE TEMP TABLE read_origins AS
+    SELECT id, unnest(origins) AS ref FROM now_memories SEMI JOIN derived USING (id) WHERE live;
+CREATE TEMP TABLE shared_mentions AS
+    SELECT memory_id, entity_id FROM now_mentions SEMI JOIN sharers s ON s.id = memory_id;
+CREATE TEMP TABLE preferences AS
+    FROM now_cues c SEMI JOIN sharers s ON s.id = c.memory_id WHERE c.target_kind = 'entity';
+CREATE TEMP TABLE told_again AS
+    SELECT id, content_hash, lead(id) OVER (PARTITION BY content_hash ORDER BY created_at, id) AS next_id FROM (
+        SELECT id, content_hash, created_at, live
+        FROM graph_memories SEMI JOIN touched_rows USING (content_hash) ANTI JOIN touched USING (id)
+        UNION ALL SELECT id, content_hash, created_at, live FROM changed
+    ) WHERE live;
+CREATE TEMP TABLE twins AS
+    SELECT one, two, similarity, 'similar' AS origin FROM comparisons
+    UNION ALL SELECT id, next_id, 1.0, 'same text' FROM told_again WHERE next_id IS NOT NULL;
+INSERT INTO doomed
+    FROM read_edges SEMI JOIN link_readers r ON r.id = evidence_id WHERE origin IN ('link', 'wording')
+    UNION ALL FROM read_edges SEMI JOIN derived d ON d.id = evidence_id WHERE origin = 'provenance'
+    UNION ALL FROM read_edges SEMI JOIN session_readers r ON r.id = evidence_id WHERE origin IN ('session', 'sequel')
+    UNION ALL FROM read_edges SEMI JOIN sharers s ON s.id = evidence_id WHERE origin IN ('entities', 'preference')
+    UNION ALL
+    FROM graph_edges
+        WHERE origin IN ('supersession', 'similar') AND (source_id IN (FROM touched) OR target_id IN (FROM touched))
+    UNION ALL
+    FROM graph_edges
+        WHERE origin = 'same text' AND (source_id IN (FROM touched) OR source_id IN (SELECT id FROM told_again))
+    UNION ALL FROM graph_edges WHERE origin = 'claims';
+"""
+"""Whose edges are read again, these, and what the rules read: the largest table is passed through once for the edges of evidence."""
+
+LINKS = """
 CREATE TEMP TABLE link_targets AS
     WITH found AS (
         SELECT r.id AS source_id, r.name, n.id AS target_id, n.project = r.project AND r.project <> '' AS at_home
@@ -81,7 +109,6 @@ CREATE TEMP TABLE link_targets AS
     SELECT source_id, name, target_id, count(*) OVER (PARTITION BY source_id, name) AS bearers FROM (
         FROM found QUALIFY at_home = bool_or(at_home) OVER (PARTITION BY source_id, name)
     );
-INSERT INTO doomed FROM read_edges SEMI JOIN link_readers r ON r.id = evidence_id WHERE origin IN ('link', 'wording');
 INSERT INTO wanted BY NAME
     SELECT source_id, target_id, 'RELATES_TO' AS type,
            max(CASE WHEN bearers = 1 THEN $link ELSE $shared_name END) AS confidence, 'link' AS origin, source_id AS evidence_id,
@@ -97,14 +124,8 @@ INSERT INTO wanted BY NAME
 """
 
 SUPERSESSION = """
-CREATE TEMP TABLE replaced AS
-    SELECT id, superseded_by FROM now_memories
-    WHERE superseded_by IS NOT NULL AND (id IN (FROM touched) OR superseded_by IN (FROM touched));
 CREATE TEMP TABLE superseded AS
     SELECT m.id, m.superseded_by, n.retracts FROM replaced m JOIN now_memories n ON n.id = m.superseded_by;
-INSERT INTO doomed
-    SELECT e.* FROM graph_edges e
-    WHERE origin = 'supersession' AND (source_id IN (FROM touched) OR target_id IN (FROM touched));
 INSERT INTO wanted BY NAME
     SELECT id AS source_id, superseded_by AS target_id, 'EVOLVED_INTO' AS type, 1.0 AS confidence, 'supersession' AS origin,
            id AS evidence_id, 'its source was rewritten' AS note
@@ -116,12 +137,10 @@ INSERT INTO wanted BY NAME
 """
 
 PROVENANCE = """
-INSERT INTO doomed FROM read_edges SEMI JOIN derived d ON d.id = evidence_id WHERE origin = 'provenance';
 INSERT INTO wanted BY NAME
     SELECT d.id AS source_id, r.id AS target_id, 'DERIVED_FROM' AS type, 1.0 AS confidence, 'provenance' AS origin,
            d.id AS evidence_id, 'was made from ' || min(ref) AS note
-    FROM (SELECT id, unnest(origins) AS ref FROM now_memories SEMI JOIN derived USING (id) WHERE live) d
-    JOIN (SELECT id, unnest(refs) AS ref FROM now_memories WHERE live) r USING (ref)
+    FROM read_origins d JOIN (SELECT id, unnest(refs) AS ref FROM now_memories WHERE live) r USING (ref)
     WHERE d.id <> r.id GROUP BY d.id, r.id;
 """
 
@@ -130,7 +149,6 @@ CREATE TEMP TABLE steps AS
     SELECT id, lead(id) OVER turns AS next_id, created_at < lead(created_at) OVER turns AS is_earlier, session
     FROM now_memories SEMI JOIN touched_sessions USING (session) WHERE live
     WINDOW turns AS (PARTITION BY session ORDER BY created_at, id);
-INSERT INTO doomed FROM read_edges SEMI JOIN session_readers r ON r.id = evidence_id WHERE origin IN ('session', 'sequel');
 INSERT INTO wanted BY NAME
     SELECT id AS source_id, next_id AS target_id, 'OCCURRED_BEFORE' AS type, 1.0 AS confidence, 'session' AS origin,
            id AS evidence_id, 'next in the same session' AS note
@@ -142,13 +160,10 @@ INSERT INTO wanted BY NAME
 """
 
 ENTITIES = """
-CREATE TEMP TABLE shared_mentions AS
-    SELECT memory_id, entity_id FROM now_mentions SEMI JOIN sharers s ON s.id = memory_id;
 CREATE TEMP TABLE partners AS
     SELECT memory_id, entity_id, count(*) OVER (PARTITION BY entity_id) AS memories
     FROM now_mentions SEMI JOIN shared_mentions USING (entity_id)
     QUALIFY memories BETWEEN 2 AND $hub;
-INSERT INTO doomed FROM read_edges SEMI JOIN sharers s ON s.id = evidence_id WHERE origin IN ('entities', 'preference');
 INSERT INTO wanted BY NAME
     WITH shared AS (
         SELECT a.memory_id, b.memory_id AS other, entity_id, 1 / log2(1 + b.memories) AS weight
@@ -167,8 +182,9 @@ INSERT INTO wanted BY NAME
     SELECT memory_id AS source_id, other AS target_id, 'RELATES_TO' AS type, round(confidence, 6) AS confidence,
            'entities' AS origin, memory_id AS evidence_id, 'both mention ' || string_agg(label, ', ' ORDER BY place) AS note
     FROM named JOIN now_entities USING (id) GROUP BY memory_id, other, confidence;
-CREATE TEMP TABLE preferences AS
-    FROM now_cues c SEMI JOIN sharers s ON s.id = c.memory_id WHERE c.target_kind = 'entity';
+"""
+
+PREFERENCES = """
 CREATE TEMP TABLE preferring_surfaces AS FROM now_surfaces SEMI JOIN preferences USING (memory_id);
 INSERT INTO wanted BY NAME
     SELECT a.entity_id AS source_id, b.entity_id AS target_id, c.relation AS type, max(c.confidence) AS confidence,
@@ -182,22 +198,6 @@ INSERT INTO wanted BY NAME
 """
 
 SIMILARITY = """
-CREATE TEMP TABLE concerned_texts AS
-    SELECT content_hash FROM changed UNION SELECT content_hash FROM graph_memories SEMI JOIN touched USING (id);
-CREATE TEMP TABLE told_again AS
-    SELECT id, content_hash, lead(id) OVER (PARTITION BY content_hash ORDER BY created_at, id) AS next_id FROM (
-        SELECT id, content_hash, created_at, live FROM graph_memories SEMI JOIN concerned_texts USING (content_hash)
-            ANTI JOIN touched USING (id)
-        UNION ALL SELECT id, content_hash, created_at, live FROM changed
-    ) WHERE live;
-CREATE TEMP TABLE twins AS
-    SELECT one, two, similarity, 'similar' AS origin FROM comparisons
-    UNION ALL SELECT id, next_id, 1.0, 'same text' FROM told_again WHERE next_id IS NOT NULL;
-INSERT INTO doomed
-    SELECT e.* FROM graph_edges e WHERE origin = 'similar' AND (source_id IN (FROM touched) OR target_id IN (FROM touched))
-    UNION ALL
-    SELECT e.* FROM graph_edges e WHERE origin = 'same text'
-       AND (source_id IN (FROM touched) OR source_id IN (SELECT id FROM told_again));
 INSERT INTO wanted BY NAME
     SELECT CASE WHEN first_is_one THEN one ELSE two END AS source_id, CASE WHEN first_is_one THEN two ELSE one END AS target_id,
            CASE WHEN independent THEN 'REINFORCES' ELSE 'RELATES_TO' END AS type, similarity AS confidence, similarity, origin,
@@ -210,7 +210,9 @@ INSERT INTO wanted BY NAME
                    AS independent
         FROM twins t JOIN told a ON a.id = t.one JOIN told b ON b.id = t.two
     );
-INSERT INTO doomed FROM graph_edges WHERE origin = 'claims';
+"""
+
+CLAIMS = """
 CREATE TEMP TABLE of_many AS
     SELECT memory_id FROM graph_statements WHERE place > 1 AND memory_id NOT IN (FROM touched)
     UNION SELECT memory_id FROM changed_statements WHERE place > 1;
@@ -234,6 +236,18 @@ INSERT INTO wanted BY NAME
     SELECT source_id, target_id, type, confidence, 'claims' AS origin, note FROM claims;
 """
 
+RULES = {
+    "read_links": LINKS,
+    "replaced": SUPERSESSION,
+    "read_origins": PROVENANCE,
+    "touched_sessions": SESSIONS,
+    "shared_mentions": ENTITIES,
+    "preferences": PREFERENCES,
+    "twins": SIMILARITY,
+    "now_changes": CLAIMS,
+}
+"""By what each reads first."""
+
 KEPT = """
 INSERT INTO doomed
     FROM graph_edges WHERE origin = 'stated'
@@ -242,8 +256,6 @@ INSERT INTO doomed
         AND (evidence_id IN (FROM asked) OR source_id IN (FROM touched) OR target_id IN (FROM touched))
     UNION ALL FROM graph_edges WHERE origin = 'creative' AND (source_id IN (FROM touched) OR target_id IN (FROM touched))
     UNION ALL SELECT e.* FROM graph_edges e SEMI JOIN touched ON touched.id = e.source_id WHERE origin = 'cluster';
-INSERT INTO wanted BY NAME
-    SELECT source_id, target_id, type, confidence, 'stated' AS origin, nullif(note, '') AS note FROM stated;
 INSERT INTO wanted BY NAME
     SELECT source_id, target_id, type, similarity AS confidence, similarity, 'creative' AS origin,
            'found in sleep, ' || week AS note
