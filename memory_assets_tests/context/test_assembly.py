@@ -33,8 +33,8 @@ def scores(found: dict) -> dict[str, float]:
 
 
 def test_the_walk_goes_as_deep_as_it_is_told_and_ends_in_circles(tenant: Tenant, remember: Remember, connect: Callable):
-    for n in range(1, 7):
-        remember(f"Step {n} of the tannery's {['oak', 'elm', 'fir', 'ash', 'yew', 'box'][n - 1]} ledger.")
+    woods = ["oak", "elm", "fir", "ash", "yew", "box"]
+    remember.all([f"Step {n} of the tannery's {wood} ledger." for n, wood in enumerate(woods, start=1)])
     connect(
         *[(n, n + 1, "LEADS_TO", 0.9, f"reason {n}") for n in range(1, 6)],
         (6, 1, "LEADS_TO", 0.9, ""),
@@ -249,8 +249,7 @@ def test_two_texts_have_nothing_in_common_by_a_name_that_everybody_says(tenant: 
 
 
 def test_the_answer_says_what_is_told_where_and_what_is_left_out(tenant: Tenant, remember: Remember, connect: Callable):
-    for n in range(60):
-        remember(f"Ferry {n} leaves the {n * 7}th quay at {n} o'clock for island {n * 3}.")
+    remember.all([f"Ferry {n} leaves the {n * 7}th quay at {n} o'clock for island {n * 3}." for n in range(60)])
     connect((1, 2, "LEADS_TO", 0.9, ""))
     found = context(tenant, ["ferry"], max_tokens=500, explain=True)
     assert {node.section for node in found.found} == {"What is known"}

@@ -56,12 +56,13 @@ class Remember:
 
     def all(self, contents: Sequence[str], **fields: Any) -> list[Memory]:
         """Store many in one commit."""
-        memories = [self._made(content, fields) for content in contents]
+        memories = [self.made(content, **fields) for content in contents]
         embedder = self._tenant.embedder
         self._tenant.memories.put(memories, embedder.embed(list(map(indexed_text, memories))), embedder.name)
         return memories
 
-    def _made(self, content: str, fields: dict[str, Any]) -> Memory:
+    def made(self, content: str, **fields: Any) -> Memory:
+        """A memory that is not stored."""
         number = next(self._numbers)
         return Memory(
             **{

@@ -82,8 +82,7 @@ def test_two_memories_that_name_the_same_rare_thing_are_bridged(tenant: Tenant, 
 
 
 def test_a_thing_that_everybody_names_bridges_nothing(tenant: Tenant, remember, mention):
-    for number in range(30):
-        remember(f"The shop, part {number}")
+    remember.all([f"The shop, part {number}" for number in range(30)])
     mention(1000, "Shop", *range(1, 31))
     assert paths(tenant, "shop") == []
 

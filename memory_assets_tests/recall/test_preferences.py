@@ -1,6 +1,5 @@
 """What a user wants of every answer comes up with the requests that it is meant for, and with them alone."""
 
-from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
@@ -14,6 +13,7 @@ from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.resident.memories import Allowance
 from memory_assets.stores.rows import is_preference
 from memory_assets.tenants import Tenant
+from memory_assets_tests.recall.conftest import Remember
 
 WISHES = (
     "Always include version numbers when I ask about libraries.",
@@ -79,12 +79,12 @@ def test_a_question_about_what_was_is_no_request(text: str) -> None:
 
 
 @pytest.fixture
-def wish(remember: Callable[..., Memory]) -> Memory:
+def wish(remember: Remember) -> Memory:
     """What the user wants, among many memories that share more words with the request."""
     wanted = remember("Keep all explanations short, two sentences.", author="user", session="a")
     remember("Always keep it short: explanations are dull.", author="assistant", session="a")
-    for number in range(NEIGHBOURS):
-        remember(f"The certificate of server {number} was renewed, the explanations are in the wiki.", session=f"s{number}")
+    renewed = "The certificate of server {} was renewed, the explanations are in the wiki."
+    remember.all([renewed.format(number) for number in range(NEIGHBOURS)])
     return wanted
 
 

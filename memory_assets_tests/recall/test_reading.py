@@ -46,8 +46,7 @@ def test_of_a_long_text_the_part_with_the_words_of_the_question_is_read(tenant: 
 
 
 def test_a_context_reads_more_of_the_hits_than_a_search(tenant: Tenant, remember, monkeypatch):
-    for number in range(2 * MOST_READ):
-        remember(f"The import of ledger {number} runs at night.")
+    remember.all([f"The import of ledger {number} runs at night." for number in range(2 * MOST_READ)])
     read: list[int] = []
 
     def answering(_question: str, texts: Sequence[str]) -> np.ndarray:

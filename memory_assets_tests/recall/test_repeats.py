@@ -13,8 +13,8 @@ from memory_assets.tenants import Tenant
 def says_the_same(remember):
     def compared(one: str, other: str, **more: str) -> bool:
         distinct = Distinct()
-        distinct.add(remember(one))
-        return distinct.join(remember(other, **more))
+        distinct.add(remember.made(one))
+        return distinct.join(remember.made(other, **more))
 
     return compared
 
@@ -64,9 +64,8 @@ def test_long_texts_are_the_same_only_to_the_letter(says_the_same):
 
 
 def test_repeats_take_no_places_in_a_list(tenant: Tenant, remember):
-    for number in range(30):
-        remember("The deploy key is in the vault" + "!" * number)
-    others = [remember(f"The deploy key of {name} was renewed").id for name in ("heron", "wren", "stork")]
+    remember.all(["The deploy key is in the vault" + "!" * number for number in range(30)])
+    others = [each.id for each in remember.all([f"The deploy key of {name} was renewed" for name in ("heron", "wren", "stork")])]
     hits = {hit.memory.id: hit for hit in search(tenant, "where is the deploy key in the vault", limit=4)}
     assert set(others) < set(hits)
     (repeated,) = hits.keys() - set(others)
@@ -74,8 +73,7 @@ def test_repeats_take_no_places_in_a_list(tenant: Tenant, remember):
 
 
 def test_what_is_said_again_is_named_in_text_and_json(tenant: Tenant, remember):
-    for _ in range(6):
-        remember("The deploy key is in the vault")
+    remember.all(["The deploy key is in the vault"] * 6)
     answer = answer_search(tenant, "deploy key")
     (memory,) = answer.memories
     assert {memory.id, *(each.id for each in memory.same)} == set(range(1, 7))

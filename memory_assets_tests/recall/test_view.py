@@ -148,8 +148,7 @@ def test_two_tenants_have_views_of_their_own(tenant: Tenant, remember):
 
 
 def test_rare_words_weigh_more(tenant: Tenant, remember):
-    for number in range(20):
-        remember("common words" + (" rare" if number == 3 else ""))
+    remember.all(["common words" + (" rare" if number == 3 else "") for number in range(20)])
     terms = current_view(tenant, fresh=True).terms
     assert terms.idf("never") > terms.idf("rare") > terms.idf("common") > 0
 
