@@ -247,23 +247,9 @@ def test_a_lost_catalog_gives_the_memories_no_other_tags_when_more_names_are_kno
         assert "juno" in str(connection.execute("SELECT entities FROM extracted_features").fetchall())
 
 
-def test_the_sample_home_is_taken_in_and_every_refusal_names_its_mend(sample_home: Path, tenant: Tenant) -> None:
-    ingest(tenant)
-    status = tenant_status(tenant)
-    assert sum(status.items_by_source["claude_silo"].values()) == 41
-    assert status.items_by_source["pai_seed"] == {"insight": 15, "pattern": 15, "proposal": 7, "self_knowledge": 8}
-    assert len([each for each in status.folders if each.source is Source.CLAUDE_SILO]) == 6
-    assert sum(each.waiting for each in status.folders) == 0
-    assert len([refusal for refusal in status.refusals if refusal.mend]) == 7
-    assert all(refusal.reason for refusal in status.refusals)
-    assert {tuple(PurePath(path).parts[-3::2]) for path in status.guessed} >= {
-        ("-home-mira-src-skiff-v2-rs", "notes.md"),
-        ("-home-mira-src-skiff-v2-rs", "MEMORY.md"),
-    }
-    assert any("vlan-rules.md, which is not there: which VLAN" in remark for remark in status.remarks)
-
-
-def test_status_accounts_for_every_file_of_a_folder(sample_home: Path, tenant: Tenant, write_silo: WriteSilo) -> None:
+def test_the_sample_home_is_taken_in_every_refusal_names_its_mend_and_status_accounts_for_every_file(
+    sample_home: Path, tenant: Tenant, write_silo: WriteSilo
+) -> None:
     def accounts() -> dict[str, FolderStatus]:
         folders = {each.folder: each for each in tenant_status(tenant).folders}
         for folder, each in folders.items():
@@ -273,6 +259,20 @@ def test_status_accounts_for_every_file_of_a_folder(sample_home: Path, tenant: T
         return folders
 
     assert {each.waiting for each in accounts().values()} >= {7, 8, 15}
+    ingest(tenant)
+    status = tenant_status(tenant)
+    assert sum(status.items_by_source["claude_silo"].values()) == 41
+    assert status.items_by_source["pai_seed"] == {"insight": 15, "pattern": 15, "proposal": 7, "self_knowledge": 8}
+    assert len([each for each in status.folders if each.source is Source.CLAUDE_SILO]) == 6
+    assert sum(each.waiting for each in accounts().values()) == 0
+    assert len([refusal for refusal in status.refusals if refusal.mend]) == 7
+    assert all(refusal.reason for refusal in status.refusals)
+    assert {tuple(PurePath(path).parts[-3::2]) for path in status.guessed} >= {
+        ("-home-mira-src-skiff-v2-rs", "notes.md"),
+        ("-home-mira-src-skiff-v2-rs", "MEMORY.md"),
+    }
+    assert any("vlan-rules.md, which is not there: which VLAN" in remark for remark in status.remarks)
+
     silo = write_silo("untold", "Nothing.").parent
     (silo / "bare.md").write_text("No frontmatter.")
     (silo / ".hidden").write_text("x")
