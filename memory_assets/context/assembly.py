@@ -11,7 +11,6 @@ similarity is left out and the weights are 0.60 and 0.40. Recency is exp(-days /
 """
 
 import math
-import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 NOT_FOUND = "no matching nodes found"
 DEPTH, MAX_DEPTH = 2, 5
 MAX_TOKENS = 4_000
-_NODE_ID = re.compile(r"[A-Za-z0-9_-]{1,32}")
 _FOUND = 150
 """Nodes that a search is asked for."""
 _MOST_STARTS = 20
@@ -156,14 +154,12 @@ def assemble(reader: "StoreReader", request: Request, now: datetime | None = Non
 def _resolve(reader: "StoreReader", question: "Question", now: datetime, warnings: list[str]) -> _Starts:
     """Resolve a topic: the node of that id, else the nodes of that name, those that it names, and those that a search finds."""
     topic = question.text
-    if _NODE_ID.fullmatch(topic):
-        newest = reader.newest(topic)
-        if node := reader.nodes([newest]).get(newest):
-            if newest != topic:
-                warnings.append(f"{topic} was superseded; {newest} is its newest version.")
-            return _Starts(
-                reader.understand(f"{node.name} {node.content[:_SEED_TEXT]}".strip(), now), {newest: 1.0}, frozenset({newest})
-            )
+    newest = reader.newest(topic)
+    if node := reader.nodes([newest]).get(newest):
+        if newest != topic:
+            warnings.append(f"{topic} was superseded; {newest} is its newest version.")
+        said = f"{node.name} {node.content[:_SEED_TEXT]}".strip()
+        return _Starts(reader.understand(said, now), {newest: 1.0}, frozenset({newest}))
     candidates = reader.named(question)
     found = reader.search(question, _FOUND, now)
     meant = names.meant(topic, candidates)

@@ -23,6 +23,7 @@ from memory_assets.context.names import Candidate, Names
 from memory_assets.context.neighbours import choose_links
 from memory_assets.errors import StoreBusyError
 from memory_assets.recall.view import Links, ranges
+from memory_assets.tana.matching import shares_held
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -62,7 +63,6 @@ _TOLD_CHILDREN = 40
 """Children whose names are the text of a node."""
 _BELOW_MEMORIES = 0.8
 """What a hit by words counts at most, so that it does not outdo what memories say about the topic."""
-_MOST_WORDS = 6
 
 
 @dataclass(frozen=True)
@@ -130,13 +130,10 @@ class TanaGraph:
 
     def search(self, topic: "Question", limit: int) -> dict[str, float]:
         """Nodes whose names and descriptions hold at least half of the topic's words."""
-        asked = topic.topic[:_MOST_WORDS]
-        held = np.zeros(self.table.num_rows, np.int64)
-        for word in asked:
-            held += pc.match_substring(self.table["said"], word).to_numpy()
-        rows = np.flatnonzero(held >= (len(asked) + 1) // 2) if asked else np.array([], np.intp)
+        held = shares_held(self.table["said"], topic.topic)
+        rows = np.flatnonzero(held)
         rows = rows[np.lexsort((rows, -self._modified[rows], ~self._tagged[rows], -held[rows]))][:limit]
-        return dict(zip(self._ids(rows), (_BELOW_MEMORIES * held[rows] / max(1, len(asked))).tolist(), strict=True))
+        return dict(zip(self._ids(rows), (_BELOW_MEMORIES * held[rows]).tolist(), strict=True))
 
     def named(self, topic: "Question") -> list[Candidate]:
         found = self._records(self._names.near(topic.text))

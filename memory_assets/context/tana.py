@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from memory_assets.recall.question import Question
     from memory_assets.tenants import Tenant
 
-_LONGEST_TANA_ID = 12
-"""Digits of an id that may be Tana's; a memory's has sixteen."""
-
 
 class JoinedReader(StoreReader):
     """Reads one tenant's memories, and what Tana knows beside them."""
@@ -33,15 +30,15 @@ class JoinedReader(StoreReader):
         return f"{super().backend} and {'live Tana' if self._is_live else self._tana.backend}"
 
     def nodes(self, ids: Collection[str]) -> dict[str, Node]:
-        """An id of digits that the store does not know may be Tana's."""
+        """An id that the store does not know may be Tana's."""
         unknown = [node for node in ids if node not in self._known]
         self._known |= super().nodes([node for node in unknown if node.isdigit()])
-        self._known |= self._tana.nodes([node for node in unknown if node not in self._known and _may_be_tanas(node)])
+        self._known |= self._tana.nodes([node for node in unknown if node not in self._known])
         return {node: self._known[node] for node in ids if node in self._known}
 
     def neighbours(self, ids: Collection[str], scores: Mapping[str, float], most: int) -> Neighbours:
         """An entity and a tagged node of one name have the neighbours of both."""
-        things = self.things_of(ids) | self._tana.nodes([node for node in ids if _may_be_tanas(node)])
+        things = self.things_of(ids) | self._tana.nodes(ids)
         theirs = {node for node, thing in things.items() if thing.category is Category.TANA}
         parts = []
         for own, other, is_theirs in ((super(), self._tana, False), (self._tana, super(), True)):
@@ -66,7 +63,3 @@ class JoinedReader(StoreReader):
 
     def named(self, topic: "Question") -> list[Candidate]:
         return [*super().named(topic), *self._tana.named(topic)]
-
-
-def _may_be_tanas(node: str) -> bool:
-    return not node.isdigit() or len(node) <= _LONGEST_TANA_ID

@@ -1,8 +1,11 @@
 """Match nodes of Tana with entries: nodes that a killed sync made, and nodes of other origin."""
 
+# pyarrow.compute makes its functions when it is imported.
+# pyright: reportAttributeAccessIssue=false
+
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,12 +13,18 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
+import numpy as np
+import pyarrow.compute as pc
+
 from memory_assets.tana.client import MAX_FOUND, Node, TanaClient
 from memory_assets.tana.errors import TanaFaultError, TanaNotFoundError
 from memory_assets.tana.formats import Outline
 from memory_assets.tana.schema import CONTENT, SEED_ID, Entry, Schema, SeedFile
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from memory_assets.arrays import Floats
     from memory_assets.tana.state import SyncState
 
 _MIN_SIMILARITY = 0.95
@@ -30,6 +39,20 @@ def equivalent(one: str, other: str) -> bool:
     return bool(plain) and shape == other_shape and Levenshtein.normalized_similarity(plain, like) >= _MIN_SIMILARITY
 
 
+def asked_words(topic: Sequence[str]) -> list[str]:
+    """Of the words of a topic those that nodes are looked for by."""
+    return list(dict.fromkeys(topic))[:_MOST_WORDS]
+
+
+def shares_held(texts: "pa.Array | pa.ChunkedArray", topic: Sequence[str]) -> "Floats":
+    """The share of a topic's words that each text in lower case holds; 0 where it is less than half."""
+    asked = asked_words(topic)
+    held = np.zeros(len(texts))
+    for word in asked:
+        held += pc.match_substring(texts, word).to_numpy(zero_copy_only=False)
+    return np.where(2 * held >= len(asked), held / max(1, len(asked)), 0.0)
+
+
 @lru_cache(maxsize=4096)
 def _plain(text: str) -> tuple[str, int, list[str]]:
     """A text in plain words, how many words it has, and its numbers."""
@@ -40,6 +63,8 @@ def _plain(text: str) -> tuple[str, int, list[str]]:
 
 PARENT_NAME = "PAI memory"
 _UNNAMED = "PAI entry"
+_MOST_WORDS = 6
+"""Words of a topic that are looked for."""
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 

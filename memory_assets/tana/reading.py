@@ -23,6 +23,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import chain
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 from pydantic import BaseModel, Field
 
@@ -33,6 +34,7 @@ from memory_assets.tana.client import MAX_FOUND, Node, Query, Tag, TanaClient, W
 from memory_assets.tana.config import resolve_workspace
 from memory_assets.tana.errors import TanaAwayError, TanaFaultError, TanaNotFoundError, TanaRefusedError
 from memory_assets.tana.formats import INLINE, Outline
+from memory_assets.tana.matching import asked_words, shares_held
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -54,7 +56,6 @@ _MOST_ABOUT = 50
 """Nodes that are read for a context; each costs two requests."""
 _ABOUT_SECONDS = 1.5
 """After which no further node is asked for."""
-_MOST_WORDS = 6
 _LONGEST_SEARCH = 200
 _NODE_ID = re.compile(r"(?!\d{13})[A-Za-z0-9_-]{1,32}")
 """What may be an id of Tana's; a memory's has sixteen digits."""
@@ -186,15 +187,13 @@ def read_about(tenant: "Tenant", client: TanaClient, topics: Sequence[str]) -> N
 
 def _hits(client: TanaClient, workspace: Workspace, topic: str) -> list[Node]:
     """The nodes that hold a topic, or else at least half of its words; those that hold most come first."""
-    asked = list(dict.fromkeys(topic_words(topic)))[:_MOST_WORDS]
     found = _search(client, workspace, {"textContains": topic[:_LONGEST_SEARCH]})
-    if not found and len(asked) > 1:
-        found = _search(client, workspace, {"or": [{"textContains": word} for word in asked]})
-    held = {}
-    for node in found or ():
-        text = f"{node.name} {node.description}".lower()
-        held[node.id] = sum(word in text for word in asked)
-    return sorted((node for node in found or () if 2 * held[node.id] >= len(asked)), key=lambda node: -held[node.id])
+    asked = topic_words(topic)
+    if found or len(asked) < 2:
+        return found or []
+    found = _search(client, workspace, {"or": [{"textContains": word} for word in asked_words(asked)]}) or []
+    held = shares_held(pa.array([f"{node.name} {node.description}".lower() for node in found], pa.string()), asked)
+    return [found[row] for row in np.argsort(-held, kind="stable") if held[row]]
 
 
 def _unread_targets(catalog: "Catalog", nodes: Sequence[str]) -> list[str]:
