@@ -56,8 +56,6 @@ class Invariant:
     """Whether the steps after the asset must not run on it."""
     is_warning: bool = False
     """Whether it lies in files of others, so that it fails nothing of ours."""
-    query: str = ""
-    """What `find` asks, if it is one query."""
 
 
 def _unregistered(tenant: Tenant) -> list[str]:
@@ -152,18 +150,13 @@ def _empty(tenant: Tenant, tables: Sequence[str]) -> None:
 
 def _broken(tenant: Tenant, name: str) -> list[str]:
     """What breaks the invariant of this name."""
-    return _named(name).find(tenant)
+    return next(each for each in INVARIANTS if each.name == name).find(tenant)
 
 
-def _named(name: str) -> Invariant:
-    return next(each for each in INVARIANTS if each.name == name)
-
-
-def _delete_broken(name: str, tenant: Tenant) -> None:
-    """Delete the rows of the catalog that the query of this invariant names."""
+def _delete_dangling(tables: Sequence[str], tenant: Tenant) -> None:
     with tenant.catalog.write() as connection:
-        for part in _named(name).query.split("UNION ALL"):
-            connection.execute(f"DELETE {part[part.index('FROM') :]}")
+        for table in tables:
+            connection.execute(f"DELETE FROM {table} WHERE {_DANGLES[table]}")
 
 
 def _select(query: str, tenant: Tenant) -> list[str]:
@@ -205,6 +198,13 @@ def _no_refused_file(asset: str, source: Source) -> Invariant:
     )
 
 
+_DANGLES = {
+    "creative_links": "source_id NOT IN (SELECT id FROM graph_memories) OR target_id NOT IN (SELECT id FROM graph_memories)",
+    "cluster_members": "memory_id NOT IN (SELECT id FROM graph_memories) OR cluster_id NOT IN (SELECT id FROM clusters)",
+    "tana_links": "source NOT IN (SELECT id FROM tana_nodes)",
+    "tana_fields": "node NOT IN (SELECT id FROM tana_nodes)",
+}
+"""Table of the catalog -> which of its rows point to nothing."""
 _INVARIANTS = f"""
 every_text_is_analysed (extracted_features, warning): The language pipeline can analyse every text.
     SELECT content_hash FROM extracted_features WHERE fault IS NOT NULL
@@ -263,19 +263,17 @@ no_edge_dangles (graph_edges): Both ends of every edge and mention are nodes.
     ) ANTI JOIN graph_nodes USING (id)
 
 no_creative_link_dangles (creative_links): Both memories of every creative link are known.
-    SELECT concat('link ', source_id, ' to ', target_id) FROM creative_links
-    WHERE source_id NOT IN (SELECT id FROM graph_memories) OR target_id NOT IN (SELECT id FROM graph_memories)
+    SELECT concat('link ', source_id, ' to ', target_id) FROM creative_links WHERE {_DANGLES["creative_links"]}
 
 no_member_dangles (clusters): Every member of a cluster is a known memory of a known cluster.
-    SELECT concat('member ', memory_id, ' of ', cluster_id) FROM cluster_members
-    WHERE memory_id NOT IN (SELECT id FROM graph_memories) OR cluster_id NOT IN (SELECT id FROM clusters)
+    SELECT concat('member ', memory_id, ' of ', cluster_id) FROM cluster_members WHERE {_DANGLES["cluster_members"]}
 
 scores_within_bounds (relevance_scores): Scores lie within 0 and 1.
     SELECT concat('score of ', id) FROM relevance_scores WHERE NOT coalesce(relevance BETWEEN 0 AND 1, false)
 
 no_link_of_an_unknown_tana_node (tana_graph): Every link and field belongs to a node of Tana that is known.
-    SELECT concat('link of ', source) FROM tana_links WHERE source NOT IN (SELECT id FROM tana_nodes)
-    UNION ALL SELECT concat('field of ', node) FROM tana_fields WHERE node NOT IN (SELECT id FROM tana_nodes)
+    SELECT concat('link of ', source) FROM tana_links WHERE {_DANGLES["tana_links"]}
+    UNION ALL SELECT concat('field of ', node) FROM tana_fields WHERE {_DANGLES["tana_fields"]}
 
 every_canonical_entry_has_provenance (canonical_entries, warning): Every entry of the homes says where and when it was learned:
 source_cwd and ingested_at.
@@ -328,17 +326,17 @@ _REPAIRS: dict[str, Repair] = {
     ),
     "no_relation_dangles": _drop_relations,
     "no_edge_dangles": _rebuild_graph,
-    "no_creative_link_dangles": partial(_delete_broken, "no_creative_link_dangles"),
-    "no_member_dangles": partial(_delete_broken, "no_member_dangles"),
+    "no_creative_link_dangles": partial(_delete_dangling, ["creative_links"]),
+    "no_member_dangles": partial(_delete_dangling, ["cluster_members"]),
     "scores_within_bounds": _score_again,
-    "no_link_of_an_unknown_tana_node": partial(_delete_broken, "no_link_of_an_unknown_tana_node"),
+    "no_link_of_an_unknown_tana_node": partial(_delete_dangling, ["tana_links", "tana_fields"]),
 }
 
 
 def _parsed(paragraph: str) -> Invariant:
     found = _PARAGRAPH.fullmatch(paragraph)
     assert found, paragraph
-    name, query, mark = found["name"], found["query"] or "", found["mark"]
+    name, query, mark = found["name"], found["query"], found["mark"]
     return Invariant(
         name,
         found["asset"],
@@ -348,7 +346,6 @@ def _parsed(paragraph: str) -> Invariant:
         _REPAIRS.get(name),
         is_blocking=mark == "blocking",
         is_warning=mark == "warning",
-        query=query,
     )
 
 
