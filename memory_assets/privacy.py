@@ -9,6 +9,7 @@ from memory_assets.errors import StoreError
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _TEMPORARY = "tmp"
+_named: set[str] = set()
 
 
 def keep_private() -> None:
@@ -21,15 +22,17 @@ def name_temporary_folder(data_dir: Path) -> None:
 
     To be called before LanceDB is: its threads read the environment, and a process dies of a variable that is added meanwhile.
     """
-    os.environ.setdefault("TMPDIR", str(data_dir / _TEMPORARY))
+    if "TMPDIR" not in os.environ:
+        os.environ["TMPDIR"] = str(data_dir / _TEMPORARY)
+        _named.add(os.environ["TMPDIR"])
 
 
 def make_temporary_folder(data_dir: Path) -> None:
-    """Make the folder that `name_temporary_folder` named, if `TMPDIR` names it."""
-    folder = data_dir / _TEMPORARY
-    if os.environ.get("TMPDIR") == str(folder):
+    """Make the folder that `TMPDIR` names, if this process named it, or the one that started it for the same data folder."""
+    folder = os.environ.get("TMPDIR", "")
+    if folder in _named or folder == str(data_dir / _TEMPORARY):
         with suppress(OSError):
-            folder.mkdir(mode=0o700, exist_ok=True)
+            Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 def open_to_others(folder: Path) -> list[Path]:
