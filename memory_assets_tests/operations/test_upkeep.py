@@ -52,11 +52,6 @@ def test_where_temporary_files_go_is_said_before_lancedb_has_threads_that_read_i
     assert os.environ["TMPDIR"] == str(settings.data_dir / "tmp")
 
 
-def test_a_second_data_folder_is_written_though_the_first_was_only_read(settings: Settings, tmp_path: Path) -> None:
-    _ = Tenant(settings).memories
-    assert store(Tenant(settings.model_copy(update={"data_dir": tmp_path / "second"})), NewMemory("Alice wrote.", Source.CLI)).id
-
-
 def test_reading_a_store_makes_no_folder_for_temporary_files(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     store(Tenant(settings), NewMemory("Alice wrote a note.", Source.CLI))
     monkeypatch.delenv("TMPDIR", raising=False)
