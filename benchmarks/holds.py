@@ -1,10 +1,10 @@
 """How well the judge of pairs and the graph tell what holds, on the frozen sets of benchmarks/sets/holds. Counts alone are printed.
 
-    python benchmarks/holds.py pairs more changes names
+    python benchmarks/holds.py pairs more siblings changes names
 
-`pairs` and `more` judge two texts each. `changes` stores the facts of each world with their dates, builds the graph, and asks each
-question: the outdated fact may not stand before what holds, and no fact that never changed may be marked as outdated. `names` reads notes
-about pets, people and projects.
+`pairs`, `more` and `siblings` judge two texts each. `changes` stores the facts of each world with their dates, builds the graph, and asks
+each question: the outdated fact may not stand before what holds, and no fact that never changed may be marked as outdated. `names` reads
+notes about pets, people and projects.
 """
 
 import argparse
@@ -18,8 +18,10 @@ from typing import Any
 from recall_quality import open_tenant
 
 from memory_assets.graph.edges import refresh_graph
+from memory_assets.language.changes import find_changes
 from memory_assets.language.judge import relate
 from memory_assets.language.pipeline import open_analyzer
+from memory_assets.language.statements import find_replaced
 from memory_assets.models import NewMemory, Source
 from memory_assets.operations.store import store
 from memory_assets.recall.search import search_with_bridges
@@ -49,6 +51,19 @@ def judge_pairs(name: str) -> None:
         right = sum(counts[label, answer] for label in kinds for answer in kinds)
         wanted = sum(count for (label, _), count in counts.items() if label in kinds)
         print(f"  changed or opposite: precision {right / max(1, differs):.3f}, recall {right / wanted:.3f}")
+
+
+def judge_siblings() -> None:
+    """Of pairs about one subject: what is marked as replaced though it holds, and what is found to be replaced, or perhaps."""
+    pairs = read("siblings.jsonl")
+    texts = [(pair["old"], pair["new"]) for pair in pairs]
+    counts: Counter[str] = Counter()
+    for pair, change in zip(pairs, find_changes(texts, [True] * len(texts)), strict=True):
+        kind = f"{pair['lang']} {pair['label']}"
+        counts[kind] += 1
+        counts[f"{kind}: marked"] += bool(change and change.is_sure) or bool(find_replaced(pair["old"], pair["new"]))
+        counts[f"{kind}: perhaps"] += bool(change and not change.is_sure)
+    print(dict(sorted(counts.items())))
 
 
 def judge_names() -> None:
@@ -119,10 +134,12 @@ _PAIRS = {"pairs": "pairs.jsonl", "more": "pairs_more.jsonl", "third": "pairs_th
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="+", choices=(*_PAIRS, "changes", "names"))
+    parser.add_argument("parts", nargs="+", choices=(*_PAIRS, "siblings", "changes", "names"))
     for part in parser.parse_args().parts:
         if part in _PAIRS:
             judge_pairs(_PAIRS[part])
+        elif part == "siblings":
+            judge_siblings()
         elif part == "names":
             judge_names()
         else:

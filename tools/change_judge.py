@@ -21,7 +21,7 @@ from memory_assets.language.changes import MODEL, features, is_ruled_out
 SETS = Path(__file__).parents[1] / "benchmarks" / "sets"
 _STRENGTH = 0.1
 _PAIR_WEIGHT = 0.1
-_SURE, _PERHAPS = 0.6, 0.12
+_LIKELY, _PERHAPS = 0.6, 0.12
 _MOST_WORDS = 30
 _FOLDS = 4
 """Parts of the sentences of notes, which are judged like worlds."""
@@ -103,12 +103,12 @@ def main() -> None:
     for place, (world, _, new, _) in enumerate(pairs):
         named = world, new.key, new.age
         best[named] = max(best.get(named, place), place, key=lambda each: found[each])
-    for least in (_PERHAPS, 0.35, 0.5, _SURE, 0.8):
+    for least in (_PERHAPS, 0.35, 0.5, _LIKELY, 0.8):
         chosen = [place for place in best.values() if found[place] >= least]
         counts = [sum(labels[place] and pairs[place][1].marked == marked for place in chosen) for marked in (True, False)]
         wrong = {(pairs[place][0], pairs[place][1].key) for place in chosen if not labels[place] and pairs[place][1].age != "old"}
         noted = [place for place in np.flatnonzero(found >= least) if pairs[place][0].startswith("home ")]
-        if given.wrong and least == _SURE:
+        if given.wrong and least == _LIKELY:
             for place in noted:
                 print(f"  note {found[place]:.2f} {labels[place]}: {pairs[place][1].text[:90]} -> {pairs[place][2].text[:130]}")
         print(f"notes: {sum(labels[noted])} right, {len(noted) - sum(labels[noted])} wrong")
@@ -116,7 +116,7 @@ def main() -> None:
         counts = [sum(labels[place] and pairs[place][1].marked == marked for place in chosen) for marked in (True, False)]
         wrong = {(pairs[place][0], pairs[place][1].key) for place in chosen if not labels[place] and pairs[place][1].age != "old"}
         print(f"{least}: with words of change {counts[0]}, without {counts[1]}, of {labels.sum()}; holds and marked {len(wrong)}")
-        if given.wrong and least == _SURE:
+        if given.wrong and least == _LIKELY:
             for place in np.flatnonzero(labels):
                 if place not in chosen:
                     print(f"  missed {found[place]:.2f}: {pairs[place][1].text} -> {pairs[place][2].text}")
@@ -129,7 +129,7 @@ def main() -> None:
         written = {
             "weights": dict(zip(names, np.round(weights, 4).tolist(), strict=True)),
             "intercept": round(float(np.asarray(model.intercept_)[0] - (weights * mean).sum()), 4),
-            "sure": _SURE,
+            "likely": _LIKELY,
             "perhaps": _PERHAPS,
         }
         MODEL.write_text(json.dumps(written, indent=1) + "\n", encoding="utf-8")

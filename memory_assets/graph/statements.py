@@ -192,7 +192,7 @@ def find_replacements(pairs: Sequence[tuple[StatementRow, StatementRow]]) -> pa.
     ]
     likeliest = {
         frozenset((each["memory_id"], each["place"]) for each in (old, new)): (old, new, change)
-        for old, new, change in sorted(changes, key=lambda each: (_is_clear(each[1]) - _is_clear(each[0]), each[2].probability))
+        for old, new, change in sorted(changes, key=lambda each: (_is_clear(each[1]) - _is_clear(each[0]), each[2].by_words))
     }
     return pa.Table.from_pylist([_replacement(*each) for each in likeliest.values()], schema=CHANGE_SCHEMA)
 

@@ -3,7 +3,7 @@
 A logistic regression weighs what the words of both show, whatever the embedder: which words have a partner in the other, what stands
 alone on each side (values, names, qualifiers as in "the small freezer"), where the two differ, and whether the newer says that
 something changed. `tools/change_judge.py` trains it on worlds of facts that changed among facts that did not, and writes
-`changes.json`.
+`changes.json`. The network of `memory_assets.language.judge` reads both, and sees different things: the two are weighed together.
 """
 
 import json
@@ -25,9 +25,10 @@ from memory_assets.language.statements import Statement, exchange_values, is_eve
 from memory_assets.language.words import fold
 
 MODEL = Path(__file__).with_name("changes.json")
-_WORDS, _READ, _BASE = 0.26, 0.77, 0.82
+_WORDS, _READ, _BASE = 0.26, 0.9, 0.82
 """Weights of the log odds of the regression over words and of the network, and what is added."""
 _SURE, _PERHAPS = 0.85, 0.5
+"""Probability by both from which the older is outdated, and from which the newer is shown before it."""
 _LEAST = 1e-4
 """Probability from which log odds are told apart."""
 _SHORT = 5
@@ -230,10 +231,10 @@ class ChangeModel:
 
     weights: dict[str, float]
     intercept: float
-    sure: float
-    """Probability from which the older statement is called outdated ..."""
+    likely: float
+    """Probability from which the network reads a pair of long notes ..."""
     perhaps: float
-    """... and from which the newer one is shown before it, if both are found."""
+    """... and from which the newer statement of one that it does not read is shown before the older, if both are found."""
 
     def probability(self, found: dict[str, float]) -> float:
         """Of a change, given the features of a pair."""
@@ -274,38 +275,44 @@ class Change(NamedTuple):
     probability: float
     is_sure: bool
     """Whether the older one is outdated; else the newer one is only shown before it, if both are found."""
+    by_words: float = 1.0
+    """How likely it is by the words alone, which tell better than the network which of the two is newer."""
 
 
 def find_changes(pairs: Sequence[tuple[str, str]], are_read: Sequence[bool]) -> list[Change | None]:
     """What the newer statement of each (older, newer) pair is to the older one; None if it hardly replaces it.
 
-    The regression over the words and the network that reads both texts see different things: a second regression weighs the two. It was
-    trained on the changed facts of `benchmarks/sets/stores_train`.
+    The words alone do not tell "it has moved to otter" from what remains true, "its backup runs at three": an older statement is outdated
+    only where the network says so, too. The weights of both were trained on the changed facts of `benchmarks/sets/stores_train`.
 
     Args:
         pairs: the statements.
-        are_read: whether the network reads a pair, which takes milliseconds; else the words alone decide, and it tells no more than
-            how likely.
+        are_read: whether the network reads a pair, which takes milliseconds, though by its words it is no likely one.
     """
+    model = change_model()
     by_words = np.array([judge_change(old, new) for old, new in pairs])
-    sure, perhaps = by_words >= change_model().sure, by_words >= change_model().perhaps
+    probability, perhaps, sure = by_words.copy(), by_words >= model.perhaps, np.zeros(len(pairs), bool)
     asked = [
         place
         for place, (old, new) in enumerate(pairs)
-        if (are_read[place] or sure[place]) and (announces(new) or not (is_event(old) and is_event(new)))
+        if (are_read[place] or by_words[place] >= model.likely) and (announces(new) or not (is_event(old) and is_event(new)))
     ]  # of two events the later is another time
-    shares = relations([pairs[place] for place in asked])
+    shares = relations([_undated(*pairs[place]) for place in asked])
     differ = (shares[:, Relation.CHANGED] + shares[:, Relation.OPPOSITE]).astype(np.float64)
-    both = by_words.copy()
-    both[asked] = 1 / (1 + np.exp(-(_log_odds(by_words[asked]) * _WORDS + _log_odds(differ) * _READ + _BASE)))
-    sure[asked] |= both[asked] >= _SURE
-    perhaps[asked] |= both[asked] >= _PERHAPS
+    probability[asked] = 1 / (1 + np.exp(-(_log_odds(by_words[asked]) * _WORDS + _log_odds(differ) * _READ + _BASE)))
+    sure[asked], perhaps[asked] = probability[asked] >= _SURE, probability[asked] >= _PERHAPS
     return [
-        Change(probability, is_sure) if is_sure or is_perhaps else None
-        for probability, is_sure, is_perhaps in zip(
-            np.maximum(both, by_words).tolist(), sure.tolist(), perhaps.tolist(), strict=True
+        Change(each, is_sure, words) if is_sure or is_perhaps else None
+        for each, is_sure, is_perhaps, words in zip(
+            probability.tolist(), sure.tolist(), perhaps.tolist(), by_words.tolist(), strict=True
         )
     ]
+
+
+def _undated(old: str, new: str) -> tuple[str, str]:
+    """Two statements without the day since when they hold, which the network takes for what they say; as they are if only that differs."""
+    one, other = (" ".join(pattern("replacements.dated").sub("", text).split()) for text in (old, new))
+    return (old, new) if one == other else (one, other)
 
 
 def _log_odds(probability: Values) -> Values:

@@ -38,8 +38,8 @@ MOST_TOKENS = 128
 _START, _END = 101, 102
 NEAR = 0.7
 """Similarity on the common scale from which two texts may be about one thing; below it nothing is judged."""
-SAYS_THE_SAME = 0.82
-"""Probability from which two texts say the same."""
+SAYS_THE_SAME = 0.65
+"""Probability, in both orders, from which two texts say the same: 95 of 100 do, of a writer who was held out."""
 DIFFERS = 0.7
 """Probability of a change or contrary from which it is one."""
 
@@ -102,13 +102,15 @@ def says_the_same(pairs: Sequence[tuple[str, str]]) -> list[bool]:
 
 def relate(pairs: Sequence[tuple[str, str]]) -> list[Relation]:
     """How the second text of each pair stands to the first: the same, changed and opposite only where that is sure."""
-    return [_relation(share) for share in relations(pairs)]
+    shares = relations(pairs)
+    likely = np.flatnonzero(shares[:, Relation.SAME] >= SAYS_THE_SAME).tolist()
+    turned = relations([(pairs[place][1], pairs[place][0]) for place in likely])
+    same = {place for place, share in zip(likely, turned, strict=True) if share[Relation.SAME] >= SAYS_THE_SAME}
+    return [Relation.SAME if place in same else _different(share) for place, share in enumerate(shares)]
 
 
-def _relation(share: Floats) -> Relation:
+def _different(share: Floats) -> Relation:
     changed, opposite = share[Relation.CHANGED], share[Relation.OPPOSITE]
-    if share[Relation.SAME] >= SAYS_THE_SAME:
-        return Relation.SAME
     if changed + opposite >= DIFFERS:
         return Relation.CHANGED if changed >= opposite else Relation.OPPOSITE
     return Relation.UNRELATED if share[Relation.UNRELATED] > share[Relation.RELATED] else Relation.RELATED

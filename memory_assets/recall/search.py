@@ -328,16 +328,15 @@ def _successors_asked_for(question: Question, view: View, found: Candidates) -> 
 def _newest_first(question: Question, view: View, found: Candidates, scores: Values) -> Values:
     """Lift what replaced a candidate, or its sentence that is asked for, to the candidate's score, and put the replaced one right below.
 
-    What perhaps replaced it is lifted only if it fits the question half as well by itself.
+    What perhaps replaced it is lifted only if nothing surely did, and it fits the question half as well by itself.
     """
     scores = scores.copy()
-    for perhaps, (old, newer) in (
-        (True, _successors(view, found.ids, perhaps=True)),
-        (False, _successors_asked_for(question, view, found)),
-        (False, _successors(view, found.ids)),
-    ):
+    surely = _successors_asked_for(question, view, found), _successors(view, found.ids)
+    replaced = np.concatenate([old for old, _ in surely])
+    for perhaps, (old, newer) in ((True, _successors(view, found.ids, perhaps=True)), *((False, each) for each in surely)):
         new = found.places(newer)
-        old, new = old[new >= 0], new[new >= 0]
+        kept = (new >= 0) & ~(perhaps & np.isin(old, replaced))
+        old, new = old[kept], new[kept]
         for before, after in sorted(zip(old.tolist(), new.tolist(), strict=True), key=lambda pair: -scores[pair[0]]):
             if not perhaps or scores[after] >= _FITTING * scores[before] > 0:
                 scores[after] = max(scores[after], scores[before])

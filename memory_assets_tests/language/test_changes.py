@@ -2,7 +2,7 @@
 
 import pytest
 
-from memory_assets.language.changes import change_model, judge_change, with_subject
+from memory_assets.language.changes import change_model, find_changes, judge_change, with_subject
 
 
 @pytest.mark.parametrize(
@@ -16,7 +16,7 @@ from memory_assets.language.changes import change_model, judge_change, with_subj
     ],
 )
 def test_another_value_replaces_the_older_statement(old, new):
-    assert judge_change(old, new) >= change_model().sure
+    assert judge_change(old, new) >= change_model().likely
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,27 @@ def test_another_value_replaces_the_older_statement(old, new):
     ],
 )
 def test_another_fact_an_event_a_plan_and_history_replace_nothing(old, new):
-    assert judge_change(old, new) < change_model().sure
+    assert judge_change(old, new) < change_model().likely
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("The staging DB backup runs at 03:30.", "The staging DB moved to otter, port 5433."),
+        ("The reading group has nine members.", "The reading group now meets at the library."),
+        ("Ruth looks after the parcel tracker.", "The parcel tracker now reads from RabbitMQ."),
+    ],
+)
+def test_a_change_of_something_else_about_the_subject_outdates_nothing(old, new):
+    (change,) = find_changes([(old, new)], [True])
+    assert change is None or not change.is_sure
+
+
+def test_the_day_since_when_it_holds_hides_no_change():
+    old, new = "The nightly import runs on host beech.", "Since 4 November 2026 the nightly import runs on host maple."
+    (change,) = find_changes([(old, new)], [True])
+    assert change
+    assert change.is_sure
 
 
 def test_a_title_is_the_subject_where_the_other_statement_names_it():

@@ -27,6 +27,7 @@ _REPLACED = {
     ("mongodb-for-atlas", "Jonas, Tomasz and Leila decided on 8 April"),
     ("The staging database of Atlas is reset eve", "The staging database of Atlas is no longer"),
     ("format-on-save-off", "Format on save is on in all repositories s"),
+    ("Switches format on save off, because it ma", "Format on save is on in all repositories s"),
 }
 _OLD = (
     "The ledger closes its books after the last carrier.\n\nReports go to finance by mail. The nightly import of the ledger runs on "

@@ -58,6 +58,8 @@ KNOWN = (
     "short_hard",
 )
 """Writers from whose families the network of 24 November 2026 has learnt."""
+_SIBLINGS = 3
+"""How often an epoch draws each pair of one subject."""
 _LONG_WORD = 5
 _EQUAL = 0.1
 """Share of facts of which a text is put beside itself."""
@@ -101,6 +103,10 @@ def pairs() -> Iterator[Example]:
     for each in read(SETS / "statements_train.jsonl"):
         possible = DIFFERENT if each["replaces"] else frozenset({SAME}) | BESIDE
         yield Example(each["old"], each["new"], possible, group=f"statements-{each['set']}")
+    for each in read(SETS / "siblings_train.jsonl"):
+        possible = DIFFERENT if each["label"] == "replaced" else BESIDE
+        for _ in range(_SIBLINGS):
+            yield Example(each["old"], each["new"], possible, group=f"siblings-{each['lang']}")
 
 
 def worlds(chance: random.Random) -> Iterator[Example]:
