@@ -159,4 +159,4 @@ def erase(
             return found
         print_answer(found, tenant, as_json=False)
         click.confirm("Erase for good?", abort=True)
-    return operations.erase.erase(tenant, chosen, trash_in_tana=trash_in_tana)
+    return operations.erase.erase(tenant, chosen, trash_in_tana=trash_in_tana, of_machine=True)

@@ -8,7 +8,7 @@ other places. A kill leaves tombstones that are not finished; the next erasure g
 import json
 import mmap
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -29,7 +29,7 @@ from memory_assets.learn.journal import Journal
 from memory_assets.models import Memory, Source
 from memory_assets.stores.files import replace_file
 from memory_assets.stores.lance import quoted
-from memory_assets.stores.layout import CACHE, PINNED, Care, entries_of, files_of, read_entry, regular_files, write_entry
+from memory_assets.stores.layout import CACHE, PINNED, Care, care_of, entries_of, files_of, read_entry, regular_files, write_entry
 from memory_assets.stores.locks import locked
 from memory_assets.stores.resident.copies import remove_copies
 from memory_assets.stores.rows import COLUMNS, from_arrow
@@ -37,7 +37,7 @@ from memory_assets.stores.tombstones import ERASED, Tombstones, folded
 from memory_assets.stores.upkeep import rewrite
 from memory_assets.tana.formats import node_name
 from memory_assets.tana.state import Mapping, forget_entries
-from memory_assets.tenants import Tenant
+from memory_assets.tenants import Tenant, tenant_names
 
 _TEXTLESS = ("keys/*", "access/*", "erased.json", "backups.json")
 """Kept files that hold no text of a memory."""
@@ -58,6 +58,27 @@ class Removal:
     """Whether a text holds something that is taken out."""
 
 
+@dataclass(frozen=True, slots=True)
+class OtherTenant:
+    """A tenant that still has what was taken out of another one."""
+
+    name: str
+    ids: list[int]
+    """Its memories that say it, in whatever state."""
+    files: list[Path]
+
+
+@dataclass(frozen=True, slots=True)
+class Remains:
+    """Where the data folder still has what was taken out."""
+
+    strays: list[Path]
+    """Files that no store and no record needs."""
+    needed: list[Path]
+    """Files of the tenant's own stores, and of Dagster's records."""
+    others: list[OtherTenant]
+
+
 def versions_of(tenant: Tenant, ids: Iterable[int]) -> list[Memory]:
     """The memories of some ids with their earlier versions, and with all that say exactly the same."""
     found: dict[int, Memory] = {}
@@ -71,10 +92,10 @@ def versions_of(tenant: Tenant, ids: Iterable[int]) -> list[Memory]:
     return list(found.values())
 
 
-def erase(tenant: Tenant, memories: Sequence[Memory]) -> list[Path]:
+def erase(tenant: Tenant, memories: Sequence[Memory], *, of_machine: bool = False) -> Remains:
     """Erase memories, as `versions_of` finds them, and finish erasures that were killed.
 
-    Returns the files of the data folder that still hold some of the text.
+    Returns where some of the text is left. `of_machine` looks at other tenants too, whom nobody with a key to one tenant may know.
     """
     ids = {memory.id for memory in memories}
     texts = [text for memory in memories for text in _sentences(memory)]
@@ -90,7 +111,7 @@ def erase(tenant: Tenant, memories: Sequence[Memory]) -> list[Path]:
     purge_derived(tenant)  # once more: a run may have read the memory meanwhile
     renew_brief(tenant)
     Tombstones.change(tenant.state, Tombstones.finish)
-    return files_holding(tenant.settings.data_dir, unique) if unique else []
+    return find_remains(tenant, unique, of_machine=of_machine)
 
 
 def allow_again(tenant: Tenant, ids: Iterable[int]) -> int:
@@ -272,6 +293,34 @@ def files_holding(folder: Path, texts: Iterable[str]) -> list[Path]:
                 if any(data.find(text) >= 0 for text in wanted):
                     holding.append(path)
     return holding
+
+
+def find_remains(tenant: Tenant, texts: Collection[str], *, of_machine: bool) -> Remains:
+    """Where one of the texts is left below the data folder; what other tenants have is told if `of_machine`."""
+    found = Remains([], [], [])
+    names, theirs = set(tenant_names(tenant.settings)), dict[str, list[Path]]()
+    for path in files_holding(tenant.settings.data_dir, texts) if texts else ():
+        owner, _, inner = path.relative_to(tenant.settings.data_dir).as_posix().partition("/")
+        if owner in names - {tenant.name} and not of_machine:
+            continue
+        if owner == "dagster" or (owner in names and care_of(inner)):
+            theirs.setdefault(owner, []).append(path)
+        else:
+            found.strays.append(path)
+    for owner, files in theirs.items():
+        if owner in (tenant.name, "dagster"):
+            found.needed.extend(files)
+        else:
+            found.others.append(OtherTenant(owner, _ids_saying(Tenant(tenant.settings, owner), texts), files))
+    return found
+
+
+def _ids_saying(tenant: Tenant, texts: Collection[str]) -> list[int]:
+    try:
+        rows = tenant.memories.scan(("id", "content", "title")).to_pylist()
+    except StoreError:
+        return []
+    return [row["id"] for row in rows if any(text in row["content"] or text in row["title"] for text in texts)]
 
 
 def _purge_json(tenant: Tenant, relative: str, removal: Removal) -> None:

@@ -1,7 +1,7 @@
 """What operations answer with: one JSON form for programs, one text form for people and assistants."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 from typing import Any, Self
@@ -188,3 +188,18 @@ def listed_within(entries: Callable[[int], Sequence[str]], max_tokens: int | Non
 def listed(entries: Iterable[str]) -> str:
     """Entries of a list, one below the other."""
     return "\n".join(entries)
+
+
+def remaining(strays: Sequence[str], needed: Sequence[str], commands: Mapping[str, str]) -> list[str]:
+    """Lines that say where a text that was taken out is left.
+
+    Args:
+        strays: files that may be deleted.
+        needed: files of the stores.
+        commands: by name of another tenant what takes the text out there.
+    """
+    return [
+        *(f"Still in {path}: delete it if you do not need it." for path in strays),
+        *(f"Still in the tenant {name}: `{command}` takes it out there." for name, command in commands.items()),
+        *(f"Still in {path}: keep the file, the program needs it." for path in needed),
+    ]

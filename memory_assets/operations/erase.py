@@ -12,7 +12,7 @@ from memory_assets.display import counted
 from memory_assets.errors import InvalidInputError, MemoryAssetsError, NotFoundError
 from memory_assets.keeping import erasing
 from memory_assets.models import Memory, Source, State
-from memory_assets.operations.answers import Answer, Instant, LocalTime, View, listed, name_of
+from memory_assets.operations.answers import Answer, Instant, LocalTime, View, listed, name_of, remaining
 from memory_assets.operations.backup import open_repository, places_of
 from memory_assets.operations.given import find_memory
 from memory_assets.stores.filters import Filters
@@ -50,6 +50,13 @@ class ErasedMemory(View):
     created_at: Instant
 
 
+class OtherTenantView(View):
+    """Another tenant that still has the text."""
+
+    name: str
+    ids: list[int] = Field(description="Its memories that say it.")
+
+
 class Erased(Answer):
     """What an erasure did, or would do."""
 
@@ -59,7 +66,9 @@ class Erased(Answer):
     nodes: list[str] = Field(description="Nodes in Tana that mirror it.")
     trashed: bool = Field(description="Whether those nodes were moved to Tana's trash.")
     backups: list[str] = Field(description="Backups that still hold it, and places that could not be looked at.")
-    remains: list[str] = Field(description="Files of the data folder that still hold some of the text.")
+    remains: list[str] = Field(description="Files of the data folder that still hold some of the text, and that no store needs.")
+    needed: list[str] = Field(description="Files that still hold some of the text, and that the program needs.")
+    others: list[OtherTenantView] = Field(description="Tenants whose memories still say it; told on the machine itself alone.")
 
     def text(self, local: LocalTime) -> str:
         lines = [f"{counted(len(self.memories))} {'erased' if self.done else 'to erase'}"]
@@ -70,7 +79,8 @@ class Erased(Answer):
         verb = "Moved to Tana's trash" if self.trashed else "Still in Tana; --trash-in-tana moves it to the trash"
         lines += [f"{verb}: node {node}" for node in self.nodes]
         lines += [f"Still in the backup {each}" for each in self.backups]
-        lines += [f"Still in {path}: delete it if you do not need it." for path in self.remains]
+        commands = {other.name: f"memory erase {' '.join(map(str, other.ids))} --tenant {other.name}" for other in self.others}
+        lines += remaining(self.remains, self.needed, commands)
         if self.done:
             lines.append("`memory run` builds the graph again.")
         return listed(lines)
@@ -90,10 +100,11 @@ def preview(tenant: Tenant, chosen: Chosen) -> Erased:
     return _answer(tenant, _chosen(tenant, chosen), done=False)
 
 
-def erase(tenant: Tenant, chosen: Chosen, *, trash_in_tana: bool = False) -> Erased:
+def erase(tenant: Tenant, chosen: Chosen, *, trash_in_tana: bool = False, of_machine: bool = False) -> Erased:
     """Remove memories, their earlier versions and all that say the same from every file of the data folder.
 
     It can be run again after a kill: a memory that was begun is found by its id. `trash_in_tana` moves the nodes that mirror them.
+    `of_machine` tells of other tenants that have the text.
 
     Raises:
         StoreError: a store cannot be read or written; running it again ends it.
@@ -101,8 +112,16 @@ def erase(tenant: Tenant, chosen: Chosen, *, trash_in_tana: bool = False) -> Era
     memories = _chosen(tenant, chosen)
     answer = _answer(tenant, memories, done=True)
     trashed = trash_in_tana and _trash(tenant, answer.nodes)  # first: a killed erasure may not know the nodes any more
-    remains = erasing.erase(tenant, memories)
-    return answer.model_copy(update={"trashed": trashed, "remains": [str(path) for path in remains]})
+    left = erasing.erase(tenant, memories, of_machine=of_machine)
+    unsaid = [path for other in left.others if not other.ids for path in other.files]
+    return answer.model_copy(
+        update={
+            "trashed": trashed,
+            "remains": [str(path) for path in left.strays],
+            "needed": [str(path) for path in (*left.needed, *unsaid)],
+            "others": [OtherTenantView.of(other) for other in left.others if other.ids],
+        }
+    )
 
 
 def allow_again(tenant: Tenant, ids: Sequence[str]) -> Allowed:
@@ -149,6 +168,8 @@ def _answer(tenant: Tenant, memories: list[Memory], *, done: bool) -> Erased:
         trashed=False,
         backups=_backups(tenant, [memory.id for memory in memories]),
         remains=[],
+        needed=[],
+        others=[],
     )
 
 

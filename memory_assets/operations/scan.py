@@ -11,13 +11,13 @@ from pydantic import Field
 
 from memory_assets.display import counted, shortened
 from memory_assets.ingest.backfill import reanalyse, reembed
-from memory_assets.keeping.erasing import Removal, copies_of_applies, files_holding, purge_derived, purge_files, purge_tables
+from memory_assets.keeping.erasing import Removal, copies_of_applies, find_remains, purge_derived, purge_files, purge_tables
 from memory_assets.language.guard import masked_in, secrets_in, secrets_of, without_secrets
 from memory_assets.language.secrets import mask
 from memory_assets.learn.brief import NAME as BRIEF
 from memory_assets.learn.briefing import renew_brief
 from memory_assets.models import Memory
-from memory_assets.operations.answers import Answer, LocalTime, View, listed
+from memory_assets.operations.answers import Answer, LocalTime, View, listed, remaining
 from memory_assets.stores.files import replace_file
 from memory_assets.stores.rows import COLUMNS, content_hash, from_arrow, to_arrow
 from memory_assets.tenants import Tenant
@@ -45,11 +45,16 @@ class Scanned(Answer):
 
     leaks: list[Leak]
     masked: bool = Field(description="Whether they have been masked.")
-    remains: list[str] = Field(description="Files below the data folder that still hold one of the secrets after the mend.")
+    remains: list[str] = Field(
+        default_factory=list,
+        description="Files below the data folder that still hold one of the secrets, and that no store needs.",
+    )
+    needed: list[str] = Field(default_factory=list, description="Files that still hold one of them, and that the program needs.")
+    others: list[str] = Field(default_factory=list, description="Other tenants that still have one of them.")
 
     @property
     def is_failure(self) -> bool:
-        return bool(self.remains or (self.leaks and not self.masked))
+        return bool(self.remains or self.needed or self.others or (self.leaks and not self.masked))
 
     def text(self, local: LocalTime) -> str:
         if not self.leaks:
@@ -61,13 +66,14 @@ class Scanned(Answer):
             lines.append(f"{places} with keys or passwords; `memory scan --mend` masks them. Change them where they are used.")
             return listed(lines)
         lines.append(f"{places} masked; `memory run` builds the graph again. Change the secrets where they are used.")
-        lines += [f"Still in {path}: delete it if you do not need it." for path in self.remains]
+        commands = {name: f"memory scan --mend --tenant {name}" for name in self.others}
+        lines += remaining(self.remains, self.needed, commands)
         return listed(lines)
 
 
 def scan(tenant: Tenant) -> Scanned:
     """Look through all that holds texts: stores, what was read from files, deleted memories, copies of curated ones, the brief."""
-    return Scanned(leaks=_leaks(_found(tenant)), masked=False, remains=[])
+    return Scanned(leaks=_leaks(_found(tenant)), masked=False)
 
 
 def mend(tenant: Tenant) -> Scanned:
@@ -84,7 +90,7 @@ def mend(tenant: Tenant) -> Scanned:
     leaks = _leaks(found)
     begun = tenant.folder / _BEGUN
     if not leaks and not begun.exists():
-        return Scanned(leaks=[], masked=True, remains=[])
+        return Scanned(leaks=[], masked=True)
     replace_file(begun, "")
     removal = Removal(_without_secrets, _with_masked_notes, masked_in, lambda text: any(secrets_in(text)))
     purge_tables(tenant, removal)
@@ -96,7 +102,14 @@ def mend(tenant: Tenant) -> Scanned:
     renew_brief(tenant)
     begun.unlink()
     secrets = {secret for _, there in found for _, secret in there}
-    return Scanned(leaks=leaks, masked=True, remains=[str(path) for path in files_holding(tenant.settings.data_dir, secrets)])
+    left = find_remains(tenant, secrets, of_machine=True)
+    return Scanned(
+        leaks=leaks,
+        masked=True,
+        remains=[str(path) for path in left.strays],
+        needed=[str(path) for path in left.needed],
+        others=[other.name for other in left.others],
+    )
 
 
 def _found(tenant: Tenant) -> Iterator[tuple[str, list[tuple[str, str]]]]:

@@ -127,6 +127,44 @@ def test_a_stored_text_leaves_every_file_with_its_versions_and_copies(tenant: Te
     assert [memory["id"] for memory in json.loads(found.output)["memories"]] == [kept]
 
 
+def test_what_another_tenant_says_is_erased_there_and_no_file_of_a_store_is_named(tenant: Tenant):
+    text = f"The office Wi-Fi is called {token()}."
+    other = Tenant(tenant.settings, "copy")
+    remember(other, "It keeps something else, too.")
+    theirs = remember(other, text)
+    ours = [remember(tenant, text) for tenant in (tenant, Tenant(tenant.settings, "third"))]
+    (records := tenant.settings.data_dir / "dagster").mkdir()
+    (records / "runs.db").write_text(text)
+    (tenant.folder / "gazetteer.toml").write_text(f"# {text}")
+    stray = other.folder / "export.jsonl"
+    stray.write_text(text)
+
+    done = CliRunner().invoke(cli, ["erase", str(ours[0]), "--yes"]).output.splitlines()
+    assert [line for line in done if line.startswith("Still in")] == [
+        f"Still in {stray}: delete it if you do not need it.",
+        f"Still in the tenant copy: `memory erase {theirs} --tenant copy` takes it out there.",
+        f"Still in the tenant third: `memory erase {ours[1]} --tenant third` takes it out there.",
+        f"Still in {records / 'runs.db'}: keep the file, the program needs it.",
+        f"Still in {tenant.folder / 'gazetteer.toml'}: keep the file, the program needs it.",
+    ]
+
+
+def test_who_may_not_look_at_other_tenants_is_told_nothing_of_them(tenant: Tenant):
+    text = f"The office Wi-Fi is called {token()}."
+    remember(Tenant(tenant.settings, "copy"), text)
+    done = erase(tenant, Chosen([remember(tenant, text)]))
+    assert (done.remains, done.needed, done.others) == ([], [], [])
+
+
+def test_what_another_tenant_keeps_in_no_memory_is_no_file_to_delete(tenant: Tenant):
+    text = f"The office Wi-Fi is called {token()}."
+    other = Tenant(tenant.settings, "copy")
+    remember(other, "It keeps something else.")
+    (names := other.folder / "names.json").write_text(json.dumps([text]))
+    done = erase(tenant, Chosen([remember(tenant, text)]), of_machine=True)
+    assert (done.remains, done.needed, done.others) == ([], [str(names)], [])
+
+
 def test_what_files_say_is_erased_and_no_run_takes_it_in_again(tenant: Tenant, sources: dict[str, str]):
     assert holding(tenant, *sources.values())
     chosen = list({memory.id for text in sources.values() for memory in preview(tenant, Chosen(matching=text)).memories})

@@ -62,6 +62,19 @@ def test_a_mend_leaves_no_byte_of_a_secret_and_takes_nothing_else(tenant: Tenant
         assert connection.execute("SELECT id, accesses FROM memory_access").fetchall() == [(plain, 1)]
 
 
+def test_a_secret_of_another_tenant_is_masked_there_and_its_files_are_kept(tenant: Tenant):
+    open_to_all = use(tenant, SecretPolicy.ALLOW)
+    other = Tenant(open_to_all.settings, "copy")
+    for each in (open_to_all, other):
+        import_memories(each, [NewMemory(f"pw: {PASSWORD}", Source.IMPORT)], ignore)
+    done = CliRunner().invoke(command, ["--mend"])
+    assert done.exit_code == 1
+    assert [line for line in done.output.splitlines() if line.startswith("Still in")] == [
+        "Still in the tenant copy: `memory scan --mend --tenant copy` takes it out there."
+    ]
+    assert mend(other).others == [] and len(other.memories) == 1
+
+
 def test_the_command_exits_with_1_while_a_secret_is_there(tenant: Tenant):
     import_memories(use(tenant, SecretPolicy.ALLOW), [NewMemory(f"pw: {PASSWORD}", Source.IMPORT)], ignore)
     found = CliRunner().invoke(command, [])

@@ -47,7 +47,19 @@ _SEED, _STEPS = 17_598, 17
 _ABOUT = ("billing export", "boiler", "staging database", "carrier portal", "attic")
 _SAYS = ("is owned by Mira.", "was moved to PostgreSQL.", "is checked every Friday.", "belongs to Tomasz.", "fails at night.")
 _MOMENT = re.compile(r"20\d\d-\d\d-\d\d[T ][\d:.]+(?:Z|[+-]\d\d:\d\d)?")
-_UNLIKE = {"updated_at", "created_at", "why", "catalog_path", "path", "remains", "relevance_now", "last_run", "key", "backups"}
+_UNLIKE = {
+    "updated_at",
+    "created_at",
+    "why",
+    "catalog_path",
+    "path",
+    "remains",
+    "needed",
+    "relevance_now",
+    "last_run",
+    "key",
+    "backups",
+}
 """Fields that tell the time or the place."""
 
 
