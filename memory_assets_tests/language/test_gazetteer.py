@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 import pytest
@@ -6,6 +7,7 @@ from memory_assets.errors import InvalidInputError
 from memory_assets.language.entity_types import EntityType
 from memory_assets.language.gazetteer import Gazetteer, load_gazetteer
 from memory_assets.language.pipeline import open_analyzer
+from memory_assets.tenants import Tenant
 
 
 @pytest.fixture(scope="module")
@@ -84,11 +86,13 @@ def test_the_users_cues_stand_beside_the_bundled_ones(tmp_path: Path):
     assert found(gazetteer, "the cursor plugin") == [("cursor", "TOOL")]
 
 
-def test_the_example_in_the_documentation_is_a_gazetteer(tmp_path: Path):
+def test_the_example_in_the_documentation_is_a_gazetteer_where_it_says(tenant: Tenant):
     page = (Path(__file__).parents[2] / "docs" / "language.md").read_text(encoding="utf-8")
-    own = tmp_path / "gazetteer.toml"
+    (place,) = re.findall(r"`(\S*gazetteer\.toml)` in the data folder", page)
+    own = tenant.settings.data_dir / place.replace("<tenant>", tenant.name)
+    own.parent.mkdir(parents=True, exist_ok=True)
     own.write_text(page.split("```toml\n")[1].split("```")[0], encoding="utf-8")
-    gazetteer = load_gazetteer([own], {})
+    gazetteer = tenant.analyzer.gazetteer
     assert found(gazetteer, "we like qs-core") == [("qs-core", "PROJECT")]
     assert found(gazetteer, "oil the Sprocket of the bicycle") == []
 
