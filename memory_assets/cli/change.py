@@ -1,12 +1,19 @@
 """Commands that store and change memories: store, noted, edit, tag, relate, supersede, forget, undo, erase."""
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from memory_assets import operations
-from memory_assets.cli.command import command, creating_option, dry_run_option, print_answer, time_option, timezone_option
+from memory_assets.cli.command import (
+    command,
+    creating_option,
+    dry_run_option,
+    print_answer,
+    read_text,
+    time_option,
+    timezone_option,
+)
 from memory_assets.models import Kind, NewMemory, RelationType, Source
 
 if TYPE_CHECKING:
@@ -32,7 +39,7 @@ def store(tenant: "Tenant", text: tuple[str, ...], kind: str, project: str, here
 
     at_hand = project_at_hand() if here else None
     memory = NewMemory(
-        sys.stdin.read() if text == ("-",) else " ".join(text),
+        read_text(" ".join(text)),
         Source.CLI,
         Kind(kind),
         project=project or (at_hand.folder if at_hand else ""),
@@ -73,7 +80,7 @@ def edit(tenant: "Tenant", reference: str, text: str | None) -> "Answer":
         if text is None:
             raise click.Abort
         text = text.removesuffix("\n")
-    return operations.changes.edit(tenant, reference, sys.stdin.read() if text == "-" else text, source=Source.CLI)
+    return operations.changes.edit(tenant, reference, read_text(text), source=Source.CLI)
 
 
 @command("memory tag 65574068 billing --remove draft")

@@ -141,6 +141,22 @@ def time_option(name: str, **attributes: Any) -> "Callable[[Function], Function]
     return click.option(name, callback=read, **attributes)
 
 
+def read_text(given: str) -> str:
+    """The text of an argument; for `-` that of standard input, read as the files of sources are."""
+    if given != "-":
+        return given
+    from memory_assets.errors import InvalidInputError
+    from memory_assets.sources.files import RefusedFileError, decode
+
+    try:
+        text, note = decode(sys.stdin.buffer.read(), allow_controls=True)
+    except RefusedFileError as error:
+        raise InvalidInputError("Standard input is not text in an encoding that can be told: send it as UTF-8.") from error
+    if note:
+        say(f"Standard input: {note}.", err=True)
+    return text
+
+
 def say(text: str, **style: Any) -> None:
     """Print what others may have written, with control characters escaped; `style` is that of `click.secho`."""
     click.secho(visible(text), **style)

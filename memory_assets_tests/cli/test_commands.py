@@ -58,6 +58,36 @@ def invoke(*arguments: str) -> Result:
     return result
 
 
+def given_bytes(data: bytes, *arguments: str) -> Result:
+    """What a command says of bytes on standard input."""
+    return CliRunner().invoke(cli, arguments, input=data)
+
+
+@pytest.mark.parametrize(
+    ("data", "kept"),
+    [
+        ("Das Café öffnet um neun.".encode("latin-1"), "Das Café öffnet um neun."),
+        ("Das Café öffnet um neun.".encode("utf-16"), "Das Café öffnet um neun."),
+        ("Das Café öffnet \r\num neun.".encode("utf-8-sig"), "Das Café öffnet \num neun."),
+        ("Das Café öffnet".encode() + b" \xff um neun.", "Das Café öffnet � um neun."),
+    ],
+)
+def test_standard_input_is_read_as_files_are(data: bytes, kept: str):
+    stored = json.loads(given_bytes(data, "store", "-", "--json").stdout)
+    assert stored["content"] == kept
+
+
+def test_an_edit_reads_standard_input_as_files_are():
+    stored = json.loads(invoke("store", "Das Lokal öffnet um neun.", "--json").stdout)
+    given_bytes("Das Café öffnet um zehn.".encode("latin-1"), "edit", str(stored["id"]), "-")
+    assert "Das Café öffnet um zehn." in invoke("recent").output
+
+
+def test_standard_input_in_no_encoding_is_refused_with_what_to_do():
+    result = given_bytes(b"\x93\xff\xfe\x81\x8d\x8f", "store", "-")
+    assert "send it as UTF-8" in str(result.exception)
+
+
 def invoke_json(*arguments: str) -> dict:
     return json.loads(invoke(*arguments, "--json").stdout)
 
