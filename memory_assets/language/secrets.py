@@ -106,34 +106,55 @@ _KEY_BLOCK = re.compile(
     r"(?:(?:[^-]|-(?!----)){16,20000}-----END [A-Z0-9 ]{0,60}-----|(?:(?:\s|\\[nr]){0,4}[A-Za-z0-9+/=]{32,100}){1,400})"
 )
 
-_CALLED = re.compile(
-    r"""
+_NAME = r"""
     (?P<name> (?P<password> pass(?:word|wd|phrase|code|wort) | kennwort | (?<![a-z])pwd? )
             | (?: api | access | secret | private | encryption | signing | master | auth | deploy | license | storage | account
                 | service )[ _-]?(?:access[ _-]?)?key(?:[ _-]?id)?
             | client[ _-]?secret | secret | token | credentials? | (?<![a-z])auth )
     [0-9]{0,3}
-    (?: [ \t]+ (?:for|from|of|at|on|to|in|von|vom|für|im|am|an|bei|beim|zu|zum|zur|des|der) [ \t] [^\n:=]{1,40}? )?
-    ["'`*_)\]]{0,4} [ \t]{0,3}
-    (?P<sign> :=? | =>? | -> | → | (?:[ \t](?:is|was|ist|lautet)(?:[ \t]+now)?(?=[\s:])) )
-    [:\s"'`*(]{0,6}
-    (?P<value> [^\s"'`<>\\]{6,400} )
+"""
+_QUOTES = "\"'`“”„‚‘’«»"
+_VALUE = rf"[^\s{_QUOTES}<>\\]{{6,400}}"
+_FROM = rf"(?:from|von)(?=[ \t]+[{_QUOTES}]?{_VALUE}[{_QUOTES}]?[ \t]+(?:to|auf)[ \t])"
+_IS = (
+    r"(?:[ \t]+(?:is|was|are|were|(?:has|had)(?=[ \t]+(?:now[ \t]+)?been\b)|ist|war|wird|wurde|lautet|hei(?:ß|ss)t|bleibt"
+    r"|changed|reset|set)"
+    r"(?:[ \t]+(?:been|now|again|still|currently|just|changed|set|reset|rotated|updated|switched|to"
+    r"|jetzt|nun|neu|wieder|noch|aktuell|auf"
+    rf"|(?:seit|since)[ \t]+\w{{4,10}}|{_FROM})){{0,5}}(?![^\s:{_QUOTES}]))"
+)
+"""What says in a sentence which value something has: "is now", "was changed to", "wurde auf"."""
+_CALLED = re.compile(
+    rf"""
+    {_NAME}
+    (?: [ \t]+ (?:for|from|of|at|on|to|in|von|vom|für|im|am|an|bei|beim|zu|zum|zur|des|der) [ \t] [^\n:=]{{1,40}}? )??
+    [{_QUOTES}*_)\]]{{0,4}} [ \t]{{0,3}}
+    (?P<sign> :=? | =>? | -> | → | {_IS}
+            | [ \t]+ (?: {_FROM} | (?:to|auf) (?![ \t]+\S+[ \t]*(?:[:=]|[ \t](?:is|was|ist|war|lautet)[ \t])) ) )
+    [:\s{_QUOTES}*(]{{0,6}}
+    (?P<value> {_VALUE} )
+    (?= (?: [{_QUOTES}*)]{{0,3}} [ \t]{{1,3}} (?:to|auf|->|→) [\s{_QUOTES}*(]{{1,4}} (?P<next> {_VALUE} ) )? )
     """,
     re.IGNORECASE | re.VERBOSE,
 )
+_SETS = re.compile(
+    r"\b(?:re)?set(?:s|ting)?\b|\b(?:chang|updat|rotat|switch|renew)\w{0,5}|\b(?:um|ver|zurück)?(?:ge)?(?:änder|setz|stell|wechsel)\w{0,4}",
+    re.IGNORECASE,
+)
+_NEAR = 60
+"""Letters on both sides of "password to VALUE" within which a verb says that it is set."""
 _PHRASE = re.compile(
-    r"(?:pass[ -]?phrase|(?:seed|recovery)[ -]?phrase|mnemonic|passwort|password|kennwort)\b[^\n:=.\"'`“„]{0,40}?"
-    r"(?:[:=]|\b(?:is|was|ist|lautet)\b)[ \t*_]{0,4}"
-    r"(?P<quote>[\"'`“„]?)(?P<value>[^\W\d_]{2,16}(?:[ -][^\W\d_]{2,16}){2,23})(?(quote)(?![^\"'`“”])|(?=[ \t]*(?:[.;,!)]|$)))",
-    re.IGNORECASE | re.MULTILINE,
+    r"(?:pass[ -]?phrase|(?:seed|recovery)[ -]?phrase|mnemonic|passwort|password|kennwort)\b"
+    rf"(?P<between>[^\n:=.{_QUOTES}]{{0,40}}?)"
+    rf"(?P<sign>[:=]|\b(?:is|was|ist|lautet)\b|{_IS}(?=[ \t][{_QUOTES}])|(?=[ \t][{_QUOTES}]))[ \t*_]{{0,4}}"
+    rf"(?P<quote>[{_QUOTES}]?)(?P<value>[^\W_]{{2,16}}(?:[ -][^\W_]{{2,16}}){{2,23}})(?=[{_QUOTES}]|\Z|(?P<clause>[.;,!)]))",
+    re.IGNORECASE,
 )
-"""Words in a row, quoted or to the end of a clause."""
+"""Words in a row, quoted, to the end of the text, or hyphenated to the end of a clause."""
 _PIN = re.compile(
-    r"\b(?:PIN|[Pp]in[ -]?[Cc]ode)\b[^\n:=\d]{0,40}?(?:[:=]|\b(?:is|was|ist|lautet)\b)[ \t\"'`*]{0,4}(?P<value>\d{4,8})(?!\d)"
+    rf"\b(?:PIN|[Pp]in[ -]?[Cc]ode)\b[^\n:=\d]{{0,40}}?(?:[:=]|{_IS})[ \t{_QUOTES}*]{{0,4}}(?P<value>\d{{4,8}})(?!\d)"
 )
-_BARE = re.compile(
-    r"(?:password|passwort|kennwort)[ \t]{1,3}[\"'`]?(?P<value>[A-Za-z0-9][A-Za-z0-9!#$%^&*~_.-]{7,63})", re.IGNORECASE
-)
+_BARE = re.compile(rf"{_NAME} [ \t]{{1,3}} (?P<quote>[{_QUOTES}]?) (?P<value> [a-z0-9] {_VALUE} )", re.IGNORECASE | re.VERBOSE)
 _HEADER = re.compile(r"(?i)(?<![a-z])(?P<scheme>bearer|basic)[ \t]{1,3}(?P<value>[A-Za-z0-9._~+/=-]{12,2000})", re.ASCII)
 _IN_ADDRESS = re.compile(r"://[^\s:@/\"'<>]{0,64}:(?P<value>[^\s@/\"'<>]{3,200})@")
 _ON_COMMAND_LINE = re.compile(
@@ -141,13 +162,13 @@ _ON_COMMAND_LINE = re.compile(
     r"|\bcurl\b[^\n]{0,120}?\s(?:-u|--user)\s{0,3}[\"']?[^\s:\"']{1,64}:)[\"']?(?P<value>[^\s\"'`]{6,200})"
 )
 _PAIR = re.compile(
-    r"(?i)\b(?:logins?|credentials|account|zugang)\b[^\n:/]{0,40}?(?::|\bis\b|\bare\b|\bist\b)[ \t]{1,3}[`\"']?[\w.@+-]{2,60}[`\"']?"
-    r"[ \t]{0,2}/[ \t]{0,2}[`\"']?(?P<value>[^\s\"'`/]{6,64})"
+    rf"(?i)\b(?:logins?|credentials|account|zugang(?:sdaten)?|(?:anmelde|login)daten)\b[^\n:/]{{0,40}}?(?::|{_IS}|\bare\b)[ \t]{{1,3}}"
+    rf"[{_QUOTES}]?[\w.@+-]{{2,60}}[{_QUOTES}]?[ \t]{{0,2}}/[ \t]{{0,2}}[{_QUOTES}]?(?P<value>[^\s{_QUOTES}/]{{6,64}})"
 )
 _PLACEHOLDER = re.compile(
     r"(?i)[$<{%\[(*&|#…]|x{3,}|\.{3}|y?our[-_. ]|(?:my|the|some|any|test|dummy|fake|sample|example|change|replace|insert|redacted|hidden"
     r"|placeholder|undefined|optional|required|1password|bitwarden|keepass|lastpass)(?![a-z]*\d)"
-    r"|(?:sha|md|base|argon|bcrypt|pbkdf|aes|rsa|utf|oauth|v)[-_]?\d+(?![a-z0-9])"
+    r"|(?:sha|md|base|argon|bcrypt|pbkdf|aes|rsa|utf|oauth|v)[-_]?\d+(?:id)?(?![a-z0-9])|\d+-[a-z]+$"
     r"|(?:pass(?:word|wd)?|pwd?|secret|token|user(?:name)?|none|null|true|false|string|str|env)\b"
 )
 """What stands where a secret would, and is none."""
@@ -209,11 +230,15 @@ def _tokens(text: str) -> Iterator[Secret]:
 def _named(text: str) -> Iterator[Secret]:
     lowered = text.lower()
     for clues, pattern, kind_of in _PATTERNS:
+        groups = [name for name in ("value", "next") if name in pattern.groupindex]
         for match in pattern.finditer(text) if any(clue in lowered for clue in clues) else ():
-            value = match["value"].rstrip(".,;:)]}*")  # the sentence's
-            if (kind := kind_of(match, value)) and not _is_marked(text, match.start()):
-                start = match.start("value")
-                yield Secret(start, start + len(value), kind)
+            if _is_marked(text, match.start()):
+                continue
+            for group in groups:
+                value = (match[group] or "").rstrip(".,;:)]}*")  # the sentence's
+                if kind := kind_of(match, value):
+                    start = match.start(group)
+                    yield Secret(start, start + len(value), kind)
 
 
 def _is_marked(text: str, place: int) -> bool:
@@ -223,24 +248,40 @@ def _is_marked(text: str, place: int) -> bool:
 
 
 def _called(match: re.Match[str], value: str) -> str:
+    is_moved = match["sign"].rpartition(" ")[2].lower() in ("to", "auf", "from", "von")
+    if is_moved and not _SETS.search(match.string, max(0, match.start() - _NEAR), match.end() + _NEAR):
+        return ""
     if match["password"]:
         in_environment = match["sign"] == "=" and match["name"].isupper()
         return "password" if _is_password(value, environment=in_environment) else ""
-    is_key = _is_key(value) or (bool(_UUID.fullmatch(value)) and match["name"].lower() != "token")
+    is_key = _is_key(value) or _is_short_key(value) or (bool(_UUID.fullmatch(value)) and match["name"].lower() != "token")
     return _key_kind(match["name"]) if is_key else ""
 
 
 def _phrase(match: re.Match[str], value: str) -> str:
-    """Words that were drawn by lot are lower-case, and stand without the small words of a sentence."""
+    """Words that were drawn by lot are lower-case, and stand without the small words of a sentence.
+
+    Quoted beside the name they may be a sentence, in any casing if a number is in it.
+    """
     drawn = re.split(r"[ -]", value)
+    is_beside = bool(match["quote"]) and not match["between"].strip()
     is_marked = bool(match["quote"]) or " " not in value
+    if match["clause"] and not is_marked:
+        return ""
+    if not (is_beside if any(map(str.isdecimal, drawn)) else value.islower()):
+        return ""
     small = sum(word in function_words("en") | function_words("de") for word in drawn)
-    return "password" if value.islower() and len(drawn) >= (3 if is_marked else 4) and small <= is_marked else ""
+    most_small = 1 if is_beside or (is_marked and match["sign"]) else 0
+    return "password" if len(drawn) >= (3 if is_marked else 4) and small <= most_small else ""
 
 
-def _bare(_: re.Match[str], value: str) -> str:
-    has_all = any(map(str.isalpha, value)) and any(map(str.isdecimal, value)) and not set("!#$%^&*~").isdisjoint(value)
-    return "password" if has_all and not _PLACEHOLDER.match(value) else ""
+def _bare(match: re.Match[str], value: str) -> str:
+    """Without a sign before it a value must look stranger than any word."""
+    if not match["password"]:
+        return _key_kind(match["name"]) if len(value) >= 32 and _is_key(value) and _is_random(value) else ""
+    kinds = sum(map(bool, (_digits(value), _marks_in(value), not (value.islower() or value.isupper()))))
+    is_strange = kinds >= 2 if match["quote"] else _digits(value) and _marks_in(value)
+    return "password" if len(value) >= 8 and is_strange and _is_password(value) else ""
 
 
 def _key_kind(name: str) -> str:
@@ -255,8 +296,12 @@ def _is_password(value: str, *, environment: bool = False) -> bool:
     if environment or value.isdecimal():
         return True
     letters = any(char.isalpha() for char in value)
-    strange = any(char.isdecimal() or char in "!#$%^&*@+=~?" for char in value)
-    return letters and strange and not ("/" in value and not re.search(r"[!#$%^&*@]", value))
+    strange = _digits(value) or _marks_in(value.rstrip("!?"))  # those of the sentence
+    return letters and bool(strange) and not ("/" in value and not re.search(r"[!#$%^&*@]", value))
+
+
+def _marks_in(value: str) -> int:
+    return sum(char in "!#$%^&*@+=~?" for char in value)
 
 
 def _is_key(value: str) -> bool:
@@ -265,6 +310,12 @@ def _is_key(value: str) -> bool:
         return False
     longest = max(re.split(r"[^A-Za-z0-9]+", value), key=len)
     return _is_random(value) or (len(longest) >= 16 and _digits(longest) >= 2 and _entropy(longest) >= 3.0)
+
+
+def _is_short_key(value: str) -> bool:
+    """Whether letters and digits take turns, in every part of the value: "7d9f-33kk-aa02"."""
+    parts = re.split(r"[-_.]", value)
+    return len(value) >= 10 and all(map(_digits, parts)) and len(re.findall(r"[A-Za-z](?=[0-9])|[0-9](?=[A-Za-z])", value)) >= 3
 
 
 def _is_basic(value: str) -> bool:
@@ -294,15 +345,16 @@ def _entropy(value: str) -> float:
     return -sum(count / len(value) * math.log2(count / len(value)) for count in counts)
 
 
+_CLUES = ("pass", "pw", "kennwort", "secret", "token", "key", "auth", "credential")
 _PATTERNS: tuple[tuple[tuple[str, ...], re.Pattern[str], Callable[[re.Match[str], str], str]], ...] = (
-    (("pass", "pw", "kennwort", "secret", "token", "key", "auth", "credential"), _CALLED, _called),
+    (_CLUES, _CALLED, _called),
     (("phrase", "mnemonic", "passwor", "kennwort"), _PHRASE, _phrase),
-    (("passwor", "kennwort"), _BARE, _bare),
+    (_CLUES, _BARE, _bare),
     (("pin",), _PIN, lambda *_: "pin"),
     (("bearer", "basic"), _HEADER, lambda _, value: "authorization" if _is_basic(value) or _is_key(value) else ""),
     (("://",), _IN_ADDRESS, lambda _, value: "" if _PLACEHOLDER.match(value) else "password"),
     (("mysql", "mariadb", "sshpass", "curl"), _ON_COMMAND_LINE, lambda _, value: "password" if _is_password(value) else ""),
-    (("login", "credentials", "account", "zugang"), _PAIR, lambda _, value: "password" if _is_password(value) else ""),
+    (("login", "credentials", "account", "zugang", "daten"), _PAIR, lambda _, value: "password" if _is_password(value) else ""),
 )
 """What stands, in lower case, in every text that a pattern can fit; the pattern; and the kind of what it found, empty for none."""
 

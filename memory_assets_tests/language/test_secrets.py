@@ -62,6 +62,176 @@ def test_what_people_call_a_password_is_masked_and_what_they_say_of_it_is_not(te
     assert mask(text) == (masked or text)
 
 
+_SET = [
+    ("The root password was changed to Gletscher-9931", "The root password was changed to [secret: password]"),
+    ("Set REDIS_PASSWORD to Xy7pQ2rT9v", "Set REDIS_PASSWORD to [secret: password]"),
+    ("REDIS_PASSWORD is set to Xy7pQ2rT9vLm in the vault", "REDIS_PASSWORD is set to [secret: password] in the vault"),
+    ("Das neue Passwort ist jetzt Apfelbaum99!", "Das neue Passwort ist jetzt [secret: password]"),
+    ("Use passphrase 'blue-Otter-42' for the GPG key", "Use passphrase '[secret: password]' for the GPG key"),
+    ("Zugangsdaten: mira / k9#Xt!2pQz", "Zugangsdaten: mira / [secret: password]"),
+    ("the token is 7d9f-33kk-aa02", "the token is [secret: token]"),
+    ('its password is "winter is coming 2026"', 'its password is "[secret: password]"'),
+    (
+        "The Grafana password was reset to Moorhuhn-7741 last night.",
+        "The Grafana password was reset to [secret: password] last night.",
+    ),
+    ("Nils rotated the API token to q8Wz-41Rt-77Lk on Friday.", "Nils rotated the API token to [secret: token] on Friday."),
+    (
+        'I set the passphrase to "Nebel-Igel-23" for the backup disk.',
+        'I set the passphrase to "[secret: password]" for the backup disk.',
+    ),
+    ("The Wi-Fi password has been changed to Sturmvogel!88.", "The Wi-Fi password has been changed to [secret: password]."),
+    (
+        "We switched the SMTP password from Altbau_55x! to Neubau_66y! in May.",
+        "We switched the SMTP password from [secret: password] to [secret: password] in May.",
+    ),
+    ("Das WLAN-Kennwort wurde auf Zimtstern#42 geändert.", "Das WLAN-Kennwort wurde auf [secret: password] geändert."),
+    (
+        "Das Passwort für den Router wurde von Kieselstein7! auf Basalt-2027x umgestellt.",
+        "Das Passwort für den Router wurde von [secret: password] auf [secret: password] umgestellt.",
+    ),
+    ("Ab sofort ist das Passwort: Lerche+Wolke9", "Ab sofort ist das Passwort: [secret: password]"),
+    ("DB_PASSWORD is now Fjord2Tundra and nothing else.", "DB_PASSWORD is now [secret: password] and nothing else."),
+    (
+        "Please set SMTP_PASSWORD to kiwi_Leder_29 before the deploy.",
+        "Please set SMTP_PASSWORD to [secret: password] before the deploy.",
+    ),
+    ("The password is still Quarz%Turm12, do not tell anyone.", "The password is still [secret: password], do not tell anyone."),
+    ("Zugangsdaten für das Portal: ole / Birke!Teich5", "Zugangsdaten für das Portal: ole / [secret: password]"),
+    ("Credentials are mona / Salz+Pfeffer8", "Credentials are mona / [secret: password]"),
+    ("The client secret was updated to Zt5nQ81xLw03Kd92Rb.", "The client secret was updated to [secret: client secret]."),
+    ("API key Vx83kQm29TzLw7Rb4NpYc6Hd1Gs5Jf0A for the weather service.", "API key [secret: api key] for the weather service."),
+    ("The token has now been set to 4kd8-99za-17qp.", "The token has now been set to [secret: token]."),
+    ('The disk\'s passphrase is "seven ravens over 1987".', 'The disk\'s passphrase is "[secret: password]".'),
+    ("Use password 'Harz.Kamm#19' on the jump host.", "Use password '[secret: password]' on the jump host."),
+    ("Die PIN der Alarmanlage wurde auf 7306 geändert.", "Die PIN der Alarmanlage wurde auf [secret: pin] geändert."),
+    (
+        "Her admin password changed from Linde.2024! to Ulme.2025!",
+        "Her admin password changed from [secret: password] to [secret: password]",
+    ),
+]
+"""Sentences in which a secret is set, changed or handed over, and as they are kept."""
+_SPOKEN_OF = [
+    "The password was changed by Ines.",
+    "The token is valid for an hour.",
+    "The password is set to expire in 90 days.",
+    "The password was reset by ops-team2 on Monday.",
+    "The password was changed on 2026-03-14.",
+    "The password policy was changed from 8-character to 12-character minimum.",
+    "We changed the password length from 10 to 16 characters.",
+    "Set the password to something only you know.",
+    "Set REDIS_PASSWORD to the value in the vault.",
+    "DB_PASSWORD is set to a random string by the installer.",
+    "The password is correct!",
+    "Is the password wrong?",
+    "The token is refreshed every 15 minutes.",
+    "The token was moved to vault path kv2/atlas/staging.",
+    "The secret is rotated by the operator every 30 days.",
+    "The API key was revoked on 3 May 2026.",
+    "The API key is stored in AWS Secrets Manager, eu-west-1.",
+    "The access token is a JWT with RS256.",
+    "Passwords are stored as argon2id hashes since 2025.",
+    "The password was switched to argon2id-hashing in release 3.2.",
+    "The password has been changed twice since May.",
+    "Das Passwort wurde von Ines42 geändert.",
+    "Das Passwort ist jetzt im Tresor.",
+    "Das Passwort wurde auf Wunsch von Ole geändert.",
+    "Das Kennwort ist seit Montag abgelaufen.",
+    "Das Passwort lautet anders als zuvor.",
+    "Die Zugangsdaten liegen bei Mona / Einkauf.",
+    "Zugangsdaten: bitte bei Mona / Ole erfragen.",
+    "Use password authentication for host web01.",
+    "Use password 'authentication' instead of keys.",
+    'The login password field has the id "login-password-2".',
+    "The secret sauce is time and 2 lemons.",
+    'The passphrase prompt says "enter the passphrase for key 2".',
+    'The form says: password "must be at least 12 characters long".',
+    "The token budget was changed from 4000 to 8000.",
+    "The token count is 128k and the limit was set to 200k.",
+    "The tokenizer was switched from cl100k_base to o200k_base.",
+    "The PIN was changed to one of 4 digits.",
+    "The PIN is checked after 3 tries.",
+    "The auth service was moved from web01 to web02 and the credentials were renewed.",
+    "The password for staging01 was changed to the one of prod02.",
+    "Ask Nils for the password to build-server-7.",
+    "The password is set to expire on day90.",
+    "The password was set to never expire on srv-web01.",
+    "The token is set to expire2 after login.",
+    "Switch the password to passkeys on iOS18.",
+    "We changed the password manager from LastPass to 1Password8.",
+    "We switched the password manager from KeePass2 to Bitwarden.",
+    "The password rules changed from NIST800-63A to NIST800-63B.",
+    "We moved the secret from vault1 to vault2-prod.",
+    "Change the password on web01 to match db02-main.",
+    "Send the token to staging01-api after login.",
+    "The password reset link was sent to mira42@example.org.",
+    "Send the password to mira@example.org by Signal.",
+    "Reset the password and send it to mira@example.org.",
+    "Set the token to read-only2.",
+    "Set the password to at least 12 characters.",
+    "Set MAX_PASSWORD_LENGTH to 64 characters.",
+    "Set PASSWORD_MIN_LENGTH to 16 and PASSWORD_HASH to argon2id.",
+    "PASSWORD_ENCRYPTION is set to scram-sha-256 in Postgres.",
+    "password_encryption was changed from md5 to scram-sha-256.",
+    "The password hash was changed from bcrypt12 to argon2id.",
+    "The auth was switched from OAuth1.0a to OAuth2.1.",
+    "The auth is now OIDC2-based.",
+    "The token is now rotated by cron@02:00.",
+    "The token was changed to JWT-v2.",
+    "Das Passwort wird von v1.2.3-beta auf v1.3.0-rc1 umgestellt.",
+    "Das Passwort haben wir im Tresor auf Ebene2-Links abgelegt.",
+    "The credentials are in kv/atlas-2/staging.",
+    "The login is via web01/sso-v2login",
+    "Zugang: Tor 3 / Halle12-Nord",
+    "Zugang ist über Haus5 / Aufgang2b",
+    "Account 4711 is billed to project / team-42x",
+    "The secret is to use flour type550.",
+    "The secret is: knead for 10minutes.",
+    "The access key is beside locker2b-left.",
+    "The service key: 4mm-hex-2 and 5mm-hex-3",
+    "The auth token is valid until 2026-11-26T10:00:00Z.",
+    "The token is 3600s long valid.",
+    "The password changed from time to time.",
+    "Our password is changed every quarter, see SOC2-CC6.1.",
+    "The password was updated to comply with ISO27001.",
+    "The storage key is sorted as k1a2b3 in the index.",
+    "PIN is now mandatory since 2026.",
+    "The PIN was changed in 2024.",
+    "The PIN was set to expire 2026.",
+    "The pin is set to 1200 rpm.",
+    "Token is now 1024 wide.",
+    "password: see page 12b4.",
+    "Password: P.O. Box 1234",
+    "The password was reset to default.",
+    "Das Passwort ist auf Seite12 notiert.",
+    "Change passwords from plain to bcrypt2a hashing",
+]
+"""Sentences of secrets and changes in which none stands."""
+
+
+@pytest.mark.parametrize(("text", "masked"), _SET)
+def test_a_secret_that_is_set_changed_or_handed_over_is_masked(text: str, masked: str):
+    assert mask(text) == masked
+
+
+@pytest.mark.parametrize("text", _SPOKEN_OF)
+def test_sentences_of_secrets_that_name_none_stay_as_they_are(text: str):
+    assert mask(text) == text
+
+
+def test_the_secret_of_an_aws_key_is_masked_beside_its_id():
+    key, secret = "AK" + "IA" + "QX7" * 5 + "B", "h8Jq2LmX9vT0bRz7YwKc" + "4NsPdE1uGfA6iOt3xZVk"
+    assert (
+        mask(f"AWS access key {key} and secret {secret}") == "AWS access key [secret: aws access key] and secret [secret: secret]"
+    )
+
+
+def test_a_password_that_was_changed_is_masked_with_the_new_one():
+    assert mask("We changed the DB password from Kr4ken!Tief to Ozean#77x") == (
+        "We changed the DB password from [secret: password] to [secret: password]"
+    )
+
+
 _PIECES = st.sampled_from(
     [
         "password",
@@ -77,6 +247,8 @@ _PIECES = st.sampled_from(
         "Bearer",
         "api key",
         "[secret: password]",
+        "changed from",
+        "to",
         "AK" + "IA",
         "eyJ",
         ".",
@@ -112,6 +284,10 @@ def test_masking_again_changes_nothing_and_secrets_lie_apart(text: str, sample: 
         "login is ",
         "token = ",
         "secret secret",
+        "password changed from abcdef1 to ",
+        'passphrase "a1 b2 c3 ',
+        "password is set to now ",
+        "token to ",
         "api_key:::",
     ],
 )
