@@ -8,7 +8,7 @@ other places. A kill leaves tombstones that are not finished; the next erasure g
 import json
 import mmap
 import os
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -228,16 +228,14 @@ def purge_files(tenant: Tenant, removal: Removal) -> None:
 
     The copies of finished applies go as a whole if they hold it: an undo of them is not possible any more.
     """
-    copies = set(copies_of_applies(tenant))
-    for relative, care in list(entries_of(tenant.state, tenant.folder)):
+    for path in copies_of_applies(tenant):
+        if removal.is_in(_text(path)):
+            path.unlink(missing_ok=True)
+    for relative, values in kept_values(tenant):
+        _purge_json(tenant, relative, values, removal)
+    for relative, care in list(files_of(tenant.folder)):
         path = tenant.folder / relative
-        if care is Care.KEPT and not any(fnmatchcase(relative, pattern) for pattern in _TEXTLESS):
-            if path in copies:
-                if removal.is_in(_text(path)):
-                    path.unlink(missing_ok=True)
-            elif path.suffix in (".json", ".jsonl"):
-                _purge_json(tenant, relative, removal)
-        elif care is Care.DERIVED and relative.endswith(".tmp") and removal.is_in(_text(path)):
+        if care is Care.DERIVED and relative.endswith(".tmp") and removal.is_in(_text(path)):
             path.unlink(missing_ok=True)
     for log in tenant.settings.data_dir.glob("*.log"):
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
@@ -323,17 +321,27 @@ def _ids_saying(tenant: Tenant, texts: Collection[str]) -> list[int]:
     return [row["id"] for row in rows if any(text in row["content"] or text in row["title"] for text in texts)]
 
 
-def _purge_json(tenant: Tenant, relative: str, removal: Removal) -> None:
-    """Replace a file or value of JSON, or of a JSON value a line, by what may stay of it."""
-    content, is_lines = read_entry(tenant.state, tenant.folder, relative) or b"", relative.endswith(".jsonl")
-    try:
-        before = [json.loads(line) for line in (content.split(b"\n") if is_lines else [content]) if line.strip()]
-    except (ValueError, RecursionError):
-        return
+def kept_values(tenant: Tenant) -> Iterator[tuple[str, list[Any]]]:
+    """The kept files and values of JSON, or of a JSON value a line, that may hold texts: name and content of each."""
+    for relative, care in list(entries_of(tenant.state, tenant.folder)):
+        is_textless = any(fnmatchcase(relative, pattern) for pattern in _TEXTLESS)
+        if care is not Care.KEPT or is_textless or not relative.endswith((".json", ".jsonl")):
+            continue
+        content = read_entry(tenant.state, tenant.folder, relative) or b""
+        lines = content.split(b"\n") if relative.endswith(".jsonl") else [content]
+        try:
+            values = [json.loads(line) for line in lines if line.strip()]
+        except (ValueError, RecursionError):
+            continue
+        yield relative, values
+
+
+def _purge_json(tenant: Tenant, relative: str, before: list[Any], removal: Removal) -> None:
+    """Replace a file or value of JSON by what may stay of it."""
     after = [kept for value in before if (kept := removal.json(value)) is not None]
     if after == before:
         return
-    if is_lines:
+    if relative.endswith(".jsonl"):
         purged = "".join(json.dumps(value, ensure_ascii=False) + "\n" for value in after)
     else:
         purged = json.dumps(after[0] if after else None, ensure_ascii=False, indent=1) + "\n"

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from memory_assets.errors import InvalidInputError
 from memory_assets.language.secrets import find_secrets, mask
 from memory_assets.models import FileScan, Memory, NewMemory, Refusal, Scan, SecretPolicy, SourceItem
 
@@ -30,6 +31,18 @@ def refusal_of(record: NewMemory | SourceItem) -> str:
     """Why a record is refused where secrets are: one sentence that names their kinds; empty where it holds none."""
     kinds = dict.fromkeys(kind for kind, _ in secrets_of(record))
     return f"it holds a secret ({', '.join(kinds)})" if kinds else ""
+
+
+def guarded_text(text: str, policy: SecretPolicy, what: str) -> str:
+    """What a user wrote beside a memory, such as a tag, as it may be kept; `what` names it.
+
+    Raises:
+        InvalidInputError: it holds a secret, and the settings refuse that.
+    """
+    kinds = dict.fromkeys(kind for kind, _ in secrets_in(text))
+    if policy is SecretPolicy.REFUSE and kinds:
+        raise InvalidInputError(f"{what} holds a secret ({', '.join(kinds)}); {_MEND}.")
+    return text if policy is SecretPolicy.ALLOW else mask(text)
 
 
 def guarded(scan: Scan, policy: SecretPolicy) -> Scan:

@@ -94,6 +94,7 @@ _TOKEN = re.compile(
     r"(?<![A-Za-z0-9_])(?=[A-Za-z0-9])(?:" + "|".join(f"({shape})" for shape in _SHAPES.values()) + r")(?![A-Za-z0-9])", re.ASCII
 )
 _KINDS = ("", *_SHAPES)
+_TAG_TOKEN = re.compile(_TOKEN.pattern, re.ASCII | re.IGNORECASE)
 _RUN = re.compile(r"[A-Za-z0-9_.~+/=:@-]{18,}", re.ASCII)
 """Where alone a token can be."""
 _UNKNOWN_TOKEN = re.compile(
@@ -194,8 +195,9 @@ def find_secrets(text: str, name: str = "") -> list[Secret]:
     if name:
         before = len(name) + 2
         found = find_secrets(f"{name}: {text}")
-        return [Secret(max(0, each.start - before), each.end - before, each.kind) for each in found if each.end > before]
-    found = [*_tokens(text), *_named(text)]
+        shifted = (Secret(max(0, each.start - before), each.end - before, each.kind) for each in found if each.end > before)
+        return _apart([*shifted, *_tag_tokens(text)])
+    found = [*_tokens(text), *_tag_tokens(text), *_named(text)]
     if "PRIVATE KEY" in text:
         found += (Secret(*match.span(), "private key") for match in _KEY_BLOCK.finditer(text))
     return _apart(found)
@@ -225,6 +227,15 @@ def _tokens(text: str) -> Iterator[Secret]:
         for match in _UNKNOWN_TOKEN.finditer(text, run.start(), run.end()):
             if _is_random(match["value"]):
                 yield Secret(*match.span(), "token")
+
+
+def _tag_tokens(tag: str) -> Iterator[Secret]:
+    """The token that a text is as a whole, if it was kept as a tag: in lower case, with hyphens in place of underscores."""
+    if not (tag.islower() and _RUN.fullmatch(tag)):
+        return
+    for spelt in dict.fromkeys((tag, tag.replace("-", "_", 1), tag.replace("-", "_"))):
+        if match := _TAG_TOKEN.fullmatch(spelt):
+            yield Secret(*match.span(), _KINDS[match.lastindex or 0])
 
 
 def _named(text: str) -> Iterator[Secret]:

@@ -14,6 +14,7 @@ from pydantic import Field
 
 from memory_assets.errors import ChangedMeanwhileError, ConflictError, InvalidInputError
 from memory_assets.ingest.direct import revise_memory
+from memory_assets.language.guard import guarded_text
 from memory_assets.language.tags import normalise_tag
 from memory_assets.language.validation import validate_tags
 from memory_assets.learn.briefing import tell_brief
@@ -162,7 +163,8 @@ def tag(
     refuse_if_from_file(memory)
     refuse_if_superseded(tenant, memory)
     gone = {normalise_tag(each, inflect=inflect) for each in validate_tags(remove) for inflect in (True, False)}
-    tags = dict.fromkeys([*memory.tags, *(normalise_tag(each) for each in validate_tags(add))])
+    given = (guarded_text(each, tenant.settings.secrets, "tag") for each in validate_tags(add))
+    tags = dict.fromkeys([*memory.tags, *map(normalise_tag, given)])
     wanted = tuple(each for each in tags if each not in gone)
     if wanted != memory.tags:
         (memory,) = commit_changes(tenant, [(memory, note_change(memory, "tag", memory.tags, tags=wanted))])

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from memory_assets.errors import ConflictError
-from memory_assets.language.secrets import mask
-from memory_assets.models import Memory, RelationType, SecretPolicy, State
+from memory_assets.language.guard import guarded_text
+from memory_assets.models import Memory, RelationType, State
 from memory_assets.operations.answers import Answer, LocalTime, View
 from memory_assets.operations.changes import commit_changes, last_change, note_change
 from memory_assets.operations.fields import Fraction, Query, Reference
@@ -56,11 +56,10 @@ def relate(
 ) -> Relation:
     """State how one memory relates to another; stating it again replaces its confidence and note.
 
-    Keys and passwords in `note` are masked, unless the settings allow them. `stated_by` is a face, such as "cli". `seen` and
+    Keys and passwords in `note` are masked, refused or kept, as the settings say. `stated_by` is a face, such as "cli". `seen` and
     `seen_target` are the `updated_at` of the two that somebody looked at.
     """
-    if tenant.settings.secrets is not SecretPolicy.ALLOW:
-        note = mask(note)
+    note = guarded_text(note, tenant.settings.secrets, "note")
     first, second = find_memory(tenant, source, seen), find_memory(tenant, target, seen_target)
     stated = StatedRelation(first.id, second.id, relation, confidence, note, stated_by)
     stated.check()

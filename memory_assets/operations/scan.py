@@ -1,6 +1,5 @@
 """Look for keys and passwords in what is already stored, and on demand mask them so that no file holds them any more."""
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -11,14 +10,24 @@ from pydantic import Field
 
 from memory_assets.display import counted, shortened
 from memory_assets.ingest.backfill import reanalyse, reembed
-from memory_assets.keeping.erasing import Removal, copies_of_applies, find_remains, purge_derived, purge_files, purge_tables
+from memory_assets.keeping.erasing import (
+    Removal,
+    copies_of_applies,
+    find_remains,
+    kept_values,
+    purge_derived,
+    purge_files,
+    purge_tables,
+)
 from memory_assets.language.guard import masked_in, secrets_in, secrets_of, without_secrets
 from memory_assets.language.secrets import mask
+from memory_assets.language.tags import normalise_tag
 from memory_assets.learn.brief import NAME as BRIEF
 from memory_assets.learn.briefing import renew_brief
 from memory_assets.models import Memory
 from memory_assets.operations.answers import Answer, LocalTime, View, listed, remaining
 from memory_assets.stores.files import replace_file
+from memory_assets.stores.keys import KeyStore
 from memory_assets.stores.rows import COLUMNS, content_hash, from_arrow, to_arrow
 from memory_assets.tenants import Tenant
 
@@ -26,7 +35,6 @@ _BATCH = 4_096
 """Memories that are looked through at a time."""
 _BEGUN = "masking.tmp"
 """Beside the stores while a mend is at work: if it was killed, the next one goes through everything again."""
-_DELETED = "deleted/"
 _ITEMS = "SELECT path, title, description, body, tags, links, project, session, author, metadata FROM source_items"
 _HOOKS = "SELECT path, hook FROM source_hooks"
 
@@ -35,7 +43,7 @@ class Leak(View):
     """Something stored that holds secrets."""
 
     place: str = Field(
-        description="A memory, a relation, what was read from a file, a file of deleted memories, or copies of curated ones."
+        description="A memory, a relation, what was read from a file, a kept file, a key, or copies of curated memories."
     )
     kinds: list[str]
 
@@ -72,7 +80,7 @@ class Scanned(Answer):
 
 
 def scan(tenant: Tenant) -> Scanned:
-    """Look through all that holds texts: stores, what was read from files, deleted memories, copies of curated ones, the brief."""
+    """Look through all that holds texts: stores, what was read from files, kept files, copies of curated ones, the brief, keys."""
     return Scanned(leaks=_leaks(_found(tenant)), masked=False)
 
 
@@ -95,6 +103,8 @@ def mend(tenant: Tenant) -> Scanned:
     removal = Removal(_without_secrets, _with_masked_notes, masked_in, lambda text: any(secrets_in(text)))
     purge_tables(tenant, removal)
     purge_files(tenant, removal)
+    for key in KeyStore(tenant.state).list():
+        KeyStore(tenant.state).describe(key, mask(key.description))
     purge_derived(tenant)
     if tenant.memories.columns.embedder == tenant.embedder.name:
         reembed(tenant.memories, tenant.embedder, lambda *_: None)
@@ -128,9 +138,11 @@ def _found(tenant: Tenant) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     state = tenant.state
     if brief := state.get(BRIEF):
         yield f"What sessions are told, {state.where(BRIEF)}", list(secrets_in(brief.decode("utf-8", "replace")))
-    for entry in state.list(_DELETED):
-        lines = (state.get(entry.name) or b"").splitlines()
-        yield state.where(entry.name), [secret for line in lines for secret in secrets_in(json.loads(line))]
+    for relative, values in kept_values(tenant):
+        path = tenant.folder / relative
+        yield str(path) if path.exists() else state.where(relative), list(secrets_in(values))
+    for key in KeyStore(state).list():
+        yield f"The description of the key {key.id}", list(secrets_in(key.description))
 
 
 def _memories(batches: Iterable[pa.RecordBatch]) -> Iterator[Memory]:
@@ -161,7 +173,7 @@ def _without_secrets(rows: pa.Table) -> pa.Table:
 
 def _forgetful(memory: Memory, masked: Memory, now: datetime) -> Memory:
     words = "".join("".join(filter(str.isalnum, secret)).lower() for _, secret in secrets_of(memory))
-    tags = tuple(tag for tag in masked.tags if "".join(filter(str.isalnum, tag)) not in words)
+    tags = tuple(normalise_tag(tag) for tag in masked.tags if "".join(filter(str.isalnum, tag)) not in words)
     return replace(
         masked,
         tags=tags,

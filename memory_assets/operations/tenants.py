@@ -4,6 +4,7 @@ from pydantic import Field
 
 from memory_assets.display import counted
 from memory_assets.errors import StoreError
+from memory_assets.language.guard import guarded_text
 from memory_assets.operations.answers import Answer, Instant, LocalTime, View, listed
 from memory_assets.settings import Settings
 from memory_assets.stores.keys import KeyStore
@@ -136,7 +137,7 @@ class Keys(Answer):
 def create_key(tenant: Tenant, description: str = "") -> CreatedKey:
     """Make a key that opens the tenant."""
     tenant.must_exist()
-    known, key = KeyStore(tenant.state).create(description)
+    known, key = KeyStore(tenant.state).create(guarded_text(description, tenant.settings.secrets, "description"))
     return CreatedKey.of(known, tenant=tenant.name, key=key)
 
 

@@ -67,6 +67,14 @@ class KeyStore:
         self._write(revoked)
         return revoked
 
+    def describe(self, key: Key, description: str) -> None:
+        """Replace a key's description, whatever else changes meanwhile."""
+
+        def change(held: bytes | None) -> bytes | None:
+            return held and _to_bytes(Key.model_validate({**from_json(held), "id": key.id, "description": description}))
+
+        self._state.update(f"keys/{key.id}.json", change)
+
     def list(self) -> list[Key]:
         numbers = (entry.name.removeprefix("keys/").removesuffix(".json") for entry in self._state.list("keys/"))
         return sorted(filter(None, map(self._read, numbers)), key=lambda key: (key.created_at, key.id))
@@ -95,7 +103,7 @@ class KeyStore:
             ) from error
 
     def _write(self, key: Key) -> None:
-        self._state.put(f"keys/{key.id}.json", f"{key.model_dump_json(indent=2)}\n".encode())
+        self._state.put(f"keys/{key.id}.json", _to_bytes(key))
 
 
 class OneTimeLinks:
@@ -125,6 +133,10 @@ def _is_old(made_at: bytes | None) -> bool:
         return made_at is not None and time.time() - float(made_at) > _LINK_SECONDS
     except ValueError:
         return True
+
+
+def _to_bytes(key: Key) -> bytes:
+    return f"{key.model_dump_json(indent=2)}\n".encode()
 
 
 def _digest(secret: str) -> str:

@@ -1,20 +1,25 @@
 """What is kept holds no keys and passwords, wherever they came in."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from memory_assets.errors import InvalidInputError
 from memory_assets.ingest.direct import import_memories, store_once
 from memory_assets.ingest.scans import refresh_source
 from memory_assets.language.guard import without_secrets
 from memory_assets.language.process import ProcessingError
-from memory_assets.models import MAX_CONTENT_LENGTH, NewMemory, SecretPolicy, Source
+from memory_assets.models import MAX_CONTENT_LENGTH, NewMemory, RelationType, SecretPolicy, Source
+from memory_assets.operations.changes import tag
+from memory_assets.operations.relate import relate
 from memory_assets.operations.status import status as tenant_status
 from memory_assets.operations.store import store
+from memory_assets.operations.tenants import create_key
 from memory_assets.stores.rows import COLUMNS, from_arrow, to_jsonl
-from memory_assets.tenants import Tenant
+from memory_assets.tenants import Tenant, create_tenant
 from memory_assets_tests.conftest import WriteSilo
 from memory_assets_tests.ingest.runs import ignore, ingest
 
@@ -47,6 +52,38 @@ def test_no_byte_of_a_secret_is_kept_however_it_came_in(tenant: Tenant, write_si
     assert files_with(settings.data_dir, TOKEN, PASSWORD) == []
     assert TOKEN not in to_jsonl(memories)
     assert text in path.read_text()
+
+
+def _tag(tenant: Tenant, text: str) -> object:
+    return tag(tenant, store(tenant, NewMemory("Billing runs at night.", Source.CLI)).id, add=[text]).tags
+
+
+def _note_of_relation(tenant: Tenant, text: str) -> object:
+    one, other = (store(tenant, NewMemory(f"Billing runs at {hour}.", Source.CLI)).id for hour in (2, 3))
+    return relate(tenant, one, RelationType.RELATES_TO, other, note=text, stated_by="cli").note
+
+
+def _description_of_key(tenant: Tenant, text: str) -> object:
+    create_tenant(tenant)
+    return create_key(tenant, text).description
+
+
+@pytest.mark.parametrize("road", [_tag, _note_of_relation, _description_of_key])
+def test_what_is_written_beside_a_memory_goes_through_the_same_guard(
+    tenant: Tenant, road: Callable[[Tenant, str], object], settings
+):
+    assert "secret" in str(road(tenant, TOKEN))
+    assert files_with(settings.data_dir, TOKEN, TOKEN.lower()) == []
+
+
+@pytest.mark.parametrize("road", [_tag, _note_of_relation, _description_of_key])
+def test_what_is_written_beside_a_memory_is_refused_or_kept_as_the_settings_say(
+    tenant: Tenant, road: Callable[[Tenant, str], object]
+):
+    with pytest.raises(InvalidInputError, match=r"holds a secret \(aws access key\); take it out, or set MEMORY_SECRETS to mask"):
+        road(use(tenant, SecretPolicy.REFUSE), TOKEN)
+    other = Tenant(use(tenant, SecretPolicy.ALLOW).settings, "other")
+    assert TOKEN.lower() in str(road(other, TOKEN)).lower()
 
 
 def test_status_names_the_file_that_still_holds_a_secret(tenant: Tenant, write_silo: WriteSilo):

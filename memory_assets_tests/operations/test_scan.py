@@ -14,8 +14,10 @@ from memory_assets.ingest.scans import refresh_source
 from memory_assets.language.embedders.context import embed_in_context
 from memory_assets.learn.briefing import renew_brief
 from memory_assets.models import NewMemory, RelationType, SecretPolicy, Source, State
+from memory_assets.operations.changes import tag
 from memory_assets.operations.scan import mend, scan
 from memory_assets.stores.access_log import AccessLog, fold_accesses
+from memory_assets.stores.keys import KeyStore
 from memory_assets.stores.relations import StatedRelation
 from memory_assets.stores.rows import COLUMNS, from_arrow, headed
 from memory_assets.tenants import Tenant
@@ -104,6 +106,25 @@ def test_a_secret_in_the_brief_that_sessions_are_told_is_found_and_masked(tenant
     assert str(brief) in leak.place
     mend(tenant)
     assert scan(tenant).leaks == [] and TOKEN not in brief.read_text()
+
+
+GITHUB = "gh" + "p_16C7e42F292c6912E771" + "0c838347Ae178B4b"
+
+
+def test_a_secret_in_a_tag_a_decision_and_a_keys_description_is_found_and_masked(tenant: Tenant, settings):
+    open_to_all = use(tenant, SecretPolicy.ALLOW)
+    number = store_memories(open_to_all, [NewMemory("Plain.", Source.CLI)])[0].memory.id
+    tag(open_to_all, number, add=[GITHUB, "billing"])
+    tag(open_to_all, number, remove=["billing"])
+    kept, _ = KeyStore(tenant.state).create(f"password={PASSWORD}")
+    (tenant.folder / "names.json").write_text(json.dumps([{"names": [f"password: {PASSWORD}"]}]))
+    assert [leak.place.split(" ")[0] for leak in scan(tenant).leaks] == ["Memory", str(tenant.folder / "names.json"), "The"]
+    assert mend(tenant).remains == []
+    assert scan(tenant).leaks == []
+    assert tenant.memories.get([number])[0].tags == ("secret-github-token",)
+    assert [each.description for each in KeyStore(tenant.state).list()] == ["password=[secret: password]"]
+    assert KeyStore(tenant.state).is_active(kept.id)
+    assert files_with(settings.data_dir, PASSWORD, GITHUB, GITHUB.lower().replace("_", "-")) == []
 
 
 def test_a_mend_that_ended_early_goes_through_everything_again(tenant: Tenant, monkeypatch: pytest.MonkeyPatch):
