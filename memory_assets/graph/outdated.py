@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from memory_assets.display import shortened
 from memory_assets.graph.rules import LIKELIEST
+from memory_assets.language.statements import happened
 from memory_assets.language.times import Instant
 from memory_assets.models import Memory, State
 
@@ -32,8 +33,8 @@ class StatementChange(NamedTuple):
     old_text: str
     new_id: int
     new_text: str
-    said_at: datetime
-    """When the newer one was said."""
+    on: datetime
+    """The day on which the newer one says that it came about; else when it was said."""
     is_decided: bool
     """Whether the newer one holds; else the two contradict each other, or the newer one perhaps holds."""
     probability: float = 1.0
@@ -90,9 +91,10 @@ def read_changes(connection: "DuckDBPyConnection", *, likely: bool = False) -> l
         JOIN graph_memories a ON a.id = old_id JOIN graph_memories b ON b.id = new_id
         WHERE (likeliest.type = 'RELATES_TO') = {likely} AND a.state = 'active' AND b.state = 'active'
           AND NOT EXISTS (FROM decided WHERE (one = old_id AND two = new_id) OR (one = new_id AND two = old_id))
-        ORDER BY said_at, new_id, new_place, old_id, old_place
+        ORDER BY new_id, new_place, old_id, old_place
     """)
-    return [StatementChange(*row) for row in rows.fetchall()]
+    changes = (StatementChange(*row) for row in rows.fetchall())
+    return sorted((each._replace(on=happened(each.new_text, each.on)) for each in changes), key=lambda each: each.on)
 
 
 def list_replaced(changes: Iterable[StatementChange]) -> Replaced:
@@ -102,6 +104,12 @@ def list_replaced(changes: Iterable[StatementChange]) -> Replaced:
         if change.is_decided:
             found.setdefault(change.old_id, []).append(change)
     return found
+
+
+def replaced_on(replaced: Replaced, older: int, newer: Memory) -> datetime:
+    """The day that is told for an older memory that a newer one replaces."""
+    days = [each.on for each in replaced.get(older, ()) if each.new_id == newer.id]
+    return days[-1] if days else newer.created_at
 
 
 def find_outdated(
@@ -146,7 +154,7 @@ def find_outdated(
                 seen.add(last.new_id)
                 last = later
             if last and last.new_id != number:
-                told.append(Outdated(sentence=sentence, replaced_by=last.new_id, on=last.said_at, by_sentence=last.new_text))
+                told.append(Outdated(sentence=sentence, replaced_by=last.new_id, on=last.on, by_sentence=last.new_text))
         if told:
             found[number] = tuple(told)
     return found

@@ -6,7 +6,7 @@ A memory is taken apart into statements when it changes. Pairs that share rare w
 
 import re
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from memory_assets.graph.known_names import project_name
 from memory_assets.graph.outdated import plain
 from memory_assets.language.changes import Change, announces, find_changes, keys_of, with_subject
 from memory_assets.language.english import pattern, word_set
-from memory_assets.language.statements import difference, find_replaced, read_statement
+from memory_assets.language.statements import dated, difference, find_replaced, read_statement
 from memory_assets.language.words import sentences, words
 from memory_assets.models import Kind, Memory, RelationType
 from memory_assets.sources.projects import slug_of
@@ -35,7 +35,6 @@ _MOST = 60
 _SHORT = 2
 """Statements of a memory up to which the network reads them: in long notes it finds changes where there are none."""
 _LEAST_WORDS = 3
-_LAST_DAY = 31
 _LATER = timedelta(days=1)
 """From which a newer statement of another value is a change rather than a contradiction."""
 _OF_A_MOMENT = frozenset({Kind.RATING, Kind.REFLECTION, Kind.SESSION})
@@ -140,21 +139,6 @@ def scope_of(project: str) -> str:
         slug.startswith("-") and "/" in project and not project_name(project)
     )
     return "" if is_home else slug
-
-
-def dated(text: str, written: datetime) -> datetime | None:
-    """Since when a statement says that it holds: "since 10 August", "(2026-08-10)"; None if it does not say."""
-    found = pattern("replacements.dated").search(text)
-    values = read_statement(found["date"]).values if found else frozenset()
-    months = [int(value.partition(" ")[2]) for value in values if value.startswith("month ")]
-    numbers = sorted(int(value) for value in values if value.isdecimal())
-    years, days = [each for each in numbers if each > _LAST_DAY], [each for each in numbers if each <= _LAST_DAY]
-    try:
-        day = datetime(years[0] if years else written.year, months[0], days[0] if days else 1, tzinfo=UTC)
-        day = day if years or day <= written else day.replace(year=day.year - 1)
-    except (IndexError, ValueError):
-        return None
-    return day if day <= written else None
 
 
 def find_candidates(connection: "DuckDBPyConnection") -> list[tuple[StatementRow, StatementRow]]:

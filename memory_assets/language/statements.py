@@ -5,6 +5,7 @@ How two texts stand to each other is judged elsewhere (`memory_assets.language.j
 
 import re
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from difflib import SequenceMatcher
 from functools import cache, lru_cache
 from itertools import pairwise
@@ -29,6 +30,8 @@ _MOST_DIGITS = 3
 """Of a number that a multiple may follow ("three hundred"); Python refuses to read thousands of digits."""
 _ISO_DATE = re.compile(r"\b(\d{4})-(\d\d)-(\d\d)\b")
 _DOTTED_DATE = re.compile(r"\b(\d{1,2})\.\s?(\d{1,2})\.(?:\s?(\d{4}))?(?!\d)")
+_ORDINAL = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b", re.IGNORECASE)
+_LAST_DAY = 31
 _GERMAN_EVENT = {"wurde", "wurden", "hatte", "hatten"}
 _GERMAN_PERFECT = re.compile(r"\b(?:hat|haben|habe|ist|sind|bin)\b.*\b\w*ge\w{2,}(?:t|en)[.!]?$", re.IGNORECASE)
 _NO_PAST = {"is", "are", "be", "been", "am", "a", "an", "the", "to"}
@@ -73,6 +76,30 @@ def read_statement(text: str) -> Statement:
         frozenset(values),
         sum(_denies(word) for word in words),
     )
+
+
+def dated(text: str, written: datetime) -> datetime | None:
+    """Since when a statement says that it holds: "since 10 August", "(2026-08-10)"; None if it does not say."""
+    return _day(pattern("replacements.dated").search(text), written)
+
+
+def happened(text: str, written: datetime) -> datetime:
+    """The day on which a statement says that it came about: "On 14 June the database moved"; else when it was written."""
+    return dated(text, written) or _day(pattern("replacements.happened").search(text), written) or written
+
+
+def _day(found: re.Match[str] | None, written: datetime) -> datetime | None:
+    """The day that was found in a text, unless it lies ahead; without a year, the last such day."""
+    values = read_statement(_ORDINAL.sub("", found["date"])).values if found else frozenset()
+    months = [int(value.partition(" ")[2]) for value in values if value.startswith("month ")]
+    numbers = sorted(int(value) for value in values if value.isdecimal())
+    years, days = [each for each in numbers if each > _LAST_DAY], [each for each in numbers if each <= _LAST_DAY]
+    try:
+        day = datetime(years[0] if years else written.year, months[0], days[0] if days else 1, tzinfo=UTC)
+        day = day if years or day <= written else day.replace(year=day.year - 1)
+    except (IndexError, ValueError):
+        return None
+    return day if day <= written else None
 
 
 def _values(text: str) -> set[str]:

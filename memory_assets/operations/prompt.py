@@ -80,7 +80,7 @@ def _described(hit: Hit, prompt: str, outdated_sentences: Sequence[Outdated]) ->
     said = passage(memory.content, prompt)
     named = f"{memory.title}: {said}" if memory.title and memory.title.casefold() not in said.casefold() else said
     newer = hit.replaced_by
-    outdated = f" [outdated: replaced on {newer.created_at:%Y-%m-%d} by {newer.id}]" if newer else ""
+    outdated = f" [outdated: replaced on {hit.replaced_on:%Y-%m-%d} by {newer.id}]" if newer else ""
     of_sentences = [
         f" [outdated: {each.line}]"
         for each in outdated_sentences

@@ -40,6 +40,7 @@ class FoundMemory(MemoryView):
     components: list[Component]
     same: list[RepeatedView] = Field(description="Further memories that say the same; they are not in the list themselves.")
     replaced_by: RepeatedView | None = Field(default=None, description="The memory of the list that says what holds instead.")
+    replaced_on: Instant | None = Field(default=None, description="Since when it says that this holds, else when it was said.")
 
     def repeated(self, local: LocalTime) -> str:
         """A line that names the memories which say the same."""
@@ -77,9 +78,7 @@ class Found(Answer):
                 note = " · ".join(filter(None, (memory.fit, score)))
                 newer = memory.replaced_by
                 if newer:
-                    note = (
-                        f"{note}{' · ' * bool(note)}replaced by {newer.id} on {newer.created_at.astimezone(local.zone):%Y-%m-%d}"
-                    )
+                    note = f"{note}{' · ' * bool(note)}replaced by {newer.id} on {memory.replaced_on:%Y-%m-%d}"
                 repeated = [memory.repeated(local)] if memory.same else []
                 parts = [_explained(part) for part in memory.components if explain]
                 lines.append(listed([memory.entry(local, f"{number}. ", self.query, note, most), *repeated, *parts]))
@@ -150,6 +149,7 @@ def search(
                 components=list(hit.components),
                 same=hit.same,
                 replaced_by=hit.replaced_by,
+                replaced_on=hit.replaced_on,
                 outdated=outdated.get(hit.memory.id, ()),
             )
             for hit in page

@@ -15,6 +15,7 @@ import numpy as np
 from pydantic import BaseModel, Field, computed_field
 
 from memory_assets.arrays import Floats, Ids, Mask, Rows, Values
+from memory_assets.graph.outdated import replaced_on
 from memory_assets.language.embedders.calibration import scale_of
 from memory_assets.language.embedders.protocol import EmbedderError
 from memory_assets.language.words import is_unspaced, stems
@@ -78,6 +79,8 @@ class Hit:
     """Further memories that say the same, best first; they are no hits of their own."""
     replaced_by: Memory | None = None
     """The hit that says what holds instead, if this one is outdated."""
+    replaced_on: datetime | None = None
+    """Since when it holds instead."""
     fit: Fit | None = None
     """How well it fits; None if that cannot be told."""
     likelihood: float | None = None
@@ -279,7 +282,11 @@ def _with_replacements(view: View, hits: list[Hit]) -> list[Hit]:
     for place, number in zip(places.tolist(), newer.tolist(), strict=True):
         if number in shown:
             found[place] = max(found.get(place, shown[number]), shown[number], key=lambda memory: memory.created_at)
-    return [replace(hit, replaced_by=found.get(place)) for place, hit in enumerate(hits)]
+    named = list(hits)
+    for place, memory in found.items():
+        since = replaced_on(view.graph.replaced, hits[place].memory.id, memory)
+        named[place] = replace(hits[place], replaced_by=memory, replaced_on=since)
+    return named
 
 
 def _further(store: MemoryStore, view: View, found: Candidates, filters: Filters) -> Ids:

@@ -279,7 +279,7 @@ graph_changes: Which statement replaces or contradicts another, or perhaps does.
     new_id*      integer  The memory of the newer statement.
     new_place*   count    Its place there.
     new_text     text     The newer statement.
-    said_at      time     When the newer statement was said.
+    said_at      time     When the newer statement was said, or since when it says that it holds.
     type         text     EVOLVED_INTO, INVALIDATED_BY or CONTRADICTS; RELATES_TO if it is only perhaps replaced.
     probability  float    How likely the one replaces the other.
     confidence   float    Of the edge.

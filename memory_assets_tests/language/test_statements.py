@@ -1,8 +1,10 @@
 """A short text is taken apart into words, names, values and denials; what differs between two is said for a person."""
 
+from datetime import UTC, datetime
+
 import pytest
 
-from memory_assets.language.statements import difference, exchange_values, find_replaced, read_statement
+from memory_assets.language.statements import difference, exchange_values, find_replaced, happened, read_statement
 
 
 @pytest.mark.parametrize(
@@ -62,3 +64,28 @@ def test_no_text_fails(text):
 )  # fmt: skip
 def test_what_a_text_says_was_replaced_by_what(old, new, replaced):
     assert find_replaced(old, new) == replaced
+
+
+_WRITTEN = datetime(2026, 11, 26, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "day"),
+    [
+        ("On 14 June 2026 the staging DB moved from heron to otter.", "2026-06-14"),
+        ("The staging DB moved from heron to otter on June 14th, 2026.", "2026-06-14"),
+        ("The staging DB was moved to otter on 2026-06-14.", "2026-06-14"),
+        ("Am 14. Juni 2026 ist die Datenbank auf otter umgezogen.", "2026-06-14"),
+        ("Die Datenbank ist am 14.06.2026 auf otter umgezogen.", "2026-06-14"),
+        ("Since 2 September the import runs on alder.", "2026-09-02"),
+        ("On 3 December we switched to Zulip.", "2025-12-03"),
+        ("Ines took over the ledger from Olaf on 1 October.", "2026-10-01"),
+        ("The demo is on 14 June 2026 instead of 20 June 2026.", "2026-11-26"),
+        ("The demo was moved to 14 June 2026.", "2026-11-26"),
+        ("Die Demo findet jetzt am 14. Juni 2026 statt.", "2026-11-26"),
+        ("Since 1 January 2027 the import runs on alder.", "2026-11-26"),
+        ("The import now runs on alder.", "2026-11-26"),
+    ],
+)
+def test_a_change_happened_on_the_day_that_its_sentence_names(text: str, day: str):
+    assert happened(text, _WRITTEN).date().isoformat() == day

@@ -1,6 +1,7 @@
 """The sample home changes its mind in several places: what holds is found first, and only what is outdated is marked."""
 
 import json
+import re
 from datetime import UTC
 
 import pytest
@@ -135,6 +136,23 @@ def test_an_outdated_sentence_is_marked_wherever_it_is_shown(ledger):
     assert told.count(by_id) == 1, told
     nodes = json.loads(operations.context.context(ledger, [_QUESTION], form="json").document)["nodes"]
     assert [each["replaced_by"] for node in nodes for each in node.get("outdated", ())] == [newer.id]
+
+
+def test_the_day_of_a_replacement_is_the_one_that_the_newer_text_names(tenant, write_silo):
+    write_silo("staging", "The staging DB runs on heron since 2 March 2026.")
+    write_silo("move", "On 14 June 2026 the staging DB moved from heron to otter.")
+    take_in(tenant)
+    tenant = _refreshed(tenant)
+    old, newer = _named(tenant, "staging"), _named(tenant, "move")
+    question = "where does the staging DB run"
+    (outdated,) = operations.show.show(tenant, old.id).outdated
+    assert (outdated.replaced_by, outdated.on.date().isoformat()) == (newer.id, "2026-06-14")
+    found = operations.search.search(tenant, question)
+    told = next(memory for memory in found.memories if memory.id == old.id)
+    assert told.replaced_on == outdated.on
+    told_on = set(re.findall(r"replaced (?:by \d+ )?on (\S{10})", found.text(LocalTime(UTC))))
+    told_on |= set(re.findall(r"replaced (?:by \d+ )?on (\S{10})", recall_for_prompt(tenant, question, "s1").framed))
+    assert told_on == {"2026-06-14"}
 
 
 def test_a_passage_without_the_outdated_sentence_is_not_marked(tenant, write_silo):
