@@ -15,6 +15,7 @@ from memory_assets.invariants import INVARIANTS, Invariant
 from memory_assets.language.embedders import EmbedderError, describe_choice, spec_in_use
 from memory_assets.language.tokens import count_tokens
 from memory_assets.privacy import close_to_others, open_to_others
+from memory_assets.settings import unknown_in_file
 from memory_assets.stores.files import disk_fault
 from memory_assets.stores.keys import KeyStore
 from memory_assets.stores.layout import unlisted_files
@@ -46,6 +47,7 @@ def examine(tenant: Tenant) -> list[Finding]:
     """Look at the data folder, the sources, the language pipeline and the stores of a tenant; each finding comes once."""
     findings: dict[str, Finding] = {}
     for look in (
+        _settings_file,
         _data_folder,
         _permissions,
         _leftovers,
@@ -99,6 +101,12 @@ def _fault(sentence: str) -> Finding:
     """The finding of a sentence that says what is wrong and, after a semicolon, what mends it."""
     what, _, mend = sentence.partition("; ")
     return Finding("fault", what, mend)
+
+
+def _settings_file(_tenant: Tenant) -> Iterator[Finding]:
+    for sentence in unknown_in_file():
+        what, _, mend = sentence.partition("; ")
+        yield Finding("note", what, mend)
 
 
 def _data_folder(tenant: Tenant) -> Iterator[Finding]:

@@ -69,9 +69,10 @@ class _Found:
         self._environment = {name.upper(): value for name, value in os.environ.items()}
         file = config_file()
         try:
-            self._file: dict[str, Any] = tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+            held = tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
         except (OSError, ValueError):
-            self._file = {}
+            held = {}
+        self._file: dict[str, Any] = {name.upper(): value for name, value in held.items()}
 
     def text(self, field: str, default: str) -> str:
         return next((value for value in self._values(field) if isinstance(value, str)), default)
@@ -79,8 +80,9 @@ class _Found:
     def number(self, field: str, default: int) -> int:
         return next((int(str(value)) for value in self._values(field) if str(value).isdecimal()), default)
 
-    def _values(self, field: str) -> tuple[Any, Any]:
-        return self._environment.get(f"MEMORY_{field.upper()}"), self._file.get(field)
+    def _values(self, field: str) -> tuple[Any, ...]:
+        variable = f"MEMORY_{field.upper()}"
+        return self._environment.get(variable), self._file.get(variable), self._file.get(field.upper())
 
 
 def _path(text: str) -> Path:

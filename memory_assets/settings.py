@@ -4,8 +4,11 @@ Precedence: what a command line gives, then the environment, then the file named
 the platform's user configuration folder), then the defaults here. Nothing is read at import: call `load_settings`.
 """
 
+import logging
 import os
 import tomllib
+from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 from zoneinfo import available_timezones
@@ -13,16 +16,17 @@ from zoneinfo import available_timezones
 from pydantic import AliasChoices, BeforeValidator, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import (
     BaseSettings,
+    InitSettingsSource,
     NoDecode,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
-    TomlConfigSettingsSource,
 )
 
 from memory_assets.errors import SettingsError
 from memory_assets.models import TENANT_PATTERN, SecretPolicy
 from memory_assets.places import NUDGE_FROM, SESSION_START_TOKENS, config_file, default_data_dir
 
+_log = logging.getLogger(__name__)
 _ENVIRONMENT = "the environment"
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 Weight = Annotated[float, Field(ge=0.0)]
@@ -257,7 +261,8 @@ class Settings(BaseSettings):
         **_: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Command line, then environment, then `memory.toml`."""
-        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, config_file())
+        in_file = {field: given.value for field, given in settings_in_file().items()}
+        return init_settings, env_settings, InitSettingsSource(settings_cls, in_file)
 
     def tenant_dir(self, tenant: str | None = None) -> Path:
         """The folder that holds all of one tenant's local files."""
@@ -292,25 +297,38 @@ class Settings(BaseSettings):
 def load_settings(**overrides: Any) -> Settings:
     """Read the settings; `overrides` (by field name, None is skipped) win over every other place.
 
+    A name in the settings file that is no setting is logged once in a process.
+
     Raises:
         SettingsError: a value cannot be used, or the settings file is not TOML.
     """
     given = {name: value for name, value in overrides.items() if value is not None}
     try:
-        return Settings(**given)
-    except tomllib.TOMLDecodeError as error:
+        settings = Settings(**given)
+        for sentence in unknown_in_file():
+            _warn_once(sentence)
+        return settings
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{config_file()} is not valid TOML ({error}); mend that line or remove the file.") from error
     except ValidationError as error:
         first = error.errors()[0]
         located = str(first["loc"][0])
         field = next(name for name in Settings.model_fields if located in (name, *variable_names(name)))
-        shown, place = _set_as(field, _in_file())
+        shown, place = _set_as(field, settings_in_file())
         shown, where = (f"--{field.replace('_', '-')}", "on the command line") if field in given else (shown, f"in {place}")
         secret = "SecretStr" in str(Settings.model_fields[field].annotation) or "@" in str(first["input"])
         value = "" if secret else f" (given: {first['input']!r})"
         raise SettingsError(
             f"The setting {shown} cannot be used: {first['msg'].removeprefix('Value error, ')}{value}; correct it {where}."
         ) from (None if secret else error)
+
+
+class InFile(NamedTuple):
+    """A setting of the settings file."""
+
+    name: str
+    """As the file spells it: the name of an environment variable, or the field."""
+    value: Any
 
 
 class Origin(NamedTuple):
@@ -322,9 +340,14 @@ class Origin(NamedTuple):
     """`the environment`, the settings file, `command line` or `default`."""
 
 
+@cache
+def _warn_once(sentence: str) -> None:
+    _log.warning("memory: %s", sentence)
+
+
 def origins(settings: Settings) -> dict[str, Origin]:
     """Where each setting came from, by its field."""
-    in_file = _in_file()
+    in_file = settings_in_file()
     found: dict[str, Origin] = {}
     for name in type(settings).model_fields:
         shown, place = _set_as(name, in_file)
@@ -333,16 +356,15 @@ def origins(settings: Settings) -> dict[str, Origin]:
     return found
 
 
-def _set_as(field: str, in_file: dict[str, Any]) -> tuple[str, str]:
+def _set_as(field: str, in_file: dict[str, InFile]) -> tuple[str, str]:
     """The name under which the environment or the settings file sets a field, and which of the two; no place where neither does."""
     environment = {variable.upper(): variable for variable in os.environ}
     variables = variable_names(field)
     for variable in variables:
         if variable in environment:
             return environment[variable], _ENVIRONMENT
-    for name in (*variables, field):
-        if name in in_file:
-            return name, str(config_file())
+    if field in in_file:
+        return in_file[field].name, str(config_file())
     return variables[0], ""
 
 
@@ -353,6 +375,36 @@ def variable_names(field: str) -> list[str]:
     return [name for name in names if name.isupper()]
 
 
-def _in_file() -> dict[str, Any]:
+def settings_in_file() -> dict[str, InFile]:
+    """What the settings file sets, by field. If it names a field twice, the name of the environment wins."""
+    given = {name.lower(): InFile(name, value) for name, value in _read_file().items()}
+    found: dict[str, InFile] = {}
+    for name, field in _fields_by_name().items():
+        if name in given:
+            found.setdefault(field, given[name])
+    return found
+
+
+def unknown_in_file() -> list[str]:
+    """A sentence for each name in the settings file that is no setting; what to do stands after the semicolon."""
+    known = _fields_by_name()
+    sentences: list[str] = []
+    for name in _read_file():
+        if name.lower() in known:
+            continue
+        near = get_close_matches(name.lower(), known, n=1)
+        meant = near[0].upper() if near and name.isupper() else "".join(near)
+        mend = f"write {meant}, or remove it." if meant else "remove it; `memory doctor --settings` lists the names."
+        sentences.append(f"The name {name!r} in {config_file()} is no setting, so it is ignored; {mend}")
+    return sentences
+
+
+@cache
+def _fields_by_name() -> dict[str, str]:
+    """The field of each name that a settings file may use, in small letters; the stronger name of a field comes first."""
+    return {name.lower(): field for field in Settings.model_fields for name in (*variable_names(field), field)}
+
+
+def _read_file() -> dict[str, Any]:
     file = config_file()
     return tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}

@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from memory_assets.doctor import examine
 from memory_assets.errors import SettingsError
 from memory_assets.settings import load_settings, origins
+from memory_assets.tenants import Tenant
 
 
 @pytest.mark.parametrize("variable", ["PORT", "MEMORY_PORT", "EMBEDDING_TIMEOUT", "MEMORY_RATE_LIMIT", "memory_rate_limit"])
@@ -15,7 +17,7 @@ def test_a_wrong_value_is_told_under_the_name_it_was_set_by(monkeypatch: pytest.
         load_settings()
 
 
-@pytest.mark.parametrize("name", ["port", "PORT", "MEMORY_PORT"])
+@pytest.mark.parametrize("name", ["port", "PORT", "MEMORY_PORT", "rate_limit", "MEMORY_RATE_LIMIT"])
 def test_a_wrong_value_of_the_settings_file_is_told_with_the_file(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
 ) -> None:
@@ -53,3 +55,34 @@ def test_every_setting_says_where_it_came_from(monkeypatch: pytest.MonkeyPatch, 
     assert settings.allowed_hosts == ("a.example", "b.example")
     monkeypatch.setenv("MEMORY_ALLOWED_HOSTS", "c.example, d.example")
     assert load_settings().allowed_hosts == ("c.example", "d.example")
+
+
+@pytest.fixture
+def file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The settings file, which does not exist yet."""
+    file = tmp_path / "memory.toml"
+    monkeypatch.setenv("MEMORY_CONFIG", str(file))
+    return file
+
+
+def test_the_settings_file_takes_the_names_of_the_environment(file: Path) -> None:
+    file.write_text('MEMORY_SECRETS = "refuse"\nMEMORY_TENANT = "ada"\nport = 1\nMEMORY_PORT = 2\nLOG_LEVEL = "ERROR"\n')
+    settings = load_settings()
+    assert (settings.secrets, settings.tenant, settings.port, settings.log_level) == ("refuse", "ada", 2, "ERROR")
+    assert origins(settings)["secrets"] == ("MEMORY_SECRETS", str(file))
+    assert origins(settings)["port"] == ("MEMORY_PORT", str(file))
+
+
+def test_an_unknown_name_of_the_settings_file_is_told_and_stops_nothing(
+    tenant: Tenant, file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file.write_text("decay_rat = 0.1\nMEMORY_RATE_LIMITS = 5\nport = 9000\nzzz = 1\n")
+    assert load_settings().port == load_settings().port == 9000
+    told = [
+        (f"The name 'decay_rat' in {file} is no setting, so it is ignored", "write decay_rate, or remove it."),
+        (f"The name 'MEMORY_RATE_LIMITS' in {file} is no setting, so it is ignored", "write MEMORY_RATE_LIMIT, or remove it."),
+        (f"The name 'zzz' in {file} is no setting, so it is ignored", "remove it; `memory doctor --settings` lists the names."),
+    ]
+    assert caplog.messages == [f"memory: {what}; {mend}" for what, mend in told]
+    notes = [(each.what, each.mend) for each in examine(tenant) if each.level == "note"]
+    assert notes[: len(told)] == told

@@ -55,8 +55,9 @@ def _command(name: str, command: click.Command | None) -> Iterator[str]:
 def settings() -> Iterator[str]:
     """Every setting with its names, its default and its meaning."""
     yield (
-        f"# Settings\n\n{_MADE}\nEach is an environment variable, or the same name in `memory.toml` (there also the last column's short"
-        " name). The environment wins. `memory doctor --settings` prints what holds and where it came from.\n\n"
+        f"# Settings\n\n{_MADE}\nEach is an environment variable. `memory.toml` takes the same name, or the short one: `decay_rate` for"
+        " `MEMORY_DECAY_RATE`. The environment wins. `memory doctor --settings` prints what holds and where it came from; `memory"
+        " doctor` names what `memory.toml` sets and no setting is called.\n\n"
     )
     rows = [
         (" or ".join(f"`{name}`" for name in variable_names(field)), _default(info), _prose(info.description))

@@ -7,7 +7,6 @@ import fcntl
 import json
 import os
 import shutil
-import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime, tzinfo
@@ -17,7 +16,7 @@ from pathlib import Path
 from memory_assets.errors import ConflictError, DamagedError, StoreError
 from memory_assets.keeping.packs import copy_table, to_bytes
 from memory_assets.keeping.repository import Repository, Snapshot, Stored, TableCopy
-from memory_assets.settings import Settings, config_file
+from memory_assets.settings import Settings, settings_in_file
 from memory_assets.stores.catalog import read_kept
 from memory_assets.stores.layout import PINNED, kept_entries, read_entry
 from memory_assets.stores.location import Location
@@ -194,14 +193,14 @@ def _read(state: TenantState, folder: Path) -> dict[str, bytes]:
 def _settings_file(settings: Settings) -> bytes:
     """The settings file without its secrets; empty where there is none."""
     try:
-        held = tomllib.loads(config_file().read_text(encoding="utf-8"))
+        held = settings_in_file()
     except (OSError, ValueError):
         return b""
     secret = {name for name, field in type(settings).model_fields.items() if "SecretStr" in str(field.annotation)}
     lines = [
-        f"{name} = {json.dumps(value)}"
-        for name, value in held.items()
-        if name not in secret and name in type(settings).model_fields and not ("@" in str(value) and "://" in str(value))
+        f"{given.name} = {json.dumps(given.value)}"
+        for field, given in held.items()
+        if field not in secret and not ("@" in str(given.value) and "://" in str(given.value))
     ]
     return ("\n".join(lines) + "\n").encode() if lines else b""
 

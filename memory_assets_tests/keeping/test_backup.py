@@ -306,7 +306,8 @@ def test_retention_keeps_days_weeks_and_months_and_all_that_they_need(tenant: Te
 def test_the_commands_move_a_memory_to_another_machine(used: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     config = Path(os.environ["XDG_CONFIG_HOME"], "memory_assets", "memory.toml")
     config.parent.mkdir(parents=True)
-    config.write_text('decay_rate = 0.02\ntana_token = "very-secret"\n')
+    held = "MEMORY_LOCK_TIMEOUT = 20\ndecay_rate = 0.02\n"
+    config.write_text(f'{held}tana_token = "very-secret"\nMEMORY_METRICS_TOKEN = "very-secret"\n')
     place = str(tmp_path / "stick")
     done = CliRunner().invoke(cli, ["backup", place])
     assert done.exit_code == 0, done.output
@@ -320,7 +321,7 @@ def test_the_commands_move_a_memory_to_another_machine(used: Tenant, tmp_path: P
     done = CliRunner().invoke(cli, ["restore", place, "--with-settings"])
     assert done.exit_code == 0, done.output
     assert rows(Tenant(load_settings())) == expected
-    assert config.read_text() == "decay_rate = 0.02\n"
+    assert config.read_text() == held
 
 
 def test_a_backup_as_of_a_time_is_the_newest_before_it(tenant: Tenant, repository: Repository):

@@ -300,7 +300,7 @@ def test_the_brief_follows_what_is_stored_edited_and_forgotten(tenant: Tenant, s
     assert (tenant.folder / NAME).stat().st_mode & 0o077 == 0
 
 
-@pytest.mark.parametrize("place", ["default", "environment", "file"])
+@pytest.mark.parametrize("place", ["default", "environment", "file", "names of the environment in the file"])
 def test_a_hook_reads_the_settings_that_every_command_reads(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given = {
         "data_dir": "~/elsewhere",
@@ -317,9 +317,10 @@ def test_a_hook_reads_the_settings_that_every_command_reads(place: str, tmp_path
     if place == "environment":
         for name, value in given.items():
             monkeypatch.setenv(f"MEMORY_{name.upper()}" if name != "tenant" else "memory_tenant", str(value))
-    elif place == "file":
+    elif place != "default":
         file = tmp_path / "memory.toml"
-        file.write_text("\n".join(f"{name} = {json.dumps(value)}" for name, value in given.items()))
+        names = {name: name if place == "file" else f"MEMORY_{name.upper()}" for name in given}
+        file.write_text("\n".join(f"{names[name]} = {json.dumps(value)}" for name, value in given.items()))
         monkeypatch.setenv("MEMORY_CONFIG", str(file))
     settings, places = load_settings(), read_places()
     assert {name: getattr(places, name) for name in given} == {name: getattr(settings, name) for name in given}
