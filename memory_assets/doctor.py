@@ -19,6 +19,7 @@ from memory_assets.settings import unknown_in_file
 from memory_assets.stores.files import disk_fault
 from memory_assets.stores.keys import KeyStore
 from memory_assets.stores.layout import unlisted_files
+from memory_assets.stores.records import find_damage, instance_home, set_aside_damaged
 from memory_assets.stores.tables import StoredTable
 from memory_assets.stores.tombstones import Tombstones
 from memory_assets.tana.client import TanaClient
@@ -59,6 +60,7 @@ def examine(tenant: Tenant) -> list[Finding]:
         _memories,
         _catalog,
         _migrations,
+        _records,
         _keys,
         _tana,
     ):
@@ -265,6 +267,17 @@ def _migrations(tenant: Tenant) -> Iterator[Finding]:
     if names := tenant.catalog.interactive.waiting_migrations():
         wait = counted(len(names), "migration", "migrations")
         yield Finding("note", f"{wait} of the catalog to be made: {', '.join(names)}", "Run `memory run`.")
+
+
+def _records(tenant: Tenant) -> Iterator[Finding]:
+    home = instance_home(tenant.settings)
+
+    def set_aside() -> None:
+        set_aside_damaged(home, thorough=True)
+
+    for name, damage in find_damage(home, thorough=True).items():
+        what = f"Dagster's records in {home / name} are damaged ({damage}); no memory needs them."
+        yield Finding("fault", what, "Run `memory doctor --mend`, which sets them aside.", set_aside)
 
 
 def _keys(tenant: Tenant) -> Iterator[Finding]:

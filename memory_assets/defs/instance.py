@@ -1,44 +1,28 @@
-"""The Dagster instance: where its folder is, how it is set up, and that nobody else reads it.
+"""The Dagster instance: how it is set up and opened, and that nobody else reads it.
 
-Belongs here: the folder. What is kept in it, and for how long, belongs to `memory_assets.defs.upkeep`.
+What is kept in it, and for how long, belongs to `memory_assets.defs.upkeep`, its files to `memory_assets.stores.records`.
 """
 
 import logging
 import os
+import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from hashlib import md5
 from importlib.resources import files
 from pathlib import Path
 
 import dagster as dg
+from sqlalchemy.exc import DBAPIError
 
 from memory_assets.errors import StoreError
 from memory_assets.privacy import close_to_others, keep_private
 from memory_assets.settings import Settings, load_settings
 from memory_assets.stores.files import replace_file
+from memory_assets.stores.records import OURS, instance_home, is_damage
 
 _log = logging.getLogger(__name__)
 _CONFIG = files("memory_assets.defs").joinpath("dagster.yaml")
-_OURS = "# memory_assets:"
-"""How the configuration of a folder begins that this project set up."""
-
-
-def instance_home(settings: Settings) -> Path:
-    """`DAGSTER_HOME` where it is set up by this project or still empty, else the folder `dagster` in the data folder.
-
-    So the instance of another project is left alone; `open_instance` says so.
-    """
-    named = os.environ.get("DAGSTER_HOME")
-    if named and (home := Path(named)).is_absolute():
-        if not home.exists() or (home.is_dir() and not any(home.iterdir())):
-            return home
-        with suppress(OSError, ValueError):
-            if (home / "dagster.yaml").read_text(encoding="utf-8").startswith(_OURS):
-                return home
-    return settings.data_dir / "dagster"
-
-
 _OF_0_1_0 = "de52527f1a3777797a4585878be39c83"
 """MD5 of the configuration of 0.1.0, which is replaced if nobody edited it."""
 
@@ -48,7 +32,7 @@ def open_instance(settings: Settings) -> Iterator[dg.DagsterInstance]:
     """The instance in `instance_home`, set up at its first use and closed to others, whatever the umask.
 
     Raises:
-        StoreError: its folder cannot be made.
+        StoreError: its folder cannot be made, or its records cannot be read or written.
     """
     home = instance_home(settings)
     named = os.environ.get("DAGSTER_HOME")
@@ -56,7 +40,7 @@ def open_instance(settings: Settings) -> Iterator[dg.DagsterInstance]:
         _log.warning(
             "memory: DAGSTER_HOME=%s is not used (%s); Dagster's records are in %s.",
             named,
-            f"its dagster.yaml does not begin with {_OURS!r}" if Path(named).is_absolute() else "the path is not absolute",
+            f"its dagster.yaml does not begin with {OURS!r}" if Path(named).is_absolute() else "the path is not absolute",
             home,
         )
     config = home / "dagster.yaml"
@@ -69,15 +53,31 @@ def open_instance(settings: Settings) -> Iterator[dg.DagsterInstance]:
                 f"Dagster's folder {home} cannot be made ({error.strerror}); let DAGSTER_HOME name another."
             ) from error
     close_to_others(home)
-    os.environ["DAGSTER_HOME"] = str(home)  # which its configuration names
+    with _explained(home):
+        os.environ["DAGSTER_HOME"] = str(home)  # which its configuration names
+        try:
+            opened = dg.DagsterInstance.from_config(str(home))
+        finally:
+            os.environ.pop("DAGSTER_HOME")
+            if named:
+                os.environ["DAGSTER_HOME"] = named
+        with opened as instance:
+            yield instance
+
+
+@contextmanager
+def _explained(home: Path) -> Iterator[None]:
     try:
-        opened = dg.DagsterInstance.from_config(str(home))
-    finally:
-        os.environ.pop("DAGSTER_HOME")
-        if named:
-            os.environ["DAGSTER_HOME"] = named
-    with opened as instance:
-        yield instance
+        yield
+    except (DBAPIError, sqlite3.DatabaseError) as error:
+        cause = error.orig if isinstance(error, DBAPIError) else error
+        if is_damage(cause):
+            raise StoreError(
+                f"Dagster's records in {home} are damaged ({cause}); run `memory doctor --mend`, and run the command again."
+            ) from error
+        if getattr(cause, "sqlite_errorname", "").startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+            raise StoreError(f"Dagster's records in {home} are in use ({cause}); run the command again.") from error
+        raise StoreError(f"Dagster's records cannot be written ({cause}); make room, and run the command again.") from error
 
 
 def is_set_up(settings: Settings) -> bool:

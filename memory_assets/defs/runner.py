@@ -6,7 +6,6 @@ However it ends, Dagster knows: a run that is interrupted is canceled, so that n
 import logging
 import os
 import signal
-import sqlite3
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -16,7 +15,6 @@ from typing import Any
 from uuid import uuid4
 
 import dagster as dg
-from sqlalchemy.exc import DBAPIError
 
 from memory_assets.defs.build import build_defs
 from memory_assets.defs.instance import is_set_up, open_instance
@@ -24,7 +22,7 @@ from memory_assets.defs.launcher import end_dead_runs, shown_alive
 from memory_assets.defs.partitions import PARTITION_SET
 from memory_assets.defs.resources import MemoryResource
 from memory_assets.defs.upkeep import forget_tenant, sweep_runs
-from memory_assets.errors import MemoryAssetsError, NotFoundError, StoreError
+from memory_assets.errors import MemoryAssetsError, NotFoundError
 from memory_assets.settings import Settings
 from memory_assets.tenants import Tenant
 
@@ -47,19 +45,14 @@ def run_job(tenant: Tenant, job: str, on_message: OnMessage, on_report: OnReport
         NotFoundError: the tenant was deleted during the run.
         MemoryAssetsError: a step failed; what the steps before it wrote stays, and the next run goes on from there.
         KeyboardInterrupt: it was interrupted; the run is canceled in Dagster too.
-        StoreError: Dagster's records cannot be written, because the disk is full or read-only.
+        StoreError: Dagster's records cannot be read or written.
     """
     with _noticed_signals() as is_interrupted:
         try:
             return _run_job(tenant, job, _listener(on_message, on_report), is_interrupted)
-        except BaseException as error:
+        except BaseException:
             if is_interrupted():
                 raise KeyboardInterrupt from None
-            if isinstance(error, DBAPIError | sqlite3.OperationalError):
-                reason = str(error.orig if isinstance(error, DBAPIError) else error)
-                raise StoreError(
-                    f"Dagster's records cannot be written ({reason}); make room, and run the command again."
-                ) from error
             raise
 
 

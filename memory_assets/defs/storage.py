@@ -4,8 +4,10 @@ Dagster connects anew for each statement, and SQLite then writes its log into th
 run's time, and most of what an idle daemon costs. Here a power cut may lose the last records, which breaks none that came before.
 """
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Self
 
 from dagster._core.storage.event_log import SqliteEventLogStorage, SqlPollingEventWatcher
@@ -16,6 +18,9 @@ from dagster._core.storage.sqlite_storage import DagsterSqliteStorage
 from dagster._serdes import ConfigurableClassData
 from sqlalchemy import Connection, Engine, create_engine, event
 
+from memory_assets.stores.records import prepare_records
+
+_log = logging.getLogger(__name__)
 _OPEN_FILES = 16
 """Each run has a file of its own."""
 _engines: dict[str, Engine] = {}
@@ -26,6 +31,8 @@ class Storage(DagsterSqliteStorage):
     """What `dagster.yaml` names as the storage."""
 
     def __init__(self, base_dir: str, inst_data: ConfigurableClassData | None = None) -> None:
+        for sentence in prepare_records(Path(base_dir), lambda new: DagsterSqliteStorage(str(new)).dispose()):
+            _log.warning("memory: %s", sentence)
         super().__init__(base_dir, inst_data)
         runs, events, schedules = self._run_storage, self._event_log_storage, self._schedule_storage
         self._run_storage = _Runs(runs._conn_string)

@@ -58,6 +58,7 @@ REBUILT: dict[str, Callable[[Path], None]] = {
     "the catalog overwritten": _overwrite(b"not a database", "catalog.duckdb"),
     "known names overwritten": _overwrite(b"{", "known_names.json"),
     "the access log overwritten": _overwrite(b"\xff\x00 1 2 3 .\n\x00", "access/*"),
+    "Dagster's records cut short": _cut("../dagster/history/runs.db"),
 }
 """Damage that `memory doctor --mend` and `memory run` undo, so that everything is found again."""
 TOLD: dict[str, Callable[[Path], None]] = {

@@ -1,0 +1,108 @@
+"""Dagster's records, which are SQLite files: in which folder they are, whether they can be used, and how they are made and set aside.
+
+Imports no Dagster; what reads and writes the records is in `memory_assets.defs`.
+"""
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing, suppress
+from pathlib import Path
+
+from memory_assets.settings import Settings
+from memory_assets.stores.locks import locked
+
+OURS = "# memory_assets:"
+"""How the configuration of a folder begins that this project set up."""
+_FILES = {"history": ("runs.db", "runs/index.db"), "schedules": ("schedules.db",)}
+"""By folder, the files without which Dagster does not start. `history/runs` also has a file for each run."""
+_NEW = "new"
+"""The folder in which records are made; a kill leaves it behind, and the next process empties it."""
+_MADE = "SELECT 1 FROM secondary_indexes"
+"""What Dagster writes into each of those files last."""
+
+
+def instance_home(settings: Settings) -> Path:
+    """`DAGSTER_HOME` where it is set up by this project or still empty, else the folder `dagster` in the data folder.
+
+    So the instance of another project is left alone; `open_instance` says so.
+    """
+    named = os.environ.get("DAGSTER_HOME")
+    if named and (home := Path(named)).is_absolute():
+        if not home.exists() or (home.is_dir() and not any(home.iterdir())):
+            return home
+        with suppress(OSError, ValueError):
+            if (home / "dagster.yaml").read_text(encoding="utf-8").startswith(OURS):
+                return home
+    return settings.data_dir / "dagster"
+
+
+def prepare_records(home: Path, make: Callable[[Path], object]) -> list[str]:
+    """Set damaged records aside, and let `make` make what is missing: it gets a new folder, from which whole folders are renamed.
+
+    Returns a sentence for each folder that was set aside.
+    """
+    with locked(home):
+        sentences = set_aside_damaged(home)
+        if missing := [name for name in _FILES if not (home / name).exists()]:
+            new = home / _NEW
+            shutil.rmtree(new, ignore_errors=True)
+            new.mkdir(mode=0o700)
+            make(new)
+            for name in missing:
+                (new / name).rename(home / name)
+            shutil.rmtree(new)
+    return sentences
+
+
+def set_aside_damaged(home: Path, *, thorough: bool = False) -> list[str]:
+    """Rename each damaged folder of records to `NAME.damaged`, in place of an earlier one; return a sentence for each."""
+    sentences: list[str] = []
+    with locked(home):
+        for name, damage in find_damage(home, thorough=thorough).items():
+            aside = home / f"{name}.damaged"
+            shutil.rmtree(aside, ignore_errors=True)
+            (home / name).rename(aside)
+            sentences.append(
+                f"Dagster's records in {home / name} were damaged ({damage}); they are in {aside} now, and new ones begin."
+            )
+    return sentences
+
+
+def find_damage(home: Path, *, thorough: bool = False) -> dict[str, str]:
+    """What makes records unusable, by their folder. `thorough` reads every page, also of the files of single runs.
+
+    Raises:
+        sqlite3.OperationalError: a file cannot be opened, because of the disk, its permissions or another process.
+    """
+    found: dict[str, str] = {}
+    for name, needed in _FILES.items():
+        folder = home / name
+        if folder.exists():
+            damages = [_damage(folder / file, thorough=thorough) for file in needed]
+            damages += [_damage(file, thorough=True, of_run=True) for file in sorted(folder.glob("runs/*.db")) if thorough]
+            found |= {name: damage for damage in damages[::-1] if damage}
+    return found
+
+
+def _damage(file: Path, *, thorough: bool, of_run: bool = False) -> str:
+    if not file.exists():
+        return f"{file.name} is missing"
+    try:
+        with closing(sqlite3.connect(f"{file.as_uri()}?mode=rw", uri=True)) as connection:
+            if thorough and (told := str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])) != "ok":
+                return f"{file.name}: {' '.join(told.split())}"
+            if of_run or connection.execute(_MADE).fetchone():
+                return ""
+    except sqlite3.DatabaseError as error:
+        if is_damage(error):
+            return f"{file.name}: {error}"
+        raise
+    return f"{file.name} is half made"
+
+
+def is_damage(error: BaseException | None) -> bool:
+    """Whether SQLite complains of what a file holds, and not of the disk, permissions or another process."""
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF
+    return code in (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)

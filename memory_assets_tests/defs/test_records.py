@@ -1,0 +1,123 @@
+"""Dagster's records: they appear whole, and damaged ones hold no run up."""
+
+import logging
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from dagster._core.storage.schedules import SqliteScheduleStorage
+
+from memory_assets.cli.main import cli
+from memory_assets.defs.instance import open_instance
+from memory_assets.defs.partitions import PARTITION_SET
+from memory_assets.doctor import Finding, examine
+from memory_assets.errors import StoreError
+from memory_assets.settings import Settings, load_settings
+from memory_assets.stores.records import instance_home
+from memory_assets.tenants import Tenant
+from memory_assets_tests.conftest import WriteSilo
+from memory_assets_tests.torture import zygote
+
+
+def use(settings: Settings) -> None:
+    with open_instance(settings) as instance:
+        instance.add_dynamic_partitions(PARTITION_SET, ["main"])
+        assert instance.get_dynamic_partitions(PARTITION_SET) == ["main"]
+        assert not instance.get_runs()
+
+
+def use_folder(data_dir: Path) -> None:
+    use(load_settings(data_dir=data_dir))
+
+
+def empty(file: Path) -> None:
+    file.write_bytes(b"")
+
+
+def overwrite(file: Path) -> None:
+    file.write_bytes(b"no database" * 1_000)
+
+
+def drop_marks(file: Path) -> None:
+    """As a process leaves it that is killed before it wrote all."""
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("DELETE FROM secondary_indexes")
+        connection.commit()
+
+
+@pytest.mark.parametrize(
+    ("damage", "file"),
+    [
+        (empty, "history/runs/index.db"),
+        (drop_marks, "history/runs/index.db"),
+        (overwrite, "history/runs.db"),
+        (Path.unlink, "history/runs.db"),
+        (empty, "schedules/schedules.db"),
+    ],
+)
+def test_damaged_records_are_set_aside_in_one_sentence(
+    settings: Settings, caplog: pytest.LogCaptureFixture, damage: Callable[[Path], object], file: str
+) -> None:
+    use(settings)
+    home = instance_home(settings)
+    damage(home / file)
+    for _ in range(2):
+        use(settings)
+    folder = home / file.partition("/")[0]
+    told = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert len(told) == 1
+    assert told[0].startswith(f"memory: Dagster's records in {folder} were damaged ({Path(file).name}")
+    assert {each.name for each in home.iterdir()} >= {"history", "schedules", f"{folder.name}.damaged"}
+
+
+def test_a_process_that_is_killed_while_it_makes_the_records_leaves_no_half_of_them(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def be_killed(_folder: str) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SqliteScheduleStorage, "from_local", be_killed)
+        with pytest.raises(KeyboardInterrupt):
+            use(settings)
+    home = instance_home(settings)
+    assert not (home / "history").exists()
+    use(settings)
+    assert {each.name for each in home.iterdir()} == {"dagster.yaml", "history", "schedules"}
+    assert not caplog.records
+
+
+def test_processes_that_make_the_records_at_once_hinder_none(settings: Settings) -> None:
+    started = [zygote.shared().call(use_folder, settings.data_dir) for _ in range(4)]
+    assert [each.wait().code for each in started] == [0, 0, 0, 0]
+
+
+def test_damage_within_a_file_is_told_by_the_run_and_mended_by_the_doctor(write_silo: WriteSilo, tenant: Tenant) -> None:
+    write_silo("owner", "Priya owns the billing export.")
+    use(tenant.settings)
+    home = instance_home(tenant.settings)
+    runs = home / "history/runs.db"
+    with closing(sqlite3.connect(runs)) as connection:
+        (page,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'runs'").fetchone()
+        (size,) = connection.execute("PRAGMA page_size").fetchone()
+    with runs.open("r+b") as file:
+        file.seek((page - 1) * size)
+        file.write(b"\xff" * size)
+    with pytest.raises(StoreError, match=r"records in .* are damaged \(.*malformed\); run `memory doctor --mend`"):
+        use(tenant.settings)
+    done = CliRunner().invoke(cli, ["run"])
+    assert isinstance(done.exception, StoreError)
+    (fault,) = [each for each in examine(tenant) if "Dagster" in each.what]
+    assert fault.level == "fault"
+    assert str(home / "history") in fault.what
+    CliRunner().invoke(cli, ["doctor", "--mend"])
+    assert not _told_of_records(tenant)
+    assert CliRunner().invoke(cli, ["run"]).exit_code == 0
+    assert not _told_of_records(tenant)
+
+
+def _told_of_records(tenant: Tenant) -> list[Finding]:
+    return [each for each in examine(Tenant(tenant.settings)) if "Dagster" in each.what]
