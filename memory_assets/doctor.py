@@ -8,7 +8,7 @@ from functools import partial
 from typing import Literal
 
 from memory_assets.display import counted
-from memory_assets.errors import MemoryAssetsError, StoreError, first_line
+from memory_assets.errors import DamagedError, MemoryAssetsError, StoreError, first_line
 from memory_assets.graph.analyzer import ChatModel, ChatModelError
 from memory_assets.ingest.backfill import outdated
 from memory_assets.invariants import INVARIANTS, Invariant
@@ -20,6 +20,7 @@ from memory_assets.stores.files import disk_fault
 from memory_assets.stores.keys import KeyStore
 from memory_assets.stores.layout import unlisted_files
 from memory_assets.stores.records import find_damage, instance_home, set_aside_damaged
+from memory_assets.stores.state import ID
 from memory_assets.stores.tables import StoredTable
 from memory_assets.stores.tombstones import Tombstones
 from memory_assets.tana.client import TanaClient
@@ -49,6 +50,7 @@ def examine(tenant: Tenant) -> list[Finding]:
     findings: dict[str, Finding] = {}
     for look in (
         _settings_file,
+        _store_id,
         _data_folder,
         _permissions,
         _leftovers,
@@ -64,14 +66,16 @@ def examine(tenant: Tenant) -> list[Finding]:
         _keys,
         _tana,
     ):
-        findings |= {found.what: found for found in _faults_caught(look, tenant)}
+        for found in _faults_caught(look, tenant):
+            findings.setdefault(found.what, found)
     if not tenant.exists:
         return list(findings.values())
     # Held open, because opening the catalog takes longer than a look. `_catalog` says why it cannot be read.
     with suppress(MemoryAssetsError), tenant.catalog.interactive.read():
         for invariant in INVARIANTS:
             looks = _faults_caught(partial(_invariant, invariant=invariant), tenant, invariant.name)
-            findings |= {found.what: found for found in looks}
+            for found in looks:
+                findings.setdefault(found.what, found)
     return list(findings.values())
 
 
@@ -283,6 +287,23 @@ def _records(tenant: Tenant) -> Iterator[Finding]:
 def _keys(tenant: Tenant) -> Iterator[Finding]:
     if held := KeyStore(tenant.state).list():
         yield Finding("ok", f"{counted(len(held), 'key', 'keys')} over HTTP")
+
+
+def _store_id(tenant: Tenant) -> Iterator[Finding]:
+    """Comes before looks that may fail by it, with the same sentence. In object storage the id names where the tables lie."""
+
+    def remove() -> None:
+        tenant.state.remove(ID)
+
+    try:
+        tenant.state.look()
+    except DamagedError as error:
+        what = str(error).partition("; ")[0]
+        if tenant.location.is_folder:
+            yield Finding("fault", what, "Run `memory doctor --mend`, which removes it; the next writing makes another.", remove)
+        else:
+            mend = f'Write {{"id": "ID"}} into it: the folder of the tables is {tenant.location.base}-ID.'
+            yield Finding("fault", what, mend)
 
 
 def _tana(tenant: Tenant) -> Iterator[Finding]:

@@ -1,12 +1,13 @@
 """Tenants: whose memory it is. A tenant is a folder, so its name must be a safe and unmistakable folder name."""
 
 import re
+from contextlib import suppress
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from memory_assets.errors import ConflictError, InvalidInputError, NotFoundError, StoreError
+from memory_assets.errors import ConflictError, DamagedError, InvalidInputError, NotFoundError, StoreError
 from memory_assets.models import TENANT_PATTERN
 from memory_assets.privacy import refuse_link
 from memory_assets.stores.layout import FOLDERS
@@ -81,8 +82,9 @@ class Tenant:
 
     @property
     def exists(self) -> bool:
-        """Whether anything is kept for this tenant, wherever its stores lie."""
-        self.state.look()
+        """Whether anything is kept for this tenant, wherever its stores lie, even if the id of its store cannot be read."""
+        with suppress(DamagedError):
+            self.state.look()
         return self.state.exists or self.name in _stored_elsewhere(self.settings)
 
     @property

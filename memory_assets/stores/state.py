@@ -229,9 +229,7 @@ class FileState(TenantState):
         try:
             return str(json.loads(held)["id"])
         except (ValueError, TypeError, KeyError) as error:
-            raise DamagedError(
-                f"{self.where(ID)} cannot be read ({error}); remove it, and the next writing makes another."
-            ) from error
+            raise DamagedError(f"{self.where(ID)} cannot be read ({error}); `memory doctor` says what mends it.") from error
 
     def stamp(self) -> str:
         """As above; a folder that was put back from a copy is another store, whose id is the same."""

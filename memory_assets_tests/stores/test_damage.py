@@ -14,6 +14,7 @@ from memory_assets.cli.main import cli
 from memory_assets.doctor import examine
 from memory_assets.errors import StoreError
 from memory_assets.models import Kind, Memory, RelationType, Source, State
+from memory_assets.settings import load_settings
 from memory_assets.stores import lance, tables
 from memory_assets.stores.keys import KeyStore
 from memory_assets.stores.memories import Filters, MemoryStore
@@ -135,6 +136,32 @@ def test_the_doctor_names_a_key_that_cannot_be_read_and_what_to_do(tenant: Tenan
     assert fault.level == "fault"
     assert str(file) in fault.what
     assert fault.mend == "remove it and create a new key."
+
+
+def test_a_damaged_id_of_the_store_is_mended_by_the_doctor_which_looks_at_all_else(tenant: Tenant, table: Path) -> None:
+    file = tenant.folder / "store.json"
+    file.write_bytes(b"{")
+    lose_indices(table)
+    done = CliRunner().invoke(cli, ["doctor", "--tenant", "main", "--json"])
+    found = {each["what"]: each["mend"] for each in json.loads(done.stdout)["findings"] if each["level"] == "fault"}
+    (told,) = [what for what in found if what.startswith(f"{file} cannot be read (")]
+    assert found[told] == "Run `memory doctor --mend`, which removes it; the next writing makes another."
+    assert any(what.startswith("Indices of the table 'memories'") for what in found)
+    assert done.exit_code == 1
+    assert mended()
+    assert not any("store.json" in fault for fault in faults(tenant))
+    MemoryStore(Tenant(tenant.settings).location).put([memory(31)], QUESTION[None], "test")
+    assert json.loads(file.read_bytes())["id"]
+
+
+def test_a_damaged_id_of_a_store_in_object_storage_is_told_and_kept(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMORY_VECTORS_URI", "s3://none/memories")
+    tenant.folder.mkdir(parents=True)
+    file = tenant.folder / "store.json"
+    file.write_bytes(b"{")
+    (fault,) = [each for each in examine(Tenant(load_settings())) if str(file) in each.what]
+    assert fault.mend == 'Write {"id": "ID"} into it: the folder of the tables is s3://none/memories/main/vectors-ID.'
+    assert not fault.repair
 
 
 def test_a_table_whose_manifests_are_damaged_is_told_in_one_sentence(tenant: Tenant, table: Path) -> None:
