@@ -235,8 +235,10 @@ def delete_tenant(tenant: Tenant) -> None:
     """Delete a tenant with all that is kept for it. Its keys end at once, in a running service too.
 
     Commits under way are finished before, or refused. None follows: a commit checks that the store is still the tenant's. A kill leaves
-    a tenant that can be deleted again, or what `sweep_deleted` removes.
+    a tenant that can be deleted again, or what `sweep_deleted` removes. DamagedError if the id of the store cannot be read, which the
+    sweeping needs.
     """
+    tenant.state.read_id()
     with tenant.state.closed_to_writers(), tenant.location.closed_to_writers():
         if not tenant.exists:
             raise NotFoundError(f"There is no tenant {tenant.name!r}; `memory tenant list` shows those that exist.")

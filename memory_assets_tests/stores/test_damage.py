@@ -21,7 +21,7 @@ from memory_assets.stores.memories import Filters, MemoryStore
 from memory_assets.stores.relations import StatedRelation
 from memory_assets.stores.rows import new_id, to_arrow
 from memory_assets.stores.tables import session
-from memory_assets.tenants import Tenant
+from memory_assets.tenants import Tenant, delete_tenant
 
 NOW = datetime.now(UTC)
 QUESTION = np.full(4, 0.5, np.float32)
@@ -148,10 +148,14 @@ def test_a_damaged_id_of_the_store_is_mended_by_the_doctor_which_looks_at_all_el
     assert found[told] == "Run `memory doctor --mend`, which removes it; the next writing makes another."
     assert any(what.startswith("Indices of the table 'memories'") for what in found)
     assert done.exit_code == 1
+    with pytest.raises(StoreError, match="`memory doctor` says what mends it"):
+        delete_tenant(Tenant(tenant.settings))
     assert mended()
     assert not any("store.json" in fault for fault in faults(tenant))
     MemoryStore(Tenant(tenant.settings).location).put([memory(31)], QUESTION[None], "test")
     assert json.loads(file.read_bytes())["id"]
+    delete_tenant(Tenant(tenant.settings))
+    assert not list(tenant.settings.data_dir.glob("*/vectors"))
 
 
 def test_a_damaged_id_of_a_store_in_object_storage_is_told_and_kept(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
