@@ -6,6 +6,7 @@ from memory_assets.display import counted
 from memory_assets.operations.answers import Answer, LocalTime, MemoryView, View, listed
 from memory_assets.operations.fields import Name
 from memory_assets.operations.given import find_memory
+from memory_assets.settings import origins
 from memory_assets.tenants import Tenant
 
 
@@ -30,7 +31,8 @@ class SessionPreview(Answer):
     """What a session is told that starts now."""
 
     project: str
-    is_silent: bool = Field(description="Whether the settings or the project want nothing told.")
+    is_silent: bool = Field(description="Whether nothing is told.")
+    silenced_by: str = Field(description="What wants nothing told, and what undoes it, as a sentence; empty if it is not silent.")
     tokens: int = Field(description="Of all lines, without headings.")
     most_tokens: int = Field(description="Of the whole text, as MEMORY_SESSION_START_TOKENS says.")
     sections: tuple[SectionView, ...]
@@ -38,7 +40,7 @@ class SessionPreview(Answer):
 
     def text(self, local: LocalTime) -> str:
         if self.is_silent:
-            return "Sessions here are told nothing: the settings or `memory install claude-code` say so."
+            return self.silenced_by
         lines = [line for each in self.sections if each.told for line in (each.heading, *(told.text for told in each.told))]
         left_out = sum(len(each.left_out) for each in self.sections)
         lines += [f"{counted(left_out, 'line has', 'lines have')} no room."] if left_out else []
@@ -71,9 +73,17 @@ def preview(tenant: Tenant, project: Name = "") -> SessionPreview:
         for heading, told, left_out in preview_lines(brief, tenant.folder, here, settings.session_start_tokens, nudge_from)
     )
     untold = read_untold(tenant.state)
+    silenced_by = ""
+    if settings.session_start == "off":
+        setting = origins(settings)["session_start"]
+        silenced_by = f"Sessions are told nothing, because {setting.name} is off in {setting.place}; set it to on."
+    elif here and is_quiet(tenant.folder, here):
+        off = "`memory session-start --off` says so"
+        silenced_by = f"Sessions in {here.folder} are told nothing, because {off}; call `memory session-start --on` there."
     return SessionPreview(
         project=project,
-        is_silent=settings.session_start == "off" or is_quiet(tenant.folder, here),
+        is_silent=bool(silenced_by),
+        silenced_by=silenced_by,
         tokens=sum(line.tokens for each in sections for line in each.told),
         most_tokens=settings.session_start_tokens,
         sections=sections,

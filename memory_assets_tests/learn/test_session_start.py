@@ -137,10 +137,16 @@ def test_a_project_switches_it_off(settings: Settings, atlas: Path, monkeypatch:
     assert CliRunner().invoke(cli, ["session-start", "--off"]).exit_code == 0
     assert hook(cwd=str(atlas)) == ""
     assert "baker" in hook(cwd=str(settings.data_dir))
+    preview = lambda: CliRunner().invoke(cli, ["session", str(atlas)]).output  # noqa: E731
+    assert preview() == (
+        f"Sessions in {atlas} are told nothing, because `memory session-start --off` says so; call `memory session-start --on` there.\n"
+    )
     assert CliRunner().invoke(cli, ["session-start", "--on"]).exit_code == 0
     assert "baker" in hook(cwd=str(atlas))
+    assert "baker" in preview()
     monkeypatch.setenv("MEMORY_SESSION_START", "off")
     assert hook(cwd=str(atlas)) == ""
+    assert preview() == "Sessions are told nothing, because MEMORY_SESSION_START is off in the environment; set it to on.\n"
 
 
 def test_nothing_to_say_is_silence_and_so_is_failure(settings: Settings, atlas: Path, monkeypatch: pytest.MonkeyPatch) -> None:
