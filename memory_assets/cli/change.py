@@ -48,7 +48,7 @@ def store(tenant: "Tenant", text: tuple[str, ...], kind: str, project: str, here
     return operations.store.store(tenant, memory)
 
 
-@command("memory noted --store 3f2a91c0")
+@command("memory noted --store 3f2a91c0   (the first digits are enough)")
 @click.option("--store", "outcome", flag_value="store", help="Store the sentences with these ids, or all.")
 @click.option("--drop", "outcome", flag_value="drop", help="Drop them.")
 @click.option(

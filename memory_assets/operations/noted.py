@@ -1,10 +1,10 @@
 """Notes of earlier sessions: list them, store them as memories, or drop them; and what a session was told."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from pydantic import Field
 
-from memory_assets.errors import NotFoundError
+from memory_assets.errors import InvalidInputError, NotFoundError
 from memory_assets.learn.noted import Noted, read_noted, settle, settled_ids
 from memory_assets.learn.session_start import read_last_told, read_told
 from memory_assets.models import Kind, NewMemory, Source
@@ -84,7 +84,7 @@ def noted(tenant: Tenant) -> NotedSentences:
 
 
 def store_noted(tenant: Tenant, ids: Sequence[str]) -> NotedSentences:
-    """Store the notes with these ids, or all if no id is given. A repeated call stores nothing twice.
+    """Store the notes with these ids or first digits, or all if none is given. A repeated call stores nothing twice.
 
     Raises:
         ProcessingError: a note cannot be stored; those before it are stored.
@@ -114,23 +114,29 @@ def store_noted(tenant: Tenant, ids: Sequence[str]) -> NotedSentences:
 
 
 def drop_noted(tenant: Tenant, ids: Sequence[str]) -> NotedSentences:
-    """Drop the notes with these ids, or all if no id is given."""
+    """Drop the notes with these ids or first digits, or all if none is given."""
     picked, settled = _picked(tenant, ids)
     settle(tenant.folder, picked)
     return _answer([NotedView.of(each) for each in picked], "dropped", settled)
 
 
-def _picked(tenant: Tenant, ids: Sequence[str]) -> tuple[list[Noted], tuple[str, ...]]:
-    """Return the notes of these ids, and the ids that were settled before."""
+def _picked(tenant: Tenant, references: Sequence[str]) -> tuple[list[Noted], tuple[str, ...]]:
+    """Return the notes of these ids, and the ids that were settled before; the first digits of exactly one id are enough."""
     open_notes = read_noted(tenant.folder)
-    wanted = [each.casefold() for each in ids]
     known = {each.id for each in open_notes}
-    settled = settled_ids(tenant.folder) - known
-    for each in wanted:
-        if each not in known and each not in settled:
-            raise NotFoundError(f"Nothing is noted under the id {each}; `memory noted` lists what is.")
+    # Settled ones count, so that a repeated call means the same note.
+    wanted = [_resolve(each.casefold(), known | settled_ids(tenant.folder)) for each in references]
     picked = [each for each in open_notes if not wanted or each.id in wanted]
-    return picked, tuple(each for each in wanted if each in settled)
+    return picked, tuple(each for each in wanted if each not in known)
+
+
+def _resolve(reference: str, ids: Set[str]) -> str:
+    found = [each for each in ids if reference and each.startswith(reference)]
+    if len(found) > 1:
+        raise InvalidInputError(f"{reference} is the beginning of several notes' ids; give more digits.")
+    if not found:
+        raise NotFoundError(f"Nothing is noted under the id {reference}; `memory noted` lists what is.")
+    return found[0]
 
 
 def _answer(views: Sequence[NotedView], outcome: str = "", settled: tuple[str, ...] = ()) -> NotedSentences:

@@ -2,6 +2,7 @@
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from memory_assets.cli.main import cli
+from memory_assets.errors import InvalidInputError
 from memory_assets.learn.lasting import judge
 from memory_assets.learn.noted import Noted, note, read_noted
 from memory_assets.models import Kind
-from memory_assets.operations.noted import store_noted
+from memory_assets.operations.noted import drop_noted, store_noted
 from memory_assets.settings import Settings
 from memory_assets.tenants import Tenant
 
@@ -144,6 +146,23 @@ def test_a_repeated_call_stores_and_drops_the_same_sentences_and_no_others(trans
     assert store_and_drop().output == f"{first} was stored or dropped before.\n"
     assert [each.id for each in read_noted(tenant.folder)] == [third]
     assert len(tenant.memories) == 1
+
+
+def test_the_first_digits_of_one_id_are_enough(tenant: Tenant) -> None:
+    note(tenant.folder, [Noted(f"From now on we deploy on day {day}.", "", "", "s1") for day in range(17)])
+    ids = sorted(each.id for each in read_noted(tenant.folder))
+    one, other = next((one, other) for one, other in pairwise(ids) if one[0] == other[0])
+    for reference in (one[0], ""):
+        assert CliRunner().invoke(cli, ["noted", "--drop", reference]).exit_code
+    with pytest.raises(InvalidInputError, match=f"^{one[0]} is the beginning of several notes' ids; give more digits"):
+        drop_noted(tenant, [one[0]])
+    digits = next(one[:length] for length in range(1, 9) if sum(each.startswith(one[:length]) for each in ids) == 1)
+    assert [each.id for each in store_noted(tenant, [digits]).noted] == [one]
+    drop_noted(tenant, [other])
+    with pytest.raises(InvalidInputError):
+        store_noted(tenant, [one[0]])
+    assert store_noted(tenant, [digits.upper()]).settled == (one,)
+    assert len(read_noted(tenant.folder)) == 15
 
 
 def test_sessions_that_end_at_once_all_are_noted(settings: Settings) -> None:
