@@ -80,7 +80,7 @@ def revise_memory(tenant: "Tenant", old: Memory, given: NewMemory) -> Stored:
         if not tenant.memories.insert_superseding(rows, {old.id: memory.id}, [old.updated_at]):
             tenant.memories.delete([memory.id])
             raise ChangedMeanwhileError(
-                f"The memory {old.id} is {old.state} or was changed this moment; `memory show {old.id}` tells."
+                f"The memory {old.id} is {old.state} or was changed this moment; look again (show {old.id})."
             )
 
     (stored,) = _store(tenant, [given], supersede)

@@ -89,7 +89,7 @@ def alone(folder: Path, projects_dir: Path) -> Iterator[None]:
             for each in (folder, projects_dir):
                 locks.enter_context(locked(each, fcntl.LOCK_EX | fcntl.LOCK_NB))
         except BlockingIOError as error:
-            raise ConflictError("Another `memory learn` is at work; wait for it to end, and run the command again.") from error
+            raise ConflictError("Another check, review, apply or undo is at work; try again when it has ended.") from error
         yield
 
 

@@ -156,7 +156,7 @@ class Decisions:
         for proposal in self.proposals:
             if proposal.id.removeprefix("LP-").lstrip("0") == number:
                 return proposal
-        raise NotFoundError(f"There is no proposal {reference}; `memory learn review` lists them.")
+        raise NotFoundError(f"There is no proposal {reference}; look at those that there are (learn review).")
 
     def with_proposals(self, changed: Iterable[Proposal]) -> "Decisions":
         """The same with some proposals in place of those of their ids."""
@@ -295,7 +295,7 @@ class Journal:
             data = path.read_bytes()
         except FileNotFoundError as error:
             raise ConflictError(
-                f"Apply {number} cannot be undone: its copies are gone, as after `memory scan --mend`."
+                f"Apply {number} cannot be undone: its copies are gone, as after a scan that masked secrets."
             ) from error
         except OSError as error:
             raise _damaged(path, error) from error

@@ -104,7 +104,7 @@ def refuse_if_from_file(memory: Memory) -> None:
     """Refuse to change here what the next run would read from a file again."""
     if memory.source_key:
         path = memory.metadata.get("path") or memory.metadata.get("original_path") or memory.source_key
-        raise ConflictError(f"The memory {memory.id} comes from {path}; change it there, and `memory run` takes the change in.")
+        raise ConflictError(f"The memory {memory.id} comes from {path}; change it there, and the next run takes the change in.")
 
 
 _ITS_OWN = frozenset({"id", "external_id", "source_key", "created_at", "state", "superseded_by"})

@@ -36,7 +36,7 @@ def find_memory(tenant: Tenant, reference: str | int, seen: datetime | None = No
     """
     found = [tenant.memories.resolve(reference)] if isinstance(reference, str) else tenant.memories.get([reference])
     if not found:
-        raise NotFoundError(f"There is no memory {reference}; `memory recent` lists the newest.")
+        raise NotFoundError(f"There is no memory {reference}; look at the newest (recent).")
     if seen and found[0].updated_at != seen:
         raise ChangedMeanwhileError(
             f"The memory {found[0].id} was changed since you looked at it; look again (show {found[0].id})."

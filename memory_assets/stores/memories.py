@@ -287,7 +287,7 @@ class MemoryStore(TableStore):
             return from_arrow(rows)[0]
         if rows.num_rows:
             raise InvalidInputError(f"{reference} is the beginning of several memories' ids; give more digits.")
-        raise NotFoundError(f"There is no memory {reference}; `memory recent` lists the newest.")
+        raise NotFoundError(f"There is no memory {reference}; look at the newest (recent).")
 
     @reading
     def recent(self, limit: int, filters: Filters) -> list[Memory]:

@@ -28,7 +28,10 @@ def test_a_memory_is_edited_tagged_superseded_and_each_is_taken_back(client: Ten
     assert change(old, "undo")["count"] == 2
     assert change(old, "undo")["count"] == 0
     assert state(client, old) == "active"
-    assert client.post("/memories/17/undo").status_code == 404
+    missing = [client.post("/memories/17/undo"), client.http.get("/memories/17"), client.http.get("/conflicts?memory_id=17")]
+    for answer in missing:
+        expected = {"error": "There is no memory 17; look at the newest (recent).", "request_id": answer.headers["x-request-id"]}
+        assert (answer.status_code, answer.json()) == (404, expected)
     assert client.post(f"/memories/{old}/edit", {"content": " "}).status_code == 400
 
 

@@ -249,7 +249,7 @@ def test_a_real_kill_loses_nothing_and_the_next_apply_finishes(
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
         assert process.stdout.readline() == "deleted\n"
-        with pytest.raises(ConflictError, match="Another `memory learn` is at work"):
+        with pytest.raises(ConflictError, match="Another check, review, apply or undo is at work"):
             open_curation().apply()
         process.send_signal(signal.SIGKILL)
     seen = visible_texts(decided)
@@ -354,7 +354,7 @@ def test_two_at_once_one_refuses(decided: Path, open_curation: OpenCuration) -> 
     before = tree(decided)
     with alone(curation.folder, curation.projects_dir), ThreadPoolExecutor() as others:
         for step in (open_curation().apply, open_curation().undo, open_curation().check):
-            with pytest.raises(ConflictError, match="Another `memory learn` is at work"):
+            with pytest.raises(ConflictError, match="Another check, review, apply or undo is at work"):
                 others.submit(step).result()
     assert tree(decided) == before
 
