@@ -82,7 +82,8 @@ def find_damage(home: Path, *, thorough: bool = False) -> dict[str, str]:
         if folder.exists():
             damages = [_damage(folder / file, thorough=thorough) for file in needed]
             damages += [_damage(file, thorough=True, of_run=True) for file in sorted(folder.glob("runs/*.db")) if thorough]
-            found |= {name: damage for damage in damages[::-1] if damage}
+            if damage := next(filter(None, damages), ""):
+                found[name] = damage
     return found
 
 

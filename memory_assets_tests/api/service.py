@@ -54,11 +54,12 @@ get = partial(httpx.get, timeout=60)
 
 
 class Service:
-    """A `memory serve` process over `folder`, by `program`."""
+    """A `memory serve` process over `folder`."""
 
-    def __init__(self, folder: Path, program: tuple[str, str] = ("-m", "memory_assets.cli"), **settings: str) -> None:
+    program = "-m", "memory_assets.cli"
+
+    def __init__(self, folder: Path, **settings: str) -> None:
         self.folder = folder
-        self.program = program
         self.settings = load_settings(data_dir=folder / "data")
         self.log = folder / "service.log"
         self.environment = {

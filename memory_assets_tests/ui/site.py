@@ -16,10 +16,6 @@ from memory_assets.ui.app import one_time_address
 from memory_assets_tests.api.service import Service
 
 _CSRF = re.compile(r'name="csrf" value="([^"]+)"')
-_PROGRAM = (
-    "-c",
-    "from memory_assets.api import pool; pool._FRESHNESS_SECONDS = 0.0; from memory_assets.cli.main import main; main()",
-)
 
 
 class Visitor:
@@ -50,6 +46,15 @@ class Visitor:
         return answer
 
 
+class _Fresh(Service):
+    """A service that sees at once what other processes store."""
+
+    program = (
+        "-c",
+        "from memory_assets.api import pool; pool._FRESHNESS_SECONDS = 0.0; from memory_assets.cli.main import main; main()",
+    )
+
+
 class Site:
     """A running service over a data folder of its own, which sees at once what this process stores."""
 
@@ -62,7 +67,7 @@ class Site:
         }
         self.settings: Settings = load_settings(data_dir=folder / "data", timezone="UTC", **sources)
         environment = {f"MEMORY_{name.upper()}": str(path) for name, path in sources.items()}
-        self._service = Service(folder, _PROGRAM, MEMORY_WATCH_SOURCES="off", POND_TIMEZONE="UTC", **environment)
+        self._service = _Fresh(folder, MEMORY_WATCH_SOURCES="off", POND_TIMEZONE="UTC", **environment)
         self._visitors: list[Visitor] = []
 
     def __enter__(self) -> "Site":
