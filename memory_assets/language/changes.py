@@ -295,8 +295,10 @@ def find_changes(pairs: Sequence[tuple[str, str]], are_read: Sequence[bool]) -> 
     asked = [
         place
         for place, (old, new) in enumerate(pairs)
-        if (are_read[place] or by_words[place] >= model.likely) and (announces(new) or not (is_event(old) and is_event(new)))
-    ]  # of two events the later is another time
+        if (are_read[place] or by_words[place] >= model.likely)
+        and (announces(new) or not (is_event(old) and is_event(new)))  # of two events the later is another time
+        and not pattern("replacements.unreal").search(new)
+    ]
     shares = relations([_undated(*pairs[place]) for place in asked])
     differ = (shares[:, Relation.CHANGED] + shares[:, Relation.OPPOSITE]).astype(np.float64)
     probability[asked] = 1 / (1 + np.exp(-(_log_odds(by_words[asked]) * _WORDS + _log_odds(differ) * _READ + _BASE)))

@@ -40,6 +40,7 @@ def test_another_fact_an_event_a_plan_and_history_replace_nothing(old, new):
         ("The staging DB backup runs at 03:30.", "The staging DB moved to otter, port 5433."),
         ("The reading group has nine members.", "The reading group now meets at the library."),
         ("Ruth looks after the parcel tracker.", "The parcel tracker now reads from RabbitMQ."),
+        ("The intranet uses MariaDB 10.", "We plan to move the intranet to MariaDB 11 next spring."),
     ],
 )
 def test_a_change_of_something_else_about_the_subject_outdates_nothing(old, new):
