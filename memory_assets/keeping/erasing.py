@@ -5,6 +5,9 @@ make the memory again. The memory itself goes after them: as long as it is there
 other places. A kill leaves tombstones that are not finished; the next erasure goes on with those.
 """
 
+# pyarrow.compute makes its functions when it is imported.
+# pyright: reportAttributeAccessIssue=false
+
 import json
 import mmap
 import os
@@ -18,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from memory_assets.errors import DamagedError, StoreError
 from memory_assets.keeping.copying import drop_pins
@@ -315,10 +319,14 @@ def find_remains(tenant: Tenant, texts: Collection[str], *, of_machine: bool) ->
 
 def _ids_saying(tenant: Tenant, texts: Collection[str]) -> list[int]:
     try:
-        rows = tenant.memories.scan(("id", "content", "title")).to_pylist()
+        rows = tenant.memories.scan(("id", "content", "title"))
     except StoreError:
         return []
-    return [row["id"] for row in rows if any(text in row["content"] or text in row["title"] for text in texts)]
+    said = pc.binary_join_element_wise(rows["content"], rows["title"], "\n")
+    saying = np.zeros(rows.num_rows, bool)
+    for text in texts:
+        saying |= pc.match_substring(said, text).to_numpy()
+    return rows["id"].filter(pa.array(saying)).to_pylist()
 
 
 def kept_values(tenant: Tenant) -> Iterator[tuple[str, list[Any]]]:

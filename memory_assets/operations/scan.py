@@ -103,8 +103,10 @@ def mend(tenant: Tenant) -> Scanned:
     removal = Removal(_without_secrets, _with_masked_notes, masked_in, lambda text: any(secrets_in(text)))
     purge_tables(tenant, removal)
     purge_files(tenant, removal)
-    for key in KeyStore(tenant.state).list():
-        KeyStore(tenant.state).describe(key, mask(key.description))
+    keys = KeyStore(tenant.state)
+    for key in keys.list():
+        if (description := mask(key.description)) != key.description:
+            keys.describe(key, description)
     purge_derived(tenant)
     if tenant.memories.columns.embedder == tenant.embedder.name:
         reembed(tenant.memories, tenant.embedder, lambda *_: None)
