@@ -50,7 +50,7 @@ def run_job(tenant: Tenant, job: str, on_message: OnMessage, on_report: OnReport
     with _noticed_signals() as is_interrupted:
         try:
             return _run_job(tenant, job, _listener(on_message, on_report), is_interrupted)
-        except BaseException:
+        except BaseException:  # Dagster's interruption is no Exception, and a step that it meets fails in a way of its own
             if is_interrupted():
                 raise KeyboardInterrupt from None
             raise

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _HITS = 8
 _MOST_READ = 12
+"""Candidates that the network reads."""
 _LIKELY, _SURE = 0.15, 0.5
 """Likelihood of the best hit from which a prompt is told something, and from which it is with `sure`."""
 _BESIDE = 0.04
