@@ -207,15 +207,15 @@ def kill_busy_worker(cluster: Cluster) -> str:
 
 
 def where_runs_ran(cluster: Cluster) -> tuple[Counter[str], Counter[str], list[str]]:
-    """Runs by worker, runs by status, and the runs that a worker took over or that were made again."""
+    """Runs that have ended by worker, all by status, and the runs that a worker took over or that were made again."""
     by_worker: Counter[str] = Counter()
     by_status: Counter[str] = Counter()
     again: list[str] = []
     with cluster.instance() as instance:
         for run in instance.get_runs():
             by_status[run.status.value] += 1
-            task = task_of(instance, run)
-            by_worker[(task.worker or "none").partition("@")[0]] += 1
+            if run.is_finished:
+                by_worker[(task_of(instance, run).worker or "none").partition("@")[0]] += 1
             resumed = sum(
                 "Resuming run" in (record.message or "")
                 for record in instance.all_logs(run.run_id, of_type=dg.DagsterEventType.ENGINE_EVENT)
