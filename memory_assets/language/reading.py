@@ -7,7 +7,7 @@ and knows nothing of wiki links, labels and paths. Runs of punctuation, in which
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from itertools import groupby
@@ -15,7 +15,7 @@ from itertools import groupby
 from memory_assets.language.entity_types import ADDRESSES, Mention
 from memory_assets.language.languages import ENGLISH, recognise
 from memory_assets.language.surface import find_surface
-from memory_assets.language.words import ends_sentence
+from memory_assets.language.words import ends_sentence, sentences
 
 MAX_PART_LENGTH = 1_500
 """Characters of one part, save for the rest of a word: some 250 words, whose analysis takes less than a commit's time."""
@@ -109,9 +109,9 @@ def read(text: str) -> Reading:
     plain = _SYMBOLS.sub(r"\1 ", _REPEATED.sub(r"\1\1\1", plain))
     plain = _SPACED_SYMBOLS.sub(r"\1", _COMMENT.sub(" ", plain))
     asides: list[str] = []
-    sentences = [part for block in _blocks(plain, asides) for part in _inline(block, asides)]
+    lines = [part for block in _blocks(plain, asides) for part in _inline(block, asides)]
     parts: list[Part] = []
-    for part in _joined(_with_languages(sentences)):
+    for part in _joined(_with_languages(lines)):
         if part.language != ENGLISH or _is_prose(part.text):
             parts.append(part)
         else:
@@ -240,15 +240,28 @@ def _moved(inset: Inset, by: int) -> Inset:
     return replace(inset, start=inset.start + by, end=inset.end + by, mention=mention)
 
 
-def _with_languages(sentences: list[Part]) -> list[Part]:
-    """The sentences with their languages; one whose words do not tell is taken to be in the language of most of the text."""
-    languages = [recognise(sentence.text) for sentence in sentences]
+def _with_languages(lines: Iterable[Part]) -> list[Part]:
+    """The lines with their languages; one whose words do not tell is taken to be in the language of most of the text."""
+    told = [(recognise(part.text), part) for line in lines for part in _by_language(line)]
     lengths: Counter[str] = Counter()
-    for sentence, language in zip(sentences, languages, strict=True):
+    for language, part in told:
         if language:
-            lengths[language] += len(sentence.text)
+            lengths[language] += len(part.text)
     main = lengths.most_common(1)[0][0] if lengths else ENGLISH
-    return [replace(sentence, language=language or main) for sentence, language in zip(sentences, languages, strict=True)]
+    return [replace(part, language=language or main) for language, part in told]
+
+
+def _by_language(line: Part) -> Iterator[Part]:
+    """The sentences of a line in several languages; any other line whole."""
+    found = sentences(line.text)
+    if len(found) < 2 or len({recognise(sentence) for sentence in found} - {None}) < 2:
+        yield line
+        return
+    end = 0
+    for sentence in found:
+        start = line.text.index(sentence, end)
+        end = start + len(sentence)
+        yield _slice(line, start, end)
 
 
 def _is_prose(text: str) -> bool:

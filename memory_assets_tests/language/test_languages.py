@@ -61,6 +61,13 @@ def test_a_text_whose_words_do_not_tell_is_given_no_language(text: str):
     assert recognise(text) in {ENGLISH, None}
 
 
+def test_a_line_of_two_languages_is_read_sentence_by_sentence(analyzer: Analyzer):
+    found = analyzer.analyze("Asked: move the queue to another broker. Nein, nicht RabbitMQ, wir nehmen NATS. Open: the retry test fails.")
+    assert {entity.text for entity in found.entities} == {"NATS", "RabbitMQ"}
+    assert "move" in found.actions
+    assert not {"nehman", "nehmen"} & set(found.actions)
+
+
 def test_paragraphs_of_two_languages_are_each_read_in_their_own(analyzer: Analyzer):
     features = analyzer.analyze("Alice wrote it down for the whole team.\n\nDie Besprechung wurde auf Freitag verschoben.")
     assert features.actions == ("write",)

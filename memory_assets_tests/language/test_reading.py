@@ -1,5 +1,7 @@
 """What is no prose is kept away from the pipeline, at a cost that grows with the text's length alone."""
 
+import re
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -44,6 +46,13 @@ def test_any_text_is_read_into_bounded_parts_whose_insets_lie_where_they_say(tex
         assert len(part.text) <= MAX_PART_LENGTH + 100
         for inset in part.insets:
             assert part.text[inset.start : inset.end] == ("item" if inset.opaque else inset.written.lstrip("@#"))
+
+
+@given(st.lists(st.sampled_from(["We moved it to `atlas`.", "Wir nehmen das nicht!", "Das ist [[a-link]] von uns.", "ok", "Nr. 3"])))
+def test_a_line_in_two_languages_keeps_its_words_and_insets(sentences: list[str]):
+    parts = read(" ".join(sentences)).parts
+    assert [inset.written for part in parts for inset in part.insets] == re.findall(r"atlas|a-link", " ".join(sentences))
+    assert " ".join(part.text for part in parts).split() == re.sub(r"`.*?`|\[\[.*?\]\]", "item", " ".join(sentences)).split()
 
 
 def test_a_long_text_is_cut_between_words_and_keeps_all_of_them():
