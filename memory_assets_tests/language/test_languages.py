@@ -62,7 +62,9 @@ def test_a_text_whose_words_do_not_tell_is_given_no_language(text: str):
 
 
 def test_a_line_of_two_languages_is_read_sentence_by_sentence(analyzer: Analyzer):
-    found = analyzer.analyze("Asked: move the queue to another broker. Nein, nicht RabbitMQ, wir nehmen NATS. Open: the retry test fails.")
+    found = analyzer.analyze(
+        "Asked: move the queue to another broker. Nein, nicht RabbitMQ, wir nehmen NATS. Open: the retry test fails."
+    )
     assert {entity.text for entity in found.entities} == {"NATS", "RabbitMQ"}
     assert "move" in found.actions
     assert not {"nehman", "nehmen"} & set(found.actions)

@@ -48,7 +48,9 @@ def test_any_text_is_read_into_bounded_parts_whose_insets_lie_where_they_say(tex
             assert part.text[inset.start : inset.end] == ("item" if inset.opaque else inset.written.lstrip("@#"))
 
 
-@given(st.lists(st.sampled_from(["We moved it to `atlas`.", "Wir nehmen das nicht!", "Das ist [[a-link]] von uns.", "ok", "Nr. 3"])))
+@given(
+    st.lists(st.sampled_from(["We moved it to `atlas`.", "Wir nehmen das nicht!", "Das ist [[a-link]] von uns.", "ok", "Nr. 3"]))
+)
 def test_a_line_in_two_languages_keeps_its_words_and_insets(sentences: list[str]):
     parts = read(" ".join(sentences)).parts
     assert [inset.written for part in parts for inset in part.insets] == re.findall(r"atlas|a-link", " ".join(sentences))
