@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 _WEIGHTS, _CONSTANT = (9.9, 1.44, 3.39), -3.56
 """If nothing is read ..."""
-_WEIGHTS_UNREAD, _CONSTANT_UNREAD = (8.6, 3.6, 1.1), -4.8
+_WEIGHTS_UNREAD, _CONSTANT_UNREAD = (8.6, 1.1, -0.2), -5.5
 """... of what is not read beside what is ..."""
 _WEIGHTS_READ, _CONSTANT_READ = (2.7, 0.24, 0.78, 1.0), -1.25
 """... and of what is read."""
 _LEAST = {(False, False): 0.18, (False, True): 0.3, (True, False): 0.03, (True, True): 0.06}
 """Likelihood of the best memory below which a question finds nothing, by whether it was read and is bare words. Of bare words whoever
 remembers something has some; a question may be put in other words throughout."""
-_BESIDE = 1 / 20
+_BESIDE = 1 / 100
 """Share of the odds of the best from which a memory stands beside it."""
 _LIKELY, _SURE = 0.5, 0.9
 _ENOUGH = 50
