@@ -59,19 +59,20 @@ def _checks(asset: str) -> dg.AssetChecksDefinition:
         tenant = memory.open_for(context)
         chosen = {key.name for key in context.selected_asset_check_keys}
         results: list[dg.AssetCheckResult] = []
-        for invariant in invariants:
-            if invariant.name in chosen:
-                found = invariant.find(tenant)
-                result = dg.AssetCheckResult(
-                    check_name=invariant.name,
-                    passed=not found,
-                    severity=dg.AssetCheckSeverity.WARN if invariant.is_warning else dg.AssetCheckSeverity.ERROR,
-                    description=invariant.mend if found else "",
-                    metadata={"faults": len(found), "rows": dg.TextMetadataValue(", ".join(found[:_NAMED]))},
-                )
-                results.append(result)
-                if found and invariant.is_blocking:
-                    break
+        with tenant.catalog.read():  # held open, because opening it takes longer than a look
+            for invariant in invariants:
+                if invariant.name in chosen:
+                    found = invariant.find(tenant)
+                    result = dg.AssetCheckResult(
+                        check_name=invariant.name,
+                        passed=not found,
+                        severity=dg.AssetCheckSeverity.WARN if invariant.is_warning else dg.AssetCheckSeverity.ERROR,
+                        description=invariant.mend if found else "",
+                        metadata={"faults": len(found), "rows": dg.TextMetadataValue(", ".join(found[:_NAMED]))},
+                    )
+                    results.append(result)
+                    if found and invariant.is_blocking:
+                        break
         return results
 
     @dg.multi_asset_check(name=f"invariants_of_{asset}", specs=specs, can_subset=True)

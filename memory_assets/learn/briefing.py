@@ -25,6 +25,9 @@ from memory_assets.stores.filters import Filters
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import pyarrow as pa
+    from duckdb import DuckDBPyConnection
+
     from memory_assets.graph.outdated import StatementChange
     from memory_assets.models import Memory
     from memory_assets.stores.state import TenantState
@@ -49,7 +52,7 @@ _CHOSEN = """
                * if(list_contains(metadata->>'$.guessed[*]', 'created_at'), 0.5, 1) AS standing,
                CASE WHEN kind IN ('user', 'self_knowledge') THEN 'standing'
                     WHEN kind IN ('feedback', 'session') THEN kind ELSE '' END AS part
-        FROM stored LEFT JOIN scores USING (id)
+        FROM stored LEFT JOIN (SELECT id, relevance FROM relevance_scores) USING (id)
     )
     QUALIFY row_number() OVER (PARTITION BY curated, part, CASE WHEN part IN ('', 'session') AND NOT curated THEN project END
                                ORDER BY if(part = 'session', -age, standing) DESC, id)
@@ -145,12 +148,15 @@ def _write(tenant: "Tenant", make: "Callable[[Brief | None], Brief]") -> None:
 
 def _made(tenant: "Tenant", held: Brief | None) -> Brief:
     known = {each.text: (each.tokens, each.more) for each in held.lines} if held else {}
-    replaced, undecided, changes, likely, changed = _doubts(tenant)
+    tellable = _tellable(tenant)
+    with tenant.catalog.read() as connection:
+        replaced, undecided, changes, likely, changed = _doubts(connection)
+        best = _chosen(connection, tellable)
     is_replaced = list_replaced(changes)
     found = find_outdated(is_replaced, tenant.memories.get(is_replaced), tenant.memories.get)
     outdated = {number: {each.sentence for each in told} for number, told in found.items()}
     doubts = Doubts.of(changes, likely, outdated)
-    wanted = dict.fromkeys([*_chosen(tenant), *(number for number, _ in doubts.newer), *changed])
+    wanted = dict.fromkeys([*best, *(number for number, _ in doubts.newer), *changed])
     chosen = list(dict.fromkeys(_last(number, replaced) for number in wanted))
     memories = {memory.id: memory for memory in tenant.memories.get(chosen) if memory.state is State.ACTIVE}
     ordered = [memories[number] for number in chosen if number in memories]
@@ -198,38 +204,30 @@ def _name(memory: "Memory") -> tuple[str, str, str]:
     return memory.kind, memory.title.casefold(), "" if memory.kind is Kind.FEEDBACK else slug_of(memory.project)
 
 
-def _chosen(tenant: "Tenant") -> Sequence[int]:
-    """Return the ids of the memories that fit into the brief: curated ones first, then by relevance and age."""
-    import duckdb
-    import pyarrow as pa
-
+def _tellable(tenant: "Tenant") -> "pa.Table":
+    """Return what chooses among the memories that a session may be told."""
     kinds = ", ".join(f"'{kind}'" for kind in _TOLD)
     where = f"state = '{State.ACTIVE}' AND kind IN ({kinds})"
-    rows = tenant.memories.scan(("id", "kind", "source", "project", "importance", "created_at", "metadata"), where)
-    scores = pa.table({"id": pa.array([], pa.int64()), "relevance": pa.array([], pa.float64())})
-    if tenant.catalog.exists:
-        with tenant.catalog.read() as connection:
-            scores = connection.execute("SELECT id, relevance FROM relevance_scores").to_arrow_table()
-    with duckdb.connect() as connection:
-        connection.register("stored", rows)
-        connection.register("scores", scores)
-        given = {"curated": Source.PAI_LEARNING.value, "most": _MOST}
-        return [number for (number,) in connection.execute(_CHOSEN, given).fetchall()]
+    return tenant.memories.scan(("id", "kind", "source", "project", "importance", "created_at", "metadata"), where)
+
+
+def _chosen(connection: "DuckDBPyConnection", tellable: "pa.Table") -> Sequence[int]:
+    """Return the ids of the memories that fit into the brief: curated ones first, then by relevance and age."""
+    connection.register("stored", tellable)
+    given = {"curated": Source.PAI_LEARNING.value, "most": _MOST}
+    return [number for (number,) in connection.execute(_CHOSEN, given).fetchall()]
 
 
 def _doubts(
-    tenant: "Tenant",
+    connection: "DuckDBPyConnection",
 ) -> tuple[dict[int, int], dict[int, int], "list[StatementChange]", "list[StatementChange]", list[int]]:
     """What the last build knows of changes.
 
     Id of a memory -> the newer one that replaces it; -> one that says otherwise while nobody decided; the statements that changed, and
     those that perhaps did; and memories that say that something changed.
     """
-    if not tenant.catalog.exists:
-        return {}, {}, [], [], []
-    with tenant.catalog.read() as connection:
-        edges, changes = connection.execute(_DOUBTED).fetchall(), read_changes(connection)
-        likely, changed = read_changes(connection, likely=True), connection.execute(_CHANGED).fetchall()
+    edges, changes = connection.execute(_DOUBTED).fetchall(), read_changes(connection)
+    likely, changed = read_changes(connection, likely=True), connection.execute(_CHANGED).fetchall()
     contrary = [(one, two) for one, two, kind in edges if kind == "CONTRADICTS"]
     undecided = dict([*contrary, *((two, one) for one, two in contrary)])
     replaced = {one: two for one, two, kind in edges if kind != "CONTRADICTS"}

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from memory_assets.ingest.scans import StoredItem, read_items, refusals
+from memory_assets.ingest.scans import StoredItem, read_items, refusals_of
 from memory_assets.models import Kind, Refusal, Source
 from memory_assets.sources.claude_silos import INDEX_NAME, Pointer, pointer
 from memory_assets.sources.dating import utc_seconds
@@ -86,9 +86,9 @@ def read_silos(tenant: "Tenant") -> MemoryFiles:
     name or description, and the silo's index must be one that can be edited.
     """
     root = tenant.settings.claude_projects_dir
-    left = list(_refused(tenant, Source.CLAUDE_SILO))
+    items, left = _read(tenant, Source.CLAUDE_SILO)
     silos: dict[Path, list[StoredItem]] = defaultdict(list)
-    for stored in read_items(tenant.catalog, Source.CLAUDE_SILO):
+    for stored in items:
         silos[stored.path.parent].append(stored)
     entries: list[MemoryFile] = []
     for folder, found in silos.items():
@@ -109,10 +109,10 @@ def read_silos(tenant: "Tenant") -> MemoryFiles:
 
 def read_homes(tenant: "Tenant") -> MemoryFiles:
     """Return what the four canonical homes hold as of the last scan, by type, in each the newest first."""
-    stored = read_items(tenant.catalog, Source.PAI_LEARNING)
+    stored, left = _read(tenant, Source.PAI_LEARNING)
     entries = [_entry(each) for each in stored if each.path.suffix.lower() == ".md"]
     entries.sort(key=lambda entry: (entry.item.kind, -entry.written_at.timestamp(), entry.item.title))
-    refused = (each for each in _refused(tenant, Source.PAI_LEARNING) if Path(each.path).parent.name in HOMES)
+    refused = (each for each in left if Path(each.path).parent.name in HOMES)
     return MemoryFiles(tuple(entries), tuple(refused))
 
 
@@ -175,8 +175,14 @@ def _entry(stored: StoredItem) -> MemoryFile:
     return MemoryFile(stored.item, stored.path, stored.digest, stored.hooks)
 
 
-def _refused(tenant: "Tenant", source: Source) -> list[Refusal]:
-    return [each for each in refusals(tenant.catalog, source) if each.path.lower().endswith(".md") or each.key is None]
+def _read(tenant: "Tenant", source: Source) -> tuple[list[StoredItem], list[Refusal]]:
+    """Items of a source and what is refused of its memories. Opening the catalog takes longer than reading, so both share one opening."""
+    if not tenant.catalog.exists:
+        return [], []
+    with tenant.catalog.read() as connection:
+        refused = refusals_of(connection, source)
+        items = read_items(tenant.catalog, source)
+    return items, [each for each in refused if each.path.lower().endswith(".md") or each.key is None]
 
 
 def _fault(stored: StoredItem) -> RefusedFileError | None:

@@ -11,7 +11,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-CONFIG: dict[str, str | bool | int | float | list[str]] = {"autoinstall_known_extensions": False}
+CONFIG: dict[str, str | bool | int | float | list[str]] = {
+    "autoinstall_known_extensions": False,
+    "storage_compatibility_version": "v1.4.0",
+}
+"""New files get a format that DuckDB opens in a third of the time of its default one, which DuckDB 1.0 could read."""
 
 NOT_FOR_ARROW = "join_filter_pushdown"
 """DuckDB 1.5 fails on a join whose Bloom filter it pushes into a registered Arrow table (`Pushdown Filter Type BLOOM_FILTER`)."""
