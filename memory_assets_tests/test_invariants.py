@@ -262,9 +262,8 @@ PLANTED = (
         Corruptions.unknown_member,
     ),
     (Corruptions.missing_vector, Corruptions.confidence_that_is_no_number, Corruptions.score_of_nothing, Corruptions.exact_twin),
-    (Corruptions.older_twin, Corruptions.twin_relation),
+    (Corruptions.second_memory_of_a_file, Corruptions.older_twin, Corruptions.twin_relation),
     (Corruptions.nearly_all_archived,),
-    (Corruptions.second_memory_of_a_file,),
     (Corruptions.memory_of_an_unknown_file,),
     (
         Corruptions.lost_column_of_the_catalog,

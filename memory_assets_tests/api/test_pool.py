@@ -56,7 +56,7 @@ def test_a_closed_tenant_gives_back_its_memory_and_its_files(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, workers: int
 ) -> None:
     monkeypatch.setattr(pool_module, "_MOST_OPEN", 2)
-    names = [f"tenant{number}" for number in range(12)]
+    names = [f"tenant{number}" for number in range(8)]
     for name in names:
         create_tenant(Tenant(settings, name))
 

@@ -4,11 +4,11 @@ import fcntl
 import json
 import os
 import re
-import signal
 import struct
 import subprocess
 import sys
 import termios
+import time
 from pathlib import Path
 
 import pytest
@@ -387,10 +387,12 @@ def test_a_run_that_is_killed_between_two_steps_is_completed_by_the_next(write_s
     for number in range(6):
         write_silo(f"note-{number}", f"Note {number}: the deadline of project {number} is in May.")
     for step in ("silo_files", "extracted_features"):
-        with subprocess.Popen([*MEMORY, "run"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as running:
-            assert running.stdout
-            assert any(line.startswith(step) for line in running.stdout)
-            running.send_signal(signal.SIGKILL)
+        running, until = zygote.shared().start(os.environ.copy(), "run"), time.monotonic() + 120
+        while not re.search(f"^{step}", running.written("out"), re.MULTILINE):
+            assert time.monotonic() < until, running.written("err")
+            time.sleep(0.01)
+        running.kill()
+        assert running.wait().killed
     assert invoke_json("run")["assets"]["memories"]["added"] == 6
     status = invoke_json("status")
     assert status["memories_by_state"] == {"active": 6}

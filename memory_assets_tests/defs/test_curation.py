@@ -1,11 +1,7 @@
 """The curation group: it counts, proposes and nudges, and never applies."""
 
-from pathlib import Path
-
 import dagster as dg
 
-from memory_assets.defs.build import build_defs
-from memory_assets.defs.resources import MemoryResource
 from memory_assets.learn.curation import Curation
 from memory_assets.tenants import Tenant
 from memory_assets_tests.conftest import WriteSilo
@@ -35,19 +31,6 @@ def test_the_queue_is_counted_and_proposals_wait_for_a_person(
     assert metadata(again, "silo_backlog")["dagster/partition_row_count"] == 1
     assert metadata(again, "canonical_entries")["project"] == 1
     assert all(check.passed for check in again.get_asset_check_evaluations())
-
-
-def test_materialize_all_on_the_sample_home_fails_no_check_and_changes_no_file_of_others(
-    sample_home: Path, instance: dg.DagsterInstance
-) -> None:
-    before = tree(sample_home)
-    everything = build_defs(MemoryResource()).resolve_implicit_global_asset_job_def()
-    result = everything.execute_in_process(instance=instance, partition_key="main", raise_on_error=False)
-    assert result.success
-    assert tree(sample_home) == before
-    assert metadata(result, "proposals")["dagster/partition_row_count"] == 0
-    unmet = {each.check_name: each.severity for each in result.get_asset_check_evaluations() if not each.passed}
-    assert set(unmet.values()) == {dg.AssetCheckSeverity.WARN}, unmet
 
 
 def test_what_a_check_has_read_is_remembered_by_the_next_run(

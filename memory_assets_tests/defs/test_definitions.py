@@ -18,6 +18,7 @@ from memory_assets.tenants import Tenant
 from memory_assets_tests.conftest import WriteSilo
 from memory_assets_tests.defs.conftest import metadata, run
 from memory_assets_tests.defs.specs import SNAPSHOT, specs
+from memory_assets_tests.learn.conftest import tree
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -65,9 +66,10 @@ def test_schedules_run_in_the_zone_of_the_settings_or_the_machines(
     assert {schedule.execution_timezone for schedule in schedules if isinstance(schedule, dg.ScheduleDefinition)} == {zone}
 
 
-def test_runs_of_the_sample_home_pass_every_check_say_what_was_refused_and_count_sleep_cycles_apart(
+def test_runs_of_the_sample_home_pass_every_check_say_what_was_refused_and_change_no_file_of_others(
     sample_home: Path, tenant: Tenant, instance: dg.DagsterInstance
 ) -> None:
+    files = tree(sample_home)
     result = run(instance)
     assert result.success
     assert metadata(result, "silo_files")["refused"] == 4
@@ -94,6 +96,12 @@ def test_runs_of_the_sample_home_pass_every_check_say_what_was_refused_and_count
     before, after = metadata(again, "graph_edges"), metadata(run(instance, "reflect"), "graph_edges")
     assert after["dagster/partition_row_count"] == before["dagster/partition_row_count"]
     assert after["edges_of_sleep_cycles"] > before["edges_of_sleep_cycles"] == 0
+    everything = build_defs(MemoryResource()).resolve_implicit_global_asset_job_def()
+    result = everything.execute_in_process(instance=instance, partition_key="main", raise_on_error=False)
+    assert result.success
+    assert metadata(result, "proposals")["dagster/partition_row_count"] == 0
+    assert {each.severity for each in result.get_asset_check_evaluations() if not each.passed} == {dg.AssetCheckSeverity.WARN}
+    assert tree(sample_home) == files
 
 
 def test_a_tenant_that_the_settings_do_not_name_gets_no_files(
@@ -109,7 +117,7 @@ def test_the_version_of_an_external_asset_is_that_of_its_content(
     write_silo: WriteSilo, tenant: Tenant, instance: dg.DagsterInstance
 ) -> None:
     def version() -> str | None:
-        assert run(instance).success
+        assert run(instance, asset_selection=[dg.AssetKey("silo_files")]).success
         event = instance.get_latest_materialization_event(dg.AssetKey("claude_code_silos"))
         assert event and event.asset_materialization
         return (event.asset_materialization.tags or {}).get("dagster/data_version")

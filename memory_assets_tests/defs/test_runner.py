@@ -35,24 +35,7 @@ def test_a_failed_step_is_told_in_one_sentence(write_silo: WriteSilo, monkeypatc
         quietly(Tenant(load_settings()))
 
 
-def test_a_failed_check_is_told_and_the_command_exits_with_1(write_silo: WriteSilo, tenant: Tenant) -> None:
-    write_silo("owner", "Priya owns the billing export.")
-    quietly(tenant)
-    spoil_vectors(tenant)
-    done = CliRunner().invoke(cli, ["run"])
-    assert done.exit_code == 1
-    assert "Run `memory doctor --mend`." in done.stderr
-
-
-def test_a_run_ends_a_deletion_that_was_killed(write_silo: WriteSilo, tenant: Tenant) -> None:
-    write_silo("owner", "Priya owns the billing export.")
-    left = tenant.settings.data_dir / ".deleted-bob-0123abcd" / "vectors"
-    left.mkdir(parents=True)
-    quietly(tenant)
-    assert not left.parent.exists()
-
-
-def test_a_dagster_home_of_somebody_else_is_left_alone_and_named(
+def test_a_run_leaves_a_dagster_home_of_somebody_else_alone_ends_a_deletion_that_was_killed_and_tells_a_failed_check(
     write_silo: WriteSilo, tenant: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     theirs = tmp_path / "theirs"
@@ -61,11 +44,18 @@ def test_a_dagster_home_of_somebody_else_is_left_alone_and_named(
     (theirs / "dagster.yaml").write_text("telemetry:\n  enabled: false\n")
     monkeypatch.setenv("DAGSTER_HOME", str(theirs))
     write_silo("owner", "Priya owns the billing export.")
+    left = tenant.settings.data_dir / ".deleted-bob-0123abcd" / "vectors"
+    left.mkdir(parents=True)
     quietly(tenant)
+    assert not left.parent.exists()
     assert [(each.name, each.read_text()) for each in theirs.iterdir()] == [("dagster.yaml", "telemetry:\n  enabled: false\n")]
     assert theirs.stat().st_mode & 0o777 == 0o755
     assert f"DAGSTER_HOME={theirs} is not used (its dagster.yaml does not begin with" in caplog.text
     assert (tenant.settings.data_dir / "dagster" / "history" / "runs.db").exists()
+    spoil_vectors(tenant)
+    done = CliRunner().invoke(cli, ["run"])
+    assert done.exit_code == 1
+    assert "Run `memory doctor --mend`." in done.stderr
 
 
 @pytest.mark.parametrize("named", ["relative", "/proc/nowhere"])

@@ -74,7 +74,9 @@ def hours(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
     yield passed
 
 
-def test_a_source_sensor_asks_for_one_run_a_change(silos: Daemon, write_silo: WriteSilo) -> None:
+def test_a_source_sensor_asks_for_one_run_a_change_and_what_the_run_saw_is_kept_beside_it_until_it_is_deleted(
+    silos: Daemon, write_silo: WriteSilo, instance: dg.DagsterInstance
+) -> None:
     path = write_silo("owner", "Priya owns the billing export.")
     (request,) = silos.tick()
     assert request.partition_key == "main"
@@ -85,9 +87,16 @@ def test_a_source_sensor_asks_for_one_run_a_change(silos: Daemon, write_silo: Wr
     assert silos.obey(second).success
     path.unlink()
     (third,) = silos.tick()
-    assert silos.obey(third).success
+    done = instance.get_run_by_id(silos.obey(third).run_id)
     assert silos.tick() == []
     assert len({request.run_key, second.run_key, third.run_key}) == 3
+    assert done and done.is_success
+    assert {tag for tag in done.tags if "memory" in tag} == set(), "what the run saw is not in its tags"
+    assert done.tags["changed"] == "silo_files"
+    (seen,) = read_values(instance, "main", [seen_by(done)])
+    assert set(json.loads(seen or "{}")) == {"silo_files", "seed_entries", "learning_entries", "stored_memories"}
+    delete_run(instance, done.run_id)
+    assert read_values(instance, "main", [seen_by(done)]) == [None]
 
 
 def test_a_failed_run_is_asked_for_again_after_a_while_and_not_before(
@@ -111,28 +120,6 @@ def test_a_change_is_asked_for_until_it_is_taken_in_even_if_the_run_never_began(
     (first,) = silos.tick()
     (second,) = silos.tick()
     assert first.run_key == second.run_key
-
-
-def test_a_change_that_was_taken_in_by_hand_makes_no_second_run(
-    silos: Daemon, write_silo: WriteSilo, instance: dg.DagsterInstance
-) -> None:
-    write_silo("owner", "Priya owns the billing export.")
-    assert run(instance).success
-    assert silos.tick() == []
-
-
-def test_what_a_run_saw_is_kept_beside_it_until_it_is_deleted_and_not_in_its_tags(
-    silos: Daemon, write_silo: WriteSilo, instance: dg.DagsterInstance
-) -> None:
-    write_silo("owner", "Priya owns the billing export.")
-    done = instance.get_run_by_id(silos.obey(*silos.tick()).run_id)
-    assert done
-    assert {tag for tag in done.tags if "memory" in tag} == set()
-    assert done.tags["changed"] == "silo_files"
-    (seen,) = read_values(instance, "main", [seen_by(done)])
-    assert set(json.loads(seen or "{}")) == {"silo_files", "seed_entries", "learning_entries", "stored_memories"}
-    delete_run(instance, done.run_id)
-    assert read_values(instance, "main", [seen_by(done)]) == [None]
 
 
 def test_several_sources_that_change_together_make_one_run(
@@ -194,33 +181,17 @@ def test_memories_and_relations_stored_directly_are_reflected_once(stored: Daemo
     assert stored.tick() == []
 
 
-def test_what_the_pipeline_and_upkeep_write_asks_for_no_run(
-    stored: Daemon, write_silo: WriteSilo, instance: dg.DagsterInstance, tenant: Tenant
+def test_what_was_taken_in_by_hand_and_what_the_pipeline_and_upkeep_write_asks_for_no_run(
+    silos: Daemon, stored: Daemon, write_silo: WriteSilo, instance: dg.DagsterInstance, tenant: Tenant
 ) -> None:
     write_silo("owner", "Priya owns the billing export.")
     assert run(instance).success
-    assert stored.tick() == []
+    assert silos.tick() == stored.tick() == []
     tenant.memories.table.optimize()
     assert stored.tick() == []
 
 
-def test_a_tenant_created_again_under_an_old_name_triggers_its_runs(
-    silos: Daemon, stored: Daemon, write_silo: WriteSilo, tenant: Tenant, instance: dg.DagsterInstance
-) -> None:
-    write_silo("owner", "Priya owns the billing export.")
-    (request,) = silos.tick()
-    assert silos.obey(request).success
-    assert silos.tick() == stored.tick() == []
-    delete_tenant(tenant)
-    forget_tenant(instance, "main")
-    assert silos.tick() == stored.tick() == []
-    create_tenant(Tenant(tenant.settings))
-    (again,) = silos.tick()
-    assert silos.obey(again).success
-    assert silos.tick() == stored.tick() == []
-
-
-def test_a_tenant_restored_from_a_copy_triggers_its_runs(
+def test_a_tenant_restored_from_a_copy_or_created_again_under_its_name_triggers_its_runs(
     silos: Daemon, stored: Daemon, write_silo: WriteSilo, tenant: Tenant, instance: dg.DagsterInstance
 ) -> None:
     copy = tenant.settings.data_dir.with_name("backup")
@@ -235,6 +206,13 @@ def test_a_tenant_restored_from_a_copy_triggers_its_runs(
     copy.rename(tenant.folder)
     (request,) = silos.tick()
     assert silos.obey(request).success
+    assert silos.tick() == stored.tick() == []
+    delete_tenant(tenant)
+    forget_tenant(instance, "main")
+    assert silos.tick() == stored.tick() == []
+    create_tenant(Tenant(tenant.settings))
+    (again,) = silos.tick()
+    assert silos.obey(again).success
     assert silos.tick() == stored.tick() == []
 
 

@@ -48,7 +48,15 @@ def read_note() -> dict[str, str] | None:
     return json.loads(note.read_bytes())["world"] if note.exists() else None
 
 
-def test_an_unchanged_world_is_told_without_importing_dagster_or_lancedb(write_silo: WriteSilo) -> None:
+def test_an_unchanged_world_is_told_without_importing_dagster_or_lancedb_and_a_note_that_cannot_be_read_is_no_note(
+    write_silo: WriteSilo, tenant: Tenant
+) -> None:
+    class StartedError(Exception):
+        pass
+
+    def stop(_step: str, _said: str) -> None:
+        raise StartedError
+
     write_silo("owner", "Priya owns the billing export.")
     assert run_once().assets
     program = """
@@ -63,22 +71,18 @@ assert not heavy, heavy
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-
-
-def test_after_a_search_only_the_scores_are_computed(write_silo: WriteSilo, tenant: Tenant) -> None:
-    write_silo("owner", "Priya owns the billing export.")
+    assert run_once(stop).unchanged_since
+    for note in ("", "[]", '{"world": {}}', '{"world": {"given": ""}, "ended_at": 5}'):
+        (tenant.folder / stamps.NOTE).write_text(note)
+        with pytest.raises(StartedError):
+            run_once(stop)
     run_once()
-    (number,) = tenant.memories.scan(("id",))["id"].to_pylist()
-    AccessLog(tenant.state).record([number], datetime.now(UTC))
-    ran = run_once()
-    assert ran.assets.keys() == {"relevance_scores"}
-    assert ran.assets["relevance_scores"]["written"] == 1
-    assert (found := explain(tenant.catalog, number))
-    assert found.accesses == 1
-    assert run_once().unchanged_since
+    assert read_note() == look()
 
 
-def test_what_is_recalled_during_a_run_is_scored_by_the_next(write_silo: WriteSilo, tenant: Tenant) -> None:
+def test_after_a_search_only_the_scores_are_computed_and_what_is_recalled_during_a_run_is_scored_by_the_next(
+    write_silo: WriteSilo, tenant: Tenant
+) -> None:
     write_silo("owner", "Priya owns the billing export.")
     run_once()
     (number,) = tenant.memories.scan(("id",))["id"].to_pylist()
@@ -90,24 +94,30 @@ def test_what_is_recalled_during_a_run_is_scored_by_the_next(write_silo: WriteSi
             recorded.append(number)
             AccessLog(tenant.state).record([number], datetime.now(UTC))
 
-    run_once(recall_again)
+    ran = run_once(recall_again)
     assert recorded
+    assert ran.assets.keys() == {"relevance_scores"}
+    assert ran.assets["relevance_scores"]["written"] == 1
     run_once()
     assert (found := explain(tenant.catalog, number))
     assert found.accesses == 2
+    assert run_once().unchanged_since
 
 
-def test_a_step_that_failed_is_run_again(write_silo: WriteSilo, monkeypatch: pytest.MonkeyPatch) -> None:
-    silo = write_silo("owner", "Priya owns the billing export.")
-    run_once()
-    silo.write_text(silo.read_text() + "It was checked twice.\n")
+def test_a_step_that_failed_is_run_again_and_a_failed_check_fails_again(
+    write_silo: WriteSilo, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_silo("owner", "Priya owns the billing export.")
     with monkeypatch.context() as broken, pytest.raises(MemoryAssetsError):
         broken.setattr(features, "refresh_entries", lambda *_: 1 / 0)
         run_once()
     assert read_note() != look()
     found = run_once().assets
-    assert (found["silo_files"]["files_read"], found["memory_entries"]["changed"]) == (0, 1)
+    assert (found["silo_files"]["files_read"], found["memories"]["added"]) == (0, 1)
     assert read_note() == look()
+    spoil_vectors(tenant)
+    assert [check.faults for check in run_once().failed_checks] == [1]
+    assert [check.faults for check in run_once().failed_checks] == [1]
 
 
 def test_no_change_is_hidden(write_silo: WriteSilo, tenant: Tenant, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -161,26 +171,26 @@ def test_no_change_is_hidden(write_silo: WriteSilo, tenant: Tenant, monkeypatch:
         assert stamps.World.look(Tenant(load_settings())) != world, what
 
 
-def test_what_is_stored_during_a_run_is_taken_in_by_the_next(write_silo: WriteSilo, tenant: Tenant) -> None:
-    write_silo("owner", "Priya owns the billing export.")
+def test_what_others_write_during_a_run_is_noticed_and_taken_in_by_the_next(write_silo: WriteSilo, tenant: Tenant) -> None:
+    silo = write_silo("owner", "Priya owns the billing export.")
+    writing = f"import duckdb; duckdb.connect({str(tenant.catalog.path)!r}).execute('INSERT INTO graph_touched VALUES (1, 2)')"
 
-    def store_meanwhile(step: str, said: str) -> None:
+    def write_catalog(step: str, said: str) -> None:
+        if (step, said) == ("relevance_scores", "started"):
+            subprocess.run([sys.executable, "-c", writing], check=True)
+
+    def write_all_else(step: str, said: str) -> None:
+        if (step, said) == ("memories", "started"):
+            silo.write_text(silo.read_text() + "It was checked twice.\n")
         if (step, said) == ("relevance_scores", "started"):
             store_memories(tenant, [NOTE])
 
-    assert run_once(store_meanwhile).assets["graph_edges"]["memories"] == 1
-    assert run_once().assets["graph_edges"]["memories"] == 2
-
-
-def test_a_file_that_changes_during_a_run_is_read_by_the_next(write_silo: WriteSilo, tenant: Tenant) -> None:
-    silo = write_silo("owner", "Priya owns the billing export.")
-
-    def edit_meanwhile(step: str, said: str) -> None:
-        if (step, said) == ("memories", "started"):
-            silo.write_text(silo.read_text() + "It was checked twice.\n")
-
-    run_once(edit_meanwhile)
-    assert run_once().assets["silo_files"]["files_read"] == 1
+    assert run_once(write_all_else).assets["graph_edges"]["memories"] == 1
+    found = run_once(write_catalog).assets
+    assert (found["silo_files"]["files_read"], found["graph_edges"]["memories"]) == (1, 3), "two versions of the file, and the note"
+    assert read_note() != look()
+    run_once()
+    assert read_note() == look()
 
 
 def test_a_file_that_appears_in_the_checkout_is_no_change(write_silo: WriteSilo) -> None:
@@ -190,46 +200,6 @@ def test_a_file_that_appears_in_the_checkout_is_no_change(write_silo: WriteSilo)
     before = look()
     with NamedTemporaryFile(dir=checkout, prefix=".appears"):
         assert look() == before
-
-
-def test_a_process_that_writes_the_catalog_during_a_run_is_noticed(write_silo: WriteSilo, tenant: Tenant) -> None:
-    write_silo("owner", "Priya owns the billing export.")
-    writing = f"import duckdb; duckdb.connect({str(tenant.catalog.path)!r}).execute('INSERT INTO graph_touched VALUES (1, 2)')"
-
-    def write_meanwhile(step: str, said: str) -> None:
-        if (step, said) == ("relevance_scores", "started"):
-            subprocess.run([sys.executable, "-c", writing], check=True)
-
-    run_once(write_meanwhile)
-    assert read_note() != look()
-    run_once()
-    assert read_note() == look()
-
-
-def test_a_failed_check_fails_again(write_silo: WriteSilo, tenant: Tenant) -> None:
-    write_silo("owner", "Priya owns the billing export.")
-    run_once()
-    spoil_vectors(tenant)
-    assert [check.faults for check in run_once().failed_checks] == [1]
-    assert [check.faults for check in run_once().failed_checks] == [1]
-
-
-def test_a_note_that_cannot_be_read_is_no_note(write_silo: WriteSilo, tenant: Tenant) -> None:
-    class StartedError(Exception):
-        pass
-
-    def stop(_step: str, _said: str) -> None:
-        raise StartedError
-
-    write_silo("owner", "Priya owns the billing export.")
-    run_once()
-    assert run_once(stop).unchanged_since
-    for note in ("", "[]", '{"world": {}}', '{"world": {"given": ""}, "ended_at": 5}'):
-        (tenant.folder / stamps.NOTE).write_text(note)
-        with pytest.raises(StartedError):
-            run_once(stop)
-    run_once()
-    assert read_note() == look()
 
 
 def test_status_says_that_a_run_is_due_for_what_the_graph_does_not_hold(tenant: Tenant) -> None:

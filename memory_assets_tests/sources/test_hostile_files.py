@@ -11,11 +11,14 @@ from pathlib import Path
 import pytest
 
 from memory_assets.doctor import examine
+from memory_assets.graph.known_names import refresh_known_names
 from memory_assets.ingest.scans import refresh_source, refusals
 from memory_assets.models import Source
+from memory_assets.settings import load_settings
 from memory_assets.tenants import Tenant
 from memory_assets_tests.conftest import WriteSilo
 from memory_assets_tests.ingest.runs import by_title, ingest
+from memory_assets_tests.torture import zygote
 
 SECONDS, MEMORY_BYTES = 60, 3 << 30
 
@@ -61,6 +64,16 @@ def in_bounds(*arguments: str, given: str = "", folder: Path | None = None) -> s
     return ended
 
 
+def take_in_within_bounds() -> None:
+    """Take everything in, in a process that may take three gigabytes more than it has."""
+    used = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY_BYTES, used + MEMORY_BYTES))
+    tenant = Tenant(load_settings())
+    for source in (Source.CLAUDE_SILO, Source.PAI_SEED, Source.PAI_LEARNING):
+        refresh_source(tenant, source)
+    refresh_known_names(tenant)
+
+
 def test_a_hostile_seed_is_refused_by_name_and_the_silos_are_remembered(
     make: Callable[[Path], object], tenant: Tenant, write_silo: WriteSilo
 ) -> None:
@@ -69,16 +82,8 @@ def test_a_hostile_seed_is_refused_by_name_and_the_silos_are_remembered(
     make(tenant.settings.claude_projects_dir / "-srv-x" / "memory" / "x.json")
     make(tenant.settings.pai_learning_dir / "ratings.jsonl")
     write_silo("owner", "Priya owns the billing export.")
-    program = (
-        "from memory_assets.settings import load_settings; from memory_assets.tenants import Tenant\n"
-        "from memory_assets.ingest.scans import refresh_source; from memory_assets.models import Source\n"
-        "from memory_assets.graph.known_names import refresh_known_names\n"
-        "tenant = Tenant(load_settings())\n"
-        "for source in (Source.CLAUDE_SILO, Source.PAI_SEED, Source.PAI_LEARNING): refresh_source(tenant, source)\n"
-        "refresh_known_names(tenant)\n"
-    )
-    ended = in_bounds("-c", program)
-    assert ended.returncode == 0, ended.stderr
+    done = zygote.shared().call(take_in_within_bounds).wait(SECONDS)
+    assert done.code == 0, done.err
     seed = [each for each in refusals(tenant.catalog, Source.PAI_SEED) if each.path == str(tenant.settings.pai_seed)]
     assert seed and seed[0].mend
     ingest(tenant)

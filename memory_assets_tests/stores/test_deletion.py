@@ -36,7 +36,7 @@ def add(store: MemoryStore) -> None:
 def written(settings: Settings) -> Tenant:
     tenant = Tenant(settings, "ann")
     create_tenant(tenant)
-    for _ in range(60):
+    for _ in range(3):
         add(tenant.memories)
     return tenant
 
@@ -110,7 +110,7 @@ def test_writers_at_full_speed_leave_nothing_of_a_deleted_tenant(settings: Setti
         except StoreError:
             ended.set()
 
-    for _ in range(6):
+    for _ in range(2):
         tenant, ended = Tenant(settings, "ann"), [threading.Event() for _ in range(3)]
         create_tenant(tenant)
         writers = [threading.Thread(target=write, args=(tenant.memories, each)) for each in ended]

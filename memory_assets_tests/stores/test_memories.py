@@ -30,7 +30,7 @@ def unit(*places: int) -> np.ndarray:
 
 def _write(uri: str, writer: int) -> None:
     store = MemoryStore(uri)
-    for number in range(60):
+    for number in range(30):
         store.add([memory(f"writer {writer} note {number}")], unit(number % 4), "test")
 
 
@@ -170,8 +170,8 @@ def test_four_writers_and_a_reader_at_once_lose_nothing(tmp_path: Path) -> None:
         seen = len(reader)
     assert [writer.wait().code for writer in writers] == [0] * 4
     ids = reader.scan(("id",))["id"].to_pylist()
-    assert len(ids) == len(set(ids)) == 240
-    assert reader.table.count_rows("content LIKE 'writer 3 %'") == 60
+    assert len(ids) == len(set(ids)) == 120
+    assert reader.table.count_rows("content LIKE 'writer 3 %'") == 30
 
 
 def test_a_writer_that_others_beat_to_twenty_commits_tries_again(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -141,7 +141,7 @@ def varied(tmp_path_factory: pytest.TempPathFactory) -> MemoryStore:
 
 
 @given(filters=some_filters())
-@settings(max_examples=40)
+@settings(max_examples=25)
 def test_every_filter_means_in_memory_what_it_means_on_disk(varied: MemoryStore, filters: Filters) -> None:
     assert_same_answers(varied, filters)
 

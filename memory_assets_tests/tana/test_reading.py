@@ -91,7 +91,7 @@ def test_a_reading_ends_in_time_however_slow_tana_is(tana: StandIn, tenant: Tena
     assert 0 < done.read < 300
     assert "MEMORY_TANA_READ_SECONDS (1.5)" in done.notes[0]
     tana.traps.latency = 0.0
-    while read_workspace(hurried, client).waiting:
+    while read_workspace(tenant, client).waiting:
         pass
     assert told_of(tana) <= names(tenant)
 
