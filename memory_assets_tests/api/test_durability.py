@@ -1,8 +1,6 @@
 """What survives: a kill, a restart, other processes, many clients at once."""
 
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -14,6 +12,7 @@ import httpx
 from memory_assets.models import Memory
 from memory_assets.stores.rows import COLUMNS, content_hash, from_arrow
 from memory_assets_tests.api.service import Service, TenantClient
+from memory_assets_tests.torture import zygote
 
 CLIENTS = 8
 
@@ -127,21 +126,12 @@ def test_one_idempotency_key_from_eight_clients_at_once_stores_one_memory(client
 
 def test_what_another_process_commits_is_seen_within_a_second(client: TenantClient) -> None:
     client.store("The service has its handle open.")
-    command = [
-        sys.executable,
-        "-m",
-        "memory_assets.cli",
-        "store",
-        "Zebras graze beside the data centre.",
-        "--tenant",
-        client.name,
-    ]
-    environment = {**client.service.environment}
-    subprocess.run(command, env=environment, check=True, capture_output=True)
+    text = "Zebras graze beside the data centre."
+    assert not zygote.shared().start(client.service.environment, "store", text, "--tenant", client.name).wait().code
     time.sleep(1)
-    assert client.post("/recent").json()["memories"][0]["content"] == "Zebras graze beside the data centre."
+    assert client.post("/recent").json()["memories"][0]["content"] == text
     found = client.post("/search", {"query": "zebras", "limit": 1}).json()["memories"]
-    assert found[0]["content"] == "Zebras graze beside the data centre."
+    assert found[0]["content"] == text
 
 
 def test_an_embedder_that_is_away_stores_nothing_and_names_the_step(tmp_path: Path) -> None:

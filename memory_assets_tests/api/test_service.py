@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from memory_assets_tests.api.service import ROOT, Service, TenantClient, get
+from memory_assets_tests.torture import zygote
 
 
 def test_the_health_of_the_service_needs_no_key_and_says_nothing_of_tenants(service: Service, client: TenantClient) -> None:
@@ -95,20 +96,18 @@ def test_with_a_hung_embedder_health_is_red_and_what_needs_none_is_answered(tmp_
 
 def test_it_does_not_listen_beyond_this_machine_without_a_key(tmp_path: Path) -> None:
     environment = Service(tmp_path).environment
-    command = [sys.executable, "-m", "memory_assets.cli", "serve", "--host", "0.0.0.0", "--port", "0"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 1
-    assert "memory key create" in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+    done = zygote.shared().start(environment, "serve", "--host", "0.0.0.0", "--port", "0").wait()
+    assert done.code == 1
+    assert "memory key create" in done.err
+    assert len(done.err.splitlines()) == 1
 
 
 def test_a_port_that_is_taken_is_one_clear_sentence(service: Service) -> None:
     port = service.url.rpartition(":")[2]
-    command = [sys.executable, "-m", "memory_assets.cli", "serve", "--port", port]
-    done = subprocess.run(command, env=service.environment, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 1
-    assert port in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+    done = zygote.shared().start(service.environment, "serve", "--port", port).wait()
+    assert done.code == 1
+    assert port in done.err
+    assert len(done.err.splitlines()) == 1
 
 
 def test_the_documentation_is_served_and_promises_400_rather_than_422(service: Service) -> None:

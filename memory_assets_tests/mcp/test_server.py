@@ -112,11 +112,10 @@ def test_a_client_of_the_newest_revision_needs_no_handshake(mode: str) -> None:
 
 
 def test_a_tool_answers_with_what_its_command_prints(tenant: Tenant) -> None:
-    _, [(_, first), (_, second)] = converse(
-        ("store", {"content": "Alice moved the billing export to DuckDB.", "kind": "project"}),
-        ("store", {"content": "Bob pays the bills."}),
-    )
-    one, two = (re.findall(r"\d{16}", text)[0] for text in (first, second))
+    here = project_of(Path.cwd())
+    assert here
+    texts = ("Alice moved the billing export to DuckDB.", "Bob pays the bills.")
+    one, two = (str(store(tenant, NewMemory(text, Source.MCP, project=here.folder)).id) for text in texts)
     refresh_graph(tenant.catalog, tenant.memories, tenant.relations)
     pairs: Sequence[tuple[Call, Sequence[str]]] = (
         (("search", {"query": "billing export"}), ("search", "billing export", "-n", "5", "--here", "--max-tokens", "800")),

@@ -187,7 +187,9 @@ def test_what_others_write_during_a_run_is_noticed_and_taken_in_by_the_next(writ
 
     assert run_once(write_all_else).assets["graph_edges"]["memories"] == 1
     found = run_once(write_catalog).assets
-    assert (found["silo_files"]["files_read"], found["graph_edges"]["memories"]) == (1, 3), "two versions of the file, and the note"
+    assert (found["silo_files"]["files_read"], found["graph_edges"]["memories"]) == (1, 3), (
+        "two versions of the file, and the note"
+    )
     assert read_note() != look()
     run_once()
     assert read_note() == look()
