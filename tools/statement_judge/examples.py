@@ -47,19 +47,23 @@ _ANSWERS, _TIMES, _OTHERS, _NEAR = 2, 2, 3, 6
 KNOWN = (
     "de_alltag",
     "de_arbeit",
+    "de_beruf",
     "de_gemischt",
+    "de_heim",
     "de_kurz",
     "en_files",
     "en_home",
     "en_mixed",
+    "en_private",
     "en_projects",
     "en_software",
+    "en_teams",
     "en_work",
     "short_hard",
 )
-"""Writers from whose families the network of 24 November 2026 has learnt."""
-_SIBLINGS = 3
-"""How often an epoch draws each pair of one subject."""
+"""Writers from whose families the network of 26 November 2026 has learnt."""
+_WORDED = {"same": 3, "replaced": 4, "holds": 5}
+"""Pairs of a fact in several wordings that an epoch draws."""
 _LONG_WORD = 5
 _EQUAL = 0.1
 """Share of facts of which a text is put beside itself."""
@@ -103,10 +107,23 @@ def pairs() -> Iterator[Example]:
     for each in read(SETS / "statements_train.jsonl"):
         possible = DIFFERENT if each["replaces"] else frozenset({SAME}) | BESIDE
         yield Example(each["old"], each["new"], possible, group=f"statements-{each['set']}")
+
+
+def wordings(chance: random.Random) -> Iterator[Example]:
+    """Facts beside their other wordings, what replaces them, and what holds beside them; the older text first."""
     for each in read(SETS / "siblings_train.jsonl"):
         possible = DIFFERENT if each["label"] == "replaced" else BESIDE
-        for _ in range(_SIBLINGS):
-            yield Example(each["old"], each["new"], possible, group=f"siblings-{each['lang']}")
+        yield Example(each["old"], each["new"], possible, group=f"siblings-{each['lang']}")
+    for fact in read(SETS / "wordings_train.jsonl"):
+        says = fact["says"]
+        candidates = {
+            "same": (frozenset({SAME}), [(a, b) for a in says for b in says if a != b]),
+            "replaced": (DIFFERENT, [(a, b) for a in says for b in fact["replaced"]]),
+            "holds": (BESIDE, [(a, b) for a in says for b in fact["holds"]]),
+        }
+        for kind, (possible, pairs_of_kind) in candidates.items():
+            for one, other in chance.sample(pairs_of_kind, min(_WORDED[kind], len(pairs_of_kind))):
+                yield Example(one, other, possible, group=f"wordings-{fact['writer']}-{fact['lang']}")
 
 
 def worlds(chance: random.Random) -> Iterator[Example]:

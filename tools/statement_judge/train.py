@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from encoder import Encoder
-from examples import FAMILIES, KNOWN, LABELS, Example, families, hits, pairs, sessions, silos, worlds
+from examples import FAMILIES, KNOWN, LABELS, Example, families, hits, pairs, sessions, silos, wordings, worlds
 from network import read_encoder
 from sklearn.metrics import average_precision_score, precision_recall_curve
 from tokenizers import Tokenizer
@@ -172,6 +172,7 @@ def main() -> None:
     tested = [each for each in pairs() if is_held(each)]
     for seed in range(2):
         tested += families([each for each in writers if each in given.held], random.Random(seed), given.families)
+        tested += [each for each in wordings(random.Random(seed)) if is_held(each)]
     tested += [each for each in hits(given.hits, random.Random(3)) if is_held(each)] if given.hits else []
     tested = list(dict.fromkeys(tested))
     tested = random.Random(1).sample(tested, min(given.tested, len(tested)))
@@ -184,6 +185,7 @@ def main() -> None:
         found = [
             *chance.sample(known, int(given.known * len(known))),
             *new,
+            *wordings(chance),
             *sessions(chance),
             *(hits(given.hits, chance) if given.hits else ()),
         ]
