@@ -3,7 +3,6 @@
 The order of each change: effect in Tana, node into the mapping, entry into the record.
 """
 
-import re
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -14,7 +13,7 @@ from memory_assets.tana.formats import Outline, date, is_plain, paste, reference
 from memory_assets.tana.linking import FIELDS as LINK_FIELDS
 from memory_assets.tana.linking import Link, Linked, Linker
 from memory_assets.tana.matching import NodeMatcher, placeholder
-from memory_assets.tana.schema import ARCHIVED, LEARNING, RELATED_LEARNINGS, Entry, plain
+from memory_assets.tana.schema import ARCHIVED, LEARNING, Entry, plain
 from memory_assets.tana.state import NAME, Sent
 
 if TYPE_CHECKING:
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
 
 ARCHIVED_DIGEST = "archived"
 """Digest of an entry that left seed.json and whose node was marked."""
-_SHORTEST_ID = 6
-"""Characters of a seed id from which its occurrence in a text means it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +35,7 @@ class Changes(NodeMatcher):
 
     def create(self, entry: Entry, linked: Linked) -> str:
         """Make a node; the one that was the entry's as a proposal goes to the trash."""
-        targets = self._link_targets(entry, linked.links)
+        targets = _link_targets(linked.links)
         name = entry.name if is_plain(entry.name) and is_plain(entry.seed_id) else placeholder(entry.seed_id)
         values = {name: value for name, value in entry.fields.items() if value}
         pasted = {self._field(entry, each): self._pasted(entry, each, value) for each, value in values.items()}
@@ -83,7 +80,7 @@ class Changes(NodeMatcher):
         node = self.state.nodes[entry.seed_id]
         known = self.state.sent(entry.seed_id)
         sure = bool(known.digest) and known.node == node
-        targets = self._link_targets(entry, linked.links)
+        targets = _link_targets(linked.links)
         if not linked.complete:
             targets = {
                 each: list(dict.fromkeys((*known.links.get(each, ()), *targets.get(each, ())))) for each in known.links | targets
@@ -169,22 +166,6 @@ class Changes(NodeMatcher):
         else:
             self.client.set_content(node, known.id, value or None)
 
-    def _link_targets(self, entry: Entry, links: list[Link]) -> dict[str, list[str]]:
-        """Field -> nodes to link there."""
-        targets: dict[str, list[str]] = {}
-        for link in links:
-            targets.setdefault(LINK_FIELDS[link.kind], []).append(link.node)
-        named = self.named(entry)
-        return targets | ({RELATED_LEARNINGS: named} if named else {})
-
-    def named(self, entry: Entry) -> list[str]:
-        """The nodes of the learnings whose ids a learning's text has."""
-        if entry.tag != LEARNING:
-            return []
-        words = set(re.findall(r"[\w-]+", entry.text)) - {entry.seed_id}
-        ids = [word for word in sorted(words) if len(word) >= _SHORTEST_ID and word in self.state.nodes]
-        return [self.state.nodes[word] for word in ids]
-
     def links(self, entries: list[Entry]) -> dict[str, Linked]:
         """What the names in each entry mean; incomplete where Tana cannot be asked for them."""
         learnings = [entry for entry in entries if entry.tag == LEARNING]
@@ -195,6 +176,14 @@ class Changes(NodeMatcher):
         return {entry.seed_id: Linked() for entry in entries} | {
             entry.seed_id: each for entry, each in zip(learnings, found, strict=True)
         }
+
+
+def _link_targets(links: list[Link]) -> dict[str, list[str]]:
+    """Field -> nodes to link there."""
+    targets: dict[str, list[str]] = {}
+    for link in links:
+        targets.setdefault(LINK_FIELDS[link.kind], []).append(link.node)
+    return targets
 
 
 def _tagged_as(held: Outline, tag: str) -> bool:

@@ -28,7 +28,6 @@ SEED_ID = "Seed Entry ID"
 CONTENT = "Content"
 RELATED_PEOPLE = "Related People"
 RELATED_PROJECTS = "Related Projects"
-RELATED_LEARNINGS = "Related Learnings"
 ARCHIVED = "Archived At"
 
 
@@ -42,7 +41,6 @@ FIELDS: dict[str, tuple[FieldSpec, ...]] = {
         FieldSpec(SEED_ID, "plain", "Its id in seed.json; leave it as it is."),
         FieldSpec(RELATED_PEOPLE, "instance", "The people it is about.", source=PERSON, multiple=True),
         FieldSpec(RELATED_PROJECTS, "instance", "The projects it is about.", source=PROJECT, multiple=True),
-        FieldSpec(RELATED_LEARNINGS, "instance", "Learnings that it names.", source=LEARNING, multiple=True),
     ),
     PROPOSAL: (
         FieldSpec("Status", "options", "Whether it was accepted.", ("pending", "accepted", "rejected")),

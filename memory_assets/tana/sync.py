@@ -30,7 +30,7 @@ from memory_assets.tana.errors import (
 )
 from memory_assets.tana.linking import Linked
 from memory_assets.tana.matching import NodeMatcher
-from memory_assets.tana.schema import RELATED_LEARNINGS, Entry, Schema, SeedFile, ensure_schema, read_seed
+from memory_assets.tana.schema import Entry, Schema, SeedFile, ensure_schema, read_seed
 from memory_assets.tana.state import SyncState, one_at_a_time
 
 if TYPE_CHECKING:
@@ -260,13 +260,6 @@ class _Sync:
             write = partial(work.create, entry, found) if change == "create" else partial(work.update, entry, found, edited)
             self._attempt(seed_id, write, found)
             self._progress(done, total)
-        for seed_id in changes:  # what names a learning that was made after it
-            entry, known = self._wanted[seed_id], self._state.sent(seed_id)
-            if known.digest == entry.digest and known.links.get(RELATED_LEARNINGS, []) != work.named(entry):
-                try:
-                    work.update(entry, linked[seed_id])
-                except (TanaRefusedError, TanaFaultError):
-                    self._state.keep(seed_id, replace(known, unlinked=True))
         self.report.unlinked = [seed_id for seed_id in self._wanted if self._state.sent(seed_id).unlinked]
         self.report.relinked = sorted(before - set(self.report.unlinked))
 

@@ -49,9 +49,7 @@ def test_the_first_sync_makes_every_node_with_its_fields_and_links(
     assert {name: workspace.value(first, name) for name in expected} == expected
     assert hostile.name == "Atlas: use std::vector #here [[x]] - **not** a field:: see pat_0001"
     assert workspace.value(hostile, "Content") == [hostile.name]
-    assert workspace.value(hostile, "Related Projects") == ["Atlas"] and workspace.value(hostile, "Related Learnings") == [
-        first.name
-    ]
+    assert workspace.value(hostile, "Related Projects") == ["Atlas"]
     proposed = workspace.nodes[said["mappings"]["prop_077"]]
     assert [workspace.value(proposed, name) for name in ("Status", "Confidence", "Extracted From", "Decided At")] == [
         ["pending"],
