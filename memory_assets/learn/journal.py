@@ -68,6 +68,13 @@ class Evidence:
     digest: str = ""
     """Of a file, as it was read."""
 
+    def line(self) -> str:
+        """It in one line."""
+        inferred = f", inferred with {self.weight:.0%}" if self.weight < 1 else ""
+        score = "" if self.score is None else f", {self.score:g}/10"
+        place = f" in {self.project}" if self.project else ""
+        return f"{self.origin} of {self.at[:10]}{place}{score}{inferred}: {' '.join(self.quote.split())}"
+
 
 @dataclass(frozen=True, slots=True)
 class Proposal:

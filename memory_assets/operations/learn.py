@@ -9,33 +9,15 @@ from memory_assets.errors import InvalidInputError
 from memory_assets.language.validation import validate_content
 from memory_assets.learn.briefing import renew_brief
 from memory_assets.learn.curation import ApplyOutcome, Curation
-from memory_assets.learn.journal import Decisions, Proposal, Severity, Status, read_decisions
+from memory_assets.learn.journal import Decisions, Evidence, Proposal, Severity, Status, read_decisions
+from memory_assets.learn.plan import NotTaken
 from memory_assets.learn.reports import Decided, signal_line
-from memory_assets.models import Kind
+from memory_assets.models import Kind, Refusal
 from memory_assets.operations.answers import Answer, LocalTime, View
 from memory_assets.operations.fields import Content, ProposalIds, Query
 from memory_assets.tenants import Tenant
 
 _SHOWN = 12
-
-
-class EvidenceView(View):
-    """One thing that speaks for a proposal."""
-
-    origin: str
-    quote: str
-    at: str
-    weight: float
-    score: float | None
-    project: str
-    path: str
-
-    def line(self) -> str:
-        """It in one line."""
-        inferred = f", inferred with {self.weight:.0%}" if self.weight < 1 else ""
-        score = "" if self.score is None else f", {self.score:g}/10"
-        place = f" in {self.project}" if self.project else ""
-        return f"{self.origin} of {self.at[:10]}{place}{score}{inferred}: {' '.join(self.quote.split())}"
 
 
 class ProposalView(View):
@@ -56,7 +38,7 @@ class ProposalView(View):
     """Files that accepting it deletes: those in silos, and of canonical ones that become one all but the newest."""
     kind: Kind
     """Its home: feedback, or the type of the canonical entries that it makes one."""
-    evidence: list[EvidenceView]
+    evidence: tuple[Evidence, ...]
 
     def text(self, *, evidence: bool = False, body: bool = False) -> str:
         note = f"\n   Note: {self.note}" if self.note else ""
@@ -70,14 +52,6 @@ class ProposalView(View):
         if evidence:
             lines += ["", *(f"   - {each.line()}" for each in self.evidence)]
         return "\n".join(lines)
-
-
-class LeftAlone(View):
-    """A file that is left as it is, and why."""
-
-    path: str
-    reason: str
-    mend: str = ""
 
 
 class SiloView(View):
@@ -94,7 +68,8 @@ class CheckAnswer(Answer):
 
     by_type: dict[str, int]
     silos: list[SiloView]
-    left: list[LeftAlone]
+    left: tuple[Refusal, ...]
+    """Files that are left as they are, and why."""
     reflections: int
     ratings: int
     inferred_ratings: int
@@ -181,7 +156,7 @@ class ApplyAnswer(Answer):
     taken: list[TakenView]
     applied: list[str]
     """Ids of proposals."""
-    waiting: list[LeftAlone]
+    waiting: tuple[NotTaken, ...]
     """Silo memories that were not taken, and why."""
     merged: list[str]
     """What was merged, and what a newer one of its name outdid."""
@@ -216,7 +191,7 @@ class ApplyAnswer(Answer):
         return "\n".join(lines)
 
 
-def _silo_of(path: str) -> str:
+def _silo_of(path: str | Path) -> str:
     return Path(path).parent.parent.name
 
 
@@ -244,7 +219,7 @@ def check(tenant: Tenant) -> CheckAnswer:
     return CheckAnswer(
         by_type={kind.value: count for kind, count in sorted(outcome.silos.counts.items())},
         silos=list(silos.values()),
-        left=[LeftAlone.of(each) for each in outcome.silos.left],
+        left=outcome.silos.left,
         reflections=len(signals.reflections),
         ratings=len(signals.ratings),
         inferred_ratings=sum(each.evidence.weight < 1 for each in signals.ratings),
@@ -314,7 +289,7 @@ def apply(tenant: Tenant, *, dry_run: bool = False) -> ApplyAnswer:
         written=[placed.path for placed in planned.plan.placed],
         taken=[TakenView.of(each) for each in planned.plan.taken],
         applied=list(planned.plan.proposals),
-        waiting=[LeftAlone(path=str(each.path), reason=each.reason) for each in planned.waiting],
+        waiting=planned.waiting,
         merged=list(planned.plan.told),
         left=list(outcome.left),
         history=outcome.history,
