@@ -2,17 +2,17 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated
 
-from pydantic import BeforeValidator, ConfigDict, Field
+from pydantic import ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from memory_assets.display import counted
 from memory_assets.errors import InvalidInputError
 from memory_assets.operations.answers import Answer, Instant, LocalTime, View, listed
-from memory_assets.tana.changes import Outcome, Report, SyncOptions
+from memory_assets.tana.changes import Outcome, Report, SyncOptions, TextOrNull
 from memory_assets.tana.client import TanaClient
 from memory_assets.tana.config import integration, resolve_workspace
 from memory_assets.tana.linking import relate_people
@@ -25,7 +25,6 @@ _SHOWN = 10
 _ACTIONS = ("created", "updated", "trashed", "archived", "skipped", "failed")
 CAMEL = ConfigDict(alias_generator=to_camel, populate_by_name=True, serialize_by_alias=True, from_attributes=True, frozen=True)
 """Of what programs that know pai-seed read."""
-_TextOrNone = Annotated[str | None, BeforeValidator(lambda text: text or None)]
 
 
 class SchemaView(Answer):
@@ -45,31 +44,6 @@ class SchemaView(Answer):
         return listed([f"Workspace {self.workspace} {verb}:", *(f"  {name}" for name in self.made)])
 
 
-class LinkView(View):
-    """A person or project that a learning was linked to."""
-
-    model_config = CAMEL
-
-    entity_name: str = Field(validation_alias="name")
-    tana_node_id: str = Field(validation_alias="node")
-    tag_type: str = Field(validation_alias="kind")
-    confidence: float
-
-
-class EntryView(View):
-    """What became of one entry of seed.json."""
-
-    model_config = CAMEL
-
-    seed_id: str
-    name: str = Field(default="", description="What it says, as its node is called.")
-    tana_node_id: _TextOrNone = Field(validation_alias="node")
-    action: str = Field(description="created, updated, trashed, archived, skipped, failed; queued where Tana is away.")
-    entity_links: tuple[LinkView, ...] = Field(validation_alias="links")
-    unknown_names: list[str] = Field(validation_alias="unknown", description="In it, that mean no node of Tana, or several.")
-    error: _TextOrNone
-
-
 class SyncView(Answer):
     """What a sync did."""
 
@@ -84,7 +58,7 @@ class SyncView(Answer):
     failed: int = 0
     queued: int = Field(default=0, description="Changes that wait for Tana.")
     away: bool = Field(default=False, description="Whether Tana could not be asked.")
-    entries: tuple[EntryView, ...] = ()
+    entries: tuple[Outcome, ...] = ()
     last_sync: Instant | None = None
     dry_run: bool = False
     held_back: list[str] = Field(default=[], description="Left seed.json, too many to be taken out of Tana unasked.")
@@ -109,7 +83,7 @@ class SyncView(Answer):
             lines.append(f"{'Missing' if self.dry_run else 'Made'} in Tana: {', '.join(self.schema_made)}.")
         changed = [entry for entry in self.entries if entry.action != "skipped"]
         for entry in changed[:_SHOWN]:
-            links = f" -> {', '.join(link.entity_name for link in entry.entity_links)}" if entry.entity_links else ""
+            links = f" -> {', '.join(link.name for link in entry.links)}" if entry.links else ""
             lines.append(
                 f"  {entry.action:<9} {_name(entry.name, entry.seed_id)}{links}{f': {entry.error}' if entry.error else ''}"
             )
@@ -160,13 +134,12 @@ def _view(report: Report, options: SyncOptions) -> SyncView:
     done = {"create": "created", "update": "updated", "trash": "trashed", "archive": "archived"}
     counts = Counter(done.get(outcome.action, outcome.action) for outcome in report.outcomes)
     queued = [Outcome(seed_id, "queued") for seed_id in report.queued if report.away]
-    views = (EntryView.model_validate(outcome) for outcome in [*report.outcomes, *queued])
     return SyncView.of(
         report,
         **{action: counts[action] for action in _ACTIONS},
         queued=len(queued),
         away=bool(report.away),
-        entries=tuple(each.model_copy(update={"name": report.names.get(each.seed_id, "")}) for each in views),
+        entries=tuple(replace(each, name=report.names.get(each.seed_id, "")) for each in [*report.outcomes, *queued]),
         dry_run=options.dry_run,
         schema_made=tuple(report.made),
         warnings=tuple(_warnings(report, dry_run=options.dry_run)),
@@ -233,7 +206,7 @@ class PersonView(View):
     name: str
     tana_node_id: str | None
     candidates: int = Field(description="#person nodes of that name; certain where it is one.")
-    fault: _TextOrNone = Field(description="Why the file cannot be read.")
+    fault: TextOrNull = Field(description="Why the file cannot be read.")
 
 
 class PeopleView(Answer):

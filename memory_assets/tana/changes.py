@@ -6,7 +6,9 @@ The order of each change: effect in Tana, node into the mapping, entry into the 
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field, PlainSerializer
 
 from memory_assets.tana.errors import TanaError, TanaRefusedError, TanaUncertainError
 from memory_assets.tana.formats import Outline, date, is_plain, paste, reference
@@ -19,6 +21,8 @@ from memory_assets.tana.state import NAME, Sent
 if TYPE_CHECKING:
     from memory_assets.tenants import Tenant
 
+TextOrNull = Annotated[str, PlainSerializer(lambda text: text or None)]
+"""In JSON null if it is empty."""
 ARCHIVED_DIGEST = "archived"
 """Digest of an entry that left seed.json and whose node was marked."""
 
@@ -209,14 +213,16 @@ class SyncOptions:
 class Outcome:
     """What became of one entry."""
 
-    seed_id: str
+    seed_id: Annotated[str, Field(serialization_alias="seedId")]
     action: str
-    """created, updated, trashed, archived, skipped or failed; create, update and so on where it is only planned."""
-    node: str = ""
-    links: list[Link] = field(default_factory=list)
-    unknown: list[str] = field(default_factory=list)
+    """created, updated, trashed, archived, skipped or failed; create, update and so on where it is only planned; queued."""
+    node: Annotated[TextOrNull, Field(serialization_alias="tanaNodeId")] = ""
+    links: Annotated[list[Link], Field(serialization_alias="entityLinks")] = field(default_factory=list)
+    unknown: Annotated[list[str], Field(serialization_alias="unknownNames")] = field(default_factory=list)
     """Names in it that mean no node of Tana, or several."""
-    error: str = ""
+    error: TextOrNull = ""
+    name: str = ""
+    """What it says, as its node is called; where somebody is told of it."""
 
 
 @dataclass(slots=True)

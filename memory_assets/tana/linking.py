@@ -9,7 +9,9 @@ nodes have means the person whom a relationship file means. Nothing is made.
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
 
 from memory_assets.graph.entities import Surface, normalised, resolve
 from memory_assets.language.entity_types import ADDRESSES, PERSONAL, EntityType
@@ -36,13 +38,12 @@ _OWN_WEIGHT = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A name in a text and the node it means."""
+    """The node that a name in a text means. The names of its fields in JSON are those that pai-seed's users know, as of an `Outcome`."""
 
-    mention: str
-    node: str
-    name: str
+    node: Annotated[str, Field(serialization_alias="tanaNodeId")]
+    name: Annotated[str, Field(serialization_alias="entityName")]
     """Of the node."""
-    kind: str
+    kind: Annotated[str, Field(serialization_alias="tagType")]
     """`person` or `project`."""
     confidence: float
 
@@ -123,7 +124,7 @@ class Linker:
                 continue
             node, tag = meant[0]
             same = normalised(name, kind) == normalised(node.name, _TYPES[tag])
-            links.setdefault(node.id, Link(name, node.id, node.name, tag, 1.0 if same else 0.9))
+            links.setdefault(node.id, Link(node.id, node.name, tag, 1.0 if same else 0.9))
         return Linked(list(links.values()), unknown, complete=self._failed.isdisjoint(map(_searchable, names)))
 
 
