@@ -16,29 +16,23 @@ CLIENT = "lance_namespace_urllib3_client"
 _importing = RLock()
 
 
-class _StandInModule(ModuleType):
-    def __getattr__(self, name: str) -> type:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        made = type(name, (), {})
-        setattr(self, name, made)
-        return made
-
-
-class _Finder(MetaPathFinder, Loader):
-    def find_spec(self, fullname: str, path: object = None, target: object = None) -> ModuleSpec | None:  # noqa: ARG002
+class _StandIns(MetaPathFinder, Loader):
+    def find_spec(self, fullname: str, *_: object) -> ModuleSpec | None:
         return ModuleSpec(fullname, self, is_package=True) if fullname.partition(".")[0] == CLIENT else None
 
-    def create_module(self, spec: ModuleSpec) -> ModuleType:
-        return _StandInModule(spec.name)
-
     def exec_module(self, module: ModuleType) -> None:
-        """Nothing is in it."""
+        module.__getattr__ = _stand_in
+
+
+def _stand_in(name: str) -> type:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return type(name, (), {})
 
 
 def import_lancedb() -> Any:
     """`lancedb`, imported by one thread at a time: its modules import each other, and a second thread would meet one half made."""
     with _importing:
         if "lancedb" not in sys.modules and CLIENT not in sys.modules:
-            sys.meta_path.insert(0, _Finder())
+            sys.meta_path.insert(0, _StandIns())
         return import_module("lancedb")
