@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 from inspect import Parameter, Signature, signature
@@ -32,6 +33,7 @@ from memory_assets.operations.fields import MAX_ID, ProposalId
 from memory_assets.operations.given import Narrowing
 from memory_assets.sources.projects import Project
 from memory_assets.stores.rows import derived_id
+from memory_assets.tenants import Tenant
 
 PROJECT_HEADER = "X-Memory-Project"
 """The folder of the project that a client works in; without it all projects are at hand."""
@@ -182,12 +184,16 @@ async def store(
     opened: Opened, body: models.StoreRequest, response: Response, idempotency_key: IdempotencyKey = None
 ) -> operations.store.StoredMemory:
     """Remember a text, whole or not at all; answers after the commit, with what the text stirs up."""
-    number = derived_id("idempotency-key", idempotency_key) if idempotency_key else None
-    attributes = body.model_dump(exclude={"tags"})
-    given = NewMemory(**attributes, tags=tuple(body.tags), source=Source.HTTP, id=number)
-    stored = await opened.write(operations.store.store, opened.tenant, given)
+    given = NewMemory(**body.model_dump(exclude={"tags"}), tags=tuple(body.tags), source=Source.HTTP)
+    stored = await opened.write(_store_once, opened.tenant, given, idempotency_key)
     response.headers[STORE_VERSION_HEADER] = str(stored.version)
     return stored
+
+
+def _store_once(tenant: Tenant, given: NewMemory, key: str | None) -> operations.store.StoredMemory:
+    """Store under an id that follows from the store and a client's key: stores that are merged have nothing under one id."""
+    number = derived_id(f"idempotency-key {tenant.state.claim()}", key) if key else None
+    return operations.store.store(tenant, replace(given, id=number))
 
 
 @router.get("/health")

@@ -225,6 +225,17 @@ def test_the_same_idempotency_key_stores_once_and_refuses_another_body(client: T
     assert len(client.tenant.memories) == 2
 
 
+def test_one_idempotency_key_gives_two_stores_different_ids_so_that_they_can_be_merged(client: TenantClient) -> None:
+    other = client.service.new_tenant("merged")
+    other.post("/store", {"content": "Crane 3 is red."}, Idempotency_Key="1")
+    client.post("/store", {"content": "Dock 9 is flooded."}, Idempotency_Key="1")
+    taken = client.http.post(
+        "/import", content=other.http.get("/export").content, headers={"Content-Type": "application/x-ndjson"}
+    )
+    assert (taken.status_code, taken.json()["added"]) == (200, 1)
+    assert len(client.tenant.memories) == 2
+
+
 def test_a_request_that_saw_a_version_is_answered_from_it(client: TenantClient) -> None:
     number = client.store("Atlas runs on DuckDB.")
     for version in ("1", "9" * 30, "no version"):
