@@ -18,6 +18,7 @@ from memory_assets.graph.edges import refresh_graph
 from memory_assets.graph.relevance import decay_cycle
 from memory_assets.ingest.backfill import reembed
 from memory_assets.ingest.scans import DANGLING_HOOKS
+from memory_assets.language.embedders.protocol import are_whole
 from memory_assets.learn.memory_files import read_homes
 from memory_assets.models import Source, State
 from memory_assets.stores import lance
@@ -25,7 +26,6 @@ from memory_assets.stores.embedding_columns import meaning_column
 from memory_assets.stores.schema import LANCE_TABLES, MEMORIES, catalog_differences, differences
 from memory_assets.tenants import Tenant
 
-_LENGTH_TOLERANCE = 1e-3
 _SAMPLE = 20_000
 """Embeddings that are looked at: of the rows written last."""
 _LARGE_SHARE = 0.5
@@ -91,10 +91,9 @@ def _without_unit_embedding(tenant: Tenant) -> list[str]:
     newest = rows.sort_by([("updated_at", "descending")])["id"].slice(0, _SAMPLE).to_pylist()
     found = tenant.memories.scan(("id", column), f"{active} AND {lance.ids_in(newest)}")
     vectors = found[column].combine_chunks()
-    there = np.asarray(vectors.is_valid())
-    lengths = np.zeros(len(vectors))
-    lengths[there] = np.linalg.norm(vectors.drop_null().flatten().to_numpy().reshape(-1, vectors.type.list_size), axis=1)
-    return [f"memory {number}" for number in found["id"].to_numpy()[~(np.abs(lengths - 1) <= _LENGTH_TOLERANCE)]]
+    whole = np.asarray(vectors.is_valid())
+    whole[whole] = are_whole(vectors.drop_null().flatten().to_numpy().reshape(-1, vectors.type.list_size))
+    return [f"memory {number}" for number in found["id"].to_numpy()[~whole]]
 
 
 def _embed_again(tenant: Tenant) -> None:

@@ -21,6 +21,7 @@ import pyarrow as pa
 from memory_assets.arrays import Floats, Ids, Rows
 from memory_assets.errors import StoreError
 from memory_assets.graph.outdated import Outdated, Replaced, find_outdated, list_replaced, read_changes
+from memory_assets.language.embedders.protocol import are_whole
 from memory_assets.language.words import fold, is_unspaced, stem, words
 from memory_assets.recall.timeline import Codes, Timeline, read_timeline
 from memory_assets.stores.catalog import Catalog, Stamp
@@ -317,4 +318,5 @@ def _read_background(store: MemoryStore, column: str | None, size: int) -> Backg
     if found is None or not len(found):
         return Background(column, np.zeros(0, np.float32), 0)
     vectors = found.combine_chunks().flatten().to_numpy().reshape(len(found), -1)
-    return Background(column, vectors.mean(axis=0), len(found))
+    whole = vectors[are_whole(vectors)]
+    return Background(column, whole.mean(axis=0) if len(whole) else np.zeros_like(vectors[0]), len(whole))

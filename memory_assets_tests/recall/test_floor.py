@@ -123,6 +123,15 @@ def test_what_search_hides_a_context_tells_last(store):
     assert set(tuple(NOTES)[:-1]) <= set(told)
 
 
+def test_a_damaged_vector_silences_no_other_memory(store):
+    tenant = store(*NOTES)
+    column = tenant.memories.columns.live
+    damaged = [1e30] * tenant.embedder.dimension
+    tenant.memories.table.update(where=f"content = '{next(iter(NOTES))}'", values={column: damaged})
+    said, asked = list(NOTES.items())[1]
+    assert [memory.content for memory in search(tenant, asked).memories][:1] == [said]
+
+
 def test_nothing_is_found_in_an_empty_store_and_that_is_no_matter_of_fit(store):
     answer = search(store(), "deploy key")
     assert not answer.below_floor

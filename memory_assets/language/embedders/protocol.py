@@ -6,11 +6,19 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from memory_assets.arrays import Floats
+from memory_assets.arrays import Floats, Mask
 from memory_assets.errors import MemoryAssetsError, first_line
 
 Role = Literal["document", "query"]
 """What a text is: one that is stored, or the words of somebody who searches. Some models want them told apart."""
+
+
+_LENGTH_TOLERANCE = 1e-3
+
+
+def are_whole(vectors: Floats) -> Mask:
+    """Which of stored vectors, shape (n, dimension), have length 1, as every embedder makes them: others are damaged."""
+    return np.abs(np.linalg.norm(vectors.astype(np.float64), axis=1) - 1) <= _LENGTH_TOLERANCE
 
 
 class EmbedderError(MemoryAssetsError):
