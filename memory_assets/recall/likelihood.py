@@ -36,8 +36,8 @@ _WEIGHTS_READ, _CONSTANT_READ = (2.7, 0.24, 0.78, 1.0), -1.25
 _LEAST = {(False, False): 0.18, (False, True): 0.3, (True, False): 0.03, (True, True): 0.06}
 """Likelihood of the best memory below which a question finds nothing, by whether it was read and is bare words. Of bare words whoever
 remembers something has some; a question may be put in other words throughout."""
-_BESIDE = 1 / 100
-"""Share of the odds of the best from which a memory stands beside it."""
+_BESIDE, _BESIDE_UNREAD = 1 / 20, 1 / 80
+"""Share of the odds of the best from which a memory that was read stands beside it, and one that was not."""
 _LIKELY, _SURE = 0.5, 0.9
 _ENOUGH = 50
 """Memories from which the mean of their vectors is that of random texts. What a smaller one lacks are notes about all sorts of things."""
@@ -100,10 +100,11 @@ def _parts(question: "Question", found: "Candidates", said: Values, view: "View"
     return np.column_stack([gap, said, np.full(len(found), known)])
 
 
-def beside_the_best(likely: Values) -> Mask:
-    """Which memories are likely enough to stand beside the best."""
+def beside_the_best(likely: Values, logits: Values) -> Mask:
+    """Which memories are likely enough to stand beside the best; of those that were read `logits` has what the network says."""
     odds = likely / (1 - likely)
-    return odds >= odds.max(initial=0.0) * _BESIDE
+    unread = np.isnan(logits) & ~np.isnan(logits).all()
+    return odds >= odds.max(initial=0.0) * np.where(unread, _BESIDE_UNREAD, _BESIDE)
 
 
 def _background(view: "View", embedder: Embedder) -> Floats:

@@ -46,6 +46,8 @@ _BESIDE = 0.2
 """Support of the graph from which a memory that does not fit by itself stands beside one that does."""
 _NEAREST = 0.75
 """Similarity, scaled among the candidates, from which one stands beside one that fits: an answer may lie below the floor in other words."""
+_ALL_SAID = 0.999
+"""Share of the idf mass of bare words from which a memory has them all, and stands beside one that fits."""
 _OTHER_SCRIPT = 0.05
 """Share of texts in a script without spaces from which a question in letters may be about them: no word and little else shows it."""
 _BELOW_SUCCESSOR = 0.98
@@ -138,7 +140,8 @@ def search_with_bridges(
         beside = ranked.judged.support.value >= _BESIDE
         nearest = scaled_cosine(ranked.found.cosine) >= _NEAREST
         lifted = np.any([~np.isnan(ranked.found.preference), *(lift.change > 0 for lift in ranked.lifts)], axis=0)
-        ranked = replace(ranked, shown=beside_the_best(ranked.likely) | beside | nearest | lifted)
+        named = ranked.question.is_bare & (ranked.judged.coverage >= _ALL_SAID)
+        ranked = replace(ranked, shown=beside_the_best(ranked.likely, ranked.logits) | beside | nearest | lifted | named)
     paths: list[Bridge] = []
     if bridges:
         scores = dict(zip(ranked.found.ids.tolist(), ranked.scores.tolist(), strict=True))
