@@ -12,9 +12,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from memory_assets.display import counted
+from memory_assets.errors import InvalidInputError
 from memory_assets.learn.brief import ENDS, Brief, BriefLine, framed, line, read_brief
 from memory_assets.learn.checkouts import note_checkout, project_names
 from memory_assets.learn.noted import read_noted
@@ -54,15 +55,20 @@ class Hook:
 
     @classmethod
     def parse(cls, text: str) -> "Hook":
-        """The hook's JSON; what is missing or malformed is as if it were not there."""
-        try:
-            given = json.loads(text)
-        except (ValueError, RecursionError):
-            given = None
-        said: dict[str, Any] = given if isinstance(given, dict) else {}
+        """The hook's JSON; no input, as on a terminal, is a hook that says nothing.
+
+        Raises:
+            ValueError: it is no JSON.
+            InvalidInputError: it is no object, or one of the fields holds no text.
+        """
+        given = json.loads(text) if text.strip() else {}
+        if not isinstance(given, dict):
+            raise InvalidInputError("The hook's input is no JSON object.")
         fields = {"session": "session_id", "source": "source", "directory": "cwd"}
-        values = {field: said.get(name) for field, name in fields.items()}
-        return cls(**{field: value for field, value in values.items() if isinstance(value, str)})
+        values = {field: given[name] for field, name in fields.items() if name in given}
+        if wrong := [fields[field] for field, value in values.items() if not isinstance(value, str)]:
+            raise InvalidInputError(f"The hook's input holds no text as {', '.join(wrong)}.")
+        return cls(**values)
 
 
 def session_start(places: "Places", hook: Hook) -> str:
