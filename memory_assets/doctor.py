@@ -1,6 +1,7 @@
 """Finds what is misconfigured or broken, and how to mend it; changes nothing."""
 
 import os
+import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from memory_assets.settings import unknown_in_file
 from memory_assets.stores.files import disk_fault
 from memory_assets.stores.keys import KeyStore
 from memory_assets.stores.layout import unlisted_files
-from memory_assets.stores.records import find_damage, instance_home, set_aside_damaged
+from memory_assets.stores.records import explain_failure, find_damage, instance_home, set_aside_damaged
 from memory_assets.stores.state import ID
 from memory_assets.stores.tables import StoredTable
 from memory_assets.stores.tombstones import Tombstones
@@ -279,7 +280,12 @@ def _records(tenant: Tenant) -> Iterator[Finding]:
     def set_aside() -> None:
         set_aside_damaged(home, thorough=True)
 
-    for name, damage in find_damage(home, thorough=True).items():
+    try:
+        damages = find_damage(home, thorough=True)
+    except sqlite3.OperationalError as error:
+        yield _fault(explain_failure(home, error))
+        return
+    for name, damage in damages.items():
         what = f"Dagster's records in {home / name} are damaged ({damage}); no memory needs them."
         yield Finding("fault", what, "Run `memory doctor --mend`, which sets them aside.", set_aside)
 

@@ -19,7 +19,7 @@ from memory_assets.errors import StoreError
 from memory_assets.privacy import close_to_others, keep_private
 from memory_assets.settings import Settings, load_settings
 from memory_assets.stores.files import replace_file
-from memory_assets.stores.records import OURS, instance_home, is_damage
+from memory_assets.stores.records import OURS, explain_failure, instance_home
 
 _log = logging.getLogger(__name__)
 _CONFIG = files("memory_assets.defs").joinpath("dagster.yaml")
@@ -71,13 +71,7 @@ def _explained(home: Path) -> Iterator[None]:
         yield
     except (DBAPIError, sqlite3.DatabaseError) as error:
         cause = error.orig if isinstance(error, DBAPIError) else error
-        if is_damage(cause):
-            raise StoreError(
-                f"Dagster's records in {home} are damaged ({cause}); run `memory doctor --mend`, and run the command again."
-            ) from error
-        if getattr(cause, "sqlite_errorname", "").startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-            raise StoreError(f"Dagster's records in {home} are in use ({cause}); run the command again.") from error
-        raise StoreError(f"Dagster's records cannot be written ({cause}); make room, and run the command again.") from error
+        raise StoreError(explain_failure(home, cause)) from error
 
 
 def is_set_up(settings: Settings) -> bool:

@@ -107,3 +107,15 @@ def is_damage(error: BaseException | None) -> bool:
     """Whether SQLite complains of what a file holds, and not of the disk, permissions or another process."""
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF
     return code in (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def explain_failure(home: Path, error: BaseException) -> str:
+    """Why a database refused Dagster's records, and what mends it: one sentence."""
+    if is_damage(error):
+        return f"Dagster's records in {home} are damaged ({error}); run `memory doctor --mend`, and run the command again."
+    name = getattr(error, "sqlite_errorname", "")
+    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+        return f"Dagster's records in {home} are in use ({error}); run the command again."
+    if name.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM")):
+        return f"Dagster's records in {home} cannot be written ({error}); give yourself write access there, and run the command again."
+    return f"Dagster's records cannot be written ({error}); make room, and run the command again."

@@ -288,17 +288,19 @@ class StoredTable:
     @contextmanager
     def explained(self, what: str = "read") -> Iterator[None]:
         """Turn what LanceDB raises where the table cannot be read, opened, made or indexed into one sentence."""
+        was_there = self._table is not None or self.location.exists
         try:
             yield
         except Exception as error:
             if not lance.is_lances(error) and (what == "read" or not isinstance(error, ValueError)):
                 raise
             where = f"The table {self.definition.name!r} in {self.uri}"
-            if self.location.is_gone:
+            if was_there and self.location.is_gone:
                 raise StoreError(f"{where} cannot be {what}: the tenant was deleted meanwhile.") from error
-            if self._is_unmade and self._folder.is_dir():
+            mend = lance.mend(error)
+            if mend is None and self._is_unmade and self._folder.is_dir():
                 raise StoreError(f"{where} cannot be {what} yet: another process is making it; run the command again.") from error
-            advice = lance.mend(error) or (
+            advice = mend or (
                 "run the command again, and if that does not help, restore it from a backup"
                 if what == "read"
                 else "restore it from a backup, or move the folder away and run `memory run` to rebuild what comes from files"

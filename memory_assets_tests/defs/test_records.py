@@ -119,5 +119,18 @@ def test_damage_within_a_file_is_told_by_the_run_and_mended_by_the_doctor(write_
     assert not _told_of_records(tenant)
 
 
+def test_records_that_cannot_be_opened_are_named_with_the_mend_by_the_run_and_the_doctor(tenant: Tenant) -> None:
+    use(tenant.settings)
+    runs = instance_home(tenant.settings) / "history/runs.db"
+    runs.unlink()
+    runs.mkdir()
+    told = f"Dagster's records in {instance_home(tenant.settings)} cannot be written (unable to open database file)"
+    mend = "give yourself write access there, and run the command again."
+    with pytest.raises(StoreError) as failure:
+        use(tenant.settings)
+    assert str(failure.value) == f"{told}; {mend}"
+    assert [(each.level, each.what, each.mend) for each in _told_of_records(tenant)] == [("fault", told, mend)]
+
+
 def _told_of_records(tenant: Tenant) -> list[Finding]:
     return [each for each in examine(Tenant(tenant.settings)) if "Dagster" in each.what]

@@ -1,5 +1,6 @@
 """A tenant that is made by several at once, deleted while others write to it, and killed in the midst of either."""
 
+import errno
 import os
 import signal
 import threading
@@ -12,12 +13,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from lancedb.db import LanceDBConnection
 
 from memory_assets.doctor import examine
 from memory_assets.errors import ConflictError, StoreError
 from memory_assets.models import Kind, Memory, Source, State
 from memory_assets.settings import Settings, load_settings
-from memory_assets.stores import lance
+from memory_assets.stores import files, lance, tables
 from memory_assets.stores.locks import shared_lock
 from memory_assets.stores.memories import MemoryStore
 from memory_assets.stores.rows import new_id
@@ -68,6 +70,28 @@ def test_reading_a_tenant_that_is_just_being_made_says_so_and_names_no_backup(wr
     with pytest.raises(StoreError, match="another process is making it") as told:
         written.memories.scan(("content",))
     assert "backup" not in str(told.value)
+
+
+def test_a_full_disk_is_no_deletion(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_given: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(files, "replace_file", full)
+    with pytest.raises(StoreError, match=r"cannot be made \(.*No space left on device\); the disk is full, so make room"):
+        add(Tenant(settings, "ann").memories)
+
+
+def test_a_disk_that_gets_full_while_a_table_is_made_is_no_other_process(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def half_made(self: LanceDBConnection, name: str, **_given: object) -> None:
+        (Path(self.uri) / f"{name}.lance" / "data").mkdir(parents=True)
+        raise RuntimeError("LanceError(IO): No space left on device (os error 28)")
+
+    monkeypatch.setattr(LanceDBConnection, "create_table", half_made)
+    monkeypatch.setattr(tables, "_CREATION_SECONDS", 0.1)
+    with pytest.raises(StoreError, match="the disk is full, so make room"):
+        add(Tenant(settings, "ann").memories)
 
 
 @pytest.mark.parametrize(
